@@ -1,0 +1,1 @@
+"""Composable commands that build biomedical language models."""

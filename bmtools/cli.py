@@ -1,0 +1,114 @@
+"""The command table, in pipeline order, and the one place where errors become messages."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from bmtools.errors import BmtoolsError
+
+COMMANDS = {
+    "import": "Turn biomedical source formats into records.",
+    "translate": "Translate records sentence by sentence.",
+    "build-vocab": "Learn a WordPiece vocabulary and write a tokenizer directory.",
+    "init-weights": "Give a checkpoint a new vocabulary and its tokens a head start.",
+    "pretrain": "Train a masked language model, from scratch or from a checkpoint.",
+    "distill": "Teach a smaller masked language model what a larger one knows.",
+    "finetune": "Train a checkpoint on an annotated task, with several seeds.",
+    "predict": "Add a fine-tuned model's predictions to records.",
+    "score-pppl": "Score checkpoints by pseudo-perplexity.",
+    "score-mrr": "Score checkpoints by mean reciprocal rank of masked words.",
+}
+TRACEBACK = "--traceback"
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command when it is called, and not before."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"bmtools.commands.{module_name(name)}")
+        return module.command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+def module_name(command: str) -> str:
+    """Name the module of a command; `import` is a Python keyword and gets a tail."""
+    return "import_" if command == "import" else command.replace("-", "_")
+
+
+def _show_version(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        click.echo(f"bmtools {version('bmtools')}")
+        ctx.exit()
+
+
+@click.group(cls=LazyGroup, context_settings={
+    "auto_envvar_prefix": "BMTOOLS", "help_option_names": ["-h", "--help"]})
+@click.option("--version", is_flag=True, expose_value=False, is_eager=True,
+              callback=_show_version, help="Show the version and exit.")
+@click.option(TRACEBACK, is_flag=True, expose_value=False,
+              help="Show where an error arose.")
+def bmtools() -> None:
+    """Build biomedical language models from composable commands.
+
+    Records travel as JSON Lines through stdin and stdout, models as directories.
+    Every option can also come from BMTOOLS_<COMMAND>_<OPTION> or --config FILE.toml.
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit: 0 done, 1 wrong data, 2 wrong usage, 130 interrupted."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    code = 0
+    try:
+        # A number comes back from `ctx.exit()`, anything else from the command itself.
+        result = bmtools.main(args=given, prog_name="bmtools", standalone_mode=False)
+        code = result if isinstance(result, int) else 0
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _silence_stdout()
+    except (KeyboardInterrupt, click.Abort):
+        code = _tell("interrupted", 130)
+    except Exception as error:
+        if TRACEBACK in given:
+            raise
+        code = _tell(*_explained(error))
+    sys.exit(code)
+
+
+def _explained(error: Exception) -> tuple[str, int]:
+    """Say an error in one line, with the exit code it deserves."""
+    if isinstance(error, click.UsageError):
+        path = error.ctx.command_path if error.ctx else "bmtools"
+        message = " ".join(error.format_message().split())
+        return f"{message} See '{path} --help'.", 2
+    if isinstance(error, click.ClickException):
+        return error.format_message(), error.exit_code
+    if isinstance(error, BmtoolsError | OSError):
+        return str(error), 1
+    kind = type(error).__name__
+    return f"unexpected {kind}: {error}; {TRACEBACK} shows where, please report it", 1
+
+
+def _tell(message: str, code: int) -> int:
+    click.echo("bmtools: " + " ".join(message.split()), err=True)
+    return code
+
+
+def _silence_stdout() -> None:
+    """Let Python's own flush at exit find a stdout that still takes bytes."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,1 @@
+"""One thin click module per subcommand."""

@@ -1,0 +1,1 @@
+"""Readers of source formats, sentence segmentation and packing into rows."""

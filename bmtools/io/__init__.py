@@ -1,0 +1,1 @@
+"""Record streams and whole-or-nothing files and directories."""

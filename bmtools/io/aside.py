@@ -1,0 +1,70 @@
+"""Files and directories that appear only when they are whole."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from bmtools.errors import BmtoolsError
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[BinaryIO]:
+    """Write a file beside its place and rename it when the block ends without an error."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".partial")
+    partial = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        partial.chmod(0o666 & ~_umask())
+        partial.replace(path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def new_directory(path: Path, overwrite: bool = False) -> Iterator[Path]:
+    """Fill a directory beside its place and rename it when the block ends without an error.
+
+    Raises:
+        BmtoolsError: the target holds something and `overwrite` is off.
+    """
+    refuse_existing(path, overwrite)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=".partial"))
+    try:
+        yield partial
+        partial.chmod(0o777 & ~_umask())
+        replaced = None
+        if path.exists():
+            replaced = partial.with_suffix(".replaced")
+            path.rename(replaced)
+        partial.rename(path)
+        if replaced is not None:
+            shutil.rmtree(replaced)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+
+
+def refuse_existing(path: Path, overwrite: bool) -> None:
+    """Raise where writing to `path` would replace something; cheap, so commands call it first."""
+    if path.is_file():
+        raise BmtoolsError(f"{path}: found a file, expected a directory to write or a free name")
+    if path.is_dir() and any(path.iterdir()) and not overwrite:
+        raise BmtoolsError(f"{path} is not empty; give another name, or --overwrite to replace it")
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

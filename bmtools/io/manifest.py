@@ -1,0 +1,94 @@
+"""`bmtools.json`: how a directory came to be."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bmtools.errors import CheckpointError
+
+NAME = "bmtools.json"
+_PACKAGES = ("bmtools", "torch", "transformers", "tokenizers", "accelerate")
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a directory says of itself.
+
+    Args:
+        command: the command that wrote it.
+        settings: every resolved setting of that command.
+        vocabulary: fingerprint of the tokenizer that the directory holds.
+        seed: seed of all randomness, where there was any.
+        inputs: SHA-256 of each input's content, by name.
+        parents: hash of each checkpoint that it was made from, by role.
+        tokens_seen: tokens that the weights were trained on in this step, padding left out.
+        wall_seconds: duration of the command.
+        results: what was measured on the way.
+    """
+
+    command: str
+    settings: Mapping[str, Any]
+    vocabulary: str
+    seed: int | None = None
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    parents: Mapping[str, str] = field(default_factory=dict)
+    tokens_seen: int = 0
+    wall_seconds: float = 0.0
+    results: Mapping[str, Any] = field(default_factory=dict)
+
+    def write(self, directory: Path) -> dict[str, Any]:
+        """Write `bmtools.json` and return its content."""
+        content = {
+            "command": self.command,
+            "settings": dict(self.settings),
+            "seed": self.seed,
+            "vocabulary": self.vocabulary,
+            "inputs": dict(self.inputs),
+            "parents": dict(self.parents),
+            "tokens_seen": self.tokens_seen,
+            "wall_seconds": round(self.wall_seconds, 3),
+            "results": dict(self.results),
+            "versions": versions(),
+        }
+        text = json.dumps(content, indent=2, ensure_ascii=False, default=str)
+        (directory / NAME).write_text(text + "\n", encoding="utf-8")
+        return content
+
+
+def read_manifest(directory: Path) -> dict[str, Any]:
+    """Read `bmtools.json`; empty where another program wrote the directory.
+
+    Raises:
+        CheckpointError: the file is there but is no JSON object.
+    """
+    path = directory / NAME
+    if not path.is_file():
+        return {}
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise CheckpointError(f"{path}: not JSON ({error}); restore the checkpoint") from error
+    if not isinstance(content, dict):
+        raise CheckpointError(f"{path}: found {type(content).__name__}, expected a JSON object")
+    return content
+
+
+def hash_directory(directory: Path) -> str:
+    """Hash names and contents of a directory's files, `bmtools.json` left out."""
+    digest = hashlib.sha256()
+    for path in sorted(p for p in directory.iterdir() if p.is_file() and p.name != NAME):
+        with path.open("rb") as stream:
+            content = hashlib.file_digest(stream, "sha256").hexdigest()
+        digest.update(f"{path.name}\0{content}\n".encode())
+    return digest.hexdigest()
+
+
+def versions() -> dict[str, str]:
+    """The installed versions of what results depend on."""
+    return {name: importlib.metadata.version(name) for name in _PACKAGES}

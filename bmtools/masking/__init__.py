@@ -1,0 +1,1 @@
+"""One masking strategy per file."""

@@ -1,0 +1,1 @@
+"""Architectures, checkpoints and the transfer of weights."""

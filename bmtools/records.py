@@ -1,0 +1,150 @@
+"""The JSON Lines that travel between commands.
+
+A record is a dictionary that remembers where it was read. Only `id` and `text` are required;
+keys that no command knows stay in place, nested ones included, in the order they came.
+Offsets count code points, the end exclusive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Required, TypedDict
+
+import msgspec
+
+from bmtools.errors import RecordError
+
+MASK = "[MASK]"
+
+
+class Record(dict[str, Any]):
+    """One line; `place` says where it was read, as `file:line`."""
+
+    __slots__ = ("place",)
+
+    def __init__(self, *args: Any, place: str = "<memory>", **keys: Any) -> None:
+        super().__init__(*args, **keys)
+        self.place = place
+
+    def replace(self, **keys: Any) -> Record:
+        """Copy the record with some keys changed; it keeps its place."""
+        return Record({**self, **keys}, place=self.place)
+
+    def without(self, *keys: str) -> Record:
+        """Copy the record without some keys; it keeps its place."""
+        return Record({k: v for k, v in self.items() if k not in keys}, place=self.place)
+
+
+class Entity(TypedDict, total=False):
+    """A mention; `spans` holds the parts of a discontinuous one, `start` and `end` its hull."""
+
+    id: str
+    start: Required[int]
+    end: Required[int]
+    type: Required[str]
+    text: str
+    spans: list[tuple[int, int]]
+
+
+class Relation(TypedDict, total=False):
+    """An arc between two entities, named by their ids."""
+
+    head: Required[str]
+    tail: Required[str]
+    type: Required[str]
+
+
+class Answer(TypedDict, total=False):
+    """An answer found in the text of the record."""
+
+    text: Required[str]
+    start: int
+
+
+class Shape(TypedDict, total=False):
+    """The keys that commands agree on, and what they hold."""
+
+    id: Required[str]
+    text: Required[str]
+    title: str
+    lang: str
+    source: str
+    licence: str
+    text_pair: str
+    label: str
+    labels: list[str]
+    score: float
+    entities: list[Entity]
+    relations: list[Relation]
+    question: str
+    answers: list[Answer]
+    target: str
+    domain: str
+    meta: dict[str, Any]
+
+
+def check(record: Record) -> None:
+    """Refuse a record that breaks the agreement.
+
+    Raises:
+        RecordError: names the place, the key, what was found and what was expected.
+    """
+    try:
+        msgspec.convert(record, Shape)
+    except msgspec.ValidationError as error:
+        raise RecordError(record.place, _readable(str(error)), record) from None
+    for reason in _inconsistencies(record):
+        raise RecordError(record.place, reason, record)
+
+
+def _readable(message: str) -> str:
+    """Turn msgspec's path notation into `key: found ..., expected ...`."""
+    if message.startswith("Object missing required field `"):
+        field, _, path = message.removeprefix("Object missing required field `").partition("`")
+        where = path.removeprefix(" - at `$.").rstrip("`")
+        return f"key '{where + '.' if where else ''}{field}' is missing"
+    what, _, path = message.partition(" - at `$.")
+    expected, _, found = what.removeprefix("Expected ").partition(", got ")
+    names = {"`str`": "text", "`int`": "a whole number", "`float`": "a number", "`null`": "null",
+             "`object`": "an object", "`array`": "a list", "`bool`": "true or false"}
+    return (f"key '{path.rstrip('`')}': found {names.get(found, found)}, "
+            f"expected {names.get(expected, expected)}")
+
+
+def _inconsistencies(record: Record) -> Iterator[str]:
+    text = record["text"]
+    for number, entity in enumerate(record.get("entities", ())):
+        yield from _span_faults(text, entity, f"entities[{number}]")
+    ids = {entity.get("id") for entity in record.get("entities", ())}
+    for number, relation in enumerate(record.get("relations", ())):
+        for role in ("head", "tail"):
+            if relation[role] not in ids:
+                yield (f"key 'relations[{number}].{role}': found {relation[role]!r}, "
+                       "expected the id of one of the record's entities")
+    for number, answer in enumerate(record.get("answers", ())):
+        start = answer.get("start")
+        if start is not None and not text.startswith(answer["text"], max(start, 0)):
+            found = text[start:start + len(answer["text"])] if start >= 0 else ""
+            yield (f"key 'answers[{number}].start': found {found!r} at {start}, "
+                   f"expected {answer['text']!r}")
+    if "target" in record:
+        if text.count(MASK) != 1:
+            yield (f"key 'text': found {text.count(MASK)} {MASK} beside a target, "
+                   f"expected exactly one")
+        if not record["target"].strip():
+            yield "key 'target': found nothing, expected the word behind the mask"
+
+
+def _span_faults(text: str, entity: dict[str, Any], key: str) -> Iterator[str]:
+    start, end = entity["start"], entity["end"]
+    if not 0 <= start < end <= len(text):
+        yield (f"key '{key}': found start {start} and end {end}, expected offsets within the "
+               f"text of {len(text)} characters")
+        return
+    spans = entity.get("spans")
+    if spans:
+        if any(not start <= first < last <= end for first, last in spans):
+            yield f"key '{key}.spans': found {spans}, expected parts within {start} to {end}"
+    elif "text" in entity and text[start:end] != entity["text"]:
+        yield (f"key '{key}.text': found {entity['text']!r}, but the text holds "
+               f"{text[start:end]!r} at {start} to {end}")

@@ -1,0 +1,1 @@
+"""Pseudo-perplexity, mean reciprocal rank and the signatures of scores."""

@@ -1,0 +1,1 @@
+"""Label schemes, examples, heads and task metrics."""

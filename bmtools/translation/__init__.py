@@ -1,0 +1,1 @@
+"""Translation engines behind one interface."""

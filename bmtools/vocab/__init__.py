@@ -1,0 +1,1 @@
+"""Learning, reading and comparing vocabularies."""

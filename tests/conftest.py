@@ -1,0 +1,83 @@
+"""Fixtures that every test may use."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bmtools.cli import main
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+DATA = Path(os.environ.get("BMTOOLS_DATA", Path(__file__).parents[2] / "shared" / "data"))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        """Standard output read as JSON Lines."""
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+@pytest.fixture
+def run(capfdbinary: pytest.CaptureFixture[bytes]) -> Callable[..., Outcome]:
+    """Run the command line in this process: `run("import", "text", path)`."""
+
+    def call(*arguments: object) -> Outcome:
+        capfdbinary.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main([str(argument) for argument in arguments])
+        out, err = capfdbinary.readouterr()
+        return Outcome(int(ended.value.code or 0), out.decode(), err.decode())
+
+    return call
+
+
+@pytest.fixture
+def shell() -> Callable[..., Outcome]:
+    """Run `python -m bmtools` in a process of its own, with text or bytes on stdin."""
+
+    def call(*arguments: object, stdin: str | bytes = b"", **environment: str) -> Outcome:
+        given = stdin.encode() if isinstance(stdin, str) else stdin
+        done = subprocess.run(
+            [sys.executable, "-m", "bmtools", *map(str, arguments)], input=given,
+            capture_output=True, check=False, env={**os.environ, **environment})
+        return Outcome(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    return call
+
+
+@pytest.fixture
+def write_lines(tmp_path: Path) -> Callable[..., Path]:
+    """Write records as JSON Lines: `write_lines("notes.jsonl", {...}, {...})`."""
+
+    def write(name: str, *records: dict[str, Any]) -> Path:
+        path = tmp_path / name
+        lines = [json.dumps(record, ensure_ascii=False) + "\n" for record in records]
+        path.write_text("".join(lines), encoding="utf-8")
+        return path
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def data() -> Path:
+    """The directory of real corpora and task sets."""
+    if not DATA.is_dir():
+        pytest.skip(f"real data are absent: {DATA}; BMTOOLS_DATA names another place")
+    return DATA
