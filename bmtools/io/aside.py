@@ -43,7 +43,7 @@ def new_directory(path: Path, overwrite: bool = False) -> Iterator[Path]:
     partial = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=".partial"))
     try:
         yield partial
-        partial.chmod(0o777 & ~_umask())
+        _open_to_others(partial)
         replaced = None
         if path.exists():
             replaced = partial.with_suffix(".replaced")
@@ -62,6 +62,14 @@ def refuse_existing(path: Path, overwrite: bool) -> None:
         raise BmtoolsError(f"{path}: found a file, expected a directory to write or a free name")
     if path.is_dir() and any(path.iterdir()) and not overwrite:
         raise BmtoolsError(f"{path} is not empty; give another name, or --overwrite to replace it")
+
+
+def _open_to_others(partial: Path) -> None:
+    """Give a temporary directory and its files the rights that new ones have."""
+    mask = _umask()
+    partial.chmod(0o777 & ~mask)
+    for path in partial.rglob("*"):
+        path.chmod((0o777 if path.is_dir() else 0o666) & ~mask)
 
 
 def _umask() -> int:

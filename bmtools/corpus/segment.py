@@ -1,0 +1,171 @@
+"""Where sentences begin and end: sentencex, corrected for biomedical writing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+import sentencex
+
+
+def _words(listed: str) -> frozenset[str]:
+    return frozenset(listed.split())
+
+
+# Before a point, these lead on to something: never the end of a sentence.
+_LEADING = _words("""
+    fig figs figg tab eq eqs ref refs vol vols ed eds suppl sect
+    e.g i.e eg ie cf viz vs approx ca c.a
+    mr mrs ms dr drs prof profs st
+    sig sigg sig.ra sig.na sig.ri dott dott.ssa dr.ssa prof.ssa avv
+    es ad.es p.es per.es pag pagg cap capp
+""")
+# These may end a sentence, unless a small letter, a figure or a bracket follows.
+_OPEN = _words("""
+    al sp spp ssp subsp var cv i.v i.m s.c p.o i.p i.d i.n e.v b.i.d t.i.d q.i.d
+    wt min max temp conc diam est resp incl excl avg no nos nr n nn num pt pts pz paz dept
+    sin dx sx aa v.n v ecc etc cosid cfr art artt insuff fem tot sup inf ant post lat med
+""")
+_UNITS = _words("""
+    kg g mg ug µg μg mcg microg ng pg l ml dl cc mm cm m km s sec h hr hrs min d wk wks mo yr yrs
+    mol mmol nmol pmol hg mmhg gg sett aa ore fa
+""")
+# Capitalised, these begin a sentence even after a short word or a letter (`hepatitis C. The`).
+_STARTERS = _words("""
+    A After All Although Among An As At Both By During For From He Her His However If In It Its
+    No Of On One Our She Since Some The There These They This Those Thus To Two Under Until We
+    When While With
+    Ai Al All Alla Alle Anche Con Dagli Dai Dall Dalla Dell Dopo Durante E È Gli I Il In L Le La
+    Lo Ma Nei Nel Nell Nella Nelle Negli Non Per Poi Presenta Quando Questa Questo Si Sono Un Una
+    Uno
+""")
+_PARTICLES = frozenset({"La", "Le", "Lo"})  # in surnames, after an initial
+
+_WINDOW = 8192  # characters
+_LOOK_BACK = 2000  # characters searched for an open bracket
+# sentencex 1.0.32 panics after an initial where white space takes more than one byte.
+_WIDE_SPACE = re.compile(r"[^\S\x00-\x7f]")
+_PARAGRAPH = re.compile(r"\n\s*\n")
+_LAST_WORD = re.compile(r"(?:^|[^\w.])([\w.]*\w)\.$")
+_NUMBER_BEFORE = re.compile(r"(?:\d|/)\s*$")
+_GOES_ON = re.compile(r"[(\[]?(?:[^\W\d_A-ZÀ-Þ]|\d)")
+_NEXT_WORD = re.compile(r"([A-ZÀ-Þ]\w*)(?!\w|\.)")
+_POINT = re.compile(r"(?<=[\w%°)\]])\.\s+(?=[A-ZÀ-Þ])")
+
+
+def sentence_spans(text: str, lang: str) -> list[tuple[int, int]]:
+    """Find the sentences of a text.
+
+    A blank line always ends a sentence, a single line break does not.
+
+    Args:
+        text: one document.
+        lang: ISO 639-1 code; a region or script after it is left aside (`it`, `it-IT`).
+
+    Returns:
+        (start, end) of every sentence in code points, end exclusive, in order and without
+        surrounding white space; what lies between two spans is white space only.
+    """
+    spans: list[tuple[int, int]] = []
+    for start, end in _stripped(text, _split(text, _pieces(text, lang))):
+        if spans and _belong_together(text, spans[-1][1], start):
+            spans[-1] = (spans[-1][0], end)
+        else:
+            spans.append((start, end))
+    return spans
+
+
+def _pieces(text: str, lang: str) -> Iterator[tuple[int, int]]:
+    """Cut the text as sentencex does; the pieces touch each other and cover the text.
+
+    sentencex takes quadratic time, so it sees a long text through a window that moves on to
+    the last border found in it.
+    """
+    language = re.split(r"[-_]", lang.lower(), maxsplit=1)[0]
+    plain = _WIDE_SPACE.sub(" ", text)
+    start, width = 0, _WINDOW
+    while start + width < len(plain):
+        lengths = _lengths(language, plain[start:start + width])[:-1]
+        for length in lengths:
+            yield start, start + length
+            start += length
+        width = _WINDOW if lengths else 2 * width
+    for length in _lengths(language, plain[start:]):
+        yield start, start + length
+        start += length
+
+
+def _lengths(language: str, text: str) -> list[int]:
+    found = sentencex.get_sentence_boundaries(language, text)
+    return [len(boundary["text"]) for boundary in found]
+
+
+def _split(text: str, pieces: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Cut once more where sentencex took a unit, an acronym or a letter for an abbreviation."""
+    for start, end in pieces:
+        for point in _POINT.finditer(text, start, end):
+            if _is_border(text, start, point.start() + 1, point.end()):
+                yield start, point.end()
+                start = point.end()
+        yield start, end
+
+
+def _is_border(text: str, start: int, end: int, following: int) -> bool:
+    """Tell whether the point before `end` closes the sentence from `start`."""
+    return _can_end(text, end, following) and _is_balanced(text[max(start, end - _LOOK_BACK):end])
+
+
+def _can_end(text: str, end: int, following: int) -> bool:
+    if text[end - 2] in "%°)]":
+        return True
+    word, after_number = _last_word(text, end)
+    next_word = _NEXT_WORD.match(text, following)
+    if next_word is None or (word.lower() in _LEADING and not after_number):
+        return False
+    if len(word) == 1 and word.isupper():
+        return next_word[1] in _STARTERS - _PARTICLES
+    is_plain = word.islower() and len(word) > 4 and "." not in word
+    is_acronym = word.isupper() and word.isalnum()
+    is_unit = after_number and word.lower() in _UNITS
+    return is_plain or is_acronym or is_unit or next_word[1] in _STARTERS
+
+
+def _is_balanced(sentence: str) -> bool:
+    """Tell whether no bracket and no double quotation mark is left open."""
+    pairs = ("()", "[]", "“”", "«»")
+    return (sentence.count('"') % 2 == 0
+            and all(sentence.count(pair[0]) <= sentence.count(pair[1]) for pair in pairs))
+
+
+def _last_word(text: str, end: int) -> tuple[str, bool]:
+    """The word before the point at the end, and whether a number or `/` stands before it."""
+    tail = text[max(0, end - 40):end]
+    found = _LAST_WORD.search(tail)
+    if found is None:
+        return "", False
+    return found[1], _NUMBER_BEFORE.search(tail, 0, found.start(1)) is not None
+
+
+def _stripped(text: str, spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    for start, end in spans:
+        piece = text[start:end]
+        first = start + len(piece) - len(piece.lstrip())
+        last = start + len(piece.rstrip())
+        if first < last:
+            yield first, last
+
+
+def _belong_together(text: str, end: int, following: int) -> bool:
+    """Tell whether the sentence up to `end` stops at a point that only shortens a word."""
+    if _PARAGRAPH.search(text, end, following):
+        return False
+    word, after_number = _last_word(text, end)
+    word = word.lower()
+    if word in _LEADING and not after_number:
+        return True
+    if not word or _GOES_ON.match(text, following) is None:
+        return False
+    if word in _OPEN and not after_number:
+        return True
+    is_short = len(word) == 1 or "." in word or word in _UNITS
+    return is_short and text[following].islower()

@@ -1,0 +1,68 @@
+"""Architectures by name, built from transformers' own classes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from transformers import AutoConfig, AutoModelForMaskedLM, BertConfig
+
+from bmtools.errors import BmtoolsError
+
+# Layers and width: Turc et al. 2019, table 1; base and large: Devlin et al. 2019, section 3.
+BERT_SIZES = {
+    "bert-tiny": (2, 128),
+    "bert-mini": (4, 256),
+    "bert-small": (4, 512),
+    "bert-medium": (8, 512),
+    "bert-base": (12, 768),
+    "bert-large": (24, 1024),
+}
+_SHAPE = re.compile(r"bert-(\d+)x(\d+)")
+_HEAD_WIDTH = 64
+
+
+def build_config(architecture: str, tokenizer: Any) -> Any:
+    """Make the configuration of a named architecture, or of a `config.json`, for a vocabulary.
+
+    Args:
+        architecture: `bert-tiny` to `bert-large`, `bert-LAYERSxWIDTH`, or the path of a
+            `config.json` (or of a directory that holds one).
+
+    Raises:
+        BmtoolsError: the name is unknown, or the width is no multiple of 64.
+    """
+    path = Path(architecture)
+    if path.exists():
+        config = AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+    else:
+        config = _bert(architecture)
+    config.vocab_size = len(tokenizer)
+    for role in ("pad", "bos", "eos", "cls", "sep", "mask"):
+        if hasattr(config, f"{role}_token_id"):
+            setattr(config, f"{role}_token_id", getattr(tokenizer, f"{role}_token_id"))
+    return config
+
+
+def _bert(architecture: str) -> BertConfig:
+    shape = _SHAPE.fullmatch(architecture)
+    if shape:
+        layers, width = int(shape[1]), int(shape[2])
+    elif architecture in BERT_SIZES:
+        layers, width = BERT_SIZES[architecture]
+    else:
+        raise BmtoolsError(
+            f"--architecture: found {architecture!r}, expected {', '.join(BERT_SIZES)}, "
+            "bert-LAYERSxWIDTH or the path of a config.json")
+    if layers < 1 or width % _HEAD_WIDTH or not width:
+        raise BmtoolsError(f"--architecture: found {architecture!r}, expected at least one layer "
+                           f"and a width that is a multiple of {_HEAD_WIDTH}")
+    return BertConfig(
+        num_hidden_layers=layers, hidden_size=width, intermediate_size=4 * width,
+        num_attention_heads=width // _HEAD_WIDTH)
+
+
+def build_model(config: Any) -> Any:
+    """Initialise a masked language model; draws from torch's global generator, seed it first."""
+    return AutoModelForMaskedLM.from_config(config, attn_implementation="sdpa")

@@ -1,0 +1,131 @@
+"""Checkpoint directories: a model, its tokenizer and how they came to be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import (
+    AutoModelForMaskedLM,
+    AutoModelForTokenClassification,
+    logging,
+)
+
+from bmtools.errors import CheckpointError
+from bmtools.io.aside import new_directory
+from bmtools.io.manifest import Manifest, hash_directory, read_manifest
+from bmtools.vocab.tokenizer import (
+    fingerprint,
+    load_tokenizer,
+    same_vocabulary,
+    save_tokenizer,
+)
+
+logging.set_verbosity_error()
+logging.disable_progress_bar()
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A loaded checkpoint; `vocabulary` is its tokenizer's fingerprint."""
+
+    path: Path
+    model: Any
+    tokenizer: Any
+    vocabulary: str
+
+    def hash(self) -> str:
+        """Hash the directory's files."""
+        return hash_directory(self.path)
+
+
+def load_masked_lm(directory: Path, device: str = "cpu") -> Checkpoint:
+    """Load a masked language model in float32, ready to score.
+
+    Raises:
+        CheckpointError: no such directory, no masked-LM head, unsafe weights, or a tokenizer
+            that does not belong to the model.
+    """
+    checkpoint = _load(directory, AutoModelForMaskedLM.from_pretrained)
+    if checkpoint.tokenizer.mask_token_id is None:
+        raise CheckpointError(f"{directory}: the tokenizer has no mask token, "
+                              "expected a masked language model")
+    checkpoint.model.to(device).eval()
+    return checkpoint
+
+
+def load_token_classifier(directory: Path, device: str = "cpu") -> Checkpoint:
+    """Load a fine-tuned token classifier in float32, ready to predict.
+
+    Raises:
+        CheckpointError: as for `load_masked_lm`, or no classifier was trained.
+    """
+    checkpoint = _load(directory, AutoModelForTokenClassification.from_pretrained)
+    checkpoint.model.to(device).eval()
+    return checkpoint
+
+
+def _load(directory: Path, from_pretrained: Callable[..., Any]) -> Checkpoint:
+    if not (directory / "config.json").is_file():
+        raise CheckpointError(f"{directory}: no config.json, expected a checkpoint directory")
+    tokenizer = load_tokenizer(directory)
+    try:
+        model, report = from_pretrained(
+            directory, dtype=torch.float32, attn_implementation="sdpa", use_safetensors=True,
+            local_files_only=True, trust_remote_code=False, output_loading_info=True)
+    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        raise CheckpointError(f"{directory}: {str(error).strip().splitlines()[0][:200]}; expected "
+                              "a model with safetensors weights") from error
+    if report["missing_keys"]:
+        raise CheckpointError(
+            f"{directory}: no weights for {sorted(report['missing_keys'])[0]}, expected a "
+            f"{type(model).__name__}")
+    return Checkpoint(directory, model, tokenizer,
+                      _belonging(directory, model, tokenizer))
+
+
+def _belonging(directory: Path, model: Any, tokenizer: Any) -> str:
+    """Check that tokenizer and model agree, and return the tokenizer's fingerprint."""
+    rows = model.get_input_embeddings().num_embeddings
+    if len(tokenizer) > rows:
+        raise CheckpointError(f"{directory}: the tokenizer has {len(tokenizer)} tokens, the model "
+                              f"embeds {rows}; put the model's own tokenizer beside it")
+    vocabulary = fingerprint(tokenizer)
+    recorded = read_manifest(directory).get("vocabulary")
+    if recorded is not None:
+        same_vocabulary(vocabulary, recorded, f"{directory}: tokenizer")
+    return vocabulary
+
+
+def save_checkpoint(
+    directory: Path, model: Any, tokenizer: Any, manifest: Manifest, overwrite: bool = False
+) -> dict[str, Any]:
+    """Write a whole checkpoint, or nothing, and return what its `bmtools.json` says.
+
+    Raises:
+        BmtoolsError: the directory holds something and `overwrite` is off.
+    """
+    with new_directory(directory, overwrite) as partial:
+        return fill_checkpoint(partial, model, tokenizer, manifest)
+
+
+def fill_checkpoint(partial: Path, model: Any, tokenizer: Any,
+                    manifest: Manifest) -> dict[str, Any]:
+    """Write a checkpoint's files into a directory that is still in the making."""
+    model.save_pretrained(partial)
+    tokenizer.model_max_length = max_tokens(model)
+    save_tokenizer(tokenizer, partial)
+    return manifest.write(partial)
+
+
+def max_tokens(model: Any) -> int:
+    """Longest input in tokens, special ones included; RoBERTa's positions start past padding."""
+    embeddings = getattr(model.base_model, "embeddings", None)
+    positions = getattr(embeddings, "position_embeddings", None)
+    if positions is None:
+        return int(model.config.max_position_embeddings)
+    offset = 0 if positions.padding_idx is None else positions.padding_idx + 1
+    return int(positions.num_embeddings) - offset
