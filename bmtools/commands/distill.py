@@ -45,8 +45,8 @@ def command(records: RecordReader, reject: Reject, output: Path, overwrite: bool
     parents = {"teacher": hash_directory(teacher)}
     if student:
         parents["student"] = hash_directory(student)
-    extra = {"teacher": str(teacher), "student": student and str(student), "architecture": architecture,
-             **asdict(settings)}
+    extra = {"teacher": str(teacher), "student": student and str(student),
+             "architecture": architecture, **asdict(settings)}
     plan = Plan("distill", output, rows, loop, run, extra, parents, resume, overwrite)
     check_targets(plan)
     print_metrics(distill(plan, records, lambda: records.hashes, teacher, settings, student,

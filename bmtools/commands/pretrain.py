@@ -38,7 +38,8 @@ def command(records: RecordReader, reject: Reject, output: Path, overwrite: bool
     from bmtools.training.pretrain import pretrain
     from bmtools.training.run import Plan, check_targets
 
-    extra = {"model": model and str(model), "architecture": architecture, "tokenizer": tokenizer and str(tokenizer)}
+    extra = {"model": model and str(model), "architecture": architecture,
+             "tokenizer": tokenizer and str(tokenizer)}
     parents = {"model": hash_directory(model)} if model else {}
     plan = Plan("pretrain", output, rows, loop, run, extra, parents, resume, overwrite)
     check_targets(plan)

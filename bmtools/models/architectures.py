@@ -38,11 +38,16 @@ def build_config(architecture: str, tokenizer: Any) -> Any:
         config = AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
     else:
         config = _bert(architecture)
+    adopt_vocabulary(config, tokenizer)
+    return config
+
+
+def adopt_vocabulary(config: Any, tokenizer: Any) -> None:
+    """Write a vocabulary's size and special ids into a configuration."""
     config.vocab_size = len(tokenizer)
     for role in ("pad", "bos", "eos", "cls", "sep", "mask"):
         if hasattr(config, f"{role}_token_id"):
             setattr(config, f"{role}_token_id", getattr(tokenizer, f"{role}_token_id"))
-    return config
 
 
 def _bert(architecture: str) -> BertConfig:

@@ -1,0 +1,112 @@
+"""Elements of large XML files, one at a time, from sources nobody vouches for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any
+from xml.parsers import expat
+
+from lxml import etree
+
+from bmtools.errors import DataError
+from bmtools.io.streams import open_bytes, shown
+
+_CHUNK = 1 << 16  # bytes
+
+
+def xml_elements(name: str, roots: Collection[str], tags: Collection[str]) -> Iterator[Any]:
+    """Yield the elements with some tags as they end, in memory that does not grow.
+
+    An element is emptied, and what stands before it forgotten, when the next one is asked for.
+    Nothing is fetched, no entity is expanded, and libxml2 keeps its limits of ten megabytes for
+    a piece of text and 256 levels (`huge_tree` would lift those on entities, too).
+
+    Args:
+        name: a file, or `-` for stdin.
+        roots: the root elements that are expected.
+        tags: elements to yield; one inside another of them comes first.
+
+    Raises:
+        DataError: another root, XML that is damaged or cut short, or one that declares entities.
+    """
+    prolog = _Prolog(name, roots)
+    parser = etree.XMLPullParser(
+        events=("end",), tag=tuple(tags), resolve_entities=False, no_network=True,
+        load_dtd=False, huge_tree=False, remove_comments=True, remove_pis=True)
+    with open_bytes(name) as stream:
+        try:
+            while chunk := stream.read(_CHUNK):
+                prolog.feed(chunk)
+                parser.feed(chunk)
+                yield from _released(parser)
+            parser.close()
+        except etree.XMLSyntaxError as error:
+            raise _damage(name, parser, error) from error
+        yield from _released(parser)
+
+
+def _released(parser: Any) -> Iterator[Any]:
+    for _, element in parser.read_events():
+        yield element
+        parent = element.getparent()
+        if parent is None or parent.getparent() is None:
+            element.clear()
+            while element.getprevious() is not None:
+                del parent[0]
+
+
+def _damage(name: str, parser: Any, error: Any) -> DataError:
+    """Say where the XML breaks; the first entry of the log is the cause of the others."""
+    cause = next(iter(parser.feed_error_log), None)
+    line, fault = (cause.line, cause.message) if cause else (error.lineno, error.msg)
+    fault = fault.partition(", line ")[0].strip()
+    return DataError(f"{shown(name)}:{line}: damaged XML ({fault}); "
+                     "copy or download the file again")
+
+
+class _RootFound(Exception):
+    pass
+
+
+class _Prolog:
+    """Reads up to the root element, and refuses what could do harm after it.
+
+    Entities could stand for gigabytes of text or for files, and the formats read here declare
+    none, so any declaration is refused before lxml sees it.
+    """
+
+    def __init__(self, name: str, roots: Collection[str]) -> None:
+        self._name = name
+        self._roots = roots
+        self._parser: Any = expat.ParserCreate()
+        self._parser.EntityDeclHandler = self._refuse_entity
+        self._parser.StartElementHandler = self._check_root
+
+    def feed(self, chunk: bytes) -> None:
+        if self._parser is None:
+            return
+        try:
+            self._parser.Parse(chunk, False)
+        except _RootFound:
+            self._parser = None
+        except (expat.ExpatError, LookupError, UnicodeError) as error:
+            raise DataError(f"{self._place()}: not XML ({error}); expected an XML file with "
+                            f"{_either(self._roots)}") from error
+
+    def _place(self) -> str:
+        return f"{shown(self._name)}:{self._parser.CurrentLineNumber}"
+
+    def _refuse_entity(self, entity: str, *_: Any) -> None:
+        raise DataError(f"{self._place()}: found a declaration of the entity {entity!r}, expected "
+                        "none; such files can exhaust memory or read others, so take the "
+                        "declarations out if you trust it")
+
+    def _check_root(self, root: str, _: Any) -> None:
+        if root not in self._roots:
+            raise DataError(f"{self._place()}: found the root element <{root}>, expected "
+                            f"{_either(self._roots)}")
+        raise _RootFound
+
+
+def _either(roots: Collection[str]) -> str:
+    return " or ".join(f"<{root}>" for root in roots)
