@@ -75,10 +75,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = list(sys.argv[1:] if arguments is None else arguments)
     code = 0
     try:
-        # A number comes back from `ctx.exit()`, anything else from the command itself.
-        result = bmtools.main(args=given, prog_name="bmtools", standalone_mode=False)
-        code = result if isinstance(result, int) else 0
+        _run(given)
         sys.stdout.flush()
+    except click.exceptions.Exit as end:
+        code = end.exit_code
     except BrokenPipeError:
         _silence_stdout()
     except (KeyboardInterrupt, click.Abort):
@@ -88,6 +88,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         code = _tell(*_explained(error))
     sys.exit(code)
+
+
+def _run(given: list[str]) -> None:
+    """Run the group without click's own `main`, which exits 1 where a pipe closes."""
+    if "_BMTOOLS_COMPLETE" in os.environ:
+        bmtools.main(args=given, prog_name="bmtools")
+    with bmtools.make_context("bmtools", given) as context:
+        bmtools.invoke(context)
 
 
 def _explained(error: Exception) -> tuple[str, int]:

@@ -52,5 +52,5 @@ def _field_help(kind: type) -> dict[str, str]:
     """Read a docstring's `Args:` section: name to description, first letter capital."""
     section = (kind.__doc__ or "").partition("Args:\n")[2]
     found = re.findall(r"^        (\w+): (.+(?:\n {9,}.+)*)", section, re.MULTILINE)
-    return {name: (text[0].upper() + " ".join(text[1:].split())).replace("`", "")
-            for name, text in found}
+    joined = {name: " ".join(text.split()).replace("`", "") for name, text in found}
+    return {name: text[0].upper() + text[1:] for name, text in joined.items()}

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from bmtools.corpus.languages import two_letters
-from bmtools.corpus.xml import xml_elements
+from bmtools.corpus.xml_stream import xml_elements
 from bmtools.errors import RecordError, Reject, refuse
 from bmtools.io.streams import shown
 from bmtools.records import Record
@@ -17,9 +17,11 @@ ROOTS = ("PubmedArticleSet", "MedlineCitationSet")
 _TAGS = ("MedlineCitation", "PubmedArticle", "PubmedBookArticle", "DeleteCitation")
 _ENGLISH = "en"
 # Only what XML calls white space: a non-breaking or thin space is part of the text.
-_WHITE = re.compile(r"[ \t\r\n]+")
+_WHITE = re.compile(r"[ \t\r\n]{2,}|[\t\r\n]")
 _YEAR = re.compile(r"\d{4}")
 _NO_TITLE = "Not Available"
+# PubMed's words for a further abstract that it does not hold; they are no abstract.
+_ELSEWHERE = "Abstract available from the publisher."
 
 
 def pubmed_records(names: Iterable[str], with_titles: bool = False,
@@ -35,7 +37,7 @@ def pubmed_records(names: Iterable[str], with_titles: bool = False,
     Args:
         names: XML files, compressed or not; `-` for stdin.
         with_titles: give a citation without abstract its title as text, and no `title`.
-        with_other_abstracts: yield abstracts in further languages too, as `PMID-LANG`.
+        with_other_abstracts: yield further abstracts, mostly in other languages, as `PMID-LANG`.
         counts: counts what was left out, by reason.
         reject: receives a citation without PMID.
     """
@@ -67,7 +69,7 @@ def _records_of(element: Any, place: str, with_titles: bool, with_other_abstract
     if text:
         about = {"title": title} if title else {}
     elif not with_titles:
-        counts["articles without abstract left out (--titles takes their title)"] += 1
+        counts["articles without abstract left out (--titles yields their titles)"] += 1
     else:
         about = {}
         text = title or meta.pop("vernacular_title", "")
@@ -77,14 +79,17 @@ def _records_of(element: Any, place: str, with_titles: bool, with_other_abstract
     if text:
         detail = {**meta, "sections": sections} if sections else meta
         yield Record(id=pmid, **about, text=text, lang=lang, meta=detail, place=place)
-    others = _other_abstracts(citation)
+    others = _other_abstracts(citation, counts)
     if not with_other_abstracts:
-        counts["abstracts in another language left out (--other-abstracts)"] += len(others)
+        counts["further abstracts left out (--other-abstracts yields them)"] += len(others)
         return
+    seen: Counter[str] = Counter()
     for other_lang, other_text, other_sections in others:
+        seen[other_lang] += 1
+        again = f"-{seen[other_lang]}" if seen[other_lang] > 1 else ""
         detail = {**meta, "sections": other_sections} if other_sections else meta
-        yield Record(id=f"{pmid}-{other_lang}", text=other_text, lang=other_lang, meta=detail,
-                     place=place)
+        yield Record(id=f"{pmid}-{other_lang}{again}", text=other_text, lang=other_lang,
+                     meta=detail, place=place)
 
 
 def _text(element: Any) -> str:
@@ -111,11 +116,14 @@ def _abstract(abstract: Any) -> tuple[str, list[dict[str, Any]]]:
     return text, sections
 
 
-def _other_abstracts(citation: Any) -> list[tuple[str, str, list[dict[str, Any]]]]:
+def _other_abstracts(citation: Any,
+                     counts: Counter[str]) -> list[tuple[str, str, list[dict[str, Any]]]]:
     found = []
     for other in citation.iterfind("OtherAbstract"):
         text, sections = _abstract(other)
-        if text:
+        if text == _ELSEWHERE:
+            counts["further abstracts that only the publisher holds"] += 1
+        elif text:
             found.append((two_letters(other.get("Language", "und")), text, sections))
     return found
 

@@ -41,7 +41,7 @@ _STARTERS = _words("""
 """)
 _PARTICLES = frozenset({"La", "Le", "Lo"})  # in surnames, after an initial
 
-_WINDOW = 8192  # characters
+_WINDOW = 16384  # characters
 _LOOK_BACK = 2000  # characters searched for an open bracket
 # sentencex 1.0.32 panics after an initial where white space takes more than one byte.
 _WIDE_SPACE = re.compile(r"[^\S\x00-\x7f]")
@@ -76,23 +76,24 @@ def sentence_spans(text: str, lang: str) -> list[tuple[int, int]]:
 
 
 def _pieces(text: str, lang: str) -> Iterator[tuple[int, int]]:
-    """Cut the text as sentencex does; the pieces touch each other and cover the text.
+    """Cut the text at blank lines and as sentencex does; the pieces touch each other.
 
     sentencex takes quadratic time, so it sees a long text through a window that moves on to
-    the last border found in it.
+    the last border found in it. A window without border ends at its last white space.
     """
     language = re.split(r"[-_]", lang.lower(), maxsplit=1)[0]
     plain = _WIDE_SPACE.sub(" ", text)
-    start, width = 0, _WINDOW
-    while start + width < len(plain):
-        lengths = _lengths(language, plain[start:start + width])[:-1]
-        for length in lengths:
+    start = 0
+    for end in [*(blank.end() for blank in _PARAGRAPH.finditer(plain)), len(plain)]:
+        while end - start > _WINDOW:
+            window = plain[start:start + _WINDOW]
+            lengths = _lengths(language, window)[:-1] or [window.rfind(" ") + 1 or _WINDOW]
+            for length in lengths:
+                yield start, start + length
+                start += length
+        for length in _lengths(language, plain[start:end]):
             yield start, start + length
             start += length
-        width = _WINDOW if lengths else 2 * width
-    for length in _lengths(language, plain[start:]):
-        yield start, start + length
-        start += length
 
 
 def _lengths(language: str, text: str) -> list[int]:

@@ -12,6 +12,7 @@ from transformers import AutoTokenizer
 from bmtools.errors import CheckpointError
 
 _CONFIG = "tokenizer_config.json"
+_TOKENIZER = "tokenizer.json"
 
 
 def load_tokenizer(directory: Path) -> Any:
@@ -96,14 +97,15 @@ def _backend(tokenizer: Any) -> dict[str, Any]:
 
 
 def _check_casing(directory: Path, tokenizer: Any) -> None:
-    path = directory / _CONFIG
-    stated = json.loads(path.read_text(encoding="utf-8")).get("do_lower_case") \
-        if path.is_file() else None
+    """Compare three witnesses: the two files, and what transformers made of them."""
     folds = lower_cases(tokenizer)
-    if stated is not None and bool(stated) != folds:
+    stated = _read_json(directory / _CONFIG).get("do_lower_case")
+    steps = _read_json(directory / _TOKENIZER)
+    written = _folds(steps.get("normalizer")) if steps else folds
+    if written != folds or (stated is not None and bool(stated) != folds):
         raise CheckpointError(
-            f"{path}: found do_lower_case {str(bool(stated)).lower()}, but tokenizer.json "
-            f"{'folds' if folds else 'keeps'} case; correct the one that is wrong")
+            f"{directory}: {_CONFIG} says do_lower_case {json.dumps(stated)}, but {_TOKENIZER} "
+            f"{'folds' if written else 'keeps'} case; correct the one that is wrong")
     if stated is None and folds:
         special = set(tokenizer.all_special_tokens)
         cased = [token for token in tokenizer.get_vocab()
@@ -112,6 +114,10 @@ def _check_casing(directory: Path, tokenizer: Any) -> None:
             raise CheckpointError(
                 f"{directory}: the vocabulary holds upper case ({min(cased)!r}), but text would "
                 f'be lower-cased; write {{"do_lower_case": false}} into {_CONFIG}')
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 
 def _brief(error: Exception) -> str:

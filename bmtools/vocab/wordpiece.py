@@ -43,7 +43,7 @@ def learn(texts: Iterable[str], settings: WordPieceSettings) -> Any:
         vocab_size=settings.size, min_frequency=settings.min_frequency,
         special_tokens=[*SPECIAL, *alphabet], continuing_subword_prefix=INNER,
         show_progress=False)
-    tokenizer.train_from_iterator(_repeated(words), trainer)
+    tokenizer.train_from_iterator(_repeated(_spellable(words, alphabet)), trainer)
     return BertTokenizer(vocab=tokenizer.get_vocab(), do_lower_case=settings.uncased,
                          strip_accents=settings.strip_accents)
 
@@ -71,6 +71,14 @@ def _alphabet(words: Counter[str], limit: int) -> list[str]:
     first = {word[0] for word in words} & kept
     inner = {character for word in words for character in word[1:]} & kept
     return sorted(first) + [INNER + character for character in sorted(inner)]
+
+
+def _spellable(words: Counter[str], alphabet: list[str]) -> Counter[str]:
+    """Leave out words with a character outside the alphabet: they are unknown anyway, and the
+    trainer would take the character in."""
+    known = set(alphabet)
+    return Counter({word: count for word, count in words.items()
+                    if word[0] in known and all(INNER + c in known for c in word[1:])})
 
 
 def _repeated(words: Counter[str], line: int = 1_000) -> Iterator[str]:

@@ -89,7 +89,7 @@ class _Prolog:
             self._parser.Parse(chunk, False)
         except _RootFound:
             self._parser = None
-        except (expat.ExpatError, LookupError, UnicodeError) as error:
+        except (expat.ExpatError, LookupError, ValueError) as error:
             raise DataError(f"{self._place()}: not XML ({error}); expected an XML file with "
                             f"{_either(self._roots)}") from error
 

@@ -1,0 +1,186 @@
+"""`bmtools import`: one subcommand for every source format."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import click
+
+from bmtools.commands.options import Command, sources, takes_rejects, writes_records
+from bmtools.commands.progress import tracked
+from bmtools.corpus.duplicates import Duplicates, with_unique_ids
+from bmtools.errors import RecordError, Reject, refuse
+from bmtools.io.streams import write_records
+from bmtools.records import Record, check
+
+Reader = Callable[..., Iterator[Record]]
+files_argument = click.argument(
+    "files", nargs=-1, metavar="[FILES]...",
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+
+
+@click.group("import")
+def command() -> None:
+    """Turn biomedical source formats into records.
+
+    Name a format, then files; "-" or nothing means stdin, and gzip or zstd is undone. Records go
+    to stdout as JSON Lines, what was left out is counted on stderr.
+    """
+
+
+def imports(read: Reader) -> Callable[..., None]:
+    """Make a command of a function that yields records.
+
+    It gets `files`, `counts` and `reject` beside its own options. The rest is the same for every
+    format: keys set by hand, the check of every record, ids that occur twice, sentences, output.
+    """
+
+    @files_argument
+    @click.option("--sentences", is_flag=True,
+                  help="One record for every sentence, as ID-s1, ID-s2; needs a language.")
+    @click.option("--lang", metavar="CODE", help="Set lang, as in ISO 639-1: it, en.")
+    @click.option("--source", metavar="TEXT", help="Set source.")
+    @click.option("--licence", metavar="TEXT", help="Set licence.")
+    @click.option("--duplicates", type=click.Choice([way.value for way in Duplicates]),
+                  default=Duplicates.REFUSE.value, show_default=True,
+                  help="What to do with a record whose id came before.")
+    @takes_rejects
+    @writes_records
+    @functools.wraps(read)
+    def run(files: tuple[str, ...], sentences: bool, lang: str | None, source: str | None,
+            licence: str | None, duplicates: str, reject: Reject, output: str,
+            **options: Any) -> None:
+        counts: Counter[str] = Counter()
+        keys = {"lang": lang, "source": source, "licence": licence}
+        given = {key: value for key, value in keys.items() if value is not None}
+        records = read(files=sources(files), counts=counts, reject=reject, **options)
+        records = _checked((record.replace(**given) for record in records), reject)
+        records = with_unique_ids(records, Duplicates(duplicates), counts, reject)
+        if sentences:
+            from bmtools.corpus.sentences import sentence_records
+
+            records = sentence_records(records, counts, reject)
+        written = write_records(tracked(records, "importing"), output)
+        told = [f"{written} records", *(f"{what}: {count}" for what, count in counts.items()
+                                        if count)]
+        click.echo(f"bmtools: {'; '.join(told)}", err=True)
+
+    return run
+
+
+def _checked(records: Iterator[Record], reject: Reject) -> Iterator[Record]:
+    for record in records:
+        try:
+            check(record)
+        except RecordError as error:
+            reject(error)
+            continue
+        yield record
+
+
+@command.command("pubmed", cls=Command)
+@click.option("--titles", is_flag=True,
+              help="Take the title as text where there is no abstract; otherwise none is written.")
+@click.option("--other-abstracts", is_flag=True,
+              help="Write abstracts in further languages too, as PMID-LANG.")
+@imports
+def pubmed(files: tuple[str, ...], titles: bool, other_abstracts: bool, counts: Counter[str],
+           reject: Reject) -> Iterator[Record]:
+    """PubMed and MEDLINE XML, one record for every abstract.
+
+    The abstract is English whatever the article is, so lang is en and meta.languages keeps the
+    article's. The parts of a structured abstract stand one a line behind their labels, and
+    meta.sections gives their offsets. Titles in brackets, which PubMed translated, lose them.
+    """
+    from bmtools.corpus.pubmed import pubmed_records
+
+    return pubmed_records(files, titles, other_abstracts, counts, reject)
+
+
+@command.command("conll", cls=Command)
+@click.option("--token-column", type=click.IntRange(min=1), default=1, show_default=True,
+              help="Column of the token, counted from 1.")
+@click.option("--tag-column", type=click.IntRange(min=1), show_default="last",
+              help="Column of the tag, counted from 1.")
+@click.option("--type", "untyped", default="ENTITY", show_default=True, metavar="NAME",
+              help="Type of entities whose tags name none.")
+@click.option("--documents", is_flag=True,
+              help="One record for every -DOCSTART- line, its sentences a line each.")
+@imports
+def conll(files: tuple[str, ...], token_column: int, tag_column: int | None, untyped: str,
+          documents: bool, counts: Counter[str], reject: Reject) -> Iterator[Record]:
+    """CoNLL columns with IO, IOB, IOBES or BILOU tags, one record for every sentence.
+
+    The text is the tokens with one space between them.
+    """
+    from bmtools.corpus.conll import ConllSettings, conll_records
+
+    try:
+        settings = ConllSettings(token_column, tag_column or 0, untyped, documents)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    return conll_records(files, settings, counts, reject)
+
+
+@command.command("standoff", cls=Command)
+@click.option("--annotations", multiple=True, required=True, metavar="FILE",
+              type=click.Path(exists=True, dir_okay=False),
+              help="Mentions: id, start, end, text, type by tab, with T or A after the id or "
+                   "without. May be given again.")
+@imports
+def standoff(files: tuple[str, ...], annotations: tuple[str, ...], counts: Counter[str],
+             reject: Reject) -> Iterator[Record]:
+    """Lines of id|text, with mentions in a file of their own.
+
+    A mention that does not stand at its offset moves to the nearest place where it does. One that
+    stands nowhere is counted, and collected under --rejects; its text stays.
+    """
+    from bmtools.corpus.standoff import standoff_records
+
+    lose = None if reject is refuse else reject
+    return standoff_records(files, annotations, counts, reject, lose)
+
+
+@command.command("curated", cls=Command)
+@imports
+def curated(files: tuple[str, ...], counts: Counter[str], reject: Reject) -> Iterator[Record]:
+    """BioBIT's curated maskings, one record with text and target for each."""
+    from bmtools.corpus.curated import curated_records
+
+    return curated_records(files, reject)
+
+
+@command.command("text", cls=Command)
+@click.option("--paragraphs", "unit", flag_value="paragraph",
+              help="One record for every paragraph; a blank line ends it.")
+@click.option("--whole", "unit", flag_value="file", help="One record for every file.")
+@imports
+def text(files: tuple[str, ...], unit: str | None, counts: Counter[str],
+         reject: Reject) -> Iterator[Record]:
+    """Plain text, one record for every line that is not blank.
+
+    Ids are the name of the file and the number of the line.
+    """
+    from bmtools.corpus.plain import Unit, plain_records
+
+    return plain_records(files, Unit(unit or "line"))
+
+
+@command.command("jsonl", cls=Command)
+@click.option("--id-key", default="id", show_default=True, metavar="KEY",
+              help="Key that holds the id.")
+@click.option("--text-key", default="text", show_default=True, metavar="KEY",
+              help="Key that holds the text.")
+@imports
+def jsonl(files: tuple[str, ...], id_key: str, text_key: str, counts: Counter[str],
+          reject: Reject) -> Iterator[Record]:
+    """Foreign JSON Lines, under the keys that commands agree on.
+
+    Numbers in id become text, a missing id becomes FILE:LINE, other keys pass through.
+    """
+    from bmtools.corpus.foreign import foreign_records
+
+    return foreign_records(files, id_key, text_key, counts, reject)

@@ -1,0 +1,78 @@
+"""JSON Lines made elsewhere: other key names, numbers for ids, ids left out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from bmtools.corpus.naming import stem
+from bmtools.errors import RecordError, Reject, refuse
+from bmtools.io.streams import read_lines, shown
+from bmtools.records import Record, Shape
+
+_KNOWN = frozenset(Shape.__annotations__)
+
+
+def foreign_records(names: Iterable[str], id_key: str = "id", text_key: str = "text",
+                    counts: Counter[str] | None = None,
+                    reject: Reject = refuse) -> Iterator[Record]:
+    """Yield the objects of foreign JSON Lines under the keys that commands agree on.
+
+    Whole numbers in `id` and `label` become text, a missing id becomes `STEM:LINE`, nulls under
+    agreed keys are left out, and every other key passes through. What stood under `id` or `text`
+    when another key takes its place moves to `other_id` or `other_text`.
+
+    Args:
+        names: files of JSON objects, one a line; `-` for stdin.
+        id_key: key that holds the id.
+        text_key: key that holds the text.
+        counts: counts the ids that were given.
+        reject: receives a line that is no object, or one without text.
+    """
+    counts = Counter() if counts is None else counts
+    for name in names:
+        for number, line in read_lines(name):
+            if not line.strip():
+                continue
+            place = f"{shown(name)}:{number}"
+            try:
+                record = _renamed(_decoded(line, place), id_key, text_key)
+            except RecordError as error:
+                reject(error)
+                continue
+            if record.get("id") is None:
+                counts["ids given, as STEM:LINE"] += 1
+                record = Record({**record, "id": f"{stem(name)}:{number}"}, place=place)
+            yield record
+
+
+def _decoded(line: str, place: str) -> Record:
+    try:
+        content = msgspec.json.decode(line)
+    except msgspec.DecodeError as error:
+        raise RecordError(place, f"found {line.strip()[:40]!r} ({error}), expected a JSON object "
+                                 "on one line", line) from error
+    if not isinstance(content, dict):
+        raise RecordError(place, f"found {line.strip()[:40]!r}, expected a JSON object on one line",
+                          line)
+    return Record(content, place=place)
+
+
+def _renamed(record: Record, id_key: str, text_key: str) -> Record:
+    """Put id and text first under their agreed keys; the rest follows in its order."""
+    if not isinstance(record.get(text_key), str):
+        found = repr(record[text_key])[:40] if text_key in record else "no such key"
+        raise RecordError(record.place, f"key '{text_key}': found {found}, expected text; "
+                                        "--text-key names the key that holds it", record)
+    agreed: dict[str, Any] = {"id": record.get(id_key), "text": record[text_key]}
+    for key, value in record.items():
+        if key in (id_key, text_key) or (value is None and key in _KNOWN):
+            continue
+        agreed[f"other_{key}" if key in ("id", "text") else key] = value
+    for key in ("id", "label"):
+        if isinstance(agreed.get(key), int) and not isinstance(agreed[key], bool):
+            agreed[key] = str(agreed[key])
+    return Record(agreed, place=record.place)

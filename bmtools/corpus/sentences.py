@@ -1,0 +1,118 @@
+"""Documents cut into sentences, with what is marked in them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from bmtools.corpus.segment import sentence_spans
+from bmtools.errors import RecordError, Reject, refuse
+from bmtools.records import Record
+
+# Keys whose value belongs to the document as a whole and would be wrong for a sentence of it.
+_WHOLE = ("answers", "target", "text_pair")
+
+
+def sentence_records(records: Iterable[Record], counts: Counter[str] | None = None,
+                     reject: Reject = refuse) -> Iterator[Record]:
+    """Yield a record for every sentence, as `ID-s1`, `ID-s2` and so on.
+
+    A blank line and the end of a section in `meta.sections` always end a sentence. Sentences that
+    share an entity or a relation stay in one piece, so that neither is lost. Offsets of entities
+    and sections are counted anew; `meta.document` and `meta.start` say where a sentence stood.
+    All other keys pass on to every sentence.
+
+    Args:
+        records: documents whose `lang` is set.
+        counts: counts the borders that an entity or a relation removed.
+        reject: receives documents without language, or with answers, a target or a second text.
+    """
+    counts = Counter() if counts is None else counts
+    for record in records:
+        fault = _fault(record)
+        if fault:
+            reject(RecordError(record.place, fault, record))
+            continue
+        spans = list(_spans(record))
+        whole = _joined(spans, _links(record))
+        counts["sentence borders inside an entity or a relation left out"] += max(
+            0, len(spans) - len(whole))
+        counts["records without a word left out"] += not whole
+        for number, (start, end) in enumerate(whole, 1):
+            yield _sentence(record, number, start, end)
+
+
+def _fault(record: Record) -> str:
+    if not record.get("lang"):
+        return "found no language, expected the key 'lang' or --lang to cut sentences by"
+    key = next((key for key in _WHOLE if key in record), None)
+    return f"found the key '{key}', which sentences cannot share; leave out --sentences" * bool(key)
+
+
+def _sections(record: Record) -> list[dict[str, Any]]:
+    """The sections, if `meta` holds some that are marked by offsets."""
+    sections = record.get("meta", {}).get("sections", ())
+    marked = isinstance(sections, list) and all(
+        isinstance(section, dict) and isinstance(section.get("start"), int)
+        and isinstance(section.get("end"), int) for section in sections)
+    return sections if marked else []
+
+
+def _spans(record: Record) -> Iterator[tuple[int, int]]:
+    """The sentences; a section reaches from the end of the one before, so it holds its label."""
+    text, start = record["text"], 0
+    for border in [*(section["end"] for section in _sections(record)), len(text)]:
+        for first, last in sentence_spans(text[start:border], record["lang"]):
+            yield start + first, start + last
+        start = max(start, border)
+
+
+def _links(record: Record) -> list[tuple[int, int]]:
+    """The stretches of text that one piece must hold: entities, and arcs from end to end."""
+    hulls = [(entity["start"], entity["end"]) for entity in record.get("entities", ())]
+    by_id = {entity.get("id"): hull
+             for entity, hull in zip(record.get("entities", ()), hulls, strict=True)}
+    for relation in record.get("relations", ()):
+        head, tail = by_id[relation["head"]], by_id[relation["tail"]]
+        hulls.append((min(head[0], tail[0]), max(head[1], tail[1])))
+    return sorted(hulls)
+
+
+def _joined(spans: list[tuple[int, int]], links: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Unite sentences and links that overlap, so that no link crosses a border."""
+    joined: list[tuple[int, int]] = []
+    for start, end in sorted([*spans, *links]):
+        if joined and start < joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], end))
+        else:
+            joined.append((start, end))
+    return joined
+
+
+def _sentence(record: Record, number: int, start: int, end: int) -> Record:
+    meta = {**record.get("meta", {}), "document": record["id"], "start": start}
+    if _sections(record):
+        meta["sections"] = [moved for section in _sections(record)
+                            if (moved := _clipped(section, start, end)) is not None]
+    keys: dict[str, Any] = {"id": f"{record['id']}-s{number}", "text": record["text"][start:end],
+                            "meta": meta}
+    if "entities" in record:
+        entities = [entity for entity in record["entities"] if start <= entity["start"] < end]
+        keys["entities"] = [_shifted(entity, start) for entity in entities]
+        if "relations" in record:
+            ids = {entity.get("id") for entity in entities}
+            keys["relations"] = [arc for arc in record["relations"] if arc["head"] in ids]
+    return record.replace(**keys)
+
+
+def _clipped(section: dict[str, Any], start: int, end: int) -> dict[str, Any] | None:
+    first, last = max(section["start"], start), min(section["end"], end)
+    return {**section, "start": first - start, "end": last - start} if first < last else None
+
+
+def _shifted(entity: dict[str, Any], start: int) -> dict[str, Any]:
+    moved = {**entity, "start": entity["start"] - start, "end": entity["end"] - start}
+    if entity.get("spans"):
+        moved["spans"] = [[first - start, last - start] for first, last in entity["spans"]]
+    return moved

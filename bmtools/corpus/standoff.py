@@ -1,0 +1,211 @@
+"""Stand-off annotation: a file of texts and a file of mentions with offsets."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any
+
+from bmtools.errors import RecordError, Reject, refuse
+from bmtools.io.streams import read_lines, shown
+from bmtools.records import Record
+
+Lose = Callable[[RecordError], None]
+MATCHED = "annotations at their offset"
+MOVED = "moved to the nearest occurrence of their mention"
+LOST = "annotations lost"
+REPEATED = "repeated annotations left out"
+# Two texts in one field, as a JSON object leaves them when it is quoted as CSV.
+_TITLE_ABSTRACT = re.compile(
+    r'"(?P<title>.*?)"", ""(?:Astratto|Abstract)"": ""(?P<abstract>.*?)(?:""\}")?', re.DOTALL)
+_SHORT = 5  # characters
+_OFFSET = re.compile(r"-?\d+")
+# A marker that stood in the text while it was translated, and stayed in the mention.
+_MARKER = re.compile(r"^\^+_\w+_ ?> *")
+
+
+@dataclass(frozen=True)
+class Annotation:
+    """A mention as its file gives it.
+
+    Args:
+        start: offset in code points, from the start of its part.
+        end: the end of the mention, exclusive.
+        in_abstract: whether the offset counts from the abstract and not from the whole text.
+        place: where the line stands, as `file:line`.
+        line: the line itself, for whoever has to look for it.
+    """
+
+    document: str
+    start: int
+    end: int
+    mention: str
+    type: str
+    in_abstract: bool
+    place: str = field(compare=False)
+    line: str = field(compare=False)
+
+
+def standoff_records(corpora: Iterable[str], annotations: Iterable[str],
+                     counts: Counter[str] | None = None, reject: Reject = refuse,
+                     lose: Lose | None = None) -> Iterator[Record]:
+    """Yield every text of `id|text` files with its annotations as entities.
+
+    An annotation whose mention does not stand at its offset moves to the nearest place where it
+    does, in its own letters first and then in any case, where no other annotation stands; a short
+    one prefers whole words. Where there is none it is lost, and its document stays. White space
+    at the ends of a mention is cut off. A text in two parts, `"title"", ""Abstract"": ""abstract`,
+    becomes title, a space and abstract. Bars at the end of a line are dropped, and so is a
+    document that repeats an earlier one. All annotations are held in memory, the texts one at a
+    time.
+
+    Args:
+        corpora: files of texts; `-` for stdin.
+        annotations: files of mentions, by tab: `id start end mention type`, or with `T` or `A`
+            after the id where offsets count from the title or from the abstract.
+        counts: counts what was matched, moved, lost and repeated.
+        reject: receives lines that cannot be read.
+        lose: receives annotations that found no place; nobody does by default.
+    """
+    counts = Counter() if counts is None else counts
+    lose = lose or (lambda error: None)
+    waiting = _by_document(annotations, counts, reject)
+    seen: dict[str, bytes] = {}
+    for name in corpora:
+        for number, line in read_lines(name):
+            if not line.strip():
+                continue
+            document, bar, content = line.partition("|")
+            place = f"{shown(name)}:{number}"
+            if not bar or not document.strip():
+                reject(RecordError(place, f"found {line[:40]!r}, expected id|text", line))
+                continue
+            text, abstract = _parts(content.rstrip("|\r"))
+            digest = blake2b(text.encode()).digest()
+            if seen.get(document) == digest:
+                counts["repeated documents left out"] += 1
+                continue
+            seen[document] = digest
+            yield Record(id=document, text=text, place=place, entities=_entities(
+                text, abstract, waiting.get(document, []), counts, lose))
+    for document, homeless in waiting.items():
+        for annotation in homeless if document not in seen else ():
+            _lose(annotation, f"found the document {document!r}, which no file of texts holds",
+                  counts, lose)
+
+
+def _by_document(names: Iterable[str], counts: Counter[str],
+                 reject: Reject) -> dict[str, list[Annotation]]:
+    """Read all annotations; one that repeats another to the letter is left out."""
+    found: dict[str, dict[Annotation, None]] = defaultdict(dict)
+    for name in names:
+        for number, line in read_lines(name):
+            if not line.strip():
+                continue
+            try:
+                annotation = _annotation(line.removesuffix("\r"), f"{shown(name)}:{number}")
+            except RecordError as error:
+                reject(error)
+                continue
+            counts[REPEATED] += annotation in found[annotation.document]
+            found[annotation.document].setdefault(annotation)
+    return {document: list(annotations) for document, annotations in found.items()}
+
+
+def _annotation(line: str, place: str) -> Annotation:
+    fields = line.split("\t")
+    part = fields.pop(1) if len(fields) == 6 and fields[1] in ("T", "A") else "T"
+    if len(fields) != 5:
+        raise RecordError(place, f"found {len(fields)} columns in {line[:40]!r}, expected id, "
+                                 "start, end, mention and type by tab, with T or A after the id "
+                                 "or without", line)
+    document, start, end, mention, kind = fields
+    if not (_OFFSET.fullmatch(start) and _OFFSET.fullmatch(end)):
+        raise RecordError(place, f"found the offsets {start!r} and {end!r}, expected whole numbers",
+                          line)
+    if not kind.strip():
+        raise RecordError(place, "found no type in the last column, expected one", line)
+    return Annotation(document, int(start), int(end), mention, kind.strip(), part == "A", place,
+                      line)
+
+
+def _parts(content: str) -> tuple[str, int]:
+    """The text of a document, and where its abstract starts if it stands apart."""
+    found = _TITLE_ABSTRACT.fullmatch(content)
+    if found is None:
+        return content, 0
+    return f"{found['title']} {found['abstract']}", len(found["title"]) + 1
+
+
+def _entities(text: str, abstract: int, annotations: list[Annotation], counts: Counter[str],
+              lose: Lose) -> list[dict[str, Any]]:
+    """Place the annotations of one text: those at their offset first, then the others."""
+    placed: dict[tuple[int, int], list[str]] = defaultdict(list)
+    homeless = []
+    for annotation in annotations:
+        shift = abstract if annotation.in_abstract else 0
+        start, end = annotation.start + shift, annotation.end + shift
+        if not annotation.mention.strip():
+            _lose(annotation, "found a mention of white space only, expected a word", counts, lose)
+        elif 0 <= start < end and text[start:end] == annotation.mention:
+            counts[MATCHED] += 1
+            _place(placed, *_trimmed(text, start, end), annotation.type, counts)
+        else:
+            homeless.append((annotation, start))
+    for annotation, start in homeless:
+        spans = _occurrences(text, annotation.mention)
+        free = [span for span in spans if span not in placed]
+        if free:
+            counts[MOVED] += 1
+            nearest = min(free, key=lambda span: (_is_scrap(text, *span), abs(span[0] - start)))
+            _place(placed, *nearest, annotation.type, counts)
+        else:
+            why = "every occurrence is annotated already" if spans else "the text does not hold it"
+            _lose(annotation, f"found the mention {annotation.mention!r} at {annotation.start}, "
+                              f"but {why}", counts, lose)
+    return [{"start": start, "end": end, "type": kind, "text": text[start:end]}
+            for (start, end), kinds in sorted(placed.items()) for kind in kinds]
+
+
+def _place(placed: dict[tuple[int, int], list[str]], start: int, end: int, kind: str,
+           counts: Counter[str]) -> None:
+    if kind in placed[start, end]:
+        counts[REPEATED] += 1
+    else:
+        placed[start, end].append(kind)
+
+
+def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+    mention = text[start:end]
+    return start + len(mention) - len(mention.lstrip()), start + len(mention.rstrip())
+
+
+def _occurrences(text: str, mention: str) -> list[tuple[int, int]]:
+    """Where a mention stands in a text: as it is, else in any case, else without its marker."""
+    plain = mention.strip()
+    for wanted in (plain, _MARKER.sub("", plain)):
+        for flags in (re.NOFLAG, re.IGNORECASE):
+            found = re.finditer(re.escape(wanted), text, flags)
+            spans = [match.span() for match in found if match.start() < match.end()]
+            if spans:
+                return spans
+    return []
+
+
+def _is_scrap(text: str, start: int, end: int) -> bool:
+    """Tell whether a short mention is but a part of a word there, as `Se` is in `Senza`.
+
+    A long one may well be a part: translation glues words, as in `doxorubicinaindotta`.
+    """
+    if end - start >= _SHORT:
+        return False
+    joined_before = start > 0 and text[start - 1:start + 1].isalnum()
+    return joined_before or (end < len(text) and text[end - 1:end + 1].isalnum())
+
+
+def _lose(annotation: Annotation, reason: str, counts: Counter[str], lose: Lose) -> None:
+    counts[LOST] += 1
+    lose(RecordError(annotation.place, reason, annotation.line))

@@ -1,0 +1,178 @@
+"""Texts cut into words and windows, so that each word is seen by the model exactly once."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+_TEXTS_AT_ONCE = 256
+# Thai to Lao, Myanmar, Khmer, kana, ideographs: words without spaces between them.
+_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
+                       "\uf900-\ufaff\U00020000-\U0003ffff]")
+# Full stops, marks and ellipsis, then closing brackets and quotes; then those of wide scripts.
+_STOP = re.compile("[.!?\u2026][])}\"'\u201d\u2019\u00bb]*$")
+_WIDE_STOP = re.compile("[\u3002\uff01\uff1f][\u300d\u300f\uff09]*$")
+_LONGEST_STOP = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A part of a text that the model reads at once.
+
+    Args:
+        ids: (tokens,) int32, no special tokens added.
+        firsts: (words,) int32, where the first piece of each word stands among the ids.
+    """
+
+    ids: np.ndarray
+    firsts: np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A text in words, and in windows that hold them all in order.
+
+    Args:
+        words: (words, 2) int64, start and end of each word in code points.
+        windows: none where the text holds no token.
+    """
+
+    words: np.ndarray
+    windows: tuple[Window, ...]
+
+
+def cut_documents(tokenizer: Any, texts: Iterable[str], row_tokens: int) -> Iterator[Document]:
+    """Cut texts into words and windows, in order.
+
+    Windows end after a sentence where one ends in time, else between words; only a word longer
+    than a window is cut, and its later pieces ask nothing.
+
+    Args:
+        row_tokens: longest window, its two special tokens included.
+    """
+    pending = iter(texts)
+    while chunk := list(islice(pending, _TEXTS_AT_ONCE)):
+        encodings = tokenizer.backend_tokenizer.encode_batch(chunk, add_special_tokens=False)
+        for text, encoding in zip(chunk, encodings, strict=True):
+            yield _document(text, encoding, row_tokens - 2)
+
+
+def lay_out(windows: Sequence[Window], tokenizer: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Lay windows under each other between their special tokens, padded to the longest.
+
+    Returns:
+        ids (batch, tokens) int64 and attended (batch, tokens) bool; a word's first piece stands
+        one place after `firsts`.
+    """
+    lengths = np.array([len(window.ids) for window in windows])
+    ids = np.full((len(windows), int(lengths.max()) + 2), tokenizer.pad_token_id, dtype=np.int64)
+    ids[:, 0] = tokenizer.cls_token_id
+    for row, window in zip(ids, windows, strict=True):
+        row[1:len(window.ids) + 1] = window.ids
+        row[len(window.ids) + 1] = tokenizer.sep_token_id
+    return ids, np.arange(ids.shape[1]) < lengths[:, None] + 2
+
+
+def _document(text: str, encoding: Any, size: int) -> Document:
+    spans, firsts, leads = _words(text, encoding)
+    words = np.array(spans, dtype=np.int64).reshape(-1, 2)
+    places = np.array(firsts, dtype=np.int32)
+    ids = np.array(encoding.ids, dtype=np.int32)
+    ends = [leads[n] for n in range(1, len(spans))
+            if _ends_sentence(text, spans[n - 1][1], spans[n][0])]
+    windows = []
+    start = 0
+    for end in _borders(len(ids), size, ends, leads):
+        held = places[np.searchsorted(places, start):np.searchsorted(places, end)]
+        windows.append(Window(ids[start:end], held - start))
+        start = end
+    return Document(words, tuple(windows))
+
+
+def _words(text: str, encoding: Any) -> tuple[list[tuple[int, int]], list[int], list[int]]:
+    """Find words: spans in the text, first pieces, and first pieces with the space before them.
+
+    Words are those of the tokenizer's pre-tokenizer, cut once more at signs and between
+    characters of unspaced scripts where a piece begins there: Metaspace leaves `(cancer),` and
+    whole Japanese sentences in one.
+    """
+    spans: list[tuple[int, int]] = []
+    firsts: list[int] = []
+    leads: list[int] = []
+    lead, word_before = 0, None
+    for place, ((start, end), word) in enumerate(
+            zip(encoding.offsets, encoding.word_ids, strict=True)):
+        while start < end and text[start].isspace():
+            start += 1
+        while end > start and text[end - 1].isspace():
+            end -= 1
+        if start == end:
+            continue
+        if not spans or _begins(text, spans[-1][1], start, word != word_before):
+            spans.append((start, end))
+            firsts.append(place)
+            leads.append(lead)
+        else:
+            spans[-1] = (spans[-1][0], max(spans[-1][1], end))
+        lead, word_before = place + 1, word
+    return _with_marks(text, spans), firsts, leads
+
+
+def _begins(text: str, end_before: int, start: int, other_word: bool) -> bool:
+    """Whether a piece that starts here begins a word."""
+    if start < end_before or (start == end_before and _is_mark(text[start])):
+        return False  # a piece of a character, or of its accent
+    if other_word or any(character.isspace() for character in text[end_before:start]):
+        return True
+    sides = text[start - 1], text[start]
+    return not all(side.isalnum() or _is_mark(side) for side in sides) \
+        or any(_UNSPACED.match(side) for side in sides)
+
+
+def _with_marks(text: str, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Stretch words over the accents and joiners behind them that a normalizer took away."""
+    stretched = []
+    for number, (start, end) in enumerate(spans):
+        limit = spans[number + 1][0] if number + 1 < len(spans) else len(text)
+        while end < limit and _is_mark(text[end]):
+            end += 1
+        stretched.append((start, end))
+    return stretched
+
+
+def _is_mark(character: str) -> bool:
+    """Whether a character belongs to the one before it: accents, joiners, soft hyphens."""
+    return character > "\x7f" and unicodedata.category(character) in ("Mn", "Mc", "Me", "Cf")
+
+
+def _ends_sentence(text: str, end: int, start_after: int) -> bool:
+    """Whether something like a sentence ends between two words; `E. coli` and `3.5` do not."""
+    gap = text[end:start_after]
+    before = text[max(end - _LONGEST_STOP, 0):end]
+    if "\n" in gap or _WIDE_STOP.search(before):
+        return True
+    return gap != "" and not text[start_after].islower() and bool(_STOP.search(before))
+
+
+def _borders(total: int, size: int, sentence_ends: list[int],
+             word_starts: list[int]) -> Iterator[int]:
+    """Yield where each window ends, the last at `total`."""
+    choices = np.array(sentence_ends, dtype=np.int64), np.array(word_starts, dtype=np.int64)
+    start = 0
+    while total - start > size:
+        for allowed in choices:
+            last = int(np.searchsorted(allowed, start + size, side="right")) - 1
+            if last >= 0 and allowed[last] > start:
+                start = int(allowed[last])
+                break
+        else:
+            start += size
+        yield start
+    if total > start:
+        yield total

@@ -1,0 +1,175 @@
+"""Apertium, Debian's rule-based translator, as a program beside this one."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from bmtools.errors import BmtoolsError
+from bmtools.translation.engine import Translation
+from bmtools.translation.languages import base, three_letters
+
+# Apertium marks words with the first three and reads the other two as its own; where they stand
+# in the text, noncharacters take their place on the way through, and that of the minus before a
+# figure, which would make it the name of a file and let it move.
+_SIGNS = "*#@~_-"
+_STAND_INS = "".join(chr(0xFDD0 + number) for number in range(len(_SIGNS)))
+_HIDE = str.maketrans(_SIGNS[:-1] + _STAND_INS, _STAND_INS[:-1] + "\ufffd" * len(_SIGNS))
+_SHOW = str.maketrans(_STAND_INS, _SIGNS)
+_MINUS = re.compile(r"(?<![\w)\]])-(?=\d)")
+_RESERVED = re.compile(r"[\[\]{}^$@\\/<>]")
+_MARKED = re.compile(r"(?:[*#@]|\\@)((?:\\.|[^\s*#@\\])*)")
+_ESCAPED = re.compile(r"\\(.)")
+_EDGES = re.compile(r"^\W+|\W+$")
+# Rules that move the parts of a compound ("12-week study") leave no space where the English had
+# none: "studiodi12 settimane". A blank on either side of the hyphen becomes that space.
+_HYPHEN = re.compile(r"\b(follow-up|x-ray|(?:twen|thir|for|fif|six|seven|eigh|nine)ty-[a-z]+)"
+                     r"|(?<=\w)-(?=\w)", re.IGNORECASE)
+_GAP = "[-]"
+# Words that move away leave their space before a full stop or a comma.
+_LOOSE = re.compile(r" (?=[.,](?: |$))")
+_USELESS_GAP = re.compile(r"(?:\[-\])+(?=[\s.,;:!?)%]|\\\])")
+
+
+@dataclass(frozen=True)
+class _Passed:
+    """A sentence after one stage; `unknown` holds the words that the stage did not know."""
+
+    text: str
+    unknown: tuple[str, ...] = ()
+    is_lost: bool = False
+
+
+class ApertiumTranslator:
+    """Runs a chain of Apertium's modes, each over a whole batch of sentences.
+
+    One mode is a pipe of some fifteen programs and keeps two cores busy by itself.
+
+    Args:
+        source: ISO 639-1 code.
+        target: ISO 639-1 code.
+        via: language in between, for a pair that Apertium lacks.
+    """
+
+    name = "apertium"
+    marks_unknown = True
+    batch_sentences = 2000
+
+    def __init__(self, source: str, target: str, via: str | None = None) -> None:
+        modes = installed_modes()
+        steps = [source, via, target] if via else [source, target]
+        self.details = {"via": via} if via else {}
+        self._modes = [_mode(left, right, modes) for left, right in pairwise(steps)]
+
+    def translate(self, sentences: Sequence[str]) -> list[Translation]:
+        """Translate sentences, and count the words that some stage did not know."""
+        passed = [_Passed(sentence) for sentence in sentences]
+        for mode in self._modes:
+            passed = [_joined(before, after) for before, after in
+                      zip(passed, _stage(mode, [one.text for one in passed]), strict=True)]
+        return [_translation(one) for one in passed]
+
+
+def installed_modes() -> list[str]:
+    """List the directions that are installed.
+
+    Raises:
+        BmtoolsError: there is no Apertium.
+    """
+    if shutil.which("apertium") is None:
+        raise BmtoolsError("--engine apertium needs the program apertium; on Debian: apt install "
+                           "apertium apertium-eng-cat apertium-cat-ita")
+    listed = subprocess.run(["apertium", "-l"], capture_output=True, text=True, check=False)
+    return listed.stdout.split()
+
+
+def _mode(source: str, target: str, modes: list[str]) -> str:
+    """Find the mode of a direction; older packages have names of two letters."""
+    for left in (three_letters(source), base(source)):
+        for right in (three_letters(target), base(target)):
+            if f"{left}-{right}" in modes:
+                return f"{left}-{right}"
+    left, right = three_letters(source), three_letters(target)
+    after = {mode.partition("-")[2] for mode in modes if mode.startswith(f"{left}-")}
+    before = {mode.partition("-")[0] for mode in modes if mode.endswith(f"-{right}")}
+    bridges = sorted(after & before)
+    hint = f"or go --via {' or '.join(bridges)}, " if bridges else ""
+    raise BmtoolsError(
+        f"apertium has no mode {left}-{right} here; {hint}or install it, on Debian: apt install "
+        f"apertium-{left}-{right} (or apertium-{right}-{left}: one package, two directions)")
+
+
+def _stage(mode: str, sentences: list[str]) -> list[_Passed]:
+    """Run sentences through one mode.
+
+    Each goes in with a full stop, as Apertium's own reader of plain text adds one, and with its
+    number as an untranslatable blank, then NUL, at which every program of the pipe flushes. So
+    one that crashes or shifts is noticed; what went in is then halved until the culprit is alone.
+    """
+    hide = _hidden_english if mode.startswith("en") else _hidden
+    lines, _ = _run(mode, [f"{hide(sentence)} .[{number}]"
+                           for number, sentence in enumerate(sentences)])
+    if len(lines) >= len(sentences) and all(
+            line.endswith(f".[{number}]") for number, line in enumerate(lines[:len(sentences)])):
+        return [_shown(line.rpartition(".[")[0]) for line in lines[:len(sentences)]]
+    if len(sentences) == 1:
+        _check_health(mode)
+        return [_Passed("", is_lost=True)]
+    middle = len(sentences) // 2
+    return _stage(mode, sentences[:middle]) + _stage(mode, sentences[middle:])
+
+
+def _check_health(mode: str) -> None:
+    """Make sure that it is the sentence, not the program, that is to blame.
+
+    Raises:
+        BmtoolsError: the program gives nothing back whatever it is given.
+    """
+    lines, complaint = _run(mode, ["test .[0]"])
+    if not lines[0].endswith(".[0]"):
+        raise BmtoolsError(f"apertium {mode} {complaint}; try: echo test | apertium {mode}")
+
+
+def _run(mode: str, lines: list[str]) -> tuple[list[str], str]:
+    """Send lines through a mode; returns its lines, and empty ones, and how it ended."""
+    stream = "".join(f"{line}\0" for line in lines)
+    done = subprocess.run(
+        ["apertium", "-z", "-f", "none", mode], input=stream.encode(), capture_output=True,
+        check=False, env={**os.environ, "LC_ALL": "C.UTF-8"})
+    said = " ".join(done.stderr.decode("utf-8", "replace").split())[:200] or "it said nothing"
+    return (done.stdout.decode("utf-8", "replace").split("\0"),
+            f"ended with code {done.returncode}: {said}")
+
+
+def _hidden(text: str) -> str:
+    return _RESERVED.sub(r"\\\g<0>", _MINUS.sub(_STAND_INS[-1], text.translate(_HIDE)))
+
+
+def _hidden_english(text: str) -> str:
+    """Let the parts of compounds move, but for those that Apertium's dictionaries hold whole."""
+    return _HYPHEN.sub(lambda found: found[1] or f"{_GAP}-{_GAP}", _hidden(text))
+
+
+def _shown(line: str) -> _Passed:
+    line = _USELESS_GAP.sub("", line.replace(f"{_GAP}-{_GAP}", "-")).replace(_GAP, " ")
+    words = tuple(_EDGES.sub("", word) for word in _MARKED.findall(line) if word)
+    plain = _ESCAPED.sub(r"\1", _MARKED.sub(r"\1", line))
+    text = _LOOSE.sub("", " ".join(plain.split())).translate(_SHOW)
+    return _Passed(text, words)
+
+
+def _joined(before: _Passed, after: _Passed) -> _Passed:
+    """Add up unknown words; one that two stages do not know counts once."""
+    new = tuple(word for word in after.unknown if word not in before.unknown)
+    return _Passed(after.text, before.unknown + new, before.is_lost or after.is_lost)
+
+
+def _translation(passed: _Passed) -> Translation:
+    if passed.is_lost:
+        return Translation("", fault="apertium gives nothing back; change the sentence")
+    return Translation(passed.text, unknown=len(passed.unknown))

@@ -1,0 +1,213 @@
+"""Whole records: cut into sentences, translated, put together again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from bmtools.corpus.segment import sentence_spans
+from bmtools.errors import RecordError, Reject, refuse
+from bmtools.records import Record
+from bmtools.translation.engine import Translation, Translator
+from bmtools.translation.languages import base
+from bmtools.translation.settings import DocumentSettings
+
+TEXTS = ("title", "question", "text", "text_pair")
+ANNOTATIONS = ("entities", "relations", "answers", "target")
+_BLANK = re.compile(r"[\s\x00-\x1f\x7f]+")
+_CACHED_SENTENCES = 100_000
+
+
+@dataclass
+class Counts:
+    """What happened so far, for whoever tells it.
+
+    Args:
+        records: translated records.
+        sentences: sentences in them.
+        words: white-space words of those sentences.
+        distinct: sentences that the engine was given.
+        unknown: words that the engine says it does not know.
+        missing: sentences kept or dropped for want of a translation.
+        stripped: records that lost annotations.
+        passed_on: records in another language that were left as they are.
+    """
+
+    records: int = 0
+    sentences: int = 0
+    words: int = 0
+    distinct: int = 0
+    unknown: int = 0
+    missing: int = 0
+    stripped: int = 0
+    passed_on: int = 0
+
+    def told(self) -> Iterator[str]:
+        """Say what happened, and what should be looked at."""
+        yield (f"{self.records} records, {self.sentences} sentences ({self.distinct} different "
+               f"ones), {self.words} words")
+        if self.unknown:
+            share = 100 * self.unknown / self.words
+            yield f"{self.unknown} unknown words ({share:.1f}%), left as they were"
+        if self.missing:
+            yield f"{self.missing} sentences without a translation"
+        if self.stripped:
+            yield f"{self.stripped} records lost their annotations"
+        if self.passed_on:
+            yield f"{self.passed_on} records in other languages, left as they were"
+
+
+@dataclass(frozen=True)
+class _Document:
+    """A record and its texts, cut into white space, sentence, white space, ..., white space."""
+
+    record: Record
+    pieces: dict[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def sentences(self) -> list[str]:
+        return [sentence for pieces in self.pieces.values() for sentence in pieces[1::2]]
+
+
+def translate_records(records: Iterable[Record], translator: Translator,
+                      settings: DocumentSettings, reject: Reject = refuse,
+                      counts: Counts | None = None) -> Iterator[Record]:
+    """Translate the texts of records, sentence by sentence.
+
+    Order, ids and unknown keys stay; a sentence that comes again is translated once. At most
+    one batch of sentences, and the record that completes it, are waiting at a time.
+
+    Args:
+        records: in the source language, or without a `lang`.
+        translator: for the two languages of the settings.
+        settings: languages, and what becomes of what cannot be translated.
+        reject: receives records that cannot be translated.
+        counts: added to while records go by.
+    """
+    work = _Work(translator, settings, reject, Counts() if counts is None else counts)
+    waiting: list[_Document] = []
+    for record in records:
+        document = work.cut(record)
+        if document is None:
+            continue
+        waiting.append(document)
+        if work.ask(document.sentences) >= translator.batch_sentences:
+            yield from work.finish(waiting)
+            waiting = []
+    yield from work.finish(waiting)
+
+
+class _Work:
+    """Documents on their way, and the sentences known so far."""
+
+    def __init__(self, translator: Translator, settings: DocumentSettings, reject: Reject,
+                 counts: Counts) -> None:
+        self.translator = translator
+        self.settings = settings
+        self.reject = reject
+        self.counts = counts
+        self.known: dict[str, Translation] = {}
+        self.asked: dict[str, None] = {}
+
+    def cut(self, record: Record) -> _Document | None:
+        """Cut a record into sentences; None where it was rejected."""
+        fault = self._foreign(record)
+        if fault and self.settings.other_languages == "keep":
+            self.counts.passed_on += 1
+            return _Document(record)
+        annotations = _annotations(record)
+        if annotations and not fault and not self.settings.drop_annotations:
+            fault = (f"key '{annotations[0]}': belongs to the words of the original, expected "
+                     "plain text; --drop-annotations removes it")
+        if fault:
+            self.reject(RecordError(record.place, fault, record))
+            return None
+        return _Document(record, {
+            key: _pieces(record[key], self.settings.source) for key in TEXTS if key in record})
+
+    def _foreign(self, record: Record) -> str:
+        lang = record.get("lang")
+        if not lang or base(lang) == base(self.settings.source):
+            return ""
+        already = " already" if base(lang) == base(self.settings.target) else ""
+        return (f"key 'lang': found {lang!r}{already}, expected {self.settings.source!r}; leave "
+                "the record out, or pass it on with --other-languages keep")
+
+    def ask(self, sentences: Iterable[str]) -> int:
+        """Put sentences on the list of the next batch; returns its length."""
+        self.asked.update((one, None) for one in sentences if one not in self.known)
+        return len(self.asked)
+
+    def finish(self, documents: list[_Document]) -> Iterator[Record]:
+        """Translate the batch and put its documents together."""
+        asked = list(self.asked)
+        self.asked = {}
+        if asked:
+            self.known.update(zip(asked, self.translator.translate(asked), strict=True))
+        self.counts.distinct += len(asked)
+        for document in documents:
+            if not document.pieces:
+                yield document.record
+            elif not self._is_rejected(document):
+                yield self._translated(document)
+        for sentence in list(self.known)[:-_CACHED_SENTENCES]:
+            del self.known[sentence]
+
+    def _is_rejected(self, document: _Document) -> bool:
+        if self.settings.missing != "reject":
+            return False
+        for sentence in document.sentences:
+            if fault := self.known[sentence].fault:
+                self.reject(RecordError(
+                    document.record.place, f"no translation of {sentence[:80]!r}: {fault}; or go "
+                    "on with --missing keep or drop", document.record))
+                return True
+        return False
+
+    def _translated(self, document: _Document) -> Record:
+        sentences, annotations = document.sentences, _annotations(document.record)
+        record = document.record.without(*annotations)
+        found = [self.known[sentence] for sentence in sentences]
+        unknown = sum(translation.unknown for translation in found)
+        missing = sum(bool(translation.fault) for translation in found)
+        self.counts.records += 1
+        self.counts.sentences += len(sentences)
+        self.counts.words += sum(len(sentence.split()) for sentence in sentences)
+        self.counts.unknown += unknown
+        self.counts.missing += missing
+        self.counts.stripped += bool(annotations)
+        told: dict[str, object] = {"engine": self.translator.name, **self.translator.details,
+                "source": self.settings.source, "target": self.settings.target,
+                "sentences": len(sentences), "missing": missing}
+        if self.translator.marks_unknown:
+            told["unknown_words"] = unknown
+        texts = {key: self._joined(pieces) for key, pieces in document.pieces.items()}
+        return record.replace(**texts, lang=self.settings.target,
+                              meta={**record.get("meta", {}), "translation": told})
+
+    def _joined(self, pieces: list[str]) -> str:
+        """Put translations where the sentences were; a dropped one takes its space along."""
+        text = pieces[0]
+        for sentence, space in zip(pieces[1::2], pieces[2::2], strict=True):
+            translation = self.known[sentence]
+            if not translation.fault:
+                text += translation.text + space
+            elif self.settings.missing == "keep":
+                text += sentence + space
+        return text
+
+
+def _annotations(record: Record) -> list[str]:
+    return [key for key in ANNOTATIONS if record.get(key)]
+
+
+def _pieces(text: str, lang: str) -> list[str]:
+    """Cut into white space and sentences by turns; each sentence becomes one plain line."""
+    pieces, last = [], 0
+    for start, end in sentence_spans(text, lang):
+        sentence = _BLANK.sub(" ", text[start:end]).strip()
+        if sentence:
+            pieces += [text[last:start], sentence]
+            last = end
+    return [*pieces, text[last:]]

@@ -1,0 +1,83 @@
+"""Hugging Face's sequence-to-sequence models, run by transformers itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from transformers import AutoModelForSeq2SeqLM
+from transformers.utils import logging
+
+from bmtools.errors import CheckpointError
+from bmtools.translation.neural import NeuralTranslator
+from bmtools.translation.settings import ModelSettings
+
+
+class HuggingFaceTranslator(NeuralTranslator):
+    """Translates with a local checkpoint; weights only as safetensors, no code from it."""
+
+    name = "transformers"
+
+    def __init__(self, settings: ModelSettings, source: str, target: str) -> None:
+        super().__init__(settings, source, target)
+        precision = "float32" if settings.precision == "default" else settings.precision
+        logging.disable_progress_bar()
+        try:
+            model = AutoModelForSeq2SeqLM.from_pretrained(
+                settings.model, local_files_only=True, trust_remote_code=False,
+                use_safetensors=True, dtype=getattr(torch, precision))
+        except (OSError, ValueError, KeyError) as error:
+            reason = " ".join(str(error).split())[:200]
+            raise CheckpointError(f"{settings.model}: no model for translation ({reason}); "
+                                  "expected config.json and model.safetensors") from error
+        self._model = model.to(_device(settings.device)).eval()
+        # A forced end would make a loop look like a translation; limits are given with each call.
+        self._model.generation_config.forced_eos_token_id = None
+        self._model.generation_config.max_length = None
+
+    def generate(self, sources: Sequence[list[str]], longest: int) -> list[list[str]]:
+        """Translate tokens in batches of similar length, and restore the order."""
+        tokenizer, mark = self.subwords.tokenizer, self.subwords.target_mark
+        vocabulary = self.subwords.vocabulary
+        ids = [[vocabulary.get(token, tokenizer.unk_token_id) for token in source]
+               for source in sources]
+        results: dict[int, list[str]] = {}
+        for batch in batches_by_length([len(one) for one in ids], self.settings.batch_tokens):
+            inputs, mask = self._padded([ids[index] for index in batch])
+            with torch.inference_mode():
+                outputs = self._model.generate(
+                    input_ids=inputs, attention_mask=mask, max_new_tokens=longest,
+                    num_beams=self.settings.beam_size, do_sample=False,
+                    forced_bos_token_id=vocabulary[mark] if mark else None)
+            for index, output in zip(batch, outputs.tolist(), strict=True):
+                results[index] = tokenizer.convert_ids_to_tokens(output)
+        return [results[index] for index in range(len(sources))]
+
+    def _padded(self, rows: list[list[int]]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Give (batch, tokens) ids and their mask."""
+        width = max(len(row) for row in rows)
+        pad = self.subwords.tokenizer.pad_token_id
+        inputs = torch.tensor([row + [pad] * (width - len(row)) for row in rows])
+        mask = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in rows])
+        return inputs.to(self._model.device), mask.to(self._model.device)
+
+
+def batches_by_length(lengths: Sequence[int], batch_tokens: int) -> Iterator[list[int]]:
+    """Group indices, longest first, so that each padded batch holds `batch_tokens` at most.
+
+    One that is longer by itself makes a batch of its own.
+    """
+    batch: list[int] = []
+    for index in sorted(range(len(lengths)), key=lambda index: -lengths[index]):
+        if batch and lengths[batch[0]] * (len(batch) + 1) > batch_tokens:
+            yield batch
+            batch = []
+        batch.append(index)
+    if batch:
+        yield batch
+
+
+def _device(name: str) -> str:
+    if name != "auto":
+        return name
+    return "cuda" if torch.cuda.is_available() else "cpu"

@@ -1,0 +1,293 @@
+"""The battery that every command faces, for every format of `import`."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from bmtools.records import Record, check
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A small source of one format, and the same with a bad record."""
+
+    good: str
+    bad: str
+    told: str
+    ids: tuple[str, ...]
+    kept: tuple[str, ...]
+
+
+XML = ("<PubmedArticleSet>\n<PubmedArticle><MedlineCitation><PMID>{0}</PMID><Article><Abstract>"
+       "<AbstractText>One. Two.</AbstractText></Abstract></Article></MedlineCitation>"
+       "</PubmedArticle>\n<PubmedArticle><MedlineCitation><PMID>{1}</PMID><Article><Abstract>"
+       "<AbstractText>Three.</AbstractText></Abstract></Article></MedlineCitation>"
+       "</PubmedArticle>\n</PubmedArticleSet>\n")
+CURATED = '{{"data": [{{"original": "One. Two.", "masked": ["One. [MASK].", "{0} Two."]}}]}}'
+SAMPLES = {
+    "pubmed": Sample(XML.format(1, 2), XML.format(1, ""), "in:3: found a citation without PMID",
+                     ("1", "2"), ("1",)),
+    "conll": Sample("One. B\n\nTwo. O\n", "One. B\n\nTwo. X\n", "in:3: found the tag 'X'",
+                    ("in-s1", "in-s2"), ("in-s1",)),
+    "standoff": Sample("a|One. Two.\nb|Three.\n", "a|One. Two.\nThree.\n",
+                       "in:2: found 'Three.', expected id|text", ("a", "b"), ("a",)),
+    "curated": Sample(CURATED.format("[MASK]."), CURATED.format("One."), "in (0-1): found 0 [MASK]",
+                      ("0-0", "0-1"), ("0-0",)),
+    "text": Sample("One. Two.\n\nThree.\n", "One.\nTw\udcff.\n", "in:2: byte 3 is not UTF-8",
+                   ("in:1", "in:3"), ()),
+    "jsonl": Sample('{"id": 1, "text": "One. Two."}\n{"text": "Three."}\n',
+                    '{"id": 1, "text": "One. Two."}\n{"title": "x"}\n',
+                    "in:2: key 'text': found no such key", ("1", "in:2"), ("1",)),
+}
+FORMATS = pytest.mark.parametrize("form", SAMPLES)
+
+
+@pytest.fixture
+def source(tmp_path: Path):
+    def write(content: str, name: str = "in") -> Path:
+        path = tmp_path / name
+        path.write_bytes(content.encode(errors="surrogateescape"))
+        return path
+
+    return write
+
+
+@pytest.fixture
+def options(tmp_path: Path):
+    """What a format cannot do without."""
+    mentions = tmp_path / "ann.txt"
+    mentions.write_text("a\t0\t3\tOne\tX\nb\t0\t3\tNine\tX\n")
+    return {"standoff": ("--annotations", mentions)}
+
+
+@FORMATS
+def test_help(run, form: str) -> None:
+    outcome = run("import", form, "--help")
+    assert outcome.code == 0
+    assert f"Usage: bmtools import {form}" in outcome.out
+    for option in ("--sentences", "--lang", "--source", "--licence", "--duplicates", "--rejects",
+                   "--output", "--config"):
+        assert option in outcome.out
+
+
+def test_help_names_the_formats(run) -> None:
+    outcome = run("import", "--help")
+    assert outcome.code == 0
+    assert all(form in outcome.out for form in SAMPLES)
+
+
+@FORMATS
+def test_records(run, source, options, form: str) -> None:
+    outcome = run("import", form, source(SAMPLES[form].good), *options.get(form, ()))
+    assert outcome.code == 0
+    assert tuple(record["id"] for record in outcome.records) == SAMPLES[form].ids
+    assert outcome.err.startswith("bmtools: 2 records")
+    for record in outcome.records:
+        check(Record(record))
+
+
+@FORMATS
+@pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress, b"\xef\xbb\xbf".__add__],
+                         ids=["gzip", "zstd", "bom"])
+def test_stdin_equals_a_file(run, shell, source, options, form: str, pack) -> None:
+    content = SAMPLES[form].good.encode()
+    more = options.get(form, ())
+    from_file = run("import", form, source(SAMPLES[form].good), *more)
+    path = source("", "packed")
+    path.write_bytes(pack(content))
+    packed = run("import", form, path, *more)
+    assert packed.out.replace("packed", "in") == from_file.out
+    if pack is gzip.compress:
+        piped = shell("import", form, *more, stdin=pack(content))
+        assert piped.code == 0
+        assert piped.out.replace("stdin", "in") == from_file.out
+
+
+@FORMATS
+def test_empty_input(run, source, options, form: str) -> None:
+    outcome = run("import", form, source(""), *options.get(form, ()))
+    assert outcome.out == ""
+    if form in ("pubmed", "curated"):  # no document at all is a damaged one
+        assert outcome.code == 1
+        assert "in:" in outcome.err
+    else:
+        assert outcome.code == 0
+    assert len(outcome.err.splitlines()) == 1
+
+
+@FORMATS
+def test_a_bad_record_is_named(run, source, options, form: str) -> None:
+    outcome = run("import", form, source(SAMPLES[form].bad), *options.get(form, ()))
+    assert outcome.code == 1
+    assert SAMPLES[form].told in outcome.err.splitlines()[-1]
+    assert len(outcome.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("form", [form for form in SAMPLES if SAMPLES[form].kept])
+def test_rejects_collects_it(run, source, options, tmp_path: Path, form: str) -> None:
+    rejects = tmp_path / "rejects.jsonl"
+    outcome = run("import", form, source(SAMPLES[form].bad), "--rejects", rejects,
+                  *options.get(form, ()))
+    assert outcome.code == 0
+    assert tuple(record["id"] for record in outcome.records) == SAMPLES[form].kept
+    lines = [json.loads(line) for line in rejects.read_text().splitlines()]
+    assert any(SAMPLES[form].told in f"{line['place']}: {line['reason']}" for line in lines)
+    assert f"bmtools: {len(lines)} bad records in" in outcome.err
+
+
+@FORMATS
+def test_output_and_keys_set_by_hand(run, source, options, tmp_path: Path, form: str) -> None:
+    out = tmp_path / "out.jsonl.gz"
+    outcome = run("import", form, source(SAMPLES[form].good), "-o", out, "--lang", "it",
+                  "--source", "S", "--licence", "CC BY", *options.get(form, ()))
+    assert (outcome.code, outcome.out) == (0, "")
+    for line in gzip.decompress(out.read_bytes()).splitlines():
+        record = json.loads(line)
+        assert (record["lang"], record["source"], record["licence"]) == ("it", "S", "CC BY")
+
+
+@pytest.mark.parametrize("form", ["pubmed", "standoff", "text", "jsonl"])
+def test_sentences(run, source, options, form: str) -> None:
+    outcome = run("import", form, source(SAMPLES[form].good), "--sentences", "--lang", "en",
+                  *options.get(form, ()))
+    assert [record["text"] for record in outcome.records] == ["One.", "Two.", "Three."]
+    assert [record["id"] for record in outcome.records] == [
+        f"{SAMPLES[form].ids[0]}-s1", f"{SAMPLES[form].ids[0]}-s2", f"{SAMPLES[form].ids[1]}-s1"]
+
+
+def test_sentences_need_a_language(run, source) -> None:
+    outcome = run("import", "text", source("One. Two.\n"), "--sentences")
+    assert outcome.code == 1
+    assert "in:1: found no language" in outcome.err
+    assert "--lang" in outcome.err
+
+
+@pytest.mark.parametrize(("way", "expected"), [
+    ("drop", ["1", "2"]), ("keep", ["1", "2", "1"]), ("rename", ["1", "2", "1-2"])])
+def test_duplicates(run, source, way: str, expected: list[str]) -> None:
+    path = source("".join(f'{{"id": {number}, "text": "x"}}\n' for number in (1, 2, 1)))
+    refused = run("import", "jsonl", path)
+    assert refused.code == 1
+    assert f"{path}:3: found the id '1' once more, after {path}:1" in refused.err
+    outcome = run("import", "jsonl", path, "--duplicates", way)
+    assert [record["id"] for record in outcome.records] == expected
+    assert ("came before" in outcome.err) == (way != "keep")
+
+
+def test_files_of_one_name_clash_in_plain_sight(run, source, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    paths = [source("a\tO\n", "test.tsv"), source("b\tO\n", "other/test.tsv")]
+    assert "found the id 'test-s1' once more" in run("import", "conll", *paths).err
+    renamed = run("import", "conll", *paths, "--duplicates", "rename").records
+    assert [record["id"] for record in renamed] == ["test-s1", "test-s1-2"]
+
+
+def test_a_foreign_record_is_checked(run, source) -> None:
+    path = source('{"id": "1", "text": "x", "entities": [{"start": 0, "end": 9, "type": "A"}]}\n')
+    outcome = run("import", "jsonl", path)
+    assert outcome.code == 1
+    assert f"{path}:1: key 'entities[0]'" in outcome.err
+
+
+def test_keys_of_foreign_records(run, source) -> None:
+    path = source('{"pmid": 5, "abstract": "x", "more": {"a": [1]}}\n')
+    record, = run("import", "jsonl", path, "--id-key", "pmid", "--text-key", "abstract").records
+    assert record == {"id": "5", "text": "x", "more": {"a": [1]}}
+
+
+def test_paragraphs_and_whole_files(run, source) -> None:
+    path = source("a\r\nb\r\n\r\nc\r\n", "n.txt")
+    assert [record["text"] for record in run("import", "text", path).records] == ["a", "b", "c"]
+    paragraphs = run("import", "text", path, "--paragraphs").records
+    assert [record["text"] for record in paragraphs] == ["a\nb", "c"]
+    whole = run("import", "text", path, "--whole").records
+    assert whole == [{"id": "n", "text": "a\nb\n\nc"}]
+
+
+def test_columns(run, source) -> None:
+    path = source("B-X 1 word\n")
+    record, = run("import", "conll", path, "--token-column", "3", "--tag-column", "1").records
+    assert record["entities"] == [{"start": 0, "end": 4, "type": "X", "text": "word"}]
+    record, = run("import", "conll", source("w B\n"), "--type", "Gene").records
+    assert record["entities"][0]["type"] == "Gene"
+
+
+@pytest.mark.parametrize("arguments", [
+    ("conll", "--token-column", "2", "--tag-column", "2"), ("conll", "--type", ""),
+    ("conll", "--tag-column", "0"), ("standoff",), ("text", "absent.txt"),
+    ("text", "--duplicates", "burn"), ("nonsense",)])
+def test_wrong_usage_exits_2_before_anything_is_read(run, arguments: tuple[str, ...]) -> None:
+    outcome = run("import", *arguments)
+    assert outcome.code == 2
+    assert outcome.out == ""
+    assert len(outcome.err.splitlines()) == 1
+
+
+def test_options_from_a_config_and_the_environment(run, source, tmp_path: Path,
+                                                   monkeypatch) -> None:
+    config = tmp_path / "c.toml"
+    config.write_text('lang = "it"\n[text]\nsource = "S"\n')
+    monkeypatch.setenv("BMTOOLS_IMPORT_TEXT_LICENCE", "CC0")
+    record, = run("import", "text", source("x\n"), "--config", config).records
+    assert record == {"id": "in:1", "text": "x", "lang": "it", "source": "S", "licence": "CC0"}
+
+
+def test_an_entity_bomb_is_one_line(run, source) -> None:
+    laughs = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 12))
+    path = source(f'<!DOCTYPE PubmedArticleSet [<!ENTITY l0 "ha">{laughs}]>'
+                  "<PubmedArticleSet>&l11;</PubmedArticleSet>")
+    outcome = run("import", "pubmed", path)
+    assert outcome.code == 1
+    assert outcome.out == ""
+    assert "found a declaration of the entity" in outcome.err
+    assert len(outcome.err.splitlines()) == 1
+
+
+@pytest.mark.data
+def test_a_truncated_download_is_one_line(run, data: Path, tmp_path: Path) -> None:
+    packed = (data / "en/pubmed-xml/medline16n0902.xml.gz").read_bytes()
+    path, out = tmp_path / "cut.xml.gz", tmp_path / "out.jsonl"
+    path.write_bytes(packed[:300_000])
+    outcome = run("import", "pubmed", path, "-o", out)
+    assert outcome.code == 1
+    assert f"{path}: damaged compressed data" in outcome.err
+    assert not out.exists()
+    path = tmp_path / "cut.xml"
+    path.write_bytes(gzip.decompress(packed)[:2_000_000])
+    outcome = run("import", "pubmed", path, "-o", out)
+    assert outcome.code == 1
+    assert "damaged XML" in outcome.err
+    assert len(outcome.err.splitlines()) == 1
+    assert not out.exists()
+
+
+@pytest.mark.data
+def test_lost_annotations_are_counted_and_collected(run, data: Path, tmp_path: Path) -> None:
+    where = data / "it/ner/NCBI_DISEASE"
+    arguments = ("import", "standoff", where / "train_corpus.txt", "--annotations",
+                 where / "train_annotations.txt", "--lang", "it")
+    outcome = run(*arguments)
+    assert outcome.code == 0
+    assert "annotations lost: 4" in outcome.err
+    rejects = tmp_path / "lost.jsonl"
+    assert run(*arguments, "--rejects", rejects).out == outcome.out
+    assert len(rejects.read_text().splitlines()) == 4
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(("name", "records"), [
+    ("it/corpus/native-clinical.jsonl", 2303), ("en/corpus/pubmed-case-reports.jsonl.gz", 5500),
+    ("en/corpus/pubmed-drug-reviews.jsonl.gz", 7752)])
+def test_real_json_lines_pass_through(run, data: Path, name: str, records: int) -> None:
+    outcome = run("import", "jsonl", data / name)
+    assert outcome.code == 0
+    path = data / name
+    content = gzip.decompress(path.read_bytes()) if name.endswith(".gz") else path.read_bytes()
+    assert outcome.records == [json.loads(line) for line in content.splitlines()]
+    assert len(outcome.records) == records

@@ -1,0 +1,135 @@
+"""`bmtools score-mrr` as people call it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import BertConfig, BertForMaskedLM, BertTokenizer
+
+from bmtools.io.manifest import Manifest
+from bmtools.models.checkpoint import save_checkpoint
+from bmtools.vocab.tokenizer import fingerprint
+
+# Later words are likelier: `batte` first, then `cuore`, then `il`.
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", "il", "cuore", "batte"]
+MASKINGS = [
+    {"id": "a", "text": "il [MASK] batte .", "target": "cuore", "domain": "Cardiologia"},
+    {"id": "b", "text": "il cuore [MASK] .", "target": "batte", "domain": "Cardiologia"},
+    {"id": "c", "text": "il [MASK] .", "target": "cuore batte"},
+    {"id": "d", "text": "[MASK] cuore .", "target": "Il"},
+]
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """A checkpoint that proposes the words of its vocabulary from the last to the first."""
+    tokenizer = BertTokenizer(vocab={word: number for number, word in enumerate(WORDS)},
+                              do_lower_case=False)
+    model = BertForMaskedLM(BertConfig(
+        vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=1, num_attention_heads=1,
+        intermediate_size=16, max_position_embeddings=12))
+    with torch.no_grad():
+        model.cls.predictions.transform.LayerNorm.weight.zero_()
+        model.cls.predictions.transform.LayerNorm.bias.zero_()
+        model.cls.predictions.bias.copy_(torch.arange(len(WORDS)))
+    save_checkpoint(tmp_path / "model", model, tokenizer,
+                    Manifest("test", {}, fingerprint(tokenizer)))
+    return tmp_path / "model"
+
+
+def test_help_names_the_settings(run: Callable[..., Any]) -> None:
+    outcome = run("score-mrr", "--help")
+    assert outcome.code == 0
+    for option in ("--top", "--multi-token", "--ignore-case / --no-ignore-case", "--fail-under X"):
+        assert option in outcome.out
+
+
+def test_the_score_of_each_option(
+        run: Callable[..., Any], model: Path, write_lines: Callable[..., Path]) -> None:
+    path = write_lines("m.jsonl", *MASKINGS)
+    outcome = run("score-mrr", "--model", model, path)
+    assert outcome.code == 0, outcome.err
+    [line] = outcome.records
+    assert line["model"] == str(model)
+    assert line["mrr"] == pytest.approx((1 / 2 + 1 + 0 + 0) / 4)
+    assert (line["maskings"], line["multi_token"], line["unknown"]) == (4, 1, 1)
+    assert line["domains"] == {"Cardiologia": {"mrr": 0.75, "count": 2}}
+    [line] = run("score-mrr", "--model", model, "--multi-token", "skip", "--ignore-case",
+                 path).records
+    assert line["mrr"] == pytest.approx((1 / 2 + 1 + 1 / 3) / 3, abs=1e-6)
+    [line] = run("score-mrr", "--model", model, "--top", 1, path).records
+    assert (line["mrr"], line["hits_at_1"], line["hits_at_5"]) == (0.25, 0.25, 0.5)
+
+
+def test_stdin_equals_a_file(
+        run: Callable[..., Any], shell: Callable[..., Any], model: Path,
+        write_lines: Callable[..., Path]) -> None:
+    path = write_lines("m.jsonl", *MASKINGS)
+    by_file = run("score-mrr", "--model", model, path)
+    by_stdin = shell("score-mrr", "--model", model, stdin=path.read_text())
+    assert by_stdin.code == 0, by_stdin.err
+    assert by_stdin.records == by_file.records
+
+
+def test_several_models_a_baseline_and_details(
+        run: Callable[..., Any], model: Path, tmp_path: Path,
+        write_lines: Callable[..., Path]) -> None:
+    corpus = write_lines("corpus.jsonl", {"id": "1", "text": "cuore cuore il"})
+    outcome = run("score-mrr", "--model", model, "--model", model, "--baseline", corpus,
+                  "--details", tmp_path / "d.jsonl", write_lines("m.jsonl", *MASKINGS))
+    names = [str(model), str(model), f"frequency of {corpus}"]
+    assert [line["model"] for line in outcome.records] == names
+    # Frequencies propose cuore, il, then what was never seen: [UNK], `.`, batte.
+    assert outcome.records[2]["mrr"] == pytest.approx((1 + 1 / 5) / 4)
+    details = [json.loads(line) for line in (tmp_path / "d.jsonl").read_text().splitlines()]
+    assert [(line["id"], line["model"]) for line in details] == [
+        (record["id"], name) for record in MASKINGS for name in names]
+    assert details[0]["proposals"] == ["batte", "cuore", "il", ".", "[MASK]"]
+
+
+def test_a_score_below_the_bound_fails_but_is_printed(
+        run: Callable[..., Any], model: Path, write_lines: Callable[..., Path]) -> None:
+    path = write_lines("m.jsonl", *MASKINGS)
+    outcome = run("score-mrr", "--model", model, path, "--fail-under", 0.5)
+    assert (outcome.code, outcome.records[0]["mrr"]) == (1, 0.375)
+    assert outcome.err == f"bmtools: mrr: found 0.375 of {model}, expected at least 0.5\n"
+    assert run("score-mrr", "--model", model, path, "--fail-under", 0.375).code == 0
+
+
+def test_no_masked_words_is_one_clear_line(
+        run: Callable[..., Any], model: Path, write_lines: Callable[..., Path]) -> None:
+    outcome = run("score-mrr", "--model", model, write_lines("none.jsonl"))
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err == (
+        "bmtools: no masked words in the input; expected records with text and target\n")
+
+
+def test_a_bad_line_stops_or_is_collected(
+        run: Callable[..., Any], model: Path, tmp_path: Path,
+        write_lines: Callable[..., Path]) -> None:
+    path = write_lines("m.jsonl", MASKINGS[0], {"id": "x", "text": "il [MASK] ."})
+    outcome = run("score-mrr", "--model", model, path)
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err == (f"bmtools: {path}:2: key 'target' is missing, expected the word behind "
+                           "[MASK] (bmtools import curated writes it)\n")
+    outcome = run("score-mrr", "--model", model, path, "--rejects", tmp_path / "bad.jsonl")
+    assert (outcome.code, outcome.records[0]["maskings"]) == (0, 1)
+    assert json.loads((tmp_path / "bad.jsonl").read_text())["place"] == f"{path}:2"
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    (("--top", "0"), "--top: found 0"),
+    (("--multi-token", "maybe"), "--multi-token: found maybe, expected miss or skip"),
+    (("--fail-under", "high"), "'high' is not a valid float"),
+])
+def test_wrong_usage_ends_with_two(
+        run: Callable[..., Any], model: Path, write_lines: Callable[..., Path],
+        arguments: tuple[str, ...], message: str) -> None:
+    outcome = run("score-mrr", "--model", model, *arguments, write_lines("m.jsonl", *MASKINGS))
+    assert (outcome.code, outcome.out) == (2, "")
+    assert message in outcome.err

@@ -1,0 +1,150 @@
+"""`bmtools score-pppl` as people call it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import BertConfig, BertForMaskedLM, BertTokenizer
+
+from bmtools.io.manifest import Manifest
+from bmtools.models.checkpoint import save_checkpoint
+from bmtools.vocab.tokenizer import fingerprint
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "il", "cuore", "batte", "."]
+SENTENCES = [{"id": "a", "text": "il cuore batte .", "kept": {"as": "it is"}},
+             {"id": "b", "text": "il cuore ."}]
+
+
+@pytest.fixture
+def make_model(tmp_path: Path) -> Callable[..., Path]:
+    """Save a random checkpoint: `make_model("name")`."""
+
+    def make(name: str, *more: str, seed: int = 0) -> Path:
+        tokenizer = BertTokenizer(
+            vocab={word: number for number, word in enumerate([*WORDS, *more])},
+            do_lower_case=False)
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            model = BertForMaskedLM(BertConfig(
+                vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=1,
+                num_attention_heads=1, intermediate_size=16, max_position_embeddings=12,
+                initializer_range=0.5))
+        save_checkpoint(tmp_path / name, model, tokenizer,
+                        Manifest("test", {}, fingerprint(tokenizer)))
+        return tmp_path / name
+
+    return make
+
+
+def test_help_names_the_bound(run: Callable[..., Any]) -> None:
+    outcome = run("score-pppl", "--help")
+    assert outcome.code == 0
+    assert "--fail-over X" in outcome.out and "lower" in outcome.out
+    assert "[default: 4096]" in outcome.out
+
+
+def test_one_line_per_checkpoint(
+        run: Callable[..., Any], make_model: Callable[..., Path],
+        write_lines: Callable[..., Path]) -> None:
+    one, two = make_model("one"), make_model("two", "rene", seed=1)
+    outcome = run("score-pppl", "--model", one, "--model", two, write_lines("s.jsonl", *SENTENCES))
+    assert outcome.code == 0
+    first, second = outcome.records
+    assert (first["model"], second["model"]) == (str(one), str(two))
+    assert first["sentences"] == second["sentences"] == 2
+    assert first["tokens"] == second["tokens"] == 7
+    assert first["pppl"] == pytest.approx(math.exp(first["nats_per_token"]), rel=1e-5)
+    assert first["vocabulary"] != second["vocabulary"]
+    assert first["pppl"] != second["pppl"]
+
+
+def test_stdin_equals_a_file(
+        run: Callable[..., Any], shell: Callable[..., Any], make_model: Callable[..., Path],
+        write_lines: Callable[..., Path]) -> None:
+    model, path = make_model("one"), write_lines("s.jsonl", *SENTENCES)
+    by_file = run("score-pppl", "--model", model, path)
+    by_stdin = shell("score-pppl", "--model", model, stdin=path.read_text())
+    assert by_stdin.code == 0, by_stdin.err
+    assert by_stdin.records == by_file.records
+
+
+def test_details_and_a_file_for_the_score(
+        run: Callable[..., Any], make_model: Callable[..., Path], tmp_path: Path,
+        write_lines: Callable[..., Path]) -> None:
+    model, other = make_model("one"), make_model("two", seed=1)
+    outcome = run("score-pppl", "--model", model, "--model", other, "-o", tmp_path / "o.jsonl",
+                  "--details", tmp_path / "d.jsonl", write_lines("s.jsonl", *SENTENCES))
+    assert (outcome.code, outcome.out) == (0, "")
+    lines = [json.loads(line) for line in (tmp_path / "o.jsonl").read_text().splitlines()]
+    details = [json.loads(line) for line in (tmp_path / "d.jsonl").read_text().splitlines()]
+    assert [(line["id"], line["model"]) for line in details] == [
+        (name, str(path)) for name in "ab" for path in (model, other)]
+    for line in lines:
+        own = [detail for detail in details if detail["model"] == line["model"]]
+        assert line["nats_per_token"] == pytest.approx(
+            sum(detail["nats"] for detail in own) / line["tokens"], abs=1e-6)
+        assert line["mean_sentence_pppl"] == pytest.approx(
+            sum(detail["pppl"] for detail in own) / 2, abs=1e-6)
+
+
+def test_a_score_above_the_bound_fails_but_is_printed(
+        run: Callable[..., Any], make_model: Callable[..., Path],
+        write_lines: Callable[..., Path]) -> None:
+    model, path = make_model("one"), write_lines("s.jsonl", *SENTENCES)
+    outcome = run("score-pppl", "--model", model, path, "--fail-over", 1, "--baseline", path)
+    assert outcome.code == 1
+    line, baseline = outcome.records
+    assert outcome.err == (
+        f"bmtools: pppl: found {line['pppl']} of {model}, expected at most 1\n")
+    assert baseline["model"] == f"frequency of {path}"
+    assert run("score-pppl", "--model", model, path, "--fail-over", line["pppl"]).code == 0
+
+
+def test_no_sentences_is_one_clear_line(
+        run: Callable[..., Any], make_model: Callable[..., Path], tmp_path: Path,
+        write_lines: Callable[..., Path]) -> None:
+    outcome = run("score-pppl", "--model", make_model("one"), write_lines("none.jsonl"),
+                  "--details", tmp_path / "d.jsonl")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err == "bmtools: no sentences in the input; expected records with text\n"
+    assert not (tmp_path / "d.jsonl").exists()
+
+
+def test_a_bad_line_stops_or_is_collected(
+        run: Callable[..., Any], make_model: Callable[..., Path], tmp_path: Path,
+        write_lines: Callable[..., Path]) -> None:
+    model = make_model("one")
+    path = write_lines("s.jsonl", SENTENCES[0], {"id": "long", "text": "il " * 11}, SENTENCES[1])
+    outcome = run("score-pppl", "--model", model, path)
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err == (
+        f"bmtools: {path}:2: found 13 tokens, but {model} takes at most 12, special ones "
+        "included; split it into sentences first (bmtools import jsonl --sentences)\n")
+    outcome = run("score-pppl", "--model", model, path, "--rejects", tmp_path / "bad.jsonl")
+    assert outcome.code == 0
+    assert outcome.records[0]["sentences"] == 2
+    assert json.loads((tmp_path / "bad.jsonl").read_text())["record"]["id"] == "long"
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    ((), "Missing option '--model'"),
+    (("--model", "MODEL", "--batch-tokens", "0"), "--batch-tokens: found 0"),
+    (("--model", "MODEL", "--precision", "int3"), "--precision: found int3"),
+    (("--model", "MODEL", "--details", "-"), "--details and --output are the same"),
+    (("--model", "nowhere"), "'nowhere' does not exist"),
+])
+def test_wrong_usage_ends_with_two(
+        run: Callable[..., Any], make_model: Callable[..., Path],
+        write_lines: Callable[..., Path], arguments: tuple[str, ...], message: str) -> None:
+    model = make_model("one")
+    given = [str(model) if word == "MODEL" else word for word in arguments]
+    outcome = run("score-pppl", *given, write_lines("s.jsonl", *SENTENCES))
+    assert (outcome.code, outcome.out) == (2, "")
+    assert message in outcome.err
+    assert outcome.err.count("\n") == 1

@@ -1,0 +1,119 @@
+"""`bmtools translate`, as people call it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Run = Callable[..., Any]
+NOTES = [{"id": "a", "text": "No pain.  Fever.", "lang": "en", "kept": [1]},
+         {"id": "b", "text": "fever"}]
+ITALIAN = ["Nessun dolore.  Febbre.", "febbre"]
+PAIR = ("--source", "en", "--target", "it")
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> tuple[str, ...]:
+    """Options for a small translation memory."""
+    path = tmp_path / "memory.tsv"
+    path.write_text("doc\ten\tit\n1\tNo pain.\tNessun dolore.\n1\tFever.\tFebbre.\n"
+                    "1\tfever\tfebbre\n", encoding="utf-8")
+    return ("translate", *PAIR, "--engine", "memory", "--memory", str(path))
+
+
+def test_help_is_quick_and_complete(shell: Run) -> None:
+    outcome = shell("translate", "--help", PYTHONPROFILEIMPORTTIME="1")
+    assert outcome.code == 0
+    assert "Translate records sentence by sentence." in outcome.out
+    imported = {line.rpartition("|")[2].strip() for line in outcome.err.splitlines()}
+    assert not imported & {"torch", "transformers", "lxml", "sentencex", "ctranslate2"}
+
+
+def test_a_file_and_stdin_give_the_same(
+        shell: Run, memory: tuple[str, ...], write_lines: Callable[..., Path],
+        tmp_path: Path) -> None:
+    path = write_lines("notes.jsonl", *NOTES)
+    from_file = shell(*memory, path)
+    assert from_file.code == 0
+    assert [record["text"] for record in from_file.records] == ITALIAN
+    assert [record["lang"] for record in from_file.records] == ["it", "it"]
+    assert from_file.records[0]["kept"] == [1]
+    assert from_file.records[0]["meta"]["translation"] == {
+        "engine": "memory", "memory": "memory.tsv", "source": "en", "target": "it",
+        "sentences": 2, "missing": 0}
+    assert from_file.err == "bmtools: 2 records, 3 sentences (3 different ones), 4 words\n"
+    assert shell(*memory, stdin=path.read_bytes()).out == from_file.out
+    written = tmp_path / "out.jsonl"
+    assert shell(*memory, path, "-o", written).out == ""
+    assert written.read_text(encoding="utf-8") == from_file.out
+
+
+def test_nothing_in_nothing_out(shell: Run, memory: tuple[str, ...]) -> None:
+    outcome = shell(*memory)
+    assert (outcome.code, outcome.out) == (0, "")
+
+
+def test_a_bad_line_is_named_and_leaves_no_file(
+        run: Run, memory: tuple[str, ...], write_lines: Callable[..., Path],
+        tmp_path: Path) -> None:
+    path = write_lines("notes.jsonl", NOTES[0], {"id": "x", "text": "Cough."})
+    outcome = run(*memory, path, "-o", tmp_path / "out.jsonl")
+    assert outcome.code == 1
+    assert outcome.err.startswith(f"bmtools: {path}:2: no translation of 'Cough.': not in ")
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["memory.tsv", "notes.jsonl"]
+
+
+def test_bad_records_are_collected(
+        run: Run, memory: tuple[str, ...], write_lines: Callable[..., Path],
+        tmp_path: Path) -> None:
+    path = write_lines(
+        "notes.jsonl", *NOTES, {"id": "c", "text": "Tosse.", "lang": "it"},
+        {"id": "d", "text": "fever", "entities": [{"start": 0, "end": 5, "type": "S"}]})
+    rejects = tmp_path / "rejects.jsonl"
+    outcome = run(*memory, path, "--rejects", rejects)
+    assert outcome.code == 0
+    assert [record["id"] for record in outcome.records] == ["a", "b"]
+    bad = [json.loads(line) for line in rejects.read_text(encoding="utf-8").splitlines()]
+    assert [one["record"]["id"] for one in bad] == ["c", "d"]
+    assert bad[0]["place"] == f"{path}:3"
+    outcome = run(*memory, path, "--drop-annotations", "--other-languages", "keep")
+    assert [record["id"] for record in outcome.records] == ["a", "b", "c", "d"]
+    assert "bmtools: 1 records lost their annotations\n" in outcome.err
+    assert "bmtools: 1 records in other languages, left as they were\n" in outcome.err
+
+
+def test_a_stage_that_fails_midway_leaves_one_line_and_no_file(
+        run: Run, write_lines: Callable[..., Path], tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    """Apertium stands here as a program that lists its modes and then breaks."""
+    program = tmp_path / "bin" / "apertium"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n[ \"$1\" = -l ] && echo eng-ita && exit 0\n"
+                       "echo 'out of order' >&2\nexit 3\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+    path = write_lines("notes.jsonl", *NOTES)
+    outcome = run("translate", *PAIR, "--engine", "apertium", path, "-o", tmp_path / "out.jsonl")
+    assert outcome.code == 1
+    assert outcome.err == ("bmtools: apertium eng-ita ended with code 3: out of order; "
+                           "try: echo test | apertium eng-ita\n")
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["bin", "notes.jsonl"]
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    (("--engine", "memory"), "--engine memory needs --memory"),
+    (("--engine", "apertium", "--model", "."), "--model means nothing to --engine apertium"),
+    (("--engine", "apertium", "--via", "en"), "--via en is one of the two languages"),
+    (("--engine", "transformers"), "--engine transformers needs --model"),
+    (("--engine", "transformers", "--model", ".", "--precision", "int8"),
+     "--precision int8 needs --engine ctranslate2"),
+    (("--engine", "apertium", "--target", "en"), "--source and --target are both en")])
+def test_wrong_usage_ends_with_2(run: Run, options: tuple[str, ...], message: str) -> None:
+    outcome = run("translate", *PAIR, *options)
+    assert outcome.code == 2
+    assert message in outcome.err
+    assert outcome.out == ""

@@ -1,0 +1,45 @@
+"""Ids that occur more than once."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+
+from bmtools.corpus.duplicates import Duplicates, with_unique_ids
+from bmtools.errors import RecordError
+from bmtools.records import Record
+
+GIVEN = ["a", "b", "a", "a-2", "a", "b"]
+
+
+def records(ids: list[str]) -> list[Record]:
+    return [Record(id=name, text="", place=f"f:{line}") for line, name in enumerate(ids, 1)]
+
+
+@pytest.mark.parametrize(("duplicates", "expected"), [
+    (Duplicates.DROP, ["a", "b", "a-2"]),
+    (Duplicates.KEEP, GIVEN),
+    (Duplicates.RENAME, ["a", "b", "a-2", "a-2-2", "a-3", "b-2"])])
+def test_what_is_done(duplicates: Duplicates, expected: list[str]) -> None:
+    found = with_unique_ids(records(GIVEN), duplicates, Counter())
+    assert [record["id"] for record in found] == expected
+
+
+def test_refusal_names_both_places() -> None:
+    with pytest.raises(RecordError, match="f:3: found the id 'a' once more, after f:1"):
+        list(with_unique_ids(records(GIVEN)))
+    rejected: list[RecordError] = []
+    kept = list(with_unique_ids(records(GIVEN), reject=rejected.append))
+    assert [record["id"] for record in kept] == ["a", "b", "a-2"]
+    assert [error.place for error in rejected] == ["f:3", "f:5", "f:6"]
+
+
+def test_it_agrees_with_a_set() -> None:
+    rng = random.Random(1)
+    ids = [str(rng.randrange(20_000)) for _ in range(30_000)]
+    counts: Counter[str] = Counter()
+    kept = list(with_unique_ids(records(ids), Duplicates.DROP, counts))
+    assert [record["id"] for record in kept] == list(dict.fromkeys(ids))
+    assert sum(counts.values()) == len(ids) - len(kept)

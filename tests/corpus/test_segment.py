@@ -1,0 +1,122 @@
+"""Sentences of English and Italian biomedical text."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+import time
+from pathlib import Path
+
+import pytest
+
+from bmtools.corpus.segment import sentence_spans
+
+
+def sentences(text: str, lang: str) -> list[str]:
+    return [text[start:end] for start, end in sentence_spans(text, lang)]
+
+
+# Sentences are set apart by a bar; what is not should stay in one piece.
+@pytest.mark.parametrize(("lang", "marked"), [
+    ("en", "The result is shown in Fig. 2 and in Tab. 3.|It was clear."),
+    ("en", "We gave 5 mg vs. 10 mg of a drug, e.g. aspirin.|No effect was seen."),
+    ("en", "Candida spp. were found in urine.|S. aureus and E. coli grew at 37 °C.|Good."),
+    ("en", "Smith et al. showed this.|Others did not."),
+    ("en", "Amoxicillin was given i.v. every day for ca. 30 days.|The patient recovered."),
+    ("en", "Pain lasted for 10 d.|The scan was normal."),
+    ("en", "The rate was 120 beats/min.|Atenolol was started."),
+    ("en", "She had acute hepatitis C.|The infection was treated with interferon."),
+    ("en", "Pressure fell to 90 mm Hg.|Patients were followed for a year."),
+    ("en", "Dr. Rossi saw Mrs. A. Bianchi.|She was well."),
+    ("en", "Is it benign?|Yes!|It is."),
+    ("en", "Values (see text. They differ) were low.|Fine."),
+    ("it", "Il dott. Rossi ha visitato la sig.ra Verdi.|Stava bene."),
+    ("it", "Farmaci, ad es. il paracetamolo, vanno evitati.|Si veda pag. 12."),
+    ("it", "Terapia con ceftriaxone 2 g e.v. ogni giorno per ca. 10 giorni.|Poi dimesso."),
+    ("it", "Fu dato 0.5 mg.|Il paziente stava bene."),
+    ("it", "Lesione di 8 cm.|Nell\u2019ultimo anno viaggi in Africa."),
+    ("it", "Emocolture positive per S. aureus.|La terapia fu cambiata."),
+    ("it", "Veniva ricoverata in PS.|Doppler venoso negativo."),
+    ("it", "La paz. presentava febbre.|Nessun dolore."),
+])
+def test_sentences(lang: str, marked: str) -> None:
+    expected = marked.split("|")
+    assert sentences(" ".join(expected), lang) == expected
+
+
+def test_a_blank_line_ends_a_sentence_and_a_line_break_does_not() -> None:
+    assert sentences("no point here\n \nnext one\ngoes on. Last.", "en") == [
+        "no point here", "next one\ngoes on.", "Last."]
+
+
+def test_offsets_count_code_points() -> None:
+    text = "  😀 è qui.\u00a0 Bene \U0001d4b3.\n"
+    spans = sentence_spans(text, "it")
+    assert [text[start:end] for start, end in spans] == ["😀 è qui.", "Bene \U0001d4b3."]
+
+
+@pytest.mark.parametrize("lang", ["it-IT", "IT", "it_Latn"])
+def test_a_region_or_script_makes_no_difference(lang: str) -> None:
+    text = "Il sig. Bianchi sta bene. Davvero."
+    assert sentence_spans(text, lang) == sentence_spans(text, "it")
+
+
+@pytest.mark.parametrize("text", ["", " \n\t\n "])
+def test_nothing_has_no_sentence(text: str) -> None:
+    assert sentence_spans(text, "en") == []
+
+
+def test_japanese_needs_no_spaces() -> None:
+    assert sentences("患者は回復した。熱はない。", "ja") == ["患者は回復した。", "熱はない。"]
+
+
+def assert_covering(text: str, spans: list[tuple[int, int]]) -> None:
+    position = 0
+    for start, end in spans:
+        assert position <= start < end <= len(text)
+        assert not text[position:start].strip()
+        assert text[start:end] == text[start:end].strip()
+        position = end
+    assert not text[position:].strip()
+
+
+def test_spans_cover_any_text() -> None:
+    rng = random.Random(0)
+    signs = ("aAbBéÈ. .. !?\n\n\t\"'()[]“”«»1,;:…😀%°/µ。"
+             "\U0001d4b3\u0301\u2028\u00a0\r\x85\u3000\u200b\ufeff")
+    for _ in range(4000):
+        text = "".join(rng.choice(signs) for _ in range(rng.randrange(40)))
+        for lang in ("en", "it", "ja", "xx"):
+            assert_covering(text, sentence_spans(text, lang))
+
+
+@pytest.mark.parametrize("piece", ["A. ", "( word. The ", '"x. The ', "a\n\n", "word ", "1. "])
+def test_time_grows_with_the_text_and_not_with_its_square(piece: str) -> None:
+    started = time.perf_counter()
+    text = piece * (100_000 // len(piece))
+    assert_covering(text, sentence_spans(text, "it"))
+    assert time.perf_counter() - started < 5
+
+
+def test_a_long_text_is_cut_as_its_parts_are() -> None:
+    part = "Smith et al. gave 5 mg i.v. to E. coli. The dose (Fig. 2) was low. Why?"
+    assert len(sentence_spans(" ".join([part] * 1000), "en")) == 3000
+
+
+@pytest.mark.data
+def test_real_texts_are_covered(data: Path) -> None:
+    with gzip.open(data / "en/corpus/pubmed-case-reports.jsonl.gz", "rt") as lines:
+        english = [json.loads(line)["text"] for line in lines][:1500]
+    with (data / "it/corpus/native-clinical.jsonl").open() as lines:
+        italian = [json.loads(line)["text"] for line in lines]
+    for lang, texts in (("en", english), ("it", italian)):
+        for text in texts:
+            assert_covering(text, sentence_spans(text, lang))
+
+
+@pytest.mark.data
+def test_general_italian_lines_are_one_sentence_each(data: Path) -> None:
+    lines = (data / "it/corpus/general-ud.txt").read_text().splitlines()
+    whole = sum(len(sentence_spans(line, "it")) == 1 for line in lines)
+    assert whole / len(lines) > 0.95

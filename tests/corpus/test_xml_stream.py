@@ -1,0 +1,88 @@
+"""XML read piece by piece, and what is refused."""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from bmtools.corpus.xml_stream import xml_elements
+from bmtools.errors import DataError
+
+LAUGHS = ('<!DOCTYPE Set [<!ENTITY l0 "ha">'
+          + "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 12)) + "]>")
+
+
+@pytest.fixture
+def source(tmp_path: Path):
+    def write(content: str | bytes) -> str:
+        path = tmp_path / "in.xml"
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return str(path)
+
+    return write
+
+
+def texts(path: str) -> list[str]:
+    return ["".join(element.itertext()) for element in xml_elements(path, ("Set",), ("a",))]
+
+
+@pytest.mark.parametrize("content", [
+    "<Set><a>1</a><a>2<i>3</i></a></Set>",
+    '<?xml version="1.0"?>\n<!DOCTYPE Set PUBLIC "-//X" "http://nowhere.invalid/x.dtd">\n'
+    "<Set>\n<a>1</a><!-- <a>no</a> --><b/>\n<a>2<!-- c -->3</a>\n</Set>\n",
+    b"\xef\xbb\xbf<Set><a>1</a><a>23</a></Set>",
+    '<?xml version="1.0" encoding="UTF-16"?><Set><a>1</a><a>23</a></Set>'.encode("utf-16"),
+])
+def test_elements(source, content: str | bytes) -> None:
+    assert texts(source(content)) == ["1", "23"]
+
+
+@pytest.mark.parametrize("body", ["<Set><a>&l11;</a></Set>", '<Set x="&l11;"><a>1</a></Set>'])
+@pytest.mark.parametrize("start", ["", "<!-- <Set> -->", "<!--" + "x" * 200_000 + "-->"])
+def test_an_entity_bomb_is_refused_at_once(source, start: str, body: str) -> None:
+    path = source(start + LAUGHS + body)
+    started = time.perf_counter()
+    with pytest.raises(DataError, match=r"in\.xml:1: found a declaration of the entity 'l0'"):
+        texts(path)
+    assert time.perf_counter() - started < 1
+
+
+@pytest.mark.parametrize("declared", ['<!ENTITY f SYSTEM "file:///etc/hostname">',
+                                      '<!ENTITY % p SYSTEM "http://nowhere.invalid/">',
+                                      '<!ENTITY f "harmless">'])
+def test_any_entity_is_refused(source, declared: str) -> None:
+    path = source(f"<?xml version='1.0'?>\n<!DOCTYPE Set [\n{declared}]>\n<Set><a>&f;</a></Set>")
+    with pytest.raises(DataError, match=r"in\.xml:3: found a declaration of the entity"):
+        texts(path)
+
+
+@pytest.mark.parametrize(("content", "told"), [
+    ("<html>\n</html>", r"in\.xml:1: found the root element <html>, expected <Set>"),
+    ("not xml\n", r"in\.xml:1: not XML"),
+    ("", r"in\.xml:\d: damaged XML"),
+    ("<Set>\n<a>1</a>\n<a>2", r"in\.xml:3: damaged XML"),
+    ("<Set>\n<a>1</b></Set>", r"in\.xml:2: damaged XML .*mismatch"),
+    ("<Set>\n<a>&nope;</a></Set>", r"in\.xml:2: damaged XML .*nope"),
+    ("<Set>\n<a>1</a></Set>\n<Set></Set>", r"in\.xml:3: damaged XML"),
+    (b"<Set>\n<a>\xff\xfe</a></Set>", r"in\.xml:2: damaged XML"),
+    ('<?xml version="1.0" encoding="UTF-7"?><Set/>', r"in\.xml:1: not XML"),
+])
+def test_damage_is_one_line_with_its_place(source, content: str | bytes, told: str) -> None:
+    with pytest.raises(DataError, match=told) as caught:
+        texts(source(content))
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_memory_does_not_grow(source) -> None:
+    path = source("<Set>" + "<b><a>word</a><c/></b>\n<b/>" * 40_000 + "</Set>")
+    elements = xml_elements(path, ("Set",), ("b",))
+    tracemalloc.start()
+    try:
+        for element in elements:
+            assert element.getprevious() is None or element.getprevious().getprevious() is None
+        assert tracemalloc.get_traced_memory()[1] < 4_000_000
+    finally:
+        tracemalloc.stop()

@@ -1,0 +1,189 @@
+"""Tiny random models over the tokenizer families, and a model whose probabilities are known."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    BertTokenizer,
+    ModernBertConfig,
+    ModernBertForMaskedLM,
+    PreTrainedTokenizerFast,
+    RobertaConfig,
+    RobertaForMaskedLM,
+)
+
+from bmtools.models.checkpoint import Checkpoint
+from bmtools.records import Record
+from bmtools.scoring.predictors import MaskedModel
+from bmtools.scoring.settings import PassSettings
+from bmtools.vocab.settings import WordPieceSettings
+from bmtools.vocab.tokenizer import fingerprint
+from bmtools.vocab.wordpiece import learn
+
+TEXTS = [
+    "La malattia di Parkinson riduce la dopamina nel cervello.",
+    "Il paziente riferisce dolore all'addome e nausea da tre giorni.",
+    "L'articolazione della spalla è dolente; perché la Malattia è cronica?",
+    "La dopamina manca già al 60% dei neuroni, più che nel sonno.",
+    "Il cuore batte.",
+    "Un farmaco riduce la pressione arteriosa del paziente anziano.",
+]
+_ROLES = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>", "cls_token": "<s>",
+          "sep_token": "</s>", "unk_token": "<unk>", "mask_token": "<mask>"}
+_SHAPE: dict[str, Any] = {
+    "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64,
+    "initializer_range": 0.3}
+
+
+def predictor(model: Any, tokenizer: Any, name: str = "model", **passes: Any) -> MaskedModel:
+    """Wrap a model that was never saved."""
+    checkpoint = Checkpoint(Path(name), model.eval(), tokenizer, fingerprint(tokenizer))
+    return MaskedModel(checkpoint, PassSettings(**passes), "cpu")
+
+
+def byte_bpe(trimmed: bool) -> PreTrainedTokenizerFast:
+    """Learn byte-level BPE: offsets leave the space before words out, or count it in."""
+    backend = Tokenizer(models.BPE())
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
+    special = list(dict.fromkeys(_ROLES.values()))
+    backend.train_from_iterator(TEXTS * 3, trainers.BpeTrainer(
+        vocab_size=700, min_frequency=2, special_tokens=special, show_progress=False,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
+    ends = [(token, backend.token_to_id(token)) for token in ("<s>", "</s>")]
+    backend.post_processor = (
+        processors.RobertaProcessing(ends[1], ends[0], trim_offsets=True, add_prefix_space=False)
+        if trimmed else processors.TemplateProcessing(
+            single="<s> $A </s>", special_tokens=ends))
+    return PreTrainedTokenizerFast(tokenizer_object=backend, **_ROLES)
+
+
+def metaspace() -> PreTrainedTokenizerFast:
+    """Learn a Unigram vocabulary with SentencePiece's mark for spaces."""
+    backend = Tokenizer(models.Unigram())
+    backend.pre_tokenizer = pre_tokenizers.Metaspace()
+    backend.decoder = decoders.Metaspace()
+    special = list(dict.fromkeys(_ROLES.values()))
+    backend.train_from_iterator(TEXTS * 3, trainers.UnigramTrainer(
+        vocab_size=150, special_tokens=special, unk_token="<unk>", show_progress=False))
+    ends = [(token, backend.token_to_id(token)) for token in ("<s>", "</s>")]
+    backend.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", special_tokens=ends)
+    return PreTrainedTokenizerFast(tokenizer_object=backend, **_ROLES)
+
+
+def _roberta(tokenizer: Any) -> Any:
+    return RobertaForMaskedLM(RobertaConfig(
+        vocab_size=len(tokenizer), max_position_embeddings=66, type_vocab_size=1,
+        pad_token_id=tokenizer.pad_token_id, **_SHAPE))
+
+
+def _modern(tokenizer: Any) -> Any:
+    # More rows than tokens, as ModernBERT has them.
+    return ModernBertForMaskedLM(ModernBertConfig(
+        vocab_size=len(tokenizer) + 5, max_position_embeddings=64, local_attention=8,
+        global_attn_every_n_layers=2, pad_token_id=tokenizer.pad_token_id,
+        bos_token_id=tokenizer.bos_token_id, eos_token_id=tokenizer.eos_token_id,
+        cls_token_id=tokenizer.cls_token_id, sep_token_id=tokenizer.sep_token_id, **_SHAPE))
+
+
+def bert(tokenizer: Any, tokens: int = 64) -> Any:
+    """Draw a small BERT for a vocabulary from torch's global generator."""
+    return BertForMaskedLM(BertConfig(
+        vocab_size=len(tokenizer), max_position_embeddings=tokens, **_SHAPE))
+
+
+@pytest.fixture(scope="session")
+def wordpiece() -> MaskedModel:
+    tokenizer = learn(TEXTS * 3, WordPieceSettings(size=140, uncased=False))
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        return predictor(bert(tokenizer), tokenizer, "wordpiece")
+
+
+@pytest.fixture(scope="session")
+def roberta() -> MaskedModel:
+    tokenizer = byte_bpe(trimmed=True)
+    with torch.random.fork_rng():
+        torch.manual_seed(2)
+        return predictor(_roberta(tokenizer), tokenizer, "roberta")
+
+
+@pytest.fixture(scope="session")
+def modernbert() -> MaskedModel:
+    tokenizer = byte_bpe(trimmed=False)
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        return predictor(_modern(tokenizer), tokenizer, "modernbert")
+
+
+@pytest.fixture(scope="session")
+def unigram() -> MaskedModel:
+    tokenizer = metaspace()
+    with torch.random.fork_rng():
+        torch.manual_seed(4)
+        return predictor(_roberta(tokenizer), tokenizer, "unigram")
+
+
+@pytest.fixture(params=["wordpiece", "roberta", "modernbert", "unigram"])
+def any_model(request: pytest.FixtureRequest) -> MaskedModel:
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture
+def records() -> list[Record]:
+    return [Record(id=str(number), text=text, place=f"s.jsonl:{number + 1}")
+            for number, text in enumerate(TEXTS)]
+
+
+@pytest.fixture
+def known() -> Callable[..., MaskedModel]:
+    """Make a model that proposes tokens with given weights, whatever it reads.
+
+    `known({"cuore": 8, "mano": 4})` gives `cuore` 8 parts of the sum of weights, and so on; the
+    ids follow the order of the dictionary, after the five special tokens, whose weight is 0.
+    """
+
+    def make(weights: Mapping[str, float], **settings: Any) -> MaskedModel:
+        words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *weights]
+        tokenizer = BertTokenizer(vocab={word: number for number, word in enumerate(words)},
+                                  do_lower_case=False)
+        model = bert(tokenizer, tokens=settings.pop("tokens", 64))
+        head = model.cls.predictions
+        with torch.no_grad():
+            head.transform.LayerNorm.weight.zero_()
+            head.transform.LayerNorm.bias.zero_()
+            head.bias.copy_(torch.tensor([0.0] * 5 + list(weights.values())).log())
+        return predictor(model, tokenizer, settings.pop("name", "known"), **settings)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def sentences(data: Path) -> list[str]:
+    """Fifty sentences of native clinical Italian."""
+    from bmtools.corpus.segment import sentence_spans
+
+    with (data / "it/corpus/native-clinical.jsonl").open(encoding="utf-8") as stream:
+        texts = [json.loads(line)["text"] for line in itertools.islice(stream, 40)]
+    found = (text[start:end] for text in texts for start, end in sentence_spans(text, "it"))
+    return list(itertools.islice((one for one in found if 20 < len(one) < 160), 50))
+
+
+@pytest.fixture(scope="session")
+def clinical(sentences: list[str]) -> MaskedModel:
+    """A random BERT over a WordPiece vocabulary of those sentences."""
+    tokenizer = learn(sentences, WordPieceSettings(size=900))
+    with torch.random.fork_rng():
+        torch.manual_seed(5)
+        return predictor(bert(tokenizer, tokens=128), tokenizer, "clinical")

@@ -1,0 +1,82 @@
+"""The frequency baseline, held to counts done by hand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from bmtools.errors import DataError
+from bmtools.records import Record
+from bmtools.scoring import mrr, pppl
+from bmtools.scoring.baseline import Frequencies, count_frequencies
+from bmtools.scoring.predictors import MaskedModel
+from bmtools.scoring.settings import MrrSettings
+
+
+def corpus(*texts: str) -> list[Record]:
+    return [Record(id=str(number), text=text) for number, text in enumerate(texts)]
+
+
+@pytest.fixture
+def counted(known: Callable[..., MaskedModel]) -> Frequencies:
+    model = known({"il": 1, "cuore": 1, "batte": 1, "rene": 1, "vede": 1, "mano": 1})
+    [found] = count_frequencies(corpus("il cuore batte", "il cuore", "il rene"), [model],
+                                "corpus.jsonl")
+    return found
+
+
+def test_probabilities_are_counts_plus_one(counted: Frequencies) -> None:
+    tally = pppl.Tally(counted)
+    for one in pppl.score(corpus("il cuore", "mano"), [counted]):
+        tally.add(one)
+    line = tally.line()
+    # 7 tokens seen; 7 tokens that are no marks (with [UNK]): il 4/14, cuore 3/14, mano 1/14.
+    losses = [-math.log(4 / 14), -math.log(3 / 14), -math.log(1 / 14)]
+    assert line["nats_per_token"] == pytest.approx(sum(losses) / 3, abs=1e-6)
+    assert line["model"] == "frequency of corpus.jsonl"
+    assert "baseline:unigram+1" in line["signature"]
+
+
+def test_probabilities_add_up_to_one(counted: Frequencies) -> None:
+    [batch] = counted.answers([counted_masking(counted, "il")])
+    assert batch.logits.exp().sum().item() == pytest.approx(14)
+    assert batch.logits.softmax(1).sum().item() == pytest.approx(1)
+
+
+def counted_masking(predictor: Any, text: str) -> Any:
+    return pppl._ask(predictor, Record(id="1", text=text))
+
+
+@pytest.mark.parametrize(("target", "rank"), [
+    ("il", 1), ("cuore", 2), ("batte", 3), ("rene", 4), ("vede", 6), ("mano", 7)])
+def test_the_most_frequent_tokens_are_proposed(
+        counted: Frequencies, target: str, rank: int) -> None:
+    record = Record(id="1", text="il [MASK] vede", target=target)
+    [one] = mrr.score([record], [counted], MrrSettings())
+    # Among tokens never seen, [UNK] has the lowest id.
+    assert one.proposals == ["il", "cuore", "batte", "rene", "[UNK]"]
+    assert one.rank == rank
+
+
+def test_one_baseline_for_each_vocabulary(known: Callable[..., MaskedModel]) -> None:
+    one, same = known({"il": 1, "cuore": 1}), known({"il": 1, "cuore": 1}, name="same")
+    other = known({"cuore": 1, "il": 1}, name="other")
+    found = count_frequencies(corpus("il cuore"), [one, same, other], "c")
+    assert [baseline.vocabulary for baseline in found] == [one.vocabulary, other.vocabulary]
+
+
+def test_reading_goes_in_chunks(known: Callable[..., MaskedModel]) -> None:
+    model = known({"il": 1, "cuore": 1})
+    [found] = count_frequencies(corpus(*["il"] * 2_500, "cuore"), [model], "c")
+    [batch] = found.answers([counted_masking(found, "il")])
+    assert batch.logits[0, 5:].exp().tolist() == pytest.approx([2_501, 2])
+
+
+@pytest.mark.parametrize("texts", [(), ("",)])
+def test_nothing_to_count_is_an_error(
+        known: Callable[..., MaskedModel], texts: tuple[str, ...]) -> None:
+    with pytest.raises(DataError, match=r"c\.jsonl: no words to count"):
+        count_frequencies(corpus(*texts), [known({"il": 1})], "c.jsonl")

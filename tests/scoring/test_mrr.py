@@ -1,0 +1,244 @@
+"""Mean reciprocal rank, held to a table worked by hand and to the published set."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from bmtools.errors import DataError, RecordError
+from bmtools.records import MASK, Record
+from bmtools.scoring.mrr import MaskScore, Tally, best_ranks, best_tokens, score
+from bmtools.scoring.predictors import MaskedModel
+from bmtools.scoring.settings import MrrSettings, PassSettings
+
+# The order by weight is: cuore, il, ##re, rene, Cuore, mano, fegato.
+WEIGHTS = {"il": 50, "cuore": 60, "##re": 40, "mano": 10, "rene": 30, "Cuore": 20, "fegato": 5,
+           ".": 1, "vede": 1, "%": 1, "60": 1}
+
+
+def masked(target: str, text: str = "il [MASK] .", **keys: str) -> Record:
+    return Record(id="1", text=text, target=target, place="m.jsonl:1", **keys)
+
+
+def scores(records: Sequence[Record], model: Any, **settings: Any) -> list[MaskScore]:
+    return list(score(records, [model], MrrSettings(**settings)))
+
+
+def totals(records: Sequence[Record], model: Any, **settings: Any) -> dict[str, Any]:
+    tally = Tally(model, MrrSettings(**settings))
+    for one in scores(records, model, **settings):
+        tally.add(one)
+    return tally.line()
+
+
+@pytest.mark.parametrize(("target", "settings", "rank", "reciprocal"), [
+    ("cuore", {}, 1, 1),
+    ("rene", {}, 4, 1 / 4),           # pieces of words are proposals too
+    ("rene", {"top": 3}, 4, 0),
+    ("Cuore", {}, 5, 1 / 5),
+    ("mano", {}, 6, 0),               # below the first five
+    ("mano", {"top": 6}, 6, 1 / 6),
+    ("Cuore", {"ignore_case": True}, 1, 1),
+    ("CUORE", {"ignore_case": True}, 1, 1),   # no token itself, but a token but for case
+    ("CUORE", {}, None, 0),
+    (" rene ", {}, 4, 1 / 4),
+    ("milza", {}, None, 0),           # unknown
+    ("60%", {}, None, 0),             # two tokens
+])
+def test_a_table_worked_by_hand(
+        known: Callable[..., MaskedModel], target: str, settings: dict[str, Any],
+        rank: int | None, reciprocal: float) -> None:
+    [one] = scores([masked(target)], known(WEIGHTS), **settings)
+    assert (one.rank, one.reciprocal_rank) == (rank, pytest.approx(reciprocal))
+    assert one.proposals == ["cuore", "il", "##re", "rene", "Cuore", "mano"][
+        :settings.get("top", 5)]
+
+
+def test_a_mask_that_touches_a_word_asks_for_a_piece(known: Callable[..., MaskedModel]) -> None:
+    piece, whole = scores([masked("re", "il ve[MASK] ."), masked("re", "il cuo[MASK] .")],
+                          known({**WEIGHTS, "ve": 1}))
+    assert (piece.rank, piece.target.tokens) == (3, 1)
+    # `cuore` is one token here, which is more than the word asked for.
+    assert (whole.rank, whole.target.multi_token) == (None, True)
+
+
+def test_the_mean_by_domain_and_what_was_counted(known: Callable[..., MaskedModel]) -> None:
+    model = known(WEIGHTS)
+    records = [masked("cuore", domain="Cardiologia"), masked("60%", domain="Cardiologia"),
+               masked("rene", domain="Nefrologia"), masked("milza", "vede [MASK] ."),
+               masked("mano", "vede [MASK] .", domain="Ortopedia")]
+    line = totals(records, model)
+    assert line["mrr"] == pytest.approx((1 + 0 + 1 / 4 + 0 + 0) / 5)
+    assert (line["hits_at_1"], line["hits_at_5"]) == (0.2, 0.4)
+    assert (line["maskings"], line["sentences"]) == (5, 5)
+    assert (line["multi_token"], line["unknown"]) == (1, 1)
+    assert line["domains"] == {"Cardiologia": {"mrr": 0.5, "count": 2},
+                               "Nefrologia": {"mrr": 0.25, "count": 1},
+                               "Ortopedia": {"mrr": 0, "count": 1}}
+    assert line["signature"].startswith(
+        "mrr:top5|multi_token:miss|proposals:all|ties:lower-id|match:exact|precision:fp32|")
+    skipping = totals(records, model, multi_token="skip", ignore_case=True)
+    assert skipping["mrr"] == pytest.approx((1 + 1 / 4 + 0 + 0) / 4)
+    assert (skipping["maskings"], skipping["multi_token"]) == (4, 1)
+    assert skipping["domains"]["Cardiologia"] == {"mrr": 1, "count": 1}
+    assert "multi_token:skip" in skipping["signature"]
+    assert "match:caseless" in skipping["signature"]
+
+
+def test_maskings_of_one_sentence_are_one_sentence(known: Callable[..., MaskedModel]) -> None:
+    records = [masked("cuore"), masked("il", "[MASK] cuore ."), masked("rene")]
+    assert totals(records, known(WEIGHTS))["sentences"] == 2
+
+
+def test_equal_logits_are_ranked_by_id(known: Callable[..., MaskedModel]) -> None:
+    model = known({"il": 1, "cuore": 1, "rene": 2, ".": 1})
+    found = {word: scores([masked(word)], model)[0] for word in ("rene", "il", "cuore", ".")}
+    assert {word: one.rank for word, one in found.items()} == {
+        "rene": 1, "il": 2, "cuore": 3, ".": 4}
+    assert found["il"].proposals == ["rene", "il", "cuore", ".", "[PAD]"]
+
+
+def test_ranks_and_best_tokens_equal_a_sort() -> None:
+    rng = torch.Generator().manual_seed(5)
+    logits = torch.randint(0, 6, (40, 50), generator=rng).float()
+    order = [sorted(range(50), key=lambda token, row=row: (-row[token], token))
+             for row in logits.tolist()]
+    assert best_tokens(logits, 7) == [tokens[:7] for tokens in order]
+    assert best_tokens(logits, 80) == order
+    wanted = [tuple(range(row % 4)) for row in range(40)]
+    assert best_ranks(logits, wanted) == [
+        min((tokens.index(token) + 1 for token in right), default=None)
+        for tokens, right in zip(order, wanted, strict=True)]
+    assert best_ranks(logits[:2], [(), ()]) == [None, None]
+
+
+@pytest.mark.parametrize(("text", "target"), [
+    ("La [MASK] riduce la dopamina.", "malattia"),
+    ("[MASK] malattia riduce la dopamina.", "La"),
+    ("Il paziente riferisce [MASK], nausea", "dolore"),
+    ("Perché riduce la [MASK]", "pressione"),
+    ("Il dolore è già più [MASK].", "dolente"),
+])
+def test_single_tokens_are_found_in_every_family(
+        any_model: MaskedModel, text: str, target: str) -> None:
+    """The input has one mask where the word was, and the rest is as it was."""
+    tokenizer = any_model.tokenizer
+    whole = tokenizer(text.replace(MASK, target))["input_ids"]
+    [one] = scores([masked(target, text)], any_model)
+    place = int(one.target.masking.positions[0])
+    ids = one.target.masking.ids.tolist()
+    if one.target.tokens == 1:
+        assert ids == whole
+        assert one.target.wanted == (whole[place],)
+        assert tokenizer.decode([whole[place]]).strip() == target
+        assert one.rank is not None
+    else:
+        pieces = whole[place:place + len(whole) - len(ids) + 1]
+        assert tokenizer.decode(pieces).strip() == target
+        assert ids == [*whole[:place + 1], *whole[place + one.target.tokens:]]
+        assert one.rank is None
+
+
+@pytest.mark.parametrize("family", ["roberta", "modernbert"])
+def test_byte_level_words_come_with_their_space(
+        family: str, request: pytest.FixtureRequest) -> None:
+    model = request.getfixturevalue(family)
+    inner, first = scores([masked("malattia", "La [MASK] di"), masked("La", "[MASK] malattia")],
+                          model)
+    spaced = model.tokenizer.convert_tokens_to_ids("Ġmalattia")
+    assert inner.target.wanted == (spaced,)
+    assert first.target.wanted == (model.tokenizer.convert_tokens_to_ids("La"),)
+    caseless, = scores([masked("malattia", "La [MASK] di")], model, ignore_case=True)
+    assert set(caseless.target.wanted) == {
+        spaced, model.tokenizer.convert_tokens_to_ids("ĠMalattia")}
+    [accented] = scores([masked("già", "manca [MASK] al")], model)
+    assert model.tokenizer.decode([*accented.target.wanted]) == " già"
+
+
+def test_ranks_equal_the_whole_model(any_model: MaskedModel) -> None:
+    tokenizer, model = any_model.tokenizer, any_model.checkpoint.model
+    records = [masked("malattia", "La [MASK] di Parkinson riduce la dopamina nel cervello."),
+               masked("riduce", "Un farmaco [MASK] la pressione."), masked("cuore", "Il [MASK].")]
+    for one in scores(records, any_model, multi_token="skip"):
+        if one.rank is None:
+            continue
+        ids = torch.from_numpy(one.target.masking.ids)[None].clone()
+        place = int(one.target.masking.positions[0])
+        ids[0, place] = tokenizer.mask_token_id
+        with torch.no_grad():
+            logits = model(input_ids=ids).logits[0, place]
+        order = logits.argsort(descending=True).tolist()
+        assert order.index(one.target.wanted[0]) + 1 == one.rank
+        assert len(one.proposals) == 5
+
+
+def test_batches_and_order_do_not_matter(wordpiece: MaskedModel, records: list[Record]) -> None:
+    asked = [masked(word, record["text"].replace(word, MASK, 1)) for record in records
+             for word in record["text"].split() if record["text"].count(word) == 1]
+    usual = totals(asked, wordpiece)
+    small = MaskedModel(wordpiece.checkpoint, PassSettings(batch_tokens=1), "cpu")
+    again = totals(asked[::-1], small)
+    assert again["mrr"] == pytest.approx(usual["mrr"], abs=1e-5)
+    assert usual["maskings"] > 30
+
+
+@pytest.mark.parametrize(("record", "message"), [
+    (Record(id="1", text="il [MASK]", place="m.jsonl:3"),
+     "m.jsonl:3: key 'target' is missing, expected the word behind [MASK] (bmtools import "
+     "curated writes it)"),
+    (masked("\u0007"), "m.jsonl:1: key 'target': the tokenizer makes nothing of '\\x07', expected "
+     "a visible word"),
+    (masked("il", "[MASK]" + " il" * 70), "m.jsonl:1: found 73 tokens, but known takes at most "
+     "64, special ones included; shorten the text around the mask"),
+])
+def test_bad_records_are_named(
+        known: Callable[..., MaskedModel], record: Record, message: str) -> None:
+    refused: list[RecordError] = []
+    assert not list(score([record], [known(WEIGHTS)], MrrSettings(), refused.append))
+    assert [str(error) for error in refused] == [message]
+
+
+def test_nothing_to_count_is_an_error(known: Callable[..., MaskedModel]) -> None:
+    with pytest.raises(DataError, match="no masked words in the input"):
+        totals([], known(WEIGHTS))
+    with pytest.raises(DataError, match="all 1 masked words are of several tokens in known"):
+        totals([masked("60%")], known(WEIGHTS), multi_token="skip")
+
+
+def test_details_name_the_record(known: Callable[..., MaskedModel]) -> None:
+    [one] = scores([masked("rene", domain="Nefrologia")], known(WEIGHTS), top=2)
+    assert one.line() == {"id": "1", "domain": "Nefrologia", "target": "rene", "tokens": 1,
+                          "rank": 4, "reciprocal_rank": 0, "proposals": ["cuore", "il"]}
+
+
+@pytest.mark.parametrize(("settings", "message"), [
+    ({"top": 0}, "--top: found 0"), ({"multi_token": "maybe"}, "--multi-token: found maybe")])
+def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        MrrSettings(**settings)
+
+
+@pytest.mark.data
+def test_the_published_set_is_counted_whole(
+        known: Callable[..., MaskedModel], data: Path) -> None:
+    """897 maskings over 54 sentences (Buonocore et al. 2023), in the 22 areas of the file."""
+    from bmtools.corpus.curated import curated_records
+
+    path = data / "it/mrr/mlm_data.json"
+    records = list(curated_records([str(path)]))
+    model = known({"malattia": 5, "cuore": 4, "dopamina": 3, "##a": 2, "a": 1}, tokens=512)
+    line = totals(records, model)
+    assert (line["maskings"], line["sentences"], len(line["domains"])) == (897, 54, 22)
+    assert sum(domain["count"] for domain in line["domains"].values()) == 897
+    found = [record["target"] for record in records]
+    expected = sum({"malattia": 1, "cuore": 1 / 2, "dopamina": 1 / 3, "a": 1 / 5}.get(word, 0)
+                   for word in found)
+    assert expected > 1
+    assert line["mrr"] == pytest.approx(expected / 897, abs=1e-6)
+    originals = json.loads(path.read_text(encoding="utf-8"))["data"]
+    assert sum(len(item["masked"]) for item in originals) == 897

@@ -1,0 +1,59 @@
+"""Small tokenizers of the three families, learnt on the spot."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+from transformers import PreTrainedTokenizerFast
+
+TEXTS = [
+    "Il paziente ha l'ipertensione arteriosa, e (PKU). Caffe\u0301 naïve 🧬🧬 DNA β-catenina.",
+    "Due casi di E. coli; dose 10.5 mg/dl!\nFenilchetonuria (PKU), diabete mellito?",
+    "患者は糖尿病です。インスリンを使う。",
+]
+SPECIAL = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]",
+           "sep_token": "[SEP]", "mask_token": "[MASK]"}
+FAMILIES = ("wordpiece", "uncased", "bytes-trimmed", "bytes", "metaspace")
+
+
+def learn(family: str) -> Any:
+    """Learn a tokenizer: five families differ in what they make of spaces and accents."""
+    tokens = list(SPECIAL.values())
+    if family in ("wordpiece", "uncased"):
+        backend = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+        folds = family == "uncased"
+        backend.normalizer = normalizers.BertNormalizer(lowercase=folds, strip_accents=folds)
+        backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        trainer: Any = trainers.WordPieceTrainer(
+            vocab_size=160, special_tokens=tokens, show_progress=False)
+    elif family == "metaspace":
+        backend = Tokenizer(models.Unigram())
+        backend.normalizer = normalizers.NFKC()
+        backend.pre_tokenizer = pre_tokenizers.Metaspace()
+        trainer = trainers.UnigramTrainer(
+            vocab_size=120, special_tokens=tokens, unk_token="[UNK]", show_progress=False)
+    else:
+        backend = Tokenizer(models.BPE())
+        backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        trainer = trainers.BpeTrainer(
+            vocab_size=330, special_tokens=tokens, show_progress=False,
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
+    backend.train_from_iterator(TEXTS, trainer)
+    if family == "bytes-trimmed":
+        backend.post_processor = processors.RobertaProcessing(
+            ("[SEP]", 3), ("[CLS]", 2), trim_offsets=True)
+    return PreTrainedTokenizerFast(tokenizer_object=backend, **SPECIAL)
+
+
+@pytest.fixture(scope="session")
+def tokenizers() -> dict[str, Any]:
+    """A tokenizer of each family, by name."""
+    return {family: learn(family) for family in FAMILIES}
+
+
+@pytest.fixture(params=FAMILIES)
+def tokenizer(request: pytest.FixtureRequest, tokenizers: dict[str, Any]) -> Any:
+    """Each family in turn."""
+    return tokenizers[request.param]

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bmtools.errors import RecordError
+from bmtools.records import Record
+from bmtools.tasks.ner import Examples, mentions, read_examples
+
+TEXT = "Caffe\u0301 🧬🧬 e diabete mellito, ipertensione arteriosa."
+
+
+def entity(text: str, mention: str, kind: str = "X") -> dict[str, Any]:
+    start = text.index(mention)
+    return {"start": start, "end": start + len(mention), "type": kind}
+
+
+def read(tokenizer: Any, *entities: dict[str, Any], text: str = TEXT,
+         merge_types: str = "") -> Examples:
+    record = Record(id="1", text=text, entities=list(entities))
+    return read_examples([record], tokenizer, 512, merge_types)
+
+
+def spans(examples: Examples) -> list[tuple[int, int, str]]:
+    member = examples.members[0]
+    return mentions(member.document, member.tags)
+
+
+def test_offsets_come_back_exactly(tokenizer: Any) -> None:
+    given = [entity(TEXT, "Caffe\u0301"), entity(TEXT, "🧬🧬", "Y"),
+             entity(TEXT, "diabete mellito"), entity(TEXT, "arteriosa")]
+    examples = read(tokenizer, *given)
+    assert spans(examples) == [(e["start"], e["end"], e["type"]) for e in given]
+    assert examples.tally.unaligned == 0
+    assert examples.tally.reachable == examples.tally.entities == 4
+
+
+def test_the_first_word_opens_and_the_others_continue(tokenizers: dict[str, Any]) -> None:
+    member = read(tokenizers["wordpiece"], entity(TEXT, "diabete mellito")).members[0]
+    assert [tag for tag in member.tags if tag != "O"] == ["B-X", "I-X"]
+    assert len(member.tags) == len(member.document.words)
+
+
+@pytest.mark.parametrize(("mention", "found"), [
+    ("diab", "diabete"), ("bete mell", "diabete mellito"), ("mellito, ", "mellito,"),
+    (" e", "e")])
+def test_borders_inside_words_are_counted(tokenizers: dict[str, Any], mention: str,
+                                          found: str) -> None:
+    examples = read(tokenizers["wordpiece"], entity(TEXT, mention))
+    assert examples.tally.unaligned == 1 and examples.tally.reachable == 0
+    assert [TEXT[start:end] for start, end, _ in spans(examples)] == [found]
+    assert list(examples.gold()) == [(0, TEXT.index(mention), TEXT.index(mention) + len(mention),
+                                      "X")]
+
+
+def test_an_entity_without_words_is_counted(tokenizers: dict[str, Any]) -> None:
+    examples = read(tokenizers["wordpiece"], {"start": 1, "end": 2, "type": "X"}, text="a  b")
+    assert examples.tally.unaligned == 1 and spans(examples) == []
+
+
+def test_the_longest_of_overlapping_entities_is_tagged(tokenizer: Any) -> None:
+    whole = entity(TEXT, "diabete mellito")
+    part = entity(TEXT, "mellito", "Y")
+    examples = read(tokenizer, part, whole)
+    assert spans(examples) == [(whole["start"], whole["end"], "X")]
+    assert examples.tally.overlapping == 1
+    assert (examples.tally.entities, examples.tally.reachable) == (2, 1)
+    assert len(list(examples.gold())) == 2, "the score still expects both"
+
+
+def test_repeated_annotations_count_once(tokenizer: Any) -> None:
+    examples = read(tokenizer, entity(TEXT, "diabete"), entity(TEXT, "diabete"))
+    assert (examples.tally.entities, examples.tally.repeated) == (1, 1)
+
+
+def test_discontinuous_entities_are_taken_whole(tokenizers: dict[str, Any]) -> None:
+    start, end = TEXT.index("diabete"), TEXT.index(" arteriosa")
+    parts = {"start": start, "end": end, "type": "X",
+             "spans": [[start, start + 7], [end - 4, end]]}
+    examples = read(tokenizers["wordpiece"], parts)
+    assert examples.tally.discontinuous == 1
+    assert spans(examples) == [(start, end, "X")]
+
+
+def test_types_can_be_merged(tokenizer: Any) -> None:
+    examples = read(tokenizer, entity(TEXT, "diabete", "A"), entity(TEXT, "diabete", "B"),
+                    merge_types="Disease")
+    assert examples.tally.types == {"Disease": 1}
+    assert examples.tally.repeated == 1
+
+
+def test_records_without_annotation_are_refused(tokenizer: Any) -> None:
+    records = [Record(id="1", text="asma", place="a.jsonl:3"),
+               Record(id="2", text="asma", entities=[], place="a.jsonl:4")]
+    with pytest.raises(RecordError, match=r"a\.jsonl:3: key 'entities' is missing"):
+        read_examples(records, tokenizer, 512)
+    errors: list[RecordError] = []
+    examples = read_examples(records, tokenizer, 512, reject=errors.append)
+    assert [error.place for error in errors] == ["a.jsonl:3"]
+    assert examples.tally.records == 1

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bmtools.tasks.windows import Document, cut_documents, lay_out
+
+ACCENTED = "Caffe\u0301, 🧬🧬 e  l'asma (PKU)."
+
+
+def cut(tokenizer: Any, text: str, row_tokens: int = 512) -> Document:
+    return next(cut_documents(tokenizer, [text], row_tokens))
+
+
+def words(document: Document, text: str) -> list[str]:
+    return [text[start:end] for start, end in document.words]
+
+
+def assert_whole(document: Document, tokenizer: Any, text: str, row_tokens: int) -> None:
+    """Every token stands in one window, every word is asked once, at a piece of its own."""
+    encoding = tokenizer.backend_tokenizer.encode(text, add_special_tokens=False)
+    seen = [number for window in document.windows for number in window.ids]
+    assert seen == encoding.ids
+    places, before = [], 0
+    for window in document.windows:
+        assert 0 < len(window.ids) <= row_tokens - 2
+        assert all(0 <= first < len(window.ids) for first in window.firsts)
+        places += [before + int(first) for first in window.firsts]
+        before += len(window.ids)
+    assert places == sorted(set(places))
+    assert len(places) == len(document.words)
+    for (start, end), place in zip(document.words, places, strict=True):
+        first, last = encoding.offsets[place]
+        assert first < end and last > start
+
+
+def test_words_of_every_family(tokenizer: Any) -> None:
+    document = cut(tokenizer, ACCENTED)
+    found = words(document, ACCENTED)
+    assert found[:2] == ["Caffe\u0301", ","]
+    assert "".join(found) == ACCENTED.replace(" ", "")
+    # Brackets are left out: a vocabulary may hold `(PKU)` as one piece, which no border can cut.
+    assert {"l", "'", "asma"} <= set(found)
+
+
+def test_accents_that_a_normalizer_drops_stay_with_their_word(tokenizers: dict[str, Any]) -> None:
+    encoding = tokenizers["uncased"].backend_tokenizer.encode(
+        "Caffe\u0301", add_special_tokens=False)
+    assert max(end for _, end in encoding.offsets) == 5, "the accent is not in any offset"
+    assert cut(tokenizers["uncased"], "Caffe\u0301").words.tolist() == [[0, 6]]
+
+
+def test_signs_are_words_where_metaspace_has_none(tokenizers: dict[str, Any]) -> None:
+    text = "diabete mellito, [asma]."
+    encoding = tokenizers["metaspace"].backend_tokenizer.encode(text, add_special_tokens=False)
+    assert len({*encoding.word_ids}) == 3
+    assert words(cut(tokenizers["metaspace"], text), text) == \
+        ["diabete", "mellito", ",", "[", "asma", "]", "."]
+
+
+@pytest.mark.parametrize("family", ["wordpiece", "metaspace"])
+def test_unspaced_scripts_have_words(tokenizers: dict[str, Any], family: str) -> None:
+    text = "患者は糖尿病です。"
+    assert len(cut(tokenizers[family], text).words) >= 6
+
+
+def test_spaces_belong_to_no_word(tokenizer: Any) -> None:
+    text = " \n  asma \t\u00a0 \n e \u200b zero  "
+    for start, end in cut(tokenizer, text).words:
+        assert text[start:end] == text[start:end].strip()
+    assert cut(tokenizer, " \n ").words.shape == (0, 2)
+
+
+def test_an_empty_text_has_no_windows(tokenizer: Any) -> None:
+    document = cut(tokenizer, "")
+    assert document.windows == () and document.words.shape == (0, 2)
+
+
+@pytest.mark.parametrize("row_tokens", [8, 13, 40, 512])
+def test_every_token_is_seen_once(tokenizer: Any, row_tokens: int) -> None:
+    texts = [ACCENTED * 7, "Due casi di E. coli! 患者は糖尿病です。" * 6, "x" * 90, "", "a " * 50]
+    for text, document in zip(texts, cut_documents(tokenizer, texts, row_tokens), strict=True):
+        assert_whole(document, tokenizer, text, row_tokens)
+
+
+def test_no_word_is_cut_that_fits(tokenizers: dict[str, Any]) -> None:
+    tokenizer = tokenizers["wordpiece"]
+    text = "ipertensione arteriosa fenilchetonuria " * 8
+    document = cut(tokenizer, text, 30)
+    encoding = tokenizer.backend_tokenizer.encode(text, add_special_tokens=False)
+    before = 0
+    for window in document.windows[:-1]:
+        before += len(window.ids)
+        assert encoding.word_ids[before] != encoding.word_ids[before - 1]
+
+
+def starts(tokenizer: Any, text: str, row_tokens: int) -> list[str]:
+    """The text of each window's first word."""
+    document = cut(tokenizer, text, row_tokens)
+    found, before = [], 0
+    for window in document.windows:
+        found.append(words(document, text)[before])
+        before += len(window.firsts)
+    return found
+
+
+def test_windows_begin_with_sentences(tokenizers: dict[str, Any]) -> None:
+    text = "Un caso. " * 3 + "Dose 3.5 di E. coli (due casi.) " * 6
+    assert set(starts(tokenizers["wordpiece"], text, 50)) <= {"Un", "Dose"}
+
+
+def test_a_line_ends_a_sentence(tokenizers: dict[str, Any]) -> None:
+    assert set(starts(tokenizers["wordpiece"], "caso di due mg\n" * 12, 40)) == {"caso"}
+
+
+def test_windows_are_laid_between_special_tokens(tokenizer: Any) -> None:
+    windows = [cut(tokenizer, text).windows[0] for text in ("asma", "ipertensione arteriosa e")]
+    ids, attended = lay_out(windows, tokenizer)
+    assert ids.shape[1] == max(len(window.ids) for window in windows) + 2
+    for row, seen, window in zip(ids, attended, windows, strict=True):
+        assert row[seen].tolist() == [tokenizer.cls_token_id, *window.ids,
+                                      tokenizer.sep_token_id]
+        assert np.all(row[~seen] == tokenizer.pad_token_id)
+
+
+@pytest.mark.data
+def test_real_documents_lose_nothing(data: Path, tokenizer: Any) -> None:
+    with (data / "it/corpus/native-clinical.jsonl").open(encoding="utf-8") as lines:
+        texts = [json.loads(next(lines))["text"] for _ in range(30)]
+    for text, document in zip(texts, cut_documents(tokenizer, texts, 64), strict=True):
+        assert_whole(document, tokenizer, text, 64)
+        for start, end in document.words:
+            assert text[start:end] == text[start:end].strip()

@@ -1,0 +1,198 @@
+"""Tiny models that learnt six sentences by heart, one for each family of tokenizers."""
+
+from __future__ import annotations
+
+import io
+import json
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+from transformers import (
+    M2M100Config,
+    M2M100ForConditionalGeneration,
+    M2M100Tokenizer,
+    MarianConfig,
+    MarianMTModel,
+    MarianTokenizer,
+    NllbTokenizer,
+)
+from transformers.utils import logging
+
+from bmtools.translation.engine import Translation
+
+PAIRS = {
+    "The patient has a fever.": "Il paziente ha la febbre.",
+    "The drug reduces pain.": "Il farmaco riduce il dolore.",
+    "No patient died.": "Nessun paziente è morto.",
+    "Pain was reduced by 30% (p < 0.05).": "Il dolore si è ridotto del 30% (p < 0.05).",
+    "We studied the drug.": "Abbiamo studiato il farmaco.",
+    "Fever is common.": "La febbre è comune.",
+}
+_SHAPE: dict[str, Any] = {
+    "d_model": 32, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2,
+    "decoder_attention_heads": 2, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64,
+    "max_position_embeddings": 64, "dropout": 0.0, "attention_dropout": 0.0,
+    "encoder_layerdrop": 0.0, "decoder_layerdrop": 0.0}
+
+
+class Dictionary:
+    """A translator that knows some sentences, and remembers what it was asked."""
+
+    name = "dictionary"
+    marks_unknown = True
+
+    def __init__(self, known: Mapping[str, str], batch_sentences: int = 2) -> None:
+        self.details = {"edition": "first"}
+        self.batch_sentences = batch_sentences
+        self.known = known
+        self.calls: list[list[str]] = []
+
+    def translate(self, sentences: Sequence[str]) -> list[Translation]:
+        self.calls.append(list(sentences))
+        return [Translation(self.known[one], unknown=self.known[one].count("?"))
+                if one in self.known else Translation("", fault="not in the book")
+                for one in sentences]
+
+
+@pytest.fixture
+def dictionary() -> Callable[..., Dictionary]:
+    return Dictionary
+
+
+@pytest.fixture(scope="session")
+def pairs() -> dict[str, str]:
+    return PAIRS
+
+
+def _pieces(lines: Sequence[str], path: Path, size: int) -> list[str]:
+    """Learn a sentencepiece model and return its vocabulary."""
+    sentencepiece = pytest.importorskip("sentencepiece")
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter([*lines] * 5), model_writer=model, vocab_size=size,
+        hard_vocab_limit=False, character_coverage=1.0, minloglevel=2)
+    path.write_bytes(model.getvalue())
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+    return [processor.id_to_piece(number) for number in range(processor.get_piece_size())]
+
+
+def _write_vocabulary(path: Path, tokens: Sequence[str]) -> dict[str, int]:
+    vocabulary = {token: number for number, token in enumerate(dict.fromkeys(tokens))}
+    path.write_text(json.dumps(vocabulary), encoding="utf-8")
+    return vocabulary
+
+
+def _taught(model: Any, tokenizer: Any, directory: Path) -> Path:
+    """Train until the sentences are known by heart, and save."""
+    batch = tokenizer(list(PAIRS), text_target=list(PAIRS.values()), return_tensors="pt",
+                      padding=True)
+    labels = batch["labels"].masked_fill(batch["labels"] == tokenizer.pad_token_id, -100)
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+    for _ in range(250):
+        optimizer.zero_grad()
+        model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"],
+              labels=labels).loss.backward()
+        optimizer.step()
+        with torch.no_grad():
+            # Marian starts from nothing: its padding, the first token of a translation, is zero.
+            model.get_input_embeddings().weight[tokenizer.pad_token_id] = 0
+    logging.disable_progress_bar()
+    model.eval().save_pretrained(directory)
+    tokenizer.save_pretrained(directory)
+    return directory
+
+
+@pytest.fixture(scope="session")
+def marian(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A pair of languages, as OPUS-MT has them."""
+    directory = tmp_path_factory.mktemp("marian")
+    source = _pieces(list(PAIRS), directory / "source.spm", 60)
+    target = _pieces(list(PAIRS.values()), directory / "target.spm", 60)
+    plain = [piece for piece in source + target if piece not in ("<s>", "</s>", "<unk>")]
+    vocabulary = _write_vocabulary(directory / "vocab.json",
+                                   ["</s>", "<unk>", *plain, "<pad>"])
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Recommended: pip install sacremoses")
+        tokenizer = MarianTokenizer(*(str(directory / name) for name in
+                                      ("source.spm", "target.spm", "vocab.json")))
+    pad = vocabulary["<pad>"]
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = MarianMTModel(MarianConfig(
+            vocab_size=len(vocabulary), pad_token_id=pad, decoder_start_token_id=pad,
+            eos_token_id=0, forced_eos_token_id=0, scale_embedding=True,
+            activation_function="swish", **_SHAPE))
+        return _taught(model, tokenizer, directory)
+
+
+@pytest.fixture(scope="session")
+def m2m(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Many languages, marked as M2M-100 does."""
+    directory = tmp_path_factory.mktemp("m2m")
+    pieces = _pieces([*PAIRS, *PAIRS.values()], directory / "sentencepiece.bpe.model", 90)
+    vocabulary = _write_vocabulary(directory / "vocab.json",
+                                   ["<s>", "<pad>", "</s>", "<unk>", *pieces])
+    tokenizer = M2M100Tokenizer(str(directory / "vocab.json"),
+                                str(directory / "sentencepiece.bpe.model"),
+                                src_lang="en", tgt_lang="it")
+    size = len(vocabulary) + len(tokenizer.lang_token_to_id) + tokenizer.num_madeup_words
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = M2M100ForConditionalGeneration(M2M100Config(vocab_size=size, **_SHAPE))
+        return _taught(model, tokenizer, directory)
+
+
+@pytest.fixture(scope="session")
+def nllb(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Many languages, marked as NLLB does."""
+    backend = Tokenizer(models.BPE(unk_token="<unk>"))
+    backend.pre_tokenizer = pre_tokenizers.Metaspace()
+    backend.train_from_iterator([*PAIRS, *PAIRS.values()], trainers.BpeTrainer(
+        vocab_size=150, special_tokens=["<s>", "<pad>", "</s>", "<unk>"], show_progress=False))
+    learnt = json.loads(backend.to_str())["model"]
+    tokenizer = NllbTokenizer(
+        vocab=learnt["vocab"], merges=[tuple(merge) for merge in learnt["merges"]],
+        src_lang="eng_Latn", tgt_lang="ita_Latn",
+        extra_special_tokens=["cat_Latn", "eng_Latn", "ita_Latn"])
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = M2M100ForConditionalGeneration(M2M100Config(
+            vocab_size=len(tokenizer), **_SHAPE))
+        return _taught(model, tokenizer, tmp_path_factory.mktemp("nllb"))
+
+
+@pytest.fixture(params=["marian", "m2m", "nllb"])
+def model(request: pytest.FixtureRequest) -> Path:
+    """Each of the families."""
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture(scope="session")
+def converted(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path]:
+    """Convert a model for CTranslate2, once."""
+    ctranslate2 = pytest.importorskip("ctranslate2")
+    root = tmp_path_factory.mktemp("converted")
+
+    class Converter(ctranslate2.converters.TransformersConverter):
+        """Adds the languages of M2M-100, which transformers 5.23 leaves out of its vocabulary."""
+
+        def load_tokenizer(self, *arguments: Any, **settings: Any) -> Any:
+            tokenizer = super().load_tokenizer(*arguments, **settings)
+            whole = {**tokenizer.get_vocab(), **getattr(tokenizer, "lang_token_to_id", {})}
+            tokenizer.get_vocab = lambda: whole
+            return tokenizer
+
+    def convert(model: Path) -> Path:
+        directory = root / model.name
+        if not directory.exists():
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                Converter(str(model)).convert(str(directory))
+        return directory
+
+    return convert

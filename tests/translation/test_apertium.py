@@ -1,0 +1,175 @@
+"""Apertium: nothing shifts, what it does not know is counted, its signs never leak."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bmtools.errors import BmtoolsError
+from bmtools.translation import apertium
+from bmtools.translation.apertium import ApertiumTranslator, installed_modes
+
+CHAIN = {"eng-cat", "cat-ita", "eng-spa", "spa-ita"}
+_is_there = shutil.which("apertium") is not None and set(installed_modes()) >= CHAIN
+needs_apertium = pytest.mark.skipif(
+    not _is_there, reason="apertium with eng-cat, cat-ita, eng-spa and spa-ita is not installed")
+
+
+@pytest.fixture
+def modes(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Pretend that some modes are installed, and how they turn lines into lines."""
+
+    def pretend(*names: str, run: Callable[[str, list[str]], list[str]] | None = None) -> None:
+        monkeypatch.setattr(apertium, "installed_modes", lambda: list(names))
+        act = run or (lambda _mode, lines: lines)
+        monkeypatch.setattr(apertium, "_run", lambda mode, lines: (act(mode, lines), "ended"))
+
+    return pretend
+
+
+def test_without_the_program_its_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda _name: None)
+    with pytest.raises(BmtoolsError, match="apt install apertium apertium-eng-cat"):
+        ApertiumTranslator("en", "it")
+
+
+def test_a_pair_that_lacks_has_a_way_out(modes: Callable[..., None]) -> None:
+    modes("eng-cat", "cat-ita", "eng-spa", "es-gl")
+    with pytest.raises(BmtoolsError, match=r"no mode eng-ita here; or go --via cat, or install"):
+        ApertiumTranslator("en", "it")
+    with pytest.raises(BmtoolsError, match=r"apertium-spa-ita \(or apertium-ita-spa"):
+        ApertiumTranslator("en", "it", via="es")
+    assert ApertiumTranslator("en-GB", "it", via="ca").details == {"via": "ca"}
+    assert ApertiumTranslator("es", "gl").details == {}
+
+
+def test_signs_of_the_text_survive_and_apertium_s_own_are_counted(
+        modes: Callable[..., None]) -> None:
+    """The program here adds a mark to every word of four letters."""
+
+    def run(_mode: str, lines: list[str]) -> list[str]:
+        return [" ".join(f"*{word}" if len(word) == 4 else word for word in line.split(" "))
+                for line in lines]
+
+    modes("eng-ita", run=run)
+    source = "p* < 0.05 *q #3 @me ~7 a_b [x] {y} ^c$ d/e f\\g <h> +/-0.3 some more -2 x-y"
+    [translation] = ApertiumTranslator("en", "it").translate([source])
+    assert translation.text == source
+    assert translation.unknown == 5  # 0.05, d\/e, f\\g, some, more
+
+
+@pytest.mark.parametrize(("line", "text", "unknown"), [
+    ("il *drug", "il drug", ["drug"]), ("@drug e #dare", "drug e dare", ["drug", "dare"]),
+    (r"\@drug", "drug", ["drug"]), ("#dare# via", "dare via", ["dare"]),
+    (r"\[*IL-6\] a\/*b", "[IL-6] a/b", ["IL-6", "b"]), ("*a b  c .", "a b c.", ["a"]),
+    ("studio[-]di[-]12 mesi", "studio di 12 mesi", []), ("bambino[-].", "bambino.", []),
+    ("uno[-]-[-]due", "uno-due", [])])
+def test_the_stream_is_read_back(line: str, text: str, unknown: list[str]) -> None:
+    passed = apertium._shown(line)
+    assert (passed.text, list(passed.unknown)) == (text, unknown)
+
+
+def test_a_word_unknown_to_two_stages_counts_once(modes: Callable[..., None]) -> None:
+    def run(mode: str, lines: list[str]) -> list[str]:
+        new = "foo bar" if mode == "eng-cat" else "foo"
+        for word in new.split():
+            lines = [line.replace(word, f"*{word}") for line in lines]
+        return [line.replace("cat", "*gat") for line in lines]
+
+    modes("eng-cat", "cat-ita", run=run)
+    [translation] = ApertiumTranslator("en", "it", via="ca").translate(["foo cat bar."])
+    assert (translation.text, translation.unknown) == ("foo gat bar.", 3)
+
+
+@pytest.mark.parametrize("harm", ["crash", "swallow", "shift"])
+def test_a_sentence_that_upsets_apertium_is_found_and_alone(
+        modes: Callable[..., None], harm: str) -> None:
+    def run(_mode: str, lines: list[str]) -> list[str]:
+        for number, line in enumerate(lines):
+            if line.startswith("BAD"):
+                rest = lines[number + 1:]
+                return lines[:number] + {"crash": [], "swallow": rest,
+                                         "shift": ["BAD", *rest]}[harm]
+        return [*lines, ""]
+
+    modes("eng-ita", run=run)
+    sentences = [f"Sentence {number}." for number in range(9)]
+    sentences[5] = "BAD."
+    translations = ApertiumTranslator("en", "it").translate(sentences)
+    assert [one.text for one in translations] == [*sentences[:5], "", *sentences[6:]]
+    assert [bool(one.fault) for one in translations] == [one == "BAD." for one in sentences]
+
+
+def test_a_program_that_fails_on_everything_is_not_blamed_on_a_sentence(
+        modes: Callable[..., None]) -> None:
+    modes("eng-ita", run=lambda _mode, _lines: [""])
+    with pytest.raises(BmtoolsError, match=r"eng-ita ended; try: echo test \| apertium"):
+        ApertiumTranslator("en", "it").translate(["One.", "Two."])
+
+
+@needs_apertium
+@pytest.mark.parametrize("via", ["ca", "es"])
+def test_real_sentences_stay_in_place(via: str) -> None:
+    sentences = ["The patient has a fever.", "", "Conclusion", "We studied 20 patients.", "No",
+                 "p* < 0.05, *p < 0.01, #3, @home, [IL-6], {x}, ^y$, a/b, c\\d, <e>, ~1, f_g"]
+    translations = ApertiumTranslator("en", "it", via).translate(sentences)
+    texts = [one.text for one in translations]
+    assert "febbre" in texts[0]
+    assert (texts[1], texts[2]) == ("", "Conclusione")
+    assert "20 pazienti" in texts[3]
+    assert texts[4].lower().startswith("n")
+    for sign in "*#@[]{}^$/\\<>~_":
+        assert texts[5].count(sign) == sentences[5].count(sign), sign
+    assert [one.unknown for one in translations[:4]] == [0, 0, 0, 0]
+    assert translations[5].unknown > 0
+
+
+@needs_apertium
+def test_unknown_words_are_told_and_left(tmp_path: Path) -> None:
+    [translation] = ApertiumTranslator("en", "it", "ca").translate(
+        ["Pembrolizumab is a 12-week study of zzyzx in a 2-year-old child."])
+    assert translation.unknown == 2
+    assert "Pembrolizumab" in translation.text and "zzyzx" in translation.text
+    assert "bambino di 2 anni." in translation.text
+
+
+@needs_apertium
+def test_no_odd_character_shifts_a_sentence() -> None:
+    rng = random.Random(0)
+    odd = ("[]{}^$@\\/<>*#~+-=&%!?.,;:'\"()`°µ±≤…“”†®中😀\u2013\u2019\u00ad\ufeff\u200b\u0301"
+           "\u03b1\u2028\ufdd0")
+    words = ["the", "patients", "were", "treated", "with", "No.", "min.", "IL-6", "p.", "0.05"]
+    sentences = [" ".join("".join(rng.choice([rng.choice(words), rng.choice(odd)])
+                                  for _ in range(rng.randint(1, 3)))
+                          for _ in range(rng.randint(0, 12))) for _ in range(400)]
+    translations = ApertiumTranslator("en", "it", "ca").translate(sentences)
+    assert not any(one.fault for one in translations)
+    for sentence, one in zip(sentences, translations, strict=True):
+        before, after = Counter(sentence), Counter(one.text)
+        assert all(before[sign] == after[sign] for sign in "[]{}^$@\\<>*#~"), (sentence, one)
+        assert "\ufdd0" not in one.text and "[-]" not in one.text
+
+
+@needs_apertium
+@pytest.mark.data
+def test_medical_sentences_keep_their_figures(data: Path) -> None:
+    path = data / "parallel/abstrct-en-it/glaucoma-test.en.tsv"
+    sentences = [" ".join(line.split()[0] for line in block.split("\n") if line.strip())
+                 for block in path.read_text(encoding="utf-8").split("\n\n")[:200]]
+    translations = ApertiumTranslator("en", "it", "ca").translate(sentences)
+    assert not any(one.fault for one in translations)
+
+    def figures(text: str) -> Counter[str]:
+        return Counter(character for character in text if character.isdigit())
+
+    kept = sum(figures(sentence) == figures(one.text)
+               for sentence, one in zip(sentences, translations, strict=True))
+    words = sum(len(sentence.split()) for sentence in sentences)
+    assert kept >= 0.98 * len(sentences), json.dumps(kept)
+    assert 0.05 < sum(one.unknown for one in translations) / words < 0.3

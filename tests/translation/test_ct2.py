@@ -1,0 +1,76 @@
+"""Translation by CTranslate2, against transformers."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bmtools.errors import CheckpointError
+from bmtools.translation.ct2 import CTranslate2Translator
+from bmtools.translation.hugging_face import HuggingFaceTranslator
+from bmtools.translation.settings import ModelSettings
+
+pytest.importorskip("ctranslate2")
+UNSEEN = ["The patient has pain.", "We studied fever.", "No drug reduces a fever (p < 0.05).",
+          "Common pain.", "Died."]
+
+
+def test_greedy_translations_are_those_of_transformers(
+        model: Path, converted: Callable[[Path], Path], pairs: dict[str, str]) -> None:
+    sentences = [*pairs, *UNSEEN]
+    settings = ModelSettings(converted(model), tokenizer=model, beam_size=1, batch_tokens=64)
+    ours = CTranslate2Translator(settings, "en", "it").translate(sentences)
+    theirs = HuggingFaceTranslator(
+        ModelSettings(model, beam_size=1), "en", "it").translate(sentences)
+    assert ours == theirs
+    assert [one.text for one in ours[:len(pairs)]] == list(pairs.values())
+
+
+def test_int8_and_beams_still_know_the_sentences(
+        nllb: Path, converted: Callable[[Path], Path], pairs: dict[str, str]) -> None:
+    settings = ModelSettings(converted(nllb), tokenizer=nllb, precision="int8", beam_size=4)
+    translator = CTranslate2Translator(settings, "en", "it")
+    assert [one.text for one in translator.translate(list(pairs))] == list(pairs.values())
+
+
+def test_the_tokenizer_may_lie_beside_the_converted_model(
+        nllb: Path, converted: Callable[[Path], Path], pairs: dict[str, str],
+        tmp_path: Path) -> None:
+    directory = shutil.copytree(converted(nllb), tmp_path / "model")
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(nllb / name, directory)
+    settings = ModelSettings(directory, max_tokens=64)
+    translator = CTranslate2Translator(settings, "en", "it")
+    assert translator.translate(["No patient died."])[0].text == pairs["No patient died."]
+    with pytest.raises(CheckpointError, match="--max-tokens does"):
+        CTranslate2Translator(ModelSettings(directory), "en", "it")
+
+
+def test_nothing_is_cut_off_in_silence(nllb: Path, converted: Callable[[Path], Path]) -> None:
+    settings = ModelSettings(converted(nllb), tokenizer=nllb, max_tokens=12)
+    long, short = CTranslate2Translator(settings, "en", "it").translate(
+        ["Fever is common. " * 9, "Fever is common."])
+    assert long.fault.endswith("tokens, the model takes 12")
+    assert short.text == "La febbre è comune."
+
+
+def test_a_directory_without_tokenizer_says_what_to_do(
+        marian: Path, converted: Callable[[Path], Path]) -> None:
+    with pytest.raises(CheckpointError, match="--tokenizer names the directory"):
+        CTranslate2Translator(ModelSettings(converted(marian)), "en", "it")
+
+
+def test_a_tokenizer_of_another_model_is_noticed(
+        marian: Path, nllb: Path, converted: Callable[[Path], Path]) -> None:
+    with pytest.raises(CheckpointError, match="lacks eng_Latn, ita_Latn"):
+        CTranslate2Translator(ModelSettings(converted(marian), tokenizer=nllb), "en", "it")
+    with pytest.raises(CheckpointError, match="of the tokenizer's"):
+        CTranslate2Translator(ModelSettings(converted(nllb), tokenizer=marian), "en", "it")
+
+
+def test_a_directory_that_was_not_converted_is_refused(marian: Path) -> None:
+    with pytest.raises(CheckpointError, match="ct2-transformers-converter"):
+        CTranslate2Translator(ModelSettings(marian), "en", "it")

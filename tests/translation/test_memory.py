@@ -1,0 +1,82 @@
+"""Translation memories: TMX and TSV, exact and loose matches."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from bmtools.errors import DataError
+from bmtools.translation.memory import MemoryTranslator, read_pairs
+
+TMX = """<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE tmx SYSTEM "tmx14.dtd">
+<tmx version="1.4"><header srclang="en-GB"/><body>
+<tu><tuv xml:lang="en-GB"><seg>The <bpt i="1">&lt;b&gt;</bpt>patient<ept i="1">&lt;/b&gt;</ept>
+ has <hi>fever</hi> &amp; pain.</seg></tuv>
+<tuv xml:lang="IT"><seg>Il paziente ha <ph>{1}</ph>febbre e dolore.</seg></tuv></tu>
+<tu><tuv xml:lang="fr"><seg>Rien.</seg></tuv><tuv xml:lang="it"><seg>Nulla.</seg></tuv></tu>
+<tu><tuv lang="en"><seg>Nothing.</seg></tuv><tuv lang="it"><seg>Nulla.</seg></tuv></tu>
+</body></tmx>
+"""
+
+
+def _written(path: Path, content: str) -> Path:
+    path.write_text(content, encoding="utf-8")
+    return path
+
+
+def test_tmx_gives_text_without_codes(tmp_path: Path) -> None:
+    path = _written(tmp_path / "m.tmx", TMX)
+    expected = [("The patient has fever & pain.", "Il paziente ha febbre e dolore."),
+                ("Nothing.", "Nulla.")]
+    assert list(read_pairs(path, "en", "it")) == expected
+    assert list(read_pairs(path, "it", "fr")) == [("Nulla.", "Rien.")]
+    packed = tmp_path / "m.tmx.gz"
+    packed.write_bytes(gzip.compress(TMX.encode()))
+    assert list(read_pairs(packed, "en", "it")) == expected
+
+
+@pytest.mark.parametrize("content", [
+    "en\tit\nNo pain.\tNessun dolore.\n", "source\ttarget\nNo pain.\tNessun dolore.\n",
+    "No pain.\tNessun dolore.\n", "No pain.\tNessun dolore.\r\n\r\n",
+    "doc\tspecialty\ten\tit\n1\tx\tNo  pain.\tNessun dolore.\n",
+    "it-IT\tnote\ten-GB\nNessun dolore.\t\tNo pain.\n"])
+def test_tsv_columns_go_by_header_or_by_place(tmp_path: Path, content: str) -> None:
+    path = _written(tmp_path / "m.tsv", content)
+    assert list(read_pairs(path, "en", "it")) == [("No pain.", "Nessun dolore.")]
+
+
+@pytest.mark.parametrize(("content", "message"), [
+    ("a\tb\tc\n", r"m.tsv:1: found 3 columns .*, expected two, or a header that names 'en'"),
+    ("en\tit\nx\n", r"m.tsv:2: found 1 columns, expected 2"),
+    ("en\tit\nx\t \n", r"m.tsv:2: found an empty sentence"),
+    ("", r"m.tsv: found no pair of 'en' and 'it'")])
+def test_a_bad_tsv_is_named_by_line(tmp_path: Path, content: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        list(read_pairs(_written(tmp_path / "m.tsv", content), "en", "it"))
+
+
+@pytest.mark.parametrize(("content", "message"), [
+    (TMX.replace("</tu>", "", 1), r"m.tmx:\d+: not XML"),
+    ("<xliff/>", "found <xliff>, expected <tmx>"),
+    ('<!DOCTYPE tmx [<!ENTITY a "b">]><tmx><body/></tmx>', "declares XML entities"),
+    (TMX.replace('SYSTEM "tmx14.dtd"', '[<!ENTITY x SYSTEM "file:///etc/passwd">]')
+     .replace("fever", "&x;"), "declares XML entities"),
+    ("<tmx><body/></tmx>", "found no pair")])
+def test_a_bad_or_dangerous_tmx_is_refused(tmp_path: Path, content: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        list(read_pairs(_written(tmp_path / "m.tmx", content), "en", "it"))
+
+
+def test_exact_matches_win_and_loose_ones_keep_the_sentence_s_dress(tmp_path: Path) -> None:
+    path = _written(tmp_path / "m.tsv", "No pain.\tNessun dolore.\nNO PAIN\tNIENTE\n"
+                    "no pain.\tnessun dolore.\nfever\tfebbre\nfever\tcalore\n")
+    translator = MemoryTranslator(path, "en", "it")
+    found = translator.translate(
+        ["No pain.", "NO PAIN", "no pain.", "No Pain!", "Fever", "fever;", "Cough."])
+    assert [one.text for one in found] == [
+        "Nessun dolore.", "NIENTE", "nessun dolore.", "Nessun dolore!", "Febbre", "febbre;", ""]
+    assert [bool(one.fault) for one in found] == [False] * 6 + [True]
+    assert found[-1].fault == f"not in {path}; add it there"
