@@ -22,6 +22,7 @@ COMMANDS = {
     "predict": "Add a fine-tuned model's predictions to records.",
     "score-pppl": "Score checkpoints by pseudo-perplexity.",
     "score-mrr": "Score checkpoints by mean reciprocal rank of masked words.",
+    "table": "Show what JSON Lines say of several models as one table.",
 }
 TRACEBACK = "--traceback"
 

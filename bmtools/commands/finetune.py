@@ -63,7 +63,7 @@ def command(task: str, model: Path, train: str, dev: str, test: str | None, reje
 
     splits = {split: RecordReader(sources((name,)), reject) for split, name in names.items()}
     plan = FinetunePlan(
-        output, settings, loop, {"task": task, "model": str(model), **asdict(ner), **names},
+        model, output, settings, loop, {"task": task, **asdict(ner), **names},
         {"model": hash_directory(model)}, overwrite)
     lines = finetune(plan, NerTask(model, ner, settings.batch_size), splits,
                      lambda: _hashes(splits.values()), reject)

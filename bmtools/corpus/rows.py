@@ -82,8 +82,9 @@ def _piece_sizes(starts: np.ndarray, length: int) -> Iterable[int]:
 class Sampler:
     """Which rows make batch number n: a function of seed and n alone, so nothing to restore.
 
-    Epochs are permutations. Within windows of some batches rows are sorted by length, to pad
-    little, and the batches are shuffled again.
+    An epoch is a permutation of the rows, filled up to whole batches with rows of its beginning.
+    Within windows of some batches rows are sorted by length, to pad little, and the batches are
+    shuffled again.
 
     Args:
         lengths: (rows,) tokens of each row.
@@ -95,27 +96,27 @@ class Sampler:
         self._lengths = lengths
         self._batch_rows = batch_rows
         self._seed = seed
-        self._window: tuple[int, np.ndarray] = (-1, np.empty(0))
+        self._epoch: tuple[int, list[np.ndarray]] = (-1, [])
+
+    @property
+    def batches_per_epoch(self) -> int:
+        """Batches in which every row comes up."""
+        return -(-len(self._lengths) // self._batch_rows)
 
     def batch(self, number: int) -> np.ndarray:
         """Name the rows of a batch, (batch_rows,)."""
-        window, place = divmod(number, _WINDOW_BATCHES)
-        if self._window[0] != window:
-            self._window = (window, self._batches_of(window))
-        return self._window[1][place]
+        epoch, place = divmod(number, self.batches_per_epoch)
+        if self._epoch[0] != epoch:
+            self._epoch = (epoch, self._batches_of(epoch))
+        return self._epoch[1][place]
 
-    def _batches_of(self, window: int) -> np.ndarray:
-        size = self._batch_rows * _WINDOW_BATCHES
-        members = self._members(window * size, size)
-        ranked = members[np.argsort(self._lengths[members], kind="stable")]
-        order = np.random.default_rng((self._seed, 1, window)).permutation(_WINDOW_BATCHES)
-        return ranked.reshape(_WINDOW_BATCHES, -1)[order]
-
-    def _members(self, first: int, count: int) -> np.ndarray:
-        """Rows of samples `first` to `first + count` of the endless run of epochs."""
-        rows = len(self._lengths)
-        epochs = range(first // rows, (first + count - 1) // rows + 1)
-        shuffled = [np.random.default_rng((self._seed, 0, epoch)).permutation(rows)
-                    for epoch in epochs]
-        skip = first - epochs[0] * rows
-        return np.concatenate(shuffled)[skip:skip + count]
+    def _batches_of(self, epoch: int) -> list[np.ndarray]:
+        rng = np.random.default_rng((self._seed, epoch))
+        size = self._batch_rows * self.batches_per_epoch
+        members = np.resize(rng.permutation(len(self._lengths)), size)
+        batches: list[np.ndarray] = []
+        for start in range(0, size, self._batch_rows * _WINDOW_BATCHES):
+            window = members[start:start + self._batch_rows * _WINDOW_BATCHES]
+            ranked = window[np.argsort(self._lengths[window], kind="stable")]
+            batches.extend(rng.permutation(ranked.reshape(-1, self._batch_rows)))
+        return batches

@@ -50,6 +50,9 @@ _LAST_WORD = re.compile(r"(?:^|[^\w.])([\w.]*\w)\.$")
 _NUMBER_BEFORE = re.compile(r"(?:\d|/)\s*$")
 _GOES_ON = re.compile(r"[(\[]?(?:[^\W\d_A-ZÀ-Þ]|\d)")
 _NEXT_WORD = re.compile(r"([A-ZÀ-Þ]\w*)(?!\w|\.)")
+# A letter after these is a name (`vitamin K.`), not an initial.
+_LETTERED = re.compile(r"\b(?:hepatitis|vitamin|influenza|group|type|stage|class|epatite|vitamina|"
+                       r"gruppo|tipo|stadio|classe)\s+[A-Z]\.$", re.IGNORECASE)
 _POINT = re.compile(r"(?<=[\w%°)\]])\.\s+(?=[A-ZÀ-Þ])")
 
 
@@ -124,7 +127,8 @@ def _can_end(text: str, end: int, following: int) -> bool:
     if next_word is None or (word.lower() in _LEADING and not after_number):
         return False
     if len(word) == 1 and word.isupper():
-        return next_word[1] in _STARTERS - _PARTICLES
+        lettered = _LETTERED.search(text, max(0, end - 40), end) is not None
+        return lettered or next_word[1] in _STARTERS - _PARTICLES
     is_plain = word.islower() and len(word) > 4 and "." not in word
     is_acronym = word.isupper() and word.isalnum()
     is_unit = after_number and word.lower() in _UNITS

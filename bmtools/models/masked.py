@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch import Tensor, ones, tril
+from torch import Tensor, finfo, ones, tril, zeros
 from torch import bool as boolean
 
 from bmtools.errors import CheckpointError
@@ -28,14 +28,20 @@ def encode(model: Any, ids: Tensor, attended: Tensor, causal: bool = False) -> T
 
 
 def _causal_mask(model: Any, attended: Tensor) -> Any:
-    """Make the (batch, 1, tokens, tokens) mask; ModernBERT wants one for each kind of layer."""
+    """Make the (batch, 1, tokens, tokens) mask; ModernBERT wants one for each kind of layer.
+
+    Eager attention adds its mask to the scores, so a boolean one would hide nothing.
+    """
     tokens = attended.shape[1]
     before = tril(ones(tokens, tokens, dtype=boolean, device=attended.device))
     mask = before & attended[:, None, None, :]
-    if model.config.model_type != "modernbert":
-        return mask
-    near = before.triu(-model.config.sliding_window)
-    return {"full_attention": mask, "sliding_attention": mask & near}
+    if model.config.model_type == "modernbert":
+        near = before.triu(-model.config.sliding_window)
+        return {"full_attention": mask, "sliding_attention": mask & near}
+    if model.config._attn_implementation == "eager":
+        return zeros(mask.shape, device=mask.device, dtype=model.dtype).masked_fill(
+            ~mask, finfo(model.dtype).min)
+    return mask
 
 
 def predict(model: Any, states: Tensor) -> Tensor:

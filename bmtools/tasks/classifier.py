@@ -34,7 +34,7 @@ def load_encoder(directory: Path) -> Checkpoint:
     try:
         model, report = AutoModelForTokenClassification.from_pretrained(
             directory, id2label={0: "O"}, label2id={"O": 0}, ignore_mismatched_sizes=True,
-            dtype=torch.float32, attn_implementation="sdpa", use_safetensors=True,
+            dtype=torch.float32, use_safetensors=True,
             local_files_only=True, trust_remote_code=False, output_loading_info=True)
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         raise CheckpointError(f"{directory}: {str(error).strip().splitlines()[0][:200]}; expected "

@@ -56,6 +56,11 @@ class RowBatches:
         self._special = np.array(sorted(tokenizer.all_special_ids))
         self._ordinary = np.setdiff1d(np.arange(len(tokenizer)), self._special)
 
+    @property
+    def per_epoch(self) -> int:
+        """Batches in which every row comes up."""
+        return self._sampler.batches_per_epoch
+
     def batch(self, number: int) -> Batch:
         """Make a batch of `batch_size` rows."""
         ids, starts, attended = self._padded(self._sampler.batch(number))

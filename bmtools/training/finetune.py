@@ -83,6 +83,7 @@ class FinetunePlan:
     """Fine-tuning as asked for.
 
     Args:
+        model: checkpoint to start from.
         output: checkpoint to write.
         settings: how long and how often.
         loop: how to optimise; its seed is the first of the seeds.
@@ -91,6 +92,7 @@ class FinetunePlan:
         overwrite: replace what the output directory holds.
     """
 
+    model: Path
     output: Path
     settings: FinetuneSettings
     loop: LoopSettings
@@ -148,7 +150,8 @@ def finetune(plan: FinetunePlan, task: Task, splits: Mapping[str, Iterable[Recor
     assert best is not None
     summary = _summary(lines, best.seed, task.metric)
     wall_seconds = round(time.monotonic() - started, 3)
-    settings = {**plan.extra, **task.settings(), **asdict(plan.settings), **asdict(plan.loop)}
+    settings = {"model": str(plan.model), **plan.extra, **task.settings(),
+                **asdict(plan.settings), **asdict(plan.loop)}
     manifest = Manifest("finetune", settings, task.vocabulary, best.seed, hashes(), plan.parents,
                         best.tokens_seen, wall_seconds, summary)
     model = task.start(best.seed)
@@ -156,7 +159,8 @@ def finetune(plan: FinetunePlan, task: Task, splits: Mapping[str, Iterable[Recor
     with new_directory(plan.output, plan.overwrite) as partial:
         fill_checkpoint(partial, model, task.tokenizer, manifest)
         (partial / SEEDS).write_bytes(b"".join(map(encode_line, lines)))
-    yield {"checkpoint": str(plan.output), **summary, "wall_seconds": wall_seconds}
+    yield {"checkpoint": str(plan.output), "model": str(plan.model), **summary,
+           "wall_seconds": wall_seconds}
 
 
 def _train(plan: FinetunePlan, task: Task, seed: int, accelerator: Accelerator,

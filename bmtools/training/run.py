@@ -100,7 +100,8 @@ def execute(plan: Plan, records: Iterable[Record], tokenizer: Any, vocabulary: s
     started = time.monotonic()
     accelerator = start_processes(plan.loop)
     rows = read_rows(records, tokenizer, plan.rows.row_tokens)
-    steps = plan.run.count_steps(len(rows), plan.rows.batch_size)
+    batches = RowBatches(rows, plan.rows, tokenizer, plan.loop.seed)
+    steps = plan.run.count_steps(batches.per_epoch)
     identity = plan.identity(rows, vocabulary, hashes())
     directory = runs_directory(plan.output)
     state = _state_to_resume(plan, directory) if plan.resume else None
@@ -120,7 +121,6 @@ def execute(plan: Plan, records: Iterable[Record], tokenizer: Any, vocabulary: s
              "last": progress.metrics[-1] if progress.metrics else {}})
 
     spent = progress.wall_seconds
-    batches = RowBatches(rows, plan.rows, tokenizer, plan.loop.seed)
     for step in trainer.run(batches, progress.step):
         progress.wall_seconds = spent + time.monotonic() - started
         line = _account(progress, step, plan.run.report_every, steps)

@@ -102,9 +102,9 @@ class RunSettings:
         _require(self.report_every >= 1, "--report-every", self.report_every, "1 or more")
         _require(self.save_every >= 0, "--save-every", self.save_every, "0 or more")
 
-    def count_steps(self, rows: int, batch_size: int) -> int:
-        """Number of updates for a corpus of so many rows."""
-        return self.steps or max(1, round(self.epochs * rows / batch_size))
+    def count_steps(self, steps_per_epoch: int) -> int:
+        """Number of updates for a corpus that takes so many to pass over."""
+        return self.steps or max(1, round(self.epochs * steps_per_epoch))
 
 
 @dataclass(frozen=True)

@@ -44,14 +44,17 @@ def test_no_text_is_an_error() -> None:
         cut_rows([document(0)], 10)
 
 
-def test_every_epoch_holds_every_row_once() -> None:
-    lengths = np.random.default_rng(0).integers(1, 60, size=256)
-    sampler = Sampler(lengths, batch_rows=4, seed=3)
-    batches = [sampler.batch(number) for number in range(128)]
-    for epoch in range(2):
-        rows = np.concatenate(batches[epoch * 64:(epoch + 1) * 64])
-        assert sorted(rows) == list(range(256))
-    assert not (batches[0] == batches[64]).all()
+@pytest.mark.parametrize(("rows", "size"), [(256, 4), (37, 8), (5, 8), (3_000, 16)])
+def test_every_epoch_holds_every_row_and_little_twice(rows: int, size: int) -> None:
+    lengths = np.random.default_rng(0).integers(1, 60, size=rows)
+    sampler = Sampler(lengths, size, seed=3)
+    each = sampler.batches_per_epoch
+    epochs = [np.concatenate([sampler.batch(epoch * each + n) for n in range(each)])
+              for epoch in range(2)]
+    for found in epochs:
+        assert set(found) == set(range(rows))
+        assert len(found) < rows + size
+    assert (epochs[0] != epochs[1]).any()
 
 
 def test_a_batch_depends_on_seed_and_number_alone() -> None:

@@ -1,0 +1,51 @@
+"""`bmtools table`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+import msgspec
+
+from bmtools.commands.options import Command, sources
+from bmtools.errors import DataError
+from bmtools.io.streams import read_lines, shown
+from bmtools.scoring.table import gather_rows
+
+
+@click.command("table", cls=Command)
+@click.argument("files", nargs=-1, metavar="[FILES]...",
+                type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+@click.option("--by", "key", default="model", show_default=True, metavar="KEY",
+              help="Lines that agree on this key share a row.")
+@click.option("--columns", required=True, metavar="KEY,KEY...",
+              help="What to show; a dot reaches into objects: test_f1.mean.")
+@click.option("--title", help="Words above the table.")
+def command(files: tuple[str, ...], key: str, columns: str, title: str | None) -> None:
+    """Show what JSON Lines say of several models as one table."""
+    from rich.console import Console
+    from rich.table import Table
+
+    wanted = tuple(name.strip() for name in columns.split(",") if name.strip())
+    rows = gather_rows(_objects(sources(files)), key, wanted)
+    table = Table(title=title)
+    table.add_column(key, overflow="fold")
+    for name in wanted:
+        table.add_column(name, justify="right")
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table)
+
+
+def _objects(names: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+    """Read JSON objects that need not be records."""
+    for name in names:
+        for number, line in read_lines(name):
+            if line.strip():
+                place = f"{shown(name)}:{number}"
+                try:
+                    yield msgspec.json.decode(line, type=dict[str, Any])
+                except msgspec.MsgspecError as error:
+                    raise DataError(f"{place}: found {line[:40]!r} ({error}), expected a JSON "
+                                    "object on one line") from error

@@ -1,0 +1,52 @@
+"""Lines of scores, gathered into the rows of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from bmtools.errors import DataError
+
+_DIGITS = 4
+
+
+def gather_rows(lines: Iterable[Mapping[str, Any]], key: str,
+                columns: tuple[str, ...]) -> list[list[str]]:
+    """Join lines that share a key into rows, in the order in which keys first appear.
+
+    Args:
+        lines: objects that need not have the key.
+        key: what rows are told apart by.
+        columns: what to show; a dot reaches into objects, as in `test_f1.mean`.
+
+    Returns:
+        a row for each value of the key: that value, then a cell for each column, empty where no
+        line has it. A later line wins over an earlier one.
+
+    Raises:
+        DataError: no line has one of the columns.
+    """
+    rows: dict[str, dict[str, str]] = {}
+    for line in lines:
+        if key in line:
+            cells = rows.setdefault(str(line[key]), {})
+            found = {column: _reach(line, column) for column in columns}
+            cells |= {column: _shown(value) for column, value in found.items()
+                      if value is not None}
+    for column in columns:
+        if not any(column in cells for cells in rows.values()):
+            raise DataError(f"no line has both {key!r} and {column!r}; name other columns")
+    return [[name, *(cells.get(column, "") for column in columns)]
+            for name, cells in rows.items()]
+
+
+def _reach(line: Any, path: str) -> Any:
+    for name in path.split("."):
+        line = line.get(name) if isinstance(line, Mapping) else None
+    return line
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.{_DIGITS}g}" if abs(value) >= 1 else f"{value:.3f}"
+    return str(value)

@@ -1,0 +1,126 @@
+#!/usr/bin/env bash
+# From English abstracts to a scored and fine-tuned Italian model, on real data, two cores.
+#
+#   DATA=../shared/data examples/italian/run.sh
+#
+# It needs Apertium (Debian: apertium apertium-eng-cat apertium-cat-ita). OUT says where to
+# write; a step whose result is there already is passed over, so a killed run goes on.
+set -euo pipefail
+DATA=${DATA:?say where the data are: DATA=../shared/data examples/italian/run.sh}
+OUT=${OUT:-$(dirname "$0")/out}
+SEED=${SEED:-0}
+mkdir -p "$OUT"
+export BMTOOLS_PRETRAIN_SEED=$SEED BMTOOLS_DISTILL_SEED=$SEED BMTOOLS_FINETUNE_SEED=$SEED
+
+step() { printf '\n== %s (%s s)\n' "$1" "$SECONDS" >&2; }
+missing() { [ ! -e "$OUT/$1" ]; }
+
+step "English: MEDLINE records and drug reviews"
+if missing english.jsonl; then
+  {
+    bmtools import pubmed --duplicates drop --licence "NLM and publishers" \
+        "$DATA"/en/pubmed-xml/medline16n0902.xml.gz "$DATA"/en/pubmed-xml/pubmed15-bom.xml \
+        "$DATA"/en/pubmed-xml/pubmed24-sample.xml.gz
+    bmtools import jsonl --lang en --duplicates drop --licence "NLM and publishers" \
+        "$DATA"/en/corpus/pubmed-drug-reviews.jsonl.gz | head -n 1500
+  } > "$OUT/english.partial"
+  mv "$OUT/english.partial" "$OUT/english.jsonl"
+fi
+
+step "Italian: Apertium, English to Catalan to Italian"
+missing translated.jsonl &&
+    bmtools translate --engine apertium --source en --via ca --target it \
+        "$OUT/english.jsonl" -o "$OUT/translated.jsonl"
+
+step "Italian: the task texts that people had translated, test documents left out"
+if missing task-texts.jsonl; then
+  {
+    for set in BC5CDR_CDR NCBI_DISEASE SPECIES_800; do
+        bmtools import standoff --lang it --duplicates drop --source "$set" \
+            "$DATA/it/ner/$set/train_corpus.txt" \
+            --annotations "$DATA/it/ner/$set/train_annotations.txt"
+    done
+    python - "$DATA"/it/re/{BIORED,CHEMPROT}/train_CORPUS.json <<'PY' |
+import json, sys
+for name in sys.argv[1:]:
+    for document in json.load(open(name, encoding="utf-8"))["data"]:
+        print(json.dumps(document, ensure_ascii=False))
+PY
+        bmtools import jsonl --lang it --id-key PMID --text-key Testo --duplicates drop
+    python - "$DATA/it/qa/BioASQ_5b_splitted.json" <<'PY' |
+import json, sys
+contexts = {entry["context"] for entry in json.load(open(sys.argv[1], encoding="utf-8"))["train"]}
+for number, context in enumerate(sorted(contexts)):
+    print(json.dumps({"id": f"bioasq-{number}", "text": context}, ensure_ascii=False))
+PY
+        bmtools import jsonl --lang it
+  } > "$OUT/task-texts.partial"
+  mv "$OUT/task-texts.partial" "$OUT/task-texts.jsonl"
+fi
+
+step "Italian: native clinical text, the quality corpus, and general text"
+missing native.jsonl &&
+    bmtools import jsonl --lang it "$DATA/it/corpus/native-clinical.jsonl" -o "$OUT/native.jsonl"
+missing general.jsonl &&
+    bmtools import text --lang it "$DATA/it/corpus/general-ud.txt" -o "$OUT/general.jsonl"
+
+MEDICAL="$OUT/translated.jsonl $OUT/task-texts.jsonl $OUT/native.jsonl"
+
+step "A general base: its own vocabulary, next words first, then hidden words"
+missing general-vocabulary &&
+    bmtools build-vocab "$OUT/general.jsonl" --uncased --size 6000 -o "$OUT/general-vocabulary"
+missing base-causal &&
+    bmtools pretrain "$OUT/general.jsonl" -o "$OUT/base-causal" --resume \
+        --architecture bert-4x256 --tokenizer "$OUT/general-vocabulary" \
+        --objective causal --row-tokens 64 --steps 500 --learning-rate 2e-3
+missing base &&
+    bmtools pretrain "$OUT/general.jsonl" -o "$OUT/base" --resume --model "$OUT/base-causal" \
+        --row-tokens 64 --steps 400 --learning-rate 1e-3
+
+step "A medical vocabulary, and a start for its tokens"
+missing vocabulary &&
+    bmtools build-vocab $MEDICAL --uncased --size 8000 -o "$OUT/vocabulary"
+missing initialised &&
+    bmtools init-weights $MEDICAL --base "$OUT/base" --tokenizer "$OUT/vocabulary" --lang it \
+        --method contextual -o "$OUT/initialised"
+
+step "Continued pretraining: next words for two thirds of the time, then hidden words"
+missing medical-causal &&
+    bmtools pretrain $MEDICAL -o "$OUT/medical-causal" --resume --model "$OUT/initialised" \
+        --objective causal --row-tokens 64 --steps 1300 --learning-rate 2e-3
+missing medical &&
+    bmtools pretrain $MEDICAL -o "$OUT/medical" --resume --model "$OUT/medical-causal" \
+        --row-tokens 64 --steps 1300 --learning-rate 1.5e-3 --mask-rate 0.2
+
+step "A student of two layers of 128: pretrained, then distilled from the medical model"
+missing student-causal &&
+    bmtools pretrain $MEDICAL -o "$OUT/student-causal" --resume --architecture bert-2x128 \
+        --tokenizer "$OUT/vocabulary" --objective causal --row-tokens 64 --steps 1000 \
+        --learning-rate 3e-3
+missing student &&
+    bmtools distill $MEDICAL -o "$OUT/student" --resume --teacher "$OUT/medical" \
+        --student "$OUT/student-causal" --row-tokens 64 --steps 1000 --learning-rate 2e-3
+
+step "Mean reciprocal rank on the curated sentences"
+missing curated.jsonl &&
+    bmtools import curated "$DATA/it/mrr/mlm_data.json" -o "$OUT/curated.jsonl"
+bmtools score-mrr "$OUT/curated.jsonl" --details "$OUT/mrr-details.jsonl" -o "$OUT/mrr.jsonl" \
+    --model "$OUT/base" --model "$OUT/initialised" --model "$OUT/medical" \
+    --model "$OUT/student" --baseline "$OUT/native.jsonl"
+
+step "Named entities: the Italian NCBI disease corpus, three seeds"
+for part in train dev test; do
+    missing "ncbi-$part.jsonl" &&
+        bmtools import standoff --lang it --duplicates drop -o "$OUT/ncbi-$part.jsonl" \
+            "$DATA/it/ner/NCBI_DISEASE/${part}_corpus.txt" \
+            --annotations "$DATA/it/ner/NCBI_DISEASE/${part}_annotations.txt"
+done
+missing tagger &&
+    bmtools finetune --task ner --model "$OUT/medical" -o "$OUT/tagger" --merge-types DISEASE \
+        --train "$OUT/ncbi-train.jsonl" --dev "$OUT/ncbi-dev.jsonl" \
+        --test "$OUT/ncbi-test.jsonl" --seeds 3 --epochs 5 --patience 2 --row-tokens 128 \
+        --batch-size 16 --learning-rate 1e-3 | tee "$OUT/ner.jsonl"
+bmtools predict --model "$OUT/tagger" "$OUT/ncbi-test.jsonl" -o "$OUT/ncbi-predicted.jsonl"
+
+step "Done"
+cat "$OUT/mrr.jsonl" "$OUT/ner.jsonl"

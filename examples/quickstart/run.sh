@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# From English abstracts to a scored and fine-tuned Italian model, in a few minutes on two cores.
+# Every line is a plain bmtools call: copy them one by one, or run it all:
+#
+#   examples/quickstart/run.sh            # OUT=somewhere to write elsewhere
+set -euo pipefail
+HERE=$(cd "$(dirname "$0")" && pwd)
+OUT=${OUT:-$HERE/out}
+rm -rf "$OUT"
+mkdir -p "$OUT"
+cd "$OUT"
+
+echo "== 1. Abstracts in PubMed's XML become records, and Italian, sentence by sentence" >&2
+bmtools import pubmed "$HERE/abstracts.xml" |
+    bmtools translate --engine memory --memory "$HERE/memory.tsv" --source en --target it \
+        -o corpus.jsonl
+
+echo "== 2. What models are scored and taught with" >&2
+bmtools import curated "$HERE/curated.json" --lang it -o curated.jsonl
+for part in train dev test; do
+    bmtools import conll "$HERE/entities-$part.tsv" --lang it -o "$part.jsonl"
+done
+
+echo "== 3. A first model, with a small vocabulary" >&2
+bmtools build-vocab corpus.jsonl --uncased --size 500 -o first-vocabulary
+bmtools pretrain corpus.jsonl --architecture bert-2x128 --tokenizer first-vocabulary -o first \
+    --objective causal --row-tokens 64 --batch-size 16 --steps 300 --learning-rate 2e-3
+
+echo "== 4. A larger vocabulary, whose new tokens inherit what the first model knows" >&2
+bmtools build-vocab corpus.jsonl --uncased --size 1500 -o vocabulary
+bmtools init-weights corpus.jsonl --base first --tokenizer vocabulary --method contextual \
+    -o initialised
+
+echo "== 5. Pretraining: the next word first, then hidden words" >&2
+bmtools pretrain corpus.jsonl --model initialised -o causal --objective causal \
+    --row-tokens 64 --batch-size 16 --steps 300 --learning-rate 2e-3
+bmtools pretrain corpus.jsonl --model causal -o pretrained \
+    --row-tokens 64 --batch-size 16 --steps 800 --learning-rate 1e-3
+
+echo "== 6. A smaller model learns from it" >&2
+bmtools distill corpus.jsonl --teacher pretrained --architecture bert-2x64 -o distilled \
+    --row-tokens 64 --batch-size 16 --steps 800 --learning-rate 3e-3
+
+echo "== 7. Every model learns to find diseases and drugs" >&2
+for model in first initialised pretrained distilled; do
+    bmtools finetune --task ner --model $model --train train.jsonl --dev dev.jsonl \
+        --test test.jsonl --seeds 2 --epochs 10 --learning-rate 2e-3 -o tagger-$model \
+        --row-tokens 64
+done > ner.jsonl
+bmtools predict test.jsonl --model tagger-pretrained -o predicted.jsonl
+
+echo "== 8. Pseudo-perplexity on unseen sentences, reciprocal rank on curated ones" >&2
+bmtools score-pppl dev.jsonl test.jsonl --baseline corpus.jsonl -o pppl.jsonl \
+    --model first --model initialised --model pretrained --model distilled
+bmtools score-mrr curated.jsonl --baseline corpus.jsonl --details mrr-words.jsonl -o mrr.jsonl \
+    --model first --model initialised --model pretrained --model distilled
+
+bmtools table pppl.jsonl mrr.jsonl ner.jsonl --columns pppl,mrr,test_f1.mean \
+    --title "Before and after each step"
+echo "Open $OUT/mrr-words.jsonl, predicted.jsonl or pretrained/bmtools.json for more." >&2

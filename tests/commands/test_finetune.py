@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from bmtools.io.manifest import Manifest
+from bmtools.models.architectures import build_config, build_model
+from bmtools.models.checkpoint import save_checkpoint
+from bmtools.vocab.settings import WordPieceSettings
+from bmtools.vocab.tokenizer import fingerprint
+from bmtools.vocab.wordpiece import learn
+
+TEXT = "il paziente ha diabete mellito e asma"
+RECORDS = [{"id": str(n), "text": TEXT, "entities": [
+    {"start": 15, "end": 30, "type": "DIS"}, {"start": 33, "end": 37, "type": "DIS"}]}
+    for n in range(4)]
+QUICK = ("--seeds", "1", "--epochs", "2", "--learning-rate", "3e-3", "--row-tokens", "32")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("models") / "random"
+    tokenizer = learn([TEXT] * 3, WordPieceSettings(size=100))
+    torch.manual_seed(0)
+    model = build_model(build_config("bert-1x64", tokenizer))
+    save_checkpoint(directory, model, tokenizer, Manifest("test", {}, fingerprint(tokenizer)))
+    return directory
+
+
+@pytest.fixture
+def arguments(checkpoint: Path, write_lines: Callable[..., Path], tmp_path: Path) -> list[Any]:
+    train, dev = write_lines("train.jsonl", *RECORDS), write_lines("dev.jsonl", RECORDS[0])
+    return ["finetune", "--task", "ner", "--model", checkpoint, "--train", train, "--dev", dev,
+            "-o", tmp_path / "tuned", *QUICK]
+
+
+def test_help_tells_the_defaults(run: Callable[..., Any]) -> None:
+    outcome = run("finetune", "--help")
+    assert outcome.code == 0
+    for part in ("--task [ner]", "--patience", "5e-05", "--merge-types", "--overwrite"):
+        assert part in outcome.out
+
+
+def test_stdout_holds_a_line_per_set_epoch_and_seed(run: Callable[..., Any],
+                                                    arguments: list[Any]) -> None:
+    outcome = run(*arguments)
+    assert outcome.code == 0, outcome.err
+    lines = outcome.records
+    assert [line.get("split") for line in lines[:2]] == ["train", "dev"]
+    assert [line["epoch"] for line in lines if "epoch" in line] == [1, 2]
+    assert [line["seed"] for line in lines if "best_epoch" in line] == [0]
+    assert Path(lines[-1]["checkpoint"]).name == "tuned"
+    assert set(lines[-1]["dev_f1"]) == {"mean", "deviation"}
+
+
+def test_the_directory_says_how_it_was_made(run: Callable[..., Any], arguments: list[Any],
+                                            tmp_path: Path) -> None:
+    run(*arguments, "--merge-types", "Disease")
+    manifest = json.loads((tmp_path / "tuned/bmtools.json").read_text())
+    assert manifest["command"] == "finetune"
+    assert manifest["settings"]["merge_types"] == "Disease"
+    assert manifest["settings"]["task"] == "ner"
+    assert len(manifest["inputs"]) == 2 and set(manifest["parents"]) == {"model"}
+    config = json.loads((tmp_path / "tuned/config.json").read_text())
+    assert config["id2label"] == {"0": "O", "1": "B-Disease", "2": "I-Disease"}
+    assert config["architectures"] == ["BertForTokenClassification"]
+    assert (tmp_path / "tuned/seeds.jsonl").is_file()
+
+
+def test_one_set_may_be_stdin(shell: Callable[..., Any], arguments: list[Any],
+                              tmp_path: Path) -> None:
+    place = arguments.index("--train") + 1
+    named = shell(*arguments)
+    stdin = "".join(json.dumps(record) + "\n" for record in RECORDS)
+    arguments[place] = "-"
+    arguments[arguments.index("-o") + 1] = tmp_path / "piped"
+    piped = shell(*arguments, stdin=stdin)
+    assert named.code == piped.code == 0, piped.err
+    assert piped.records[:-1] == named.records[:-1]
+
+
+def test_two_sets_cannot_be_stdin(run: Callable[..., Any], arguments: list[Any]) -> None:
+    arguments[arguments.index("--train") + 1] = "-"
+    arguments[arguments.index("--dev") + 1] = "-"
+    outcome = run(*arguments)
+    assert outcome.code == 2
+    assert "only one of --train, --dev and --test can be stdin" in outcome.err
+
+
+@pytest.mark.parametrize("missing", ["--task", "--model", "--train", "--dev"])
+def test_what_is_required_is_named(run: Callable[..., Any], arguments: list[Any],
+                                   missing: str) -> None:
+    place = arguments.index(missing)
+    outcome = run(*arguments[:place], *arguments[place + 2:])
+    assert outcome.code == 2
+    assert f"Missing option '{missing}'" in outcome.err
+
+
+def test_an_absent_file_is_named(run: Callable[..., Any], arguments: list[Any]) -> None:
+    outcome = run(*arguments, "--test", "absent.jsonl")
+    assert outcome.code == 2 and "absent.jsonl" in outcome.err
+
+
+def test_bad_settings_are_wrong_usage(run: Callable[..., Any], arguments: list[Any]) -> None:
+    outcome = run(*arguments, "--patience", "0")
+    assert outcome.code == 2
+    assert "--patience: found 0, expected 1 or more" in outcome.err
+
+
+@pytest.mark.parametrize("content", ["", "\n"])
+def test_an_empty_set_is_wrong_data(run: Callable[..., Any], arguments: list[Any],
+                                    content: str) -> None:
+    Path(arguments[arguments.index("--train") + 1]).write_text(content)
+    outcome = run(*arguments)
+    assert outcome.code == 1
+    assert outcome.err.endswith("--train: found no entities in 0 records, expected records whose "
+                                "key 'entities' names some\n")
+
+
+def test_a_full_directory_is_kept(run: Callable[..., Any], arguments: list[Any],
+                                  tmp_path: Path) -> None:
+    (tmp_path / "tuned").mkdir()
+    (tmp_path / "tuned/mine.txt").write_text("mine")
+    outcome = run(*arguments)
+    assert outcome.code == 1 and "--overwrite" in outcome.err
+    assert run(*arguments, "--overwrite").code == 0
+    assert not (tmp_path / "tuned/mine.txt").exists()
+
+
+def test_bad_lines_are_named_or_collected(run: Callable[..., Any], arguments: list[Any],
+                                          write_lines: Callable[..., Path],
+                                          tmp_path: Path) -> None:
+    bad = {"id": "x", "text": TEXT, "entities": [{"start": 5, "end": 99, "type": "DIS"}]}
+    train = write_lines("bad.jsonl", RECORDS[0], bad, {"id": "y", "text": TEXT}, RECORDS[1])
+    arguments[arguments.index("--train") + 1] = train
+    outcome = run(*arguments)
+    assert outcome.code == 1
+    assert f"{train}:2: key 'entities[0]': found start 5 and end 99" in outcome.err
+    rejects = tmp_path / "rejects.jsonl"
+    outcome = run(*arguments, "--rejects", rejects)
+    assert outcome.code == 0
+    assert outcome.records[0]["records"] == 2
+    assert "2 bad records" in outcome.err
+    kept = [json.loads(line) for line in rejects.read_text().splitlines()]
+    assert [line["place"] for line in kept] == [f"{train}:2", f"{train}:3"]
+    assert "key 'entities' is missing" in kept[1]["reason"]
+
+
+def test_what_tags_cannot_say_is_told(run: Callable[..., Any], arguments: list[Any],
+                                      write_lines: Callable[..., Path]) -> None:
+    odd = {"id": "1", "text": TEXT, "entities": [
+        {"start": 15, "end": 30, "type": "DIS"}, {"start": 15, "end": 22, "type": "DIS"},
+        {"start": 33, "end": 35, "type": "OTHER"}]}
+    arguments[arguments.index("--dev") + 1] = write_lines("odd.jsonl", odd)
+    outcome = run(*arguments)
+    assert outcome.code == 0
+    assert ("--dev: of 3 entities, 1 with a border inside a word; 1 overlapping a longer one, not "
+            "tagged; tags can give back 1") in outcome.err
+    assert "--dev: 1 of 3 entities are OTHER, which --train does not hold" in outcome.err

@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from bmtools.io.manifest import Manifest
+from bmtools.models.architectures import build_config, build_model
+from bmtools.models.checkpoint import save_checkpoint
+from bmtools.tasks.classifier import load_encoder, with_new_head
+from bmtools.vocab.settings import WordPieceSettings
+from bmtools.vocab.tokenizer import fingerprint
+from bmtools.vocab.wordpiece import learn
+
+TEXTS = ["il paziente ha l'asma", "", "🧬🧬 caffe\u0301 e febbre. " * 30, "due giorni"]
+RECORDS = [{"id": str(number), "text": text, "note": {"kept": [number]}}
+           for number, text in enumerate(TEXTS)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`language`, a random masked language model, and `tagger`, a random classifier over it."""
+    directory = tmp_path_factory.mktemp("models")
+    tokenizer = learn(TEXTS * 3, WordPieceSettings(size=100))
+    torch.manual_seed(0)
+    model = build_model(build_config("bert-1x64", tokenizer))
+    vocabulary = fingerprint(tokenizer)
+    save_checkpoint(directory / "language", model, tokenizer, Manifest("test", {}, vocabulary))
+    tagger = with_new_head(load_encoder(directory / "language").model,
+                           ["O", "B-DIS", "I-DIS"], 0)
+    tagger.classifier.weight.data *= 50
+    save_checkpoint(directory / "tagger", tagger, tokenizer,
+                    Manifest("test", {"row_tokens": 16}, vocabulary))
+    return directory
+
+
+def test_help_names_the_options(run: Callable[..., Any]) -> None:
+    outcome = run("predict", "--help")
+    assert outcome.code == 0
+    assert "--device" in outcome.out and "--row-tokens" in outcome.out
+
+
+def test_records_keep_order_and_keys(run: Callable[..., Any], models: Path,
+                                     write_lines: Callable[..., Path]) -> None:
+    outcome = run("predict", "--model", models / "tagger", write_lines("in.jsonl", *RECORDS),
+                  "--batch-size", "2")
+    assert outcome.code == 0, outcome.err
+    found = outcome.records
+    assert [{key: value for key, value in record.items() if key != "entities"}
+            for record in found] == RECORDS
+    assert found[1]["entities"] == []
+    entities = [(record["text"], entity) for record in found for entity in record["entities"]]
+    assert entities
+    for text, entity in entities:
+        assert list(entity) == ["id", "start", "end", "type", "text", "score"]
+        assert text[entity["start"]:entity["end"]] == entity["text"] == entity["text"].strip()
+        assert 0 <= entity["score"] <= 1
+
+
+def test_a_file_equals_stdin(shell: Callable[..., Any], models: Path,
+                             write_lines: Callable[..., Path], tmp_path: Path) -> None:
+    path = write_lines("in.jsonl", *RECORDS)
+    named = shell("predict", "--model", models / "tagger", path)
+    piped = shell("predict", "--model", models / "tagger", stdin=path.read_text())
+    written = shell("predict", "--model", models / "tagger", path, "-o", tmp_path / "out.jsonl")
+    assert named.code == piped.code == written.code == 0
+    assert named.out == piped.out == (tmp_path / "out.jsonl").read_text()
+
+
+def test_batches_do_not_change_what_is_found(run: Callable[..., Any], models: Path,
+                                             write_lines: Callable[..., Path]) -> None:
+    path = write_lines("in.jsonl", *RECORDS)
+    spans = []
+    for size in (1, 3, 64):
+        outcome = run("predict", "--model", models / "tagger", path, "--batch-size", size)
+        spans.append([[(e["start"], e["end"]) for e in r["entities"]] for r in outcome.records])
+    assert spans[0] == spans[1] == spans[2]
+
+
+def test_no_records_give_none(run: Callable[..., Any], models: Path,
+                              write_lines: Callable[..., Path]) -> None:
+    outcome = run("predict", "--model", models / "tagger", write_lines("none.jsonl"))
+    assert (outcome.code, outcome.out) == (0, "")
+
+
+def test_what_was_replaced_is_told(run: Callable[..., Any], models: Path,
+                                   write_lines: Callable[..., Path]) -> None:
+    given = {"id": "1", "text": TEXTS[0],
+             "entities": [{"id": "A", "start": 0, "end": 2, "type": "X"},
+                          {"id": "B", "start": 3, "end": 11, "type": "X"}],
+             "relations": [{"head": "A", "tail": "B", "type": "R"}]}
+    outcome = run("predict", "--model", models / "tagger", write_lines("in.jsonl", given))
+    assert "2 entities of the input replaced" in outcome.err
+    assert "1 relations of the input dropped" in outcome.err
+    assert "relations" not in outcome.records[0]
+    assert all(entity["type"] == "DIS" for entity in outcome.records[0]["entities"])
+
+
+def test_predictions_can_be_read_again(run: Callable[..., Any], models: Path,
+                                       write_lines: Callable[..., Path]) -> None:
+    first = run("predict", "--model", models / "tagger", write_lines("in.jsonl", *RECORDS))
+    second = run("predict", "--model", models / "tagger", write_lines("b.jsonl", *first.records))
+    assert second.code == 0 and second.out == first.out
+
+
+def test_a_bad_line_is_named(run: Callable[..., Any], models: Path, tmp_path: Path) -> None:
+    path = tmp_path / "bad.jsonl"
+    path.write_text(json.dumps(RECORDS[0]) + "\n{oops\n" + json.dumps(RECORDS[3]) + "\n")
+    outcome = run("predict", "--model", models / "tagger", path)
+    assert outcome.code == 1 and f"{path}:2: found" in outcome.err
+    outcome = run("predict", "--model", models / "tagger", path,
+                  "--rejects", tmp_path / "rejects.jsonl")
+    assert outcome.code == 0 and [r["id"] for r in outcome.records] == ["0", "3"]
+
+
+def test_a_language_model_is_refused(run: Callable[..., Any], models: Path,
+                                     write_lines: Callable[..., Path]) -> None:
+    outcome = run("predict", "--model", models / "language", write_lines("in.jsonl", *RECORDS))
+    assert outcome.code == 1
+    assert "no weights for classifier.bias" in outcome.err
+
+
+def test_an_unknown_device_is_named(run: Callable[..., Any], models: Path,
+                                    write_lines: Callable[..., Path]) -> None:
+    outcome = run("predict", "--model", models / "tagger", "--device", "abacus",
+                  write_lines("in.jsonl", *RECORDS))
+    assert outcome.code == 1
+    assert "--device: 'abacus' cannot be used here" in outcome.err
+
+
+def test_the_model_is_required(run: Callable[..., Any]) -> None:
+    outcome = run("predict")
+    assert outcome.code == 2 and "Missing option '--model'" in outcome.err

@@ -1,0 +1,78 @@
+"""Checkpoint directories."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from bmtools.errors import CheckpointError
+from bmtools.io.manifest import Manifest
+from bmtools.models.architectures import build_config, build_model
+from bmtools.models.checkpoint import load_masked_lm, load_token_classifier, save_checkpoint
+from bmtools.vocab.settings import WordPieceSettings
+from bmtools.vocab.tokenizer import fingerprint, save_tokenizer
+from bmtools.vocab.wordpiece import learn
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    tokenizer = learn(["Il cuore pompa il sangue"] * 3, WordPieceSettings(size=100))
+    model = build_model(build_config("bert-1x64", tokenizer))
+    save_checkpoint(tmp_path / "m", model, tokenizer,
+                    Manifest("pretrain", {}, fingerprint(tokenizer)))
+    return tmp_path / "m"
+
+
+def test_what_is_saved_is_loaded(saved: Path) -> None:
+    checkpoint = load_masked_lm(saved)
+    assert not checkpoint.model.training
+    assert checkpoint.tokenizer.model_max_length == 512
+    assert {path.name for path in saved.iterdir()} == {
+        "config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json",
+        "vocab.txt", "bmtools.json"}
+
+
+def test_half_precision_is_not_trained_in_by_accident(saved: Path) -> None:
+    load_masked_lm(saved).model.half().save_pretrained(saved)
+    assert load_masked_lm(saved).model.dtype == torch.float32
+
+
+def test_a_swapped_tokenizer_is_refused(saved: Path) -> None:
+    save_tokenizer(learn(["Il cuore pompa la linfa"] * 3, WordPieceSettings(size=100)), saved)
+    with pytest.raises(CheckpointError, match="use the tokenizer that it was made with"):
+        load_masked_lm(saved)
+
+
+def test_a_tokenizer_too_large_is_refused(saved: Path) -> None:
+    (saved / "bmtools.json").unlink()
+    words = [f"{a}{b}{c}" for a in "bcdfg" for b in "aeiou" for c in "lmnrs"]
+    save_tokenizer(learn([" ".join(words)] * 3, WordPieceSettings(size=300)), saved)
+    with pytest.raises(CheckpointError, match="put the model's own tokenizer beside it"):
+        load_masked_lm(saved)
+
+
+def test_pickled_weights_are_not_opened(saved: Path) -> None:
+    weights = load_masked_lm(saved).model.state_dict()
+    (saved / "model.safetensors").unlink()
+    torch.save(weights, saved / "pytorch_model.bin")
+    with pytest.raises(CheckpointError, match="expected a model with safetensors weights"):
+        load_masked_lm(saved)
+
+
+def test_a_head_that_was_never_trained_is_missed(saved: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"no weights for classifier\.bias"):
+        load_token_classifier(saved)
+
+
+def test_no_checkpoint_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"no config\.json"):
+        load_masked_lm(tmp_path)
+
+
+def test_a_damaged_manifest_is_named(saved: Path) -> None:
+    (saved / "bmtools.json").write_text(json.dumps([1]))
+    with pytest.raises(CheckpointError, match="expected a JSON object"):
+        load_masked_lm(saved)
