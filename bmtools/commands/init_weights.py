@@ -17,7 +17,7 @@ from bmtools.commands.options import (
 )
 from bmtools.commands.progress import tracked
 from bmtools.commands.settings import takes_settings
-from bmtools.errors import Reject
+from bmtools.errors import DataError, Reject
 from bmtools.io.aside import refuse_existing
 from bmtools.io.manifest import Manifest
 from bmtools.io.streams import RecordReader, write_records
@@ -60,7 +60,12 @@ def command(records: RecordReader, reject: Reject, output: Path, overwrite: bool
 def _sentences(records: RecordReader, lang: str) -> Iterator[str]:
     from bmtools.corpus.segment import sentence_spans
 
+    empty = True
     for record in tracked(records, "sampling"):
         text = record["text"]
         for start, end in sentence_spans(text, record.get("lang", lang)):
+            empty = False
             yield text[start:end]
+    if empty:
+        raise DataError("no sentences in the input; expected records with some text, or --method "
+                        "average, which reads none")

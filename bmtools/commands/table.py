@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +13,8 @@ from bmtools.commands.options import Command, sources
 from bmtools.errors import DataError
 from bmtools.io.streams import read_lines, shown
 from bmtools.scoring.table import gather_rows
+
+_NO_EDGE = 10_000
 
 
 @click.command("table", cls=Command)
@@ -24,18 +27,22 @@ from bmtools.scoring.table import gather_rows
 @click.option("--title", help="Words above the table.")
 def command(files: tuple[str, ...], key: str, columns: str, title: str | None) -> None:
     """Show what JSON Lines say of several models as one table."""
+    wanted = tuple(name.strip() for name in columns.split(",") if name.strip())
+    if not wanted:
+        raise click.UsageError(f"--columns: found {columns!r}, expected at least one key")
     from rich.console import Console
     from rich.table import Table
 
-    wanted = tuple(name.strip() for name in columns.split(",") if name.strip())
     rows = gather_rows(_objects(sources(files)), key, wanted)
     table = Table(title=title)
     table.add_column(key, overflow="fold")
     for name in wanted:
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", overflow="fold")
     for row in rows:
         table.add_row(*row)
-    Console().print(table)
+    # Names are text, not markup; only a terminal has an edge to fold cells at.
+    width = None if sys.stdout.isatty() else _NO_EDGE
+    Console(width=width, markup=False, emoji=False, highlight=False).print(table)
 
 
 def _objects(names: tuple[str, ...]) -> Iterator[dict[str, Any]]:

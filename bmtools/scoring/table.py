@@ -48,5 +48,7 @@ def _reach(line: Any, path: str) -> Any:
 
 def _shown(value: Any) -> str:
     if isinstance(value, float):
+        if abs(value) >= 10**_DIGITS:
+            return f"{value:.0f}"
         return f"{value:.{_DIGITS}g}" if abs(value) >= 1 else f"{value:.3f}"
     return str(value)

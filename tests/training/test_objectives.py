@@ -1,0 +1,89 @@
+"""Losses, held against transformers' own and against formulas written out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional
+
+from bmtools.masking.corruption import IGNORED
+from bmtools.models.architectures import build_config, build_model
+from bmtools.training.objectives import CausalObjective, DistillObjective, MaskedObjective
+from bmtools.training.settings import DistillSettings
+
+
+@pytest.fixture
+def batch(tokenizer: Any) -> dict[str, torch.Tensor]:
+    rng = torch.Generator().manual_seed(3)
+    ids = torch.randint(5, len(tokenizer), (4, 12), generator=rng)
+    attended = torch.arange(12) < torch.tensor([12, 9, 12, 5])[:, None]
+    asked = (torch.rand(ids.shape, generator=rng) < 0.3) & attended
+    return {"ids": ids, "attended": attended, "labels": ids.where(asked, torch.tensor(IGNORED))}
+
+
+def test_masked_loss_is_that_of_transformers(model: Any, batch: dict) -> None:
+    asked = int((batch["labels"] != IGNORED).sum())
+    ours = MaskedObjective(model.eval())(**batch)["mlm"] / asked
+    theirs = model(input_ids=batch["ids"], attention_mask=batch["attended"].long(),
+                   labels=batch["labels"]).loss
+    torch.testing.assert_close(ours, theirs)
+
+
+def test_causal_loss_is_that_of_a_decoder(model: Any, batch: dict) -> None:
+    from transformers import BertLMHeadModel
+
+    ids, attended = batch["ids"], batch["attended"]
+    labels = torch.full_like(ids, IGNORED)
+    labels[:, :-1] = ids[:, 1:].where(attended[:, 1:], torch.tensor(IGNORED))
+    ours = CausalObjective(model.eval())(ids, attended, labels)["causal"] / (labels != -100).sum()
+
+    decoder = BertLMHeadModel(type(model.config)(**{**model.config.to_dict(), "is_decoder": True}))
+    decoder.load_state_dict(model.state_dict())
+    theirs = decoder.eval()(input_ids=ids, attention_mask=attended.long(), use_cache=False,
+                            labels=ids.where(attended, torch.tensor(IGNORED))).loss
+    torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("student", ["bert-1x64", "bert-1x128"])
+@torch.no_grad()
+def test_distillation_terms_are_those_of_the_paper(
+        model: Any, tokenizer: Any, batch: dict, student: str) -> None:
+    torch.manual_seed(1)
+    teacher, pupil = model.eval(), build_model(build_config(student, tokenizer)).eval()
+    objective = DistillObjective(pupil, teacher, DistillSettings(temperature=2.0))
+    assert isinstance(objective.projection, torch.nn.Identity) == (student == "bert-1x64")
+    given = {"input_ids": batch["ids"], "attention_mask": batch["attended"].long(),
+             "output_hidden_states": True}
+    taught, learnt = teacher(**given), pupil(**given)
+    asked, attended = batch["labels"] != IGNORED, batch["attended"]
+    p = functional.softmax(taught.logits[asked] / 2, dim=-1)
+    q = functional.softmax(learnt.logits[asked] / 2, dim=-1)
+    expected = {
+        "mlm": functional.cross_entropy(learnt.logits[asked], batch["labels"][asked],
+                                        reduction="sum"),
+        "kl": 4 * (p * (p.log() - q.log())).sum(),
+        "cosine": (1 - functional.cosine_similarity(
+            objective.projection(learnt.hidden_states[-1][attended]),
+            taught.hidden_states[-1][attended], dim=-1)).sum(),
+    }
+    found = objective(**batch)
+    for name, value in expected.items():
+        torch.testing.assert_close(found[name], value, rtol=1e-4, atol=1e-4)
+    assert [objective.parts[name].weight for name in ("mlm", "kl", "cosine")] == [5.0, 2.0, 1.0]
+
+
+@torch.no_grad()
+def test_a_student_that_is_its_teacher_has_nothing_to_learn(model: Any, batch: dict) -> None:
+    found = DistillObjective(model.eval(), model, DistillSettings())(**batch)
+    assert found["kl"].item() == pytest.approx(0, abs=1e-4)
+    assert found["cosine"].item() == pytest.approx(0, abs=1e-4)
+
+
+def test_the_teacher_is_not_trained(model: Any, tokenizer: Any, batch: dict) -> None:
+    pupil = build_model(build_config("bert-1x64", tokenizer))
+    objective = DistillObjective(pupil, model, DistillSettings())
+    sum(objective(**batch).values()).backward()
+    assert all(parameter.grad is None for parameter in model.parameters())
+    assert {id(p) for p in objective.parameters()} == {id(p) for p in pupil.parameters()}
