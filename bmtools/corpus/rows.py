@@ -82,18 +82,21 @@ def _piece_sizes(starts: np.ndarray, length: int) -> Iterable[int]:
 class Sampler:
     """Which rows make batch number n: a function of seed and n alone, so nothing to restore.
 
-    An epoch is a permutation of the rows, filled up to whole batches with rows of its beginning.
-    Within windows of some batches rows are sorted by length, to pad little, and the batches are
+    An epoch is a permutation of the rows. It is filled up to whole batches with rows of its
+    beginning, so that processes can share each batch, or else its last batch is short. Within windows of some batches rows are sorted by length, to pad little, and the batches are
     shuffled again.
 
     Args:
         lengths: (rows,) tokens of each row.
         batch_rows: rows in each batch, over all processes.
         seed: seed of the order.
+        filled: give every batch the same number of rows.
     """
 
-    def __init__(self, lengths: np.ndarray, batch_rows: int, seed: int) -> None:
+    def __init__(self, lengths: np.ndarray, batch_rows: int, seed: int,
+                 filled: bool = True) -> None:
         self._lengths = lengths
+        self._filled = filled
         self._batch_rows = batch_rows
         self._seed = seed
         self._epoch: tuple[int, list[np.ndarray]] = (-1, [])
@@ -112,11 +115,14 @@ class Sampler:
 
     def _batches_of(self, epoch: int) -> list[np.ndarray]:
         rng = np.random.default_rng((self._seed, epoch))
-        size = self._batch_rows * self.batches_per_epoch
-        members = np.resize(rng.permutation(len(self._lengths)), size)
+        members = rng.permutation(len(self._lengths))
+        if self._filled:
+            members = np.resize(members, self._batch_rows * self.batches_per_epoch)
         batches: list[np.ndarray] = []
-        for start in range(0, size, self._batch_rows * _WINDOW_BATCHES):
+        for start in range(0, len(members), self._batch_rows * _WINDOW_BATCHES):
             window = members[start:start + self._batch_rows * _WINDOW_BATCHES]
             ranked = window[np.argsort(self._lengths[window], kind="stable")]
-            batches.extend(rng.permutation(ranked.reshape(-1, self._batch_rows)))
+            cuts = range(self._batch_rows, len(ranked), self._batch_rows)
+            alike = np.split(ranked, cuts)
+            batches.extend(alike[place] for place in rng.permutation(len(alike)))
         return batches

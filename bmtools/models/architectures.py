@@ -7,7 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoModelForMaskedLM, BertConfig
+from transformers import (
+    MODEL_FOR_MASKED_LM_MAPPING,
+    AutoConfig,
+    AutoModelForMaskedLM,
+    BertConfig,
+)
 
 from bmtools.errors import BmtoolsError
 
@@ -32,14 +37,24 @@ def build_config(architecture: str, tokenizer: Any) -> Any:
             `config.json` (or of a directory that holds one).
 
     Raises:
-        BmtoolsError: the name is unknown, or the width is no multiple of 64.
+        BmtoolsError: the name is unknown, the width is no multiple of 64, or the file describes
+            no masked language model.
     """
     path = Path(architecture)
-    if path.exists():
-        config = AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
-    else:
-        config = _bert(architecture)
+    config = _read_config(path) if path.exists() else _bert(architecture)
     adopt_vocabulary(config, tokenizer)
+    return config
+
+
+def _read_config(path: Path) -> Any:
+    try:
+        config = AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BmtoolsError(f"--architecture: {path}: {str(error).strip().splitlines()[0][:200]}; "
+                           "expected the config.json of a masked language model") from error
+    if type(config) not in MODEL_FOR_MASKED_LM_MAPPING:
+        raise BmtoolsError(f"--architecture: {path}: found model_type {config.model_type!r}, "
+                           "expected the config.json of a masked language model")
     return config
 
 
@@ -76,6 +91,12 @@ def build_model(config: Any) -> Any:
     if positions is not None and positions.padding_idx is None:
         _start_as_waves(positions.weight, config.initializer_range)
     return model
+
+
+def build_outline(config: Any) -> Any:
+    """Build a model without weights, to ask for its shapes; this costs nothing."""
+    with torch.device("meta"):
+        return build_model(config)
 
 
 @torch.no_grad()

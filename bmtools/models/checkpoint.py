@@ -68,31 +68,49 @@ def load_token_classifier(directory: Path, device: str = "cpu") -> Checkpoint:
     return checkpoint
 
 
-def _load(directory: Path, from_pretrained: Callable[..., Any]) -> Checkpoint:
+def load_under_new_head(directory: Path, from_pretrained: Callable[..., Any],
+                        **options: Any) -> Checkpoint:
+    """Load an encoder's weights in float32 into a model whose head may be new.
+
+    Raises:
+        CheckpointError: as for `load_masked_lm`, or weights of the encoder are missing.
+    """
+    return _load(directory, from_pretrained, head_may_be_new=True, ignore_mismatched_sizes=True,
+                 **options)
+
+
+def _load(directory: Path, from_pretrained: Callable[..., Any], head_may_be_new: bool = False,
+          **options: Any) -> Checkpoint:
     if not (directory / "config.json").is_file():
         raise CheckpointError(f"{directory}: no config.json, expected a checkpoint directory")
     tokenizer = load_tokenizer(directory)
     try:
         model, report = from_pretrained(
-            directory, dtype=torch.float32, use_safetensors=True,
-            local_files_only=True, trust_remote_code=False, output_loading_info=True)
+            directory, dtype=torch.float32, use_safetensors=True, local_files_only=True,
+            trust_remote_code=False, output_loading_info=True, **options)
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         raise CheckpointError(f"{directory}: {str(error).strip().splitlines()[0][:200]}; expected "
                               "a model with safetensors weights") from error
-    if report["missing_keys"]:
-        raise CheckpointError(
-            f"{directory}: no weights for {sorted(report['missing_keys'])[0]}, expected a "
-            f"{type(model).__name__}")
+    wrong = sorted([*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])])
+    encoder = f"{model.base_model_prefix}."
+    wrong = [key for key in wrong if key.startswith(encoder) or not head_may_be_new]
+    if wrong:
+        raise CheckpointError(f"{directory}: no fitting weights for {wrong[0]}, expected a whole "
+                              f"{type(model.base_model if head_may_be_new else model).__name__}")
     return Checkpoint(directory, model, tokenizer,
                       _belonging(directory, model, tokenizer))
 
 
 def _belonging(directory: Path, model: Any, tokenizer: Any) -> str:
-    """Check that tokenizer and model agree, and return the tokenizer's fingerprint."""
+    """Check that the tokenizer is the model's and can close a row; return its fingerprint."""
     rows = model.get_input_embeddings().num_embeddings
     if len(tokenizer) > rows:
         raise CheckpointError(f"{directory}: the tokenizer has {len(tokenizer)} tokens, the model "
                               f"embeds {rows}; put the model's own tokenizer beside it")
+    for role in ("cls", "sep", "pad"):
+        if getattr(tokenizer, f"{role}_token_id") is None:
+            raise CheckpointError(f"{directory}: the tokenizer has no {role} token, "
+                                  "expected that of an encoder")
     vocabulary = fingerprint(tokenizer)
     recorded = read_manifest(directory).get("vocabulary")
     if recorded is not None:

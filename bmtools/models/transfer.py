@@ -73,14 +73,24 @@ def transfer(base: Checkpoint, tokenizer: Any, settings: TransferSettings,
         rng = np.random.default_rng(settings.seed)
         occurrences = sample_sentences(tokenizer, wanted, sentences, settings.max_sentences, rng)
         contexts = gather(base, occurrences, settings.batch_tokens)
+    vectors = _rescaled(contexts.vectors, base.model) if settings.rescale else contexts.vectors
     model = _rebuilt(base.model, tokenizer, settings.seed)
-    _fill(base.model, model, origins, settings.method, contexts.vectors)
+    _fill(base.model, model, origins, settings.method, vectors)
     fresh, found = len(origins.pieces), len(contexts.vectors)
     by_pieces = 0 if settings.method == "random" else fresh - found
     return Transfer(model, {
         "tokens": len(tokenizer), "copied": len(origins.shared), "contextual": found,
         "averaged": by_pieces, "random": fresh - found - by_pieces,
         "sentences": contexts.sentences})
+
+
+def _rescaled(vectors: dict[int, Tensor], base: Any) -> dict[int, Tensor]:
+    """Bring vectors to the mean length of a model's embeddings; their proportions stay."""
+    if not vectors:
+        return vectors
+    wanted = base.get_input_embeddings().weight.detach().norm(dim=1).mean().cpu()
+    found = torch.stack(list(vectors.values())).norm(dim=1).mean()
+    return {token: vector * (wanted / found) for token, vector in vectors.items()}
 
 
 def trace(old: Any, new: Any) -> Origins:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from bmtools.errors import BmtoolsError
-from bmtools.models.architectures import build_config, build_model
+from bmtools.models.architectures import build_config, build_model, build_outline
 from bmtools.models.checkpoint import load_masked_lm, max_tokens
 from bmtools.records import Record
 from bmtools.training.loop import start_processes
@@ -42,7 +42,7 @@ def distill(plan: Plan, records: Iterable[Record], hashes: Callable[[], Mapping[
     else:
         assert architecture is not None
         config = build_config(architecture, taught.tokenizer)
-        longest = min(int(config.max_position_embeddings), max_tokens(taught.model))
+        longest = min(max_tokens(build_outline(config)), max_tokens(taught.model))
 
         def start() -> Any:
             torch.manual_seed(plan.loop.seed)

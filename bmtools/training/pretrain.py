@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from bmtools.errors import BmtoolsError
-from bmtools.models.architectures import build_config, build_model
+from bmtools.models.architectures import build_config, build_model, build_outline
 from bmtools.models.checkpoint import load_masked_lm, max_tokens
 from bmtools.records import Record
 from bmtools.training.objectives import CausalObjective, MaskedObjective, Objective
@@ -46,7 +46,7 @@ def pretrain(plan: Plan, records: Iterable[Record], hashes: Callable[[], Mapping
         words = load_tokenizer(tokenizer)
         vocabulary = fingerprint(words)
         config = build_config(architecture, words)
-        longest = int(config.max_position_embeddings)
+        longest = max_tokens(build_outline(config))
 
         def start() -> Any:
             torch.manual_seed(plan.loop.seed)

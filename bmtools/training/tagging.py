@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from bmtools.corpus.rows import Sampler
 from bmtools.errors import DataError, Reject, refuse
 from bmtools.masking.corruption import IGNORED
 from bmtools.models.checkpoint import max_tokens
@@ -25,8 +26,6 @@ from bmtools.tasks.windows import Window, lay_out
 from bmtools.training.batches import Batch
 from bmtools.training.finetune import Evaluation
 from bmtools.training.objectives import Objective, Part
-
-_BATCHES_ALIKE = 8
 
 
 class NerObjective(Objective):
@@ -49,10 +48,6 @@ class NerObjective(Objective):
 class TagBatches:
     """Batches of tagged windows; each epoch sees every window exactly once.
 
-    Within some batches' worth of a random order windows are sorted by length, to pad little, and
-    the batches are shuffled again. `corpus.rows.Sampler` sorts across epochs, which on sets as
-    small as these puts a window into one batch several times.
-
     Args:
         windows: with at least one word each.
         labels: (words,) int64 label ids of each window.
@@ -66,21 +61,17 @@ class TagBatches:
         self._windows = windows
         self._labels = labels
         self._tokenizer = tokenizer
-        self._batch_size = batch_size
-        self._seed = seed
-        self._epoch: tuple[int, list[np.ndarray]] = (-1, [])
+        lengths = np.array([len(window.ids) for window in windows])
+        self._sampler = Sampler(lengths, batch_size, seed, filled=False)
 
     @property
     def per_epoch(self) -> int:
         """Batches that show every window once."""
-        return -(-len(self._windows) // self._batch_size)
+        return self._sampler.batches_per_epoch
 
     def batch(self, number: int) -> Batch:
         """Make a batch from its number alone."""
-        epoch, place = divmod(number, self.per_epoch)
-        if self._epoch[0] != epoch:
-            self._epoch = (epoch, self._members_of(epoch))
-        members = self._epoch[1][place]
+        members = self._sampler.batch(number)
         windows = [self._windows[member] for member in members]
         ids, attended = lay_out(windows, self._tokenizer)
         labels = np.full_like(ids, IGNORED)
@@ -90,19 +81,6 @@ class TagBatches:
                   "labels": torch.from_numpy(labels)}
         return Batch(inputs, {"tokens": int(attended.sum()),
                               "words": int((labels != IGNORED).sum())})
-
-    def _members_of(self, epoch: int) -> list[np.ndarray]:
-        rng = np.random.default_rng((self._seed, epoch))
-        order = rng.permutation(len(self._windows))
-        lengths = np.array([len(window.ids) for window in self._windows])
-        alike = self._batch_size * _BATCHES_ALIKE
-        batches = []
-        for start in range(0, len(order), alike):
-            near = order[start:start + alike]
-            ranked = near[np.argsort(lengths[near], kind="stable")]
-            batches += [ranked[first:first + self._batch_size]
-                        for first in range(0, len(ranked), self._batch_size)]
-        return [batches[place] for place in rng.permutation(len(batches))]
 
 
 class NerTask:

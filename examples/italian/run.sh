@@ -82,24 +82,24 @@ missing vocabulary &&
     bmtools build-vocab $MEDICAL --uncased --size 8000 -o "$OUT/vocabulary"
 missing initialised &&
     bmtools init-weights $MEDICAL --base "$OUT/base" --tokenizer "$OUT/vocabulary" --lang it \
-        --method contextual -o "$OUT/initialised"
+        --method contextual --rescale -o "$OUT/initialised"
 
 step "Continued pretraining: next words for two thirds of the time, then hidden words"
 missing medical-causal &&
     bmtools pretrain $MEDICAL -o "$OUT/medical-causal" --resume --model "$OUT/initialised" \
-        --objective causal --row-tokens 64 --steps 1300 --learning-rate 2e-3
+        --objective causal --row-tokens 64 --steps 1200 --learning-rate 2e-3
 missing medical &&
     bmtools pretrain $MEDICAL -o "$OUT/medical" --resume --model "$OUT/medical-causal" \
-        --row-tokens 64 --steps 1300 --learning-rate 1.5e-3 --mask-rate 0.2
+        --row-tokens 64 --steps 1200 --learning-rate 1.5e-3 --mask-rate 0.2
 
 step "A student of two layers of 128: pretrained, then distilled from the medical model"
 missing student-causal &&
     bmtools pretrain $MEDICAL -o "$OUT/student-causal" --resume --architecture bert-2x128 \
-        --tokenizer "$OUT/vocabulary" --objective causal --row-tokens 64 --steps 1000 \
+        --tokenizer "$OUT/vocabulary" --objective causal --row-tokens 64 --steps 800 \
         --learning-rate 3e-3
 missing student &&
     bmtools distill $MEDICAL -o "$OUT/student" --resume --teacher "$OUT/medical" \
-        --student "$OUT/student-causal" --row-tokens 64 --steps 1000 --learning-rate 2e-3
+        --student "$OUT/student-causal" --row-tokens 64 --steps 800 --learning-rate 2e-3
 
 step "Mean reciprocal rank on the curated sentences"
 missing curated.jsonl &&
@@ -118,7 +118,7 @@ done
 missing tagger &&
     bmtools finetune --task ner --model "$OUT/medical" -o "$OUT/tagger" --merge-types DISEASE \
         --train "$OUT/ncbi-train.jsonl" --dev "$OUT/ncbi-dev.jsonl" \
-        --test "$OUT/ncbi-test.jsonl" --seeds 3 --epochs 5 --patience 2 --row-tokens 128 \
+        --test "$OUT/ncbi-test.jsonl" --seeds 3 --epochs 4 --patience 2 --row-tokens 128 \
         --batch-size 16 --learning-rate 1e-3 | tee "$OUT/ner.jsonl"
 bmtools predict --model "$OUT/tagger" "$OUT/ncbi-test.jsonl" -o "$OUT/ncbi-predicted.jsonl"
 

@@ -29,7 +29,7 @@ bmtools pretrain corpus.jsonl --architecture bert-2x128 --tokenizer first-vocabu
 echo "== 4. A larger vocabulary, whose new tokens inherit what the first model knows" >&2
 bmtools build-vocab corpus.jsonl --uncased --size 1500 -o vocabulary
 bmtools init-weights corpus.jsonl --base first --tokenizer vocabulary --method contextual \
-    -o initialised
+    --rescale -o initialised
 
 echo "== 5. Pretraining: the next word first, then hidden words" >&2
 bmtools pretrain corpus.jsonl --model initialised -o causal --objective causal \

@@ -63,7 +63,7 @@ def test_pickled_weights_are_not_opened(saved: Path) -> None:
 
 
 def test_a_head_that_was_never_trained_is_missed(saved: Path) -> None:
-    with pytest.raises(CheckpointError, match=r"no weights for classifier\.bias"):
+    with pytest.raises(CheckpointError, match=r"no fitting weights for classifier\.bias"):
         load_token_classifier(saved)
 
 

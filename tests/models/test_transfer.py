@@ -92,6 +92,18 @@ def test_contextual_equals_a_computation_by_hand(base: Checkpoint, new: Any) -> 
                                torch.stack(vectors).mean(dim=0), atol=1e-5, rtol=1e-4)
 
 
+def test_rescaled_vectors_keep_their_direction(base: Checkpoint, new: Any) -> None:
+    plain, rescaled = (
+        transfer(base, new, TransferSettings("contextual", rescale=rescale), SENTENCES).model
+        for rescale in (False, True))
+    found = [(row(plain, new, token), row(rescaled, new, token))
+             for token in ("broncocostrizione", "ossigenato")]
+    for before, after in found:
+        torch.testing.assert_close(after / after.norm(), before / before.norm())
+    lengths = base.model.get_input_embeddings().weight.norm(dim=1)
+    assert lengths.min() < found[0][1].norm() < 2 * lengths.mean() < found[0][0].norm()
+
+
 def test_tokens_found_nowhere_fall_back_to_their_pieces(base: Checkpoint, new: Any) -> None:
     average = transfer(base, new, TransferSettings("average"))
     contextual = transfer(base, new, TransferSettings("contextual"), ["Nulla."])

@@ -1,0 +1,168 @@
+"""Tiny tokenizers and checkpoints for the commands that build directories."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TEXTS = ("Il paziente ha diabete mellito e asma.",
+         "La mobilità è ridotta dall'artrosi del ginocchio.",
+         "Il cuore pompa il sangue nelle arterie.",
+         "L'asma riduce il respiro del paziente.")
+# What two runs of one command may differ in: names of files and time.
+_NAMES = ("model", "tokenizer", "base", "teacher", "student")
+
+
+@pytest.fixture(scope="module")
+def one_thread() -> Iterator[None]:
+    """Keep torch to one thread: tiny models lose more to threads than they win."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def corpus(write_lines: Callable[..., Path]) -> Path:
+    """Eight records of Italian."""
+    return write_lines("corpus.jsonl", *(
+        {"id": str(number), "text": TEXTS[number % 4], "lang": "it"} for number in range(8)))
+
+
+@pytest.fixture
+def bad_corpus(write_lines: Callable[..., Path]) -> Path:
+    """A file whose third line has no text."""
+    return write_lines("bad.jsonl", {"id": "a", "text": TEXTS[0]}, {"id": "b", "text": TEXTS[1]},
+                       {"id": "c"}, {"id": "d", "text": TEXTS[2]})
+
+
+@pytest.fixture
+def piped(run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Run a command with a file's content on stdin: `piped(path, "pretrain", ...)`."""
+
+    def call(source: Path, *arguments: object) -> Any:
+        with monkeypatch.context() as patch, source.open("rb") as stream:
+            patch.setattr(sys, "stdin", io.TextIOWrapper(stream))
+            return run(*arguments)
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def make_tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Save a tokenizer: `make_tokenizer("some words", ...)`; do not write into it."""
+
+    def make(*texts: str) -> Path:
+        from bmtools.vocab.settings import WordPieceSettings
+        from bmtools.vocab.tokenizer import save_tokenizer
+        from bmtools.vocab.wordpiece import learn
+
+        directory = tmp_path_factory.mktemp("tokenizer") / "tokenizer"
+        directory.mkdir()
+        save_tokenizer(learn(texts * 2, WordPieceSettings(size=150)), directory)
+        return directory
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def make_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Save random weights: `make_checkpoint(tokenizer)`; do not write into the directory."""
+
+    def make(tokenizer: Path, architecture: str = "bert-1x64", seed: int = 0) -> Path:
+        import torch
+
+        from bmtools.io.manifest import Manifest
+        from bmtools.models.architectures import build_config, build_model
+        from bmtools.models.checkpoint import save_checkpoint
+        from bmtools.vocab.tokenizer import fingerprint, load_tokenizer
+
+        words = load_tokenizer(tokenizer)
+        config = build_config(architecture, words)
+        config.max_position_embeddings = 32
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            model = build_model(config)
+        directory = tmp_path_factory.mktemp("checkpoint") / "checkpoint"
+        save_checkpoint(directory, model, words, Manifest("test", {}, fingerprint(words)))
+        return directory
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def tiny_tokenizer(make_tokenizer: Callable[..., Path]) -> Path:
+    """The vocabulary of the corpus."""
+    return make_tokenizer(*TEXTS)
+
+
+@pytest.fixture(scope="session")
+def tiny_checkpoint(make_checkpoint: Callable[..., Path], tiny_tokenizer: Path) -> Path:
+    """Random weights for the vocabulary of the corpus, 32 positions."""
+    return make_checkpoint(tiny_tokenizer)
+
+
+@pytest.fixture
+def interrupted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Call something that is interrupted right after its first state is saved."""
+    from bmtools.training import run as running
+
+    save_state = running.save_state
+
+    def stopped(*arguments: Any) -> None:
+        save_state(*arguments)
+        raise KeyboardInterrupt
+
+    def call(function: Callable[..., Any], *arguments: object) -> Any:
+        with monkeypatch.context() as patch:
+            patch.setattr(running, "save_state", stopped)
+            return function(*arguments)
+
+    return call
+
+
+@pytest.fixture
+def manifest() -> Callable[[Path], dict[str, Any]]:
+    """Read `bmtools.json`."""
+    return _manifest
+
+
+@pytest.fixture
+def contents() -> Callable[[Path], dict[str, Any]]:
+    """Read a directory as what must not change from run to run: no time, no names of files."""
+
+    def read(directory: Path) -> dict[str, Any]:
+        files: dict[str, Any] = {path.name: path.read_bytes() for path in directory.iterdir()}
+        files["bmtools.json"] = _timeless(_manifest(directory))
+        if "metrics.jsonl" in files:
+            lines = map(json.loads, files["metrics.jsonl"].splitlines())
+            files["metrics.jsonl"] = [_without_speed(line) for line in lines]
+        return files
+
+    return read
+
+
+def _manifest(directory: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((directory / "bmtools.json").read_text("utf-8"))
+    return content
+
+
+def _timeless(content: dict[str, Any]) -> dict[str, Any]:
+    settings = {k: v for k, v in content["settings"].items() if k not in _NAMES}
+    results = dict(content["results"])
+    if "last" in results:
+        results["last"] = _without_speed(results["last"])
+    return {**content, "settings": settings, "results": results,
+            "inputs": sorted(content["inputs"].values()), "wall_seconds": None}
+
+
+def _without_speed(line: dict[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in line.items() if k != "tokens_per_second"}

@@ -1,0 +1,262 @@
+"""`bmtools distill` as people call it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+from bmtools.io.manifest import Manifest, hash_directory
+from bmtools.training.settings import DistillSettings, LoopSettings, RowSettings, RunSettings
+
+Run = Callable[..., Any]
+FILES = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json",
+         "vocab.txt", "bmtools.json", "metrics.jsonl"}
+QUICK = ("--steps", "4", "--report-every", "2", "--row-tokens", "16", "--batch-size", "4")
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture(scope="session")
+def student(make_checkpoint: Callable[..., Path], tiny_tokenizer: Path) -> Path:
+    """Weights that know the corpus' vocabulary, other than the teacher's."""
+    return make_checkpoint(tiny_tokenizer, seed=1)
+
+
+@pytest.fixture(scope="session")
+def stranger(make_checkpoint: Callable[..., Path], make_tokenizer: Callable[..., Path]) -> Path:
+    """A checkpoint with another vocabulary."""
+    return make_checkpoint(make_tokenizer("Il fegato filtra il sangue"))
+
+
+@pytest.fixture
+def taught(tiny_checkpoint: Path, student: Path, tmp_path: Path) -> list[Any]:
+    """Arguments that teach a checkpoint."""
+    return ["distill", "--teacher", tiny_checkpoint, "--student", student, *QUICK,
+            "-o", tmp_path / "out"]
+
+
+@pytest.fixture
+def fresh(tiny_checkpoint: Path, tmp_path: Path) -> list[Any]:
+    """Arguments that teach new weights of another width."""
+    return ["distill", "--teacher", tiny_checkpoint, "--architecture", "bert-1x128", *QUICK,
+            "-o", tmp_path / "out"]
+
+
+def test_help_tells_the_defaults(run: Run) -> None:
+    outcome = run("distill", "--help")
+    assert outcome.code == 0
+    for part in ("--teacher CKPT", "--student CKPT", "--architecture NAME", "--temperature",
+                 "--kl-weight", "0.05]", "--resume", "--overwrite"):
+        assert part in outcome.out
+
+
+def test_stdout_holds_each_term_and_their_weighted_sum(run: Run, taught: list[Any],
+                                                       corpus: Path) -> None:
+    outcome = run(*taught, corpus, "--mlm-weight", "1", "--kl-weight", "3",
+                  "--cosine-weight", "0.5")
+    assert outcome.code == 0, outcome.err
+    *reports, last = outcome.records
+    assert [(line["step"], line["of"]) for line in reports] == [(2, 4), (4, 4)]
+    for line in reports:
+        assert line["loss"] == pytest.approx(
+            line["mlm"] + 3 * line["kl"] + 0.5 * line["cosine"], abs=1e-4)
+        assert line["kl"] > 0 and 0 < line["cosine"] < 2
+    assert (last["checkpoint"], last["last"]) == (str(taught[-1]), reports[-1])
+    written = (taught[-1] / "metrics.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in written] == reports
+
+
+def test_a_student_that_is_its_teacher_has_only_words_to_learn(
+        run: Run, taught: list[Any], corpus: Path, tiny_checkpoint: Path) -> None:
+    outcome = run(*taught, "--student", tiny_checkpoint, "--steps", "1", corpus)
+    assert outcome.records[0]["kl"] == pytest.approx(0, abs=1e-5)
+    assert outcome.records[0]["cosine"] == pytest.approx(0, abs=1e-5)
+
+
+def test_the_directory_says_how_it_was_made(
+        run: Run, taught: list[Any], corpus: Path, tiny_checkpoint: Path, student: Path,
+        manifest: Callable[..., Any]) -> None:
+    run(*taught, corpus, "--seed", "5", "--temperature", "3")
+    content = manifest(taught[-1])
+    assert content["command"] == "distill"
+    assert content["settings"] == {
+        **asdict(RowSettings(row_tokens=16, batch_size=4)),
+        **asdict(LoopSettings(seed=5, warmup_share=0.05)),
+        **asdict(RunSettings(steps=4, report_every=2)), **asdict(DistillSettings(temperature=3)),
+        "teacher": str(tiny_checkpoint), "student": str(student), "architecture": None}
+    assert content["seed"] == 5
+    assert content["inputs"] == {str(corpus): hashlib.sha256(corpus.read_bytes()).hexdigest()}
+    assert content["parents"] == {"teacher": hash_directory(tiny_checkpoint),
+                                  "student": hash_directory(student)}
+    assert content["vocabulary"] == manifest(tiny_checkpoint)["vocabulary"]
+    results = content["results"]
+    assert content["tokens_seen"] == 2 * (results["corpus_tokens"] + 2 * results["rows"])
+    assert content["wall_seconds"] > 0
+    assert {"bmtools", "torch", "transformers", "accelerate"} <= set(content["versions"])
+
+
+@pytest.mark.parametrize("kind", ["taught", "fresh"])
+def test_transformers_loads_the_student_alone(run: Run, request: pytest.FixtureRequest,
+                                              corpus: Path, kind: str) -> None:
+    """The projection between widths serves training only and stays out of the weights."""
+    arguments = request.getfixturevalue(kind)
+    outcome = run(*arguments, corpus)
+    assert outcome.code == 0, outcome.err
+    out = arguments[-1]
+    assert {path.name for path in out.iterdir()} == FILES
+    model, report = AutoModelForMaskedLM.from_pretrained(out, output_loading_info=True)
+    words = AutoTokenizer.from_pretrained(out)
+    assert not report["missing_keys"] and not report["unexpected_keys"]
+    assert model.config.hidden_size == {"taught": 64, "fresh": 128}[kind]
+    logits = model(**words("Il [MASK] pompa", return_tensors="pt")).logits
+    assert logits.shape[-1] == len(words) == model.config.vocab_size
+    assert torch.isfinite(logits).all()
+
+
+def test_teacher_and_student_stay_as_they_are(run: Run, taught: list[Any], corpus: Path,
+                                              tiny_checkpoint: Path, student: Path) -> None:
+    before = hash_directory(tiny_checkpoint), hash_directory(student)
+    run(*taught, corpus)
+    assert (hash_directory(tiny_checkpoint), hash_directory(student)) == before
+    assert (taught[-1] / "model.safetensors").read_bytes() != \
+        (student / "model.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize("kind", ["taught", "fresh"])
+def test_same_seed_same_bytes_and_stdin_equals_a_file(
+        run: Run, piped: Run, request: pytest.FixtureRequest, corpus: Path, tmp_path: Path,
+        contents: Callable[..., Any], kind: str) -> None:
+    arguments = request.getfixturevalue(kind)
+    run(*arguments, corpus)
+    assert piped(corpus, *arguments[:-1], tmp_path / "piped").code == 0
+    assert contents(tmp_path / "out") == contents(tmp_path / "piped")
+
+
+@pytest.mark.parametrize("records", [(), ({"id": "a", "text": " "},)],
+                         ids=["no records", "no words"])
+def test_empty_input_is_one_clear_line(run: Run, taught: list[Any], write_lines: Run,
+                                       tmp_path: Path,
+                                       records: tuple[dict[str, str], ...]) -> None:
+    outcome = run(*taught, write_lines("none.jsonl", *records))
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err == \
+        "bmtools: no text to train on; expected records with some text\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["none.jsonl"]
+
+
+def test_a_bad_line_stops_or_is_collected(run: Run, taught: list[Any], bad_corpus: Path,
+                                          tmp_path: Path) -> None:
+    outcome = run(*taught, bad_corpus)
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err == f"bmtools: {bad_corpus}:3: key 'text' is missing\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["bad.jsonl"]
+    outcome = run(*taught, bad_corpus, "--rejects", tmp_path / "rejects.jsonl")
+    assert outcome.code == 0
+    assert outcome.records[-1]["rows"] == 3
+    assert json.loads((tmp_path / "rejects.jsonl").read_text())["record"] == {"id": "c"}
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    (("--student", "MODEL"), "Missing option '--teacher'"),
+    (("--teacher", "MODEL"), "expected one of --student and --architecture"),
+    (("--teacher", "MODEL", "--student", "MODEL", "--architecture", "bert-1x64"),
+     "expected one of --student and --architecture"),
+    (("--teacher", "absent", "--student", "MODEL"), "'absent' does not exist"),
+    (("--teacher", "MODEL", "--student", "MODEL", "--objective", "causal"),
+     "--objective: distillation restores masked words only"),
+    (("--teacher", "MODEL", "--student", "MODEL", "--temperature", "0"),
+     "--temperature: found 0.0, expected above 0"),
+    (("--teacher", "MODEL", "--student", "MODEL", "--kl-weight", "-1"), "loss weights: found"),
+    (("--teacher", "MODEL", "--student", "MODEL", "--mlm-weight", "0", "--kl-weight", "0",
+      "--cosine-weight", "0"), "expected 0 or more, not all 0"),
+])
+def test_wrong_usage_ends_with_two(run: Run, corpus: Path, tiny_checkpoint: Path,
+                                   tmp_path: Path, arguments: tuple[str, ...],
+                                   message: str) -> None:
+    given = [tiny_checkpoint if word == "MODEL" else word for word in arguments]
+    outcome = run("distill", *given, "-o", tmp_path / "out", corpus)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert message in outcome.err and outcome.err.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["corpus.jsonl"]
+
+
+def test_a_student_with_another_vocabulary_is_refused(
+        run: Run, taught: list[Any], corpus: Path, tiny_checkpoint: Path, stranger: Path,
+        manifest: Callable[..., Any]) -> None:
+    outcome = run(*taught, "--student", stranger, corpus)
+    assert (outcome.code, outcome.out) == (1, "")
+    found, expected = (manifest(path)["vocabulary"][:12] for path in (stranger, tiny_checkpoint))
+    assert outcome.err == (f"bmtools: {stranger}: student: found vocabulary {found}, expected "
+                           f"{expected}; use the tokenizer that it was made with\n")
+    assert not taught[-1].exists()
+
+
+@pytest.mark.parametrize("role", ["--teacher", "--student"])
+def test_a_swapped_tokenizer_is_refused(run: Run, taught: list[Any], corpus: Path,
+                                        stranger: Path, tmp_path: Path, role: str) -> None:
+    place = taught.index(role) + 1
+    taught[place] = shutil.copytree(taught[place], tmp_path / "swapped")
+    shutil.copy(stranger / "tokenizer.json", tmp_path / "swapped")
+    outcome = run(*taught, corpus)
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err.startswith(
+        f"bmtools: {tmp_path / 'swapped'}: tokenizer: found vocabulary ")
+    assert not taught[-1].exists()
+
+
+@pytest.mark.parametrize("kind", ["taught", "fresh"])
+def test_rows_fit_teacher_and_student(run: Run, request: pytest.FixtureRequest, corpus: Path,
+                                      kind: str) -> None:
+    """The teacher has 32 positions; new weights of the named architecture would have 512."""
+    outcome = run(*request.getfixturevalue(kind), "--row-tokens", "33", corpus)
+    assert outcome.code == 1
+    assert outcome.err == \
+        "bmtools: --row-tokens: found 33, but student and teacher share 32 positions\n"
+
+
+def test_a_full_directory_is_kept_unless_told(run: Run, taught: list[Any],
+                                              corpus: Path) -> None:
+    target = taught[-1]
+    target.mkdir()
+    (target / "mine.txt").write_text("mine")
+    outcome = run(*taught, corpus)
+    assert (outcome.code, outcome.out) == (1, "")
+    assert f"{target} is not empty; give another name, or --overwrite" in outcome.err
+    assert [path.name for path in target.iterdir()] == ["mine.txt"]
+    assert run(*taught, corpus, "--overwrite").code == 0
+    assert {path.name for path in target.iterdir()} == FILES
+
+
+def test_nothing_is_left_of_a_failed_write(run: Run, taught: list[Any], corpus: Path,
+                                           tmp_path: Path,
+                                           monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: Manifest, directory: Path) -> None:
+        assert (directory / "model.safetensors").is_file()
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Manifest, "write", full)
+    outcome = run(*taught, corpus)
+    assert outcome.code == 1
+    assert outcome.err == "bmtools: [Errno 28] No space left on device\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["corpus.jsonl"]
+
+
+def test_resumed_equals_uninterrupted(run: Run, interrupted: Run, fresh: list[Any], corpus: Path,
+                                      tmp_path: Path, contents: Callable[..., Any]) -> None:
+    """The projection between widths is part of what is resumed."""
+    more = ("--steps", "5", "--save-every", "2", "--dropout", "0.1", corpus)
+    run(*fresh[:-1], tmp_path / "whole", *more)
+    assert interrupted(run, *fresh, *more).code == 130
+    assert not (tmp_path / "out").exists()
+    resumed = run(*fresh, *more, "--resume")
+    assert [line.get("step") for line in resumed.records] == [4, 5, None]
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+    assert not (tmp_path / "out.run").exists()

@@ -1,0 +1,203 @@
+"""`bmtools init-weights` as people call it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+from bmtools.io.manifest import Manifest, hash_directory
+from bmtools.models.settings import METHODS, TransferSettings
+
+Run = Callable[..., Any]
+FILES = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json",
+         "vocab.txt", "bmtools.json"}
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture(scope="session")
+def base(make_tokenizer: Callable[..., Path], make_checkpoint: Callable[..., Path]) -> Path:
+    """A model that knows the words of the corpus in pieces only."""
+    return make_checkpoint(make_tokenizer(
+        "Il respirare, le ginocchia, i sanguigni. L'arterioso pompare ha mobilità di mellito"))
+
+
+@pytest.fixture
+def arguments(base: Path, tiny_tokenizer: Path, tmp_path: Path) -> list[Any]:
+    return ["init-weights", "--base", base, "--tokenizer", tiny_tokenizer,
+            "-o", tmp_path / "out"]
+
+
+def test_help_tells_the_methods(run: Run) -> None:
+    outcome = run("init-weights", "--help")
+    assert outcome.code == 0
+    for part in ("--base CKPT", "--tokenizer DIR", "contextual", "--max-sentences", "--overwrite",
+                 "Only --method contextual reads records."):
+        assert part in outcome.out
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_stdout_is_one_line_that_adds_up(run: Run, arguments: list[Any], corpus: Path,
+                                         method: str) -> None:
+    outcome = run(*arguments, corpus, "--method", method)
+    assert outcome.code == 0, outcome.err
+    (line,) = outcome.records
+    assert (line["checkpoint"], line["method"]) == (str(arguments[-1]), method)
+    assert line["copied"] + line["contextual"] + line["averaged"] + line["random"] \
+        == line["tokens"]
+    assert line["copied"] > 5
+    key = {"random": "random", "average": "averaged", "contextual": "contextual"}[method]
+    assert line[key] > 0
+    assert (line["sentences"] > 0) == (method == "contextual")
+
+
+def test_the_directory_says_how_it_was_made(
+        run: Run, arguments: list[Any], corpus: Path, base: Path, tiny_tokenizer: Path,
+        manifest: Callable[..., Any]) -> None:
+    run(*arguments, corpus, "--seed", "3", "--max-sentences", "2")
+    content = manifest(arguments[-1])
+    assert content["command"] == "init-weights"
+    assert content["settings"] == {
+        **asdict(TransferSettings(max_sentences=2, seed=3)), "base": str(base),
+        "tokenizer": str(tiny_tokenizer)}
+    assert content["seed"] == 3
+    assert content["inputs"] == {str(corpus): hashlib.sha256(corpus.read_bytes()).hexdigest()}
+    assert content["parents"] == {"base": hash_directory(base)}
+    assert content["tokens_seen"] == 0 and content["wall_seconds"] > 0
+    assert {"bmtools", "torch", "transformers"} <= set(content["versions"])
+    assert content["results"]["contextual"] > 0
+
+
+def test_transformers_loads_it(run: Run, arguments: list[Any], corpus: Path, base: Path,
+                               tiny_tokenizer: Path) -> None:
+    run(*arguments, corpus)
+    out = arguments[-1]
+    assert {path.name for path in out.iterdir()} == FILES
+    model, report = AutoModelForMaskedLM.from_pretrained(out, output_loading_info=True)
+    before = AutoModelForMaskedLM.from_pretrained(base)
+    words = AutoTokenizer.from_pretrained(out)
+    assert not report["missing_keys"] and not report["unexpected_keys"]
+    assert words.get_vocab() == AutoTokenizer.from_pretrained(tiny_tokenizer).get_vocab()
+    assert words.model_max_length == 32
+    logits = model(**words("Il diabete riduce", return_tensors="pt")).logits
+    assert logits.shape[-1] == len(words) == model.config.vocab_size
+    # What does not hang on the vocabulary is the base's, bit for bit.
+    for ours, theirs in zip(model.bert.encoder.parameters(), before.bert.encoder.parameters(),
+                            strict=True):
+        assert torch.equal(ours, theirs)
+    old = AutoTokenizer.from_pretrained(base)
+    assert torch.equal(
+        model.get_input_embeddings().weight[words.mask_token_id],
+        before.get_input_embeddings().weight[old.mask_token_id])
+
+
+def test_stdin_equals_a_file(run: Run, piped: Run, arguments: list[Any], corpus: Path,
+                             tmp_path: Path, contents: Callable[..., Any]) -> None:
+    run(*arguments, corpus)
+    assert piped(corpus, *arguments[:-1], tmp_path / "piped").code == 0
+    assert contents(tmp_path / "out") == contents(tmp_path / "piped")
+
+
+def test_only_contexts_need_records(run: Run, piped: Run, arguments: list[Any],
+                                    write_lines: Run, tmp_path: Path) -> None:
+    nothing = write_lines("none.jsonl")
+    for method in ("average", "random"):
+        assert piped(nothing, *arguments, "--method", method, "--overwrite").code == 0
+    shutil.rmtree(tmp_path / "out")
+    for empty in (nothing, write_lines("blank.jsonl", {"id": "a", "text": " "})):
+        outcome = run(*arguments, empty)
+        assert (outcome.code, outcome.out) == (1, "")
+        assert outcome.err == (
+            "bmtools: no sentences in the input; expected records with some text, or --method "
+            "average, which reads none\n")
+        assert not (tmp_path / "out").exists()
+
+
+def test_a_bad_line_stops_or_is_collected(run: Run, arguments: list[Any], bad_corpus: Path,
+                                          tmp_path: Path) -> None:
+    outcome = run(*arguments, bad_corpus)
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err == f"bmtools: {bad_corpus}:3: key 'text' is missing\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["bad.jsonl"]
+    outcome = run(*arguments, bad_corpus, "--rejects", tmp_path / "rejects.jsonl")
+    assert (outcome.code, len(outcome.records)) == (0, 1)
+    assert json.loads((tmp_path / "rejects.jsonl").read_text())["record"] == {"id": "c"}
+
+
+@pytest.mark.parametrize(("more", "message"), [
+    (("--method", "magic"), "--method: found 'magic', expected random or average or contextual"),
+    (("--max-sentences", "0"), "--max-sentences: found 0, expected 1 or more"),
+    (("--base", "absent"), "'absent' does not exist"),
+    (("--tokenizer", "absent"), "'absent' does not exist"),
+])
+def test_wrong_usage_ends_with_two(run: Run, arguments: list[Any], corpus: Path,
+                                   more: tuple[str, ...], message: str) -> None:
+    outcome = run(*arguments, *more, corpus)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert message in outcome.err and outcome.err.count("\n") == 1
+    assert not arguments[-1].exists()
+
+
+@pytest.mark.parametrize("missing", ["--base", "--tokenizer", "-o"])
+def test_what_is_required_is_named(run: Run, arguments: list[Any], missing: str) -> None:
+    place = arguments.index(missing)
+    outcome = run(*arguments[:place], *arguments[place + 2:])
+    assert outcome.code == 2
+    assert "Missing option" in outcome.err and f"'{missing}'" in outcome.err
+
+
+def test_directories_that_hold_something_else_are_named(
+        run: Run, arguments: list[Any], corpus: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    no_base = run(*arguments, "--base", tmp_path / "empty", corpus)
+    assert no_base.err == (f"bmtools: {tmp_path / 'empty'}: no config.json, expected a checkpoint "
+                        "directory\n")
+    no_words = run(*arguments, "--tokenizer", tmp_path / "empty", corpus)
+    assert no_words.err.startswith(f"bmtools: {tmp_path / 'empty'}: no tokenizer could be loaded")
+    assert no_words.err.count("\n") == 1
+    assert no_base.code == no_words.code == 1
+
+
+def test_a_base_with_a_swapped_tokenizer_is_refused(
+        run: Run, arguments: list[Any], corpus: Path, base: Path,
+        make_tokenizer: Callable[..., Path], tmp_path: Path) -> None:
+    swapped = shutil.copytree(base, tmp_path / "swapped")
+    shutil.copy(make_tokenizer("Il fegato") / "tokenizer.json", swapped)
+    outcome = run(*arguments, "--base", swapped, corpus)
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err.startswith(f"bmtools: {swapped}: tokenizer: found vocabulary ")
+    assert outcome.err.endswith("; use the tokenizer that it was made with\n")
+
+
+def test_a_full_directory_is_kept_unless_told(run: Run, arguments: list[Any],
+                                              corpus: Path) -> None:
+    target = arguments[-1]
+    target.mkdir()
+    (target / "mine.txt").write_text("mine")
+    outcome = run(*arguments, corpus)
+    assert outcome.code == 1 and f"{target} is not empty" in outcome.err
+    assert [path.name for path in target.iterdir()] == ["mine.txt"]
+    assert run(*arguments, corpus, "--overwrite").code == 0
+    assert {path.name for path in target.iterdir()} == FILES
+
+
+def test_nothing_is_left_of_a_failed_write(run: Run, arguments: list[Any], corpus: Path,
+                                           tmp_path: Path,
+                                           monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: Manifest, directory: Path) -> None:
+        assert (directory / "model.safetensors").is_file()
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Manifest, "write", full)
+    outcome = run(*arguments, corpus)
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err == "bmtools: [Errno 28] No space left on device\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["corpus.jsonl"]

@@ -1,0 +1,366 @@
+"""`bmtools pretrain` as people call it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+from bmtools.io.manifest import Manifest, hash_directory
+from bmtools.training.settings import LoopSettings, RowSettings, RunSettings
+
+Run = Callable[..., Any]
+FILES = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json",
+         "vocab.txt", "bmtools.json", "metrics.jsonl"}
+QUICK = ("--steps", "4", "--report-every", "2", "--row-tokens", "16", "--batch-size", "4")
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture
+def fresh(tiny_tokenizer: Path, tmp_path: Path) -> list[Any]:
+    """Arguments that start afresh."""
+    return ["pretrain", "--architecture", "bert-1x64", "--tokenizer", tiny_tokenizer, *QUICK,
+            "-o", tmp_path / "out"]
+
+
+@pytest.fixture
+def continued(tiny_checkpoint: Path, tmp_path: Path) -> list[Any]:
+    """Arguments that continue a checkpoint."""
+    return ["pretrain", "--model", tiny_checkpoint, *QUICK, "-o", tmp_path / "out"]
+
+
+def test_help_tells_the_defaults(run: Run) -> None:
+    outcome = run("pretrain", "--help")
+    assert outcome.code == 0
+    for part in ("--model CKPT", "--architecture NAME", "--mask-rate", "0.0005",
+                 "--whole-words / --no-whole-words", "--resume", "--overwrite"):
+        assert part in outcome.out
+
+
+def test_stdout_holds_a_line_per_report_and_one_about_the_directory(
+        run: Run, fresh: list[Any], corpus: Path) -> None:
+    outcome = run(*fresh, corpus)
+    assert outcome.code == 0, outcome.err
+    *reports, last = outcome.records
+    assert [(line["step"], line["of"]) for line in reports] == [(2, 4), (4, 4)]
+    assert all(line["loss"] > 0 and 0 < line["mask_rate"] < 0.5 for line in reports)
+    assert last["checkpoint"] == str(fresh[-1])
+    assert last["rows"] == 8
+    assert last["last"] == reports[-1]
+    assert last["tokens_seen"] == reports[-1]["tokens_seen"]
+    written = (fresh[-1] / "metrics.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in written] == reports
+
+
+def test_the_directory_says_how_it_was_made(
+        run: Run, continued: list[Any], corpus: Path, tiny_checkpoint: Path,
+        manifest: Callable[..., Any]) -> None:
+    run(*continued, corpus, "--seed", "5", "--mask-rate", "0.3", "--no-whole-words")
+    content = manifest(continued[-1])
+    assert content["command"] == "pretrain"
+    assert content["settings"] == {
+        **asdict(RowSettings(row_tokens=16, batch_size=4, mask_rate=0.3, whole_words=False)),
+        **asdict(LoopSettings(seed=5)), **asdict(RunSettings(steps=4, report_every=2)),
+        "model": str(tiny_checkpoint), "architecture": None, "tokenizer": None}
+    assert content["seed"] == 5
+    assert content["inputs"] == {str(corpus): hashlib.sha256(corpus.read_bytes()).hexdigest()}
+    assert content["parents"] == {"model": hash_directory(tiny_checkpoint)}
+    assert content["vocabulary"] == manifest(tiny_checkpoint)["vocabulary"]
+    assert content["wall_seconds"] > 0
+    assert {"bmtools", "torch", "transformers", "accelerate"} <= set(content["versions"])
+
+
+def test_tokens_seen_are_those_that_went_in(run: Run, fresh: list[Any], corpus: Path,
+                                            manifest: Callable[..., Any]) -> None:
+    """Four steps of four rows: each of the eight rows twice, its two special tokens included."""
+    run(*fresh, corpus)
+    content = manifest(fresh[-1])
+    results = content["results"]
+    assert content["tokens_seen"] == 2 * (results["corpus_tokens"] + 2 * results["rows"])
+    assert content["parents"] == {}
+
+
+def test_steps_follow_from_epochs(run: Run, fresh: list[Any], corpus: Path,
+                                  manifest: Callable[..., Any]) -> None:
+    run(*fresh, "--steps", "0", "--epochs", "1.5", corpus)
+    assert manifest(fresh[-1])["settings"]["steps"] == 3
+
+
+@pytest.mark.parametrize("objective", ["masked", "causal"])
+def test_transformers_loads_what_was_trained(run: Run, fresh: list[Any], corpus: Path,
+                                             objective: str) -> None:
+    outcome = run(*fresh, corpus, "--objective", objective)
+    assert outcome.code == 0, outcome.err
+    out = fresh[-1]
+    assert {path.name for path in out.iterdir()} == FILES
+    model, report = AutoModelForMaskedLM.from_pretrained(out, output_loading_info=True)
+    words = AutoTokenizer.from_pretrained(out)
+    assert not report["missing_keys"] and not report["unexpected_keys"]
+    assert words.tokenize("Il cuore") == ["Il", "cuore"]
+    logits = model(**words("Il [MASK] pompa", return_tensors="pt")).logits
+    assert logits.shape[-1] == len(words) == model.config.vocab_size
+    assert torch.isfinite(logits).all()
+
+
+def test_training_continues_from_the_weights_of_the_model(
+        run: Run, continued: list[Any], corpus: Path, tiny_checkpoint: Path) -> None:
+    run(*continued, corpus, "--learning-rate", "1e-6")
+    before, after = (AutoModelForMaskedLM.from_pretrained(path).state_dict()
+                     for path in (tiny_checkpoint, continued[-1]))
+    assert before.keys() == after.keys()
+    assert all(torch.allclose(before[name], after[name], atol=1e-4) for name in before)
+    assert not all(torch.equal(before[name], after[name]) for name in before)
+
+
+def test_a_config_names_the_architecture_too(run: Run, fresh: list[Any], corpus: Path,
+                                             tiny_checkpoint: Path) -> None:
+    fresh[2] = tiny_checkpoint / "config.json"
+    assert run(*fresh, corpus).code == 0
+    config = json.loads((fresh[-1] / "config.json").read_text())
+    assert config["max_position_embeddings"] == 32
+
+
+def test_same_seed_same_bytes_and_stdin_equals_a_file(
+        run: Run, piped: Run, fresh: list[Any], corpus: Path, tmp_path: Path,
+        contents: Callable[..., Any], manifest: Callable[..., Any]) -> None:
+    run(*fresh, corpus)
+    assert piped(corpus, *fresh[:-1], tmp_path / "piped").code == 0
+    assert piped(corpus, *fresh[:-1], tmp_path / "other", "--seed", "1").code == 0
+    assert contents(tmp_path / "out") == contents(tmp_path / "piped")
+    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("out", "other")]
+    assert weights[0] != weights[1]
+    assert set(manifest(tmp_path / "piped")["inputs"]) == {"<stdin>"}
+
+
+def test_options_from_a_config(run: Run, fresh: list[Any], corpus: Path, tmp_path: Path,
+                               manifest: Callable[..., Any]) -> None:
+    (tmp_path / "c.toml").write_text("seed = 4\n[pretrain]\nmask-rate = 0.2\nsteps = 9\n")
+    assert run(*fresh, corpus, "--config", tmp_path / "c.toml").code == 0
+    settings = manifest(fresh[-1])["settings"]
+    assert (settings["seed"], settings["mask_rate"], settings["steps"]) == (4, 0.2, 4)
+
+
+@pytest.mark.parametrize("records", [(), ({"id": "a", "text": " "},)],
+                         ids=["no records", "no words"])
+def test_empty_input_is_one_clear_line(run: Run, fresh: list[Any], write_lines: Run,
+                                       tmp_path: Path,
+                                       records: tuple[dict[str, str], ...]) -> None:
+    outcome = run(*fresh, write_lines("none.jsonl", *records))
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err == \
+        "bmtools: no text to train on; expected records with some text\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["none.jsonl"]
+
+
+def test_a_bad_line_stops_or_is_collected(run: Run, fresh: list[Any], bad_corpus: Path,
+                                          tmp_path: Path) -> None:
+    outcome = run(*fresh, bad_corpus)
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err == f"bmtools: {bad_corpus}:3: key 'text' is missing\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["bad.jsonl"]
+    outcome = run(*fresh, bad_corpus, "--rejects", tmp_path / "rejects.jsonl")
+    assert outcome.code == 0
+    assert outcome.records[-1]["rows"] == 3
+    assert "1 bad records in" in outcome.err
+    assert json.loads((tmp_path / "rejects.jsonl").read_text())["record"] == {"id": "c"}
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    ((), "expected one of --model and --architecture"),
+    (("--model", "MODEL", "--architecture", "bert-1x64"),
+     "expected one of --model and --architecture"),
+    (("--architecture", "bert-1x64"), "--architecture and --tokenizer go together"),
+    (("--model", "MODEL", "--tokenizer", "MODEL"), "--architecture and --tokenizer go together"),
+    (("--model", "absent"), "'absent' does not exist"),
+    (("--model", "MODEL", "--mask-rate", "0"), "--mask-rate: found 0.0, expected above 0"),
+    (("--model", "MODEL", "--learning-rate", "-1"), "--learning-rate: found -1.0"),
+    (("--model", "MODEL", "--steps", "-1"), "--steps: found -1, expected 0 or more"),
+    (("--model", "MODEL", "--epochs", "0"), "--epochs: found 0.0, expected above 0"),
+    (("--model", "MODEL", "--precision", "fp8"), "--precision: found fp8, expected no or bf16"),
+    (("--model", "MODEL", "--objective", "x"), "--objective: found x, expected masked or causal"),
+    (("--model", "MODEL", "--masked-share", "0.95"), "shares that add up to 1 at most"),
+])
+def test_wrong_usage_ends_with_two(run: Run, corpus: Path, tiny_checkpoint: Path,
+                                   tmp_path: Path, arguments: tuple[str, ...],
+                                   message: str) -> None:
+    given = [tiny_checkpoint if word == "MODEL" else word for word in arguments]
+    outcome = run("pretrain", *given, "-o", tmp_path / "out", corpus)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert message in outcome.err and outcome.err.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["corpus.jsonl"]
+
+
+def test_several_processes_cannot_share_stdin(piped: Run, fresh: list[Any], corpus: Path,
+                                              monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    outcome = piped(corpus, *fresh)
+    assert outcome.code == 2
+    assert "several processes cannot share stdin" in outcome.err
+
+
+@pytest.mark.parametrize(("more", "message"), [
+    (("--architecture", "gpt"), "--architecture: found 'gpt', expected bert-tiny, "),
+    (("--architecture", "bert-1x65"), "a width that is a multiple of 64"),
+    (("--architecture", "bert-0x64"), "expected at least one layer"),
+    (("--row-tokens", "513"), "--row-tokens: found 513, but the model has 512 positions"),
+])
+def test_what_cannot_be_built_is_one_line(run: Run, fresh: list[Any], corpus: Path,
+                                          more: tuple[str, ...], message: str) -> None:
+    outcome = run(*fresh, *more, corpus)
+    assert (outcome.code, outcome.out) == (1, "")
+    assert message in outcome.err and outcome.err.count("\n") == 1
+    assert not fresh[-1].exists()
+
+
+@pytest.mark.parametrize(("content", "message"), [
+    ("{", "not a valid JSON file"),
+    ("[]", "Unrecognized model"),
+    ('{"model_type": "strange"}', "model type `strange`"),
+    ('{"model_type": "gpt2"}', "found model_type 'gpt2'"),
+])
+def test_a_config_of_something_else_is_one_line(run: Run, fresh: list[Any], corpus: Path,
+                                                tmp_path: Path, content: str,
+                                                message: str) -> None:
+    fresh[2] = tmp_path / "config.json"
+    fresh[2].write_text(content)
+    outcome = run(*fresh, corpus)
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err.startswith(f"bmtools: --architecture: {fresh[2]}: ")
+    assert message in outcome.err
+    assert outcome.err.endswith(" expected the config.json of a masked language model\n")
+    assert not fresh[-1].exists()
+
+
+def test_positions_before_the_first_token_do_not_count(run: Run, fresh: list[Any], corpus: Path,
+                                                       tmp_path: Path) -> None:
+    """RoBERTa's first position is the one after the padding id."""
+    fresh[2] = tmp_path / "config.json"
+    fresh[2].write_text(json.dumps({
+        "model_type": "roberta", "hidden_size": 64, "num_attention_heads": 1,
+        "num_hidden_layers": 1, "intermediate_size": 64, "max_position_embeddings": 16}))
+    outcome = run(*fresh, corpus)
+    assert outcome.code == 1
+    assert outcome.err == \
+        "bmtools: --row-tokens: found 16, but the model has 15 positions\n"
+    assert run(*fresh, corpus, "--row-tokens", "15").code == 0
+
+
+def test_a_model_with_a_swapped_tokenizer_is_refused(
+        run: Run, continued: list[Any], corpus: Path, tiny_checkpoint: Path,
+        make_tokenizer: Callable[..., Path], tmp_path: Path) -> None:
+    swapped = shutil.copytree(tiny_checkpoint, tmp_path / "swapped")
+    shutil.copy(make_tokenizer("Il fegato") / "tokenizer.json", swapped)
+    continued[2] = swapped
+    outcome = run(*continued, corpus)
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err.startswith(f"bmtools: {swapped}: tokenizer: found vocabulary ")
+    assert outcome.err.endswith("; use the tokenizer that it was made with\n")
+    assert not continued[-1].exists()
+
+
+def test_pickled_weights_are_not_opened(run: Run, continued: list[Any], corpus: Path,
+                                        tiny_checkpoint: Path, tmp_path: Path) -> None:
+    pickled = shutil.copytree(tiny_checkpoint, tmp_path / "pickled")
+    weights = AutoModelForMaskedLM.from_pretrained(pickled).state_dict()
+    (pickled / "model.safetensors").unlink()
+    torch.save(weights, pickled / "pytorch_model.bin")
+    continued[2] = pickled
+    outcome = run(*continued, corpus)
+    assert outcome.code == 1
+    assert outcome.err.endswith("expected a model with safetensors weights\n")
+    assert outcome.err.count("\n") == 1
+
+
+def test_a_full_directory_is_kept_unless_told(run: Run, fresh: list[Any], corpus: Path) -> None:
+    target = fresh[-1]
+    target.mkdir()
+    (target / "mine.txt").write_text("mine")
+    outcome = run(*fresh, corpus)
+    assert (outcome.code, outcome.out) == (1, "")
+    assert f"{target} is not empty; give another name, or --overwrite" in outcome.err
+    assert [path.name for path in target.iterdir()] == ["mine.txt"]
+    assert run(*fresh, corpus, "--overwrite").code == 0
+    assert {path.name for path in target.iterdir()} == FILES
+
+
+def test_a_model_may_replace_itself(run: Run, continued: list[Any], corpus: Path,
+                                    tiny_checkpoint: Path,
+                                    manifest: Callable[..., Any]) -> None:
+    own = shutil.copytree(tiny_checkpoint, continued[-1])
+    parent = hash_directory(own)
+    continued[2] = own
+    assert run(*continued, corpus, "--overwrite").code == 0
+    assert manifest(own)["parents"] == {"model": parent}
+
+
+def test_nothing_is_left_of_a_failed_write(run: Run, fresh: list[Any], corpus: Path,
+                                           tmp_path: Path,
+                                           monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: Manifest, directory: Path) -> None:
+        assert (directory / "model.safetensors").is_file()
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Manifest, "write", full)
+    outcome = run(*fresh, corpus)
+    assert outcome.code == 1
+    assert outcome.err == "bmtools: [Errno 28] No space left on device\n"
+    assert [line["step"] for line in outcome.records] == [2, 4]
+    assert [path.name for path in tmp_path.iterdir()] == ["corpus.jsonl"]
+
+
+def test_a_loss_that_is_no_number_stops_the_run(run: Run, fresh: list[Any], corpus: Path,
+                                                tmp_path: Path) -> None:
+    outcome = run(*fresh, corpus, "--learning-rate", "1e38", "--warmup-share", "0")
+    assert outcome.code == 1
+    assert "the loss is nan; lower --learning-rate" in outcome.err
+    assert [path.name for path in tmp_path.iterdir()] == ["corpus.jsonl"]
+
+
+def test_resumed_equals_uninterrupted(run: Run, interrupted: Run, fresh: list[Any], corpus: Path,
+                                      tmp_path: Path, contents: Callable[..., Any]) -> None:
+    fresh.insert(1, "--save-every")
+    fresh.insert(2, "3")
+    more = ("--steps", "5", "--dropout", "0.1", corpus)
+    run(*fresh[:-1], tmp_path / "whole", *more)
+    outcome = interrupted(run, *fresh, *more)
+    assert (outcome.code, outcome.err) == (130, "bmtools: interrupted\n")
+    assert not (tmp_path / "out").exists()
+    again = run(*fresh, *more)
+    assert again.code == 1
+    assert again.err == (f"bmtools: {tmp_path / 'out.run'} holds an unfinished run; --resume goes "
+                         "on with it, --overwrite starts again\n")
+    resumed = run(*fresh, *more, "--resume")
+    assert [line.get("step") for line in resumed.records] == [4, 5, None]
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+    assert not (tmp_path / "out.run").exists()
+
+
+def test_only_the_same_run_is_resumed(run: Run, interrupted: Run, fresh: list[Any], corpus: Path,
+                                      write_lines: Run, tmp_path: Path) -> None:
+    fresh[1:1] = ["--save-every", "2"]
+    interrupted(run, *fresh, corpus)
+    outcome = run(*fresh, corpus, "--resume", "--mask-rate", "0.3")
+    assert outcome.code == 1
+    assert f"{tmp_path / 'out.run'}: the unfinished run has mask_rate 0.15, found 0.3" \
+        in outcome.err
+    other = write_lines("other.jsonl", {"id": "a", "text": "Il cuore"})
+    assert "the unfinished run has inputs " in run(*fresh, other, "--resume").err
+    moved = corpus.rename(tmp_path / "moved.jsonl")
+    assert run(*fresh, moved, "--resume").code == 0
+
+
+def test_a_finished_run_is_left_alone(run: Run, fresh: list[Any], corpus: Path) -> None:
+    run(*fresh, corpus)
+    before = {path: path.stat().st_mtime_ns for path in fresh[-1].iterdir()}
+    outcome = run(*fresh, corpus, "--resume")
+    assert (outcome.code, outcome.out) == (0, "")
+    assert outcome.err == f"bmtools: {fresh[-1]} is finished already\n"
+    assert {path: path.stat().st_mtime_ns for path in fresh[-1].iterdir()} == before

@@ -1,0 +1,104 @@
+"""`bmtools table` as people call it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Run = Callable[..., Any]
+LINES = ({"model": "base", "pppl": 12.3456, "tokens": 70},
+         {"rows": 8},
+         {"model": "small", "pppl": 23456.7, "tokens": 70},
+         {"model": "base", "test_f1": {"mean": 0.81239, "deviation": 0.01}})
+
+
+@pytest.fixture
+def scores(write_lines: Callable[..., Path]) -> Path:
+    return write_lines("scores.jsonl", *LINES)
+
+
+def cells(out: str) -> list[list[str]]:
+    """Read the table back: a row for the header and one for each name."""
+    return [[cell.strip() for cell in line.strip("┃│|").replace("┃", "│").split("│")]
+            for line in out.splitlines() if line[:1] in ("┃", "│")]
+
+
+def test_help_tells_how_to_reach_into_objects(run: Run) -> None:
+    outcome = run("table", "--help")
+    assert outcome.code == 0
+    for part in ("--columns", "--by KEY", "model]", "test_f1.mean"):
+        assert part in outcome.out
+
+
+def test_lines_of_one_name_share_a_row(run: Run, scores: Path) -> None:
+    outcome = run("table", scores, "--columns", "pppl, tokens,test_f1.mean", "--title", "Scores")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert "Scores" in outcome.out.splitlines()[0]
+    assert cells(outcome.out) == [["model", "pppl", "tokens", "test_f1.mean"],
+                                  ["base", "12.35", "70", "0.812"],
+                                  ["small", "23457", "70", ""]]
+
+
+def test_rows_by_another_key(run: Run, scores: Path) -> None:
+    outcome = run("table", scores, "--by", "tokens", "--columns", "model")
+    assert cells(outcome.out) == [["tokens", "model"], ["70", "small"]]
+
+
+def test_stdin_equals_files(run: Run, piped: Run, scores: Path, write_lines: Run) -> None:
+    columns = ("--columns", "pppl,test_f1.mean")
+    named = run("table", scores, *columns)
+    assert piped(scores, "table", *columns) == named
+    halves = write_lines("one.jsonl", *LINES[:2]), write_lines("two.jsonl", *LINES[2:])
+    assert piped(halves[1], "table", halves[0], "-", *columns) == named
+
+
+def test_nothing_is_cut_or_read_as_markup(run: Run, write_lines: Run) -> None:
+    names = ["runs/" + 40 * "long/", "[bold]b[/bold]", "[/none]", ":smile:", "[MASK]"]
+    keys = [f"score_number_{n}" for n in range(12)]
+    path = write_lines("s.jsonl", *({"model": name, **dict.fromkeys(keys, "x [i]")}
+                                    for name in names))
+    outcome = run("table", path, "--columns", ",".join(keys), "--title", "[none] of [/all]")
+    assert outcome.code == 0, outcome.err
+    assert "[none] of [/all]" in outcome.out
+    assert cells(outcome.out) == [["model", *keys], *([name] + ["x [i]"] * 12 for name in names)]
+
+
+def test_no_lines_are_one_clear_line(run: Run, write_lines: Run) -> None:
+    outcome = run("table", write_lines("none.jsonl"), "--columns", "pppl")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err == \
+        "bmtools: no line has both 'model' and 'pppl'; name other columns\n"
+
+
+def test_a_column_that_no_line_has_is_named(run: Run, scores: Path) -> None:
+    outcome = run("table", scores, "--columns", "pppl,test_f1.median")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert "'test_f1.median'" in outcome.err
+
+
+@pytest.mark.parametrize(("line", "found"), [
+    (b"{", "found '{' ("),
+    (b"[1, 2]", "found '[1, 2]' (Expected `object`, got `array`)"),
+    (b'{"model": "\xff"}', "byte 12 is not UTF-8"),
+])
+def test_a_bad_line_is_named(run: Run, scores: Path, line: bytes, found: str) -> None:
+    scores.write_bytes(scores.read_bytes() + b"\n" + line + b"\n")
+    outcome = run("table", scores, "--columns", "pppl")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err.startswith(f"bmtools: {scores}:6: {found}")
+    assert outcome.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    ((), "Missing option '--columns'"),
+    (("--columns", " ,"), "--columns: found ' ,', expected at least one key"),
+    (("--columns", "pppl", "absent.jsonl"), "'absent.jsonl' does not exist"),
+])
+def test_wrong_usage_ends_with_two(run: Run, scores: Path, arguments: tuple[str, ...],
+                                   message: str) -> None:
+    outcome = run("table", scores, *arguments)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert message in outcome.err and outcome.err.count("\n") == 1

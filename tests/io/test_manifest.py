@@ -1,0 +1,72 @@
+"""`bmtools.json`."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+from pathlib import Path
+
+import pytest
+
+from bmtools.errors import CheckpointError
+from bmtools.io.manifest import Manifest, hash_directory, read_manifest, versions
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    manifest = Manifest("pretrain", {"steps": 3, "model": None}, "f00d", 7, {"è.jsonl": "aa"},
+                        {"model": "bb"}, 120, 1.23456, {"rows": 4})
+    written = manifest.write(tmp_path)
+    assert written == read_manifest(tmp_path) == {
+        "command": "pretrain", "settings": {"steps": 3, "model": None}, "seed": 7,
+        "vocabulary": "f00d", "inputs": {"è.jsonl": "aa"}, "parents": {"model": "bb"},
+        "tokens_seen": 120, "wall_seconds": 1.235, "results": {"rows": 4},
+        "versions": versions()}
+
+
+def test_it_is_readable_text(tmp_path: Path) -> None:
+    Manifest("pretrain", {"config": Path("a/b"), "note": "caffè"}, "").write(tmp_path)
+    text = (tmp_path / "bmtools.json").read_text("utf-8")
+    assert '"config": "a/b"' in text and "caffè" in text
+    assert text.endswith("}\n") and text.count("\n") > 10
+
+
+def test_another_programs_directory_says_nothing(tmp_path: Path) -> None:
+    assert read_manifest(tmp_path) == {}
+
+
+@pytest.mark.parametrize(("content", "message"), [
+    (b"{", "not JSON"), (b"", "not JSON"), (b"\xff", "not JSON"),
+    (b"[1]", "found list, expected a JSON object"), (b"null", "found NoneType"),
+])
+def test_a_damaged_file_is_named(tmp_path: Path, content: bytes, message: str) -> None:
+    (tmp_path / "bmtools.json").write_bytes(content)
+    with pytest.raises(CheckpointError, match=message) as raised:
+        read_manifest(tmp_path)
+    assert str(raised.value).startswith(f"{tmp_path / 'bmtools.json'}: ")
+
+
+def test_the_hash_is_that_of_names_and_contents(tmp_path: Path) -> None:
+    (tmp_path / "b").write_bytes(b"two")
+    (tmp_path / "a").write_bytes(b"one")
+    one, two = (hashlib.sha256(content).hexdigest() for content in (b"one", b"two"))
+    assert hash_directory(tmp_path) == \
+        hashlib.sha256(f"a\0{one}\nb\0{two}\n".encode()).hexdigest()
+
+
+def test_the_hash_follows_the_files_and_not_their_story(tmp_path: Path) -> None:
+    (tmp_path / "model").write_bytes(b"weights")
+    before = hash_directory(tmp_path)
+    (tmp_path / "bmtools.json").write_text(json.dumps({"wall_seconds": 3}))
+    (tmp_path / "inner").mkdir()
+    assert hash_directory(tmp_path) == before
+    (tmp_path / "model").write_bytes(b"weightz")
+    changed = hash_directory(tmp_path)
+    (tmp_path / "model").rename(tmp_path / "renamed")
+    assert len({before, changed, hash_directory(tmp_path)}) == 3
+
+
+def test_versions_are_those_installed() -> None:
+    found = versions()
+    assert {"bmtools", "torch", "transformers", "tokenizers"} <= set(found)
+    assert all(found[name] == importlib.metadata.version(name) for name in found)
