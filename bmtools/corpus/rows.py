@@ -83,8 +83,9 @@ class Sampler:
     """Which rows make batch number n: a function of seed and n alone, so nothing to restore.
 
     An epoch is a permutation of the rows. It is filled up to whole batches with rows of its
-    beginning, so that processes can share each batch, or else its last batch is short. Within windows of some batches rows are sorted by length, to pad little, and the batches are
-    shuffled again.
+    beginning, so that processes can share each batch, or else its last batch is short. Within
+    windows of some batches rows are sorted by length, to pad little, and the batches are shuffled
+    again.
 
     Args:
         lengths: (rows,) tokens of each row.
