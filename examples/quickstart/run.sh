@@ -24,7 +24,7 @@ done
 echo "== 3. A first model, with a small vocabulary" >&2
 bmtools build-vocab corpus.jsonl --uncased --size 500 -o first-vocabulary
 bmtools pretrain corpus.jsonl --architecture bert-2x128 --tokenizer first-vocabulary -o first \
-    --objective causal --row-tokens 64 --batch-size 16 --steps 300 --learning-rate 2e-3
+    --row-tokens 64 --batch-size 16 --steps 200 --learning-rate 2e-3 --dropout 0.1
 
 echo "== 4. A larger vocabulary, whose new tokens inherit what the first model knows" >&2
 bmtools build-vocab corpus.jsonl --uncased --size 1500 -o vocabulary
@@ -33,13 +33,13 @@ bmtools init-weights corpus.jsonl --base first --tokenizer vocabulary --method c
 
 echo "== 5. Pretraining: the next word first, then hidden words" >&2
 bmtools pretrain corpus.jsonl --model initialised -o causal --objective causal \
-    --row-tokens 64 --batch-size 16 --steps 300 --learning-rate 2e-3
-bmtools pretrain corpus.jsonl --model causal -o pretrained \
-    --row-tokens 64 --batch-size 16 --steps 800 --learning-rate 1e-3
+    --row-tokens 64 --batch-size 16 --steps 200 --learning-rate 2e-3 --dropout 0.2
+bmtools pretrain corpus.jsonl --model causal -o pretrained --mask-rate 0.25 \
+    --row-tokens 64 --batch-size 16 --steps 1200 --learning-rate 1e-3 --dropout 0.1
 
 echo "== 6. A smaller model learns from it" >&2
 bmtools distill corpus.jsonl --teacher pretrained --architecture bert-2x64 -o distilled \
-    --row-tokens 64 --batch-size 16 --steps 800 --learning-rate 3e-3
+    --row-tokens 64 --batch-size 16 --steps 800 --learning-rate 3e-3 --mask-rate 0.25
 
 echo "== 7. Every model learns to find diseases and drugs" >&2
 for model in first initialised pretrained distilled; do
