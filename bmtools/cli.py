@@ -103,8 +103,8 @@ def _explained(error: Exception) -> tuple[str, int]:
     """Say an error in one line, with the exit code it deserves."""
     if isinstance(error, click.UsageError):
         path = error.ctx.command_path if error.ctx else "bmtools"
-        message = " ".join(error.format_message().split())
-        return f"{message} See '{path} --help'.", 2
+        message = " ".join(error.format_message().split()).removesuffix(".")
+        return f"{message}. See '{path} --help'.", 2
     if isinstance(error, click.ClickException):
         return error.format_message(), error.exit_code
     if isinstance(error, BmtoolsError | OSError):

@@ -55,6 +55,6 @@ bmtools score-pppl dev.jsonl test.jsonl --baseline corpus.jsonl -o pppl.jsonl \
 bmtools score-mrr curated.jsonl --baseline corpus.jsonl --details mrr-words.jsonl -o mrr.jsonl \
     --model first --model initialised --model pretrained --model distilled
 
-bmtools table pppl.jsonl mrr.jsonl ner.jsonl --columns pppl,mrr,test_f1.mean \
+bmtools table pppl.jsonl mrr.jsonl ner.jsonl --columns pppl,bits_per_character,mrr,test_f1.mean \
     --title "Before and after each step"
 echo "Open $OUT/mrr-words.jsonl, predicted.jsonl or pretrained/bmtools.json for more." >&2

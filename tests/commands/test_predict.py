@@ -129,7 +129,7 @@ def test_a_language_model_is_refused(run: Callable[..., Any], models: Path,
                                      write_lines: Callable[..., Path]) -> None:
     outcome = run("predict", "--model", models / "language", write_lines("in.jsonl", *RECORDS))
     assert outcome.code == 1
-    assert "no weights for classifier.bias" in outcome.err
+    assert "no fitting weights for classifier.bias" in outcome.err
 
 
 def test_an_unknown_device_is_named(run: Callable[..., Any], models: Path,
