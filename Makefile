@@ -26,7 +26,7 @@ test: check
 	$(BIN)/pytest --durations 5
 
 bench: $(READY)
-	$(BIN)/pytest tests/benchmarks --benchmark-enable --benchmark-columns=min,median,max,rounds
+	$(BIN)/pytest tests/benchmarks -s --benchmark-enable --benchmark-columns=min,median,max,rounds
 
 test-gpu: $(READY)
 	$(BIN)/pytest -m gpu

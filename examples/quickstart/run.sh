@@ -38,8 +38,8 @@ bmtools pretrain corpus.jsonl --model causal -o pretrained --mask-rate 0.25 \
     --row-tokens 64 --batch-size 16 --steps 1200 --learning-rate 1e-3 --dropout 0.1
 
 echo "== 6. A smaller model learns from it" >&2
-bmtools distill corpus.jsonl --teacher pretrained --architecture bert-2x64 -o distilled \
-    --row-tokens 64 --batch-size 16 --steps 800 --learning-rate 3e-3 --mask-rate 0.25
+bmtools distill corpus.jsonl --teacher pretrained --architecture bert-1x128 -o distilled \
+    --row-tokens 64 --batch-size 16 --steps 1500 --learning-rate 2e-3 --mask-rate 0.25
 
 echo "== 7. Every model learns to find diseases and drugs" >&2
 for model in first initialised pretrained distilled; do
