@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from bmtools.errors import CheckpointError
-from bmtools.models.architectures import adopt_vocabulary, build_model
+from bmtools.models.architectures import adopt_vocabulary, build_model, build_outline
 from bmtools.models.checkpoint import Checkpoint
 from bmtools.models.contexts import Contexts, gather, sample_sentences
 from bmtools.models.settings import TransferSettings
@@ -74,8 +74,11 @@ def transfer(base: Checkpoint, tokenizer: Any, settings: TransferSettings,
         occurrences = sample_sentences(tokenizer, wanted, sentences, settings.max_sentences, rng)
         contexts = gather(base, occurrences, settings.batch_tokens)
     vectors = _rescaled(contexts.vectors, base.model) if settings.rescale else contexts.vectors
-    model = _rebuilt(base.model, tokenizer, settings.seed)
-    _fill(base.model, model, origins, settings.method, vectors)
+    config = copy.deepcopy(base.model.config)
+    adopt_vocabulary(config, tokenizer)
+    hanging = _vocabulary_tensors(config)
+    model = _rebuilt(base.model, config, hanging, settings.seed)
+    _fill(base.model, model, hanging, origins, settings.method, vectors)
     fresh, found = len(origins.pieces), len(contexts.vectors)
     by_pieces = 0 if settings.method == "random" else fresh - found
     return Transfer(model, {
@@ -142,13 +145,10 @@ def _pieces(token: str, old: Any, known: dict[str, int], kind: str) -> list[int]
     return found or [old.unk_token_id]
 
 
-def _rebuilt(model: Any, tokenizer: Any, seed: int) -> Any:
+def _rebuilt(model: Any, config: Any, hanging: set[str], seed: int) -> Any:
     """Build the architecture anew around the vocabulary and copy all that does not hang on it."""
-    config = copy.deepcopy(model.config)
-    adopt_vocabulary(config, tokenizer)
     torch.manual_seed(seed)
     rebuilt = build_model(config).eval()
-    hanging = _vocabulary_tensors(config)
     kept = {name: tensor for name, tensor in model.state_dict().items() if name not in hanging}
     rebuilt.load_state_dict(kept, strict=False)
     return rebuilt
@@ -160,25 +160,24 @@ def _vocabulary_tensors(config: Any) -> set[str]:
     for extra in (0, 1):
         sized = copy.deepcopy(config)
         sized.vocab_size += extra
-        with torch.device("meta"):
-            shapes.append({name: tensor.shape
-                           for name, tensor in build_model(sized).state_dict().items()})
+        shapes.append({name: tensor.shape
+                       for name, tensor in build_outline(sized).state_dict().items()})
     return {name for name in shapes[0] if shapes[0][name] != shapes[1][name]}
 
 
 @torch.no_grad()
-def _fill(old: Any, new: Any, origins: Origins, method: str, vectors: dict[int, Tensor]) -> None:
+def _fill(old: Any, new: Any, hanging: set[str], origins: Origins, method: str,
+          vectors: dict[int, Tensor]) -> None:
     """Fill every weight that hangs on the vocabulary, in place; tied ones are one weight."""
     entrance = new.get_input_embeddings().weight
-    before = old.state_dict()
+    before, after = old.state_dict(), new.state_dict()
+    ours, theirs = map(list, zip(*origins.shared.items(), strict=True))
     done: set[int] = set()
-    for name in sorted(_vocabulary_tensors(new.config)):
-        target = new.state_dict()[name]
+    for name in sorted(hanging):
+        target, rows = after[name], before[name]
         if target.data_ptr() in done:
             continue
         done.add(target.data_ptr())
-        rows = before[name]
-        ours, theirs = map(list, zip(*origins.shared.items(), strict=True))
         target[ours] = rows[theirs]
         if method == "random":
             if target.ndim == 1:

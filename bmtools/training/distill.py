@@ -9,13 +9,13 @@ from typing import Any
 import torch
 
 from bmtools.errors import BmtoolsError
-from bmtools.models.architectures import build_config, build_model, build_outline
 from bmtools.models.checkpoint import load_masked_lm, max_tokens
 from bmtools.records import Record
 from bmtools.training.loop import start_processes
 from bmtools.training.objectives import DistillObjective
 from bmtools.training.run import Plan, execute
 from bmtools.training.settings import DistillSettings
+from bmtools.training.start import from_architecture, from_checkpoint
 from bmtools.vocab.tokenizer import same_vocabulary
 
 
@@ -33,21 +33,12 @@ def distill(plan: Plan, records: Iterable[Record], hashes: Callable[[], Mapping[
     """
     taught = load_masked_lm(teacher)
     if student is not None:
-        checkpoint = load_masked_lm(student)
-        same_vocabulary(checkpoint.vocabulary, taught.vocabulary, f"{student}: student")
-        longest = min(max_tokens(checkpoint.model), max_tokens(taught.model))
-
-        def start() -> Any:
-            return checkpoint.model
+        start = from_checkpoint(student)
+        same_vocabulary(start.vocabulary, taught.vocabulary, f"{student}: student")
     else:
         assert architecture is not None
-        config = build_config(architecture, taught.tokenizer)
-        longest = min(max_tokens(build_outline(config)), max_tokens(taught.model))
-
-        def start() -> Any:
-            torch.manual_seed(plan.loop.seed)
-            return build_model(config)
-
+        start = from_architecture(architecture, taught.tokenizer, plan.loop.seed)
+    longest = min(start.longest, max_tokens(taught.model))
     if plan.rows.row_tokens > longest:
         raise BmtoolsError(f"--row-tokens: found {plan.rows.row_tokens}, but student and teacher "
                            f"share {longest} positions")
@@ -57,5 +48,4 @@ def distill(plan: Plan, records: Iterable[Record], hashes: Callable[[], Mapping[
         torch.manual_seed(plan.loop.seed)
         return DistillObjective(model, taught.model, settings)
 
-    yield from execute(plan, records, taught.tokenizer, taught.vocabulary, hashes, start,
-                       objective)
+    yield from execute(plan, records, start, hashes, objective)

@@ -6,15 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from bmtools.errors import BmtoolsError
-from bmtools.models.architectures import build_config, build_model, build_outline
-from bmtools.models.checkpoint import load_masked_lm, max_tokens
 from bmtools.records import Record
 from bmtools.training.objectives import CausalObjective, MaskedObjective, Objective
 from bmtools.training.run import Plan, execute
-from bmtools.vocab.tokenizer import fingerprint, load_tokenizer
+from bmtools.training.start import from_architecture, from_checkpoint
+from bmtools.vocab.tokenizer import load_tokenizer
 
 
 def pretrain(plan: Plan, records: Iterable[Record], hashes: Callable[[], Mapping[str, str]],
@@ -35,26 +32,13 @@ def pretrain(plan: Plan, records: Iterable[Record], hashes: Callable[[], Mapping
         BmtoolsError: rows longer than the model's positions.
     """
     if model is not None:
-        checkpoint = load_masked_lm(model)
-        words, vocabulary = checkpoint.tokenizer, checkpoint.vocabulary
-        longest = max_tokens(checkpoint.model)
-
-        def start() -> Any:
-            return checkpoint.model
+        start = from_checkpoint(model)
     else:
         assert architecture is not None and tokenizer is not None
-        words = load_tokenizer(tokenizer)
-        vocabulary = fingerprint(words)
-        config = build_config(architecture, words)
-        longest = max_tokens(build_outline(config))
-
-        def start() -> Any:
-            torch.manual_seed(plan.loop.seed)
-            return build_model(config)
-
-    if plan.rows.row_tokens > longest:
+        start = from_architecture(architecture, load_tokenizer(tokenizer), plan.loop.seed)
+    if plan.rows.row_tokens > start.longest:
         raise BmtoolsError(f"--row-tokens: found {plan.rows.row_tokens}, but the model has "
-                           f"{longest} positions")
+                           f"{start.longest} positions")
     objective: Callable[[Any], Objective] = \
         CausalObjective if plan.rows.objective == "causal" else MaskedObjective
-    yield from execute(plan, records, words, vocabulary, hashes, start, objective)
+    yield from execute(plan, records, start, hashes, objective)

@@ -20,6 +20,7 @@ from bmtools.training.batches import RowBatches
 from bmtools.training.loop import Step, Trainer, start_processes
 from bmtools.training.objectives import Objective
 from bmtools.training.settings import LoopSettings, RowSettings, RunSettings
+from bmtools.training.start import Start
 from bmtools.training.state import (
     Progress,
     latest_states,
@@ -81,8 +82,8 @@ def check_targets(plan: Plan) -> None:
                            "--overwrite starts again")
 
 
-def execute(plan: Plan, records: Iterable[Record], tokenizer: Any, vocabulary: str,
-            hashes: Callable[[], Mapping[str, str]], make_model: Callable[[], Any],
+def execute(plan: Plan, records: Iterable[Record], start: Start,
+            hashes: Callable[[], Mapping[str, str]],
             make_objective: Callable[[Any], Objective]) -> Iterator[dict[str, Any]]:
     """Train and write the checkpoint; yield a line of metrics per report, then the manifest.
 
@@ -91,22 +92,20 @@ def execute(plan: Plan, records: Iterable[Record], tokenizer: Any, vocabulary: s
     Args:
         plan: the run as asked for.
         records: the text; titles are read too.
-        tokenizer: of the model.
-        vocabulary: its fingerprint.
+        start: the model and its vocabulary.
         hashes: gives the hash of each input once records are read.
-        make_model: gives the model to start from; not called on resuming.
         make_objective: gives the loss around a model.
     """
     started = time.monotonic()
     accelerator = start_processes(plan.loop)
-    rows = read_rows(records, tokenizer, plan.rows.row_tokens)
-    batches = RowBatches(rows, plan.rows, tokenizer, plan.loop.seed)
+    rows = read_rows(records, start.tokenizer, plan.rows.row_tokens)
+    batches = RowBatches(rows, plan.rows, start.tokenizer, plan.loop.seed)
     steps = plan.run.count_steps(batches.per_epoch)
-    identity = plan.identity(rows, vocabulary, hashes())
+    identity = plan.identity(rows, start.vocabulary, hashes())
     directory = runs_directory(plan.output)
-    state = _state_to_resume(plan, directory) if plan.resume else None
+    state = next(iter(latest_states(directory)), None) if plan.resume else None
     progress = read_progress(state, identity) if state else Progress(identity)
-    model = load_masked_lm(state).model if state else make_model()
+    model = load_masked_lm(state).model if state else start.make()
     trainer = Trainer(make_objective(model), steps, plan.loop, accelerator)
     if state:
         restore(state, trainer.objective, trainer.optimizer)
@@ -115,7 +114,7 @@ def execute(plan: Plan, records: Iterable[Record], tokenizer: Any, vocabulary: s
 
     def manifest() -> Manifest:
         return Manifest(
-            plan.command, {**plan.settings(), "steps": steps}, vocabulary, plan.loop.seed,
+            plan.command, {**plan.settings(), "steps": steps}, start.vocabulary, plan.loop.seed,
             hashes(), plan.parents, progress.tokens_seen, progress.wall_seconds,
             {"rows": len(rows), "corpus_tokens": rows.tokens,
              "last": progress.metrics[-1] if progress.metrics else {}})
@@ -128,11 +127,12 @@ def execute(plan: Plan, records: Iterable[Record], tokenizer: Any, vocabulary: s
             yield line
         due = plan.run.save_every and step.number % plan.run.save_every == 0
         if due and step.number < steps and accelerator.is_main_process:
-            save_state(directory, progress, trainer.objective, trainer.optimizer, tokenizer,
-                       manifest())
+            save_state(directory, progress, trainer.objective, trainer.optimizer,
+                       start.tokenizer, manifest())
     if accelerator.is_main_process:
         with new_directory(plan.output, plan.overwrite) as partial:
-            written = fill_checkpoint(partial, trainer.objective.model, tokenizer, manifest())
+            written = fill_checkpoint(partial, trainer.objective.model, start.tokenizer,
+                                      manifest())
             (partial / METRICS).write_bytes(b"".join(map(encode_line, progress.metrics)))
         shutil.rmtree(directory, ignore_errors=True)
         yield {"checkpoint": str(plan.output), **written["results"],
@@ -147,11 +147,6 @@ def read_rows(records: Iterable[Record], tokenizer: Any, row_tokens: int) -> Row
              for record in records)
     encoded = ((text.ids, text.starts) for text in encode(tokenizer, texts))
     return cut_rows(encoded, row_tokens - 2)
-
-
-def _state_to_resume(plan: Plan, directory: Path) -> Path | None:
-    states = latest_states(directory)
-    return states[0] if states else None
 
 
 def _account(progress: Progress, step: Step, report_every: int,
