@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +17,6 @@ TEXTS = ("Il paziente ha diabete mellito e asma.",
          "L'asma riduce il respiro del paziente.")
 # What two runs of one command may differ in: names of files and time.
 _NAMES = ("model", "tokenizer", "base", "teacher", "student")
-
-
-@pytest.fixture(scope="module")
-def one_thread() -> Iterator[None]:
-    """Keep torch to one thread: tiny models lose more to threads than they win."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture

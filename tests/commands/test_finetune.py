@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +15,13 @@ from bmtools.vocab.settings import WordPieceSettings
 from bmtools.vocab.tokenizer import fingerprint
 from bmtools.vocab.wordpiece import learn
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 TEXT = "il paziente ha diabete mellito e asma"
 RECORDS = [{"id": str(n), "text": TEXT, "entities": [
     {"start": 15, "end": 30, "type": "DIS"}, {"start": 33, "end": 37, "type": "DIS"}]}
     for n in range(4)]
 QUICK = ("--seeds", "1", "--epochs", "2", "--learning-rate", "3e-3", "--row-tokens", "32")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

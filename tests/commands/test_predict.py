@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +16,11 @@ from bmtools.vocab.settings import WordPieceSettings
 from bmtools.vocab.tokenizer import fingerprint
 from bmtools.vocab.wordpiece import learn
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 TEXTS = ["il paziente ha l'asma", "", "🧬🧬 caffe\u0301 e febbre. " * 30, "due giorni"]
 RECORDS = [{"id": str(number), "text": text, "note": {"kept": [number]}}
            for number, text in enumerate(TEXTS)]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,8 @@ from bmtools.vocab.settings import WordPieceSettings
 from bmtools.vocab.tokenizer import fingerprint
 from bmtools.vocab.wordpiece import learn
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 WORDS = ["il", "la", "paziente", "con", "dolore", "e", "febbre", "due", "caffe\u0301", "🧬"]
 MARKED = {"diabete mellito": "DIS", "asma 🧬🧬": "DIS", "insulina": "DRUG"}
 LOOP = LoopSettings(learning_rate=3e-3, dropout=0.1)
@@ -46,15 +48,6 @@ def record(rng: random.Random, number: int, words: int = 12) -> Record:
 def records(seed: int, count: int, words: int = 12) -> list[Record]:
     rng = random.Random(seed)
     return [record(rng, number, words) for number in range(count)]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    """Models are so small that threads only wait for each other."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")
