@@ -2,39 +2,72 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 
 from bmtools.masking.corruption import IGNORED, Corruption, corrupt
+from bmtools.masking.text import Text
+from bmtools.masking.tokens import pick_tokens
 
-MASK_ID = 4
-ORDINARY = np.arange(5, 100)
-
-
-def test_shares_and_labels() -> None:
-    rng = np.random.default_rng(0)
-    ids = rng.integers(5, 100, size=(500, 200))
-    picked = rng.random(ids.shape) < 0.3
-    before = ids.copy()
-    masked = corrupt(ids, picked, MASK_ID, ORDINARY, Corruption(), rng)
-    assert (ids == before).all()
-    assert (masked.inputs[~picked] == ids[~picked]).all()
-    assert (masked.labels == np.where(picked, ids, IGNORED)).all()
-    hidden = masked.inputs[picked] == MASK_ID
-    kept = masked.inputs[picked] == ids[picked]
-    assert hidden.mean() == pytest.approx(0.8, abs=0.01)
-    # One random token in 95 is the right one by chance.
-    assert kept.mean() == pytest.approx(0.1 + 0.1 / 95, abs=0.01)
-    assert masked.inputs[picked & (masked.inputs != MASK_ID)].min() >= 5
+MASK_ID = 2
+STRANGERS = np.arange(1000, 1095)
 
 
-def test_all_masked() -> None:
-    ids = np.full((3, 4), 9)
-    masked = corrupt(ids, np.ones((3, 4), dtype=bool), MASK_ID, ORDINARY, Corruption(1.0, 0.0),
-                     np.random.default_rng(0))
-    assert (masked.inputs == MASK_ID).all()
+@pytest.fixture(scope="module")
+def text(lay: Callable[..., Text], long_words: Any) -> Text:
+    return lay(long_words)
 
 
-def test_shares_add_up_to_one_at_most() -> None:
-    with pytest.raises(ValueError, match="add up to 1"):
-        Corruption(0.9, 0.2)
+@pytest.mark.parametrize(("masked", "random"), [(0.8, 0.1), (0.9, 0.05), (1.0, 0.0), (0.0, 1.0),
+                                                (0.5, 0.0)])
+def test_shares_and_labels(text: Text, masked: float, random: float) -> None:
+    picked = pick_tokens(text, 0.3)
+    before = text.ids.copy()
+    shown = corrupt(text, picked, MASK_ID, STRANGERS, Corruption(masked, random))
+    assert (text.ids == before).all()
+    assert (shown.inputs[~picked] == text.ids[~picked]).all()
+    assert (shown.labels == np.where(picked, text.ids, IGNORED)).all()
+    hidden = shown.inputs[picked] == MASK_ID
+    swapped = np.isin(shown.inputs[picked], STRANGERS)
+    kept = shown.inputs[picked] == text.ids[picked]
+    assert (hidden ^ swapped ^ kept).all()
+    for found, share in ((hidden, masked), (swapped, random), (kept, 1 - masked - random)):
+        error = np.sqrt(share * (1 - share) / picked.sum())
+        assert abs(found.mean() - share) <= 4 * error + 1e-12
+
+
+def test_strangers_are_as_likely_as_each_other(text: Text) -> None:
+    shown = corrupt(text, text.maskable, MASK_ID, STRANGERS, Corruption(0.5, 0.5))
+    drawn = shown.inputs[shown.inputs >= 1000] - 1000
+    counts = np.bincount(drawn, minlength=95)
+    chi_square = ((counts - counts.mean()) ** 2).sum() / counts.mean()
+    assert abs(chi_square - 94) < 4 * np.sqrt(2 * 94)
+
+
+def test_fates_say_nothing_about_places_or_neighbours(text: Text) -> None:
+    shown = corrupt(text, text.maskable, MASK_ID, STRANGERS, Corruption(0.5, 0.5))
+    fates = (shown.inputs[text.maskable] == MASK_ID).reshape(300, 200)
+    assert np.abs(fates.mean(axis=0) - 0.5).max() < 4.5 * 0.5 / np.sqrt(300)
+    assert np.abs(fates.mean(axis=1) - 0.5).max() < 4.5 * 0.5 / np.sqrt(200)
+    alike = (fates[:, 1:] == fates[:, :-1]).mean()
+    assert abs(alike - 0.5) < 4 * 0.5 / np.sqrt(300 * 199)
+
+
+def test_nothing_is_picked(text: Text) -> None:
+    shown = corrupt(text, np.zeros(len(text), dtype=bool), MASK_ID, STRANGERS, Corruption())
+    assert (shown.inputs == text.ids).all()
+    assert (shown.labels == IGNORED).all()
+
+
+@pytest.mark.parametrize("shares", [(0.9, 0.2), (-0.1, 0.5), (0.5, -0.1), (float("nan"), 0.1)])
+def test_shares_add_up_to_one_at_most(shares: tuple[float, float]) -> None:
+    with pytest.raises(ValueError, match=r"--masked-share and --random-share: .* add up to 1"):
+        Corruption(*shares)
+
+
+def test_a_rounding_above_one_is_no_mistake() -> None:
+    assert 0.8 + 0.2000000000000001 > 1
+    Corruption(0.8, 0.2000000000000001)

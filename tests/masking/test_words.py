@@ -2,89 +2,105 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 
-from bmtools.masking.words import pick_tokens, pick_words
+from bmtools.masking.coverage import cover
+from bmtools.masking.dice import Purpose, bits, uniforms
+from bmtools.masking.text import Text
+from bmtools.masking.words import pick_words
 
 
-def rows(seed: int = 0, batch: int = 40, tokens: int = 60) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(seed)
-    starts = rng.random((batch, tokens)) < 0.6
-    maskable = np.arange(tokens) < rng.integers(5, tokens, size=batch)[:, None]
-    maskable[:, 0] = False
-    return maskable, starts
-
-
-def words_of(maskable: np.ndarray, starts: np.ndarray) -> list[list[int]]:
-    """The brute-force twin: spell out the words of one row as lists of places."""
+def plain_pick(ids: list[int], starts: list[bool], key: int, rate: float) -> list[bool]:
+    """The brute-force twin: one sample, with loops and a sort."""
     words: list[list[int]] = []
-    for place in np.flatnonzero(maskable):
-        if words and not starts[place] and words[-1][-1] == place - 1:
-            words[-1].append(int(place))
+    for place, (number, start) in enumerate(zip(ids, starts, strict=True)):
+        if number < 5:
+            continue
+        if words and not start and words[-1][-1] == place - 1:
+            words[-1].append(place)
         else:
-            words.append([int(place)])
-    return words
+            words.append([place])
+    order = sorted(range(len(words)), key=lambda n: int(bits(key, n, Purpose.ORDER)))
+    left, picked = sum(map(len, words)) * rate, [False] * len(ids)
+    for turn, word in enumerate(words[n] for n in order):
+        fits = len(word) <= left
+        by_chance = float(uniforms(key, 0, Purpose.CROSSING)) * len(word) < left
+        if fits or by_chance or (turn == 0 and rate > 0):
+            for place in word:
+                picked[place] = True
+        if not fits:
+            break
+        left -= len(word)
+    return picked
 
 
-def test_words_are_picked_whole_and_nothing_else() -> None:
-    maskable, starts = rows()
-    picked = pick_words(maskable, starts, 0.15, np.random.default_rng(1))
-    assert not (picked & ~maskable).any()
-    for row in range(len(maskable)):
-        for word in words_of(maskable[row], starts[row]):
-            assert len(set(picked[row, word].tolist())) == 1
+@pytest.mark.parametrize("rate", [0.05, 0.15, 0.4, 1.0])
+def test_picks_are_those_of_plain_loops(lay: Callable[..., Text], made_up: Any,
+                                        rate: float) -> None:
+    text = lay(made_up, seed=3)
+    expected = []
+    for number, key in enumerate(text.keys):
+        own = text.sample == number
+        expected += plain_pick(text.ids[own].tolist(), text.starts[own].tolist(), int(key), rate)
+    assert pick_words(text, rate).tolist() == expected
+
+
+def test_words_are_picked_whole_and_nothing_else(lay: Callable[..., Text], made_up: Any) -> None:
+    text = lay(made_up)
+    picked = pick_words(text, 0.15)
+    assert not (picked & ~text.maskable).any()
+    found = cover(text, picked)
+    assert found.touched == found.whole > 200
 
 
 @pytest.mark.parametrize("rate", [0.05, 0.15, 0.4, 0.75])
-def test_the_rate_is_met_on_average_though_words_are_long(rate: float) -> None:
-    maskable = np.ones((400, 100), dtype=bool)
-    starts = np.random.default_rng(0).random((400, 100)) < 0.4
-    picked = [pick_words(maskable, starts, rate, np.random.default_rng(n)).mean()
-              for n in range(20)]
-    assert np.mean(picked) == pytest.approx(rate, abs=0.002)
+def test_the_rate_is_met_on_average_though_words_are_long(lay: Callable[..., Text],
+                                                          long_words: Any, rate: float) -> None:
+    counts = np.array([pick_words(text, rate).reshape(300, 200).sum(axis=1)
+                       for text in (lay(long_words, seed=seed, special=False)
+                                    for seed in range(20))])
+    # Every sample is within a word of its budget, and the mean has no bias.
+    assert np.abs(counts - 200 * rate).max() < 8
+    assert abs(counts.mean() - 200 * rate) < 4 * counts.std() / np.sqrt(counts.size)
 
 
-def test_every_word_is_as_likely_as_any_other() -> None:
-    maskable = np.ones((1, 12), dtype=bool)
-    starts = np.array([[1, 0, 0, 1, 0, 1, 1, 1, 0, 0, 0, 1]], dtype=bool)
-    rng = np.random.default_rng(0)
-    share = np.mean([pick_words(maskable, starts, 0.5, rng)[0] for _ in range(20_000)], axis=0)
-    assert share.mean() == pytest.approx(0.5, abs=0.01)
+def test_every_word_is_as_likely_as_any_other(lay: Callable[..., Text]) -> None:
+    starts = np.array([1, 0, 0, 1, 0, 1, 1, 1, 0, 0, 0, 1], dtype=bool).tolist()
+    text = lay([(list(range(10, 22)), starts)] * 20_000, special=False)
+    share = pick_words(text, 0.5).reshape(20_000, 12).mean(axis=0)
+    assert share.mean() == pytest.approx(0.5, abs=0.005)
     # The word that crosses the budget is the longer one more often, but may be left out:
     # no word strays far from the rate.
     assert np.abs(share - 0.5).max() < 0.12
 
 
-def test_each_row_with_words_gets_one_at_least() -> None:
-    maskable, starts = rows()
-    maskable[3] = False
-    picked = pick_words(maskable, starts, 0.001, np.random.default_rng(0))
-    assert picked.any(axis=1).tolist() == maskable.any(axis=1).tolist()
+def test_each_sample_with_words_gets_one_at_least(lay: Callable[..., Text], made_up: Any) -> None:
+    text = lay(made_up)
+    picked = pick_words(text, 0.0001)
+    assert (np.diff(text.borders_among(np.flatnonzero(picked))) > 0).tolist() \
+        == (text.maskable_counts > 0).tolist()
 
 
-def test_everything_or_nothing() -> None:
-    maskable, starts = rows()
-    assert not pick_words(maskable, starts, 0.0, np.random.default_rng(0)).any()
-    assert (pick_words(maskable, starts, 1.0, np.random.default_rng(0)) == maskable).all()
-    none = np.zeros_like(maskable)
-    assert not pick_words(none, starts, 0.5, np.random.default_rng(0)).any()
+def test_everything_or_nothing(lay: Callable[..., Text], made_up: Any) -> None:
+    text = lay(made_up)
+    assert not pick_words(text, 0.0).any()
+    assert (pick_words(text, 1.0) == text.maskable).all()
+    assert len(pick_words(lay([]), 0.5)) == 0
+    assert not pick_words(lay([([], []), ([], [])]), 0.5).any()
 
 
-def test_same_seed_same_words() -> None:
-    maskable, starts = rows()
-    first, again = (pick_words(maskable, starts, 0.15, np.random.default_rng(7))
-                    for _ in range(2))
+def test_samples_may_have_rates_of_their_own(lay: Callable[..., Text], long_words: Any) -> None:
+    text = lay(long_words[:100])
+    mixed = pick_words(text, np.repeat([0.1, 0.6], 50))
+    expected = np.where(text.sample < 50, pick_words(text, 0.1), pick_words(text, 0.6))
+    assert (mixed == expected).all()
+
+
+def test_other_seeds_give_other_words(lay: Callable[..., Text], made_up: Any) -> None:
+    first, again, other = (pick_words(lay(made_up, seed=seed), 0.15) for seed in (1, 1, 2))
     assert (first == again).all()
-
-
-def test_single_tokens() -> None:
-    maskable = np.ones((200, 100), dtype=bool)
-    picked = pick_tokens(maskable, 0.15, np.random.default_rng(0))
-    assert picked.mean() == pytest.approx(0.15, abs=0.001)
-
-
-@pytest.mark.parametrize("rate", [-0.1, 1.1, float("nan")])
-def test_a_rate_is_a_share(rate: float) -> None:
-    with pytest.raises(ValueError, match="expected 0 to 1"):
-        pick_words(*rows(), rate, np.random.default_rng(0))
+    assert (first & other).sum() < 0.3 * first.sum()

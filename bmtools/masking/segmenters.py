@@ -1,0 +1,164 @@
+"""Where words begin in languages that write no spaces.
+
+Where spaces are written, the tokenizer's own words are right and nothing here is needed. A
+segmenter is any function from a text to the offsets at which words begin. Installed packages add
+their own by entry points of the group `bmtools.segmenters`: the name is what the option takes, the
+object is the function.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache, partial
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any, Protocol
+
+import numpy as np
+
+from bmtools.errors import BmtoolsError
+
+TOKENIZER = "tokenizer"
+GROUP = "bmtools.segmenters"
+# Sudachi takes at most 49,149 bytes at once, and no character is more than four.
+_PIECE = re.compile(r"(?s).{1,12000}(?<=[\n。])|.{1,12000}")
+
+MarkWords = Callable[[str, np.ndarray], np.ndarray]
+
+
+class Segmenter(Protocol):
+    """Anything that finds the words of a text."""
+
+    def __call__(self, text: str) -> Sequence[int]:
+        """Give the offsets, in code points, at which words begin.
+
+        White space may be a word, or belong to one, or to none.
+        """
+
+
+def word_starts(text: str, offsets: np.ndarray, segment: Segmenter) -> np.ndarray:
+    """Mark the tokens at which a segmenter's words begin.
+
+    White space ahead of a word counts to it, in its token or in one of its own. Of several tokens
+    of one character, as byte-level tokenizers have them, only the first can begin a word. A token
+    with the border of two words inside joins the two, as neither could be hidden alone.
+
+    Args:
+        offsets: (tokens, 2) begin and end of each token in code points.
+
+    Returns:
+        (tokens,) bool.
+
+    Raises:
+        ValueError: the segmenter gives an offset outside the text.
+    """
+    offsets = np.asarray(offsets, dtype=np.int64).reshape(-1, 2)
+    borders = _borders(text, segment)
+    begins = _next_visible(text)[offsets[:, 0]]
+    starts = borders[begins]
+    seen = np.maximum.accumulate(offsets[:-1, 1])
+    starts[1:] &= (offsets[1:, 0] >= seen) & (begins[1:] != begins[:-1])
+    starts[:1] = True
+    return starts
+
+
+def load_segmenter(name: str) -> Segmenter | None:
+    """Find a segmenter by name; None for the tokenizer's own words.
+
+    Raises:
+        BmtoolsError: no such segmenter, or one whose package is not installed.
+    """
+    if name == TOKENIZER:
+        return None
+    others = {entry.name: entry for entry in entry_points(group=GROUP)}
+    if name not in _BUILT_IN and name not in others:
+        names = dict.fromkeys([TOKENIZER, *_BUILT_IN, *sorted(others)])
+        raise BmtoolsError(f"--segmenter: found {name}, expected {' or '.join(names)}")
+    remedy = f"pip install 'bmtools[{name}]'" if name in _BUILT_IN else "install what it needs"
+    try:
+        segment: Segmenter = _BUILT_IN[name] if name in _BUILT_IN else others[name].load()
+        segment("")
+    except ImportError as error:
+        raise BmtoolsError(f"--segmenter {name}: {error}; {remedy}") from error
+    return segment
+
+
+def word_marker(name: str) -> MarkWords | None:
+    """Give the function from a text and its tokens' offsets to word starts.
+
+    It can be sent to other processes, which load what it needs again. None for the tokenizer's
+    own words.
+
+    Raises:
+        BmtoolsError: no such segmenter, or one whose package is not installed.
+    """
+    segment = load_segmenter(name)
+    return None if segment is None else partial(word_starts, segment=segment)
+
+
+def japanese(text: str) -> list[int]:
+    """Begin words where Sudachi does in its mode of longest units, which keeps terms whole."""
+    tokenizer = _sudachi()
+    return [piece.start() + word.begin() for piece in _PIECE.finditer(text)
+            for word in tokenizer.tokenize(piece.group())]
+
+
+def chinese(text: str) -> list[int]:
+    """Begin words where jieba does, in its Rust edition."""
+    return _located(text, import_module("rjieba").cut(text, True))
+
+
+def thai(text: str) -> list[int]:
+    """Begin words where PyThaiNLP's newmm does."""
+    return _located(text, _thai()(text, engine="newmm", join_broken_num=False))
+
+
+_BUILT_IN: dict[str, Segmenter] = {"japanese": japanese, "chinese": chinese, "thai": thai}
+
+
+@cache
+def _sudachi() -> Any:
+    sudachi = import_module("sudachipy")
+    return sudachi.Dictionary().tokenizer(mode=sudachi.SplitMode.C)
+
+
+@cache
+def _thai() -> Any:
+    # Else it makes a directory in the user's home, which nothing here needs.
+    if "PYTHAINLP_READ_MODE" not in os.environ:
+        os.environ.setdefault("PYTHAINLP_READ_ONLY", "1")
+    return import_module("pythainlp.tokenize").word_tokenize
+
+
+def _located(text: str, words: Iterable[str]) -> list[int]:
+    """Find words, which come in order, in their text."""
+    return list(_places(text, words))
+
+
+def _places(text: str, words: Iterable[str]) -> Iterator[int]:
+    end = 0
+    for word in words:
+        begin = text.index(word, end)
+        end = begin + len(word)
+        yield begin
+
+
+def _borders(text: str, segment: Segmenter) -> np.ndarray:
+    """Mark where words begin, (characters + 1,) bool; the end of the text counts as one."""
+    found = np.array(segment(text), dtype=np.int64)
+    if len(found) and not 0 <= found.min() <= found.max() <= len(text):
+        raise ValueError(f"segmenter: found offsets {found.min()} to {found.max()}, "
+                         f"expected 0 to {len(text)}, the length of the text")
+    borders = np.zeros(len(text) + 1, dtype=bool)
+    borders[found] = True
+    borders[len(text)] = True
+    return borders
+
+
+def _next_visible(text: str) -> np.ndarray:
+    """Give, for each offset, the next that is not of white space, (characters + 1,) int64."""
+    visible = np.array([*(not one.isspace() for one in text), True])
+    numbers = np.where(visible, np.arange(len(text) + 1), len(text))
+    return np.minimum.accumulate(numbers[::-1])[::-1]

@@ -1,0 +1,29 @@
+"""Settings of masking; importing this costs nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MASKINGS = ("tokens", "words", "spans", "terms")
+SEGMENTERS = ("tokenizer", "japanese", "chinese", "thai")
+
+
+@dataclass(frozen=True)
+class Corruption:
+    """Shares of picked tokens that become the mask token, a random token, or stay themselves.
+
+    Source: Devlin et al. 2019, section 3.1 (80, 10 and 10 percent).
+
+    Args:
+        masked: share that becomes the mask token.
+        random: share that becomes a random token; what is left stays itself.
+    """
+
+    masked: float = 0.8
+    random: float = 0.1
+
+    def __post_init__(self) -> None:
+        # Sums of decimal shares may miss 1 by a rounding.
+        if not (self.masked >= 0 and self.random >= 0 and self.masked + self.random <= 1 + 1e-9):
+            raise ValueError(f"--masked-share and --random-share: found {self.masked} and "
+                             f"{self.random}, expected shares that add up to 1 at most")

@@ -1,0 +1,189 @@
+"""Masking that prefers listed terms: names of entities, words of a domain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bmtools.masking.text import Text
+from bmtools.masking.units import Rates, Units, random_ranks, take, words_of
+
+
+@dataclass(frozen=True, eq=False)
+class Marks:
+    """Where terms stand in a text.
+
+    Args:
+        inside: (tokens,) bool, True on the tokens of a term.
+        begins: (tokens,) bool, True where a term begins, which tells terms that touch apart.
+    """
+
+    inside: np.ndarray
+    begins: np.ndarray
+
+
+class TermList:
+    """Terms as token ids, kept as a tree of their beginnings.
+
+    Memory grows with the number of distinct beginnings, about nine bytes each.
+
+    Args:
+        terms: ids of each term, no special tokens; empty ones are passed over. A term is found
+            only in the spelling that its ids are of: see `spellings`.
+    """
+
+    def __init__(self, terms: Iterable[Sequence[int]]) -> None:
+        sequences = [np.asarray(term, dtype=np.int64) for term in terms if len(term)]
+        lengths = np.array([len(ids) for ids in sequences], dtype=np.int64)
+        ids = np.concatenate(sequences) if sequences else np.zeros(0, dtype=np.int64)
+        self._size = int(ids.max(initial=0)) + 1
+        self._edges, self._whole = _tree(ids, lengths, self._size)
+
+    def mark(self, text: Text) -> Marks:
+        """Find all terms; of those that begin at one word the longest counts.
+
+        A term begins and ends with a word of the text and does not leave its sample. Terms that
+        share tokens are marked as one.
+        """
+        begins, lengths = self._found(text)
+        depth = np.zeros(len(text) + 1, dtype=np.int64)
+        depth[begins] = 1
+        np.subtract.at(depth, begins + lengths, 1)
+        depth = np.cumsum(depth[:-1])
+        first = np.zeros(len(text), dtype=bool)
+        first[begins[depth[begins] == 1]] = True
+        return Marks(depth > 0, first)
+
+    def _found(self, text: Text) -> tuple[np.ndarray, np.ndarray]:
+        """Follow the tree from the beginning of every word at once.
+
+        Returns:
+            where terms begin, rising, and their lengths in tokens.
+        """
+        begins = words_of(text).begins
+        longest = np.zeros(len(text), dtype=np.int64)
+        goes_on = np.append(text.continues, False)
+        ends_word = ~goes_on
+        ends_word[:-1] |= text.starts
+        alive, nodes, length = begins, np.zeros_like(begins), 0
+        while len(alive):
+            alive, nodes = self._follow(alive, nodes, text.ids[alive + length])
+            length += 1
+            here = self._whole[nodes] & ends_word[alive + length]
+            longest[alive[here]] = length
+            going = goes_on[alive + length]
+            alive, nodes = alive[going], nodes[going]
+        found = np.flatnonzero(longest)
+        return found, longest[found]
+
+    def _follow(self, places: np.ndarray, nodes: np.ndarray,
+                ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Go down the tree by one token: the places that could, and their new nodes."""
+        codes = nodes * self._size + ids
+        edges = np.searchsorted(self._edges, codes)
+        there = (self._edges[np.minimum(edges, len(self._edges) - 1)] == codes) \
+            if len(self._edges) else np.zeros(len(codes), dtype=bool)
+        there &= ids < self._size
+        return places[there], edges[there] + 1
+
+
+@dataclass(frozen=True, eq=False)
+class PickTerms:
+    """Pick terms first, then other words, until a share of each sample's tokens is picked.
+
+    Args:
+        terms: what is preferred.
+    """
+
+    terms: TermList
+
+    def __call__(self, text: Text, rates: Rates) -> np.ndarray:
+        """Pick terms and words; see `pick_marked`."""
+        return pick_marked(text, rates, self.terms.mark(text))
+
+
+def pick_marked(text: Text, rates: Rates, marks: Marks | np.ndarray) -> np.ndarray:
+    """Pick marked terms in random order, then other words, until the budget is spent.
+
+    A term is picked whole, with all of any word that it is part of. Where a sample's terms are
+    more than its budget, some are picked and nothing else; the rate is met on average as in
+    `take`.
+
+    Args:
+        rates: share of maskable tokens to pick, 0 to 1: one, or (samples,).
+        marks: where terms stand; or (tokens,) bool, True on the tokens of terms, of which those
+            that touch count as one.
+
+    Returns:
+        (tokens,) bool.
+
+    Raises:
+        ValueError: a rate outside 0 to 1.
+    """
+    if isinstance(marks, np.ndarray):
+        marks = Marks(marks, np.zeros_like(marks))
+    units, is_term = _joined(text, words_of(text), marks)
+    ranks = random_ranks(text, units) >> np.uint64(1)
+    return take(text, units, ranks | (~is_term).astype(np.uint64) << np.uint64(63), rates)
+
+
+def spellings(tokenizer: Any, terms: Iterable[str]) -> list[list[int]]:
+    """Encode terms as they stand at the beginning of a text and after a space.
+
+    Byte-level tokenizers have other tokens for the two; for others they are the same. Capitals
+    at the beginning of a sentence are another spelling, which the caller may list too.
+    """
+    texts = [spelled for term in terms for spelled in (term, f" {term}")]
+    encodings = tokenizer.backend_tokenizer.encode_batch(texts, add_special_tokens=False)
+    return [list(ids) for ids in dict.fromkeys(tuple(one.ids) for one in encodings)]
+
+
+def _tree(ids: np.ndarray, lengths: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Number the distinct beginnings of all terms; 0 is the empty one.
+
+    Args:
+        ids: (all tokens,) terms laid end to end.
+        lengths: (terms,).
+        size: more than any id.
+
+    Returns:
+        codes of all steps, parent * size + id, rising, the n-th of which leads to node n + 1; and
+        (nodes,) whether a term ends there.
+    """
+    firsts = np.cumsum(lengths) - lengths
+    nodes = np.zeros(len(lengths), dtype=np.int64)
+    levels, whole, count, depth = [], [np.zeros(1, dtype=bool)], 1, 0
+    alive = np.arange(len(lengths))
+    while len(alive):
+        codes, which = np.unique(nodes[alive] * size + ids[firsts[alive] + depth],
+                                 return_inverse=True)
+        nodes[alive] = count + which
+        depth += 1
+        ends = np.zeros(len(codes), dtype=bool)
+        ends[which[lengths[alive] == depth]] = True
+        levels.append(codes)
+        whole.append(ends)
+        count += len(codes)
+        alive = alive[lengths[alive] > depth]
+    return np.concatenate(levels or [np.zeros(0, dtype=np.int64)]), np.concatenate(whole)
+
+
+def _joined(text: Text, words: Units, marks: Marks) -> tuple[Units, np.ndarray]:
+    """Join the words of each term to one unit.
+
+    Returns:
+        units, and (units,) bool, True on terms.
+    """
+    if not len(words):
+        return words, np.zeros(0, dtype=bool)
+    inside, begins = marks.inside & text.maskable, words.begins
+    goes_on = inside & text.continues & ~marks.begins
+    goes_on[1:] &= inside[:-1]
+    firsts = np.flatnonzero(~goes_on[begins])
+    units = Units(begins[firsts], np.add.reduceat(words.sizes, firsts),
+                  text.borders_among(begins[firsts]))
+    marked = np.concatenate(([0], np.cumsum(inside)))
+    return units, marked[units.begins + units.sizes] > marked[units.begins]

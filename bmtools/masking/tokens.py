@@ -1,0 +1,27 @@
+"""Masking of single tokens."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bmtools.masking.text import Text
+from bmtools.masking.units import Rates, Units, random_ranks, take
+
+
+def pick_tokens(text: Text, rates: Rates) -> np.ndarray:
+    """Pick single tokens in random order until a share of each sample's tokens is picked.
+
+    Source: Devlin et al. 2019 (BERT), section 3.1.
+
+    Args:
+        rates: share of maskable tokens to pick, 0 to 1: one, or (samples,).
+
+    Returns:
+        (tokens,) bool.
+
+    Raises:
+        ValueError: rate outside 0 to 1.
+    """
+    begins = np.flatnonzero(text.maskable)
+    tokens = Units(begins, np.ones_like(begins), text.borders_among(begins))
+    return take(text, tokens, random_ranks(text, tokens), rates)

@@ -1,0 +1,132 @@
+"""Whole-word masking against transformers: `pytest --benchmark-enable -s tests/benchmarks`.
+
+Both take the same 32 rows of English abstracts, encoded before, to inputs and labels: ours from
+arrays, as a corpus holds them, the collator from lists, as a dataset gives them. It is timed with
+and without the padding that it does first. Without that option each runs once, and only the
+shares of what is hidden are looked at.
+"""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import json
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import BertTokenizer, DataCollatorForLanguageModeling
+
+from bmtools.masking.corruption import IGNORED, Corruption, Masked, corrupt
+from bmtools.masking.dice import derive
+from bmtools.masking.text import Text
+from bmtools.masking.words import pick_words
+
+_ROWS = 32
+_ROUNDS = 25
+_RATE = 0.15
+
+pytestmark = [pytest.mark.data, pytest.mark.usefixtures("one_thread")]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of one length, each between its special tokens, for either side."""
+
+    ids: np.ndarray
+    starts: np.ndarray
+    features: list[dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def tokenizer(data: Path) -> Any:
+    lines = (data / "vocab/bert-base-uncased.txt").read_text(encoding="utf-8").splitlines()
+    return BertTokenizer(vocab={token: number for number, token in enumerate(lines)},
+                         do_lower_case=True)
+
+
+@pytest.fixture(scope="module")
+def encodings(data: Path, tokenizer: Any) -> list[Any]:
+    source = gzip.decompress((data / "en/corpus/pubmed-drug-reviews.jsonl.gz").read_bytes())
+    texts = [json.loads(line)["text"] for line in itertools.islice(source.splitlines(), 150)]
+    return tokenizer.backend_tokenizer.encode_batch(texts, add_special_tokens=False)
+
+
+def cut(encodings: list[Any], length: int, tokenizer: Any) -> Rows:
+    """Lay all texts end to end and cut them into rows."""
+    first, last = tokenizer.cls_token_id, tokenizer.sep_token_id
+    tokens = [(number, word != before, offset) for one in encodings for number, word, before, offset
+              in zip(one.ids, one.word_ids, [None, *one.word_ids[:-1]], one.offsets, strict=True)]
+    rows = [tokens[n * (length - 2):(n + 1) * (length - 2)] for n in range(_ROWS)]
+    assert len(rows[-1]) == length - 2
+    features = [{"input_ids": [first, *(number for number, _, _ in row), last],
+                 "attention_mask": [1] * length,
+                 "special_tokens_mask": [1, *([0] * (length - 2)), 1],
+                 "offset_mapping": [(0, 0), *(offset for _, _, offset in row), (0, 0)]}
+                for row in rows]
+    return Rows(np.array([row["input_ids"] for row in features]),
+                np.array([[True, *(start for _, start, _ in row), True] for row in rows]), features)
+
+
+@pytest.mark.parametrize("length", [128, 512])
+def test_words_against_transformers(benchmark: Any, tokenizer: Any, encodings: list[Any],
+                                    length: int) -> None:
+    rows = cut(encodings, length, tokenizer)
+    collate = DataCollatorForLanguageModeling(
+        tokenizer, whole_word_mask=True, mlm_probability=_RATE, mask_replace_prob=1.0,
+        random_replace_prob=0.0, seed=0)
+    ours, bare = our_masking(rows, tokenizer), bare_masking(collate, rows)
+
+    shown, theirs = ours(), collate(rows.features)
+    inner = rows.ids[:, 1:-1].size
+    assert (shown.labels != IGNORED).sum() / inner == pytest.approx(_RATE, abs=0.002)
+    assert int((theirs["labels"] != IGNORED).sum()) / inner == pytest.approx(_RATE, abs=0.03)
+    if benchmark.disabled:
+        benchmark(ours)
+        return
+    # In turns, so that whatever else the machine does meets all alike.
+    times = [(seconds(ours, repeat=10), seconds(lambda: collate(rows.features)), seconds(bare))
+             for _ in range(_ROUNDS)]
+    own, whole, alone = (statistics.median(column) for column in zip(*times, strict=True))
+    benchmark.pedantic(ours, rounds=_ROUNDS, iterations=10)
+    benchmark.extra_info.update(
+        collator_microseconds=round(whole * 1e6), masking_alone_microseconds=round(alone * 1e6),
+        times_faster=round(whole / own, 1), times_faster_than_masking_alone=round(alone / own, 1))
+    print(f"\n{_ROWS} rows of {length}: {own * 1e6:.0f} µs, {whole / own:.0f} times faster than "
+          f"the collator, {alone / own:.0f} times faster than its masking alone")
+
+
+def our_masking(rows: Rows, tokenizer: Any) -> Callable[[], Masked]:
+    """Mask flat arrays, which come new with every batch, as does all that is derived of them."""
+    special = np.array(sorted(tokenizer.all_special_ids))
+    ordinary = np.setdiff1d(np.arange(len(tokenizer)), special)
+    ids, starts = rows.ids.ravel(), rows.starts.ravel()
+    maskable = ~np.isin(ids, special)
+    sample = np.repeat(np.arange(_ROWS), rows.ids.shape[1])
+
+    def run() -> Masked:
+        text = Text(ids, starts, maskable, sample, derive(0, 0, np.arange(_ROWS)))
+        return corrupt(text, pick_words(text, _RATE), tokenizer.mask_token_id, ordinary,
+                       Corruption())
+
+    return run
+
+
+def bare_masking(collate: Any, rows: Rows) -> Callable[[], Any]:
+    """The collator's masking of tensors that are padded already; it changes its inputs."""
+    ids, special, offsets = (torch.tensor([row[name] for row in rows.features]) for name in
+                             ("input_ids", "special_tokens_mask", "offset_mapping"))
+    return lambda: collate.torch_mask_tokens(ids.clone(), special, offsets)
+
+
+def seconds(work: Callable[[], Any], repeat: int = 1) -> float:
+    started = time.perf_counter()
+    for _ in range(repeat):
+        work()
+    return (time.perf_counter() - started) / repeat

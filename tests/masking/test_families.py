@@ -1,0 +1,126 @@
+"""Whole words on real text, for each family of tokenizers and for each kind of writing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bmtools.masking.coverage import cover
+from bmtools.masking.segmenters import Segmenter, load_segmenter, word_starts
+from bmtools.masking.strategies import make_pick
+from bmtools.masking.terms import TermList
+from bmtools.masking.text import Text
+
+pytestmark = pytest.mark.data
+
+_SAMPLE_TOKENS = 126
+
+
+class Encoded:
+    """Texts in samples of some tokens, and where each token stands in its text."""
+
+    def __init__(self, tokenizer: Any, texts: list[str], segment: Segmenter | None,
+                 tokens: int) -> None:
+        self.samples: list[tuple[list[int], list[bool]]] = []
+        self.places: list[tuple[int, int, int]] = []
+        encodings = tokenizer.encode_batch(texts, add_special_tokens=False)
+        for number, (text, one) in enumerate(zip(texts, encodings, strict=True)):
+            words = np.array([-1 if word is None else word for word in one.word_ids])
+            starts = np.append(True, words[1:] != words[:-1]) if segment is None \
+                else word_starts(text, np.array(one.offsets).reshape(-1, 2), segment)
+            for first in range(0, len(one.ids) - tokens + 1, tokens):
+                own = slice(first, first + tokens)
+                self.samples.append((one.ids[own], starts[own].tolist()))
+                self.places += [(number, *span) for span in one.offsets[own]]
+
+
+@pytest.fixture(params=["en", "it", "ja"])
+def encoded(request: pytest.FixtureRequest, learn: Callable[..., Any],
+            read: Callable[[str], list[str]]) -> tuple[list[str], Encoded]:
+    segment = None
+    texts = read(request.param)[:200]
+    if request.param == "ja":
+        pytest.importorskip("sudachipy")
+        segment = load_segmenter("japanese")
+        texts = ["".join(texts[n:n + 20]) for n in range(0, 200, 20)]
+    tokenizer = learn(texts[:100], 2_000)
+    return texts, Encoded(tokenizer, texts, segment, _SAMPLE_TOKENS)
+
+
+@pytest.mark.parametrize("name", ["words", "spans", "terms"])
+@pytest.mark.parametrize("rate", [0.15, 0.3])
+def test_the_rate_is_met_within_the_error_of_sampling(
+        encoded: tuple[list[str], Encoded], lay: Callable[..., Text], name: str,
+        rate: float) -> None:
+    samples = encoded[1].samples
+    assert len(samples) > 15
+    pick = make_pick(name, terms=TermList([samples[0][0][:2], samples[1][0][:3]]))
+    off = []
+    for seed in range(12):
+        text = lay(samples, seed=seed)
+        picked = pick(text, rate)
+        off.append(np.diff(text.borders_among(np.flatnonzero(picked)))
+                   - text.maskable_counts * rate)
+        found = cover(text, picked)
+        assert found.touched == found.whole
+    assert abs(np.mean(off)) < 4 * np.std(off) / np.sqrt(np.size(off))
+
+
+def test_no_run_of_letters_is_half_hidden(encoded: tuple[list[str], Encoded],
+                                          lay: Callable[..., Text]) -> None:
+    texts, found = encoded
+    if texts[0].count(" ") < 20:
+        pytest.skip("letters say nothing about words where no spaces are written")
+    letters = [[run.span() for run in re.finditer(r"[^\W\d_]{2,}", text)] for text in texts]
+    half, whole = halves(found, lay, [len(text) for text in texts], letters)
+    assert half == 0
+    assert whole > 100
+
+
+def test_no_segmented_word_is_half_hidden(learn: Callable[..., Any], lay: Callable[..., Text],
+                                          read: Callable[[str], list[str]]) -> None:
+    pytest.importorskip("sudachipy")
+    segment = load_segmenter("japanese")
+    assert segment is not None
+    texts = ["".join(read("ja")[n:n + 20]) for n in range(0, 200, 20)]
+    encoded = Encoded(learn(texts, 2_000), texts, segment, _SAMPLE_TOKENS)
+    words = [list(pairwise([*segment(text), len(text)])) for text in texts]
+    half, whole = halves(encoded, lay, [len(text) for text in texts], words)
+    assert half == 0
+    assert whole > 50
+
+
+def halves(found: Encoded, lay: Callable[..., Text], lengths: list[int],
+           words: list[list[tuple[int, int]]]) -> tuple[int, int]:
+    """Count words of which a part and of which everything is hidden, by their characters.
+
+    Words that the edge of a sample cuts, that are beyond the last one, or that hold a token which
+    cannot be masked, are left out.
+    """
+    text = lay(found.samples, special=False)
+    picked = make_pick("words")(text, 0.15)
+    hidden, shown, odd = ([np.zeros(length, dtype=bool) for length in lengths] for _ in range(3))
+    reached = (-1, 0)
+    for token, (number, begin, end) in enumerate(found.places):
+        kind = hidden if picked[token] else shown if text.maskable[token] else odd
+        kind[number][begin:end] = True
+        if token % _SAMPLE_TOKENS == 0 and token:
+            odd[number][begin] |= begin > 0
+            odd[number][max(begin - 1, 0)] |= begin > 0
+            if reached[0] == number and reached[1] > begin:
+                odd[number][begin:reached[1]] = True
+        reached = (number, end)
+    half = whole = 0
+    for number, spans in enumerate(words):
+        for begin, end in spans:
+            known = hidden[number][begin:end] | shown[number][begin:end]
+            if known.all() and not odd[number][begin:end].any():
+                part = hidden[number][begin:end].any()
+                half += part and shown[number][begin:end].any()
+                whole += part and not shown[number][begin:end].any()
+    return int(half), int(whole)

@@ -1,0 +1,152 @@
+"""Words in languages that write no spaces."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from importlib.metadata import EntryPoint
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bmtools.errors import BmtoolsError
+from bmtools.masking import segmenters
+from bmtools.masking.segmenters import load_segmenter, word_marker, word_starts
+from bmtools.masking.settings import SEGMENTERS
+
+PACKAGES = {"japanese": "sudachipy", "chinese": "rjieba", "thai": "pythainlp"}
+WORDS = {
+    "japanese": ["慢性", "骨髄", "性", "白血病", "の", "患者", "に", "イマチニブ", "を", "投与",
+                 "し", "た", "。"],
+    "chinese": ["急性", "心肌梗死", "患者", "应", "尽早", "使用", "阿司匹林", "。"],
+    "thai": ["ผู้ป่วย", "มี", "อาการ", "เจ็บ", "หน้าอก", "และ", "หายใจ", "ลำบาก"],
+}
+
+
+def marked(text: str, offsets: list[tuple[int, int]], *words: int) -> list[int]:
+    """Tokens that begin a word, for a segmenter that gives the offsets of `words`."""
+    found = word_starts(text, np.array(offsets).reshape(-1, 2), lambda _: words)
+    return np.flatnonzero(found).tolist()
+
+
+def test_borders_between_tokens() -> None:
+    assert marked("abcdef", [(0, 2), (2, 3), (3, 4), (4, 6)], 0, 3) == [0, 2]
+
+
+def test_a_space_ahead_may_be_in_the_token_or_in_one_of_its_own() -> None:
+    assert marked("ab cd", [(0, 2), (2, 5)], 0, 3) == [0, 1]
+    assert marked("ab cd", [(0, 2), (2, 5)], 0, 2, 3) == [0, 1]
+    assert marked("ab cd", [(0, 2), (2, 3), (3, 5)], 0, 3) == [0, 1]
+    assert marked("ab \n cd", [(0, 2), (2, 3), (3, 4), (4, 7)], 0, 2, 3, 4, 5) == [0, 1]
+    assert marked("ab cd", [(0, 2), (3, 5)], 0, 3) == [0, 1]
+    assert marked("ab ", [(0, 2), (2, 3)], 0) == [0, 1]
+
+
+def test_of_the_tokens_of_one_character_the_first_begins_the_word() -> None:
+    assert marked("心臓", [(0, 1), (0, 1), (0, 1), (1, 2), (1, 2)], 0, 1) == [0, 3]
+    # The second token holds the end of one character and the beginning of the next.
+    assert marked("心臓", [(0, 1), (0, 2), (1, 2)], 0, 1) == [0]
+
+
+def test_a_token_over_a_border_joins_two_words() -> None:
+    assert marked("abcdef", [(0, 1), (1, 3), (3, 6)], 0, 2) == [0]
+    assert marked("abcdef", [(0, 2), (2, 4), (4, 6)], 0, 2, 3, 4) == [0, 1, 2]
+
+
+def test_a_mark_ahead_of_the_text_belongs_to_its_first_word() -> None:
+    for mark in ((0, 0), (0, 1)):
+        assert marked("abcd", [mark, (0, 2), (2, 4)], 0, 2) == [0, 2]
+
+
+def test_texts_without_tokens_and_tokens_without_words() -> None:
+    assert marked("", []) == []
+    assert marked("   ", []) == []
+    assert marked("abc", [(0, 1), (1, 3)]) == [0]
+
+
+@pytest.mark.parametrize("offset", [-1, 4])
+def test_offsets_are_within_the_text(offset: int) -> None:
+    with pytest.raises(ValueError, match=r"segmenter: found offsets .* expected 0 to 3"):
+        marked("abc", [(0, 3)], 0, offset)
+
+
+@pytest.mark.parametrize("language", PACKAGES)
+def test_words_of_each_language(language: str) -> None:
+    pytest.importorskip(PACKAGES[language])
+    segment = load_segmenter(language)
+    assert segment is not None
+    text = "".join(WORDS[language])
+    borders = [*segment(text), len(text)]
+    assert [text[a:b] for a, b in pairwise(borders)] == WORDS[language]
+    assert segment("") == []
+
+
+@pytest.mark.parametrize("language", PACKAGES)
+def test_odd_texts_keep_their_offsets(language: str) -> None:
+    pytest.importorskip(PACKAGES[language])
+    segment = load_segmenter(language)
+    assert segment is not None
+    [word] = [word for word in WORDS[language] if word in ("患者", "อาการ")]
+    odd = f" \t{word}\u3000{word}\r\n\n😀{word} e\u0301 ｶﾞ㌔ \x00 a{word} COVID-19 {word}"
+    found = segment(odd)
+    assert found == sorted(set(found)) and found[-1] < len(odd)
+    offsets = [odd.index("😀") + 1, odd.rindex(word), odd.index(word)]
+    assert set(offsets) <= set(found)
+    for begin in offsets:
+        assert not set(range(begin + 1, begin + len(word))) & set(found)
+
+
+def test_long_japanese_texts_are_cut_where_sentences_end() -> None:
+    pytest.importorskip("sudachipy")
+    sentence = "".join(WORDS["japanese"])
+    one = segmenters.japanese(sentence)
+    many = segmenters.japanese(sentence * 2_000)
+    assert many == [begin + len(sentence) * n for n in range(2_000) for begin in one]
+    endless = segmenters.japanese("あ" * 30_000)
+    assert endless == sorted(set(endless)) and endless[0] == 0
+
+
+def test_names_of_what_is_built_in() -> None:
+    assert (segmenters.TOKENIZER, *PACKAGES) == SEGMENTERS
+    assert load_segmenter("tokenizer") is None
+    assert word_marker("tokenizer") is None
+
+
+def test_markers_travel_to_other_processes() -> None:
+    pytest.importorskip("rjieba")
+    mark = pickle.loads(pickle.dumps(word_marker("chinese")))
+    text = "".join(WORDS["chinese"])
+    offsets = np.array([(n, n + 1) for n in range(len(text))])
+    assert mark(text, offsets).sum() == len(WORDS["chinese"])
+
+
+def every_second(text: str) -> list[int]:
+    return list(range(0, len(text), 2))
+
+
+def entries(value: str) -> Callable[..., Any]:
+    return lambda group: [EntryPoint("pairs", value, group)]
+
+
+def test_packages_add_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segmenters, "entry_points", entries(f"{__name__}:every_second"))
+    monkeypatch.setitem(__import__("sys").modules, __name__, __import__("types").SimpleNamespace(
+        every_second=every_second))
+    mark = word_marker("pairs")
+    assert mark is not None
+    assert mark("abcd", np.array([(0, 1), (1, 2), (2, 3), (3, 4)])).tolist() == [1, 0, 1, 0]
+    with pytest.raises(BmtoolsError, match="--segmenter: found other, expected tokenizer or "
+                                           "japanese or chinese or thai or pairs"):
+        load_segmenter("other")
+
+
+def test_a_package_that_is_absent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segmenters, "entry_points", entries("no_such_package:segment"))
+    with pytest.raises(BmtoolsError, match="--segmenter pairs: No module named 'no_such_package'; "
+                                           "install what it needs"):
+        load_segmenter("pairs")
+    monkeypatch.setitem(segmenters._BUILT_IN, "thai", lambda _: __import__("no_such_package"))
+    with pytest.raises(BmtoolsError, match=r"--segmenter thai: .*; pip install 'bmtools\[thai\]'"):
+        load_segmenter("thai")
