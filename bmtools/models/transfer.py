@@ -13,7 +13,12 @@ import torch
 from torch import Tensor
 
 from bmtools.errors import CheckpointError
-from bmtools.models.architectures import adopt_vocabulary, build_model, build_outline
+from bmtools.models.architectures import (
+    adopt_vocabulary,
+    build_model,
+    build_outline,
+    first_position,
+)
 from bmtools.models.checkpoint import Checkpoint
 from bmtools.models.contexts import Contexts, gather, sample_sentences
 from bmtools.models.settings import TransferSettings
@@ -148,10 +153,23 @@ def _pieces(token: str, old: Any, known: dict[str, int], kind: str) -> list[int]
 def _rebuilt(model: Any, config: Any, hanging: set[str], seed: int) -> Any:
     """Build the architecture anew around the vocabulary and copy all that does not hang on it."""
     torch.manual_seed(seed)
+    old_first, new_first = (first_position(one) for one in (model.config, config))
+    if old_first != new_first:
+        config.max_position_embeddings += new_first - old_first
     rebuilt = build_model(config).eval()
     kept = {name: tensor for name, tensor in model.state_dict().items() if name not in hanging}
+    if old_first != new_first:
+        _move_positions(kept, rebuilt, old_first, new_first)
     rebuilt.load_state_dict(kept, strict=False)
     return rebuilt
+
+
+def _move_positions(kept: dict[str, Tensor], rebuilt: Any, old_first: int, new_first: int) -> None:
+    """Let positions stand behind the new padding id, as RoBERTa's do behind the old one."""
+    table = rebuilt.base_model.embeddings.position_embeddings.weight
+    name = next(name for name, weight in rebuilt.named_parameters() if weight is table)
+    learned = kept[name][old_first:]
+    kept[name] = torch.cat([torch.zeros(new_first, learned.shape[1]), learned])
 
 
 def _vocabulary_tensors(config: Any) -> set[str]:

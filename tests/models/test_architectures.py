@@ -3,28 +3,76 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from transformers import RobertaConfig
 
 from bmtools.errors import BmtoolsError
-from bmtools.models.architectures import BERT_SIZES, build_config, build_model
+from bmtools.models.architectures import SHAPES, build_config, build_model, build_outline
+from bmtools.models.checkpoint import max_tokens
+from bmtools.models.masked import encode
 from bmtools.vocab.settings import WordPieceSettings
 from bmtools.vocab.wordpiece import learn
 
 TOKENIZER = learn(["il cuore pompa il sangue"] * 3, WordPieceSettings(size=100))
-# Turc et al. 2019 and Devlin et al. 2019, with 30,522 tokens and no pooler nor next-sentence head.
-MILLIONS = {"bert-tiny": 4.4, "bert-mini": 11.2, "bert-small": 28.8, "bert-medium": 41.4,
-            "bert-base": 109.5, "bert-large": 335.2}
+FAMILIES = ["bert-2x64", "roberta-2x64", "megatron-bert-2x64", "modernbert-4x64"]
+# Published millions of weights, and how far off they may be. Turc et al. 2019, table 1, and
+# Devlin et al. 2019 with 30,522 tokens: both count a pooler and a next-sentence head, which a
+# masked language model does without. Liu et al. 2019: 50,265 tokens. Warner et al. 2024: 50,368.
+MILLIONS = {
+    ("bert-tiny", 30_522): (4.4, 0.01), ("bert-mini", 30_522): (11.3, 0.01),
+    ("bert-small", 30_522): (29.1, 0.02), ("bert-medium", 30_522): (41.7, 0.01),
+    ("bert-base", 30_522): (110, 0.01), ("bert-large", 30_522): (340, 0.02),
+    ("roberta-base", 50_265): (125, 0.01), ("roberta-large", 50_265): (355, 0.01),
+    ("modernbert-base", 50_368): (149, 0.01), ("modernbert-large", 50_368): (395, 0.01),
+    # BioMegatron's vocabularies: BERT's, cased and uncased, and 50,000 tokens of its own.
+    ("megatron-bert-345m", 28_996): (345, 0.04), ("megatron-bert-345m", 30_522): (345, 0.03),
+    ("megatron-bert-345m", 50_000): (345, 0.03),
+    # "800m" is Megatron-LM's BERT of 752 million, pooler and next-sentence head included.
+    ("megatron-bert-800m", 30_592): (752 - 1.6, 0.001),
+    ("megatron-bert-1.2b", 30_522): (1200, 0.02),
+}
 
 
-@pytest.mark.parametrize("name", BERT_SIZES)
-def test_sizes_are_the_published_ones(name: str) -> None:
-    config = build_config(name, TOKENIZER)
-    config.vocab_size = 30_522
-    with torch.device("meta"):
-        parameters = sum(p.numel() for p in build_model(config).parameters())
-    assert parameters / 1e6 == pytest.approx(MILLIONS[name], rel=0.03)
+class Vocabulary:
+    """A vocabulary of a size; the padding token has id 1, as RoBERTa's."""
+
+    pad_token_id, bos_token_id, eos_token_id = 1, 0, 2
+    cls_token_id, sep_token_id, mask_token_id = 0, 2, 4
+
+    def __init__(self, size: int, padding: int = 1) -> None:
+        self.size = size
+        self.pad_token_id = padding
+
+    def __len__(self) -> int:
+        return self.size
+
+
+def test_every_name_has_a_published_size() -> None:
+    assert {name for name, _ in MILLIONS} == set(SHAPES)
+
+
+@pytest.mark.parametrize(("name", "tokens"), MILLIONS)
+def test_sizes_are_the_published_ones(name: str, tokens: int) -> None:
+    expected, tolerance = MILLIONS[name, tokens]
+    model = build_outline(build_config(name, Vocabulary(tokens)))
+    assert model.num_parameters() / 1e6 == pytest.approx(expected, rel=tolerance)
+
+
+def test_modernbert_is_the_published_one() -> None:
+    """Warner et al. 2024, table 4."""
+    for name, layers, width, heads, inner in (("modernbert-base", 22, 768, 12, 1152),
+                                              ("modernbert-large", 28, 1024, 16, 2624)):
+        config = build_config(name, Vocabulary(50_368))
+        assert (config.num_hidden_layers, config.hidden_size, config.num_attention_heads,
+                config.intermediate_size) == (layers, width, heads, inner)
+        everywhere = [n for n, kind in enumerate(config.layer_types) if kind == "full_attention"]
+        assert everywhere == list(range(0, layers, 3))
+        assert config.local_attention == 128
+        assert config.rope_parameters["full_attention"]["rope_theta"] == 160_000
+        assert config.rope_parameters["sliding_attention"]["rope_theta"] == 10_000
 
 
 def test_a_shape_and_a_file_are_architectures_too(tmp_path: Path) -> None:
@@ -36,17 +84,93 @@ def test_a_shape_and_a_file_are_architectures_too(tmp_path: Path) -> None:
     assert again.pad_token_id == TOKENIZER.pad_token_id
 
 
-@pytest.mark.parametrize("name", ["bert", "bert-0x64", "bert-2x65", "gpt-2x64"])
+@pytest.mark.parametrize("name", ["bert", "bert-0x64", "bert-2x65", "gpt-2x64", "roberta-2x0"])
 def test_a_wrong_name_is_one_line(name: str) -> None:
-    with pytest.raises(BmtoolsError, match=f"--architecture: found '{name}'"):
+    with pytest.raises(BmtoolsError, match=f"--architecture: found '{name}'") as raised:
         build_config(name, TOKENIZER)
+    assert "\n" not in str(raised.value)
 
 
-def test_positions_start_as_waves() -> None:
+def test_an_unknown_name_is_told_the_known_ones() -> None:
+    with pytest.raises(BmtoolsError) as raised:
+        build_config("deberta-base", TOKENIZER)
+    assert all(name in str(raised.value) for name in SHAPES)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("tokenizer", [TOKENIZER, Vocabulary(60)])
+def test_rows_as_long_as_was_asked_for(name: str, tokenizer: Any, one_thread: None) -> None:
+    model = build_model(build_config(name, tokenizer, positions=700))
+    assert max_tokens(model) == max(700, 8192 if "modern" in name else 0)
+    ids = torch.full((1, 700), 5)
+    assert encode(model, ids, ids > 0).isfinite().all()
+
+
+@pytest.mark.parametrize("name", FAMILIES[:3])
+def test_short_rows_leave_the_published_positions(name: str) -> None:
+    for padding in (0, 1):
+        config = build_config(name, Vocabulary(60, padding), positions=128)
+        assert max_tokens(build_outline(config)) == 512
+    assert build_config("roberta-base", Vocabulary(60)).max_position_embeddings == 514
+
+
+def test_a_file_s_positions_stay_when_the_padding_token_moves(tmp_path: Path) -> None:
+    RobertaConfig(hidden_size=32, num_attention_heads=4, max_position_embeddings=130,
+                  pad_token_id=1).save_pretrained(tmp_path)
+    for padding in (0, 1, 7):
+        config = build_config(str(tmp_path), Vocabulary(60, padding), positions=500)
+        assert max_tokens(build_outline(config)) == 128
+
+
+def test_roberta_refuses_a_padding_token_far_from_the_start() -> None:
+    with pytest.raises(BmtoolsError, match="has id 50283; expected one below 1000"):
+        build_config("roberta-base", Vocabulary(50_368, padding=50_283))
+    build_config("modernbert-base", Vocabulary(50_368, padding=50_283))
+
+
+@pytest.mark.parametrize("name", ["bert-1x64", "roberta-1x64", "megatron-bert-1x64"])
+def test_positions_start_as_waves(name: str) -> None:
     torch.manual_seed(0)
-    weight = build_model(build_config("bert-1x64", TOKENIZER)).bert.embeddings \
-        .position_embeddings.weight
+    config = build_config(name, Vocabulary(60))
+    weight = build_model(config).base_model.embeddings.position_embeddings.weight.detach()
+    if name.startswith("roberta"):
+        assert not weight[1].any(), "padding has no position"
+        weight = weight[2:]
+    assert len(weight) == 512
     assert weight.std().item() == pytest.approx(0.02, rel=0.2)
     near, far = (torch.cosine_similarity(weight[:-d], weight[d:]) for d in (1, 30))
     assert near.std() < 1e-5, "likeness depends on distance alone"
     assert near.mean() > far.mean()
+
+
+def deviations(model: Any) -> dict[str, float]:
+    return {name: weight.std().item() for name, weight in model.named_parameters()
+            if weight.ndim == 2}
+
+
+@pytest.mark.parametrize(("name", "outputs"), [
+    ("megatron-bert-8x256", ("attention.output.dense.weight", ".output.dense.weight")),
+    ("modernbert-8x256", ("attn.Wo.weight", "mlp.Wo.weight"))])
+def test_deep_streams_start_small(name: str, outputs: tuple[str, ...]) -> None:
+    """Shoeybi et al. 2020: 0.02 / sqrt(2 * layers) where a layer adds to the stream."""
+    torch.manual_seed(0)
+    found = deviations(build_model(build_config(name, Vocabulary(2_000))))
+    layers = {key: value for key, value in found.items() if ".layer" in key}
+    into_stream = {key for key in layers if key.endswith(outputs)}
+    assert len(into_stream) == 16
+    cut = 0.88 if name.startswith("modern") else 1.0  # its normal is cut off at two deviations
+    for key, value in layers.items():
+        expected = 0.02 / 4 if key in into_stream else 0.02
+        assert value == pytest.approx(cut * expected, rel=0.03), key
+
+
+def test_other_streams_start_as_in_transformers() -> None:
+    torch.manual_seed(0)
+    found = deviations(build_model(build_config("bert-4x256", Vocabulary(2_000))))
+    assert all(value == pytest.approx(0.02, rel=0.03) for key, value in found.items()
+               if "encoder" in key)
+
+
+def test_an_outline_has_no_weights() -> None:
+    outline = build_outline(build_config("megatron-bert-1.2b", Vocabulary(30_522)))
+    assert {weight.device.type for weight in outline.parameters()} == {"meta"}

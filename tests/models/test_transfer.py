@@ -154,3 +154,20 @@ def test_two_kinds_of_vocabulary_are_refused(base: Checkpoint) -> None:
     other = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(models.BPE()))
     with pytest.raises(CheckpointError, match="expected two of a kind"):
         trace(base.tokenizer, other)
+
+
+@torch.no_grad()
+def test_positions_stay_where_the_padding_id_moves(base: Checkpoint, new: Any) -> None:
+    """RoBERTa counts positions from behind its padding id: the same text gives the same states."""
+    config = build_config("roberta-2x64", base.tokenizer)
+    config.pad_token_id = 1
+    torch.manual_seed(2)
+    old = Checkpoint(Path(), build_model(config).eval(), base.tokenizer, base.vocabulary)
+    made = transfer(old, new, TransferSettings("average")).model
+    assert new.pad_token_id == 0
+    assert made.config.max_position_embeddings == config.max_position_embeddings - 1
+    tokens = ["[CLS]", "cuore", "[MASK]", "respiro", "[SEP]"]
+    states = [model.base_model(
+        input_ids=torch.tensor([tokenizer.convert_tokens_to_ids(tokens)])).last_hidden_state
+        for model, tokenizer in ((old.model, old.tokenizer), (made, new))]
+    torch.testing.assert_close(*states)

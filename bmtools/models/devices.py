@@ -1,0 +1,217 @@
+"""What a machine can do: its processors, its memory, and how much of them a run uses."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+_SYSTEM = Path("/")
+_JOULES_PER_KWH = 3.6e6
+
+
+@dataclass(frozen=True)
+class Peak:
+    """What a GPU's maker promises; dense matrices, without structured sparsity.
+
+    Args:
+        half: TFLOP/s with bfloat16 or float16 inputs and sums in float32.
+        tf32: TFLOP/s with TensorFloat-32 inputs.
+        full: TFLOP/s with float32 inputs.
+        watts: most power that the board draws.
+        bf16: whether it multiplies bfloat16 matrices; all multiply float16.
+    """
+
+    half: float
+    tf32: float
+    full: float
+    watts: int
+    bf16: bool = True
+
+
+# NVIDIA's data sheets of each product; where they print rates "with sparsity", half of those.
+# A10G: Amazon's variant, NVIDIA's data sheet of its own. RTX 3090: GA102 white paper, appendix A.
+# RTX 4090: Ada white paper, appendix A. Names are those that the driver reports, whole, so that
+# slices of a GPU (MIG) and mobile variants are unknown rather than wrong.
+_PEAKS = {
+    r"NVIDIA H200( SXM)?": Peak(989.4, 494.7, 66.9, 700),
+    r"NVIDIA H200 NVL": Peak(835.5, 417.5, 60.0, 600),
+    r"NVIDIA H100 80GB HBM3": Peak(989.4, 494.7, 66.9, 700),
+    r"NVIDIA H100 PCIe": Peak(756.0, 378.0, 51.2, 350),
+    r"NVIDIA H100 NVL": Peak(835.5, 417.5, 60.0, 400),
+    r"(NVIDIA )?A100-SXM4-(40|80)GB": Peak(312.0, 156.0, 19.5, 400),
+    r"(NVIDIA )?A100-PCIE-40GB": Peak(312.0, 156.0, 19.5, 250),
+    r"NVIDIA A100 80GB PCIe": Peak(312.0, 156.0, 19.5, 300),
+    r"(Tesla )?V100-SXM2-(16|32)GB": Peak(125.0, 15.7, 15.7, 300, bf16=False),
+    r"(Tesla )?V100-PCIE-(16|32)GB": Peak(112.0, 14.0, 14.0, 250, bf16=False),
+    r"(Tesla )?V100S-PCIE-32GB": Peak(130.0, 16.4, 16.4, 250, bf16=False),
+    r"NVIDIA L4": Peak(121.0, 60.0, 30.3, 72),
+    r"NVIDIA L40": Peak(181.0, 90.5, 90.5, 300),
+    r"NVIDIA L40S": Peak(362.0, 183.0, 91.6, 350),
+    r"NVIDIA A10": Peak(125.0, 62.5, 31.2, 150),
+    r"NVIDIA A10G": Peak(70.0, 35.0, 31.5, 300),
+    r"(Tesla|NVIDIA) T4": Peak(65.0, 8.1, 8.1, 70, bf16=False),
+    r"(NVIDIA )?GeForce RTX 3090": Peak(71.0, 35.6, 35.6, 350),
+    r"(NVIDIA )?GeForce RTX 4090": Peak(165.2, 82.6, 82.6, 450),
+}
+
+
+@dataclass(frozen=True)
+class Device:
+    """What computes, and what it has.
+
+    Args:
+        kind: as torch calls it: cpu, cuda or mps.
+        name: the maker's.
+        count: GPUs of the machine that this process may use, or processor cores.
+        memory_bytes: of one GPU, or what this process may use of the machine's.
+        bf16: whether bfloat16 matrices are multiplied by instructions of their own; without them
+            bf16 is slower than float32.
+        watts: most power that the board of one GPU draws; None where it is not known.
+    """
+
+    kind: str
+    name: str
+    count: int
+    memory_bytes: int
+    bf16: bool
+    watts: int | None = None
+
+
+def describe_device(kind: str = "cpu") -> Device:
+    """Tell what this machine has, as far as this process may use it.
+
+    Args:
+        kind: cpu, cuda (or cuda:NUMBER) or mps.
+    """
+    if kind.startswith("cuda"):
+        return _describe_gpu(kind)
+    flags = _processor_fields("flags", "Features")
+    name = next(iter(_processor_fields("model name")), "") or platform.machine()
+    fast = {"avx512_bf16", "amx_bf16", "bf16"}
+    return Device(kind, " ".join(name.split()), usable_cores(), usable_memory_bytes(),
+                  any(fast & set(line.split()) for line in flags))
+
+
+def _describe_gpu(kind: str) -> Device:
+    """Ask the driver, and the data sheet for the power."""
+    found = torch.cuda.get_device_properties(kind)
+    peak = find_peak(found.name)
+    return Device("cuda", found.name, torch.cuda.device_count(), found.total_memory,
+                  (found.major, found.minor) >= (8, 0), peak.watts if peak else None)
+
+
+def find_peak(name: str) -> Peak | None:
+    """Look a GPU up by the name that its driver reports; None for one that is not listed."""
+    return next((peak for known, peak in _PEAKS.items() if re.fullmatch(known, name)), None)
+
+
+def peak_flops_per_second(device: Device, precision: str) -> float | None:
+    """Look up the most operations a second of one GPU; None where they are not known.
+
+    Args:
+        device: from `describe_device`.
+        precision: no (float32), tf32, bf16 or fp16.
+    """
+    peak = find_peak(device.name) if device.kind == "cuda" else None
+    if peak is None or (precision == "bf16" and not peak.bf16):
+        return None
+    rates = {"no": peak.full, "tf32": peak.tf32, "bf16": peak.half, "fp16": peak.half}
+    return rates[precision] * 1e12
+
+
+def model_flop_utilisation(flops_per_second: float, device: Device,
+                           precision: str) -> float | None:
+    """Tell what share of a GPU's promised arithmetic a run uses; None where it is not known.
+
+    Source: Chowdhery et al. 2022 (PaLM), section 4.1.
+
+    Args:
+        flops_per_second: that the model asks for, on one GPU; see `training_flops_per_token`.
+        device: from `describe_device`.
+        precision: no (float32), tf32, bf16 or fp16.
+    """
+    peak = peak_flops_per_second(device, precision)
+    return None if peak is None else flops_per_second / peak
+
+
+def most_energy_kwh(device: Device, seconds: float) -> float | None:
+    """Bound the energy of all GPUs of this machine from above, by what their boards may draw.
+
+    What the rest of the machine and its cooling draw comes on top.
+
+    Returns:
+        kilowatt-hours; None where the power of a board is not known.
+    """
+    return None if device.watts is None else device.watts * device.count * seconds / _JOULES_PER_KWH
+
+
+def _processor_fields(*names: str) -> set[str]:
+    """Read what Linux says of the processors; nothing elsewhere."""
+    try:
+        text = (_SYSTEM / "proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return set()
+    pairs = (line.partition(":") for line in text.splitlines())
+    return {value.strip() for name, _, value in pairs if name.strip() in names}
+
+
+def usable_cores() -> int:
+    """Count the cores that this process may run on: its share, where a container limits it."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") \
+        else os.cpu_count() or 1
+    for directory in _control_groups("cpu"):
+        share = _cores_granted(directory)
+        if share is not None:
+            cores = min(cores, max(1, int(share)))
+    return cores
+
+
+def usable_memory_bytes() -> int:
+    """Tell how much memory this process may use: the machine's, or less where it is limited."""
+    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for directory in _control_groups("memory"):
+        for name in ("memory.max", "memory.limit_in_bytes"):
+            limit = _read(directory / name)
+            if limit.isdigit():
+                limits.append(int(limit))
+    return min(limits)
+
+
+def _cores_granted(directory: Path) -> float | None:
+    quota, _, period = _read(directory / "cpu.max").partition(" ")
+    if not quota:
+        quota = _read(directory / "cpu.cfs_quota_us")
+        period = _read(directory / "cpu.cfs_period_us")
+    if not (quota.isdigit() and period.isdigit()):
+        return None
+    return int(quota) / int(period)
+
+
+def _control_groups(controller: str) -> list[Path]:
+    """List the control groups that bind this process, its own and those around it.
+
+    A container often sees its own group as the root, so the path that Linux names may be absent;
+    the root is looked at in any case.
+    """
+    root = _SYSTEM / "sys/fs/cgroup"
+    found = []
+    for line in _read(_SYSTEM / "proc/self/cgroup").splitlines():
+        number, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if number == "0" or controller in controllers.split(","):
+            top = root if number == "0" else root / controller
+            own = top / path.strip("/")
+            found += [own, *(parent for parent in own.parents if parent.is_relative_to(top))]
+    return found or [root]
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""

@@ -1,0 +1,66 @@
+"""What training costs in arithmetic."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+
+from bmtools.models.architectures import build_outline
+
+_COUNTED = frozenset({"bert", "camembert", "megatron-bert", "modernbert", "roberta",
+                      "xlm-roberta", "xlm-roberta-xl"})
+_BACKWARD_TOO = 3  # gradients of inputs and of weights take a multiplication each
+
+
+def training_flops_per_token(config: Any, row_tokens: int, mask_rate: float,
+                             windowed: bool = True) -> float | None:
+    """Count the operations of training on one token, forward and backward.
+
+    Matrix multiplications count, an addition and a multiplication as two operations; what is
+    done element by element does not, and neither does anything computed twice to save memory.
+    The head counts for the share of tokens where something is asked.
+
+    Source: Chowdhery et al. 2022 (PaLM), appendix B, for what counts.
+
+    Args:
+        config: of the model.
+        row_tokens: of a row, special ones included.
+        mask_rate: share of a row's tokens where something is asked, 0 to 1.
+        windowed: count scores of attention inside ModernBERT's windows only, which is all the
+            model asks for; kernels without windows compute the others too.
+
+    Returns:
+        operations a token; None where an architecture's layers are not known here.
+    """
+    if config.model_type not in _COUNTED:
+        return None
+    model = build_outline(config)
+    body = _multiplications(model.base_model)
+    head = _multiplications(model) - body
+    scores = sum(scored_pairs(row_tokens, window if windowed else None)
+                 for window in _windows(config)) / row_tokens
+    # A score and its share in the sum of values take a multiplication each for every channel.
+    attention = 2 * scores * config.hidden_size
+    return 2.0 * _BACKWARD_TOO * (body + attention + mask_rate * head)
+
+
+def scored_pairs(row_tokens: int, window: int | None) -> int:
+    """Count the pairs of tokens that attend to each other, no further apart than a window."""
+    if window is None or window >= row_tokens:
+        return row_tokens**2
+    return row_tokens * (2 * window + 1) - window * (window + 1)
+
+
+def _multiplications(module: nn.Module) -> int:
+    """Count multiplications a token through a module's linear layers."""
+    return sum(layer.in_features * layer.out_features for layer in module.modules()
+               if isinstance(layer, nn.Linear))
+
+
+def _windows(config: Any) -> list[int | None]:
+    """Tell how far each layer looks to either side; None for everywhere."""
+    kinds = getattr(config, "layer_types", None)
+    if kinds is None:
+        return [None] * config.num_hidden_layers
+    return [config.sliding_window if kind == "sliding_attention" else None for kind in kinds]

@@ -1,0 +1,153 @@
+"""What a machine has, read from files and names as systems and drivers write them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from bmtools.models import devices
+from bmtools.models.devices import (
+    Device,
+    describe_device,
+    find_peak,
+    model_flop_utilisation,
+    most_energy_kwh,
+    peak_flops_per_second,
+    usable_cores,
+    usable_memory_bytes,
+)
+
+GIB = 2**30
+INTEL = "processor\t: 0\nmodel name\t: Intel(R)  Xeon(R) Gold\nflags\t\t: fpu avx512f {}\n\n"
+
+
+def gpu(name: str, count: int = 1) -> Device:
+    peak = find_peak(name)
+    return Device("cuda", name, count, 80 * GIB, True, peak.watts if peak else None)
+
+
+@pytest.fixture
+def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A root of a file system: `system("proc/cpuinfo", text)` writes a file of it."""
+    monkeypatch.setattr(devices, "_SYSTEM", tmp_path)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(16)), raising=False)
+    monkeypatch.setattr(os, "sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 2**24}.get)
+
+    def write(name: str, text: str) -> None:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    return write
+
+
+@pytest.mark.parametrize(("name", "precision", "teraflops"), [
+    ("NVIDIA H100 80GB HBM3", "bf16", 989.4), ("NVIDIA H100 80GB HBM3", "tf32", 494.7),
+    ("NVIDIA H100 PCIe", "bf16", 756.0), ("NVIDIA H100 NVL", "fp16", 835.5),
+    ("NVIDIA H200", "bf16", 989.4), ("NVIDIA A100-SXM4-40GB", "bf16", 312.0),
+    ("NVIDIA A100-SXM4-80GB", "no", 19.5), ("NVIDIA A100 80GB PCIe", "tf32", 156.0),
+    ("Tesla V100-SXM2-32GB", "fp16", 125.0), ("NVIDIA L4", "bf16", 121.0),
+    ("NVIDIA L40S", "bf16", 362.0), ("NVIDIA A10", "bf16", 125.0), ("Tesla T4", "fp16", 65.0),
+    ("NVIDIA GeForce RTX 3090", "bf16", 71.0), ("NVIDIA GeForce RTX 4090", "bf16", 165.2)])
+def test_peaks_are_those_of_the_data_sheets(name: str, precision: str, teraflops: float) -> None:
+    assert peak_flops_per_second(gpu(name), precision) == teraflops * 1e12
+    assert model_flop_utilisation(teraflops * 0.4e12, gpu(name), precision) == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize("name", [
+    "NVIDIA A100-SXM4-80GB MIG 3g.40gb", "NVIDIA H100 80GB HBM3 MIG 1g.10gb",
+    "NVIDIA GeForce RTX 4090 Laptop GPU", "NVIDIA GeForce RTX 3090 Ti", "NVIDIA B300", "L4"])
+def test_an_unlisted_gpu_is_unknown_rather_than_wrong(name: str) -> None:
+    assert find_peak(name) is None
+    assert model_flop_utilisation(1e12, gpu(name), "bf16") is None
+    assert most_energy_kwh(gpu(name), 3_600) is None
+
+
+@pytest.mark.parametrize("name", ["Tesla T4", "Tesla V100-PCIE-16GB"])
+def test_a_gpu_without_bf16_has_no_peak_of_it(name: str) -> None:
+    assert peak_flops_per_second(gpu(name), "bf16") is None
+    assert peak_flops_per_second(gpu(name), "fp16") is not None
+
+
+def test_dense_rates_halve_from_bf16_to_tf32() -> None:
+    """A rate "with sparsity" among dense ones would stand out."""
+    for peak in devices._PEAKS.values():
+        assert peak.full <= peak.tf32 <= peak.half
+        if peak.bf16:
+            assert peak.half / peak.tf32 == pytest.approx(2, rel=0.02)
+
+
+def test_a_processor_has_no_peak() -> None:
+    assert model_flop_utilisation(1e12, describe_device(), "no") is None
+    assert most_energy_kwh(describe_device(), 60) is None
+
+
+def test_energy_is_power_by_time_by_boards() -> None:
+    assert most_energy_kwh(gpu("NVIDIA H100 80GB HBM3", count=8), 3_600) == pytest.approx(5.6)
+
+
+@pytest.mark.parametrize(("cpuinfo", "fast"), [
+    (INTEL.format("avx512_bf16 sse") * 2, True), (INTEL.format("amx_bf16 amx_tile"), True),
+    (INTEL.format("avx512_vnni"), False),
+    ("processor\t: 0\nFeatures\t: fp asimd i8mm bf16\n", True),
+    ("processor\t: 0\nFeatures\t: fp asimd\n", False)])
+def test_bf16_is_told_by_the_processor_s_flags(system: Any, cpuinfo: str, fast: bool) -> None:
+    system("proc/cpuinfo", cpuinfo)
+    found = describe_device("cpu")
+    assert (found.kind, found.count, found.bf16) == ("cpu", 16, fast)
+    assert found.name == "Intel(R) Xeon(R) Gold" or "Features" in cpuinfo
+
+
+def test_a_system_without_such_files_is_described_too(system: Any) -> None:
+    found = describe_device("cpu")
+    assert (found.count, found.memory_bytes, found.bf16) == (16, 64 * GIB, False)
+    assert found.name
+
+
+def test_memory_of_a_container_is_its_limit(system: Any) -> None:
+    system("proc/self/cgroup", "0::/user/job\n")
+    assert usable_memory_bytes() == 64 * GIB
+    system("sys/fs/cgroup/user/job/memory.max", "max\n")
+    system("sys/fs/cgroup/user/memory.max", f"{12 * GIB}\n")
+    assert usable_memory_bytes() == 12 * GIB, "the group around it binds too"
+    system("sys/fs/cgroup/user/job/memory.max", f"{3 * GIB}\n")
+    assert usable_memory_bytes() == 3 * GIB
+
+
+def test_a_container_that_is_its_own_root(system: Any) -> None:
+    system("proc/self/cgroup", "0::/\n")
+    system("sys/fs/cgroup/memory.max", f"{2 * GIB}\n")
+    system("sys/fs/cgroup/cpu.max", "250000 100000\n")
+    assert (usable_memory_bytes(), usable_cores()) == (2 * GIB, 2)
+
+
+def test_limits_of_the_older_control_groups(system: Any) -> None:
+    system("proc/self/cgroup", "5:cpu,cpuacct:/job\n4:memory:/job\n")
+    system("sys/fs/cgroup/memory/job/memory.limit_in_bytes", f"{5 * GIB}\n")
+    system("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n")
+    system("sys/fs/cgroup/cpu/job/cpu.cfs_quota_us", "50000\n")
+    system("sys/fs/cgroup/cpu/job/cpu.cfs_period_us", "100000\n")
+    system("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n")
+    assert (usable_memory_bytes(), usable_cores()) == (5 * GIB, 1)
+
+
+def test_this_machine_is_described() -> None:
+    found = describe_device()
+    assert found.kind == "cpu" and found.name
+    assert 1 <= found.count <= (os.cpu_count() or 1)
+    assert 2**28 < found.memory_bytes < 2**45
+    assert found.watts is None
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_gpu_is_described() -> None:
+    found = describe_device("cuda:0")
+    assert found.name == torch.cuda.get_device_name(0)
+    assert found.count == torch.cuda.device_count()
+    assert found.memory_bytes == torch.cuda.mem_get_info(0)[1]
+    assert found.bf16 == torch.cuda.is_bf16_supported(including_emulation=False)

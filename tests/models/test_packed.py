@@ -1,0 +1,484 @@
+"""Documents end to end in one row equal each document alone."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.attention.varlen import varlen_attn
+from transformers import (
+    AttentionInterface,
+    AutoModelForMaskedLM,
+    BertConfig,
+    CamembertConfig,
+    ElectraConfig,
+    ModernBertConfig,
+)
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+from bmtools.errors import BmtoolsError, CheckpointError
+from bmtools.models import packed, varlen
+from bmtools.models.checkpoint import max_tokens
+from bmtools.models.masked import encode
+from bmtools.models.packed import encode_packed, prepare_packed, self_check
+from bmtools.models.varlen import Documents, attend_by_length
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+CAUSAL = pytest.mark.parametrize("causal", [False, True], ids=["both-ways", "causal"])
+WINDOWS = [(-1, -1), (-1, 0), (3, 3), (3, 0), (0, 0), (60, 60)]
+
+
+@pytest.fixture
+def ready(model: Any) -> Any:
+    """A copy of the model that takes packed documents."""
+    prepared = copy.deepcopy(model)
+    prepare_packed(prepared)
+    return prepared
+
+
+def documents_for(model: Any) -> tuple[Tensor, Tensor]:
+    """Documents of one token, of some, of equal length and as long as the model can take."""
+    lengths = torch.tensor([5, 1, 1, 12, 12, max_tokens(model), 9])
+    generator = torch.Generator().manual_seed(1)
+    return torch.randint(4, 60, (int(lengths.sum()),), generator=generator), lengths
+
+
+def each_alone(model: Any, ids: Tensor, lengths: Tensor, causal: bool = False) -> Tensor:
+    """States of each document by itself, end to end."""
+    return torch.cat([encode(model, part[None], torch.ones(1, len(part), dtype=torch.bool),
+                             causal)[0] for part in ids.split(lengths.tolist())])
+
+
+def gradients(model: Any, states: Tensor) -> dict[str, Tensor]:
+    """Gradients of a weighted sum of states, by weight."""
+    direction = torch.randn(states.shape, generator=torch.Generator().manual_seed(2))
+    model.zero_grad()
+    (states.float() * direction).sum().backward()
+    return {name: weight.grad.clone() for name, weight in model.named_parameters()
+            if weight.grad is not None}
+
+
+def assert_same_gradients(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
+    assert found.keys() == expected.keys()
+    size = torch.cat([value.flatten() for value in expected.values()]).norm()
+    for name, value in expected.items():
+        torch.testing.assert_close(found[name] / size, value / size, atol=1e-5, rtol=0, msg=name)
+
+
+@CAUSAL
+def test_packed_equals_each_document_alone(model: Any, ready: Any, causal: bool) -> None:
+    ids, lengths = documents_for(model)
+    alone = each_alone(model, ids, lengths, causal)
+    states = encode_packed(ready, ids, lengths, causal=causal)
+    torch.testing.assert_close(states, alone, atol=1e-6, rtol=0)
+    assert_same_gradients(gradients(ready, states), gradients(model, alone))
+
+
+@pytest.mark.parametrize("reach", [1, 4, 100])
+@CAUSAL
+def test_sliding_windows_of_any_reach(reach: int, causal: bool) -> None:
+    torch.manual_seed(0)
+    config = ModernBertConfig(
+        vocab_size=60, hidden_size=32, num_hidden_layers=3, num_attention_heads=4, pad_token_id=1,
+        intermediate_size=48, max_position_embeddings=40, bos_token_id=2, eos_token_id=3,
+        cls_token_id=2, sep_token_id=3, local_attention=2 * reach, global_attn_every_n_layers=3,
+        initializer_range=0.2)
+    model = AutoModelForMaskedLM.from_config(config).eval()
+    ids, lengths = documents_for(model)
+    alone = each_alone(model, ids, lengths, causal)
+    prepare_packed(model)
+    states = encode_packed(model, ids, lengths, causal=causal)
+    torch.testing.assert_close(states, alone, atol=1e-5, rtol=0)
+
+
+def test_camembert_counts_positions_as_roberta_does() -> None:
+    torch.manual_seed(0)
+    model = AutoModelForMaskedLM.from_config(CamembertConfig(
+        vocab_size=60, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, pad_token_id=1,
+        intermediate_size=48, max_position_embeddings=40)).eval()
+    ids, lengths = documents_for(model)
+    alone = each_alone(model, ids, lengths)
+    prepare_packed(model)
+    torch.testing.assert_close(encode_packed(model, ids, lengths), alone, atol=1e-6, rtol=0)
+
+
+def test_one_document_is_a_row(model: Any, ready: Any) -> None:
+    ids = documents_for(model)[0][:17]
+    torch.testing.assert_close(encode_packed(ready, ids, torch.tensor([17])),
+                               each_alone(model, ids, torch.tensor([17])), atol=1e-6, rtol=0)
+
+
+@CAUSAL
+def test_token_types_lie_end_to_end_too(model: Any, ready: Any, causal: bool) -> None:
+    if model.config.model_type == "modernbert":
+        pytest.skip("has no token types")
+    ids, lengths = documents_for(model)
+    types = torch.randint(0, 2, ids.shape, generator=torch.Generator().manual_seed(3))
+    states = encode_packed(ready, ids, lengths, types, causal)
+    if not causal:
+        alone = torch.cat([
+            model.base_model(input_ids=part[None], token_type_ids=kinds[None],
+                             attention_mask=torch.ones_like(part)[None]).last_hidden_state[0]
+            for part, kinds in zip(ids.split(lengths.tolist()), types.split(lengths.tolist()),
+                                   strict=True)])
+        torch.testing.assert_close(states, alone, atol=1e-6, rtol=0)
+    assert not torch.allclose(states, encode_packed(ready, ids, lengths, causal=causal))
+    self_check(ready, ids, lengths, types, causal)
+
+
+@torch.no_grad()
+@CAUSAL
+def test_a_changed_token_moves_its_own_document_alone(ready: Any, causal: bool) -> None:
+    ids, lengths = documents_for(ready)
+    before = encode_packed(ready, ids, lengths, causal=causal)
+    changed = ids.clone()
+    changed[9] = 5 + (changed[9] == 5)  # the third token of the fourth document, 7 to 18
+    after = encode_packed(ready, changed, lengths, causal=causal)
+    own = torch.zeros_like(ids, dtype=torch.bool)
+    own[9 if causal else 7:19] = True
+    assert torch.equal(before[~own], after[~own])
+    assert (before[own] != after[own]).any()
+
+
+@torch.no_grad()
+def test_a_ready_model_still_takes_rows(model: Any, ready: Any) -> None:
+    ids = torch.randint(4, 60, (3, 20), generator=torch.Generator().manual_seed(1))
+    attended = torch.arange(20) < torch.tensor([20, 13, 7])[:, None]
+    for causal in (False, True):
+        assert torch.equal(encode(ready, ids, attended, causal)[attended],
+                           encode(model, ids, attended, causal)[attended])
+    assert torch.equal(ready(input_ids=ids).logits, model(input_ids=ids).logits)
+
+
+def set_attention_dropout(model: Any, probability: float) -> None:
+    """Leave no dropout but that of attention weights."""
+    for name, module in model.named_modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = probability if name.endswith("self.dropout") else 0.0
+        if hasattr(module, "attention_dropout"):
+            module.attention_dropout = probability
+
+
+def test_attention_dropout_is_on_in_training_alone(ready: Any) -> None:
+    ids, lengths = documents_for(ready)
+    set_attention_dropout(ready, 0.3)
+    at_rest = encode_packed(ready, ids, lengths)
+    ready.train()
+    torch.manual_seed(4)
+    drawn = encode_packed(ready, ids, lengths)
+    torch.manual_seed(4)
+    assert torch.equal(drawn, encode_packed(ready, ids, lengths))
+    assert not torch.allclose(drawn, at_rest)
+    assert all(found.isfinite().all() for found in gradients(ready, drawn).values())
+
+
+def test_training_lowers_the_loss(ready: Any) -> None:
+    ids, lengths = documents_for(ready)
+    wanted = torch.randint(0, 2, ids.shape, generator=torch.Generator().manual_seed(5))
+    ready.train()
+    torch.manual_seed(6)
+    optimizer = torch.optim.AdamW(ready.parameters(), lr=5e-3)
+    losses = []
+    for _ in range(30):
+        logits = encode_packed(ready, ids, lengths)[:, :2] * 3
+        loss = torch.nn.functional.cross_entropy(logits, wanted)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(float(loss.detach()))
+    assert sum(losses[-5:]) < 0.7 * sum(losses[:5])
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_checkpointed_activations_give_the_same_gradients(ready: Any, reentrant: bool) -> None:
+    ids, lengths = documents_for(ready)
+    set_attention_dropout(ready, 0.3)
+    ready.train()
+    torch.manual_seed(7)
+    whole = gradients(ready, encode_packed(ready, ids, lengths))
+    enable = getattr(ready, "activation_checkpointing_enable", None) \
+        or ready.gradient_checkpointing_enable
+    enable({"use_reentrant": reentrant})
+    torch.manual_seed(7)
+    states = encode_packed(ready, ids, lengths)
+    encode_packed(ready, ids.flip(0), lengths.flip(0))  # nothing is kept from call to call
+    assert_same_gradients(gradients(ready, states), whole)
+
+
+@CAUSAL
+def test_autocast_to_bfloat16(model: Any, ready: Any, causal: bool) -> None:
+    ids, lengths = documents_for(model)
+    exact = each_alone(model, ids, lengths, causal)
+    with torch.autocast("cpu", torch.bfloat16):
+        states = encode_packed(ready, ids, lengths, causal=causal)
+    off = (states - exact).detach().norm() / exact.detach().norm()
+    assert off < 0.02
+    assert all(found.isfinite().all() for found in gradients(ready, states).values())
+
+
+def test_saved_as_if_nothing_had_been_done(
+        model: Any, ready: Any, tmp_path: Path) -> None:
+    ready.save_pretrained(tmp_path / "ready")
+    model.save_pretrained(tmp_path / "plain")
+    saved = {name: (tmp_path / name / "config.json").read_text() for name in ("ready", "plain")}
+    assert json.loads(saved["ready"]) == json.loads(saved["plain"])
+    assert "bmtools" not in saved["ready"]
+    assert (tmp_path / "ready/model.safetensors").read_bytes() \
+        == (tmp_path / "plain/model.safetensors").read_bytes()
+    again = AutoModelForMaskedLM.from_pretrained(tmp_path / "ready").eval()
+    assert again.config._attn_implementation == model.config._attn_implementation
+    ids, lengths = documents_for(model)
+    with torch.no_grad():
+        torch.testing.assert_close(again(input_ids=ids[None, :20]).logits,
+                                   model(input_ids=ids[None, :20]).logits, atol=0, rtol=0)
+        torch.testing.assert_close(each_alone(again, ids, lengths),
+                                   encode_packed(ready, ids, lengths), atol=1e-6, rtol=0)
+
+
+def test_an_architecture_not_known_is_refused() -> None:
+    model = AutoModelForMaskedLM.from_config(ElectraConfig(
+        vocab_size=60, hidden_size=32, num_hidden_layers=1, num_attention_heads=4,
+        intermediate_size=48))
+    with pytest.raises(CheckpointError, match=r"ElectraForMaskedLM.*--layout padded"):
+        prepare_packed(model)
+
+
+def test_a_model_not_made_ready_is_refused(model: Any) -> None:
+    with pytest.raises(CheckpointError, match=r"see each other.*--layout padded"):
+        encode_packed(model, *documents_for(model))
+
+
+def test_token_types_that_the_model_lacks_are_refused(ready: Any) -> None:
+    if ready.config.model_type != "modernbert":
+        pytest.skip("has token types")
+    ids, lengths = documents_for(ready)
+    with pytest.raises(CheckpointError, match="no segments"):
+        encode_packed(ready, ids, lengths, torch.zeros_like(ids))
+
+
+@pytest.mark.parametrize(("lengths", "message"), [
+    ([], "at least one"), ([3, 0, 7], "1 token or more"), ([3, 4], "7 tokens in all, expected 10")])
+def test_lengths_that_do_not_fit_are_refused(lengths: list[int], message: str) -> None:
+    model = AutoModelForMaskedLM.from_config(BertConfig(
+        vocab_size=60, hidden_size=32, num_hidden_layers=1, num_attention_heads=4))
+    prepare_packed(model)
+    with pytest.raises(ValueError, match=message):
+        encode_packed(model, torch.arange(10), torch.tensor(lengths, dtype=torch.long))
+
+
+def dense_varlen(query: Tensor, key: Tensor, value: Tensor, cu_seq_q: Tensor, cu_seq_k: Tensor,
+                 max_q: int, max_k: int, *, scale: float | None = None,
+                 window_size: tuple[int, int] = (-1, -1)) -> Tensor:
+    """What torch's kernel computes, by a mask over all pairs of tokens; as picky as it is."""
+    assert cu_seq_q.dtype == cu_seq_k.dtype == torch.int32
+    assert all(part.ndim == 3 and part.stride(-1) == 1 for part in (query, key, value))
+    lengths = (cu_seq_q[1:] - cu_seq_q[:-1]).tolist()
+    assert max_q == max_k == max(lengths) and sum(lengths) == len(query)
+    number = torch.arange(len(lengths)).repeat_interleave(torch.tensor(lengths))
+    place = torch.arange(len(query))
+    apart = place - place[:, None]
+    seen = number == number[:, None]
+    left, right = window_size
+    if left >= 0:
+        seen &= apart >= -left
+    if right >= 0:
+        seen &= apart <= right
+    scores = torch.einsum("qhw,khw->hqk", query.double(), key.double()) * scale
+    weights = scores.masked_fill(~seen, -torch.inf).softmax(-1)
+    return torch.einsum("hqk,khw->qhw", weights, value.double()).to(query.dtype)
+
+
+@pytest.fixture
+def kernel_calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """Take the kernel's way with a stand-in; the list gathers the windows asked of it."""
+    windows: list[tuple[int, int]] = []
+
+    def stand_in(*arguments: Any, **named: Any) -> Tensor:
+        inspect.signature(varlen_attn).bind(*arguments, **named)
+        windows.append(named["window_size"])
+        return dense_varlen(*arguments, **named)
+
+    monkeypatch.setattr(varlen, "_KERNEL", stand_in)
+    monkeypatch.setattr(varlen, "kernel_fits", lambda query, dropout: dropout == 0)
+    return windows
+
+
+@CAUSAL
+def test_the_kernel_gets_borders_and_windows(
+        model: Any, ready: Any, causal: bool, kernel_calls: list[tuple[int, int]]) -> None:
+    ids, lengths = documents_for(model)
+    alone = each_alone(model, ids, lengths, causal)
+    states = encode_packed(ready, ids, lengths, causal=causal)
+    torch.testing.assert_close(states, alone, atol=1e-6, rtol=0)
+    assert_same_gradients(gradients(ready, states), gradients(model, alone))
+    full, near = (-1, 0 if causal else -1), (4, 0 if causal else 4)
+    sliding = model.config.model_type == "modernbert"
+    assert kernel_calls == ([full, near, full] if sliding else [full] * 3)
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+def test_attention_by_length_equals_a_mask_over_all_pairs(window: tuple[int, int]) -> None:
+    lengths = (7, 7, 1, 13, 2, 2, 2, 60)
+    generator = torch.Generator().manual_seed(0)
+    found, expected = ([torch.randn(sum(lengths), 2, 8, generator=generator.manual_seed(0 + part))
+                        .requires_grad_() for part in range(3)] for _ in range(2))
+    ours = attend_by_length(*found, lengths, 0.3, window)
+    documents = Documents.of(torch.tensor(lengths), torch.device("cpu"))
+    theirs = dense_varlen(*expected, documents.borders, documents.borders, 60, 60, scale=0.3,
+                          window_size=window)
+    torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=0)
+    direction = torch.randn(ours.shape, generator=generator)
+    (ours * direction).sum().backward()
+    (theirs * direction).sum().backward()
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one.grad, other.grad, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+def test_torch_s_kernel_takes_what_it_is_given(window: tuple[int, int]) -> None:
+    parts = [torch.empty(1, 4, 20, 8, device="meta", dtype=torch.bfloat16, requires_grad=True)
+             for _ in range(3)]
+    rows = [part[0].transpose(0, 1) for part in parts]
+    borders = torch.empty(4, device="meta", dtype=torch.int32)
+    assert varlen._KERNEL is varlen_attn
+    found = varlen._KERNEL(*rows, borders, borders, 9, 9, scale=0.3, window_size=window)
+    assert found.shape == (20, 4, 8)
+    found.sum().backward()
+    assert all(part.grad is not None and part.grad.shape == part.shape for part in parts)
+
+
+def test_positions_and_numbers_restart_by_hand() -> None:
+    documents = Documents.of(torch.tensor([2, 1, 3]), torch.device("cpu"))
+    assert documents.positions().tolist() == [0, 1, 0, 0, 1, 2]
+    assert documents.numbers().tolist() == [0, 0, 1, 2, 2, 2]
+    assert documents.borders.tolist() == [0, 2, 3, 6]
+    assert (documents.tokens, documents.longest) == (6, 3)
+    assert documents.window(1) == (1, 1)
+    assert documents.window(2) == (-1, -1)
+
+
+@CAUSAL
+@pytest.mark.parametrize("precision", [None, torch.bfloat16], ids=["float32", "bfloat16"])
+def test_self_check_lets_a_sound_model_pass(
+        ready: Any, causal: bool, precision: torch.dtype | None) -> None:
+    ready.train()
+    before = ready.config._attn_implementation
+    with torch.autocast("cpu", precision or torch.bfloat16, enabled=precision is not None):
+        self_check(ready, *documents_for(ready), causal=causal)
+    assert ready.training and ready.config._attn_implementation == before
+    assert all(weight.grad is None for weight in ready.parameters())
+
+
+def test_self_check_takes_one_document_and_frozen_weights(ready: Any) -> None:
+    ready.requires_grad_(False)
+    self_check(ready, torch.arange(4, 20), torch.tensor([16]))
+
+
+Attention = Callable[..., tuple[Tensor, None]]
+
+
+def leaks(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Any,
+          documents: Any = None, **rest: Any) -> tuple[Tensor, None]:
+    """Attend across the row, as if nothing had been said about documents."""
+    return sdpa_attention_forward(module, query, key, value,
+                                  mask if documents is None else None, **rest)
+
+
+def looks_ahead(module: Any, *inputs: Any, documents: Any = None, **rest: Any) -> Any:
+    """Keep documents apart and forget that each is read forwards."""
+    both_ways = documents and Documents(documents.lengths, documents.borders, False)
+    return packed._attention(module, *inputs, documents=both_ways, **rest)
+
+
+def off_by_one(module: Any, *inputs: Any, documents: Any = None, **rest: Any) -> Any:
+    """Let the second document begin one token early."""
+    if documents is not None:
+        first, second, *others = documents.lengths
+        lengths = torch.tensor([first - 1, second + 1, *others])
+        documents = Documents.of(lengths, documents.borders.device, documents.causal)
+    return packed._attention(module, *inputs, documents=documents, **rest)
+
+
+def ignores_windows(module: Any, *inputs: Any, sliding_window: Any = None, documents: Any = None,
+                    **rest: Any) -> Any:
+    """See the whole document in every layer."""
+    kept = sliding_window if documents is None else None
+    return packed._attention(module, *inputs, sliding_window=kept, documents=documents, **rest)
+
+
+def loses_gradients(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Any,
+                    **rest: Any) -> Any:
+    """Give the right states and a wrong gradient."""
+    return packed._attention(module, query, key, value.detach(), mask, **rest)
+
+
+@pytest.mark.parametrize("precision", [None, torch.bfloat16], ids=["float32", "bfloat16"])
+@pytest.mark.parametrize(("attention", "causal", "message"), [
+    (leaks, False, r"document \d+ changes when tokens it must not see change.*--layout padded"),
+    (leaks, True, "changes when tokens it must not see change"),
+    (looks_ahead, True, "changes when tokens it must not see change"),
+    (off_by_one, False, "document [12] changes when tokens it must not see change"),
+    (loses_gradients, False, r"give \S+ a gradient that differs by.*--layout padded"),
+])
+def test_self_check_catches(
+        ready: Any, monkeypatch: pytest.MonkeyPatch, precision: torch.dtype | None,
+        attention: Attention, causal: bool, message: str) -> None:
+    if ready.config.model_type == "megatron-bert":
+        pytest.skip("asks no interface; tested below")
+    monkeypatch.setitem(AttentionInterface._global_mapping, packed.ATTENTION, attention)
+    ids, lengths = documents_for(ready)
+    with torch.autocast("cpu", precision or torch.bfloat16, enabled=precision is not None), \
+            pytest.raises(BmtoolsError, match=message):
+        self_check(ready, ids, lengths, causal=causal)
+
+
+def test_self_check_catches_a_plain_model(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    if model.config.model_type == "megatron-bert":
+        pytest.skip("cannot run with packed documents")
+    monkeypatch.setattr(packed, "_is_prepared", lambda model: True)
+    assert model.config._attn_implementation == "sdpa"
+    with pytest.raises(BmtoolsError, match="changes when tokens it must not see change"):
+        self_check(model, *documents_for(model))
+
+
+def test_self_check_catches_a_leak_in_megatron_bert(
+        ready: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    if ready.config.model_type != "megatron-bert":
+        pytest.skip("goes through the interface; tested above")
+    monkeypatch.setattr(packed, "attend", lambda *parts, **more: attend_by_length(
+        *parts[:3], (len(parts[0]),), parts[4], (-1, -1)))
+    with pytest.raises(BmtoolsError, match="changes when tokens it must not see change"):
+        self_check(ready, *documents_for(ready))
+
+
+def test_self_check_catches_windows_that_are_ignored(
+        ready: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    if ready.config.model_type != "modernbert":
+        pytest.skip("has no windows")
+    monkeypatch.setitem(AttentionInterface._global_mapping, packed.ATTENTION, ignores_windows)
+    with pytest.raises(BmtoolsError, match="is not what it is alone"):
+        self_check(ready, *documents_for(ready), tolerance=1e-5)
+
+
+def test_self_check_catches_positions_that_go_on(
+        ready: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    if ready.config.model_type == "modernbert":
+        pytest.skip("rotary positions are relative, so it does not matter where they begin")
+    monkeypatch.setattr(Documents, "positions",
+                        lambda documents: torch.arange(documents.tokens))
+    with pytest.raises(BmtoolsError, match="document 2 is not what it is alone"):
+        self_check(ready, torch.arange(4, 24), torch.tensor([8, 12]))
+
+
+def test_self_check_takes_a_tolerance(ready: Any) -> None:
+    ids, lengths = documents_for(ready)
+    with torch.autocast("cpu", torch.bfloat16), \
+            pytest.raises(BmtoolsError, match="expected 1e-12 at most"):
+        self_check(ready, ids, lengths, tolerance=1e-12)
