@@ -1,63 +1,143 @@
-"""Word starts, for each family of tokenizers."""
+"""Ids and word starts, for each family of tokenizers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gzip
+import itertools
+import json
+import random
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from tokenizers import (
+    AddedToken,
+    Regex,
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
 from transformers import PreTrainedTokenizerFast
 
-from bmtools.vocab.encoding import encode
+from bmtools.vocab import encoding
+from bmtools.vocab.cutting import Cutting
+from bmtools.vocab.encoding import Encoder, encode
 from bmtools.vocab.settings import WordPieceSettings
 from bmtools.vocab.wordpiece import learn
 
 TEXTS = ["La broncocostrizione riduce il respiro.", "Il cuore pompa il sangue ossigenato."] * 20
 SENTENCE = "La broncodilatazione riduce il cuore."
 WORDS = ["La", "broncodilatazione", "riduce", "il", "cuore", "."]
+SPECIAL = ["<s>", "</s>", "<mask>", "<pad>", "<unk>"]
+NASTY = [
+    "", " ", "   ", "\n", " \n ", "Il cuore", " Il cuore", "   Il  cuore   pompa ", "Il\tcuore\n",
+    "Il \n cuore", "Il\n\n  cuore", "Il\u00a0cuore pompa\u00a0 il", "Il\u3000cuore\u2003 il",
+    "Il\u200bcuore \u200b il \u200b", "Il \ufeff cuore\ufeff il", "cuore\u00ad il", "a\x0bb\x0c c",
+    "Il\x1c cuore \x1f il", "Il\0cuore \0 il", "\x7f Il \x85 cuore", "Il [MASK] pompa",
+    "<mask> il [SEP]cuore</s> <odd>pompa <odd> il", "unità cm³ ½ ㎎ ﬁne", "e\u0301 \u0301e \u0308",
+    "👩\u200d👩\u200d👧 il 🇮🇹 cuore", "日本語の文。 次の文、です",
+    "dell'arteria don't we'll 12,5 mg/kg",
+    "##il #cuore ▁il Ġcuore", "'' `` \"il\"", "İSTANBUL ΟΔΟΣ straße", "\ufffd \U000e0001 il",
+]
 
 
-def wordpiece() -> Any:
-    return learn(TEXTS, WordPieceSettings(size=100))
+def wordpiece(uncased: bool = False) -> Any:
+    return learn(TEXTS, WordPieceSettings(size=100, uncased=uncased, strip_accents=uncased))
 
 
-def byte_bpe(processor: str) -> Any:
+def byte_bpe(processor: str, normalizer: Any = None, added: Sequence[Any] = ()) -> Any:
     tokenizer = Tokenizer(models.BPE())
+    tokenizer.normalizer = normalizer
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    special = ["<s>", "</s>", "<mask>", "<pad>", "<unk>"]
     tokenizer.train_from_iterator(TEXTS, trainers.BpeTrainer(
-        vocab_size=320, special_tokens=special, show_progress=False,
+        vocab_size=320, special_tokens=SPECIAL, show_progress=False,
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
     if processor == "roberta":
         tokenizer.post_processor = processors.RobertaProcessing(("</s>", 1), ("<s>", 0))
     else:
         tokenizer.post_processor = processors.TemplateProcessing(
             single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 1)])
+    tokenizer.add_tokens(list(added))
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, mask_token="<mask>",
                                    pad_token="<pad>", cls_token="<s>", sep_token="</s>")
 
 
-def unigram() -> Any:
+def unigram(splitter: Any = None, normalizer: Any = None, added: Sequence[Any] = ()) -> Any:
     tokenizer = Tokenizer(models.Unigram())
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+    tokenizer.normalizer = normalizer
+    tokenizer.pre_tokenizer = splitter or pre_tokenizers.Sequence(
         [pre_tokenizers.Metaspace(), pre_tokenizers.Punctuation()])
     tokenizer.train_from_iterator(TEXTS, trainers.UnigramTrainer(
-        vocab_size=90, special_tokens=["<s>", "</s>", "<mask>", "<pad>", "<unk>"],
-        unk_token="<unk>", show_progress=False))
+        vocab_size=90, special_tokens=SPECIAL, unk_token="<unk>", show_progress=False))
+    tokenizer.add_tokens(list(added))
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, mask_token="<mask>")
+
+
+def odd() -> list[AddedToken]:
+    """Added tokens that swallow spaces, or are matched after normalizing."""
+    return [AddedToken("<odd>", lstrip=True, rstrip=True), AddedToken("ossigeno", single_word=True)]
+
+
+def modern_bert() -> Any:
+    runs = [AddedToken(" " * length, normalized=True) for length in (2, 3)]
+    return byte_bpe("template", normalizers.NFC(), [*runs, *odd()])
+
+
+def deberta() -> Any:
+    steps = [normalizers.Replace(Regex(r"\s{2,}|[\n\r\t]"), " "), normalizers.NFC(),
+             normalizers.Strip(left=False, right=True)]
+    return unigram(pre_tokenizers.Metaspace(), normalizers.Sequence(steps), odd())
+
+
+def xlm_roberta() -> Any:
+    return unigram(pre_tokenizers.Sequence([
+        pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(prepend_scheme="first")]),
+        normalizers.NFKC(), odd())
 
 
 FAMILIES: dict[str, Callable[[], Any]] = {
     "WordPiece": wordpiece,
+    "WordPiece, uncased": lambda: wordpiece(uncased=True),
     "byte BPE, RobertaProcessing": lambda: byte_bpe("roberta"),
     "byte BPE, TemplateProcessing": lambda: byte_bpe("template"),
+    "byte BPE, ModernBERT": modern_bert,
     "Unigram": unigram,
+    "Unigram, first piece differs": lambda: unigram(
+        pre_tokenizers.Metaspace(prepend_scheme="first"),
+        normalizers.Sequence([normalizers.NFKC(), normalizers.Replace(Regex(" {2,}"), " ")])),
+    "Unigram, DeBERTa": deberta,
+    "Unigram, XLM-R": xlm_roberta,
 }
+KEEP_WORDS = [name for name in FAMILIES
+              if name not in ("WordPiece, uncased", "Unigram, first piece differs",
+                              "Unigram, DeBERTa", "Unigram, XLM-R")]
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.fixture(scope="module", params=FAMILIES)
+def tokenizer(request: pytest.FixtureRequest) -> Any:
+    return FAMILIES[request.param]()
+
+
+def by_library(tokenizer: Any, texts: Sequence[str]) -> Iterator[tuple[list[int], list[bool]]]:
+    """What tokenizers itself says, text by text."""
+    for found in tokenizer.backend_tokenizer.encode_batch(list(texts), add_special_tokens=False):
+        words = found.word_ids
+        yield found.ids, [place == 0 or word is None or word != words[place - 1]
+                          for place, word in enumerate(words)]
+
+
+def as_lists(tokenizer: Any, texts: Sequence[str]) -> list[tuple[list[int], list[bool]]]:
+    return [(one.ids.tolist(), one.starts.tolist()) for one in encode(tokenizer, texts)]
+
+
+@pytest.mark.parametrize("family", KEEP_WORDS)
 def test_words_are_the_sentence_s_words(family: str) -> None:
     tokenizer = FAMILIES[family]()
     [encoded] = encode(tokenizer, [SENTENCE])
@@ -75,3 +155,125 @@ def test_texts_keep_their_order_and_empty_ones_stay() -> None:
     found = list(encode(tokenizer, ["cuore", "", "La"]))
     assert [len(item.ids) for item in found][1] == 0
     assert [tokenizer.decode(item.ids.tolist()) for item in found] == ["cuore", "", "La"]
+    assert list(encode(tokenizer, [])) == []
+
+
+def test_nasty_texts_become_what_the_library_makes_of_them(tokenizer: Any) -> None:
+    assert Encoder(tokenizer.backend_tokenizer).encode(TEXTS).by_piece, "nothing would be tested"
+    expected = list(by_library(tokenizer, NASTY))
+    assert as_lists(tokenizer, [TEXTS[0], *NASTY])[1:] == expected
+    for text, one in zip(NASTY, expected, strict=True):  # the guard has no other text to look at
+        assert as_lists(tokenizer, [TEXTS[0], text])[1] == one
+
+
+def test_any_mixture_becomes_what_the_library_makes_of_it(tokenizer: Any) -> None:
+    rng = random.Random(0)
+    bits = [*" ".join(NASTY).split(" "), *[" "] * 40, "\n", "\u00a0", "  ", *SENTENCE.split()]
+    texts = ["".join(rng.choices(bits, k=rng.randrange(12))) for _ in range(600)]
+    found = Encoder(tokenizer.backend_tokenizer).encode([TEXTS[0], *texts])
+    assert found.by_piece
+    assert as_lists(tokenizer, [TEXTS[0], *texts])[1:] == list(by_library(tokenizer, texts))
+
+
+@pytest.mark.data
+def test_real_text_becomes_what_the_library_makes_of_it(tokenizer: Any, data: Path) -> None:
+    texts = list(real_texts(data))
+    assert Encoder(tokenizer.backend_tokenizer).encode(texts).by_piece
+    assert as_lists(tokenizer, texts) == list(by_library(tokenizer, texts))
+
+
+def real_texts(data: Path) -> Iterator[str]:
+    with gzip.open(data / "en/corpus/pubmed-drug-reviews.jsonl.gz", "rt", "utf-8") as stream:
+        for line in itertools.islice(stream, 100):
+            record = json.loads(line)
+            yield f"{record['title']}\n{record['text']}"
+    with gzip.open(data / "it/corpus/native-leaflets.jsonl.gz", "rt", "utf-8") as stream:
+        yield from (json.loads(line)["text"] for line in itertools.islice(stream, 10))
+    with (data / "it/corpus/native-clinical.jsonl").open(encoding="utf-8") as stream:
+        yield from (json.loads(line)["text"] for line in itertools.islice(stream, 50))
+    with (data / "ja/corpus/general-gsd.txt").open(encoding="utf-8") as stream:
+        yield from itertools.islice(stream, 200)
+
+
+def test_a_piece_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    tokenizer = wordpiece()
+    encoder = Encoder(tokenizer.backend_tokenizer)
+    sent: list[str] = []
+    whole = encoder._whole
+
+    def spy(texts: Sequence[str]) -> list[bytes]:
+        sent.extend(texts)
+        return whole(texts)
+
+    monkeypatch.setattr(encoder, "_whole", spy)
+    encoder.encode(TEXTS)
+    assert sum("broncocostrizione" in text for text in sent) == 2, "once, and once by the guard"
+    sent.clear()
+    encoder.encode(TEXTS[2:])
+    assert sent == TEXTS[2:3], "the guard alone"
+
+
+@pytest.mark.parametrize("family", ["WordPiece", "byte BPE, RobertaProcessing", "Unigram"])
+def test_a_wrong_cut_is_noticed_and_undone(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def in_words(self: Cutting, text: str) -> list[str]:
+        return [text[:5], text[5:]]
+
+    tokenizer = FAMILIES[family]()
+    monkeypatch.setattr(Cutting, "cut", in_words)
+    found = Encoder(tokenizer.backend_tokenizer).encode([SENTENCE, TEXTS[0]])
+    assert not found.by_piece
+    expected = [ids for ids, _ in by_library(tokenizer, [SENTENCE, TEXTS[0]])]
+    assert found.ids.tolist() == expected[0] + expected[1]
+
+
+def test_memory_is_bounded_and_forgetting_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoding, "_CACHED_CHARACTERS", 2_000)
+    tokenizer = wordpiece()
+    encoder = Encoder(tokenizer.backend_tokenizer)
+    most = 0
+    for number in range(50):
+        texts = [f"cuore{number} riduce {word}{number}" for word in WORDS]
+        found = encoder.encode(texts)
+        assert found.ids.tolist() == [
+            one for ids, _ in by_library(tokenizer, texts) for one in ids]
+        most = max(most, len(encoder._known))
+    assert most < 40
+
+
+def test_points_find_the_token_that_begins_there() -> None:
+    text = "La sera.  Il\ncuore.La"
+    #       0  3     10  13    19
+    points = [0, 3, 10, 13, 19, 99]
+    for make in FAMILIES.values():
+        tokenizer = make()
+        found = Encoder(tokenizer.backend_tokenizer).encode([text, SENTENCE], [points, [0]])
+        [encoded] = tokenizer.backend_tokenizer.encode_batch([text], add_special_tokens=False)
+        for point, place in list(zip(points, found.points[0], strict=True))[:-1]:
+            begin, end = encoded.offsets[place]
+            assert text[min(begin, point):point].strip() == "" and end > point - 1, (point, place)
+        assert found.points[0][-1] == len(encoded.ids)
+        assert found.points[1] == [0]
+
+
+def test_points_count_the_space_before_as_theirs() -> None:
+    tokenizer = byte_bpe("template")
+    text = "a 日 b"  # the space before 日 is a token of its own
+    found = Encoder(tokenizer.backend_tokenizer).encode([text], [[0, 2, 4]])
+    tokens = tokenizer.convert_ids_to_tokens(found.ids.tolist())
+    assert tokens[:2] == ["a", "Ġ"]
+    assert found.points == [[0, 1, len(tokens) - 2]]
+
+
+def test_another_segmenter_says_where_words_begin() -> None:
+    seen = []
+
+    def mark(text: str, offsets: np.ndarray) -> np.ndarray:
+        seen.append((text, offsets.shape))
+        return offsets[:, 0] % 2 == 0
+
+    tokenizer = wordpiece()
+    found = Encoder(tokenizer.backend_tokenizer, mark).encode([SENTENCE, ""])
+    [expected] = tokenizer.backend_tokenizer.encode_batch([SENTENCE], add_special_tokens=False)
+    assert found.ids.tolist() == expected.ids
+    assert found.starts.tolist() == [begin % 2 == 0 for begin, _ in expected.offsets]
+    assert seen == [(SENTENCE, (len(expected.ids), 2)), ("", (0, 2))]

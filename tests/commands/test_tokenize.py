@@ -1,0 +1,143 @@
+"""`bmtools tokenize` as people call it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bmtools.corpus.shards import Corpus
+
+Run = Callable[..., Any]
+
+
+@pytest.fixture
+def go(run: Run, tiny_tokenizer: Path) -> Run:
+    """Run the command in one process: `go(files..., options...)`."""
+
+    def call(*arguments: object) -> Any:
+        return run("tokenize", *arguments, "--tokenizer", tiny_tokenizer, "--processes", 1)
+
+    return call
+
+
+def test_help_tells_the_defaults(run: Run) -> None:
+    outcome = run("tokenize", "--help")
+    assert outcome.code == 0
+    for part in ("--tokenizer DIR", "--sentences / --no-sentences", "67108864", "--processes",
+                 "--segmenter", "--resume", "--overwrite", "--rejects"):
+        assert part in outcome.out
+
+
+def test_stdout_is_one_line_about_the_shards(
+        go: Run, corpus: Path, tmp_path: Path, manifest: Callable[..., Any]) -> None:
+    outcome = go(corpus, "-o", tmp_path / "s", "--sentences")
+    assert outcome.code == 0, outcome.err
+    content = manifest(tmp_path / "s")
+    assert outcome.records == [{"output": str(tmp_path / "s"), **content["results"],
+                                "vocabulary": content["vocabulary"]}]
+    assert {name: content["results"][name] for name in ("shards", "records", "documents", "words",
+                                                        "sentences", "empty")} == {
+        "shards": 1, "records": 8, "documents": 8, "words": 70, "sentences": 8, "empty": 0}
+    opened = Corpus.open(tmp_path / "s")
+    assert (len(opened), opened.tokens) == (8, content["results"]["tokens"])
+
+
+def test_the_directory_says_how_it_was_made(
+        go: Run, corpus: Path, tmp_path: Path, tiny_tokenizer: Path,
+        manifest: Callable[..., Any]) -> None:
+    go(corpus, "-o", tmp_path / "s", "--shard-tokens", "50", "--lang", "it")
+    content = manifest(tmp_path / "s")
+    assert content["command"] == "tokenize"
+    assert content["settings"] == {"sentences": False, "lang": "it", "segmenter": "tokenizer",
+                                   "shard_tokens": 50}
+    assert content["inputs"] == {str(corpus): hashlib.sha256(corpus.read_bytes()).hexdigest()}
+    assert content["results"]["shards"] > 1
+    names = {path.name for path in (tmp_path / "s").iterdir() if path.suffix != ".safetensors"}
+    assert names == {"bmtools.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt"}
+    assert ((tmp_path / "s/vocab.txt").read_bytes()
+            == (tiny_tokenizer / "vocab.txt").read_bytes())
+
+
+def test_stdin_equals_a_file(go: Run, piped: Run, corpus: Path, tmp_path: Path,
+                             tiny_tokenizer: Path, contents: Callable[..., Any],
+                             manifest: Callable[..., Any]) -> None:
+    go(corpus, "-o", tmp_path / "named")
+    arguments = ("tokenize", "--tokenizer", tiny_tokenizer, "-o")
+    assert piped(corpus, *arguments, tmp_path / "piped").code == 0
+    assert piped(corpus, *arguments, tmp_path / "dash", "-").code == 0
+    assert contents(tmp_path / "named") == contents(tmp_path / "piped") \
+        == contents(tmp_path / "dash")
+    assert set(manifest(tmp_path / "piped")["inputs"]) == {"<stdin>"}
+
+
+@pytest.mark.parametrize("records", [(), ({"id": "a", "text": " \n"},)],
+                         ids=["no records", "no words"])
+def test_empty_input_is_one_clear_line(go: Run, write_lines: Run, tmp_path: Path,
+                                       records: tuple[dict[str, str], ...]) -> None:
+    outcome = go(write_lines("none.jsonl", *records), "-o", tmp_path / "s")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err == "bmtools: no text in the input; expected records with some text\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["none.jsonl"]
+
+
+def test_a_bad_line_stops_or_is_collected(go: Run, bad_corpus: Path, tmp_path: Path) -> None:
+    arguments = (bad_corpus, "-o", tmp_path / "s")
+    outcome = go(*arguments)
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err == f"bmtools: {bad_corpus}:3: key 'text' is missing\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["bad.jsonl"]
+    outcome = go(*arguments, "--rejects", tmp_path / "rejects.jsonl")
+    assert (outcome.code, len(outcome.records)) == (0, 1)
+    assert outcome.records[0]["records"] == 3
+    assert "1 bad records in" in outcome.err
+    assert json.loads((tmp_path / "rejects.jsonl").read_text())["record"] == {"id": "c"}
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    (("-o", "s", "--shard-tokens", "0"), "--shard-tokens: found 0, expected 1 to 2147483648"),
+    (("-o", "s", "--processes", "-1"), "-1 is not in the range x>=0"),
+    ((), "Missing option '-o' / '--output'"),
+    (("-o", "s", "--tokenizer", "absent"), "'absent' does not exist"),
+    (("-o", "s", "absent.jsonl"), "'absent.jsonl' does not exist"),
+])
+def test_wrong_usage_ends_with_two(run: Run, corpus: Path, tiny_tokenizer: Path, tmp_path: Path,
+                                   monkeypatch: pytest.MonkeyPatch,
+                                   arguments: tuple[str, ...], message: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    outcome = run("tokenize", corpus, "--tokenizer", tiny_tokenizer, *arguments)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert message in outcome.err and outcome.err.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["corpus.jsonl"]
+
+
+def test_an_unknown_segmenter_is_one_line(go: Run, corpus: Path, tmp_path: Path) -> None:
+    outcome = go(corpus, "-o", tmp_path / "s", "--segmenter", "klingon")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err.startswith("bmtools: --segmenter: found klingon, expected tokenizer or ")
+    assert [path.name for path in tmp_path.iterdir()] == ["corpus.jsonl"]
+
+
+def test_a_full_directory_is_kept_unless_told(go: Run, corpus: Path, tmp_path: Path) -> None:
+    target = tmp_path / "s"
+    target.mkdir()
+    (target / "precious").write_text("x")
+    outcome = go(corpus, "-o", target)
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err == f"bmtools: {target} is not empty; give another name, or --overwrite " \
+                          "to replace it\n"
+    assert [path.name for path in target.iterdir()] == ["precious"]
+    assert go(corpus, "-o", target, "--overwrite").code == 0
+    assert not (target / "precious").exists()
+
+
+def test_resuming_what_is_finished_says_the_same(go: Run, corpus: Path, tmp_path: Path) -> None:
+    first = go(corpus, "-o", tmp_path / "s")
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "s").iterdir()}
+    again = go(corpus, "-o", tmp_path / "s", "--resume")
+    assert (again.code, again.out) == (0, first.out)
+    assert before == {path: path.stat().st_mtime_ns for path in (tmp_path / "s").iterdir()}
