@@ -1,0 +1,87 @@
+"""`bmtools recipe`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bmtools.commands.options import Command
+from bmtools.io.streams import STDIN, encode_line
+from bmtools.training.phases import resolved, to_toml
+from bmtools.training.script import load_recipe, read_script, recipe_names, recipe_text
+
+
+@click.group("recipe")
+def command() -> None:
+    """List and show the papers' pretraining settings.
+
+    A recipe is a phases file: "show" one into a file, change what you like, and train by it.
+    """
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON Lines.")
+
+
+@command.command("list", cls=Command)
+@json_option
+def list_recipes(as_json: bool) -> None:
+    """Name the recipes, a line each.
+
+    JSON Lines where the output is no terminal.
+    """
+    lines = [_line_of(name) for name in recipe_names()]
+    if as_json or not sys.stdout.isatty():
+        sys.stdout.buffer.write(b"".join(map(encode_line, lines)))
+    else:
+        _print_table(lines)
+
+
+@command.command("show", cls=Command)
+@click.argument("recipe", metavar="NAME|FILE")
+@json_option
+def show_recipe(recipe: str, as_json: bool) -> None:
+    """Print a recipe as it is written, or a phases file as it is understood.
+
+    The name of a recipe, a file, or "-" for stdin. A recipe keeps its comments; a file comes back
+    with every setting, those it leaves out at their defaults.
+    """
+    shipped = not _is_file(recipe)
+    try:
+        script = load_recipe(recipe) if shipped else read_script(recipe)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    if as_json:
+        sys.stdout.buffer.write(encode_line(resolved(script)))
+    else:
+        text = recipe_text(recipe) if shipped else to_toml(script)
+        sys.stdout.buffer.write(text.encode())
+
+
+def _line_of(name: str) -> dict[str, Any]:
+    script = load_recipe(name)
+    return {"recipe": name, "title": script.title,
+            "phases": [phase.name for phase in script.phases], "source": script.source}
+
+
+def _is_file(recipe: str) -> bool:
+    if recipe in recipe_names():
+        return False
+    return recipe == STDIN or recipe.endswith(".toml") or Path(recipe).exists()
+
+
+def _print_table(lines: Sequence[dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    table.add_column("recipe", no_wrap=True)
+    for heading in ("title", "phases", "source"):
+        table.add_column(heading, overflow="fold")
+    for line in lines:
+        table.add_row(line["recipe"], line["title"], ", ".join(line["phases"]), line["source"])
+    # Names are text, not markup.
+    Console(markup=False, emoji=False, highlight=False).print(table)

@@ -1,0 +1,1 @@
+"""The settings that papers pretrained with, a phases file each."""

@@ -1,0 +1,145 @@
+"""`bmtools recipe` as people call it."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bmtools.training.phases import resolved
+from bmtools.training.script import load_recipe, parse_script, recipe_names, recipe_text
+
+Run = Callable[..., Any]
+SMALL = b'[[phases]]\nname = "only"\nsteps = 9  # few\n'
+
+
+@pytest.fixture
+def phases(tmp_path: Path) -> Path:
+    path = tmp_path / "phases.toml"
+    path.write_bytes(SMALL)
+    return path
+
+
+def test_help_names_both(run: Run) -> None:
+    outcome = run("recipe", "--help")
+    assert outcome.code == 0
+    for part in ("List and show the papers' pretraining settings.", "list", "show"):
+        assert part in outcome.out
+    assert "NAME|FILE" in run("recipe", "show", "--help").out
+    assert "--json" in run("recipe", "list", "--help").out
+
+
+def test_list_is_a_line_a_recipe(run: Run) -> None:
+    outcome = run("recipe", "list")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert [line["recipe"] for line in outcome.records] == recipe_names()
+    line = next(line for line in outcome.records if line["recipe"] == "clm-detour")
+    script = load_recipe("clm-detour")
+    assert line == {"recipe": "clm-detour", "title": script.title,
+                    "phases": ["causal", "masked"], "source": script.source}
+    assert run("recipe", "list", "--json") == outcome
+
+
+def test_list_is_a_table_on_a_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = run("recipe", "list", "--json").out
+    monkeypatch.setenv("COLUMNS", "400")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    outcome = run("recipe", "list")
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", outcome.out).splitlines()
+    assert lines[0].split() == ["recipe", "title", "phases", "source"]
+    assert [line.split()[0] for line in lines[1:]] == recipe_names()
+    assert run("recipe", "list", "--json").out == plain
+
+
+def test_a_recipe_is_shown_as_written(run: Run) -> None:
+    outcome = run("recipe", "show", "biobit")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert outcome.out == recipe_text("biobit")
+    assert "# silent" in outcome.out
+
+
+def test_a_file_is_shown_as_understood(run: Run, phases: Path) -> None:
+    outcome = run("recipe", "show", phases)
+    assert (outcome.code, outcome.err) == (0, "")
+    assert parse_script(outcome.out.encode(), "out") == parse_script(SMALL, "in")
+    assert "mask_rate = 0.15" in outcome.out and "few" not in outcome.out
+
+
+def test_stdin_equals_a_file(run: Run, piped: Run, phases: Path) -> None:
+    assert piped(phases, "recipe", "show", "-") == run("recipe", "show", phases)
+
+
+def test_json_holds_every_setting(run: Run, phases: Path) -> None:
+    assert run("recipe", "show", "bioptimus", "--json").records == \
+        [resolved(load_recipe("bioptimus"))]
+    (shown,) = run("recipe", "show", phases, "--json").records
+    assert shown == resolved(parse_script(SMALL, "in"))
+
+
+def test_a_recipe_shown_into_a_file_is_the_recipe(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(run("recipe", "show", "bioptimus").out)
+    assert run("recipe", "show", path, "--json") == run("recipe", "show", "bioptimus", "--json")
+
+
+def test_a_recipe_wins_over_a_file_of_its_name(run: Run, tmp_path: Path,
+                                               monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("laptop").write_bytes(SMALL)
+    Path("mine").write_bytes(SMALL)
+    assert run("recipe", "show", "laptop").out == recipe_text("laptop")
+    assert 'name = "only"' in run("recipe", "show", "mine").out
+
+
+def test_an_empty_file_is_one_clear_line(run: Run, phases: Path) -> None:
+    phases.write_bytes(b"")
+    outcome = run("recipe", "show", phases)
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err == \
+        f"bmtools: {phases}: found no phases, expected one [[phases]] at least\n"
+
+
+@pytest.mark.parametrize(("content", "message"), [
+    (b"steps =", "not TOML ("),
+    (SMALL + b"step = 3\n", "phase 'only': found unknown key 'step', did you mean 'steps'?"),
+    (SMALL + b"mask_rate = 2\n", "phase 'only': mask_rate: found 2.0, expected above 0"),
+])
+def test_a_fault_names_the_file(run: Run, piped: Run, phases: Path, content: bytes,
+                                message: str) -> None:
+    phases.write_bytes(content)
+    outcome = run("recipe", "show", phases)
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err.startswith(f"bmtools: {phases}: {message}")
+    assert outcome.err.count("\n") == 1
+    assert piped(phases, "recipe", "show", "-").err.startswith(f"bmtools: <stdin>: {message}")
+
+
+def test_a_file_that_is_not_there_is_one_clear_line(run: Run, tmp_path: Path) -> None:
+    outcome = run("recipe", "show", tmp_path / "absent.toml")
+    assert outcome.code == 1
+    assert outcome.err == (f"bmtools: {tmp_path}/absent.toml: no such file or directory; "
+                           "expected a readable file\n")
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    (("show", "biobitt"), "found no recipe named 'biobitt', did you mean 'biobit'? Recipes: "),
+    (("show", "nonsense"), "found no recipe named 'nonsense', expected one of biobit, "),
+    (("show",), "Missing argument 'NAME|FILE'"),
+    (("show", "biobit", "--jsn"), "No such option"),
+    (("frobnicate",), "No such command 'frobnicate'"),
+    ((), "Usage: bmtools recipe"),
+])
+def test_wrong_usage_ends_with_two(run: Run, arguments: tuple[str, ...], message: str) -> None:
+    outcome = run("recipe", *arguments)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith(f"bmtools: {message}") and outcome.err.count("\n") == 1
+
+
+def test_traceback_shows_where(shell: Run, phases: Path) -> None:
+    phases.write_bytes(b"x = 1")
+    outcome = shell("recipe", "show", phases, "--traceback")
+    assert "Traceback" in outcome.err and "DataError" in outcome.err
