@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
 import click
 
-from bmtools.commands.options import Command, existing_directory, reads_records, writes_directory
+from bmtools.commands.options import existing_directory, takes_rejects, writes_directory
 from bmtools.commands.settings import takes_settings
-from bmtools.commands.training import print_metrics, resumes
+from bmtools.commands.training import (
+    TrainingCommand,
+    launches,
+    print_metrics,
+    reads_texts,
+    resumes,
+    takes_script,
+)
 from bmtools.errors import Reject
 from bmtools.io.manifest import hash_directory
-from bmtools.io.streams import RecordReader
-from bmtools.training.settings import DistillSettings, LoopSettings, RowSettings, RunSettings
+from bmtools.training.phases import ReplaySettings, Script, run_settings
+from bmtools.training.regularisation import ForgettingSettings
+from bmtools.training.settings import DistillSettings, LoopSettings, RunSettings
 
 
-@click.command("distill", cls=Command)
-@reads_records
+@click.command("distill", cls=TrainingCommand)
+@reads_texts
+@takes_rejects
 @writes_directory
 @click.option("--teacher", type=existing_directory, required=True, metavar="CKPT",
               help="Checkpoint to learn from; it stays as it is.")
@@ -26,28 +36,35 @@ from bmtools.training.settings import DistillSettings, LoopSettings, RowSettings
 @click.option("--architecture", metavar="NAME",
               help="Teach new weights instead: bert-tiny, bert-LAYERSxWIDTH, a config.json.")
 @takes_settings(DistillSettings, "settings")
-@takes_settings(RowSettings, "rows")
-@takes_settings(LoopSettings, "loop", warmup_share=0.05)
-@takes_settings(RunSettings, "run")
+@takes_script(warmup_share=0.05)
+@launches
 @resumes
-def command(records: RecordReader, reject: Reject, output: Path, overwrite: bool,
-            teacher: Path, student: Path | None, architecture: str | None,
-            settings: DistillSettings, rows: RowSettings, loop: LoopSettings, run: RunSettings,
-            resume: bool) -> None:
+def command(trained: Mapping[str, tuple[str, ...]], others: Mapping[str, tuple[str, ...]],
+            lang: str, segmenter: str, reject: Reject, output: Path, overwrite: bool, teacher: Path, student: Path | None,
+            architecture: str | None, terms: Path | None, settings: DistillSettings,
+            script: Script, resume: bool) -> None:
     """Teach a smaller masked language model what a larger one knows."""
     if (student is None) == (architecture is None):
         raise click.UsageError("expected one of --student and --architecture")
-    if rows.objective != "masked":
+    if any(phase.task.objective != "masked" for phase in script.phases):
         raise click.UsageError("--objective: distillation restores masked words only")
-    from bmtools.training.distill import distill
-    from bmtools.training.run import Plan, check_targets
+    replay = run_settings(script, ReplaySettings)
+    if bool(replay.replay_every) != ("replay" in others):
+        raise click.UsageError("--replay and --replay-every go together")
+    from bmtools.training.corpora import Wanted
+    from bmtools.training.distill import Pupil, distill
+    from bmtools.training.plan import Plan, check_targets
 
     parents = {"teacher": hash_directory(teacher)}
     if student:
         parents["student"] = hash_directory(student)
-    extra = {"teacher": str(teacher), "student": student and str(student),
-             "architecture": architecture, **asdict(settings)}
-    plan = Plan("distill", output, rows, loop, run, extra, parents, resume, overwrite)
+    plan = Plan(
+        "distill", output, script, run_settings(script, LoopSettings),
+        run_settings(script, RunSettings), run_settings(script, ForgettingSettings), replay,
+        {"teacher": str(teacher), "student": student and str(student),
+         "architecture": architecture, "terms": terms and str(terms), **asdict(settings)},
+        parents, resume, overwrite)
     check_targets(plan)
-    print_metrics(distill(plan, records, lambda: records.hashes, teacher, settings, student,
-                          architecture), "distilling")
+    wanted = Wanted(trained, others, lang, segmenter, terms)
+    print_metrics(distill(plan, Pupil(student, architecture), teacher, wanted, settings, reject),
+                  "distilling")

@@ -23,7 +23,7 @@ from bmtools.io.aside import refuse_existing
 from bmtools.io.manifest import hash_directory
 from bmtools.io.streams import STDIN, RecordReader
 from bmtools.tasks.settings import FinetuneSettings, NerSettings
-from bmtools.training.settings import LoopSettings
+from bmtools.training.settings import LoopSettings, ScheduleSettings
 
 _records = click.Path(exists=True, dir_okay=False, allow_dash=True)
 _FAULTS = {
@@ -49,10 +49,11 @@ _FAULTS = {
 @writes_directory
 @takes_settings(NerSettings, "ner")
 @takes_settings(FinetuneSettings, "settings")
-@takes_settings(LoopSettings, "loop", learning_rate=5e-5, dropout=0.1)
+@takes_settings(ScheduleSettings, "schedule", learning_rate=5e-5)
+@takes_settings(LoopSettings, "loop", dropout=0.1)
 def command(task: str, model: Path, train: str, dev: str, test: str | None, reject: Reject,
             output: Path, overwrite: bool, ner: NerSettings, settings: FinetuneSettings,
-            loop: LoopSettings) -> None:
+            schedule: ScheduleSettings, loop: LoopSettings) -> None:
     """Train a checkpoint on an annotated task, with several seeds."""
     names = {"train": train, "dev": dev, **({"test": test} if test else {})}
     if list(names.values()).count(STDIN) > 1:
@@ -63,7 +64,7 @@ def command(task: str, model: Path, train: str, dev: str, test: str | None, reje
 
     splits = {split: RecordReader(sources((name,)), reject) for split, name in names.items()}
     plan = FinetunePlan(
-        model, output, settings, loop, {"task": task, **asdict(ner), **names},
+        model, output, settings, loop, schedule, {"task": task, **asdict(ner), **names},
         {"model": hash_directory(model)}, overwrite)
     lines = finetune(plan, NerTask(model, ner, settings.batch_size), splits,
                      lambda: _hashes(splits.values()), reject)

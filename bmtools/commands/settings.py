@@ -22,8 +22,6 @@ def takes_settings(kind: type, parameter: str, **defaults: Any) -> Callable[[Fun
         parameter: the function's parameter that receives the instance.
         defaults: values that this command prefers to the fields' own.
     """
-    explained = _field_help(kind)
-    types = typing.get_type_hints(kind)
     fields = dataclasses.fields(kind)
 
     def decorate(function: Function) -> Function:
@@ -36,16 +34,28 @@ def takes_settings(kind: type, parameter: str, **defaults: Any) -> Callable[[Fun
                 raise click.UsageError(str(error), click.get_current_context()) from error
             return function(*args, **{parameter: settings}, **options)
 
-        wrapped: Any = wrapper
-        for field in reversed(fields):
-            flag = "--" + field.name.replace("_", "-")
-            spelled = f"{flag}/--no-{flag[2:]}" if types[field.name] is bool else flag
-            wrapped = click.option(
-                spelled, field.name, default=defaults.get(field.name, field.default),
-                type=types[field.name], show_default=True, help=explained[field.name])(wrapped)
-        return wrapped
+        return with_options(wrapper, kind, **defaults)
 
     return decorate
+
+
+def with_options(function: Any, kind: type, **defaults: Any) -> Any:
+    """Add an option for each field of a dataclass; the function gets plain values.
+
+    Args:
+        function: what click calls.
+        kind: frozen dataclass whose docstring describes its fields under `Args:`.
+        defaults: values that this command prefers to the fields' own.
+    """
+    explained = _field_help(kind)
+    types = typing.get_type_hints(kind)
+    for field in reversed(dataclasses.fields(kind)):
+        flag = "--" + field.name.replace("_", "-")
+        spelled = f"{flag}/--no-{flag[2:]}" if types[field.name] is bool else flag
+        function = click.option(
+            spelled, field.name, default=defaults.get(field.name, field.default),
+            type=types[field.name], show_default=True, help=explained[field.name])(function)
+    return function
 
 
 def _field_help(kind: type) -> dict[str, str]:

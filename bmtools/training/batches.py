@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -9,103 +10,246 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bmtools.corpus.rows import Rows, Sampler
-from bmtools.masking.corruption import IGNORED, Corruption, Masked, corrupt
-from bmtools.masking.words import pick_tokens, pick_words
-from bmtools.training.settings import RowSettings
+from bmtools.corpus.shards import Corpus
+from bmtools.errors import BmtoolsError
+from bmtools.masking.corruption import IGNORED, Masked, corrupt
+from bmtools.masking.coverage import cover
+from bmtools.masking.settings import Corruption
+from bmtools.masking.strategies import Pick
+from bmtools.masking.text import Text
+from bmtools.training.pairs import special_tokens
+from bmtools.training.settings import TaskSettings
+from bmtools.training.stream import RowPlan, Stream, mask_keys
+from bmtools.training.timeline import Stage, Timeline
 
 
 @dataclass(frozen=True)
-class Batch:
-    """The inputs of one step.
+class Share:
+    """One process's part of a batch.
 
     Args:
-        inputs: what the objective takes, by name, (batch, tokens) each.
-        counts: what sums of losses are divided by, over the whole batch.
+        pieces: what the objective takes, by name, for each pass.
+        counts: what went in and what is asked, in this part; every process has the same keys.
     """
 
-    inputs: dict[str, Tensor]
+    pieces: Sequence[Mapping[str, Tensor]]
     counts: dict[str, int]
-
-    def share(self, process: int, processes: int) -> Batch:
-        """Keep every n-th row; counts stay those of the whole batch."""
-        rows = {name: value[process::processes] for name, value in self.inputs.items()}
-        return Batch(rows, self.counts)
 
 
 class Batches(Protocol):
     """Anything that can make batch number n."""
 
-    def batch(self, number: int) -> Batch:
-        """Make a batch from its number alone."""
+    def batch(self, number: int, process: int, processes: int) -> Share:
+        """Make one process's part of a batch from its number alone."""
+
+
+@dataclass(frozen=True)
+class Words:
+    """What text becomes on its way to the model.
+
+    Args:
+        cls: id of the token that opens a row.
+        sep: id of the token that closes a segment.
+        pad: id of the token that fills a row.
+        mask: id of the token that hides another.
+        special: ids that are never hidden.
+        ordinary: ids that a random token may come from.
+    """
+
+    cls: int
+    sep: int
+    pad: int
+    mask: int
+    special: np.ndarray
+    ordinary: np.ndarray
+
+    @classmethod
+    def of(cls, tokenizer: Any) -> Words:
+        """Read the ids off a tokenizer."""
+        special = np.array(sorted(tokenizer.all_special_ids))
+        return cls(tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id,
+                   tokenizer.mask_token_id, special,
+                   np.setdiff1d(np.arange(len(tokenizer)), special))
+
+
+@dataclass(frozen=True)
+class _Flat:
+    """Samples end to end with their special tokens, all (tokens,) but `sizes`, (samples,)."""
+
+    ids: np.ndarray
+    starts: np.ndarray
+    token_types: np.ndarray
+    sizes: np.ndarray
+
+    @property
+    def sample(self) -> np.ndarray:
+        return np.repeat(np.arange(len(self.sizes)), self.sizes)
+
+
+class Maker:
+    """Turns planned rows into tensors: text is read, masked and laid out.
+
+    Args:
+        corpora: what the plans' corpus numbers mean.
+        words: ids of the vocabulary.
+        packed: lay documents end to end instead of in padded rows.
+        seed: seed of the masks.
+        strategies: by name of the masking.
+    """
+
+    def __init__(self, corpora: Sequence[Corpus], words: Words, packed: bool, seed: int,
+                 strategies: Mapping[str, Pick]) -> None:
+        self._corpora = corpora
+        self._words = words
+        self._packed = packed
+        self._seed = seed
+        self._strategies = strategies
+
+    def make(self, plan: RowPlan, task: TaskSettings,
+             rate: float) -> tuple[dict[str, Tensor], dict[str, int]]:
+        """Make the inputs of one pass, and count what they hold."""
+        flat = self._read(plan.samples)
+        counts = {"rows": len(plan), "tokens": len(flat.ids)}
+        if task.objective == "causal":
+            shown = _shifted(flat)
+            counts["predicted"] = int((shown.labels != IGNORED).sum())
+        else:
+            shown = self._masked(flat, mask_keys(plan.samples, self._seed), task, rate, counts)
+        inputs = self._laid_out(flat, shown)
+        if task.objective == "masked+nsp":
+            inputs["related"] = torch.from_numpy(plan.samples["related"].copy())
+            counts["pairs"] = len(plan.samples)
+        else:
+            inputs.pop("token_types")
+        return inputs, counts
+
+    def _read(self, samples: np.ndarray) -> _Flat:
+        """Lay samples end to end: opening token, first segment, closing token, second segment."""
+        paired = samples["related"] >= 0
+        sizes = samples["length"] + samples["other_length"] + special_tokens(samples)
+        begins = np.cumsum(sizes) - sizes
+        ids = np.full(int(sizes.sum()), self._words.sep, dtype=np.int64)
+        starts = np.ones(len(ids), dtype=bool)
+        token_types = np.zeros(len(ids), dtype=np.int64)
+        ids[begins] = self._words.cls
+        self._fill(ids, starts, samples, ("document", "first", "length"), begins + 1)
+        if paired.any():
+            pairs, seconds = samples[paired], (begins + 2 + samples["length"])[paired]
+            self._fill(ids, starts, pairs, ("other", "other_first", "other_length"), seconds)
+            token_types[_places(seconds, pairs["other_length"] + 1)] = 1
+        return _Flat(ids, starts, token_types, sizes)
+
+    def _fill(self, ids: np.ndarray, starts: np.ndarray, samples: np.ndarray,
+              names: tuple[str, str, str], begins: np.ndarray) -> None:
+        documents, firsts, lengths = (samples[name] for name in names)
+        for number, corpus in enumerate(self._corpora):
+            mine = np.nonzero(samples["corpus"] == number)[0]
+            if len(mine):
+                places = _places(begins[mine], lengths[mine])
+                ids[places], starts[places] = corpus.gather(
+                    documents[mine], firsts[mine], lengths[mine])
+
+    def _masked(self, flat: _Flat, keys: np.ndarray, task: TaskSettings, rate: float,
+                counts: dict[str, int]) -> Masked:
+        maskable = ~np.isin(flat.ids, self._words.special)
+        text = Text(flat.ids, flat.starts, maskable, flat.sample, keys)
+        picked = self._strategies[task.masking](text, rate)
+        covered = cover(text, picked)
+        counts |= {"masked": covered.masked, "maskable": covered.maskable,
+                   "words": covered.words, "touched": covered.touched}
+        return corrupt(text, picked, self._words.mask, self._words.ordinary,
+                       Corruption(task.masked_share, task.random_share))
+
+    def _laid_out(self, flat: _Flat, shown: Masked) -> dict[str, Tensor]:
+        values = {"ids": shown.inputs, "labels": shown.labels, "token_types": flat.token_types}
+        if self._packed:
+            return {**{name: torch.from_numpy(value) for name, value in values.items()},
+                    "lengths": torch.from_numpy(flat.sizes)}
+        attended = np.arange(flat.sizes.max()) < flat.sizes[:, None]
+        fill = {"ids": self._words.pad, "labels": IGNORED, "token_types": 0}
+        inputs = {"attended": torch.from_numpy(attended)}
+        for name, value in values.items():
+            rows = np.full(attended.shape, fill[name], dtype=np.int64)
+            rows[attended] = value
+            inputs[name] = torch.from_numpy(rows)
+        return inputs
+
+
+class InPieces:
+    """Batches whose shares are cut into passes of some rows.
+
+    Args:
+        batches: of rows, all inputs (rows, ...).
+        rows: of a pass.
+    """
+
+    def __init__(self, batches: Batches, rows: int) -> None:
+        self._batches = batches
+        self._rows = rows
+
+    def batch(self, number: int, process: int = 0, processes: int = 1) -> Share:
+        """Make one process's part of a batch, in passes."""
+        share = self._batches.batch(number, process, processes)
+        parts = [{name: value.split(self._rows) for name, value in piece.items()}
+                 for piece in share.pieces]
+        return Share([dict(zip(part, values, strict=True)) for part in parts
+                      for values in zip(*part.values(), strict=True)], share.counts)
 
 
 class RowBatches:
-    """Batches for masked or causal training from rows of a corpus.
+    """Batches of a run, phase by phase.
 
-    Masks are drawn for the whole batch from seed and number, so they do not depend on how many
-    processes share it.
+    Args:
+        stream: plans the rows.
+        timeline: says what each step asks.
+        maker: makes tensors of rows.
+        micro_batch: rows of a pass; 0 for all at once.
     """
 
-    def __init__(self, rows: Rows, settings: RowSettings, tokenizer: Any, seed: int) -> None:
-        self._rows = rows
-        self._settings = settings
-        self._tokenizer = tokenizer
-        self._seed = seed
-        self._sampler = Sampler(rows.lengths(), settings.batch_size, seed)
-        self._special = np.array(sorted(tokenizer.all_special_ids))
-        self._ordinary = np.setdiff1d(np.arange(len(tokenizer)), self._special)
+    def __init__(self, stream: Stream, timeline: Timeline, maker: Maker,
+                 micro_batch: int = 0) -> None:
+        self._stream = stream
+        self._timeline = timeline
+        self._maker = maker
+        self.micro_batch = micro_batch
 
-    @property
-    def per_epoch(self) -> int:
-        """Batches in which every row comes up."""
-        return self._sampler.batches_per_epoch
+    def batch(self, number: int, process: int = 0, processes: int = 1) -> Share:
+        """Make every n-th row of a batch, in passes."""
+        stage = self._timeline.stage(number)
+        plan = self._stream.batch(number)
+        if len(plan) % processes:
+            raise BmtoolsError(f"--batch-size: found {len(plan)}, expected a multiple of the "
+                               f"{processes} processes that share it")
+        return self.make(plan, stage, np.arange(process, len(plan), processes))
 
-    def batch(self, number: int) -> Batch:
-        """Make a batch of `batch_size` rows."""
-        ids, starts, attended = self._padded(self._sampler.batch(number))
-        counts = {"tokens": int(attended.sum())}
-        if self._settings.objective == "causal":
-            shown = _shifted(ids, attended)
-            counts["predicted"] = int((shown.labels != IGNORED).sum())
-        else:
-            maskable = attended & ~np.isin(ids, self._special)
-            shown = self._masked(ids, starts, maskable, number)
-            counts |= {"masked": int((shown.labels != IGNORED).sum()),
-                       "maskable": int(maskable.sum())}
-        inputs = {"ids": torch.from_numpy(shown.inputs.astype(np.int64)),
-                  "attended": torch.from_numpy(attended),
-                  "labels": torch.from_numpy(shown.labels.astype(np.int64))}
-        return Batch(inputs, counts)
+    def example(self, number: int, rows: int = 2) -> Mapping[str, Tensor]:
+        """Make the first rows of a batch in one pass, to try something on."""
+        plan = self._stream.batch(number)
+        return self._maker.make(plan.select(np.arange(min(rows, len(plan)))),
+                                self._timeline.stage(number).phase.task, 0.15)[0]
 
-    def _masked(self, ids: np.ndarray, starts: np.ndarray, maskable: np.ndarray,
-                number: int) -> Masked:
-        rng = np.random.default_rng((self._seed, 2, number))
-        rate = self._settings.mask_rate
-        picked = pick_words(maskable, starts, rate, rng) if self._settings.whole_words \
-            else pick_tokens(maskable, rate, rng)
-        corruption = Corruption(self._settings.masked_share, self._settings.random_share)
-        return corrupt(ids, picked, self._tokenizer.mask_token_id, self._ordinary, corruption, rng)
-
-    def _padded(self, members: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Lay rows under each other between their special tokens: ids, starts, attended."""
-        first, last = self._rows.borders[members], self._rows.borders[members + 1]
-        lengths = last - first
-        shape = (len(members), int(lengths.max()) + 2)
-        inside = np.arange(shape[1] - 2) < lengths[:, None]
-        source = (first[:, None] + np.arange(shape[1] - 2))[inside]
-
-        ids = np.full(shape, self._tokenizer.pad_token_id, dtype=np.int64)
-        starts = np.ones(shape, dtype=bool)
-        ids[:, 1:-1][inside] = self._rows.ids[source]
-        starts[:, 1:-1][inside] = self._rows.starts[source]
-        ids[:, 0] = self._tokenizer.cls_token_id
-        ids[np.arange(len(members)), lengths + 1] = self._tokenizer.sep_token_id
-        return ids, starts, np.arange(shape[1]) < lengths[:, None] + 2
+    def make(self, plan: RowPlan, stage: Stage, numbers: np.ndarray) -> Share:
+        """Make some rows of a plan, in passes of the micro-batch."""
+        size = self.micro_batch or len(numbers)
+        pieces: list[Mapping[str, Tensor]] = []
+        total: dict[str, int] = {}
+        for start in range(0, len(numbers), size):
+            inputs, counts = self._maker.make(plan.select(numbers[start:start + size]),
+                                              stage.phase.task, stage.mask_rate)
+            pieces.append(inputs)
+            total = {name: total.get(name, 0) + count for name, count in counts.items()}
+        return Share(pieces, total)
 
 
-def _shifted(ids: np.ndarray, attended: np.ndarray) -> Masked:
-    """Ask, at each place, for the token that comes next."""
-    labels = np.full_like(ids, IGNORED)
-    labels[:, :-1] = np.where(attended[:, 1:], ids[:, 1:], IGNORED)
-    return Masked(ids, labels)
+def _places(begins: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Number the places of several stretches, one after the other."""
+    offsets = np.cumsum(lengths) - lengths
+    return np.arange(int(lengths.sum())) + np.repeat(begins - offsets, lengths)
+
+
+def _shifted(flat: _Flat) -> Masked:
+    """Ask, at each place, for the token that comes next in its sample."""
+    labels = np.full_like(flat.ids, IGNORED)
+    labels[:-1] = flat.ids[1:]
+    labels[np.cumsum(flat.sizes) - 1] = IGNORED
+    return Masked(flat.ids, labels)

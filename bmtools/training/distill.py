@@ -2,50 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from bmtools.errors import BmtoolsError
+from bmtools.errors import BmtoolsError, Reject
 from bmtools.models.checkpoint import load_masked_lm, max_tokens
-from bmtools.records import Record
+from bmtools.models.packed import prepare_packed
+from bmtools.training.corpora import Wanted, open_texts
 from bmtools.training.loop import start_processes
-from bmtools.training.objectives import DistillObjective
-from bmtools.training.run import Plan, execute
+from bmtools.training.objectives import DistillObjective, PhasedObjective
+from bmtools.training.plan import Plan
+from bmtools.training.run import execute, is_packed
 from bmtools.training.settings import DistillSettings
-from bmtools.training.start import from_architecture, from_checkpoint
+from bmtools.training.start import Start, from_architecture, from_checkpoint
 from bmtools.vocab.tokenizer import same_vocabulary
 
 
-def distill(plan: Plan, records: Iterable[Record], hashes: Callable[[], Mapping[str, str]],
-            teacher: Path, settings: DistillSettings, student: Path | None = None,
-            architecture: str | None = None) -> Iterator[dict[str, Any]]:
+@dataclass(frozen=True)
+class Pupil:
+    """What is taught: a pretrained student, or an architecture with new weights."""
+
+    student: Path | None = None
+    architecture: str | None = None
+
+    def start(self, teacher: Any, seed: int) -> Start:
+        """Load or build it.
+
+        Raises:
+            CheckpointError: it cannot be used, or has another vocabulary than the teacher.
+        """
+        if self.student is None:
+            assert self.architecture is not None
+            return from_architecture(self.architecture, teacher.tokenizer, seed)
+        start = from_checkpoint(self.student)
+        same_vocabulary(start.vocabulary, teacher.vocabulary, f"{self.student}: student")
+        return start
+
+
+def distill(plan: Plan, pupil: Pupil, teacher: Path, wanted: Wanted, settings: DistillSettings,
+            reject: Reject) -> Iterator[dict[str, Any]]:
     """Train a student to restore words as its teacher does, and yield metrics.
 
     Source: Lewis et al. 2020 (Bio-LM), section 7.1; the paper starts from a pretrained student,
-    which `student` is; `architecture` starts from new weights instead.
+    which `pupil` may be; an architecture starts from new weights instead.
 
     Raises:
         CheckpointError: a checkpoint cannot be used, or the two have different vocabularies.
         BmtoolsError: rows longer than the positions of either model.
     """
     taught = load_masked_lm(teacher)
-    if student is not None:
-        start = from_checkpoint(student)
-        same_vocabulary(start.vocabulary, taught.vocabulary, f"{student}: student")
-    else:
-        assert architecture is not None
-        start = from_architecture(architecture, taught.tokenizer, plan.loop.seed)
+    start = pupil.start(taught, plan.loop.seed)
     longest = min(start.longest, max_tokens(taught.model))
-    if plan.rows.row_tokens > longest:
-        raise BmtoolsError(f"--row-tokens: found {plan.rows.row_tokens}, but student and teacher "
-                           f"share {longest} positions")
-    taught.model.to(start_processes(plan.loop).device)
+    rows = max(phase.rows.row_tokens for phase in plan.script.phases)
+    if rows > longest:
+        raise BmtoolsError(f"--row-tokens: found {rows}, but student and teacher share "
+                           f"{longest} positions")
+    accelerator = start_processes(plan.loop, plan.run.trackers,
+                                  any(phase.freezes for phase in plan.script.phases))
+    taught.model.to(accelerator.device)
+    if is_packed(plan, accelerator):
+        prepare_packed(taught.model)
+    texts = open_texts(plan, wanted, start, reject, accelerator)
 
-    def objective(model: Any) -> DistillObjective:
+    def objective(model: Any, _tasks: frozenset[str]) -> PhasedObjective:
         torch.manual_seed(plan.loop.seed)
-        return DistillObjective(model, taught.model, settings)
+        return PhasedObjective(model, {"masked": DistillObjective(model, taught.model, settings)})
 
-    yield from execute(plan, records, start, hashes, objective)
+    yield from execute(plan, texts, start, accelerator, objective)

@@ -19,10 +19,11 @@ from bmtools.io.streams import encode_line
 from bmtools.models.checkpoint import fill_checkpoint
 from bmtools.records import Record
 from bmtools.tasks.settings import FinetuneSettings
-from bmtools.training.batches import Batches
-from bmtools.training.loop import Trainer, start_processes
+from bmtools.training.batches import Batches, InPieces
+from bmtools.training.loop import Course, Trainer, start_processes
 from bmtools.training.objectives import Objective
-from bmtools.training.settings import LoopSettings
+from bmtools.training.settings import LoopSettings, ScheduleSettings
+from bmtools.training.timeline import learning_rate
 
 SEEDS = "seeds.jsonl"
 _DIGITS = 6
@@ -87,6 +88,7 @@ class FinetunePlan:
         output: checkpoint to write.
         settings: how long and how often.
         loop: how to optimise; its seed is the first of the seeds.
+        schedule: the learning rate over each run.
         extra: further settings that make the run what it is, by name.
         parents: hash of the checkpoint it starts from.
         overwrite: replace what the output directory holds.
@@ -96,6 +98,7 @@ class FinetunePlan:
     output: Path
     settings: FinetuneSettings
     loop: LoopSettings
+    schedule: ScheduleSettings = field(default_factory=ScheduleSettings)
     extra: Mapping[str, Any] = field(default_factory=dict)
     parents: Mapping[str, str] = field(default_factory=dict)
     overwrite: bool = False
@@ -151,7 +154,7 @@ def finetune(plan: FinetunePlan, task: Task, splits: Mapping[str, Iterable[Recor
     summary = _summary(lines, best.seed, task.metric)
     wall_seconds = round(time.monotonic() - started, 3)
     settings = {"model": str(plan.model), **plan.extra, **task.settings(),
-                **asdict(plan.settings), **asdict(plan.loop)}
+                **asdict(plan.settings), **asdict(plan.loop), **asdict(plan.schedule)}
     manifest = Manifest("finetune", settings, task.vocabulary, best.seed, hashes(), plan.parents,
                         best.tokens_seen, wall_seconds, summary)
     model = task.start(best.seed)
@@ -168,12 +171,15 @@ def _train(plan: FinetunePlan, task: Task, seed: int, accelerator: Accelerator,
     """Train one seed until it no longer gets better; yield a line per epoch."""
     model = task.start(seed)
     batches = task.batches(seed)
+    passes: Batches = InPieces(batches, plan.loop.micro_batch) if plan.loop.micro_batch \
+        else batches
     steps = plan.settings.epochs * batches.per_epoch
-    trainer = Trainer(task.objective(model), steps, replace(plan.loop, seed=seed), accelerator)
+    course = Course(steps, lambda number: learning_rate(number, steps, plan.schedule))
+    trainer = Trainer(task.objective(model), course, replace(plan.loop, seed=seed), accelerator)
     best: _Best | None = None
     losses: list[float] = []
     tokens_seen = 0
-    for step in trainer.run(batches):
+    for step in trainer.run(passes):
         losses.append(step.loss)
         tokens_seen += step.counts["tokens"]
         epoch, left = divmod(step.number, batches.per_epoch)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from bmtools.masking.corruption import IGNORED
-from bmtools.models.masked import encode, predict
+from bmtools.models.masked import encode, judge, predict
+from bmtools.models.packed import encode_packed
+from bmtools.models.pairs import NextSentenceHead
 from bmtools.training.settings import DistillSettings
 
 
@@ -23,26 +26,98 @@ class Part:
 
 
 class Objective(nn.Module):
-    """A model and its loss. `parts` names the terms that `forward` returns the sums of."""
+    """A model and its loss.
+
+    `parts` names the terms of the loss; `measures` names what is only told of, with the key of
+    batch counts that it is divided by. `forward` returns the sums of both.
+    """
 
     parts: dict[str, Part]
-    model: nn.Module
+    measures: dict[str, str] = {}  # noqa: RUF012
+    model: Any
+
+    @property
+    def sums(self) -> tuple[str, ...]:
+        """Names of all that `forward` returns."""
+        return (*self.parts, *self.measures)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What the encoder reads: rows of one document each, or documents end to end.
+
+    Args:
+        ids: (batch, tokens) or, end to end, (tokens,).
+        attended: (batch, tokens) bool, False on padding; None end to end.
+        lengths: (documents,) tokens of each document that lie end to end, or None.
+        token_types: as ids: 0 in a first segment, 1 in a second; or None.
+    """
+
+    ids: Tensor
+    attended: Tensor | None = None
+    lengths: Tensor | None = None
+    token_types: Tensor | None = None
+
+    def states(self, model: Any, causal: bool = False) -> Tensor:
+        """Encode: (batch, tokens, width) or (tokens, width)."""
+        if self.lengths is not None:
+            return encode_packed(model, self.ids, self.lengths, self.token_types, causal)
+        assert self.attended is not None
+        return encode(model, self.ids, self.attended, causal, token_types=self.token_types)
+
+    def firsts(self, states: Tensor) -> Tensor:
+        """Pick the state of each document's first token, (documents, width)."""
+        if self.lengths is None:
+            return states[:, 0]
+        return states[(torch.cumsum(self.lengths, 0) - self.lengths).to(states.device)]
+
+    def tokens_of(self, states: Tensor) -> Tensor:
+        """Pick the states of all tokens but padding, (tokens, width)."""
+        return states if self.attended is None else states[self.attended]
 
 
 class MaskedObjective(Objective):
     """Restore hidden tokens; the head runs where something is hidden and nowhere else."""
 
     parts = {"mlm": Part(1.0, "masked")}  # noqa: RUF012
+    measures = {"mlm_accuracy": "masked"}  # noqa: RUF012
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.model = model
 
-    def forward(self, ids: Tensor, attended: Tensor, labels: Tensor) -> dict[str, Tensor]:
-        """Sum cross-entropy, in nats, over labelled places; all inputs (batch, tokens)."""
-        asked = labels != IGNORED
-        logits = predict(self.model, encode(self.model, ids, attended)[asked])
-        return {"mlm": functional.cross_entropy(logits.float(), labels[asked], reduction="sum")}
+    def forward(self, ids: Tensor, labels: Tensor, attended: Tensor | None = None,
+                lengths: Tensor | None = None) -> dict[str, Tensor]:
+        """Sum cross-entropy, in nats, over labelled places; shapes as in `Reading`."""
+        states = Reading(ids, attended, lengths).states(self.model)
+        return _restored(self.model, states, labels)
+
+
+class PairObjective(Objective):
+    """Restore hidden tokens, and tell whether the second segment follows the first.
+
+    Source: Devlin et al. 2019, section 3.1; the head is trained beside the model.
+    """
+
+    parts = {"mlm": Part(1.0, "masked"), "nsp": Part(1.0, "pairs")}  # noqa: RUF012
+    measures = {"mlm_accuracy": "masked", "nsp_accuracy": "pairs"}  # noqa: RUF012
+
+    def __init__(self, model: Any, seed: int = 0) -> None:
+        super().__init__()
+        self.model = model
+        self.head = NextSentenceHead(model.config.hidden_size, seed,
+                                     model.config.initializer_range)
+
+    def forward(self, ids: Tensor, labels: Tensor, token_types: Tensor, related: Tensor,
+                attended: Tensor | None = None,
+                lengths: Tensor | None = None) -> dict[str, Tensor]:
+        """Sum both cross-entropies, in nats; related (documents,), others as in `Reading`."""
+        text = Reading(ids, attended, lengths, token_types)
+        states = text.states(self.model)
+        logits = self.head(text.firsts(states)[:, None]).float()
+        return {**_restored(self.model, states, labels),
+                "nsp": functional.cross_entropy(logits, related, reduction="sum"),
+                "nsp_accuracy": (logits.argmax(-1) == related).sum()}
 
 
 class CausalObjective(Objective):
@@ -52,18 +127,18 @@ class CausalObjective(Objective):
     """
 
     parts = {"causal": Part(1.0, "predicted")}  # noqa: RUF012
+    measures = {"causal_accuracy": "predicted"}  # noqa: RUF012
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.model = model
 
-    def forward(self, ids: Tensor, attended: Tensor, labels: Tensor) -> dict[str, Tensor]:
-        """Sum cross-entropy, in nats, of the token after each place; all (batch, tokens)."""
-        asked = labels != IGNORED
-        states = encode(self.model, ids, attended, causal=True)[asked]
-        logits = predict(self.model, states)
-        return {"causal": functional.cross_entropy(logits.float(), labels[asked],
-                                                   reduction="sum")}
+    def forward(self, ids: Tensor, labels: Tensor, attended: Tensor | None = None,
+                lengths: Tensor | None = None) -> dict[str, Tensor]:
+        """Sum cross-entropy, in nats, of the token after each place; shapes as in `Reading`."""
+        states = Reading(ids, attended, lengths).states(self.model, causal=True)
+        found = _restored(self.model, states, labels)
+        return {"causal": found["mlm"], "causal_accuracy": found["mlm_accuracy"]}
 
 
 class DistillObjective(Objective):
@@ -76,6 +151,8 @@ class DistillObjective(Objective):
     Source: Lewis et al. 2020 (Bio-LM), section 7.1, after Sanh et al. 2020.
     """
 
+    measures = {"mlm_accuracy": "masked"}  # noqa: RUF012
+
     def __init__(self, student: Any, teacher: Any, settings: DistillSettings) -> None:
         super().__init__()
         self.model = student
@@ -87,21 +164,61 @@ class DistillObjective(Objective):
         width, wanted = student.config.hidden_size, teacher.config.hidden_size
         self.projection = nn.Identity() if width == wanted else nn.Linear(width, wanted)
 
-    def forward(self, ids: Tensor, attended: Tensor, labels: Tensor) -> dict[str, Tensor]:
-        """Sum the three terms; all inputs (batch, tokens)."""
+    def forward(self, ids: Tensor, labels: Tensor, attended: Tensor | None = None,
+                lengths: Tensor | None = None) -> dict[str, Tensor]:
+        """Sum the three terms; shapes as in `Reading`."""
+        text = Reading(ids, attended, lengths)
         asked = labels != IGNORED
         teacher = self._teacher[0]
         with torch.no_grad():
-            taught_states = encode(teacher, ids, attended)
+            taught_states = text.states(teacher)
             taught = predict(teacher, taught_states[asked]).float()
-        states = encode(self.model, ids, attended)
+        states = text.states(self.model)
         logits = predict(self.model, states[asked]).float()
         divergence = functional.kl_div(
             functional.log_softmax(logits / self._temperature, dim=-1),
             functional.log_softmax(taught / self._temperature, dim=-1),
             reduction="sum", log_target=True)
         likeness = functional.cosine_similarity(
-            self.projection(states[attended]).float(), taught_states[attended].float(), dim=-1)
+            self.projection(text.tokens_of(states)).float(),
+            text.tokens_of(taught_states).float(), dim=-1)
         return {"mlm": functional.cross_entropy(logits, labels[asked], reduction="sum"),
                 "kl": divergence * self._temperature**2,
-                "cosine": (1 - likeness).sum()}
+                "cosine": (1 - likeness).sum(),
+                "mlm_accuracy": (logits.argmax(-1) == labels[asked]).sum()}
+
+
+class PhasedObjective(Objective):
+    """One model with a loss for each task; `switch` says which is asked.
+
+    Args:
+        model: what all of them train.
+        by_task: the losses around it.
+    """
+
+    def __init__(self, model: nn.Module, by_task: Mapping[str, Objective]) -> None:
+        super().__init__()
+        self.model = model
+        # What a loss trains beside the model; the losses themselves are no modules of this one,
+        # so that each weight is held, saved and shared between processes once.
+        self.heads = nn.ModuleDict({
+            name: head for loss in by_task.values() for name, head in loss.named_children()
+            if name != "model"})
+        self._by_task = dict(by_task)
+        self.switch(next(iter(by_task)))
+
+    def switch(self, task: str) -> None:
+        """Ask another task from now on."""
+        self._active = [self._by_task[task]]
+        self.parts, self.measures = self._active[0].parts, self._active[0].measures
+
+    def forward(self, **inputs: Tensor) -> dict[str, Tensor]:
+        """Sum the terms of the present task."""
+        return self._active[0](**inputs)
+
+
+def _restored(model: Any, states: Tensor, labels: Tensor) -> dict[str, Tensor]:
+    """Sum the loss of labelled places, and count those that are right."""
+    asked = labels != IGNORED
+    loss, right = judge(model, states[asked], labels[asked])
+    return {"mlm": loss, "mlm_accuracy": right}

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-OBJECTIVES = ("masked", "causal")
+from bmtools.masking.curves import SHAPES
+from bmtools.masking.settings import MASKINGS
+
+OBJECTIVES = ("masked", "masked+nsp", "causal")
 PRECISIONS = ("no", "bf16", "fp16")
+SCHEDULES = ("linear", "cosine", "constant", "wsd")
+OPTIMIZERS = ("adamw", "stable-adamw", "muon")
+LAYOUTS = ("auto", "padded", "packed")
 
 
 @dataclass(frozen=True)
@@ -13,98 +19,237 @@ class LoopSettings:
     """How a loop optimises, whatever it optimises.
 
     Args:
-        learning_rate: peak rate.
-        warmup_share: share of the steps on which the rate rises, linearly; it then falls to 0.
-        weight_decay: AdamW's, on matrices only.
+        optimizer: adamw, stable-adamw (update clipping, Wortsman et al. 2023) or muon (matrices
+            of the encoder by Muon, the rest by AdamW).
+        weight_decay: decoupled, on matrices only.
+        beta1: decay of the optimizer's mean of gradients.
+        beta2: decay of its mean of squared gradients.
         adam_epsilon: AdamW's.
         clip_norm: gradients are scaled down to this norm.
         dropout: probability everywhere in the model while it trains. Off for pretraining, a
             departure from Devlin et al. 2019: nothing is seen often enough to be learnt by
             heart, and training is faster (Geiping and Goldstein 2022, section 4.3).
         micro_batch: rows in memory at a time; gradients add up to the batch. 0: all at once.
+        memory_gib: memory in GiB that a micro-batch is fitted to where micro_batch is 0; 0 sets
+            no bound, and a GPU that runs out of memory halves the micro-batch.
         precision: what matrices are multiplied in: no (float32), bf16 or fp16.
-        seed: seed of the order of rows, of masking, of new weights and of dropout.
+        tf32: let a GPU multiply float32 matrices in TF32.
+        compile: compile the model; costs minutes at the start.
+        activation_checkpointing: keep no activations inside layers, compute them again.
+        seed: seed of the order of documents, of masking, of new weights and of dropout.
     """
 
-    learning_rate: float = 5e-4
-    warmup_share: float = 0.1
+    optimizer: str = "adamw"
     weight_decay: float = 0.01
+    beta1: float = 0.9
+    beta2: float = 0.999
     adam_epsilon: float = 1e-6
     clip_norm: float = 1.0
     dropout: float = 0.0
     micro_batch: int = 0
+    memory_gib: float = 0.0
     precision: str = "no"
+    tf32: bool = True
+    compile: bool = False
+    activation_checkpointing: bool = False
     seed: int = 0
 
     def __post_init__(self) -> None:
-        _require(self.learning_rate > 0, "--learning-rate", self.learning_rate, "above 0")
-        _require(0 <= self.warmup_share <= 1, "--warmup-share", self.warmup_share, "0 to 1")
+        _choice("--optimizer", self.optimizer, OPTIMIZERS)
         _require(self.weight_decay >= 0, "--weight-decay", self.weight_decay, "0 or more")
+        _require(0 <= self.beta1 < 1, "--beta1", self.beta1, "0 to less than 1")
+        _require(0 <= self.beta2 < 1, "--beta2", self.beta2, "0 to less than 1")
+        _require(self.adam_epsilon > 0, "--adam-epsilon", self.adam_epsilon, "above 0")
         _require(self.clip_norm > 0, "--clip-norm", self.clip_norm, "above 0")
         _require(0 <= self.dropout < 1, "--dropout", self.dropout, "0 to less than 1")
         _require(self.micro_batch >= 0, "--micro-batch", self.micro_batch, "0 or more")
-        _require(self.precision in PRECISIONS, "--precision", self.precision,
-                 " or ".join(PRECISIONS))
+        _require(self.memory_gib >= 0, "--memory-gib", self.memory_gib, "0 or more")
+        _choice("--precision", self.precision, PRECISIONS)
+
+
+@dataclass(frozen=True)
+class ScheduleSettings:
+    """The learning rate over a phase.
+
+    Args:
+        learning_rate: peak rate.
+        schedule: what follows the warm-up: linear (to the final rate), cosine (to the final
+            rate), constant, or wsd (constant, then a fall by 1 - sqrt over the last part;
+            Hägele et al. 2024).
+        warmup_share: share of the phase on which the rate rises from 0, linearly.
+        warmup_steps: the same in steps; counts where it is not 0.
+        decay_share: share of the phase on which wsd falls.
+        final_share: rate at the end of the phase, as a share of the peak.
+    """
+
+    learning_rate: float = 5e-4
+    schedule: str = "linear"
+    warmup_share: float = 0.1
+    warmup_steps: int = 0
+    decay_share: float = 0.2
+    final_share: float = 0.0
+
+    def __post_init__(self) -> None:
+        _require(self.learning_rate > 0, "--learning-rate", self.learning_rate, "above 0")
+        _choice("--schedule", self.schedule, SCHEDULES)
+        _require(0 <= self.warmup_share <= 1, "--warmup-share", self.warmup_share, "0 to 1")
+        _require(self.warmup_steps >= 0, "--warmup-steps", self.warmup_steps, "0 or more")
+        _require(0 <= self.decay_share <= 1, "--decay-share", self.decay_share, "0 to 1")
+        _require(0 <= self.final_share <= 1, "--final-share", self.final_share, "0 to 1")
+
+
+@dataclass(frozen=True)
+class LengthSettings:
+    """How long a phase is: in steps, else in tokens, else in epochs.
+
+    Args:
+        steps: updates; 0 leaves it to tokens or epochs.
+        tokens: tokens that go in, padding left out; 0 leaves it to epochs.
+        epochs: passes over the text, rounded to whole steps.
+    """
+
+    steps: int = 0
+    tokens: int = 0
+    epochs: float = 1.0
+
+    def __post_init__(self) -> None:
+        _require(self.steps >= 0, "--steps", self.steps, "0 or more")
+        _require(self.tokens >= 0, "--tokens", self.tokens, "0 or more")
+        _require(self.steps > 0 or self.tokens > 0 or self.epochs > 0, "--epochs", self.epochs,
+                 "above 0")
 
 
 @dataclass(frozen=True)
 class RowSettings:
-    """How text becomes batches of masked rows.
+    """How text becomes batches of rows.
 
     Args:
         row_tokens: longest row, special tokens included.
         batch_size: rows a step, over all processes.
-        objective: masked (restore hidden words) or causal (predict the next token).
-        mask_rate: share of tokens hidden.
-        whole_words: hide words rather than tokens.
-        masked_share: share of hidden tokens that become the mask token.
-        random_share: share of hidden tokens that become a random token.
+        batch_start: rows a step at the beginning of the phase; 0 for no ramp.
+        ramp_share: share of the phase on which the batch grows to its size, linearly.
+        layout: padded (a row holds one document, rows of like length share a batch), packed
+            (documents share a row, attention and positions do not cross) or auto (packed on a
+            GPU, padded elsewhere).
     """
 
     row_tokens: int = 128
     batch_size: int = 32
-    objective: str = "masked"
-    mask_rate: float = 0.15
-    whole_words: bool = True
-    masked_share: float = 0.8
-    random_share: float = 0.1
+    batch_start: int = 0
+    ramp_share: float = 0.1
+    layout: str = "auto"
 
     def __post_init__(self) -> None:
         _require(self.row_tokens >= 8, "--row-tokens", self.row_tokens, "8 or more")
         _require(self.batch_size >= 1, "--batch-size", self.batch_size, "1 or more")
-        _require(self.objective in OBJECTIVES, "--objective", self.objective,
-                 " or ".join(OBJECTIVES))
+        _require(0 <= self.batch_start <= self.batch_size, "--batch-start", self.batch_start,
+                 "0, or rows up to --batch-size")
+        _require(0 <= self.ramp_share <= 1, "--ramp-share", self.ramp_share, "0 to 1")
+        _choice("--layout", self.layout, LAYOUTS)
+
+
+@dataclass(frozen=True)
+class TaskSettings:
+    """What a phase asks of the model.
+
+    Args:
+        objective: masked (restore hidden words), masked+nsp (and tell whether the second segment
+            follows the first) or causal (predict the next token).
+        masking: what is hidden together: words, tokens, spans of words, or listed terms first.
+        mask_rate: share of tokens hidden, at the beginning where it changes.
+        mask_rate_end: share hidden at the end of the phase; 0: as at the beginning.
+        mask_curve: how the share changes: fixed, steps, linear or cosine.
+        mask_stairs: number of equal parts of the phase where mask_curve is steps.
+        masked_share: share of hidden tokens that become the mask token.
+        random_share: share of hidden tokens that become a random token.
+    """
+
+    objective: str = "masked"
+    masking: str = "words"
+    mask_rate: float = 0.15
+    mask_rate_end: float = 0.0
+    mask_curve: str = "fixed"
+    mask_stairs: int = 5
+    masked_share: float = 0.8
+    random_share: float = 0.1
+
+    def __post_init__(self) -> None:
+        _choice("--objective", self.objective, OBJECTIVES)
+        _choice("--masking", self.masking, MASKINGS)
         _require(0 < self.mask_rate <= 1, "--mask-rate", self.mask_rate, "above 0, at most 1")
+        _require(0 <= self.mask_rate_end <= 1, "--mask-rate-end", self.mask_rate_end, "0 to 1")
+        _choice("--mask-curve", self.mask_curve, SHAPES)
+        _require(self.mask_curve == "fixed" or self.mask_rate_end > 0, "--mask-rate-end",
+                 self.mask_rate_end, f"a share above 0 beside --mask-curve {self.mask_curve}")
+        _require(self.mask_curve != "fixed" or self.mask_rate_end in (0, self.mask_rate),
+                 "--mask-curve", self.mask_curve, "steps, linear or cosine beside --mask-rate-end")
+        _require(self.mask_stairs >= 2, "--mask-stairs", self.mask_stairs, "2 or more")
         shares = (self.masked_share, self.random_share)
-        _require(min(shares) >= 0 and sum(shares) <= 1, "--masked-share and --random-share",
+        _require(min(shares) >= 0 and sum(shares) <= 1 + 1e-9, "--masked-share and --random-share",
                  shares, "shares that add up to 1 at most")
 
 
 @dataclass(frozen=True)
-class RunSettings:
-    """How long a run is, and what it reports and keeps.
+class FreezeSettings:
+    """What a phase leaves as it is.
 
     Args:
-        steps: updates; 0 leaves it to `epochs`.
-        epochs: passes over the rows, where `steps` does not say it.
-        report_every: steps between lines of metrics.
-        save_every: steps between states to resume from; 0 for none.
+        frozen_layers: layers frozen from the bottom, the embeddings with them; 0 freezes nothing.
+        frozen: names of further weights to freeze, with * and ?, separated by commas.
     """
 
-    steps: int = 0
-    epochs: float = 1.0
-    report_every: int = 50
-    save_every: int = 500
+    frozen_layers: int = 0
+    frozen: str = ""
 
     def __post_init__(self) -> None:
-        _require(self.steps >= 0, "--steps", self.steps, "0 or more")
-        _require(self.steps > 0 or self.epochs > 0, "--epochs", self.epochs, "above 0")
+        _require(self.frozen_layers >= 0, "--frozen-layers", self.frozen_layers, "0 or more")
+
+    def patterns(self) -> tuple[str, ...]:
+        """Patterns of names, one by one."""
+        return tuple(part.strip() for part in self.frozen.split(",") if part.strip())
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """What a run reports and keeps, and how long a sitting may be.
+
+    Args:
+        report_every: steps between lines of metrics.
+        save_every: steps between states to resume from; 0 for none.
+        states: states kept; the oldest goes when a new one is whole.
+        keep_every: steps between checkpoints kept for good beside the output; 0 for none.
+        evaluate_every: steps between evaluations on held-out text; 0 for the end of each phase.
+        budget: wall time after which a sitting saves a state and ends, such as 90m or 24h.
+        trackers: services that get the metrics too, such as tensorboard or wandb, by commas.
+    """
+
+    report_every: int = 50
+    save_every: int = 500
+    states: int = 1
+    keep_every: int = 0
+    evaluate_every: int = 0
+    budget: str = ""
+    trackers: str = ""
+
+    def __post_init__(self) -> None:
         _require(self.report_every >= 1, "--report-every", self.report_every, "1 or more")
         _require(self.save_every >= 0, "--save-every", self.save_every, "0 or more")
+        _require(self.states >= 1, "--states", self.states, "1 or more")
+        _require(self.keep_every >= 0, "--keep-every", self.keep_every, "0 or more")
+        _require(self.evaluate_every >= 0, "--evaluate-every", self.evaluate_every, "0 or more")
+        _require(self.budget_seconds() is not None, "--budget", self.budget,
+                 "a number and s, m, h or d, such as 90m")
 
-    def count_steps(self, steps_per_epoch: int) -> int:
-        """Number of updates for a corpus that takes so many to pass over."""
-        return self.steps or max(1, round(self.epochs * steps_per_epoch))
+    def budget_seconds(self) -> float | None:
+        """Budget in seconds; infinite where there is none, None where it cannot be read."""
+        if not self.budget:
+            return float("inf")
+        unit = {"s": 1, "m": 60, "h": 3600, "d": 86400}.get(self.budget[-1])
+        try:
+            seconds = float(self.budget[:-1]) * (unit or 0)
+        except ValueError:
+            return None
+        return seconds if seconds > 0 else None
 
 
 @dataclass(frozen=True)
@@ -128,6 +273,10 @@ class DistillSettings:
         _require(min(weights) >= 0 and sum(weights) > 0, "loss weights", weights,
                  "0 or more, not all 0")
         _require(self.temperature > 0, "--temperature", self.temperature, "above 0")
+
+
+def _choice(name: str, found: str, choices: tuple[str, ...]) -> None:
+    _require(found in choices, name, found, " or ".join(choices))
 
 
 def _require(holds: bool, name: str, found: object, expected: str) -> None:

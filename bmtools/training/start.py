@@ -42,13 +42,20 @@ def from_checkpoint(directory: Path) -> Start:
                  lambda: checkpoint.model)
 
 
-def from_architecture(architecture: str, tokenizer: Any, seed: int) -> Start:
+def from_architecture(architecture: str, tokenizer: Any, seed: int,
+                      longest_row: int = 0) -> Start:
     """Begin with new weights, drawn from the seed alone.
+
+    Args:
+        architecture: its name, or the path of a config.json.
+        tokenizer: of the model.
+        seed: of the weights.
+        longest_row: tokens that positions are needed for, where a name leaves their number open.
 
     Raises:
         BmtoolsError: no such architecture.
     """
-    config = build_config(architecture, tokenizer)
+    config = build_config(architecture, tokenizer, longest_row)
 
     def make() -> Any:
         torch.manual_seed(seed)

@@ -34,6 +34,7 @@ class Progress:
         wall_seconds: time spent, over all sittings.
         pending: sums since the last report, by name.
         metrics: the lines reported so far.
+        retained: scores of the text that must not be forgotten, before and after.
     """
 
     identity: Mapping[str, Any]
@@ -42,6 +43,7 @@ class Progress:
     wall_seconds: float = 0.0
     pending: dict[str, float] = field(default_factory=dict)
     metrics: list[dict[str, Any]] = field(default_factory=list)
+    retained: dict[str, Any] = field(default_factory=dict)
 
 
 def runs_directory(output: Path) -> Path:
@@ -49,9 +51,18 @@ def runs_directory(output: Path) -> Path:
     return output.with_name(output.name + ".run")
 
 
+def kept_directory(output: Path) -> Path:
+    """Where checkpoints kept for good lie: those of each phase, and of every so many steps."""
+    return output.with_name(output.name + ".kept")
+
+
 def save_state(directory: Path, progress: Progress, objective: Any, optimizer: Any,
-               tokenizer: Any, manifest: Manifest) -> None:
-    """Write a state that is whole or absent, then drop the older ones."""
+               tokenizer: Any, manifest: Manifest, kept: int = 1) -> Path:
+    """Write a state that is whole or absent, then drop all but the newest ones.
+
+    Args:
+        kept: how many stay.
+    """
     target = directory / f"step-{progress.step:08d}"
     with new_directory(target, overwrite=True) as partial:
         fill_checkpoint(partial, objective.model, tokenizer, manifest)
@@ -59,14 +70,29 @@ def save_state(directory: Path, progress: Progress, objective: Any, optimizer: A
         if extras:
             save_file(extras, partial / _EXTRAS)
         save_file(_optimizer_tensors(objective, optimizer), partial / _OPTIMIZER)
-        (partial / _STATE).write_text(json.dumps(vars(progress)), encoding="utf-8")
-    for older in latest_states(directory)[1:]:
+        sizes = {path.name: path.stat().st_size for path in partial.iterdir()}
+        (partial / _STATE).write_text(json.dumps({**vars(progress), "files": sizes}),
+                                      encoding="utf-8")
+    for older in _states(directory)[kept:]:
         shutil.rmtree(older)
+    return target
 
 
-def latest_states(directory: Path) -> list[Path]:
-    """The whole states of a run, newest first."""
+def latest_state(directory: Path) -> Path | None:
+    """Find the newest whole state of a run; one that a crash or a full disk damaged is no state."""
+    return next((state for state in _states(directory) if _is_whole(state)), None)
+
+
+def _states(directory: Path) -> list[Path]:
     return sorted(directory.glob("step-*"), reverse=True)
+
+
+def _is_whole(state: Path) -> bool:
+    try:
+        sizes = json.loads((state / _STATE).read_text(encoding="utf-8"))["files"]
+        return all((state / name).stat().st_size == size for name, size in sizes.items())
+    except (OSError, ValueError, KeyError):
+        return False
 
 
 def read_progress(state: Path, identity: Mapping[str, Any]) -> Progress:
@@ -76,6 +102,7 @@ def read_progress(state: Path, identity: Mapping[str, Any]) -> Progress:
         CheckpointError: a setting, the data or the vocabulary is another one.
     """
     content = json.loads((state / _STATE).read_text(encoding="utf-8"))
+    content.pop("files")
     progress = Progress(**content)
     for name in sorted({*identity, *progress.identity}):
         old, new = progress.identity.get(name), identity.get(name)

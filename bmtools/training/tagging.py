@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from bmtools.corpus.rows import Sampler
 from bmtools.errors import DataError, Reject, refuse
 from bmtools.masking.corruption import IGNORED
 from bmtools.models.checkpoint import max_tokens
@@ -23,9 +22,10 @@ from bmtools.tasks.settings import NerSettings
 from bmtools.tasks.spans import Mention, compare, compare_by_type
 from bmtools.tasks.tagger import tag_documents
 from bmtools.tasks.windows import Window, lay_out
-from bmtools.training.batches import Batch
+from bmtools.training.batches import Share
 from bmtools.training.finetune import Evaluation
 from bmtools.training.objectives import Objective, Part
+from bmtools.training.sampler import Sampler
 
 
 class NerObjective(Objective):
@@ -62,16 +62,16 @@ class TagBatches:
         self._labels = labels
         self._tokenizer = tokenizer
         lengths = np.array([len(window.ids) for window in windows])
-        self._sampler = Sampler(lengths, batch_size, seed, filled=False)
+        self._sampler = Sampler(lengths, batch_size, seed)
 
     @property
     def per_epoch(self) -> int:
         """Batches that show every window once."""
         return self._sampler.batches_per_epoch
 
-    def batch(self, number: int) -> Batch:
-        """Make a batch from its number alone."""
-        members = self._sampler.batch(number)
+    def batch(self, number: int, process: int = 0, processes: int = 1) -> Share:
+        """Make one process's part of a batch from its number alone."""
+        members = self._sampler.batch(number)[process::processes]
         windows = [self._windows[member] for member in members]
         ids, attended = lay_out(windows, self._tokenizer)
         labels = np.full_like(ids, IGNORED)
@@ -79,8 +79,8 @@ class TagBatches:
             row[window.firsts + 1] = self._labels[member]
         inputs = {"ids": torch.from_numpy(ids), "attended": torch.from_numpy(attended),
                   "labels": torch.from_numpy(labels)}
-        return Batch(inputs, {"tokens": int(attended.sum()),
-                              "words": int((labels != IGNORED).sum())})
+        return Share([inputs], {"tokens": int(attended.sum()),
+                                "words": int((labels != IGNORED).sum())})
 
 
 class NerTask:

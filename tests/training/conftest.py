@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
+from bmtools.corpus.shards import Corpus, Document
+from bmtools.masking.strategies import make_pick
 from bmtools.models.architectures import build_config, build_model
+from bmtools.training.batches import Maker, RowBatches, Words
+from bmtools.training.phases import Phase
+from bmtools.training.settings import LengthSettings, RowSettings, TaskSettings
+from bmtools.training.stream import Stream
+from bmtools.training.timeline import Timeline
+from bmtools.vocab.encoding import encode
 from bmtools.vocab.settings import WordPieceSettings
-from bmtools.vocab.tokenizer import save_tokenizer
+from bmtools.vocab.tokenizer import fingerprint, save_tokenizer
 from bmtools.vocab.wordpiece import learn
 
 SUBJECTS = ("Il cuore", "Il polmone", "Il fegato", "Il rene", "La milza")
@@ -48,3 +59,47 @@ def vocabulary(tmp_path: Path, tokenizer: Any) -> Path:
     """The tokenizer as a directory."""
     save_tokenizer(tokenizer, tmp_path / "vocabulary")
     return tmp_path / "vocabulary"
+
+
+@dataclass(frozen=True)
+class Toy:
+    """Batches of a small text, as a run would make them."""
+
+    tokenizer: Any
+
+    def corpus(self, texts: Sequence[str]) -> Corpus:
+        """Encode texts; a point ends a sentence."""
+        documents = []
+        for encoded in encode(self.tokenizer, texts):
+            points = np.isin(encoded.ids, self.tokenizer.convert_tokens_to_ids(["."]))
+            sentences = [0, *(np.nonzero(points[:-1])[0] + 1).tolist()]
+            documents.append(Document(encoded.ids, encoded.starts, sentences))
+        return Corpus.of(documents, fingerprint(self.tokenizer))
+
+    def batches(self, texts: Sequence[str], *phases: Phase, packed: bool = False, seed: int = 0,
+                micro_batch: int = 0) -> RowBatches:
+        """Make the batches of phases."""
+        corpora = {"text": self.corpus(texts)}
+        timeline = Timeline(phases, [phase.length.steps for phase in phases])
+        picks = {name: make_pick(name) for name in ("words", "tokens", "spans")}
+        maker = Maker(list(corpora.values()), Words.of(self.tokenizer), packed, seed, picks)
+        return RowBatches(Stream(corpora, timeline, packed, seed), timeline, maker, micro_batch)
+
+
+@pytest.fixture(scope="session")
+def toy(tokenizer: Any) -> Toy:
+    """Makes batches with the toy tokenizer."""
+    return Toy(tokenizer)
+
+
+@pytest.fixture(scope="session")
+def toy_phase() -> Callable[..., Phase]:
+    """Makes a phase: `toy_phase(steps=4, objective="causal")`."""
+    return make_phase
+
+
+def make_phase(steps: int = 12, rows: RowSettings | None = None, name: str = "main",
+              **task: Any) -> Phase:
+    """A phase of rows of 32 tokens, 4 a batch."""
+    return Phase(name, LengthSettings(steps=steps), rows or RowSettings(32, 4),
+                 TaskSettings(**task))

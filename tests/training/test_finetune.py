@@ -20,7 +20,7 @@ from bmtools.tasks.classifier import load_encoder, with_new_head
 from bmtools.tasks.settings import FinetuneSettings, NerSettings, PredictSettings
 from bmtools.tasks.tagger import load_tagger, predict
 from bmtools.training.finetune import SEEDS, Evaluation, FinetunePlan, finetune
-from bmtools.training.settings import LoopSettings
+from bmtools.training.settings import LoopSettings, ScheduleSettings
 from bmtools.training.tagging import NerTask, TagBatches
 from bmtools.vocab.settings import WordPieceSettings
 from bmtools.vocab.tokenizer import fingerprint
@@ -30,7 +30,8 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 WORDS = ["il", "la", "paziente", "con", "dolore", "e", "febbre", "due", "caffe\u0301", "🧬"]
 MARKED = {"diabete mellito": "DIS", "asma 🧬🧬": "DIS", "insulina": "DRUG"}
-LOOP = LoopSettings(learning_rate=3e-3, dropout=0.1)
+LOOP = LoopSettings(dropout=0.1)
+SCHEDULE = ScheduleSettings(3e-3)
 
 
 def record(rng: random.Random, number: int, words: int = 12) -> Record:
@@ -75,7 +76,7 @@ def tune(checkpoint: Path, tmp_path: Path) -> Tune:
              loop: LoopSettings = LOOP, **options: Any) -> list[dict[str, Any]]:
         settings = settings or FinetuneSettings(seeds=1, epochs=6, batch_size=8)
         ner = ner or NerSettings(row_tokens=32)
-        plan = FinetunePlan(checkpoint, tmp_path / output, settings, loop)
+        plan = FinetunePlan(checkpoint, tmp_path / output, settings, loop, SCHEDULE)
         splits = {"train": records(1, 60) if train is None else train,
                   "dev": records(2, 12) if dev is None else dev}
         if test is not None:
@@ -175,7 +176,7 @@ def test_training_stops_when_patience_ends(
         {"f1": next(coming)}, {}, next(losses)))
     settings = FinetuneSettings(seeds=1, epochs=len(scores), patience=patience, batch_size=8)
     task = NerTask(checkpoint, NerSettings(row_tokens=32), 8)
-    lines = list(finetune(FinetunePlan(checkpoint, tmp_path / "tuned", settings, LOOP), task,
+    lines = list(finetune(FinetunePlan(checkpoint, tmp_path / "tuned", settings, LOOP, SCHEDULE), task,
                           {"train": records(1, 8), "dev": records(2, 2)}, dict))
     seed = next(line for line in lines if "best_epoch" in line)
     assert (seed["best_epoch"], seed["epochs"]) == (best, ran)
@@ -239,9 +240,9 @@ def test_each_epoch_asks_every_word_once(checkpoint: Path) -> None:
     for epoch in range(3):
         numbers = range(epoch * made.per_epoch, (epoch + 1) * made.per_epoch)
         found = [made.batch(number) for number in numbers]
-        assert sum(len(batch.inputs["ids"]) for batch in found) == told["windows"]
+        assert sum(len(batch.pieces[0]["ids"]) for batch in found) == told["windows"]
         assert sum(batch.counts["words"] for batch in found) == told["words"]
-        assert max(batch.inputs["ids"].shape[1] for batch in found) <= 24
+        assert max(batch.pieces[0]["ids"].shape[1] for batch in found) <= 24
 
 
 def test_batches_come_from_their_number_alone(checkpoint: Path) -> None:
@@ -249,16 +250,16 @@ def test_batches_come_from_their_number_alone(checkpoint: Path) -> None:
     last = made.batch(11)
     for number in range(12):
         final = again.batch(number)
-    assert all(torch.equal(last.inputs[name], final.inputs[name]) for name in last.inputs)
+    assert all(torch.equal(last.pieces[0][name], final.pieces[0][name]) for name in last.pieces[0])
     other = batches(checkpoint, 40, seed=1).batch(11)
-    assert not all(last.inputs[name].shape == other.inputs[name].shape
-                   and torch.equal(last.inputs[name], other.inputs[name]) for name in last.inputs)
+    assert not all(last.pieces[0][name].shape == other.pieces[0][name].shape
+                   and torch.equal(last.pieces[0][name], other.pieces[0][name]) for name in last.pieces[0])
 
 
 def test_batches_are_padded_little(checkpoint: Path) -> None:
     made = batches(checkpoint, 120)
     shown = [made.batch(number) for number in range(made.per_epoch)]
-    cells = sum(batch.inputs["ids"].numel() for batch in shown)
+    cells = sum(batch.pieces[0]["ids"].numel() for batch in shown)
     assert sum(batch.counts["tokens"] for batch in shown) / cells > 0.9
 
 
@@ -267,9 +268,9 @@ def test_labels_stand_at_first_pieces(checkpoint: Path) -> None:
     list(task.read({"train": [Record(id="1", text="per diabete mellito", entities=[
         {"start": 4, "end": 19, "type": "X"}])]}))
     batch = task.batches(0).batch(0)
-    labels = batch.inputs["labels"][0].numpy()
+    labels = batch.pieces[0]["labels"][0].numpy()
     assert [label for label in labels if label >= 0] == [0, 1, 2]
-    tokens = task.tokenizer.convert_ids_to_tokens(batch.inputs["ids"][0].tolist())
+    tokens = task.tokenizer.convert_ids_to_tokens(batch.pieces[0]["ids"][0].tolist())
     assert not any(tokens[place].startswith("##") for place in np.flatnonzero(labels >= 0))
 
 

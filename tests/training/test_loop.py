@@ -1,4 +1,4 @@
-"""The loop: schedules, pieces and what they leave unchanged."""
+"""The loop: pieces, and what they leave unchanged."""
 
 from __future__ import annotations
 
@@ -10,69 +10,110 @@ import pytest
 import torch
 from accelerate import Accelerator
 
-from bmtools.corpus.rows import cut_rows
 from bmtools.errors import BmtoolsError
-from bmtools.training.batches import RowBatches
-from bmtools.training.loop import Trainer, learning_rate, set_dropout
+from bmtools.training.loop import Course, Extras, Trainer, set_dropout
 from bmtools.training.objectives import MaskedObjective
-from bmtools.training.settings import LoopSettings, RowSettings
-from bmtools.vocab.encoding import encode
+from bmtools.training.phases import Phase
+from bmtools.training.settings import LoopSettings
 
-SETTINGS = LoopSettings(learning_rate=1e-3)
+pytestmark = pytest.mark.usefixtures("one_thread")
+SETTINGS = LoopSettings()
+COURSE = Course(4, lambda _number: 1e-3)
 TEXTS = [f"Il cuore pompa il sangue {'e il polmone filtra aria ' * n}." for n in range(9)]
 
 
-def losses(model: Any, tokenizer: Any, settings: LoopSettings, steps: int = 4) -> list[float]:
-    rows = cut_rows(((text.ids, text.starts) for text in encode(tokenizer, TEXTS)), 30)
-    batches = RowBatches(rows, RowSettings(batch_size=6), tokenizer, 0)
-    trainer = Trainer(MaskedObjective(copy.deepcopy(model)), steps, settings, Accelerator(cpu=True))
+def losses(model: Any, toy: Any, phase: Phase, settings: LoopSettings = SETTINGS,
+           extras: Extras | None = None, packed: bool = False) -> list[float]:
+    batches = toy.batches(TEXTS, phase, micro_batch=settings.micro_batch, packed=packed)
+    trainer = Trainer(MaskedObjective(copy.deepcopy(model)), COURSE, settings,
+                      Accelerator(cpu=True), extras)
     return [step.loss for step in trainer.run(batches)]
 
 
-def test_the_rate_rises_and_falls_linearly() -> None:
-    settings = LoopSettings(learning_rate=1.0, warmup_share=0.2)
-    rates = [learning_rate(number, 10, settings) for number in range(10)]
-    assert rates == pytest.approx([0.5, 1, 1, 7 / 8, 6 / 8, 5 / 8, 4 / 8, 3 / 8, 2 / 8, 1 / 8])
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_pieces_of_a_batch_add_up_to_it(model: Any, toy: Any, toy_phase: Any, rows: int) -> None:
+    whole = losses(model, toy, toy_phase())
+    cut = losses(model, toy, toy_phase(), replace(SETTINGS, micro_batch=rows))
+    assert cut == pytest.approx(whole, rel=1e-5)
 
 
-def test_pieces_of_a_batch_add_up_to_it(model: Any, tokenizer: Any) -> None:
-    whole = losses(model, tokenizer, SETTINGS)
-    for rows in (1, 2, 4):
-        cut = losses(model, tokenizer, replace(SETTINGS, micro_batch=rows))
-        assert cut == pytest.approx(whole, rel=1e-5)
-
-
-def test_a_step_is_adamw_s(model: Any, tokenizer: Any) -> None:
+def test_a_step_is_adamw_s(model: Any, toy: Any, toy_phase: Any) -> None:
     """One step of the loop against torch's own optimizer on transformers' own loss."""
     twin = copy.deepcopy(model)
-    rows = cut_rows(((text.ids, text.starts) for text in encode(tokenizer, TEXTS)), 30)
-    batches = RowBatches(rows, RowSettings(batch_size=6), tokenizer, 0)
-    settings = LoopSettings(learning_rate=1e-3, weight_decay=0.0, clip_norm=1e9, warmup_share=0.0)
-    trainer = Trainer(MaskedObjective(model), 1, settings, Accelerator(cpu=True))
+    batches = toy.batches(TEXTS, toy_phase())
+    settings = LoopSettings(weight_decay=0.0, clip_norm=1e9)
+    trainer = Trainer(MaskedObjective(model), Course(1, lambda _number: 1e-3), settings,
+                      Accelerator(cpu=True))
     [step] = trainer.run(batches)
 
-    given = batches.batch(0).inputs
+    [given] = batches.batch(0).pieces
     set_dropout(twin, 0.0)
     optimizer = torch.optim.AdamW(twin.parameters(), lr=1e-3, eps=1e-6, weight_decay=0.0)
     loss = twin(input_ids=given["ids"], attention_mask=given["attended"].long(),
                 labels=given["labels"]).loss
     loss.backward()
+    norm = torch.nn.utils.get_total_norm([p.grad for p in twin.parameters() if p.grad is not None])
     optimizer.step()
     assert step.loss == pytest.approx(loss.item(), rel=1e-5)
+    assert step.gradient_norm == pytest.approx(float(norm), rel=1e-4)
     for ours, theirs in zip(model.parameters(), twin.parameters(), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-5)
 
 
-def test_dropout_is_set_everywhere_and_repeats_by_step(model: Any, tokenizer: Any) -> None:
+def test_the_share_restored_is_told(model: Any, toy: Any, toy_phase: Any) -> None:
+    batches = toy.batches(TEXTS, toy_phase())
+    trainer = Trainer(MaskedObjective(model), Course(1, lambda _number: 1e-9), SETTINGS,
+                      Accelerator(cpu=True))
+    [step] = trainer.run(batches)
+    [given] = batches.batch(0).pieces
+    with torch.inference_mode():
+        logits = model.eval()(input_ids=given["ids"],
+                              attention_mask=given["attended"].long()).logits
+    asked = given["labels"] >= 0
+    right = (logits.argmax(-1) == given["labels"])[asked].float().mean()
+    assert step.losses["mlm_accuracy"] == pytest.approx(float(right), abs=1e-6)
+
+
+def test_dropout_is_set_everywhere_and_repeats_by_step(model: Any, toy: Any,
+                                                       toy_phase: Any) -> None:
     settings = replace(SETTINGS, dropout=0.3)
-    first, again = (losses(model, tokenizer, settings) for _ in range(2))
+    first, again = (losses(model, toy, toy_phase(), settings) for _ in range(2))
     assert first == again
-    assert first != losses(model, tokenizer, SETTINGS)
+    assert first != losses(model, toy, toy_phase())
     assert model.config.hidden_dropout_prob == 0.1
 
 
-def test_a_loss_that_is_no_number_stops_the_run(model: Any, tokenizer: Any) -> None:
+def test_weights_of_rate_0_stay(model: Any, toy: Any, toy_phase: Any) -> None:
+    name = "bert.encoder.layer.0.output.dense.weight"
+    objective = MaskedObjective(copy.deepcopy(model))
+    trainer = Trainer(objective, COURSE, LoopSettings(weight_decay=0.0), Accelerator(cpu=True),
+                      Extras(rates={name: 0.0}))
+    list(trainer.run(toy.batches(TEXTS, toy_phase())))
+    before, after = (dict(one.named_parameters()) for one in (model, objective.model))
+    assert torch.equal(before[name], after[name])
+    other = name.replace("layer.0", "layer.1")
+    assert not torch.equal(before[other], after[other])
+
+
+def test_gradients_can_be_adjusted_before_they_are_clipped(model: Any, toy: Any,
+                                                           toy_phase: Any) -> None:
+    seen = []
+    losses(model, toy, toy_phase(), extras=Extras(adjust=seen.append))
+    assert seen == [1.0] * 4
+
+
+def test_a_loss_that_is_no_number_stops_the_run(model: Any, toy: Any, toy_phase: Any) -> None:
     with torch.no_grad():
         model.bert.embeddings.LayerNorm.weight.fill_(float("nan"))
     with pytest.raises(BmtoolsError, match="step 1: the loss is nan"):
-        losses(model, tokenizer, SETTINGS)
+        losses(model, toy, toy_phase())
+
+
+def test_packed_rows_train_too(model: Any, toy: Any, toy_phase: Any) -> None:
+    from bmtools.models.packed import prepare_packed
+
+    prepare_packed(model)
+    whole = losses(model, toy, toy_phase(), packed=True)
+    cut = losses(model, toy, toy_phase(), replace(SETTINGS, micro_batch=1), packed=True)
+    assert whole[-1] < whole[0]
+    assert cut == pytest.approx(whole, rel=1e-5)

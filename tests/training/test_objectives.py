@@ -10,7 +10,15 @@ from torch.nn import functional
 
 from bmtools.masking.corruption import IGNORED
 from bmtools.models.architectures import build_config, build_model
-from bmtools.training.objectives import CausalObjective, DistillObjective, MaskedObjective
+from bmtools.models.packed import prepare_packed
+from bmtools.models.pairs import with_relationship
+from bmtools.training.objectives import (
+    CausalObjective,
+    DistillObjective,
+    MaskedObjective,
+    PairObjective,
+    PhasedObjective,
+)
 from bmtools.training.settings import DistillSettings
 
 
@@ -21,6 +29,52 @@ def batch(tokenizer: Any) -> dict[str, torch.Tensor]:
     attended = torch.arange(12) < torch.tensor([12, 9, 12, 5])[:, None]
     asked = (torch.rand(ids.shape, generator=rng) < 0.3) & attended
     return {"ids": ids, "attended": attended, "labels": ids.where(asked, torch.tensor(IGNORED))}
+
+
+def packed_of(batch: dict) -> dict[str, torch.Tensor]:
+    """The same rows end to end."""
+    attended = batch["attended"]
+    return {**{name: value[attended] for name, value in batch.items() if name != "attended"},
+            "lengths": attended.sum(dim=1)}
+
+
+@pytest.mark.parametrize("kind", [MaskedObjective, CausalObjective])
+def test_packed_losses_are_those_of_rows(model: Any, batch: dict, kind: type) -> None:
+    objective = kind(model.eval())
+    rows = objective(**batch)
+    prepare_packed(model)
+    for name, value in objective(**packed_of(batch)).items():
+        torch.testing.assert_close(value, rows[name], rtol=1e-5, atol=1e-5)
+
+
+def test_pairs_are_judged_as_bert_does(model: Any, tokenizer: Any, batch: dict) -> None:
+    """Both losses against BertForPreTraining, which has the same heads in one model."""
+    objective = PairObjective(model.eval())
+    types = (torch.arange(12) > 5).long().expand(4, 12)
+    related = torch.tensor([0, 1, 1, 0])
+    found = objective(**batch, token_types=types, related=related)
+    joined = with_relationship(model, objective.head)
+    theirs = joined(input_ids=batch["ids"], attention_mask=batch["attended"].long(),
+                    token_type_ids=types, labels=batch["labels"], next_sentence_label=related)
+    asked = (batch["labels"] != IGNORED).sum()
+    torch.testing.assert_close(found["mlm"] / asked + found["nsp"] / 4, theirs.loss)
+    right = (theirs.seq_relationship_logits.argmax(-1) == related).sum()
+    assert int(found["nsp_accuracy"]) == int(right)
+
+
+def test_one_model_takes_turns_at_its_tasks(model: Any, batch: dict) -> None:
+    phased = PhasedObjective(model.eval(), {"masked": MaskedObjective(model),
+                                            "causal": CausalObjective(model),
+                                            "masked+nsp": PairObjective(model)})
+    weights = {name for name, _ in phased.named_parameters()}
+    assert weights == {f"model.{name}" for name, _ in model.named_parameters()} | {
+        f"heads.head.{part}.{kind}" for part in ("pooler", "relationship")
+        for kind in ("weight", "bias")}
+    phased.switch("causal")
+    assert phased.sums == ("causal", "causal_accuracy")
+    assert set(phased(**batch)) == {"causal", "causal_accuracy"}
+    phased.switch("masked")
+    assert phased.parts["mlm"].per == "masked"
 
 
 def test_masked_loss_is_that_of_transformers(model: Any, batch: dict) -> None:
@@ -37,7 +91,7 @@ def test_causal_loss_is_that_of_a_decoder(model: Any, batch: dict) -> None:
     ids, attended = batch["ids"], batch["attended"]
     labels = torch.full_like(ids, IGNORED)
     labels[:, :-1] = ids[:, 1:].where(attended[:, 1:], torch.tensor(IGNORED))
-    ours = CausalObjective(model.eval())(ids, attended, labels)["causal"] / (labels != -100).sum()
+    ours = CausalObjective(model.eval())(ids, labels, attended)["causal"] / (labels != -100).sum()
 
     decoder = BertLMHeadModel(type(model.config)(**{**model.config.to_dict(), "is_decoder": True}))
     decoder.load_state_dict(model.state_dict())
@@ -84,6 +138,6 @@ def test_a_student_that_is_its_teacher_has_nothing_to_learn(model: Any, batch: d
 def test_the_teacher_is_not_trained(model: Any, tokenizer: Any, batch: dict) -> None:
     pupil = build_model(build_config("bert-1x64", tokenizer))
     objective = DistillObjective(pupil, model, DistillSettings())
-    sum(objective(**batch).values()).backward()
+    sum(objective(**batch)[name] for name in objective.parts).backward()
     assert all(parameter.grad is None for parameter in model.parameters())
     assert {id(p) for p in objective.parameters()} == {id(p) for p in pupil.parameters()}

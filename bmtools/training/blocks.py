@@ -1,0 +1,265 @@
+"""Text by the megabyte: blocks of lines, encoded in order by several processes.
+
+Worker processes import this module, so it must not bring transformers along, which would cost each
+of them seconds and hundreds of megabytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import os
+import signal
+import threading
+from collections import Counter, deque
+from collections.abc import Generator, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import Any
+
+import jsonlines
+import msgspec
+import numpy as np
+from tokenizers import Tokenizer
+
+from bmtools.corpus.segment import sentence_spans
+from bmtools.corpus.settings import ShardSettings
+from bmtools.corpus.shard_files import Documents
+from bmtools.errors import BmtoolsError, RecordError, Reject
+from bmtools.io.streams import (
+    RecordReader,
+    _json_fault,
+    _next_object,
+    _text_of,
+    open_bytes,
+    shown,
+)
+from bmtools.records import Record, check
+from bmtools.vocab.encoding import EncodedTexts, Encoder, MarkWords
+
+_BLOCK_BYTES = 1 << 20
+_BLOCKS_AHEAD = 2  # for each process
+
+
+@dataclass(frozen=True)
+class Block:
+    """Whole lines of one file, about a megabyte.
+
+    Args:
+        number: blocks before it, over all files.
+        name: the file as messages name it.
+        first_line: number of its first line in the file.
+        lines: UTF-8.
+        before: hash of all content before it.
+    """
+
+    number: int
+    name: str
+    first_line: int
+    lines: bytes
+    before: str
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a worker needs to know.
+
+    Args:
+        tokenizer: as JSON.
+        settings: what to look for in the text.
+        mark_words: says where words begin, in place of the tokenizer.
+    """
+
+    tokenizer: str
+    settings: ShardSettings
+    mark_words: MarkWords | None
+
+
+@dataclass(frozen=True)
+class EncodedBlock:
+    """What became of a block.
+
+    Args:
+        block: number of the block.
+        before: hash of all content before it.
+        documents: those with tokens.
+        counts: records, characters and so on, by name.
+        rejects: place, reason and content of each bad record.
+    """
+
+    block: int
+    before: str
+    documents: Documents
+    counts: Counter[str]
+    rejects: list[tuple[str, str, Any]]
+
+
+def read_blocks(records: RecordReader) -> Iterator[Block]:
+    """Cut files into blocks, the same ones every time; `records.hashes` is filled.
+
+    Args:
+        records: names the files; none of their lines is parsed here.
+    """
+    number = 0
+    earlier = hashlib.sha256()
+    for name in records.names:
+        digest = hashlib.sha256()
+        line = 1
+        with open_bytes(name) as stream:
+            while lines := stream.read(_BLOCK_BYTES):
+                lines += stream.readline()
+                before = f"{earlier.hexdigest()} {digest.hexdigest()}"
+                yield Block(number, shown(name), line, lines, before)
+                digest.update(lines)
+                line += lines.count(b"\n")
+                number += 1
+        earlier.update(digest.digest())
+        records.hashes[shown(name)] = digest.hexdigest()
+
+
+def encode_blocks(blocks: Iterator[Block], task: Task,
+                  processes: int) -> Generator[EncodedBlock]:
+    """Encode blocks, in order.
+
+    Args:
+        blocks: read ahead by a few for each process.
+        task: what to look for.
+        processes: 0 for one a core; one works in this process, and so does a single block.
+
+    Raises:
+        BmtoolsError: a process died.
+    """
+    processes = processes or os.cpu_count() or 1
+    ahead = list(islice(blocks, 2))
+    blocks = chain(ahead, blocks)
+    if processes == 1 or len(ahead) < 2:
+        yield from map(BlockEncoder(task), blocks)
+        return
+    # Forking would copy the locks of libraries that run threads by now, in whatever state.
+    pool = ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"),
+                               _start_worker, (task,))
+    try:
+        pending = deque(pool.submit(_encode_in_worker, block)
+                        for block in islice(blocks, _BLOCKS_AHEAD * processes))
+        while pending:
+            yield pending.popleft().result()
+            pending.extend(pool.submit(_encode_in_worker, block) for block in islice(blocks, 1))
+    except BrokenProcessPool as error:
+        raise BmtoolsError("a worker process ended, perhaps for lack of memory; go on with "
+                           "--resume and fewer --processes") from error
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+class BlockEncoder:
+    """Parses the records of a block, checks them and encodes their text."""
+
+    def __init__(self, task: Task) -> None:
+        self._settings = task.settings
+        self._encoder = Encoder(Tokenizer.from_str(task.tokenizer), task.mark_words)
+
+    def __call__(self, block: Block) -> EncodedBlock:
+        rejects: list[tuple[str, str, Any]] = []
+
+        def reject(error: RecordError) -> None:
+            rejects.append((error.place, error.reason, error.content))
+
+        texts: list[str] = []
+        points: list[list[int]] = []
+        for record in _records(block, reject):
+            if self._settings.sentences and not (record.get("lang") or self._settings.lang):
+                reject(RecordError(record.place, "found no language, expected the key 'lang' or "
+                                                 "--lang to find sentences by", dict(record)))
+                continue
+            texts.append(full_text(record))
+            if self._settings.sentences:
+                points.append(_sentence_points(record, self._settings.lang))
+        found = self._encoder.encode(texts, points if self._settings.sentences else None)
+        counts = Counter(records=len(texts), characters=sum(map(len, texts)),
+                         encoded_whole=len(texts) * (not found.by_piece))
+        return EncodedBlock(block.number, block.before, _documents(found, counts), counts, rejects)
+
+
+def _records(block: Block, reject: Reject) -> Iterator[Record]:
+    """Parse and check the records of a block, as `RecordReader` does those of a file."""
+    reader = jsonlines.Reader(block.lines.split(b"\n"), loads=msgspec.json.decode)
+    number = 0
+    while True:
+        try:
+            number, content = _next_object(reader, number)
+            record = Record(content, place=_place(block, number))
+            check(record)
+        except EOFError:
+            return
+        except jsonlines.InvalidLineError as error:
+            number = error.lineno
+            reject(RecordError(_place(block, number), _json_fault(error), _text_of(error.line)))
+        except RecordError as error:
+            reject(error)
+        else:
+            yield record
+
+
+def _place(block: Block, number: int) -> str:
+    return f"{block.name}:{block.first_line + number - 1}"
+
+
+def full_text(record: Mapping[str, Any]) -> str:
+    """What a model reads of a record: its title, if it has one, a line break and its text."""
+    return f"{record['title']}\n{record['text']}" if record.get("title") else str(record["text"])
+
+
+def _sentence_points(record: Mapping[str, Any], lang: str) -> list[int]:
+    """Where sentences begin in the full text; a title is one of its own."""
+    shift = len(record["title"]) + 1 if record.get("title") else 0
+    spans = sentence_spans(record["text"], record.get("lang") or lang)
+    return [*([0] if shift else []), *(start + shift for start, _ in spans)]
+
+
+def _documents(found: EncodedTexts, counts: Counter[str]) -> Documents:
+    """Leave texts without tokens out, and count what is left."""
+    kept = found.lengths[found.lengths > 0]
+    sentences = None
+    if found.points:
+        sentences = _sentence_starts(found)
+        counts["sentences"] = len(sentences)
+    counts.update(documents=len(kept), empty=len(found.lengths) - len(kept),
+                  tokens=len(found.ids), words=int(found.starts.sum()))
+    # Half the bytes to send where the ids allow it.
+    narrow = np.uint16 if not len(found.ids) or found.ids.max() < 1 << 16 else np.uint32
+    return Documents(found.ids.astype(narrow), found.starts, kept, sentences)
+
+
+def _sentence_starts(found: EncodedTexts) -> np.ndarray:
+    """Lay sentence starts end to end; the first is where the text begins, none is empty."""
+    origins = np.cumsum(found.lengths) - found.lengths
+    starts = [np.unique(np.array([0, *points])) for points in found.points]
+    return np.concatenate([
+        places[places < length] + origin
+        for places, length, origin in zip(starts, found.lengths, origins, strict=True)])
+
+
+_worker: BlockEncoder | None = None  # of a worker process; it does one task in its life
+
+
+def _start_worker(task: Task) -> None:
+    global _worker
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent says when to stop
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    _worker = BlockEncoder(task)
+
+
+def _end_with_parent() -> None:
+    """Leave when the parent is killed; the pool's own pipes would never tell."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _encode_in_worker(block: Block) -> EncodedBlock:
+    assert _worker is not None
+    return _worker(block)

@@ -1,0 +1,58 @@
+"""Experience replay: now and then a batch of what the model learned before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from bmtools.corpus.shards import Corpus
+from bmtools.training.batches import Maker, RowBatches
+from bmtools.training.loop import Step, Trainer
+from bmtools.training.stream import Stream
+from bmtools.training.timeline import Timeline
+
+_NAME = "replay"
+
+
+class Replay:
+    """An extra update on the old text after every n-th step.
+
+    Source: Buonocore et al. 2023 (BioBIT), "Catastrophic Forgetting Mitigation".
+
+    Args:
+        every: steps between; 0 for none.
+        corpus: the old text.
+        timeline: of the run; rows and masking of the replayed batch are those of its phase.
+        maker: makes tensors of its rows.
+        packed: whether documents share rows.
+        seed: seed of its order.
+        micro_batch: rows of a pass.
+    """
+
+    def __init__(self, every: int, corpus: Corpus, timeline: Timeline, maker: Maker,
+                 packed: bool, seed: int, micro_batch: int) -> None:
+        self._every = every
+        turns = _turns(timeline, every)
+        phases = [replace(phase, mixture=()) for phase, count in zip(timeline, turns, strict=True)
+                  if count]
+        own = Timeline(phases, [count for count in turns if count])
+        stream = Stream({_NAME: corpus}, own, packed, seed)
+        self._batches = RowBatches(stream, own, maker, micro_batch)
+
+    def after(self, step: Step, trainer: Trainer) -> Step | None:
+        """Update once more where it is time, and tell how that went."""
+        if step.number % self._every:
+            return None
+        accelerator = trainer.accelerator
+        share = self._batches.batch(step.number // self._every - 1, accelerator.process_index,
+                                    accelerator.num_processes)
+        return trainer.step(step.number - 1, share, turn=1)
+
+
+def _turns(timeline: Timeline, every: int) -> Sequence[int]:
+    """Count the replayed batches of each phase."""
+    turns, before = [], 0
+    for steps in timeline.lengths:
+        turns.append((before + steps) // every - before // every)
+        before += steps
+    return turns
