@@ -12,7 +12,8 @@ from torch.nn import functional
 
 from bmtools.masking.corruption import IGNORED
 from bmtools.models.masked import predict
-from bmtools.training.objectives import Objective, Part, Reading
+from bmtools.models.pairs import NextSentenceHead
+from bmtools.training.objectives import Objective, Part, Reading, related_sums
 from bmtools.training.regularisation import AdversarySettings
 
 
@@ -38,36 +39,49 @@ class AdversarialObjective(Objective):
     Args:
         model: a masked language model; its word embeddings keep a hook, which is not saved.
         settings: the adversary; its weight is that of the part `adversarial`.
+        head: also tells whether second segments follow, from the clean pass; or None.
     """
 
-    measures = {"mlm_accuracy": "masked"}  # noqa: RUF012
-
-    def __init__(self, model: Any, settings: AdversarySettings) -> None:
+    def __init__(self, model: Any, settings: AdversarySettings,
+                 head: NextSentenceHead | None = None) -> None:
         super().__init__()
         self.model = model
+        self.head = head
         self._settings = settings
         self._embeddings = Movable(model.get_input_embeddings())
         if getattr(model.base_model, "_compiled_call_impl", None) is not None:
             torch.compiler.reset()  # what is compiled already does not notice a new hook
         self.parts = {"mlm": Part(1.0, "masked"),
                       "adversarial": Part(settings.adversarial, "masked")}
+        self.measures = {"mlm_accuracy": "masked"}
+        if head is not None:
+            self.parts["nsp"] = Part(1.0, "pairs")
+            self.measures["nsp_accuracy"] = "pairs"
 
     def forward(self, ids: Tensor, labels: Tensor, attended: Tensor | None = None,
-                lengths: Tensor | None = None) -> dict[str, Tensor]:
-        """Sum both terms, in nats, over labelled places; shapes as in `Reading`.
+                lengths: Tensor | None = None, token_types: Tensor | None = None,
+                related: Tensor | None = None) -> dict[str, Tensor]:
+        """Sum the terms, in nats, over labelled places and pairs; shapes as in `Reading`.
 
         The term `adversarial` is 0 while the model is not in training.
         """
-        reading, asked = Reading(ids, attended, lengths), labels != IGNORED
+        reading = Reading(ids, attended, lengths, token_types)
+        asked = labels != IGNORED
 
-        def logits() -> Tensor:
-            found = predict(self.model, reading.states(self.model)[asked])
+        def judged(states: Tensor) -> Tensor:
+            found = predict(self.model, states[asked])
             return found.to(torch.promote_types(found.dtype, torch.float32))
 
-        clean = logits()
+        def logits() -> Tensor:
+            return judged(reading.states(self.model))
+
+        states = reading.states(self.model)
+        clean = judged(states)
         fixed = clean.detach()
         sums = {"mlm": functional.cross_entropy(clean, labels[asked], reduction="sum"),
                 "mlm_accuracy": (fixed.argmax(-1) == labels[asked]).sum()}
+        if self.head is not None and related is not None:
+            sums |= related_sums(self.head, reading.firsts(states), related)
         if not self.model.training:
             return {**sums, "adversarial": torch.zeros_like(sums["mlm"])}
         inside = torch.ones_like(ids) if attended is None else attended

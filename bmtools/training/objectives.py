@@ -114,10 +114,15 @@ class PairObjective(Objective):
         """Sum both cross-entropies, in nats; related (documents,), others as in `Reading`."""
         text = Reading(ids, attended, lengths, token_types)
         states = text.states(self.model)
-        logits = self.head(text.firsts(states)[:, None]).float()
         return {**_restored(self.model, states, labels),
-                "nsp": functional.cross_entropy(logits, related, reduction="sum"),
-                "nsp_accuracy": (logits.argmax(-1) == related).sum()}
+                **related_sums(self.head, text.firsts(states), related)}
+
+
+def related_sums(head: NextSentenceHead, firsts: Tensor, related: Tensor) -> dict[str, Tensor]:
+    """Sum the loss of pairs, and count those told right; firsts (pairs, width)."""
+    logits = head(firsts[:, None]).float()
+    return {"nsp": functional.cross_entropy(logits, related, reduction="sum"),
+            "nsp_accuracy": (logits.argmax(-1) == related).sum()}
 
 
 class CausalObjective(Objective):

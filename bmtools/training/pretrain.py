@@ -87,10 +87,9 @@ def _objective(task: str, model: Any, seed: int, adversary: AdversarySettings) -
         if not tells_segments(model):
             raise BmtoolsError(f"--objective {task}: {type(model).__name__} has no token types; "
                                "expected BERT or Megatron-BERT")
-        if adversary.adversarial:
-            raise BmtoolsError(f"--adversarial: found it beside --objective {task}, "
-                               "expected the objective masked")
-        return PairObjective(model, seed)
+        pairs = PairObjective(model, seed)
+        return AdversarialObjective(model, adversary, pairs.head) if adversary.adversarial \
+            else pairs
     if task == "causal":
         return CausalObjective(model)
     return AdversarialObjective(model, adversary) if adversary.adversarial \

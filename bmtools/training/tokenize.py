@@ -74,7 +74,8 @@ def tokenize(records: RecordReader, tokenizer: Any, output: Path,
         watch: sees each block of text go by.
 
     Returns:
-        the manifest.
+        the manifest; among its results, `empty` counts texts without tokens, which are left out,
+        and `encoded_whole` those for which the tokenizer allowed no short cut.
 
     Raises:
         BmtoolsError: the output exists, the unfinished run is another one, or there is no text.
@@ -208,7 +209,11 @@ def _read_progress(run: Path, identity: Mapping[str, Any],
     progress, number = _Progress(identity), 0
     while shard_path(run, number).exists():
         path = _progress_path(run, number)
-        progress = _Progress(**json.loads(path.read_text(encoding="utf-8")))
+        try:
+            progress = _Progress(**json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError) as error:
+            raise CheckpointError(f"{path}: cannot be read ({error}); the unfinished run is "
+                                  "damaged, start again with --overwrite") from error
         _same_identity(run, progress.identity, identity)
         for each in progress.rejects:
             reject(RecordError(*each))
@@ -236,6 +241,7 @@ def _confirmed(output: Path, records: RecordReader, identity: Mapping[str, Any])
         raise CheckpointError(f"{output}: made of other text than this; give another name, or "
                               "--overwrite without --resume to replace it")
     Corpus.open(output)
+    shutil.rmtree(_run_directory(output), ignore_errors=True)  # a kill may have left it
     return manifest
 
 

@@ -50,7 +50,7 @@ class Cutting:
             and (self._drops_spaces or _keeps_spaces_ahead(first))
             and all(map(self._is_local, self._normalizers))
             and self._finds_added(steps["added_tokens"]))
-        self.inner = _inner_prefix(steps["model"], self._splitters)
+        self.inner = _inner_prefix(steps, self._splitters)
         self.separator = next(
             ((token["content"], token["id"]) for token in steps["added_tokens"]
              if not (token["lstrip"] or token["rstrip"] or token["single_word"])
@@ -150,12 +150,15 @@ def _keeps_spaces_ahead(step: dict[str, Any]) -> bool:
             or (step["type"] == "Metaspace" and step.get("split", True)))
 
 
-def _inner_prefix(model: dict[str, Any], splitters: Sequence[dict[str, Any]]) -> str:
-    """The prefix of tokens inside words, if no word can begin with it."""
-    prefix = model.get("continuing_subword_prefix") or ""
-    alone = bool(prefix) and not prefix[0].isalnum() and prefix[0].isascii() and len(prefix) > 1
-    bert = [step["type"] for step in splitters] == ["BertPreTokenizer"]
-    return prefix if alone and bert and model["type"] == "WordPiece" else ""
+def _inner_prefix(steps: dict[str, Any], splitters: Sequence[dict[str, Any]]) -> str:
+    """The prefix of tokens inside words, if no word and no added token can begin with it."""
+    prefix = steps["model"].get("continuing_subword_prefix") or ""
+    told = (steps["model"]["type"] == "WordPiece" and len(prefix) > 1
+            # BERT's splitter makes such a character a word of its own.
+            and prefix[0].isascii() and not prefix[0].isalnum() and not prefix[0].isspace()
+            and [step["type"] for step in splitters] == ["BertPreTokenizer"]
+            and not any(token["content"].startswith(prefix) for token in steps["added_tokens"]))
+    return prefix if told else ""
 
 
 def _any_of(contents: set[str]) -> re.Pattern[str] | None:

@@ -66,6 +66,7 @@ class Pace:
         self._left = warm_steps
         self._tokens = 0
         self._started = time.perf_counter()
+        self._cpu = time.process_time()
 
     def after_step(self, tokens: int) -> bool:
         """Count a step; at the end of a turn report it and wait for the next one."""
@@ -75,10 +76,11 @@ class Pace:
             return True
         self._settle()
         seconds = time.perf_counter() - self._started
-        print(json.dumps({"seconds": seconds, "tokens": self._tokens, "peak_bytes": self._peak()}),
+        print(json.dumps({"seconds": seconds, "cpu": time.process_time() - self._cpu, "tokens": self._tokens, "peak_bytes": self._peak()}),
               flush=True)
         self._left = int(sys.stdin.readline() or 0)
         self._tokens, self._started = 0, time.perf_counter()
+        self._cpu = time.process_time()
         return self._left > 0
 
     def _settle(self) -> None:

@@ -17,9 +17,11 @@ from transformers import (
 )
 
 from bmtools.masking.corruption import IGNORED
+from bmtools.models.architectures import build_config, build_model
 from bmtools.models.packed import prepare_packed
 from bmtools.training.adversary import AdversarialObjective, bounded, divergence, unit
-from bmtools.training.objectives import MaskedObjective
+from bmtools.training.loop import set_dropout
+from bmtools.training.objectives import MaskedObjective, PairObjective
 from bmtools.training.regularisation import AdversarySettings
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -275,3 +277,24 @@ def test_lengths_by_hand() -> None:
     assert bounded(vectors, 3.5, "inf").tolist() == [[3.0, -3.5], [0.0, 0.0]]
     torch.testing.assert_close(bounded(vectors, 1.0, "l2"), torch.tensor([[0.6, -0.8], [0.0, 0.0]]))
     assert bounded(vectors, 6.0, "l2").tolist() == vectors.tolist()
+
+
+def test_pairs_are_judged_beside_the_adversary(tokenizer: Any) -> None:
+    """The same next-sentence and masked losses as without it, on the clean pass."""
+    torch.manual_seed(0)
+    model = build_model(build_config("bert-1x64", tokenizer))
+    plain = PairObjective(model)
+    attacked = AdversarialObjective(model, AdversarySettings(adversarial=1.0), plain.head)
+    ids = torch.randint(5, len(tokenizer), (3, 10), generator=torch.Generator().manual_seed(1))
+    labels = ids.where(torch.arange(10) % 3 == 0, torch.tensor(IGNORED))
+    batch = {"ids": ids, "labels": labels, "attended": torch.ones_like(ids, dtype=torch.bool),
+             "token_types": (torch.arange(10) > 4).long().expand(3, 10),
+             "related": torch.tensor([0, 1, 0])}
+    for module in (plain, attacked):
+        set_dropout(module, 0.0)
+        module.train()
+    found, expected = attacked(**batch), plain(**batch)
+    assert set(found) == {*expected, "adversarial"} == set(attacked.sums)
+    for name, value in expected.items():
+        torch.testing.assert_close(found[name], value)
+    assert found["adversarial"] > 0

@@ -218,6 +218,17 @@ def test_the_input_must_be_the_same_to_resume(source: Path, tokenizer: Any, tmp_
     tokenize(RecordReader([str(renamed)]), tokenizer, tmp_path / "s", SMALL, resume=True)
 
 
+def test_a_damaged_unfinished_run_is_named(source: Path, tokenizer: Any, tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        tokenize(RecordReader([str(source)]), tokenizer, tmp_path / "s", SMALL,
+                 watch=stopping_after(12))
+    [*_, last] = sorted((tmp_path / "s.run").glob("shard-*"))
+    for path, damage in ((last, b"x" * 99), (tmp_path / "s.run/progress-00000.json", b"{")):
+        path.write_bytes(damage)
+        with pytest.raises(CheckpointError, match=path.name):
+            tokenize(RecordReader([str(source)]), tokenizer, tmp_path / "s", SMALL, resume=True)
+
+
 def test_an_unfinished_run_is_not_lost_by_chance(source: Path, tokenizer: Any,
                                                  tmp_path: Path) -> None:
     def go(**options: Any) -> None:
@@ -239,11 +250,13 @@ def test_an_unfinished_run_is_not_lost_by_chance(source: Path, tokenizer: Any,
 def test_finished_shards_are_only_confirmed(source: Path, tokenizer: Any, tmp_path: Path,
                                             monkeypatch: pytest.MonkeyPatch) -> None:
     first = tokenize(RecordReader([str(source)]), tokenizer, tmp_path / "s", SMALL)
+    (tmp_path / "s.run").mkdir()  # as a kill between renaming and tidying up leaves it
     with monkeypatch.context() as patch:
         patch.delattr(module, "encode_blocks")
         again = RecordReader([str(source)])
         assert tokenize(again, tokenizer, tmp_path / "s", SMALL, resume=True) == first
     assert again.hashes == first["inputs"]
+    assert not (tmp_path / "s.run").exists()
     source.write_bytes(source.read_bytes() + b'{"id": "x", "text": "il"}\n')
     with pytest.raises(CheckpointError, match="s: made of other text than this"):
         tokenize(RecordReader([str(source)]), tokenizer, tmp_path / "s", SMALL, resume=True)

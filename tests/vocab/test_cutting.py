@@ -83,3 +83,16 @@ def test_added_tokens_are_found_before_and_after_normalizing() -> None:
                                        AddedToken("[MASK]", normalized=False))))
     pieces = ["odd", " Odd!", " [MASK]", " [mask]", " cuore"]
     assert cutting.with_added_tokens(pieces) == {"odd", " Odd!", " [MASK]"}
+
+
+def test_tokens_tell_words_apart_only_where_no_word_can_begin_like_them() -> None:
+    def inner(splitter: Any, **options: Any) -> str:
+        model = models.WordPiece(unk_token="[UNK]", **options)
+        return Cutting(tokenizer(splitter, model=model, added=added)).inner
+
+    added: tuple[Any, ...] = ()
+    assert inner(pre_tokenizers.BertPreTokenizer()) == "##"
+    assert inner(pre_tokenizers.WhitespaceSplit()) == "", "a word may begin with ##"
+    assert inner(pre_tokenizers.BertPreTokenizer(), continuing_subword_prefix="in") == ""
+    added = (AddedToken("##odd"),)
+    assert inner(pre_tokenizers.BertPreTokenizer()) == ""
