@@ -112,25 +112,38 @@ class RecordReader:
     def _records_of(self, name: str) -> Iterator[Record]:
         digest = hashlib.sha256()
         with open_bytes(name) as stream:
-            reader = jsonlines.Reader(_digested(stream, digest), loads=msgspec.json.decode)
-            number = 0
-            while True:
-                try:
-                    number, content = _next_object(reader, number)
-                    record = Record(content, place=f"{shown(name)}:{number}")
-                    check(record)
-                except EOFError:
-                    break
-                except jsonlines.InvalidLineError as error:
-                    number = error.lineno
-                    self.reject(RecordError(f"{shown(name)}:{number}", _json_fault(error),
-                                            _text_of(error.line)))
-                    continue
-                except RecordError as error:
-                    self.reject(error)
-                    continue
-                yield record
+            yield from parse_records(_digested(stream, digest), shown(name), self.reject)
         self.hashes[shown(name)] = digest.hexdigest()
+
+
+def parse_records(lines: Iterable[bytes], name: str, reject: Reject,
+                  before: int = 0) -> Iterator[Record]:
+    """Parse and check lines, one record each; blank ones are passed over.
+
+    Args:
+        lines: UTF-8.
+        name: what messages call their source.
+        reject: receives bad records.
+        before: lines of the source before these.
+    """
+    reader = jsonlines.Reader(lines, loads=msgspec.json.decode)
+    number = 0
+    while True:
+        try:
+            number, content = _next_object(reader, number)
+            record = Record(content, place=f"{name}:{before + number}")
+            check(record)
+        except EOFError:
+            return
+        except jsonlines.InvalidLineError as error:
+            number = error.lineno
+            reject(RecordError(f"{name}:{before + number}", _json_fault(error),
+                               _text_of(error.line)))
+            continue
+        except RecordError as error:
+            reject(error)
+            continue
+        yield record
 
 
 def _digested(stream: Iterable[bytes], digest: Any) -> Iterator[bytes]:

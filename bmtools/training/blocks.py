@@ -19,24 +19,14 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any
 
-import jsonlines
-import msgspec
 import numpy as np
 from tokenizers import Tokenizer
 
 from bmtools.corpus.segment import sentence_spans
 from bmtools.corpus.settings import ShardSettings
 from bmtools.corpus.shard_files import Documents
-from bmtools.errors import BmtoolsError, RecordError, Reject
-from bmtools.io.streams import (
-    RecordReader,
-    _json_fault,
-    _next_object,
-    _text_of,
-    open_bytes,
-    shown,
-)
-from bmtools.records import Record, check
+from bmtools.errors import BmtoolsError, RecordError
+from bmtools.io.streams import RecordReader, open_bytes, parse_records, shown
 from bmtools.vocab.encoding import EncodedTexts, Encoder, MarkWords
 
 _BLOCK_BYTES = 1 << 20
@@ -168,7 +158,8 @@ class BlockEncoder:
 
         texts: list[str] = []
         points: list[list[int]] = []
-        for record in _records(block, reject):
+        lines = block.lines.split(b"\n")
+        for record in parse_records(lines, block.name, reject, block.first_line - 1):
             if self._settings.sentences and not (record.get("lang") or self._settings.lang):
                 reject(RecordError(record.place, "found no language, expected the key 'lang' or "
                                                  "--lang to find sentences by", dict(record)))
@@ -180,30 +171,6 @@ class BlockEncoder:
         counts = Counter(records=len(texts), characters=sum(map(len, texts)),
                          encoded_whole=len(texts) * (not found.by_piece))
         return EncodedBlock(block.number, block.before, _documents(found, counts), counts, rejects)
-
-
-def _records(block: Block, reject: Reject) -> Iterator[Record]:
-    """Parse and check the records of a block, as `RecordReader` does those of a file."""
-    reader = jsonlines.Reader(block.lines.split(b"\n"), loads=msgspec.json.decode)
-    number = 0
-    while True:
-        try:
-            number, content = _next_object(reader, number)
-            record = Record(content, place=_place(block, number))
-            check(record)
-        except EOFError:
-            return
-        except jsonlines.InvalidLineError as error:
-            number = error.lineno
-            reject(RecordError(_place(block, number), _json_fault(error), _text_of(error.line)))
-        except RecordError as error:
-            reject(error)
-        else:
-            yield record
-
-
-def _place(block: Block, number: int) -> str:
-    return f"{block.name}:{block.first_line + number - 1}"
 
 
 def full_text(record: Mapping[str, Any]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
@@ -188,14 +187,7 @@ class Stream:
             sizes = special_tokens(self._pool) + self._pool["length"] + self._pool["other_length"]
             return pack(sizes, row_tokens, 0, None)
         return pack(self._pool["length"], row_tokens, SINGLE_SPECIALS,
-                    partial(self._cut_at, self._pool))
-
-    def _cut_at(self, pool: np.ndarray, sample: int, offset: int) -> int:
-        """Offset within a sample, at or just before the one wanted, where a word begins."""
-        one = pool[sample:sample + 1]
-        wanted = one["first"] + offset
-        moved = _word_borders(one, self._corpora, wanted, min(_WORD_SLACK, offset))
-        return int(moved[0] - one["first"][0])
+                    _WordCuts(self._pool, self._corpora, row_tokens - SINGLE_SPECIALS))
 
     def _parts(self, parts: Sequence) -> np.ndarray:
         chosen = self._pool[[part.sample for part in parts]]
@@ -205,6 +197,44 @@ class Stream:
         chosen["first"][single] += first[single]
         chosen["length"][single] = length[single]
         return chosen
+
+
+class _WordCuts:
+    """Where samples can be cut: at or just before a wanted place, where a word begins.
+
+    Word starts of samples that are longer than a row are read all at once, those of others when
+    one has to be cut after all.
+
+    Args:
+        samples: (samples,) of SAMPLE.
+        corpora: what their numbers mean.
+        longest: tokens that fit a row.
+    """
+
+    def __init__(self, samples: np.ndarray, corpora: Sequence[Corpus], longest: int) -> None:
+        self._samples = samples
+        self._corpora = corpora
+        self._starts: list[bytes | None] = [None] * len(samples)
+        self._read(np.nonzero(samples["length"] > longest)[0])
+
+    def __call__(self, sample: int, offset: int) -> int:
+        """Offset within a sample where it can be cut."""
+        if self._starts[sample] is None:
+            self._read(np.array([sample]))
+        starts = self._starts[sample]
+        assert starts is not None
+        found = starts.rfind(b"\1", max(offset - _WORD_SLACK, 0), offset + 1)
+        return found if found > 0 else offset
+
+    def _read(self, numbers: np.ndarray) -> None:
+        for corpus_number, corpus in enumerate(self._corpora):
+            mine = numbers[self._samples["corpus"][numbers] == corpus_number]
+            chosen = self._samples[mine]
+            content = corpus.gather(chosen["document"], chosen["first"],
+                                    chosen["length"])[1].tobytes()
+            ends = np.cumsum(chosen["length"])
+            for sample, end, length in zip(mine, ends, chosen["length"], strict=True):
+                self._starts[sample] = content[end - length:end]
 
 
 def stocks_of(corpora: Mapping[str, Corpus]) -> dict[str, Stock]:
