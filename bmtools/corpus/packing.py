@@ -29,7 +29,8 @@ class Packed:
     left: list[Part]
 
 
-def pack(lengths: Sequence[int] | np.ndarray, capacity: int, overhead: int, cut: Cut | None) -> Packed:
+def pack(lengths: Sequence[int] | np.ndarray, capacity: int, overhead: int,
+         cut: Cut | None) -> Packed:
     """Fill rows with samples, best fit first, and cut one where a gap would stay.
 
     Each row opens with the longest part there is; then the longest that fits follows, until
