@@ -1,11 +1,14 @@
 # make demo   installs and runs the quickstart
 # make test   installs, checks and runs the tests
+# make bench  measures against other programs and prints README's table; bench-gpu on a GPU
 VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check bench test-gpu italian clean
+BENCHMARK := -s --benchmark-enable --benchmark-columns=min,median,max,rounds
+
+.PHONY: demo test check bench bench-gpu test-gpu italian clean
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -26,7 +29,14 @@ test: check
 	$(BIN)/pytest --durations 5
 
 bench: $(READY)
-	$(BIN)/pytest tests/benchmarks -s --benchmark-enable --benchmark-columns=min,median,max,rounds
+	mkdir -p out
+	$(BIN)/pytest tests/benchmarks $(BENCHMARK) --benchmark-json=out/bench.json
+	$(BIN)/python tests/benchmarks/report.py out/bench.json
+
+bench-gpu: $(READY)
+	mkdir -p out
+	$(BIN)/pytest tests/benchmarks -m gpu $(BENCHMARK) --benchmark-json=out/bench-gpu.json
+	$(BIN)/python tests/benchmarks/report.py out/bench-gpu.json
 
 test-gpu: $(READY)
 	$(BIN)/pytest -m gpu

@@ -12,6 +12,7 @@ from bmtools.commands.options import existing_directory, takes_rejects, writes_d
 from bmtools.commands.settings import takes_settings
 from bmtools.commands.training import (
     TrainingCommand,
+    check_replay,
     launches,
     print_metrics,
     reads_texts,
@@ -21,11 +22,12 @@ from bmtools.commands.training import (
 from bmtools.errors import Reject
 from bmtools.io.manifest import hash_directory
 from bmtools.training.phases import ReplaySettings, Script, run_settings
-from bmtools.training.regularisation import ForgettingSettings
+from bmtools.training.regularisation import AdversarySettings, ForgettingSettings
 from bmtools.training.settings import DistillSettings, LoopSettings, RunSettings
 
 
 @click.command("distill", cls=TrainingCommand)
+@launches
 @reads_texts
 @takes_rejects
 @writes_directory
@@ -37,20 +39,23 @@ from bmtools.training.settings import DistillSettings, LoopSettings, RunSettings
               help="Teach new weights instead: bert-tiny, bert-LAYERSxWIDTH, a config.json.")
 @takes_settings(DistillSettings, "settings")
 @takes_script(warmup_share=0.05)
-@launches
 @resumes
 def command(trained: Mapping[str, tuple[str, ...]], others: Mapping[str, tuple[str, ...]],
-            lang: str, segmenter: str, reject: Reject, output: Path, overwrite: bool, teacher: Path, student: Path | None,
-            architecture: str | None, terms: Path | None, settings: DistillSettings,
-            script: Script, resume: bool) -> None:
-    """Teach a smaller masked language model what a larger one knows."""
+            lang: str, segmenter: str, terms: Path | None, reject: Reject, output: Path,
+            overwrite: bool, teacher: Path, student: Path | None, architecture: str | None,
+            settings: DistillSettings, script: Script, resume: bool) -> int:
+    """Teach a smaller masked language model what a larger one knows.
+
+    FILES are records, or shards that "bmtools tokenize" made. Prints a JSON line per report, and
+    one about the checkpoint. Signals, --budget and --resume work as in "bmtools pretrain".
+    """
     if (student is None) == (architecture is None):
         raise click.UsageError("expected one of --student and --architecture")
     if any(phase.task.objective != "masked" for phase in script.phases):
         raise click.UsageError("--objective: distillation restores masked words only")
-    replay = run_settings(script, ReplaySettings)
-    if bool(replay.replay_every) != ("replay" in others):
-        raise click.UsageError("--replay and --replay-every go together")
+    if run_settings(script, AdversarySettings).adversarial:
+        raise click.UsageError("--adversarial: distillation knows no adversary")
+    check_replay(script, others)
     from bmtools.training.corpora import Wanted
     from bmtools.training.distill import Pupil, distill
     from bmtools.training.plan import Plan, check_targets
@@ -60,11 +65,12 @@ def command(trained: Mapping[str, tuple[str, ...]], others: Mapping[str, tuple[s
         parents["student"] = hash_directory(student)
     plan = Plan(
         "distill", output, script, run_settings(script, LoopSettings),
-        run_settings(script, RunSettings), run_settings(script, ForgettingSettings), replay,
+        run_settings(script, RunSettings), run_settings(script, ForgettingSettings),
+        run_settings(script, ReplaySettings), run_settings(script, AdversarySettings),
         {"teacher": str(teacher), "student": student and str(student),
          "architecture": architecture, "terms": terms and str(terms), **asdict(settings)},
         parents, resume, overwrite)
     check_targets(plan)
     wanted = Wanted(trained, others, lang, segmenter, terms)
-    print_metrics(distill(plan, Pupil(student, architecture), teacher, wanted, settings, reject),
-                  "distilling")
+    lines = distill(plan, Pupil(student, architecture), teacher, wanted, settings, reject)
+    return print_metrics(lines, "distilling")

@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
+import re
+import shutil
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,6 +18,7 @@ from click.core import ParameterSource
 from bmtools.commands.options import Command, sources
 from bmtools.commands.progress import tracked
 from bmtools.commands.settings import with_options
+from bmtools.commands.supervising import STOPPED, SUPERVISED, ends_with_supervisor, supervise
 from bmtools.corpus.settings import ShardSettings
 from bmtools.io.manifest import NAME
 from bmtools.io.streams import STDIN, write_records
@@ -24,10 +27,15 @@ from bmtools.training.phases import (
     PHASE_KINDS,
     RUN_FIELDS,
     RUN_KINDS,
+    ReplaySettings,
     Script,
+    run_settings,
     single_phase,
 )
+from bmtools.training.places import STATES, runs_directory
+from bmtools.training.plan import EVALUATE, REPLAY, RETAIN, SHARD
 from bmtools.training.script import load_recipe, override, read_script
+from bmtools.training.settings import DistillSettings
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 _MAIN = "text"
@@ -96,9 +104,8 @@ def _script(recipe: str | None, phases: str | None, defaults: Mapping[str, Any])
 def reads_texts(function: Function) -> Function:
     """Add FILES, `--corpus`, `--replay`, `--evaluate`, `--retain`, `--lang` and `--terms`.
 
-    The function also gets `segmenter`, `lang` and `terms`.
-
-    Each text is a tuple of names: files of records, or one directory of shards.
+    The function gets `trained`, `others`, `lang`, `segmenter` and `terms`. Each text is a tuple of
+    names: files of records, or directories of shards.
     """
 
     @click.argument("files", nargs=-1, metavar="[FILES]...",
@@ -120,13 +127,19 @@ def reads_texts(function: Function) -> Function:
     @functools.wraps(function)
     def wrapper(*args: Any, files: tuple[str, ...], corpora: tuple[str, ...], replay: str | None,
                 evaluate: str | None, retain: str | None, **options: Any) -> Any:
-        trained = {name: (path,) for name, path in map(_named, corpora)}
-        if len(trained) < len(corpora):
-            raise click.UsageError("--corpus: found a name twice, expected names that differ")
+        trained: dict[str, tuple[str, ...]] = {}
+        for name, path in map(_named, corpora):
+            if name in trained:
+                raise click.UsageError(f"--corpus: found {name!r} twice, expected names that "
+                                       "differ")
+            trained[name] = (path,)
         if files or not trained:
+            if _MAIN in trained:
+                raise click.UsageError(f"--corpus: found the name {_MAIN!r}, which FILES have, "
+                                       "expected another one")
             trained[_MAIN] = sources(files)
         others = {name: (path,) for name, path in
-                  (("replay", replay), ("evaluate", evaluate), ("retain", retain)) if path}
+                  ((REPLAY, replay), (EVALUATE, evaluate), (RETAIN, retain)) if path}
         return function(*args, trained=trained, others=others, **options)
 
     return wrapper  # type: ignore[return-value]
@@ -134,10 +147,19 @@ def reads_texts(function: Function) -> Function:
 
 def _named(text: str) -> tuple[str, str]:
     name, equals, path = text.partition("=")
-    if not equals or not name or not Path(path).exists():
+    if not equals or not Path(path).exists():
         raise click.UsageError(f"--corpus: found {text!r}, expected NAME=PATH of a file of records "
                                "or a directory of shards")
+    if not re.fullmatch(r"[\w-]+", name) or name in (REPLAY, EVALUATE, RETAIN):
+        raise click.UsageError(f"--corpus: found the name {name!r}, expected letters, digits, - "
+                               f"and _, and none of {REPLAY}, {EVALUATE} and {RETAIN}")
     return name, path
+
+
+def check_replay(script: Script, others: Mapping[str, tuple[str, ...]]) -> None:
+    """Refuse a text to replay without saying how often, and the other way round."""
+    if bool(run_settings(script, ReplaySettings).replay_every) != (REPLAY in others):
+        raise click.UsageError("--replay and --replay-every go together")
 
 
 def resumes(function: Function) -> Function:
@@ -150,6 +172,7 @@ def resumes(function: Function) -> Function:
                 **options: Any) -> Any:
         if resume and (output / NAME).is_file():
             click.echo(f"bmtools: {output} is finished already", err=True)
+            shutil.rmtree(runs_directory(output), ignore_errors=True)  # a kill may have left it
             return None
         if any(STDIN in names for names in trained.values()) and _processes() > 1:
             raise click.UsageError("several processes cannot share stdin; name the files instead")
@@ -159,55 +182,107 @@ def resumes(function: Function) -> Function:
 
 
 def launches(function: Function) -> Function:
-    """Add `--processes`: the command starts itself anew through Accelerate's launcher."""
+    """Add `--processes` and `--shard`: the command runs several times at once. Put it first."""
 
     @click.option("--processes", type=click.IntRange(min=1), default=1, show_default=True,
-                  help="Processes to share the work: one a GPU, or halves of a CPU.")
+                  help="Processes of this machine that share the work, one for each GPU or part "
+                       "of a CPU.")
+    @click.option("--shard", is_flag=True,
+                  help="Spread weights and the optimizer's memory over the processes (FSDP2).")
     @functools.wraps(function)
-    def wrapper(*args: Any, processes: int, **options: Any) -> Any:
-        if processes == 1 or "WORLD_SIZE" in os.environ:
-            return function(*args, **options)
-        os.environ.setdefault("OMP_NUM_THREADS", str(max((os.cpu_count() or 1) // processes, 1)))
-        sys.stdout.flush()
-        os.execv(sys.executable, launch_command(processes, sys.argv[1:]))
+    def wrapper(*args: Any, processes: int, shard: bool, **options: Any) -> Any:
+        if "WORLD_SIZE" not in os.environ:
+            if processes > 1:
+                raise click.exceptions.Exit(supervise(processes, sys.argv[1:]))
+            if shard:
+                raise click.UsageError("--shard: found it with one process, expected --processes "
+                                       "above 1")
+        ends_with_supervisor()
+        if shard:
+            os.environ[SHARD] = "1"
+        if not _reads_records(**options):
+            options["rejects"] = None
+        code = function(*args, **options)
+        if code:
+            raise click.exceptions.Exit(code)
 
     return wrapper  # type: ignore[return-value]
 
 
-def launch_command(processes: int, arguments: list[str]) -> list[str]:
-    """Spell how Accelerate's launcher starts this program."""
-    import torch
+def _reads_records(resume: bool, output: Path, **_: Any) -> bool:
+    """Whether this process may meet bad records; a file that another one made of them stays.
 
-    where = ["--multi_gpu"] if torch.cuda.is_available() else ["--cpu"]
-    return [sys.executable, "-m", "accelerate.commands.launch", *where, "--num_machines", "1",
-            "--mixed_precision", "no", "--dynamo_backend", "no", "--num_processes",
-            str(processes), "--main_process_port", "0", "-m", "bmtools", *arguments]
+    The first process reads, and not again once there is a state.
+    """
+    begun = resume and next(runs_directory(output).glob(STATES), None) is not None
+    return os.environ.get("RANK", "0") == "0" and not begun
 
 
-def print_metrics(lines: Iterable[dict[str, Any]], doing: str) -> None:
-    """Print a JSON line per report on stdout, as it comes, and progress on stderr."""
+def print_metrics(lines: Iterable[dict[str, Any]], doing: str) -> int:
+    """Print a JSON line per report on stdout, as it comes, and what is for people on stderr.
+
+    Returns:
+        the exit code: STOPPED where the run was told to stop and can go on, unless another
+        launcher than our own would take that for a crash.
+    """
+    stopped = False
+
+    def numbers() -> Iterator[dict[str, Any]]:
+        nonlocal stopped
+        for line in lines:
+            if "note" in line:
+                click.echo(f"bmtools: {line['note']}", err=True)
+                continue
+            stopped = "stopped" in line
+            yield line
+
     if sys.stdout.isatty():
-        write_records(lines, flush=True)
+        write_records(numbers(), flush=True)
     else:
-        write_records(tracked(lines, doing), flush=True)
+        write_records(tracked(numbers(), doing), flush=True)
+    if not stopped:
+        return 0
+    click.echo("bmtools: stopped before the end; --resume goes on", err=True)
+    return STOPPED if _processes() == 1 or os.environ.get(SUPERVISED) == "1" else 0
 
 
 def _processes() -> int:
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
+# Titles of options that no settings stand behind, in the order of help.
+_GROUPS = {
+    "Text": ("corpus", "replay", "evaluate", "retain", "lang", "segmenter", "terms", "rejects"),
+    "Models and directories": ("teacher", "student", "model", "architecture", "tokenizer",
+                               "output", "overwrite", "resume"),
+    "Processes": ("processes", "shard"),
+    "Settings from files": ("recipe", "phases", "set", "config"),
+    "Messages": ("traceback", "help"),
+}
+
+
 class TrainingCommand(Command):
     """A command with many options, listed in the groups that their settings come in."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        titles = {field.name: (kind.__doc__ or "").strip().splitlines()[0].rstrip(".")
-                  for kind in (*PHASE_KINDS.values(), *RUN_KINDS)
-                  for field in dataclasses.fields(kind)}
-        groups: dict[str, list[tuple[str, str]]] = {}
+        """Write each group under its title; what every run needs comes first."""
+        titles = {name: title for title, names in _GROUPS.items() for name in names}
+        titles |= {field.name.replace("_", "-"): _title_of(kind)
+                   for kind in (*PHASE_KINDS.values(), DistillSettings, *RUN_KINDS)
+                   for field in dataclasses.fields(kind)}
+        groups: dict[str, list[tuple[str, str]]] = {title: [] for title in titles.values()}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
-            if record:
-                groups.setdefault(titles.get(parameter.name or "", "Options"), []).append(record)
+            if isinstance(parameter, click.Option) and record:
+                longest = max(parameter.opts, key=len).lstrip("-")
+                groups[titles[longest]].append(record)
         for title, rows in groups.items():
-            with formatter.section(title):
-                formatter.write_dl(rows)
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
+
+def _title_of(kind: type) -> str:
+    """Take the first line of a docstring, sources in brackets left out."""
+    line = (kind.__doc__ or "").strip().splitlines()[0]
+    return re.sub(r" \([A-Z].*\)", "", line).rstrip(".")

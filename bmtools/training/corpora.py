@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,17 +11,18 @@ from accelerate import Accelerator
 
 from bmtools.corpus.settings import ShardSettings
 from bmtools.corpus.shards import Corpus, is_shards
-from bmtools.errors import BmtoolsError, CheckpointError, DataError, Reject
+from bmtools.errors import BmtoolsError, CheckpointError, DataError, RecordError, Reject
 from bmtools.io.streams import RecordReader, read_lines
 from bmtools.masking.strategies import Pick, make_pick
 from bmtools.masking.terms import TermList, spellings
+from bmtools.training.places import runs_directory
 from bmtools.training.plan import REPLAY, Plan
 from bmtools.training.start import Start
-from bmtools.training.state import runs_directory
 from bmtools.training.tokenize import open_corpus, tokenize
 
 Names = Mapping[str, tuple[str, ...]]
 """Files of each text, by the text's name."""
+_PAIRS = "masked+nsp"
 
 
 @dataclass(frozen=True)
@@ -49,69 +51,114 @@ class Texts:
     Args:
         trained: corpora by name.
         others: texts to replay, to evaluate and to retain.
-        hashes: of each input's content, by name.
         strategies: what hides words, by name.
+        terms: hash of the list of terms, if there is one.
     """
 
     trained: Mapping[str, Corpus]
     others: Mapping[str, Corpus]
-    hashes: Mapping[str, str]
     strategies: Mapping[str, Pick]
+    terms: str = ""
+
+    @property
+    def hashes(self) -> dict[str, str]:
+        """Hash of each file's content, by its name."""
+        return {file: digest for corpus in (*self.trained.values(), *self.others.values())
+                for file, digest in corpus.inputs.items()}
+
+    def contents(self) -> dict[str, list[str]]:
+        """Hashes of what each text was read from, by the text's name."""
+        found = {name: [*corpus.inputs.values()]
+                 for name, corpus in {**self.trained, **self.others}.items()}
+        return {**found, **({"terms": [self.terms]} if self.terms else {})}
 
 
 def open_texts(plan: Plan, wanted: Wanted, start: Start, reject: Reject,
                accelerator: Accelerator) -> Texts:
     """Encode records to shards beside the output, once, or map shards made beforehand.
 
-    The first process encodes, on as many cores as there are; the others wait for it.
+    The first process encodes, on as many cores as there are; the others wait for it. What takes
+    no time comes first, so that its faults are not found after hours.
 
     Raises:
         CheckpointError: shards of another vocabulary, or without sentences where pairs need them.
         DataError: no text, or terms that cannot be read.
     """
-    pairs = any(phase.task.objective == "masked+nsp" for phase in plan.script.phases)
-    opened = {}
-    for name, names in {**wanted.trained, **wanted.others}.items():
-        split = pairs and name in (*wanted.trained, REPLAY)
-        settings = ShardSettings(split, wanted.lang, wanted.segmenter)
-        opened[name] = _open(plan, name, names, start, settings, reject, accelerator)
-    hashes = {key: value for corpus in opened.values() for key, value in corpus.inputs.items()}
+    strategies, terms = _strategies(plan, start, wanted.terms)
+    opener = _Opener(plan, start, wanted, reject, accelerator)
+    names = {**wanted.others, **wanted.trained}
+    opened = {name: opener.map(name, files) for name, files in names.items()
+              if any(is_shards(Path(file)) for file in files)}
+    opened |= {name: opener.encode(name, files) for name, files in names.items()
+               if name not in opened}
     return Texts({name: opened[name] for name in wanted.trained},
-                 {name: opened[name] for name in wanted.others}, hashes,
-                 _strategies(plan, start, wanted.terms))
+                 {name: opened[name] for name in wanted.others}, strategies, terms)
 
 
-def _open(plan: Plan, name: str, names: tuple[str, ...], start: Start,
-          settings: ShardSettings, reject: Reject, accelerator: Accelerator) -> Corpus:
-    paths = [Path(given) for given in names]
-    if all(is_shards(path) for path in paths):
-        corpus = open_corpus(paths, start.vocabulary)
-        if settings.sentences and not corpus.has_sentences:
+@dataclass(frozen=True)
+class _Opener:
+    """Opens texts for one run."""
+
+    plan: Plan
+    start: Start
+    wanted: Wanted
+    reject: Reject
+    accelerator: Accelerator
+
+    def _needs_sentences(self, name: str) -> bool:
+        paired = any(phase.task.objective == _PAIRS for phase in self.plan.script.phases)
+        return paired and name in (*self.wanted.trained, REPLAY)
+
+    def map(self, name: str, files: tuple[str, ...]) -> Corpus:
+        """Map directories of shards."""
+        paths = [Path(file) for file in files]
+        for path in paths:
+            if not is_shards(path):
+                raise CheckpointError(f"{path}: found it beside a directory of shards, expected "
+                                      "shards alone or records alone; bmtools tokenize makes "
+                                      "shards of records")
+        corpus = open_corpus(paths, self.start.vocabulary)
+        if self._needs_sentences(name) and not corpus.has_sentences:
             raise CheckpointError(f"{paths[0]}: the shards do not say where sentences begin, which "
                                   "pairs need; make them with bmtools tokenize --sentences")
         return corpus
-    for path in paths:
-        if path.is_dir():
-            raise CheckpointError(f"{path}: found a directory without shards, expected files of "
-                                  "records or what bmtools tokenize wrote")
-    target = runs_directory(plan.output) / f"text-{name}"
-    if accelerator.is_main_process:
-        tokenize(RecordReader(names, reject), start.tokenizer, target,
-                 settings, processes=0, resume=plan.resume, overwrite=not plan.resume)
-    accelerator.wait_for_everyone()
-    return open_corpus([target], start.vocabulary)
+
+    def encode(self, name: str, files: tuple[str, ...]) -> Corpus:
+        """Encode records in the first process, and map what it wrote."""
+        for file in files:
+            if Path(file).is_dir():
+                raise CheckpointError(f"{file}: found a directory without shards, expected files "
+                                      "of records or what bmtools tokenize wrote")
+        target = runs_directory(self.plan.output) / f"text-{name}"
+        if self.accelerator.is_main_process:
+            settings = ShardSettings(self._needs_sentences(name), self.wanted.lang,
+                                     self.wanted.segmenter)
+            try:
+                tokenize(RecordReader(files, self.reject), self.start.tokenizer, target, settings,
+                         processes=0, resume=self.plan.resume, overwrite=not self.plan.resume)
+            except DataError as error:
+                if isinstance(error, RecordError) or name not in self.wanted.others:
+                    raise
+                raise DataError(f"--{name}: {error}") from error
+        self.accelerator.wait_for_everyone()
+        return open_corpus([target], self.start.vocabulary)
 
 
-def _strategies(plan: Plan, start: Start, terms: Path | None) -> dict[str, Pick]:
-    """Make what the phases hide by, and whole words, which held-out text is hidden by."""
+def _strategies(plan: Plan, start: Start, terms: Path | None) -> tuple[dict[str, Pick], str]:
+    """Make what the phases hide by, and whole words, which held-out text is hidden by.
+
+    Returns:
+        them by name, and the hash of the terms.
+    """
     names = {phase.task.masking for phase in plan.script.phases} | {"words"}
-    listed = None
+    listed, digest = None, ""
     if terms is not None:
         words = [line.strip() for _, line in read_lines(str(terms)) if line.strip()]
         if not words:
             raise DataError(f"{terms}: found no terms, expected one a line")
         listed = TermList(spellings(start.tokenizer, words))
+        digest = hashlib.sha256("\n".join(words).encode()).hexdigest()
     try:
-        return {name: make_pick(name, terms=listed) for name in sorted(names)}
+        return {name: make_pick(name, terms=listed) for name in sorted(names)}, digest
     except ValueError as error:
         raise BmtoolsError(str(error)) from None

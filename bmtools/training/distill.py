@@ -8,15 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from accelerate import Accelerator
 
 from bmtools.errors import BmtoolsError, Reject
 from bmtools.models.checkpoint import load_masked_lm, max_tokens
 from bmtools.models.packed import prepare_packed
-from bmtools.training.corpora import Wanted, open_texts
-from bmtools.training.loop import start_processes
-from bmtools.training.objectives import DistillObjective, PhasedObjective
+from bmtools.training.corpora import Wanted
+from bmtools.training.evaluation import HELD_OUT
+from bmtools.training.objectives import DistillObjective, MaskedObjective, PhasedObjective
+from bmtools.training.packing import is_packed
 from bmtools.training.plan import Plan
-from bmtools.training.run import execute, is_packed
+from bmtools.training.run import execute
 from bmtools.training.settings import DistillSettings
 from bmtools.training.start import Start, from_architecture, from_checkpoint
 from bmtools.vocab.tokenizer import same_vocabulary
@@ -61,15 +63,14 @@ def distill(plan: Plan, pupil: Pupil, teacher: Path, wanted: Wanted, settings: D
     if rows > longest:
         raise BmtoolsError(f"--row-tokens: found {rows}, but student and teacher share "
                            f"{longest} positions")
-    accelerator = start_processes(plan.loop, plan.run.trackers,
-                                  any(phase.freezes for phase in plan.script.phases))
-    taught.model.to(accelerator.device)
-    if is_packed(plan, accelerator):
-        prepare_packed(taught.model)
-    texts = open_texts(plan, wanted, start, reject, accelerator)
 
-    def objective(model: Any, _tasks: frozenset[str]) -> PhasedObjective:
+    def objective(model: Any, accelerator: Accelerator) -> PhasedObjective:
+        taught.model.to(accelerator.device)
+        if is_packed(plan, accelerator):
+            prepare_packed(taught.model)
         torch.manual_seed(plan.loop.seed)
-        return PhasedObjective(model, {"masked": DistillObjective(model, taught.model, settings)})
+        return PhasedObjective(model, {"masked": DistillObjective(model, taught.model, settings),
+                                       HELD_OUT: MaskedObjective(model)})
 
-    yield from execute(plan, texts, start, accelerator, objective)
+    weights = sum(weight.nbytes for weight in taught.model.parameters())
+    yield from execute(plan, start, wanted, reject, objective, weights)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,13 +12,15 @@ from accelerate import Accelerator
 from bmtools.corpus.shards import Corpus
 from bmtools.masking.strategies import Pick
 from bmtools.training.batches import Maker, Words
-from bmtools.training.objectives import MaskedObjective
+from bmtools.training.objectives import Objective
 from bmtools.training.pairs import NO_PAIR, SAMPLE
 from bmtools.training.settings import TaskSettings
 from bmtools.training.stream import RowPlan, cut_alike
 
-TASK = TaskSettings()
+HELD_OUT = "held-out"
+"""Name under which a run's losses have that of hidden words and nothing else."""
 _SEED = 0
+_DIGITS = 6
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,7 @@ class HeldOut:
         strategy: what hides words.
         row_tokens: longest row, special tokens included.
         batch_rows: rows a pass.
+        task: what is asked.
     """
 
     corpus: Corpus
@@ -40,25 +43,42 @@ class HeldOut:
     strategy: Pick
     row_tokens: int
     batch_rows: int = 32
+    task: TaskSettings = field(default_factory=TaskSettings)
 
-    def score(self, objective: MaskedObjective, accelerator: Accelerator) -> dict[str, Any]:
-        """Mean loss in nats per hidden token, and the share restored; every process takes part."""
-        maker = Maker([self.corpus], self.words, False, _SEED, {TASK.masking: self.strategy})
+    def score(self, objective: Objective, accelerator: Accelerator) -> dict[str, Any]:
+        """Mean loss in nats per hidden token, and the share restored.
+
+        Every process takes part and scores every n-th batch.
+
+        Args:
+            objective: asks for hidden words.
+            accelerator: of the run.
+        """
+        maker = self.maker()
         plans = self._plans()
+        rank, world = accelerator.process_index, accelerator.num_processes
         sums = torch.zeros(3, dtype=torch.float64)
         was_training = objective.training
         objective.eval()
-        for plan in plans:
-            inputs, counts = maker.make(plan, TASK, TASK.mask_rate)
+        # Where weights are shared out, all must run as often; batches that are over count nothing.
+        for first in range(0, len(plans), world):
+            counts_once = first + rank < len(plans)
+            inputs, counts = maker.make(plans[min(first + rank, len(plans) - 1)],
+                                        self.task, self.task.mask_rate)
             moved = {name: value.to(accelerator.device) for name, value in inputs.items()}
-            with torch.inference_mode(), accelerator.autocast():
+            with torch.no_grad(), accelerator.autocast():
                 found = objective(**moved)
-            sums += torch.tensor([float(found["mlm"]), float(found["mlm_accuracy"]),
-                                  counts["masked"]], dtype=torch.float64)
+            sums += counts_once * torch.tensor(
+                [float(found["mlm"]), float(found["mlm_accuracy"]), counts["masked"]],
+                dtype=torch.float64)
         objective.train(was_training)
-        loss, right, masked = sums.tolist()
-        return {"loss": round(loss / max(masked, 1), 6),
-                "accuracy": round(right / max(masked, 1), 6), "masked": int(masked)}
+        loss, right, masked = accelerator.reduce(sums.to(accelerator.device), "sum").tolist()
+        return {"loss": round(loss / max(masked, 1), _DIGITS),
+                "accuracy": round(right / max(masked, 1), _DIGITS), "masked": int(masked)}
+
+    def maker(self) -> Maker:
+        """Make what lays the text out and hides some of it."""
+        return Maker([self.corpus], self.words, False, _SEED, {self.task.masking: self.strategy})
 
     def _plans(self) -> list[RowPlan]:
         """Rows of like length, a batch each."""

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import Any
 
 import torch
 from accelerate import Accelerator
-from accelerate.utils import DistributedDataParallelKwargs, InitProcessGroupKwargs
 from torch import Tensor, nn
 
 from bmtools.errors import BmtoolsError
 from bmtools.training.batches import Batches, Share
 from bmtools.training.objectives import Objective
 from bmtools.training.optimizers import make_optimizer, parameter_groups
+from bmtools.training.pieces import Piece, halved
+from bmtools.training.processes import start_processes as start_processes
 from bmtools.training.settings import LoopSettings
+from bmtools.training.sharding import is_sharded, norm_of, set_gradient_sync, shard
+
+
+class Diverged(BmtoolsError):
+    """A loss that is no number, or has left for good."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +87,8 @@ class Trainer:
     """An objective, its optimizer and the processes that share the work.
 
     Args:
-        objective: moved to the accelerator's device, and wrapped where processes share it.
+        objective: moved to the accelerator's device; wrapped where processes share the work,
+            spread over them where they share weights too.
         course: how many updates, at which rates.
         settings: how to optimise.
         accelerator: made by `start_processes`.
@@ -96,21 +103,32 @@ class Trainer:
         self.objective = objective
         self._extras = extras or Extras()
         self._stop = False
-        set_dropout(objective.model, settings.dropout)
+        self._halvings = 0
+        self._sharded = is_sharded(accelerator)
+        model: Any = objective.model
+        set_dropout(model, settings.dropout)
         if settings.activation_checkpointing:
-            objective.model.activation_checkpointing_enable(
+            model.activation_checkpointing_enable(
                 activation_checkpointing_kwargs={"use_reentrant": False})
-        # Where an encoder carries a pooler that no loss reaches, its weights stay as they are.
-        optimizer = make_optimizer(
-            settings.optimizer,
-            parameter_groups(objective, settings.weight_decay, self._extras.rates),
-            learning_rate=course.learning_rate(0), betas=(settings.beta1, settings.beta2),
-            epsilon=settings.adam_epsilon)
         self._module: Any
         self.optimizer: Any
-        self._module, self.optimizer = accelerator.prepare(objective, optimizer)
+        if self._sharded:
+            shard(objective, accelerator)
+            self._module = objective
+            self.optimizer = accelerator.prepare_optimizer(self._make_optimizer())
+        else:
+            self._module, self.optimizer = accelerator.prepare(objective, self._make_optimizer())
         if settings.compile:
-            objective.model.base_model.compile(dynamic=True)
+            model.base_model.compile(dynamic=True)
+
+    def _make_optimizer(self) -> Any:
+        # Where an encoder carries a pooler that no loss reaches, its weights stay as they are.
+        settings = self.settings
+        return make_optimizer(
+            settings.optimizer,
+            parameter_groups(self.objective, settings.weight_decay, self._extras.rates),
+            learning_rate=self.course.learning_rate(0), betas=(settings.beta1, settings.beta2),
+            epsilon=settings.adam_epsilon)
 
     def run(self, batches: Batches, first: int = 0) -> Iterator[Step]:
         """Train from step `first`, counted from 0, and yield after each update."""
@@ -127,17 +145,17 @@ class Trainer:
             number: of the step, from 0.
             share: this process's part of the batch.
             turn: which update of this step it is; dropout differs between turns.
+
+        Raises:
+            Diverged: the loss is no number; the weights are no good any more.
+            BmtoolsError: memory does not suffice.
         """
         self._module.train()
-        rank = self.accelerator.process_index
-        torch.manual_seed(_seed_of_step(self.settings.seed, number, rank, turn))
         rate = self.course.learning_rate(number)
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group.get("lr_scale", 1.0)
         counts = self._summed(share.counts)
-        around = self._extras.around or contextlib.nullcontext
-        with around(2 * number + turn):
-            sums = self._backward(share, counts)
+        sums = self._passes(number, share, counts, turn)
         if self._extras.adjust:
             scaler = self.accelerator.scaler
             self._extras.adjust(scaler.get_scale() if scaler else 1.0)
@@ -146,10 +164,35 @@ class Trainer:
         self.optimizer.step()
         self.optimizer.zero_grad()
         losses, stop = self._mean_losses(sums, counts)
-        if not torch.isfinite(torch.tensor(losses["loss"])):
-            raise BmtoolsError(f"step {number + 1}: the loss is {losses['loss']}; lower "
-                               "--learning-rate, raise --warmup-share or use bf16 for fp16")
-        return Step(number + 1, losses, rate, counts, float(norm), stop)
+        if not math.isfinite(losses["loss"]):
+            raise Diverged(f"step {number + 1}: the loss is {losses['loss']}; lower "
+                           "--learning-rate, raise --warmup-share or use bf16 for fp16")
+        return Step(number + 1, losses, rate, counts, norm_of(norm), stop)
+
+    def _passes(self, number: int, share: Share, counts: Mapping[str, int], turn: int) -> Tensor:
+        """Take gradients; where a single process runs out of memory, in smaller passes from now on.
+
+        Several processes would wait for the one that begins again.
+        """
+        pieces = share.pieces
+        for _ in range(self._halvings):
+            pieces = halved(pieces)
+        rank = self.accelerator.process_index
+        around = self._extras.around or contextlib.nullcontext
+        while True:
+            torch.manual_seed(_seed_of_step(self.settings.seed, number, rank, turn))
+            try:
+                with around(2 * number + turn):
+                    return self._backward(Share(pieces, share.counts), counts)
+            except torch.OutOfMemoryError as error:
+                smaller = halved(pieces)
+                if self.accelerator.num_processes > 1 or len(smaller) == len(pieces):
+                    raise BmtoolsError(f"step {number + 1}: {_out_of_memory(pieces)}") from error
+            self.optimizer.zero_grad()
+            if self.accelerator.device.type == "cuda":
+                torch.cuda.empty_cache()
+            pieces = smaller
+            self._halvings += 1
 
     def request_stop(self) -> None:
         """Ask all processes to stop after the step that they are in."""
@@ -161,9 +204,7 @@ class Trainer:
         world = self.accelerator.num_processes
         sums = torch.zeros(len(names), device=self.accelerator.device)
         for place, piece in enumerate(share.pieces):
-            last = place + 1 == len(share.pieces)
-            waiting: Any = contextlib.nullcontext() if last else \
-                self.accelerator.no_sync(self._module)
+            waiting = self._waiting(place + 1 == len(share.pieces))
             inputs = {name: value if name == "lengths" else
                       value.to(self.accelerator.device, non_blocking=True)
                       for name, value in piece.items()}
@@ -175,6 +216,13 @@ class Trainer:
                 self.accelerator.backward(loss)
             sums += torch.stack([found[name].detach().float() for name in names])
         return sums
+
+    def _waiting(self, last: bool) -> AbstractContextManager[Any]:
+        """Let gradients of all passes but the last one stay in this process."""
+        if self._sharded:
+            set_gradient_sync(self._module, last)
+            return contextlib.nullcontext()
+        return contextlib.nullcontext() if last else self.accelerator.no_sync(self._module)
 
     def _summed(self, counts: Mapping[str, int]) -> dict[str, int]:
         """Add up counts over all processes."""
@@ -222,27 +270,6 @@ class _Ahead:
             yield number, share
 
 
-def start_processes(settings: LoopSettings, trackers: str = "",
-                    leaves_some: bool = False) -> Accelerator:
-    """Join the other processes of `accelerate launch`, or stand alone.
-
-    Args:
-        settings: how to optimise.
-        trackers: services that get the metrics, by commas.
-        leaves_some: some steps give some weights no gradient: a phase freezes them, or asks
-            nothing of a head.
-    """
-    if torch.cuda.is_available():
-        torch.backends.cuda.matmul.allow_tf32 = settings.tf32
-        torch.backends.cudnn.allow_tf32 = settings.tf32
-    names = [name.strip() for name in trackers.split(",") if name.strip()]
-    # The first process may encode a large corpus while the others wait for it.
-    patience = InitProcessGroupKwargs(timeout=timedelta(days=2))
-    return Accelerator(mixed_precision=settings.precision, log_with=names or None,
-                       kwargs_handlers=[patience, DistributedDataParallelKwargs(
-                           find_unused_parameters=leaves_some)])
-
-
 def set_dropout(model: nn.Module, probability: float) -> None:
     """Set every dropout of a model; what its configuration says is left alone."""
     for module in model.modules():
@@ -250,6 +277,13 @@ def set_dropout(model: nn.Module, probability: float) -> None:
             module.p = probability
         if isinstance(getattr(module, "attention_dropout", None), float):
             setattr(module, "attention_dropout", probability)  # noqa: B010, ModernBERT's
+
+
+def _out_of_memory(pieces: Sequence[Piece]) -> str:
+    rows = len(next(iter(pieces[0].values())))
+    what = f"a pass of {rows} rows" if "attended" in pieces[0] else f"a pass of {rows} tokens"
+    return (f"the GPU has too little memory for {what}; set --micro-batch, lower --row-tokens or "
+            "add --activation-checkpointing")
 
 
 def _seed_of_step(seed: int, number: int, rank: int, turn: int) -> int:

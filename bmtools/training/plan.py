@@ -1,22 +1,31 @@
-"""A run as asked for."""
+"""A run as asked for.
+
+Importing this costs nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from bmtools.errors import BmtoolsError
 from bmtools.io.aside import refuse_existing
-from bmtools.training.phases import ReplaySettings, Script, resolved
-from bmtools.training.regularisation import ForgettingSettings
+from bmtools.training.phases import ReplaySettings, Script, check_corpora, resolved
+from bmtools.training.places import runs_directory
+from bmtools.training.regularisation import AdversarySettings, ForgettingSettings
 from bmtools.training.settings import LoopSettings, RunSettings
-from bmtools.training.state import runs_directory
 
 REPLAY, EVALUATE, RETAIN = "replay", "evaluate", "retain"
 """Names of texts that are not trained on in the ordinary way."""
-_FREE = ("micro_batch", "memory_gib", "activation_checkpointing", "compile")
+SHARD = "BMTOOLS_SHARD"
+"""Variable of the environment that asks for weights to be shared out."""
+# What may change between sittings without changing the run: how the work is cut up, and names of
+# files whose content is compared instead.
+_FREE = ("micro_batch", "memory_gib", "activation_checkpointing", "compile",
+         "model", "tokenizer", "teacher", "student", "terms")
 
 
 @dataclass(frozen=True)
@@ -31,10 +40,12 @@ class Plan:
         run: what to report and keep.
         forgetting: what holds the model to its start.
         replay: how often an earlier text comes back.
+        adversary: how embeddings are attacked, if at all.
         extra: further settings that make the run what it is, by name.
         parents: hash of each checkpoint it starts from, by role.
         resume: go on from the newest state, if there is one.
         overwrite: replace the checkpoint or the unfinished run that is there.
+        began: when this sitting began, on the monotonic clock, in seconds.
     """
 
     command: str
@@ -42,25 +53,42 @@ class Plan:
     script: Script
     loop: LoopSettings
     run: RunSettings
-    forgetting: ForgettingSettings = ForgettingSettings()
-    replay: ReplaySettings = ReplaySettings()
+    forgetting: ForgettingSettings = field(default_factory=ForgettingSettings)
+    replay: ReplaySettings = field(default_factory=ReplaySettings)
+    adversary: AdversarySettings = field(default_factory=AdversarySettings)
     extra: Mapping[str, Any] = field(default_factory=dict)
     parents: Mapping[str, str] = field(default_factory=dict)
     resume: bool = False
     overwrite: bool = False
+    began: float = field(default_factory=time.monotonic)
 
     def settings(self) -> dict[str, Any]:
         """Every resolved setting."""
-        return {"phases": resolved(self.script)["phases"], **asdict(self.loop), **asdict(self.run),
-                **asdict(self.forgetting), **asdict(self.replay), **self.extra}
+        return {"phases": resolved(self.script)["phases"], **self._shared(), **asdict(self.run)}
 
-    def identity(self, hashes: Mapping[str, str], vocabulary: str) -> dict[str, Any]:
-        """What makes two sittings the same run; how often they report or save does not."""
-        settings = {name: value for name, value in self.settings().items()
-                    if name not in asdict(self.run) and name not in _FREE}
-        # Names of files may change between sittings, their content may not.
-        return {**settings, "vocabulary": vocabulary, "inputs": sorted(hashes.values()),
-                "parents": dict(self.parents)}
+    def _shared(self) -> dict[str, Any]:
+        """Settings of all phases that make the run what it is."""
+        return {**asdict(self.loop), **asdict(self.forgetting), **asdict(self.replay),
+                **asdict(self.adversary), **self.extra}
+
+    def identity(self, contents: Mapping[str, Iterable[str]], vocabulary: str) -> dict[str, Any]:
+        """What makes two sittings the same run; how often they report or save does not.
+
+        Args:
+            contents: hashes of what each text was read from, by the text's name.
+            vocabulary: fingerprint of the tokenizer.
+        """
+        phases = resolved(self.script)["phases"]
+        names = [phase.pop("name") for phase in phases]
+        # One phase needs no name: `learning_rate`, but `decay: learning_rate`.
+        settings = {name if len(phases) == 1 else f"{phase_name}: {name}": value
+                    for phase_name, phase in zip(names, phases, strict=True)
+                    for name, value in phase.items()}
+        settings |= {name: value for name, value in self._shared().items() if name not in _FREE}
+        inputs = {name: sorted(hashes) for name, hashes in contents.items()}
+        return {"phases": names, **settings, "vocabulary": vocabulary,
+                **{f"inputs of {name}": hashes for name, hashes in inputs.items()},
+                **{f"content of the {role}": digest for role, digest in self.parents.items()}}
 
 
 def check_targets(plan: Plan) -> None:
@@ -70,3 +98,48 @@ def check_targets(plan: Plan) -> None:
     if run.exists() and not plan.resume and not plan.overwrite:
         raise BmtoolsError(f"{run} holds an unfinished run; --resume goes on with it, "
                            "--overwrite starts again")
+
+
+def check_before(plan: Plan, names: Iterable[str], processes: int, sharded: bool) -> None:
+    """Refuse what cannot work, before text is encoded.
+
+    Args:
+        plan: the run as asked for.
+        names: of the texts to train on.
+        processes: that share the work.
+        sharded: whether they share weights out too.
+
+    Raises:
+        BmtoolsError: a mixture names a text that is not there, phases disagree on the layout, a
+            batch cannot be shared by the processes, or something needs weights in one place.
+    """
+    try:
+        check_corpora(plan.script.phases, names)
+    except ValueError as error:
+        raise BmtoolsError(f"{error}; --corpus NAME=PATH gives a text its name") from None
+    layouts = {phase.rows.layout for phase in plan.script.phases}
+    if len(layouts) > 1:
+        raise BmtoolsError(f"--layout: found {' and '.join(sorted(layouts))}, expected one for "
+                           "all phases")
+    for phase in plan.script.phases:
+        for name, rows in (("--batch-size", phase.rows.batch_size),
+                           ("--batch-start", phase.rows.batch_start)):
+            if rows % processes:
+                raise BmtoolsError(f"phase {phase.name!r}: {name}: found {rows}, expected a "
+                                   f"multiple of the {processes} processes that share it")
+    if sharded:
+        _check_sharded(plan)
+
+
+def _check_sharded(plan: Plan) -> None:
+    """Refuse what looks at whole matrices, or was never tried on parts of them."""
+    for name, found, is_whole in (
+            ("--mixout", plan.forgetting.mixout, plan.forgetting.mixout > 0),
+            ("--l2-start", plan.forgetting.l2_start, plan.forgetting.l2_start > 0),
+            ("--adversarial", plan.adversary.adversarial, plan.adversary.adversarial > 0),
+            ("--optimizer", plan.loop.optimizer, plan.loop.optimizer != "adamw"),
+            ("--precision", plan.loop.precision, plan.loop.precision == "fp16"),
+            ("--compile", plan.loop.compile, plan.loop.compile)):
+        if is_whole:
+            raise BmtoolsError(f"{name}: found {found}, which does not go with weights that "
+                               "processes share out; leave --shard out")

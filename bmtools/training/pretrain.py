@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bmtools.errors import BmtoolsError, Reject
-from bmtools.models.masked import tells_segments
+from accelerate import Accelerator
+
+from bmtools.errors import Reject
 from bmtools.training.adversary import AdversarialObjective
-from bmtools.training.corpora import Wanted, open_texts
-from bmtools.training.loop import start_processes
+from bmtools.training.corpora import Wanted
+from bmtools.training.evaluation import HELD_OUT
 from bmtools.training.objectives import (
     CausalObjective,
     MaskedObjective,
@@ -39,21 +40,16 @@ class Beginning:
 
         Raises:
             CheckpointError: the checkpoint or the tokenizer cannot be used.
-            BmtoolsError: no such architecture, or rows longer than the model's positions.
+            BmtoolsError: no such architecture.
         """
         if self.model is not None:
-            start = from_checkpoint(self.model)
-        else:
-            assert self.architecture is not None and self.tokenizer is not None
-            start = from_architecture(self.architecture, load_tokenizer(self.tokenizer), seed,
-                                      longest_row)
-        if longest_row > start.longest:
-            raise BmtoolsError(f"--row-tokens: found {longest_row}, but the model has "
-                               f"{start.longest} positions")
-        return start
+            return from_checkpoint(self.model)
+        assert self.architecture is not None and self.tokenizer is not None
+        return from_architecture(self.architecture, load_tokenizer(self.tokenizer), seed,
+                                 longest_row)
 
 
-def pretrain(plan: Plan, beginning: Beginning, wanted: Wanted, adversary: AdversarySettings,
+def pretrain(plan: Plan, beginning: Beginning, wanted: Wanted,
              reject: Reject) -> Iterator[dict[str, Any]]:
     """Train a masked language model and yield its metrics.
 
@@ -61,32 +57,26 @@ def pretrain(plan: Plan, beginning: Beginning, wanted: Wanted, adversary: Advers
         plan: the run as asked for.
         beginning: what to train.
         wanted: the texts.
-        adversary: how embeddings are attacked, if at all.
         reject: receives bad records.
 
     Raises:
         CheckpointError: a checkpoint, tokenizer or directory of shards cannot be used.
-        BmtoolsError: rows longer than the model's positions.
+        BmtoolsError: as for `execute`.
     """
     phases = plan.script.phases
     start = beginning.start(plan.loop.seed, max(phase.rows.row_tokens for phase in phases))
-    tasks = {phase.task.objective for phase in phases}
-    accelerator = start_processes(plan.loop, plan.run.trackers,
-                                  len(tasks) > 1 or any(phase.freezes for phase in phases))
-    texts = open_texts(plan, wanted, start, reject, accelerator)
+    tasks = sorted({phase.task.objective for phase in phases})
 
-    def objective(model: Any, tasks: frozenset[str]) -> PhasedObjective:
-        return PhasedObjective(model, {task: _objective(task, model, plan.loop.seed, adversary)
-                                       for task in sorted(tasks)})
+    def objective(model: Any, _accelerator: Accelerator) -> PhasedObjective:
+        return PhasedObjective(model, {
+            **{task: _objective(task, model, plan.loop.seed, plan.adversary) for task in tasks},
+            HELD_OUT: MaskedObjective(model)})
 
-    yield from execute(plan, texts, start, accelerator, objective)
+    yield from execute(plan, start, wanted, reject, objective)
 
 
 def _objective(task: str, model: Any, seed: int, adversary: AdversarySettings) -> Objective:
     if task == "masked+nsp":
-        if not tells_segments(model):
-            raise BmtoolsError(f"--objective {task}: {type(model).__name__} has no token types; "
-                               "expected BERT or Megatron-BERT")
         pairs = PairObjective(model, seed)
         return AdversarialObjective(model, adversary, pairs.head) if adversary.adversarial \
             else pairs

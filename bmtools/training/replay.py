@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from bmtools.corpus.shards import Corpus
-from bmtools.training.batches import Maker, RowBatches
+from bmtools.training.batches import Batches
 from bmtools.training.loop import Step, Trainer
 from bmtools.training.stream import Stream
 from bmtools.training.timeline import Timeline
 
-_NAME = "replay"
+MakeBatches = Callable[[Stream, Timeline, Mapping[str, Corpus]], Batches]
 
 
 class Replay:
@@ -20,24 +20,22 @@ class Replay:
     Source: Buonocore et al. 2023 (BioBIT), "Catastrophic Forgetting Mitigation".
 
     Args:
-        every: steps between; 0 for none.
-        corpus: the old text.
+        every: steps between.
+        corpora: the old text, by its name.
         timeline: of the run; rows and masking of the replayed batch are those of its phase.
-        maker: makes tensors of its rows.
         packed: whether documents share rows.
         seed: seed of its order.
-        micro_batch: rows of a pass.
+        make_batches: gives batches of a stream, a timeline and its corpora.
     """
 
-    def __init__(self, every: int, corpus: Corpus, timeline: Timeline, maker: Maker,
-                 packed: bool, seed: int, micro_batch: int) -> None:
+    def __init__(self, every: int, corpora: Mapping[str, Corpus], timeline: Timeline,
+                 packed: bool, seed: int, make_batches: MakeBatches) -> None:
         self._every = every
         turns = _turns(timeline, every)
         phases = [replace(phase, mixture=()) for phase, count in zip(timeline, turns, strict=True)
                   if count]
         own = Timeline(phases, [count for count in turns if count])
-        stream = Stream({_NAME: corpus}, own, packed, seed)
-        self._batches = RowBatches(stream, own, maker, micro_batch)
+        self._batches = make_batches(Stream(corpora, own, packed, seed), own, corpora)
 
     def after(self, step: Step, trainer: Trainer) -> Step | None:
         """Update once more where it is time, and tell how that went."""

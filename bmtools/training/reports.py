@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,7 +63,6 @@ class Reporter:
         progress: of the run; sums and lines are kept there.
         every: steps between lines.
         steps: of the run.
-        spent_seconds: time of earlier sittings.
         speed: what is known of the cost.
     """
 
@@ -140,11 +139,13 @@ class Watch:
         self._count = 0
         self._mean = self._lowest = 0.0
 
-    def look(self, step: Step, stage: Stage, good: str) -> None:
+    def look(self, step: Step, stage: Stage, way_back: Callable[[], str]) -> None:
         """Take a step into account.
 
         Args:
-            good: says where to go back to.
+            step: just done.
+            stage: where it lies.
+            way_back: says where to go back to.
 
         Raises:
             BmtoolsError: the loss diverged.
@@ -160,4 +161,4 @@ class Watch:
         if self._mean > self._lowest + self._rise:
             raise BmtoolsError(
                 f"step {step.number}: the loss rose to {self._mean:.2f} from {self._lowest:.2f} "
-                f"and diverges; lower --learning-rate or raise --warmup-share; {good}")
+                f"and diverges; lower --learning-rate or raise --warmup-share; {way_back()}")

@@ -1,7 +1,7 @@
 """Weights spread over processes: each holds a part of every one, and of what is remembered of it.
 
-torch's `fully_shard` (FSDP2) does the work, on GPUs and on CPUs alike. Accelerate says whether it
-is wanted, and nothing else: `accelerate launch --use_fsdp`, or `--shard` of a command.
+torch's `fully_shard` (FSDP2) does the work, on GPUs and on CPUs alike, where a command's `--shard`
+or `accelerate launch --use_fsdp` asks for it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import torch
 from accelerate import Accelerator
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
@@ -19,16 +18,24 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 
 from bmtools.models.architectures import build_outline
 from bmtools.training.depth import encoder_layers
+from bmtools.training.plan import SHARD
+
+_ACCELERATE = "ACCELERATE_USE_FSDP"
+
+
+def claim() -> None:
+    """Take Accelerate's wish over, before an Accelerator is made.
+
+    Told of it, Accelerate would wrap the model in its own way, which knows no losses with weights
+    of their own and no CPU, and transformers would load weights in the first process alone.
+    """
+    if os.environ.pop(_ACCELERATE, "false").lower() in ("1", "true"):
+        os.environ[SHARD] = "1"
 
 
 def is_sharded(accelerator: Accelerator) -> bool:
     """Whether processes share the weights out; one process has nothing to share."""
-    return accelerator.num_processes > 1 and is_wanted()
-
-
-def is_wanted() -> bool:
-    """Whether the launcher asks for it."""
-    return os.environ.get("ACCELERATE_USE_FSDP", "false").lower() in ("1", "true")
+    return accelerator.num_processes > 1 and os.environ.get(SHARD, "") == "1"
 
 
 def shard(objective: Any, accelerator: Accelerator) -> None:

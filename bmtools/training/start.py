@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from bmtools.errors import BmtoolsError
 from bmtools.models.architectures import build_config, build_model, build_outline
 from bmtools.models.checkpoint import load_masked_lm, max_tokens
+from bmtools.models.masked import tells_segments
+from bmtools.training.depth import frozen_names
+from bmtools.training.phases import Phase
 from bmtools.vocab.tokenizer import fingerprint
 
 
@@ -22,12 +26,16 @@ class Start:
         tokenizer: of the model.
         vocabulary: its fingerprint.
         longest: most tokens of a row, special ones included.
+        config: of the model.
+        segments: whether it tells a first segment from a second.
         make: gives the model; a resumed run never asks.
     """
 
     tokenizer: Any
     vocabulary: str
     longest: int
+    config: Any
+    segments: bool
     make: Callable[[], Any]
 
 
@@ -38,8 +46,9 @@ def from_checkpoint(directory: Path) -> Start:
         CheckpointError: it cannot be used.
     """
     checkpoint = load_masked_lm(directory)
-    return Start(checkpoint.tokenizer, checkpoint.vocabulary, max_tokens(checkpoint.model),
-                 lambda: checkpoint.model)
+    model = checkpoint.model
+    return Start(checkpoint.tokenizer, checkpoint.vocabulary, max_tokens(model), model.config,
+                 tells_segments(model), lambda: model)
 
 
 def from_architecture(architecture: str, tokenizer: Any, seed: int,
@@ -61,4 +70,25 @@ def from_architecture(architecture: str, tokenizer: Any, seed: int,
         torch.manual_seed(seed)
         return build_model(config)
 
-    return Start(tokenizer, fingerprint(tokenizer), max_tokens(build_outline(config)), make)
+    outline = build_outline(config)
+    return Start(tokenizer, fingerprint(tokenizer), max_tokens(outline), config,
+                 tells_segments(outline), make)
+
+
+def check_fits(start: Start, phases: Sequence[Phase]) -> None:
+    """Refuse phases that ask of a model what it cannot do; cheap.
+
+    Raises:
+        BmtoolsError: rows longer than its positions, pairs that it cannot tell apart, or layers
+            or weights to freeze that it does not have.
+    """
+    outline = build_outline(start.config)
+    for phase in phases:
+        rows, task = phase.rows.row_tokens, phase.task.objective
+        if rows > start.longest:
+            raise BmtoolsError(f"--row-tokens: found {rows}, but the model has {start.longest} "
+                               "positions")
+        if task == "masked+nsp" and not start.segments:
+            raise BmtoolsError(f"--objective {task}: {type(outline).__name__} has no token types; "
+                               "expected BERT or Megatron-BERT")
+        frozen_names(outline, phase.freeze.frozen_layers, phase.freeze.patterns())

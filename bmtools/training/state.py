@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from bmtools.errors import CheckpointError
 from bmtools.io.aside import new_directory
 from bmtools.io.manifest import Manifest
 from bmtools.models.checkpoint import fill_checkpoint
+from bmtools.training.places import STATES
+from bmtools.training.sharding import like, plain_model, whole
 
 _STATE = "state.json"
 _OPTIMIZER = "optimizer.safetensors"
@@ -35,6 +38,7 @@ class Progress:
         pending: sums since the last report, by name.
         metrics: the lines reported so far.
         retained: scores of the text that must not be forgotten, before and after.
+        scaler: what fp16 scales losses by, and how it got there; empty in other precisions.
     """
 
     identity: Mapping[str, Any]
@@ -44,38 +48,49 @@ class Progress:
     pending: dict[str, float] = field(default_factory=dict)
     metrics: list[dict[str, Any]] = field(default_factory=list)
     retained: dict[str, Any] = field(default_factory=dict)
-
-
-def runs_directory(output: Path) -> Path:
-    """Where the states of an unfinished run lie: beside the checkpoint it will become."""
-    return output.with_name(output.name + ".run")
-
-
-def kept_directory(output: Path) -> Path:
-    """Where checkpoints kept for good lie: those of each phase, and of every so many steps."""
-    return output.with_name(output.name + ".kept")
+    scaler: dict[str, Any] = field(default_factory=dict)
 
 
 def save_state(directory: Path, progress: Progress, objective: Any, optimizer: Any,
-               tokenizer: Any, manifest: Manifest, kept: int = 1) -> Path:
+               tokenizer: Any, manifest: Manifest, kept: int = 1, writes: bool = True) -> None:
     """Write a state that is whole or absent, then drop all but the newest ones.
 
     Args:
-        kept: how many stay.
+        directory: of the run.
+        progress: where it stands.
+        objective: the model, and what is trained beside it.
+        optimizer: its memory is kept.
+        tokenizer: of the model.
+        manifest: what a checkpoint says of itself.
+        kept: how many states stay.
+        writes: whether this process does; where weights are shared out, all must call.
     """
-    target = directory / f"step-{progress.step:08d}"
-    with new_directory(target, overwrite=True) as partial:
-        fill_checkpoint(partial, objective.model, tokenizer, manifest)
-        extras = _extra_weights(objective)
+    model = plain_model(objective.model, writes)
+    extras = whole(_extra_weights(objective), writes)
+    memory = whole(_optimizer_tensors(objective, optimizer), writes)
+    if not writes:
+        return
+    with new_directory(directory / f"step-{progress.step:08d}", overwrite=True) as partial:
+        fill_checkpoint(partial, model, tokenizer, manifest)
         if extras:
             save_file(extras, partial / _EXTRAS)
-        save_file(_optimizer_tensors(objective, optimizer), partial / _OPTIMIZER)
+        save_file(memory, partial / _OPTIMIZER)
         sizes = {path.name: path.stat().st_size for path in partial.iterdir()}
         (partial / _STATE).write_text(json.dumps({**vars(progress), "files": sizes}),
                                       encoding="utf-8")
+        flush_to_disk(partial)
     for older in _states(directory)[kept:]:
         shutil.rmtree(older)
-    return target
+
+
+def flush_to_disk(directory: Path) -> None:
+    """Wait until a directory's files would outlive a loss of power."""
+    for path in (*directory.iterdir(), directory):
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def latest_state(directory: Path) -> Path | None:
@@ -83,15 +98,20 @@ def latest_state(directory: Path) -> Path | None:
     return next((state for state in _states(directory) if _is_whole(state)), None)
 
 
+def damaged_states(directory: Path) -> list[Path]:
+    """Find the states of a run that are not whole, the newest first."""
+    return [state for state in _states(directory) if not _is_whole(state)]
+
+
 def _states(directory: Path) -> list[Path]:
-    return sorted(directory.glob("step-*"), reverse=True)
+    return sorted(directory.glob(STATES), reverse=True)
 
 
 def _is_whole(state: Path) -> bool:
     try:
         sizes = json.loads((state / _STATE).read_text(encoding="utf-8"))["files"]
         return all((state / name).stat().st_size == size for name, size in sizes.items())
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return False
 
 
@@ -99,13 +119,19 @@ def read_progress(state: Path, identity: Mapping[str, Any]) -> Progress:
     """Read where a run stood, and make sure that this is the same run.
 
     Raises:
-        CheckpointError: a setting, the data or the vocabulary is another one.
+        CheckpointError: a setting, the data or the vocabulary is another one, or another version
+            of bmtools wrote the state.
     """
     content = json.loads((state / _STATE).read_text(encoding="utf-8"))
     content.pop("files")
-    progress = Progress(**content)
-    for name in sorted({*identity, *progress.identity}):
-        old, new = progress.identity.get(name), identity.get(name)
+    try:
+        progress = Progress(**content)
+    except TypeError as error:
+        raise CheckpointError(f"{state}: written by another version of bmtools ({error}); go on "
+                              "with that one, or start again with --overwrite") from error
+    current = json.loads(json.dumps(identity))
+    for name in sorted({*current, *progress.identity}):
+        old, new = progress.identity.get(name), current.get(name)
         if old != new:
             raise CheckpointError(
                 f"{state.parent}: the unfinished run has {name} {old}, found {new}; "
@@ -113,28 +139,32 @@ def read_progress(state: Path, identity: Mapping[str, Any]) -> Progress:
     return progress
 
 
-def restore(state: Path, objective: Any, optimizer: Any) -> None:
-    """Put a state's extra weights and optimizer memory back; the model is loaded already."""
-    extras = state / _EXTRAS
-    if extras.exists():
-        objective.load_state_dict(load_file(extras), strict=False)
-    tensors = load_file(state / _OPTIMIZER)
-    memory = _memory(optimizer)
-    for name, parameter in objective.named_parameters():
-        entries = {key.rpartition("|")[2]: value for key, value in tensors.items()
-                   if key.rpartition("|")[0] == name}
-        if entries:
-            memory[parameter] = {
-                key: value.to(torch.float32 if key == "step" else parameter.dtype)
-                          .to(parameter.device)
-                for key, value in entries.items()}
+def restore_extras(state: Path, objective: Any) -> None:
+    """Put back what is trained beside the model; before weights are shared out."""
+    if (state / _EXTRAS).exists():
+        objective.load_state_dict(load_file(state / _EXTRAS), strict=False)
 
 
-def _optimizer_tensors(objective: nn.Module, optimizer: Any) -> dict[str, Tensor]:
+def restore_memory(state: Path, objective: Any, optimizer: Any) -> None:
+    """Put back what the optimizer remembers, sharing it out as the weights are."""
+    entries: dict[str, dict[str, Tensor]] = {}
+    for key, value in load_file(state / _OPTIMIZER).items():
+        name, _, kind = key.rpartition("|")
+        entries.setdefault(name, {})[kind] = value
     memory = _memory(optimizer)
-    return {f"{name}|{key}": value.detach().contiguous()
-            for name, parameter in objective.named_parameters() if parameter in memory
-            for key, value in memory[parameter].items()}
+    for name, weight in objective.named_parameters():
+        if name in entries:
+            memory[weight] = {
+                kind: like(value.to(torch.float32 if kind == "step" else weight.dtype), weight)
+                for kind, value in entries[name].items()}
+
+
+def _optimizer_tensors(objective: nn.Module, optimizer: Any) -> Iterator[tuple[str, Tensor]]:
+    memory = _memory(optimizer)
+    for name, weight in objective.named_parameters():
+        if weight in memory:
+            for kind, value in memory[weight].items():
+                yield f"{name}|{kind}", value
 
 
 def _memory(optimizer: Any) -> Any:
@@ -142,7 +172,7 @@ def _memory(optimizer: Any) -> Any:
     return getattr(optimizer, "optimizer", optimizer).state
 
 
-def _extra_weights(objective: nn.Module) -> dict[str, Tensor]:
+def _extra_weights(objective: nn.Module) -> Iterator[tuple[str, Tensor]]:
     """The weights that the objective trains beside the model."""
-    return {name: value.detach().contiguous() for name, value in objective.state_dict().items()
-            if not name.startswith("model.")}
+    return ((name, value) for name, value in objective.state_dict().items()
+            if not name.startswith("model."))

@@ -37,11 +37,12 @@ class Budget:
     """The time that a sitting may take.
 
     Args:
-        seconds: from now on.
+        began: when it began, on the monotonic clock.
+        seconds: that it may take; None for any.
     """
 
-    def __init__(self, seconds: float) -> None:
-        self._end = time.monotonic() + seconds
+    def __init__(self, began: float, seconds: float | None) -> None:
+        self._end = began + (float("inf") if seconds is None else seconds)
 
     def is_spent(self) -> bool:
         """Whether the time is over."""

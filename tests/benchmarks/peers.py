@@ -1,19 +1,19 @@
 """The peer in pretraining: transformers' Trainer, set up as its example script run_mlm.py does it.
 
-Its settings are that script's defaults but for what a benchmark has to say: no checkpoints, no
-progress bar, and as many rows as it is told. Rows lie in arrays and become lists when they are
-asked for, as those of `datasets` do, only sooner.
+Settings are that script's defaults, but for checkpoints and progress bars, which are off, and for
+the number of rows. Rows lie in arrays and become lists when they are asked for, as those of
+`datasets` do, only sooner.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 from transformers import (
     DataCollatorForLanguageModeling,
     Trainer,
@@ -21,14 +21,13 @@ from transformers import (
     TrainingArguments,
 )
 
-from bmtools.corpus.shards import Corpus
-
-AfterStep = Callable[[int], bool]
-"""Takes the useful tokens of a step; tells whether to go on."""
+IGNORED = -100
+AfterStep = Callable[[Any], bool]
+"""Takes the useful tokens of a step, an int or a tensor of one; tells whether to go on."""
 
 
 class Rows(torch.utils.data.Dataset):
-    """Rows of one length, with the columns that a tokenizer gives.
+    """Rows of one length, with the columns that run_mlm makes.
 
     Args:
         ids: (rows, tokens).
@@ -36,69 +35,35 @@ class Rows(torch.utils.data.Dataset):
     """
 
     def __init__(self, ids: np.ndarray, attended: np.ndarray) -> None:
-        self._ids = ids
-        self._attended = attended
+        self.ids = ids
+        self.attended = attended
 
     def __len__(self) -> int:
-        return len(self._ids)
+        return len(self.ids)
 
     def __getitem__(self, number: int) -> dict[str, list[int]]:
-        ids, attended = self._ids[number], self._attended[number]
+        ids, attended = self.ids[number], self.attended[number]
         return {"input_ids": ids.tolist(), "token_type_ids": [0] * len(ids),
-                "attention_mask": attended.astype(np.int64).tolist(),
-                "special_tokens_mask": (~attended).astype(np.int64).tolist()}
+                "attention_mask": attended.astype(int).tolist()}
 
 
-def group_texts(documents: list[np.ndarray], row_tokens: int) -> Rows:
-    """Lay documents with their special tokens end to end and cut them; the rest is dropped."""
-    everything = np.concatenate(documents)
-    rows = everything[:len(everything) // row_tokens * row_tokens].reshape(-1, row_tokens)
+def group_texts(documents: Sequence[np.ndarray], row_tokens: int) -> Rows:
+    """Lay documents, special tokens included, end to end and cut them; the last rest is dropped."""
+    ids = np.concatenate(documents)
+    rows = ids[:len(ids) // row_tokens * row_tokens].reshape(-1, row_tokens)
     return Rows(rows, np.ones(rows.shape, dtype=bool))
 
 
-def line_by_line(documents: list[np.ndarray], row_tokens: int, padding: int) -> Rows:
-    """Give each document a row, cut off where it is longer and padded where it is shorter."""
-    rows = np.full((len(documents), row_tokens), padding)
+def line_by_line(documents: Sequence[np.ndarray], row_tokens: int, padding: int) -> Rows:
+    """Give each document a row of full length: cut off where it is longer, padded where shorter."""
+    rows = np.full((len(documents), row_tokens), padding, dtype=documents[0].dtype)
     attended = np.zeros(rows.shape, dtype=bool)
-    for number, document in enumerate(documents):
+    for row, seen, document in zip(rows, attended, documents, strict=True):
         kept = document if len(document) <= row_tokens else \
             np.append(document[:row_tokens - 1], document[-1])
-        rows[number, :len(kept)] = kept
-        attended[number, :len(kept)] = True
+        row[:len(kept)] = kept
+        seen[:len(kept)] = True
     return Rows(rows, attended)
-
-
-def documents_of(corpus: Corpus, tokenizer: Any) -> list[np.ndarray]:
-    """Documents as the tokenizer gives them, each between its special tokens."""
-    numbers = np.arange(len(corpus))
-    ids, _ = corpus.gather(numbers, np.zeros_like(numbers), corpus.lengths)
-    parts = np.split(ids, np.cumsum(corpus.lengths.astype(np.int64))[:-1])
-    first, last = [tokenizer.cls_token_id], [tokenizer.sep_token_id]
-    return [np.concatenate([first, part, last]) for part in parts]
-
-
-class _CountingCollator(DataCollatorForLanguageModeling):
-    """Notes how many tokens of each batch are text: neither padding nor special."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.counts: deque[int] = deque()
-        self._special = np.array(sorted(self.tokenizer.all_special_ids))
-
-    def torch_call(self, examples: list[Any]) -> dict[str, Any]:
-        ids = np.array([one["input_ids"] for one in examples])
-        self.counts.append(int((~np.isin(ids, self._special)).sum()))
-        return super().torch_call(examples)
-
-
-class _AfterEachStep(TrainerCallback):
-    def __init__(self, counts: deque[int], after_step: AfterStep) -> None:
-        self._counts = counts
-        self._after_step = after_step
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        if not self._after_step(self._counts.popleft()):
-            control.should_training_stop = True
 
 
 def train(model: Any, tokenizer: Any, rows: Rows, batch_rows: int, directory: Path,
@@ -114,11 +79,33 @@ def train(model: Any, tokenizer: Any, rows: Rows, batch_rows: int, directory: Pa
         after_step: called after each step.
         settings: of TrainingArguments, beside run_mlm's defaults.
     """
-    collator = _CountingCollator(tokenizer, mlm_probability=0.15)
     arguments = TrainingArguments(
         output_dir=str(directory), per_device_train_batch_size=batch_rows, max_steps=100_000,
         save_strategy="no", report_to="none", disable_tqdm=True, **settings)
-    trainer = Trainer(model=model, args=arguments, train_dataset=rows, data_collator=collator,
-                      processing_class=tokenizer,
-                      callbacks=[_AfterEachStep(collator.counts, after_step)])
+    trainer = _CountingTrainer(
+        model=model, args=arguments, train_dataset=rows, processing_class=tokenizer,
+        data_collator=DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.15))
+    trainer.add_callback(_AfterStep(trainer, after_step))
     trainer.train()
+
+
+class _CountingTrainer(Trainer):
+    """Counts what is text in each batch: neither padding nor special tokens."""
+
+    text_tokens: Any = 0
+
+    def training_step(self, model: Any, inputs: dict[str, Tensor], *rest: Any, **more: Any) -> Any:
+        ids, labels = inputs["input_ids"], inputs["labels"]
+        special = torch.tensor(self.processing_class.all_special_ids).to(ids.device)
+        self.text_tokens = (~torch.isin(ids, special) | (labels != IGNORED)).sum()
+        return super().training_step(model, inputs, *rest, **more)
+
+
+class _AfterStep(TrainerCallback):
+    def __init__(self, trainer: _CountingTrainer, after_step: AfterStep) -> None:
+        self._trainer = trainer
+        self._after_step = after_step
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if not self._after_step(self._trainer.text_tokens):
+            control.should_training_stop = True

@@ -17,6 +17,7 @@ TEXTS = ("Il paziente ha diabete mellito e asma.",
          "L'asma riduce il respiro del paziente.")
 # What two runs of one command may differ in: names of files and time.
 _NAMES = ("model", "tokenizer", "base", "teacher", "student")
+_CLOCKS = ("tokens_per_second", "seconds_left")
 
 
 @pytest.fixture
@@ -102,9 +103,9 @@ def tiny_checkpoint(make_checkpoint: Callable[..., Path], tiny_tokenizer: Path) 
 @pytest.fixture
 def interrupted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """Call something that is interrupted right after its first state is saved."""
-    from bmtools.training import run as running
+    from bmtools.training import keeping
 
-    save_state = running.save_state
+    save_state = keeping.save_state
 
     def stopped(*arguments: Any) -> None:
         save_state(*arguments)
@@ -112,7 +113,7 @@ def interrupted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
 
     def call(function: Callable[..., Any], *arguments: object) -> Any:
         with monkeypatch.context() as patch:
-            patch.setattr(running, "save_state", stopped)
+            patch.setattr(keeping, "save_state", stopped)
             return function(*arguments)
 
     return call
@@ -154,4 +155,4 @@ def _timeless(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def _without_speed(line: dict[str, Any]) -> dict[str, Any]:
-    return {k: v for k, v in line.items() if k != "tokens_per_second"}
+    return {k: v for k, v in line.items() if k not in _CLOCKS}

@@ -15,11 +15,25 @@ import torch
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from bmtools.io.manifest import Manifest, hash_directory
-from bmtools.training.settings import DistillSettings, LoopSettings, RowSettings, RunSettings
+from bmtools.training.phases import (
+    Phase,
+    ReplaySettings,
+    Script,
+    resolved,
+)
+from bmtools.training.regularisation import AdversarySettings, ForgettingSettings
+from bmtools.training.settings import (
+    DistillSettings,
+    LengthSettings,
+    LoopSettings,
+    RowSettings,
+    RunSettings,
+    ScheduleSettings,
+)
 
 Run = Callable[..., Any]
 FILES = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json",
-         "vocab.txt", "bmtools.json", "metrics.jsonl"}
+         "vocab.txt", "bmtools.json", "metrics.jsonl", "phases.toml"}
 QUICK = ("--steps", "4", "--report-every", "2", "--row-tokens", "16", "--batch-size", "4")
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -87,18 +101,21 @@ def test_the_directory_says_how_it_was_made(
     run(*taught, corpus, "--seed", "5", "--temperature", "3")
     content = manifest(taught[-1])
     assert content["command"] == "distill"
+    phase = Phase("main", LengthSettings(steps=4), RowSettings(row_tokens=16, batch_size=4),
+                  schedule=ScheduleSettings(warmup_share=0.05))
     assert content["settings"] == {
-        **asdict(RowSettings(row_tokens=16, batch_size=4)),
-        **asdict(LoopSettings(seed=5, warmup_share=0.05)),
-        **asdict(RunSettings(steps=4, report_every=2)), **asdict(DistillSettings(temperature=3)),
-        "teacher": str(tiny_checkpoint), "student": str(student), "architecture": None}
+        "phases": resolved(Script((phase,)))["phases"], **asdict(LoopSettings(seed=5)),
+        **asdict(RunSettings(report_every=2)), **asdict(ForgettingSettings()),
+        **asdict(ReplaySettings()), **asdict(AdversarySettings()),
+        **asdict(DistillSettings(temperature=3)), "teacher": str(tiny_checkpoint),
+        "student": str(student), "architecture": None, "terms": None}
     assert content["seed"] == 5
     assert content["inputs"] == {str(corpus): hashlib.sha256(corpus.read_bytes()).hexdigest()}
     assert content["parents"] == {"teacher": hash_directory(tiny_checkpoint),
                                   "student": hash_directory(student)}
     assert content["vocabulary"] == manifest(tiny_checkpoint)["vocabulary"]
-    results = content["results"]
-    assert content["tokens_seen"] == 2 * (results["corpus_tokens"] + 2 * results["rows"])
+    text = content["results"]["corpora"]["text"]
+    assert content["tokens_seen"] == 2 * (text["tokens"] + 2 * text["documents"])
     assert content["wall_seconds"] > 0
     assert {"bmtools", "torch", "transformers", "accelerate"} <= set(content["versions"])
 
@@ -148,7 +165,7 @@ def test_empty_input_is_one_clear_line(run: Run, taught: list[Any], write_lines:
     outcome = run(*taught, write_lines("none.jsonl", *records))
     assert (outcome.code, outcome.out) == (1, "")
     assert outcome.err == \
-        "bmtools: no text to train on; expected records with some text\n"
+        "bmtools: no text in the input; expected records with some text\n"
     assert [path.name for path in tmp_path.iterdir()] == ["none.jsonl"]
 
 
@@ -160,7 +177,7 @@ def test_a_bad_line_stops_or_is_collected(run: Run, taught: list[Any], bad_corpu
     assert [path.name for path in tmp_path.iterdir()] == ["bad.jsonl"]
     outcome = run(*taught, bad_corpus, "--rejects", tmp_path / "rejects.jsonl")
     assert outcome.code == 0
-    assert outcome.records[-1]["rows"] == 3
+    assert outcome.records[-1]["corpora"]["text"]["documents"] == 3
     assert json.loads((tmp_path / "rejects.jsonl").read_text())["record"] == {"id": "c"}
 
 
@@ -238,9 +255,12 @@ def test_a_full_directory_is_kept_unless_told(run: Run, taught: list[Any],
 def test_nothing_is_left_of_a_failed_write(run: Run, taught: list[Any], corpus: Path,
                                            tmp_path: Path,
                                            monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(self: Manifest, directory: Path) -> None:
-        assert (directory / "model.safetensors").is_file()
-        raise OSError(28, "No space left on device")
+    write = Manifest.write
+
+    def full(self: Manifest, directory: Path) -> Any:
+        if (directory / "model.safetensors").is_file():
+            raise OSError(28, "No space left on device")
+        return write(self, directory)
 
     monkeypatch.setattr(Manifest, "write", full)
     outcome = run(*taught, corpus)

@@ -15,11 +15,24 @@ import torch
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from bmtools.io.manifest import Manifest, hash_directory
-from bmtools.training.settings import LoopSettings, RowSettings, RunSettings
+from bmtools.training.phases import (
+    Phase,
+    ReplaySettings,
+    Script,
+    resolved,
+)
+from bmtools.training.regularisation import AdversarySettings, ForgettingSettings
+from bmtools.training.settings import (
+    LengthSettings,
+    LoopSettings,
+    RowSettings,
+    RunSettings,
+    TaskSettings,
+)
 
 Run = Callable[..., Any]
 FILES = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json",
-         "vocab.txt", "bmtools.json", "metrics.jsonl"}
+         "vocab.txt", "bmtools.json", "metrics.jsonl", "phases.toml"}
 QUICK = ("--steps", "4", "--report-every", "2", "--row-tokens", "16", "--batch-size", "4")
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -41,7 +54,8 @@ def test_help_tells_the_defaults(run: Run) -> None:
     outcome = run("pretrain", "--help")
     assert outcome.code == 0
     for part in ("--model CKPT", "--architecture NAME", "--mask-rate", "0.0005",
-                 "--whole-words / --no-whole-words", "--resume", "--overwrite"):
+                 "--masking", "--phases FILE", "--recipe NAME", "--processes", "--resume",
+                 "--overwrite", "exits with 75"):
         assert part in outcome.out
 
 
@@ -53,7 +67,7 @@ def test_stdout_holds_a_line_per_report_and_one_about_the_directory(
     assert [(line["step"], line["of"]) for line in reports] == [(2, 4), (4, 4)]
     assert all(line["loss"] > 0 and 0 < line["mask_rate"] < 0.5 for line in reports)
     assert last["checkpoint"] == str(fresh[-1])
-    assert last["rows"] == 8
+    assert last["corpora"] == {"text": {"documents": 8, "tokens": 70}}
     assert last["last"] == reports[-1]
     assert last["tokens_seen"] == reports[-1]["tokens_seen"]
     written = (fresh[-1] / "metrics.jsonl").read_text().splitlines()
@@ -63,13 +77,16 @@ def test_stdout_holds_a_line_per_report_and_one_about_the_directory(
 def test_the_directory_says_how_it_was_made(
         run: Run, continued: list[Any], corpus: Path, tiny_checkpoint: Path,
         manifest: Callable[..., Any]) -> None:
-    run(*continued, corpus, "--seed", "5", "--mask-rate", "0.3", "--no-whole-words")
+    run(*continued, corpus, "--seed", "5", "--mask-rate", "0.3", "--masking", "tokens")
     content = manifest(continued[-1])
     assert content["command"] == "pretrain"
+    phase = Phase("main", LengthSettings(steps=4), RowSettings(row_tokens=16, batch_size=4),
+                  TaskSettings(mask_rate=0.3, masking="tokens"))
     assert content["settings"] == {
-        **asdict(RowSettings(row_tokens=16, batch_size=4, mask_rate=0.3, whole_words=False)),
-        **asdict(LoopSettings(seed=5)), **asdict(RunSettings(steps=4, report_every=2)),
-        "model": str(tiny_checkpoint), "architecture": None, "tokenizer": None}
+        "phases": resolved(Script((phase,)))["phases"], **asdict(LoopSettings(seed=5)),
+        **asdict(RunSettings(report_every=2)), **asdict(ForgettingSettings()),
+        **asdict(ReplaySettings()), **asdict(AdversarySettings()),
+        "model": str(tiny_checkpoint), "architecture": None, "tokenizer": None, "terms": None}
     assert content["seed"] == 5
     assert content["inputs"] == {str(corpus): hashlib.sha256(corpus.read_bytes()).hexdigest()}
     assert content["parents"] == {"model": hash_directory(tiny_checkpoint)}
@@ -83,15 +100,15 @@ def test_tokens_seen_are_those_that_went_in(run: Run, fresh: list[Any], corpus: 
     """Four steps of four rows: each of the eight rows twice, its two special tokens included."""
     run(*fresh, corpus)
     content = manifest(fresh[-1])
-    results = content["results"]
-    assert content["tokens_seen"] == 2 * (results["corpus_tokens"] + 2 * results["rows"])
+    text = content["results"]["corpora"]["text"]
+    assert content["tokens_seen"] == 2 * (text["tokens"] + 2 * text["documents"])
     assert content["parents"] == {}
 
 
 def test_steps_follow_from_epochs(run: Run, fresh: list[Any], corpus: Path,
                                   manifest: Callable[..., Any]) -> None:
     run(*fresh, "--steps", "0", "--epochs", "1.5", corpus)
-    assert manifest(fresh[-1])["settings"]["steps"] == 3
+    assert manifest(fresh[-1])["results"]["steps"] == 3
 
 
 @pytest.mark.parametrize("objective", ["masked", "causal"])
@@ -145,7 +162,8 @@ def test_options_from_a_config(run: Run, fresh: list[Any], corpus: Path, tmp_pat
     (tmp_path / "c.toml").write_text("seed = 4\n[pretrain]\nmask-rate = 0.2\nsteps = 9\n")
     assert run(*fresh, corpus, "--config", tmp_path / "c.toml").code == 0
     settings = manifest(fresh[-1])["settings"]
-    assert (settings["seed"], settings["mask_rate"], settings["steps"]) == (4, 0.2, 4)
+    [phase] = settings["phases"]
+    assert (settings["seed"], phase["mask_rate"], phase["steps"]) == (4, 0.2, 4)
 
 
 @pytest.mark.parametrize("records", [(), ({"id": "a", "text": " "},)],
@@ -156,7 +174,7 @@ def test_empty_input_is_one_clear_line(run: Run, fresh: list[Any], write_lines: 
     outcome = run(*fresh, write_lines("none.jsonl", *records))
     assert (outcome.code, outcome.out) == (1, "")
     assert outcome.err == \
-        "bmtools: no text to train on; expected records with some text\n"
+        "bmtools: no text in the input; expected records with some text\n"
     assert [path.name for path in tmp_path.iterdir()] == ["none.jsonl"]
 
 
@@ -168,7 +186,7 @@ def test_a_bad_line_stops_or_is_collected(run: Run, fresh: list[Any], bad_corpus
     assert [path.name for path in tmp_path.iterdir()] == ["bad.jsonl"]
     outcome = run(*fresh, bad_corpus, "--rejects", tmp_path / "rejects.jsonl")
     assert outcome.code == 0
-    assert outcome.records[-1]["rows"] == 3
+    assert outcome.records[-1]["corpora"]["text"]["documents"] == 3
     assert "1 bad records in" in outcome.err
     assert json.loads((tmp_path / "rejects.jsonl").read_text())["record"] == {"id": "c"}
 
@@ -185,7 +203,7 @@ def test_a_bad_line_stops_or_is_collected(run: Run, fresh: list[Any], bad_corpus
     (("--model", "MODEL", "--steps", "-1"), "--steps: found -1, expected 0 or more"),
     (("--model", "MODEL", "--epochs", "0"), "--epochs: found 0.0, expected above 0"),
     (("--model", "MODEL", "--precision", "fp8"), "--precision: found fp8, expected no or bf16"),
-    (("--model", "MODEL", "--objective", "x"), "--objective: found x, expected masked or causal"),
+    (("--model", "MODEL", "--objective", "x"), "--objective: found x, expected masked or masked+nsp or"),
     (("--model", "MODEL", "--masked-share", "0.95"), "shares that add up to 1 at most"),
 ])
 def test_wrong_usage_ends_with_two(run: Run, corpus: Path, tiny_checkpoint: Path,
@@ -210,7 +228,6 @@ def test_several_processes_cannot_share_stdin(piped: Run, fresh: list[Any], corp
     (("--architecture", "gpt"), "--architecture: found 'gpt', expected bert-tiny, "),
     (("--architecture", "bert-1x65"), "a width that is a multiple of 64"),
     (("--architecture", "bert-0x64"), "expected at least one layer"),
-    (("--row-tokens", "513"), "--row-tokens: found 513, but the model has 512 positions"),
 ])
 def test_what_cannot_be_built_is_one_line(run: Run, fresh: list[Any], corpus: Path,
                                           more: tuple[str, ...], message: str) -> None:
@@ -249,8 +266,8 @@ def test_positions_before_the_first_token_do_not_count(run: Run, fresh: list[Any
     outcome = run(*fresh, corpus)
     assert outcome.code == 1
     assert outcome.err == \
-        "bmtools: --row-tokens: found 16, but the model has 15 positions\n"
-    assert run(*fresh, corpus, "--row-tokens", "15").code == 0
+        "bmtools: --row-tokens: found 16, but the model has 14 positions\n"
+    assert run(*fresh, corpus, "--row-tokens", "14").code == 0
 
 
 def test_a_model_with_a_swapped_tokenizer_is_refused(
@@ -304,9 +321,12 @@ def test_a_model_may_replace_itself(run: Run, continued: list[Any], corpus: Path
 def test_nothing_is_left_of_a_failed_write(run: Run, fresh: list[Any], corpus: Path,
                                            tmp_path: Path,
                                            monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(self: Manifest, directory: Path) -> None:
-        assert (directory / "model.safetensors").is_file()
-        raise OSError(28, "No space left on device")
+    write = Manifest.write
+
+    def full(self: Manifest, directory: Path) -> Any:
+        if (directory / "model.safetensors").is_file():
+            raise OSError(28, "No space left on device")
+        return write(self, directory)
 
     monkeypatch.setattr(Manifest, "write", full)
     outcome = run(*fresh, corpus)
@@ -352,7 +372,8 @@ def test_only_the_same_run_is_resumed(run: Run, interrupted: Run, fresh: list[An
     assert f"{tmp_path / 'out.run'}: the unfinished run has mask_rate 0.15, found 0.3" \
         in outcome.err
     other = write_lines("other.jsonl", {"id": "a", "text": "Il cuore"})
-    assert "the unfinished run has inputs " in run(*fresh, other, "--resume").err
+    assert f"{tmp_path / 'out.run/text-text'}: made of other text than this" in \
+        run(*fresh, other, "--resume").err
     moved = corpus.rename(tmp_path / "moved.jsonl")
     assert run(*fresh, moved, "--resume").code == 0
 

@@ -176,8 +176,8 @@ def test_training_stops_when_patience_ends(
         {"f1": next(coming)}, {}, next(losses)))
     settings = FinetuneSettings(seeds=1, epochs=len(scores), patience=patience, batch_size=8)
     task = NerTask(checkpoint, NerSettings(row_tokens=32), 8)
-    lines = list(finetune(FinetunePlan(checkpoint, tmp_path / "tuned", settings, LOOP, SCHEDULE), task,
-                          {"train": records(1, 8), "dev": records(2, 2)}, dict))
+    plan = FinetunePlan(checkpoint, tmp_path / "tuned", settings, LOOP, SCHEDULE)
+    lines = list(finetune(plan, task, {"train": records(1, 8), "dev": records(2, 2)}, dict))
     seed = next(line for line in lines if "best_epoch" in line)
     assert (seed["best_epoch"], seed["epochs"]) == (best, ran)
 
@@ -247,13 +247,13 @@ def test_each_epoch_asks_every_word_once(checkpoint: Path) -> None:
 
 def test_batches_come_from_their_number_alone(checkpoint: Path) -> None:
     made, again = batches(checkpoint, 40), batches(checkpoint, 40)
-    last = made.batch(11)
+    [last] = made.batch(11).pieces
     for number in range(12):
-        final = again.batch(number)
-    assert all(torch.equal(last.pieces[0][name], final.pieces[0][name]) for name in last.pieces[0])
-    other = batches(checkpoint, 40, seed=1).batch(11)
-    assert not all(last.pieces[0][name].shape == other.pieces[0][name].shape
-                   and torch.equal(last.pieces[0][name], other.pieces[0][name]) for name in last.pieces[0])
+        [final] = again.batch(number).pieces
+    assert all(torch.equal(last[name], final[name]) for name in last)
+    [other] = batches(checkpoint, 40, seed=1).batch(11).pieces
+    assert not all(last[name].shape == other[name].shape
+                   and torch.equal(last[name], other[name]) for name in last)
 
 
 def test_batches_are_padded_little(checkpoint: Path) -> None:

@@ -1,0 +1,202 @@
+"""The memory that training takes in a process, libraries and all, by the rows of a pass."""
+
+from __future__ import annotations
+
+import gc
+import math
+import resource
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bmtools.masking.corruption import IGNORED
+from bmtools.masking.curves import RateCurve
+from bmtools.models.memory import Memory, _Ledger, memory_estimate, rows_that_fit
+from bmtools.training.loop import Trainer
+from bmtools.training.phases import Phase
+from bmtools.training.settings import LoopSettings, TaskSettings
+
+GIB = 2**30
+# What allocators lose to gaps, as a factor of activations. On a CPU 1.1 to 1.25 were measured:
+# BERT of 2 to 12 layers, padded and packed, 300 MB to 4 GB.
+_GAPS = {"cpu": 1.3, "cuda": 1.15}
+# What libraries still take once the weights are there: batches made ahead, threads, a GPU's
+# context.
+_LIBRARIES = {"cpu": 128 * 2**20, "cuda": GIB}
+_TRIED_ROWS = 2
+
+
+class Demand:
+    """The memory that a phase takes.
+
+    The estimate of `memory_estimate` is for a plain masked model. What dropout, an adversary, a
+    teacher or packing take beside it is found by running both passes on a few whole rows.
+
+    Args:
+        trainer: about to train; weights, gradients and the optimizer's memory stay as they are.
+        phase: what is asked of it.
+        packed: whether documents share rows.
+        keeps_start: weights of the start are kept beside the model.
+    """
+
+    def __init__(self, trainer: Trainer, phase: Phase, packed: bool,
+                 keeps_start: bool = False) -> None:
+        self._config = trainer.objective.model.config
+        self._phase = phase
+        self._circumstances = circumstances(trainer.settings, phase.task)
+        kind = trainer.accelerator.device.type
+        rows = min(_TRIED_ROWS, phase.rows.batch_size)
+        estimate = self._estimate(rows)
+        measured = rehearsed_bytes(trainer, phase, packed, rows)
+        self.strain = max(1.0, measured / estimate.activations) * _GAPS.get(kind, _GAPS["cuda"])
+        self._plain = estimate.total - estimate.activations
+        # Gradients of several processes are gathered in buckets; the start is mixed or compared.
+        copies = (trainer.accelerator.num_processes > 1) + keeps_start
+        self._fixed = self._plain + copies * estimate.weights + _others(trainer) \
+            + _LIBRARIES.get(kind, _LIBRARIES["cuda"])
+        # The proof that packed documents keep apart holds a gradient more, and two rows twice.
+        self._proof = packed * (estimate.weights + 2 * measured)
+
+    def bytes_of(self, rows: int) -> int:
+        """Bytes of this process at its fullest."""
+        passing = round(self.strain * self._estimate(rows).activations)
+        return self._fixed + max(passing, self._proof)
+
+    def rows_within(self, limit: float) -> int:
+        """Most rows of a pass within so many bytes; 0 if none fits."""
+        room = limit - self._fixed
+        if room <= self._proof:
+            return 0
+        return rows_that_fit(self._config, int(self._plain + room / self.strain),
+                             self._phase.rows.row_tokens, **self._circumstances)
+
+    def _estimate(self, rows: int) -> Memory:
+        return memory_estimate(self._config, rows, self._phase.rows.row_tokens,
+                               **self._circumstances)
+
+
+def circumstances(settings: LoopSettings, task: TaskSettings) -> dict[str, Any]:
+    """What `memory_estimate` wants to know of a run, beside model and rows."""
+    return {"mask_rate": most_asked(task), "optimizer": settings.optimizer,
+            "precision": settings.precision, "checkpointing": settings.activation_checkpointing}
+
+
+def most_asked(task: TaskSettings) -> float:
+    """Largest share of tokens at which something is asked."""
+    if task.objective == "causal":
+        return 1.0
+    curve = RateCurve(task.mask_curve, task.mask_rate, task.mask_rate_end or None,
+                      task.mask_stairs)
+    return max(curve.rate(0.0), curve.rate(1.0))
+
+
+def goes_through(trainer: Trainer, phase: Phase, packed: bool, rows: int) -> bool:
+    """Try both passes over whole rows, beside all that training holds; False out of memory."""
+    ballast = None
+    try:
+        if not _remembered_bytes(trainer):
+            ballast = torch.empty(_unmet_memory(trainer), dtype=torch.uint8,
+                                  device=trainer.accelerator.device)
+        rehearse(trainer, phase, packed, rows)
+    except torch.OutOfMemoryError:
+        return False
+    finally:
+        del ballast
+        trainer.objective.zero_grad(set_to_none=True)
+        gc.collect()
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+    return True
+
+
+def _unmet_memory(trainer: Trainer) -> int:
+    """Bytes that the optimizer takes at its first step."""
+    return memory_estimate(trainer.objective.model.config, 1, 8,
+                           optimizer=trainer.settings.optimizer).optimizer
+
+
+def rehearsed_bytes(trainer: Trainer, phase: Phase, packed: bool, rows: int) -> int:
+    """Run both passes on whole rows, and count the most bytes that lived beside the weights."""
+    for weight in trainer.objective.parameters():
+        weight.grad = torch.zeros_like(weight)
+    try:
+        with _Ledger() as ledger:
+            rehearse(trainer, phase, packed, rows)
+    finally:
+        trainer.objective.zero_grad(set_to_none=True)
+    return ledger.most
+
+
+def rehearse(trainer: Trainer, phase: Phase, packed: bool, rows: int) -> None:
+    """Run both passes of a phase's task on rows that are as full as they get; nothing is learnt.
+
+    Gradients are left behind. The common generator stays as it was.
+    """
+    objective: Any = trainer.objective
+    device = trainer.accelerator.device
+    devices = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices), trainer.accelerator.autocast():
+        objective.train()
+        objective.switch(phase.task.objective)
+        inputs = whole_rows(phase, packed, rows, objective.model.config.vocab_size)
+        found = objective(**{name: value if name == "lengths" else value.to(device)
+                             for name, value in inputs.items()})
+        loss = sum(part.weight * found[name] for name, part in objective.parts.items())
+    loss.backward()
+
+
+def whole_rows(phase: Phase, packed: bool, rows: int, vocabulary: int) -> dict[str, Tensor]:
+    """Make what an objective takes, of whole rows of one document each, as much asked as ever.
+
+    Args:
+        phase: its rows and its task.
+        packed: whether they lie end to end.
+        rows: how many.
+        vocabulary: ids that there are.
+    """
+    tokens = phase.rows.row_tokens
+    ids = torch.arange(rows * tokens).reshape(rows, tokens) % vocabulary
+    labels = ids.clone()
+    # A rate is met on average; a pass may have a little more.
+    asked = min(tokens, math.ceil(1.05 * most_asked(phase.task) * tokens) + 1)
+    labels[:, asked:] = IGNORED
+    inputs = {"ids": ids, "labels": labels}
+    if phase.task.objective == "masked+nsp":
+        inputs["token_types"] = (torch.arange(tokens) >= tokens // 2).long().repeat(rows, 1)
+    if packed:
+        inputs = {name: value.flatten() for name, value in inputs.items()}
+        inputs["lengths"] = torch.full((rows,), tokens)
+    else:
+        inputs["attended"] = torch.ones(rows, tokens, dtype=torch.bool)
+    if phase.task.objective == "masked+nsp":
+        inputs["related"] = torch.zeros(rows, dtype=torch.int64)
+    return inputs
+
+
+def _others(trainer: Trainer) -> int:
+    """Bytes of this process that are no weights, gradients or memory of the optimizer."""
+    held = sum(weight.nbytes + (0 if weight.grad is None else weight.grad.nbytes)
+               for weight in trainer.objective.parameters()) + _remembered_bytes(trainer)
+    if trainer.accelerator.device.type == "cuda":
+        return max(0, torch.cuda.memory_allocated() - held)
+    return max(0, resident_bytes() - held)
+
+
+def _remembered_bytes(trainer: Trainer) -> int:
+    memory: Mapping[Any, Mapping[str, Any]] = trainer.optimizer.state
+    return sum(value.nbytes for entry in memory.values() for value in entry.values()
+               if isinstance(value, Tensor))
+
+
+def resident_bytes() -> int:
+    """Memory that this process holds; its most so far, where the system tells no more."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    except (OSError, IndexError, ValueError):
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return most if sys.platform == "darwin" else most * 1024
+    return pages * resource.getpagesize()

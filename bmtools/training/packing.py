@@ -1,0 +1,42 @@
+"""Whether documents share rows, and proof that they do not see each other there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from accelerate import Accelerator
+
+from bmtools.corpus.shards import Corpus
+from bmtools.models.packed import prepare_packed, self_check
+from bmtools.training.batches import Maker, RowBatches
+from bmtools.training.plan import Plan
+from bmtools.training.stream import Stream
+from bmtools.training.timeline import Timeline
+
+
+def is_packed(plan: Plan, accelerator: Accelerator) -> bool:
+    """Tell whether documents share rows; all phases say the same."""
+    layout = plan.script.phases[0].rows.layout
+    return layout == "packed" or (layout == "auto" and accelerator.device.type == "cuda")
+
+
+def prepare_checked(model: Any, timeline: Timeline, corpora: Mapping[str, Corpus], maker: Maker,
+                    seed: int, accelerator: Accelerator) -> None:
+    """Make a model ready for packed rows, and try it on the first rows of each phase.
+
+    Before the model is wrapped or its weights are shared out.
+
+    Raises:
+        BmtoolsError: a document changes its neighbour, or is not what it is alone.
+    """
+    model.to(accelerator.device)
+    prepare_packed(model)
+    for phase in timeline:
+        alone = Timeline([phase], [1])
+        example = RowBatches(Stream(corpora, alone, True, seed), alone, maker).example(0)
+        types = example.get("token_types")
+        with accelerator.autocast():
+            self_check(model, example["ids"].to(accelerator.device), example["lengths"],
+                       types if types is None else types.to(accelerator.device),
+                       causal=phase.task.objective == "causal")

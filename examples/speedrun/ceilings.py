@@ -1,0 +1,73 @@
+"""Say, for vocabularies, how many masked words are one token: the most a model can score.
+
+    python ceilings.py TEXT... --test curated.jsonl --tokenizer DIR --tokenizer DIR
+
+Prints a line for each tokenizer: `one_token`, its share of all (the ceiling), `seen_median` and
+`seen_under_20` (how often those words stand in the text), `tokens_per_word`. The first line is
+about the words themselves.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from bmtools.scoring.targets import Targets
+from bmtools.vocab.tokenizer import load_tokenizer, lower_cases
+from vocabulary import count_words, texts_of
+
+SELDOM = 20
+
+
+def seen(records: Sequence[dict[str, Any]], words: Counter[str]) -> list[int]:
+    """How often the masked words stand in the text, whatever their case."""
+    folded: Counter[str] = Counter()
+    for word, count in words.items():
+        folded[word.lower()] += count
+    return [folded[record["target"].lower()] for record in records]
+
+
+def describe(name: str, tokenizer: Any, records: Sequence[dict[str, Any]],
+             words: Counter[str]) -> dict[str, Any]:
+    """Count what one vocabulary has as one token."""
+    targets = Targets(tokenizer, ignore_case=False)
+    own = [record for record in records if targets.find(record["text"], record["target"]).wanted]
+    lengths = [len(encoded.ids) for encoded in
+               tokenizer.backend_tokenizer.encode_batch(list(words), add_special_tokens=False)]
+    tokens = sum(length * count for length, count in zip(lengths, words.values(), strict=True))
+    return {"vocabulary": name, "tokens": len(tokenizer), "uncased": lower_cases(tokenizer),
+            "one_token": len(own), "ceiling": round(len(own) / len(records), 3),
+            **_told(seen(own, words)), "tokens_per_word": round(tokens / words.total(), 3)}
+
+
+def _told(counts: Sequence[int]) -> dict[str, Any]:
+    return {"seen_median": statistics.median(counts or [0]),
+            "seen_under_20": sum(count < SELDOM for count in counts)}
+
+
+def main() -> None:
+    """Describe the vocabularies that the command line names."""
+    parser = argparse.ArgumentParser(description="Count masked words that are one token.")
+    parser.add_argument("texts", nargs="+", type=Path)
+    parser.add_argument("--test", type=Path, required=True)
+    parser.add_argument("--tokenizer", type=Path, action="append", required=True)
+    given = parser.parse_args()
+    records = [json.loads(line) for line in given.test.read_text(encoding="utf-8").splitlines()]
+    texts = list(texts_of(given.texts))
+    for number, path in enumerate(given.tokenizer):
+        tokenizer = load_tokenizer(path)
+        words = count_words(texts, tokenizer)
+        if not number:
+            found = seen(records, words)
+            print(json.dumps({"vocabulary": "all words", "maskings": len(records),
+                              "never_seen": found.count(0), **_told(found)}))
+        print(json.dumps(describe(path.name, tokenizer, records, words)))
+
+
+if __name__ == "__main__":
+    main()

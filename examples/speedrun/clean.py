@@ -1,0 +1,164 @@
+"""Leave repeats and test sentences out of corpora, and say how much that was.
+
+    python clean.py --test curated.jsonl -o text --corpus NAME FILE... --corpus NAME FILE...
+
+Texts are compared by their words, without case and punctuation. What comes first stays:
+
+- a document that repeats an earlier one goes, and so does a sentence of six words or more that
+  repeats an earlier sentence, such as the warnings that all leaflets share;
+- a document that shares eight consecutive words with a test sentence goes, and so does one of four
+  to seven words that stands in a test sentence as it is. They are kept apart, with the words, in
+  `contaminated.jsonl`.
+
+All sentences are held in memory, by hash.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bmtools.corpus.segment import sentence_spans
+from bmtools.records import MASK
+
+SHARED_WORDS = 8
+FEWEST_WORDS = 4
+SENTENCE_WORDS = 6
+_WORD = re.compile(r"\w+")
+
+
+def words_of(text: str) -> tuple[str, ...]:
+    """Words without case; what stands between them does not count."""
+    return tuple(_WORD.findall(text.casefold()))
+
+
+class TestWords:
+    """Stretches of words that test sentences hold.
+
+    Args:
+        texts: the test sentences, whole.
+        longest: words that a longer text must not share with them.
+    """
+
+    def __init__(self, texts: Iterable[str], longest: int = SHARED_WORDS) -> None:
+        self._longest = longest
+        self._stretches = {stretch for text in set(texts)
+                           for size in range(FEWEST_WORDS, longest + 1)
+                           for stretch in _stretches(words_of(text), size)}
+
+    def shared(self, words: Sequence[str]) -> tuple[str, ...]:
+        """Find the first stretch that a text shares; an empty one where it shares none."""
+        size = min(self._longest, len(words))
+        if size < FEWEST_WORDS:
+            return ()
+        return next((stretch for stretch in _stretches(words, size)
+                     if stretch in self._stretches), ())
+
+
+def _stretches(words: Sequence[str], size: int) -> Iterable[tuple[str, ...]]:
+    return (tuple(words[start:start + size]) for start in range(len(words) - size + 1))
+
+
+@dataclass
+class Cleaner:
+    """Decides, text by text, what stays.
+
+    Args:
+        test: what must not be trained on.
+        contaminated: texts that were left out for it, with the words they share.
+    """
+
+    test: TestWords
+    contaminated: list[dict[str, Any]] = field(default_factory=list)
+    _seen: set[int] = field(default_factory=set)
+
+    def clean(self, record: dict[str, Any], counts: Counter[str]) -> str:
+        """Return what is left of a record's text; nothing where it goes."""
+        text = record["text"]
+        words = words_of(text)
+        counts["documents"] += 1
+        counts["words"] += len(words)
+        shared = self.test.shared(words)
+        if shared:
+            counts["contaminated_documents"] += 1
+            self.contaminated.append({"id": record["id"], "shared": " ".join(shared),
+                                      "text": text})
+            return ""
+        if not self._is_new(words, 0):
+            counts["repeated_documents"] += 1
+            return ""
+        kept = []
+        for start, end in sentence_spans(text, "it"):
+            sentence = words_of(text[start:end])
+            if sentence and self._is_new(sentence, SENTENCE_WORDS):
+                kept.append(" ".join(text[start:end].split()))
+            else:
+                counts["repeated_sentences"] += bool(sentence)
+        return " ".join(kept)
+
+    def _is_new(self, words: tuple[str, ...], fewest: int) -> bool:
+        """Note a text; short sentences, such as headings, may repeat."""
+        key = hash((fewest, words))
+        known = key in self._seen
+        self._seen.add(key)
+        return not known or len(words) < fewest
+
+
+def clean_corpora(corpora: Sequence[Sequence[str]], cleaner: Cleaner, folder: Path) -> None:
+    """Write each corpus and a line of counts; the counts also go to stdout."""
+    folder.mkdir(parents=True)
+    lines = []
+    for name, *files in corpora:
+        counts: Counter[str] = Counter(dict.fromkeys(
+            ("documents", "words", "repeated_documents", "repeated_sentences",
+             "contaminated_documents", "kept_documents", "kept_words"), 0))
+        with (folder / f"{name}.jsonl").open("w", encoding="utf-8") as out:
+            for file in files:
+                for line in Path(file).read_text(encoding="utf-8").splitlines():
+                    record = json.loads(line)
+                    text = cleaner.clean(record, counts)
+                    if text:
+                        counts["kept_documents"] += 1
+                        counts["kept_words"] += len(words_of(text))
+                        # One id may occur in several sources.
+                        kept = {"id": f"{name}-{counts['documents']}", "text": text, "lang": "it",
+                                "source": f"{Path(file).stem}:{record['id']}"}
+                        out.write(json.dumps(kept, ensure_ascii=False) + "\n")
+        lines.append(json.dumps({"corpus": name, **counts}))
+        print(lines[-1])
+    _write(folder / "contaminated.jsonl", (json.dumps(one, ensure_ascii=False)
+                                           for one in cleaner.contaminated))
+    _write(folder / "report.jsonl", lines)
+
+
+def _write(path: Path, lines: Iterable[str]) -> None:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def main() -> None:
+    """Clean what the command line names, aside first so that a killed run leaves nothing."""
+    parser = argparse.ArgumentParser(description="Leave repeats and test sentences out.")
+    parser.add_argument("--test", type=Path, required=True, help="records with text and target")
+    parser.add_argument("--corpus", nargs="+", action="append", required=True,
+                        metavar=("NAME", "FILE"))
+    parser.add_argument("-o", "--output", type=Path, required=True)
+    given = parser.parse_args()
+    records = map(json.loads, given.test.read_text(encoding="utf-8").splitlines())
+    test = TestWords(record["text"].replace(MASK, record["target"]) for record in records)
+    aside = given.output.with_name(given.output.name + ".partial")
+    if aside.exists():
+        for file in aside.iterdir():
+            file.unlink()
+        aside.rmdir()
+    clean_corpora(given.corpus, Cleaner(test), aside)
+    aside.rename(given.output)
+
+
+if __name__ == "__main__":
+    main()

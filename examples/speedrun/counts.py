@@ -1,0 +1,123 @@
+"""What counting alone reaches: the two words before a mask and the two after it, no training.
+
+    python counts.py TEXT... --test curated.jsonl
+
+A word's score is its probability after the words before the mask, times its probability before
+the words behind the mask, over its frequency (both neighbours are taken for independent once the
+word is known). Probabilities of three words fall back on those of two, and these on frequencies
+(Witten and Bell 1991: each seen follower is a vote for the next lower order). Prints the mean
+reciprocal rank over the same maskings, top five, as `bmtools score-mrr` counts it; words are not
+cut into pieces, so there are none that it cannot propose but those it never saw.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tokenizers import normalizers, pre_tokenizers
+
+from bmtools.records import MASK
+from vocabulary import texts_of
+
+TOP = 5
+FREQUENT = 200
+_EDGE = ["", ""]
+_fold = normalizers.BertNormalizer(lowercase=True, strip_accents=False)
+_split = pre_tokenizers.BertPreTokenizer()
+
+
+def words_of(text: str) -> list[str]:
+    """Words and signs of a text, in lower case."""
+    return [word for word, _ in _split.pre_tokenize_str(_fold.normalize_str(text))]
+
+
+@dataclass
+class Counts:
+    """Which words stand beside which, each as context: counts of the word there."""
+
+    words: Counter[str] = field(default_factory=Counter)
+    beside: dict[Hashable, Counter[str]] = field(
+        default_factory=lambda: defaultdict(Counter))
+    _frequent: list[str] = field(default_factory=list)
+    _total: int = 0
+
+    def add(self, words: Sequence[str]) -> None:
+        """Count a text."""
+        padded = [*_EDGE, *words, *_EDGE]
+        self.words.update(words)
+        for place in range(2, len(padded) - 2):
+            for context in _contexts(padded[place - 2:place], padded[place + 1:place + 3]):
+                self.beside[context][padded[place]] += 1
+
+    def close(self) -> None:
+        """Finish counting; `best` can be asked from here on."""
+        self._total = self.words.total() + 1
+        self._frequent = [word for word, _ in self.words.most_common(FREQUENT)]
+
+    def best(self, before: Sequence[str], after: Sequence[str], count: int = TOP) -> list[str]:
+        """Name the most probable words between two pairs of words."""
+        near, far, following, beyond = _contexts(before, after)
+        backward, forward = self._chain(near, far), self._chain(following, beyond)
+
+        def score(word: str) -> float:
+            return backward(word) * forward(word) / (self.words[word] + 0.1)
+
+        known = {word for context in (near, far, following, beyond)
+                 for word in self.beside.get(context, ())}
+        return sorted(known.union(self._frequent), key=lambda word: (-score(word), word))[:count]
+
+    def _chain(self, *contexts: Hashable) -> Callable[[str], float]:
+        """Probability of a word in contexts, the shortest first."""
+        found = [(counts, counts.total(), len(counts)) for context in contexts
+                 if (counts := self.beside.get(context))]
+
+        def probability(word: str) -> float:
+            value = (self.words[word] + 0.1) / self._total
+            for counts, tokens, kinds in found:
+                value = (counts[word] + kinds * value) / (tokens + kinds)
+            return value
+
+        return probability
+
+
+def _contexts(before: Sequence[str], after: Sequence[str]) -> Iterator[Hashable]:
+    """The word before, the two before, the word after, the two after."""
+    yield from (("<", before[-1]), ("<", *before), (">", after[0]), (">", *after))
+
+
+def mean_reciprocal_rank(counts: Counts, maskings: Iterable[tuple[str, str]]) -> dict[str, float]:
+    """Score texts with a mask, each with its word."""
+    reciprocals = []
+    for text, target in maskings:
+        before, after = ([*_EDGE, *words_of(part), *_EDGE] for part in text.split(MASK))
+        before, after = before[:-2][-2:], after[2:][:2]
+        best = counts.best(before, after)
+        wanted = target.lower()
+        reciprocals.append(1 / (best.index(wanted) + 1) if wanted in best else 0.0)
+    return {"mrr": round(sum(reciprocals) / len(reciprocals), 6),
+            "hits_at_1": round(sum(value == 1 for value in reciprocals) / len(reciprocals), 6),
+            "maskings": len(reciprocals)}
+
+
+def main() -> None:
+    """Count the texts that the command line names, and score."""
+    parser = argparse.ArgumentParser(description="Score what counting neighbours reaches.")
+    parser.add_argument("texts", nargs="+", type=Path)
+    parser.add_argument("--test", type=Path, required=True)
+    given = parser.parse_args()
+    counts = Counts()
+    for text in texts_of(given.texts):
+        counts.add(words_of(text))
+    counts.close()
+    records = [json.loads(line) for line in given.test.read_text(encoding="utf-8").splitlines()]
+    score = mean_reciprocal_rank(counts, [(one["text"], one["target"]) for one in records])
+    print(json.dumps({"model": "counts of neighbours", **score}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,206 @@
+"""Begin with what can be counted: vectors of words that keep the same company, and frequencies.
+
+    python start.py SHARDS... --tokenizer DIR --architecture bert-2x256 -o CHECKPOINT
+
+The embeddings of a new model are replaced by vectors from counts: positive pointwise mutual
+information of a token with those up to some tokens before it and after it (two halves of one
+table), reduced to the model's width by singular values. Rare words, which few training steps
+touch, then start beside their like. The output layer's biases become the logarithms of the
+tokens' frequencies. Everything else is drawn as `bmtools pretrain` draws it.
+
+Source: Levy, Goldberg and Dagan 2015, sections 3.1 and 7, for the counts: contexts weighted by 1 /
+distance, context frequencies to the power of 0.75, square root of the singular values.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from bmtools.corpus.shards import Corpus
+from bmtools.io.manifest import Manifest
+from bmtools.models.architectures import build_config, build_model
+from bmtools.models.checkpoint import save_checkpoint
+from bmtools.vocab.tokenizer import fingerprint, load_tokenizer
+
+WINDOW_TOKENS = 4
+SMOOTHING = 0.75
+_OVERSAMPLED = 16
+_ITERATIONS = 3
+# Evenly spaced rates would repeat after 64 positions; these do not within 256.
+_SPREAD = 1.2
+_SHARPNESS = 1.5
+
+
+def token_stream(corpora: Sequence[Corpus], gap: int) -> np.ndarray:
+    """Lay all documents end to end, with `gap` places of -1 between them."""
+    parts = []
+    for corpus in corpora:
+        for shard in corpus.shards:
+            documents = np.repeat(np.arange(len(shard.borders) - 1), np.diff(shard.borders))
+            laid = np.full(len(shard.ids) + gap * len(shard.borders), -1, dtype=np.int64)
+            laid[np.arange(len(shard.ids)) + gap * documents] = shard.ids
+            parts.append(laid)
+    return np.concatenate(parts)
+
+
+def count_company(ids: np.ndarray, size: int, window: int) -> torch.Tensor:
+    """Count which token follows which within a window, weighted by 1 / distance.
+
+    Args:
+        ids: (tokens,) int64, -1 where nothing stands.
+        size: of the vocabulary.
+        window: farthest distance.
+
+    Returns:
+        (size, size) sparse, float32; rows come before columns.
+    """
+    codes, weights = [], []
+    for distance in range(1, window + 1):
+        first, then = ids[:-distance], ids[distance:]
+        both = (first >= 0) & (then >= 0)
+        found, counts = np.unique(first[both] * size + then[both], return_counts=True)
+        codes.append(found)
+        weights.append(counts / distance)
+    code = torch.from_numpy(np.concatenate(codes))
+    return torch.sparse_coo_tensor(torch.stack([code // size, code % size]),
+                                   torch.from_numpy(np.concatenate(weights)).float(),
+                                   (size, size), check_invariants=False).coalesce()
+
+
+def positive_information(counts: torch.Tensor) -> torch.Tensor:
+    """Turn counts, (rows, contexts) sparse, into positive pointwise mutual information."""
+    rows = torch.sparse.sum(counts, 1).to_dense()
+    contexts = torch.sparse.sum(counts, 0).to_dense() ** SMOOTHING
+    row, context = counts.indices()
+    shares = contexts[context] / contexts.sum()
+    information = (counts.values() / rows[row] / shares).log().clamp(min=0)
+    return torch.sparse_coo_tensor(counts.indices(), information, counts.shape,
+                                   check_invariants=False).coalesce()
+
+
+def company_vectors(counts: torch.Tensor, width: int, seed: int) -> torch.Tensor:
+    """Reduce what comes before and after each token to (size, width) vectors of length 1.
+
+    A token without company gets zeros.
+    """
+    after = positive_information(counts)
+    before = positive_information(counts.t().coalesce())
+    table = torch.cat([before, after], dim=1).coalesce()
+    torch.manual_seed(seed)
+    left, values, _ = torch.svd_lowrank(table, q=width + _OVERSAMPLED, niter=_ITERATIONS)
+    vectors = left[:, :width] * values[:width].sqrt()
+    return torch.nn.functional.normalize(vectors)
+
+
+@torch.no_grad()
+def give_vectors(model: Any, vectors: torch.Tensor, first: int) -> None:
+    """Replace embeddings, from column `first` on, by vectors as large as those that were drawn.
+
+    Tokens without a vector keep what was drawn for them.
+    """
+    embeddings = model.get_input_embeddings().weight[:len(vectors), first:]
+    known = vectors.norm(dim=1) > 0
+    embeddings[known] = vectors[known] * embeddings.norm(dim=1).mean()
+
+
+@torch.no_grad()
+def give_frequencies(model: Any, frequencies: np.ndarray) -> None:
+    """Start the output's biases as logarithms of how often tokens occur."""
+    shares = torch.from_numpy((frequencies + 0.1) / (frequencies + 0.1).sum()).float()
+    model.get_output_embeddings().bias[:len(shares)] = shares.log() - shares.log().mean()
+
+
+@torch.no_grad()
+def draw_by_width(model: Any) -> None:
+    """Draw matrices anew with a deviation of 1 / sqrt(inputs), which keeps the size of signals.
+
+    BERT's 0.02 fits a width of 768; in narrow models it makes layers so weak that they are passed
+    by, and training stays on word frequencies for long.
+    """
+    for name, module in model.named_modules():
+        if isinstance(module, torch.nn.Linear) and not name.endswith("decoder"):
+            module.weight.normal_(0, module.in_features ** -0.5)
+
+
+@torch.no_grad()
+def look_at_neighbours(model: Any, places: int) -> None:
+    """Let each head of the first layer begin by looking at one neighbour.
+
+    The first `places` columns of the stream are given to positions: words have zeros there at
+    first. They hold waves of many rates, whose products are large where two positions are
+    the same and small elsewhere; the queries of a head are turned by the distance it looks at. With
+    4 heads these are -1, +1, -2 and +2. All of it is trained like any other weight.
+    """
+    encoder = model.base_model
+    positions = encoder.embeddings.position_embeddings.weight
+    heads = model.config.num_attention_heads
+    rates = torch.pi * ((torch.arange(places // 2) + 0.5) / (places // 2)) ** _SPREAD
+    angles = torch.arange(len(positions))[:, None] * rates
+    scale = model.config.initializer_range * 2**0.5
+    positions.zero_()
+    positions[:, :places:2], positions[:, 1:places:2] = angles.sin() * scale, angles.cos() * scale
+    encoder.embeddings.word_embeddings.weight[:, :places] = 0
+    encoder.embeddings.token_type_embeddings.weight.zero_()
+    attention = encoder.encoder.layer[0].attention.self
+    for head in range(heads):
+        turn = rates * ((head // 2 + 1) * (1 if head % 2 else -1))
+        queries, keys = (part.weight.view(heads, -1, part.in_features)[head]
+                         for part in (attention.query, attention.key))
+        queries.zero_(), keys.zero_()
+        for pair in range(min(places, len(queries)) // 2):
+            sine, cosine = 2 * pair, 2 * pair + 1
+            keys[sine, sine] = keys[cosine, cosine] = _SHARPNESS
+            queries[sine, sine] = queries[cosine, cosine] = turn[pair].cos()
+            queries[sine, cosine], queries[cosine, sine] = turn[pair].sin(), -turn[pair].sin()
+
+
+def main() -> None:
+    """Write the checkpoint that the command line asks for."""
+    begun = time.monotonic()
+    parser = argparse.ArgumentParser(description="Start a model from counts.")
+    parser.add_argument("shards", nargs="+", type=Path)
+    parser.add_argument("--tokenizer", type=Path, required=True)
+    parser.add_argument("--architecture", required=True)
+    parser.add_argument("--heads", type=int, default=0, help="of attention; 0: the architecture's")
+    parser.add_argument("--places", type=int, default=0,
+                        help="columns for positions, where heads begin by looking at neighbours")
+    parser.add_argument("--vectors", action=argparse.BooleanOptionalAction, default=True)
+    parser.add_argument("--scale", type=float, default=0.05, help="deviation of embeddings")
+    parser.add_argument("--row-tokens", type=int, default=0, help="longest row to come")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("-o", "--output", type=Path, required=True)
+    given = parser.parse_args()
+    tokenizer = load_tokenizer(given.tokenizer)
+    config = build_config(given.architecture, tokenizer, given.row_tokens)
+    config.num_attention_heads = given.heads or config.num_attention_heads
+    config.initializer_range = given.scale
+    torch.manual_seed(given.seed)
+    model = build_model(config)
+    draw_by_width(model)
+    if given.places:
+        look_at_neighbours(model, given.places)
+    ids = token_stream([Corpus.open(directory) for directory in given.shards], WINDOW_TOKENS)
+    size = len(tokenizer)
+    if given.vectors:
+        give_vectors(model, company_vectors(count_company(ids, size, WINDOW_TOKENS),
+                                            config.hidden_size - given.places, given.seed),
+                     given.places)
+    give_frequencies(model, np.bincount(ids[ids >= 0], minlength=size).astype(float))
+    settings = {"architecture": given.architecture, "window_tokens": WINDOW_TOKENS,
+                "smoothing": SMOOTHING, "seed": given.seed}
+    save_checkpoint(given.output, model, tokenizer,
+                    Manifest("examples/speedrun/start.py", settings,
+                             vocabulary=fingerprint(tokenizer)))
+    print(json.dumps({"output": str(given.output), "seconds": time.monotonic() - begun}))
+
+
+if __name__ == "__main__":
+    main()

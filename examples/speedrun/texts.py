@@ -1,0 +1,64 @@
+"""Print the texts of task files, one JSON line each: documents, SQuAD or BioASQ.
+
+    python texts.py documents|squad|bioasq FILE... > texts.jsonl
+
+Answers and labels are left out; a question is a text of its own.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+
+def read(name: str) -> Any:
+    """Read JSON, compressed or not."""
+    content = Path(name).read_bytes()
+    return json.loads(gzip.decompress(content) if name.endswith(".gz") else content)
+
+
+def documents(name: str) -> Iterator[dict[str, Any]]:
+    """Documents under `data`, or the one that the file holds."""
+    content = read(name)
+    yield from content["data"] if "data" in content else [content]
+
+
+def squad(name: str) -> Iterator[dict[str, Any]]:
+    """Paragraphs and questions of SQuAD 1.1."""
+    for article in read(name)["data"]:
+        for paragraph in article["paragraphs"]:
+            yield from _texts("squad", [paragraph["context"],
+                                        *(asked["question"] for asked in paragraph["qas"])])
+
+
+def bioasq(name: str) -> Iterator[dict[str, Any]]:
+    """Passages and questions of all splits."""
+    for entries in read(name).values():
+        for entry in entries:
+            yield from _texts("bioasq", [entry["context"], entry["question"]])
+
+
+_seen: set[str] = set()
+
+
+def _texts(kind: str, texts: list[str]) -> Iterator[dict[str, Any]]:
+    for text in texts:
+        if text.strip() and text not in _seen:
+            _seen.add(text)
+            yield {"id": f"{kind}-{len(_seen)}", "text": text}
+
+
+def main() -> None:
+    """Read each file as what the first argument says."""
+    kind, *names = sys.argv[1:]
+    for name in names:
+        for record in {"documents": documents, "squad": squad, "bioasq": bioasq}[kind](name):
+            print(json.dumps(record, ensure_ascii=False))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,238 @@
+"""Sides of pretraining, each in a process of its own, that take turns of a few steps.
+
+Taking turns lets whatever else the machine does meet all sides alike; a process of its own gives
+each its own peak memory. `side.py` is the program that a side runs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+MEASURED = "measured: "
+"""What a line begins with in which a side tells how long its turn took."""
+_PROGRAM = Path(__file__).with_name("side.py")
+_WARM_STEPS = 2
+_PATIENCE_SECONDS = 10
+
+
+@dataclass(frozen=True)
+class Side:
+    """What one process trains, and how.
+
+    Args:
+        program: bmtools or trainer.
+        architecture: such as bert-4x256.
+        row_tokens: longest row, special tokens included.
+        step_tokens: useful tokens of a step, about; the number of rows follows.
+        layout: padded or packed for bmtools; for Trainer grouped (documents end to end, cut) or
+            lines (a document a row, padded to the longest row).
+        dropout: probability everywhere.
+        precision: no or bf16.
+        compiled: compile the model.
+        device: cpu or cuda.
+        text: directory of shards; empty for made-up ids in documents of real lengths.
+        tokenizer: its directory; empty for a stand-in.
+    """
+
+    program: str
+    architecture: str
+    row_tokens: int
+    step_tokens: int
+    layout: str
+    dropout: float = 0.0
+    precision: str = "no"
+    compiled: bool = False
+    device: str = "cpu"
+    text: str = ""
+    tokenizer: str = ""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Some steps of a side.
+
+    Args:
+        steps: how many.
+        tokens: useful ones, which are text: neither padding nor special tokens count.
+        seconds: wall time, data and optimizer included.
+        cpu_seconds: time of all its threads on processors, the system's work for them included.
+        peak_bytes: most memory since the side began: all that was resident of its process,
+            interpreter and libraries included, or all that lay on the GPU.
+    """
+
+    steps: int
+    tokens: int
+    seconds: float
+    cpu_seconds: float
+    peak_bytes: int
+
+    @property
+    def rate(self) -> float:
+        """Useful tokens a second."""
+        return self.tokens / self.seconds
+
+
+class SideError(Exception):
+    """A side ended before its time; says its last words."""
+
+
+class Racer:
+    """The process of a side.
+
+    Args:
+        side: what it does.
+        threads: of arithmetic.
+    """
+
+    def __init__(self, side: Side, threads: int) -> None:
+        self.side = side
+        self.turns: list[Turn] = []
+        self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115, closed by `end`
+        hidden = {"CUDA_VISIBLE_DEVICES": ""} if side.device == "cpu" else {}
+        self._process = subprocess.Popen(
+            [sys.executable, str(_PROGRAM), json.dumps(asdict(side))], text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log,
+            env={**os.environ, **hidden, "OMP_NUM_THREADS": str(threads),
+                 "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"})
+
+    def ask(self, steps: int) -> None:
+        """Let it do some steps."""
+        assert self._process.stdin is not None
+        print(steps, file=self._process.stdin, flush=True)
+
+    def answer(self) -> Turn:
+        """Wait until they are done.
+
+        Raises:
+            SideError: it ended instead.
+        """
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if line.startswith(MEASURED):
+                return Turn(**json.loads(line.removeprefix(MEASURED)))
+        self._log.seek(0)
+        words = self._log.read().strip().splitlines() or [f"exit {self._process.wait()}"]
+        raise SideError(f"{self.side.program}, {self.side.layout}: {words[-1][:300]}")
+
+    def end(self) -> None:
+        """Let the process end by itself, or end it."""
+        try:
+            self._process.communicate("0\n", timeout=_PATIENCE_SECONDS)
+        except (subprocess.TimeoutExpired, OSError):
+            self._process.kill()
+            self._process.communicate()
+        self._log.close()
+
+
+class Race:
+    """Sides by name, that take turns.
+
+    Processes load at the same time and then warm up one by one, since threads of arithmetic that
+    wait for each other on too few cores bring everything to a halt; on a GPU they warm up
+    together. A turn has as many steps as fit into its time, at least one.
+
+    Args:
+        sides: by name.
+        turn_seconds: of a turn, about.
+        threads: of arithmetic, in each process.
+        optional: names of sides that may fail; the summary tells how they did.
+    """
+
+    def __init__(self, sides: Mapping[str, Side], turn_seconds: float, threads: int,
+                 optional: tuple[str, ...] = ()) -> None:
+        self._failures: dict[str, str] = {}
+        self._optional = optional
+        self._racers = {name: Racer(side, threads) for name, side in sides.items()}
+        together = any(side.device == "cuda" for side in sides.values())
+        self._gather(list(sides))
+        for _ in range(2):
+            self._warm_up(together)
+        self._steps = {}
+        for name, racer in self._racers.items():
+            last = racer.turns[-1]
+            self._steps[name] = max(1, round(turn_seconds * last.steps / last.seconds))
+            racer.turns.clear()
+
+    def __enter__(self) -> Race:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for racer in self._racers.values():
+            racer.end()
+
+    def turn(self, *names: str) -> None:
+        """Let sides take a turn, one after the other; those that failed are passed over."""
+        for name in names:
+            if name in self._racers:
+                self._racers[name].ask(self._steps[name])
+                self._gather([name])
+
+    def summary(self, *peers: str) -> dict[str, Any]:
+        """Tell how fast each side is, alone and beside peers, and how much memory it takes."""
+        rivals = [peer for peer in peers if peer in self._racers]
+        return {"sides": {name: self._measured(name) for name in self._racers},
+                "times_faster": {name: {peer: self._ratio(name, peer) for peer in rivals}
+                                 for name in self._racers if name not in peers},
+                "failures": self._failures}
+
+    def _measured(self, name: str) -> dict[str, float]:
+        turns = self._racers[name].turns
+        return {"tokens_per_second": round(statistics.median(turn.rate for turn in turns)),
+                "step_tokens": round(sum(turn.tokens for turn in turns)
+                                     / sum(turn.steps for turn in turns)),
+                "peak_megabytes": round(turns[-1].peak_bytes / 1e6)}
+
+    def _ratio(self, name: str, peer: str) -> dict[str, float]:
+        """Compare turn by turn, and by processor time, which a busy machine disturbs less."""
+        pairs = list(zip(self._racers[name].turns, self._racers[peer].turns, strict=True))
+        found = [one.rate / other.rate for one, other in pairs]
+        spent = [other.cpu_seconds * one.tokens / (one.cpu_seconds * other.tokens)
+                 for one, other in pairs]
+        return {"median": round(statistics.median(found), 2), "lowest": round(min(found), 2),
+                "highest": round(max(found), 2), "processor": round(statistics.median(spent), 2)}
+
+    def _warm_up(self, together: bool) -> None:
+        for name, racer in list(self._racers.items()):
+            racer.ask(_WARM_STEPS)
+            if not together:
+                self._gather([name])
+        if together:
+            self._gather(list(self._racers))
+
+    def _gather(self, names: list[str]) -> None:
+        """Wait for the answers of sides; one that may fail and does so is left out from then on."""
+        for name in names:
+            try:
+                self._racers[name].turns.append(self._racers[name].answer())
+            except SideError as error:
+                if name not in self._optional:
+                    self.__exit__()
+                    raise
+                self._failures[name] = str(error)
+                self._racers.pop(name).end()
+
+
+def note(benchmark: Any, side: Side, found: Mapping[str, Any], **more: Any) -> None:
+    """Lay a summary beside a benchmark's times, and print it."""
+    benchmark.extra_info.update(found, architecture=side.architecture, row_tokens=side.row_tokens,
+                                precision=side.precision, device=side.device,
+                                real_text=bool(side.text), **more)
+    print(f"\n{side.architecture}, rows of {side.row_tokens}, {side.precision}:")
+    for name, ratios in found["times_faster"].items():
+        print(f"  {name}: " + ", ".join(
+            f"{one['median']} ({one['lowest']} to {one['highest']}, "
+            f"{one['processor']} by processor time) times as fast as {peer}"
+            for peer, one in ratios.items()))
+    for name, measured in found["sides"].items():
+        print(f"  {name}: " + ", ".join(f"{what} {one}" for what, one in measured.items()))
+    for words in found["failures"].values():
+        print(f"  failed: {words}")

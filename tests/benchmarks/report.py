@@ -1,0 +1,138 @@
+"""README's table from what benchmarks measured: `python tests/benchmarks/report.py bench.json`.
+
+`make bench` writes that file. Rows are printed as Markdown, those of tests that are not known here
+too where they tell how many times faster they are.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+Row = tuple[str, str, str, str]
+Measured = Mapping[str, Any]
+_HEADINGS = ("what", "beside", "speed", "peak memory")
+
+
+def rows_of(benchmarks: Sequence[Measured]) -> Iterator[Row]:
+    """Turn benchmarks into rows; those that compared nothing are passed over."""
+    for one in benchmarks:
+        make = _ROWS.get(one["name"].partition("[")[0], _any)
+        if "times_faster" in one["extra_info"]:
+            yield make(one["params"] or {}, one["extra_info"])
+
+
+def _any(params: Measured, info: Measured) -> Row:
+    what = ", ".join(f"{name} {value}" for name, value in params.items())
+    return what, "", _times(info["times_faster"]), ""
+
+
+def _pppl(params: Measured, info: Measured) -> Row:
+    what = f"`score-pppl`, {params['layers']} layers of {params['width']}, " \
+        f"vocabulary of {params['vocabulary']:,}"
+    return what, "minicons", _times(info["times_faster"]), ""
+
+
+def _masking(params: Measured, info: Measured) -> Row:
+    alone = _times(info["times_faster_than_masking_alone"])
+    return (f"whole words hidden in rows of {params['length']}", "transformers' collator",
+            f"{_times(info['times_faster'])} ({alone} its masking alone)", "")
+
+
+def _tokenize(params: Measured, info: Measured) -> Row:
+    memory = info["peak_megabytes"] / info["datasets_peak_megabytes"]
+    return (f"`tokenize`, {info['megabytes']:.0f} MB on one core", "`datasets.map`",
+            _times(info["times_faster"]), f"{memory:.2f}")
+
+
+def _grouped(params: Measured, info: Measured) -> Row:
+    return _pretrain(info, "Trainer, documents end to end (`group_texts`)")
+
+
+def _lines(params: Measured, info: Measured) -> Row:
+    kind = params["kind"].removesuffix("s")
+    what, beside, speed, memory = _pretrain(
+        info, f"Trainer, rows of {info['row_tokens']} padded (`line_by_line`)")
+    article = "an" if kind[0] in "aeiou" else "a"
+    return f"{what}, {article} {kind} a document", beside, speed, memory
+
+
+def _pretrain(info: Measured, beside: str) -> Row:
+    """Compare both layouts, or compiled and not, with each peer."""
+    ours = list(info["times_faster"])
+    peers = list(info["times_faster"][ours[0]])
+    what = f"`pretrain`, {_model(info['architecture'])}, rows of {info['row_tokens']}"
+    if info["precision"] != "no":
+        what += f", {info['precision']}"
+    speeds = [f"{_each(info, ours, peer)} {_beside(peer)}".strip() for peer in peers]
+    memory = " / ".join(
+        f"{info['sides'][name]['peak_megabytes'] / info['sides'][peers[0]]['peak_megabytes']:.2f}"
+        for name in ours)
+    return f"{what} ({' / '.join(ours)})", beside, "; ".join(speeds), memory
+
+
+def _each(info: Measured, ours: Sequence[str], peer: str) -> str:
+    return " / ".join(_times(info["times_faster"][name][peer]["median"]) for name in ours)
+
+
+def _beside(peer: str) -> str:
+    """Say what sets a peer apart from the first."""
+    return peer.removeprefix("trainer").strip() and f"({peer.removeprefix('trainer').strip()})"
+
+
+def _model(architecture: str) -> str:
+    family, _, shape = architecture.rpartition("-")
+    layers, _, width = shape.partition("x")
+    return f"{family.upper()}, {layers} layers of {width}" if width else architecture
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.0f}×" if ratio >= 10 else f"{ratio:.1f}×"
+
+
+_ROWS: Mapping[str, Callable[[Measured, Measured], Row]] = {
+    "test_pppl_against_minicons": _pppl, "test_words_against_transformers": _masking,
+    "test_tokenize_against_datasets": _tokenize, "test_pretrain_against_trainer": _grouped,
+    "test_pretrain_against_a_document_a_row": _lines, "test_pretrain_in_bf16": _grouped,
+    "test_pretrain_on_a_gpu": _grouped}
+
+
+def table(measured: Measured) -> str:
+    """Lay out a file of pytest-benchmark as a sentence on the machine and a Markdown table."""
+    rows = [_HEADINGS, ("---", "---", "---:", "---:"), *rows_of(measured["benchmarks"])]
+    return "\n".join([_circumstances(measured), "", *("| " + " | ".join(row) + " |"
+                                                      for row in rows), *_more(measured)])
+
+
+def _circumstances(measured: Measured) -> str:
+    machine = measured["machine_info"]
+    threads = {one["extra_info"]["threads"] for one in measured["benchmarks"]
+               if "threads" in one["extra_info"]}
+    gpus = {one["extra_info"]["gpu"] for one in measured["benchmarks"]
+            if "gpu" in one["extra_info"]}
+    parts = [*(sorted(gpus) or [machine["cpu"].get("brand_raw", machine["machine"])]),
+             *(f"{number} threads" for number in sorted(threads)),
+             *(f"{name} {version}" for name, version in machine.get("versions", {}).items()),
+             measured["datetime"][:10]]
+    return ", ".join(parts)
+
+
+def _more(measured: Measured) -> Iterator[str]:
+    """Tell what a GPU makes of its peak, and what published courses would take on it."""
+    for one in measured["benchmarks"]:
+        info = one["extra_info"]
+        if "share_of_peak" in info:
+            told = (f"{name} {info['sides'][name]['tokens_per_second']:,} tokens/s, "
+                    + (f"{share:.0%} of the peak" if share else "peak unknown")
+                    for name, share in info["share_of_peak"].items())
+            yield f"\n{_model(info['architecture'])}, rows of {info['row_tokens']}: " \
+                + "; ".join(told) + ("" if info["real_text"] else " (made-up text)")
+        for what, hours in info.get("gpu_hours", {}).items():
+            yield f"{what}: {hours:,} GPU-hours"
+
+
+if __name__ == "__main__":
+    print(table(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))))

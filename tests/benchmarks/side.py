@@ -1,0 +1,194 @@
+"""One side of pretraining, run as a program: does the steps it is asked for, and times them.
+
+Both sides read the same documents of the same shards and begin with equal weights.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import tempfile
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import peers
+import torch
+from peers import AfterStep
+from race import MEASURED, Side, Turn
+from transformers import BertTokenizer
+
+from bmtools.corpus.shards import Corpus
+from bmtools.masking.strategies import make_pick
+from bmtools.models.architectures import build_config, build_model
+from bmtools.models.packed import prepare_packed
+from bmtools.training.batches import Maker, RowBatches, Words
+from bmtools.training.lengths import measure
+from bmtools.training.loop import Course, Trainer, start_processes
+from bmtools.training.objectives import MaskedObjective
+from bmtools.training.phases import Phase
+from bmtools.training.settings import LengthSettings, LoopSettings, RowSettings
+from bmtools.training.stream import Stream, count_pieces
+from bmtools.vocab.tokenizer import load_tokenizer
+
+_LEARNING_RATE = 5e-5  # run_mlm's
+_SPECIALS = 2
+_VOCABULARY = 30_522
+# PubMed abstracts of Cohen et al. 2006: tokens by BERT's vocabulary, and the share of documents
+# that are no longer.
+_LENGTHS = (19, 69, 122, 163, 248, 351, 444, 539, 608, 780, 1136)
+_SHARES = (0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1)
+_MADE_UP = 20_000
+
+
+class Pace:
+    """A side's end of the line: does the steps it is asked for and tells how long they took.
+
+    Args:
+        cuda: wait for the GPU before a clock is read.
+    """
+
+    def __init__(self, cuda: bool) -> None:
+        self._cuda = cuda
+        self._wait(Turn(0, 0, 0.0, 0.0, 0))
+
+    def after_step(self, tokens: Any) -> bool:
+        """Count a step; where it is the last that was asked for, tell, and wait for more."""
+        self._tokens += tokens
+        self._done += 1
+        if self._done < self._asked:
+            return True
+        tokens = int(self._tokens)  # waits for the GPU
+        seconds, cpu_seconds = (now - then for now, then in
+                                zip(_clocks(), self._started, strict=True))
+        return self._wait(Turn(self._done, tokens, seconds, cpu_seconds, self._peak_bytes()))
+
+    def _wait(self, turn: Turn) -> bool:
+        print(MEASURED + json.dumps(asdict(turn)), flush=True)
+        self._asked = int(sys.stdin.readline() or 0)
+        self._done, self._tokens, self._started = 0, 0, _clocks()
+        return self._asked > 0
+
+    def _peak_bytes(self) -> int:
+        if self._cuda:
+            return torch.cuda.max_memory_allocated()
+        found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text("ascii"))
+        assert found is not None
+        return int(found[1]) * 1024
+
+
+def _clocks() -> tuple[float, float]:
+    return time.perf_counter(), time.process_time()
+
+
+def train(side: Side, after_step: AfterStep) -> None:
+    """Train a side until told to stop."""
+    (train_ours if side.program == "bmtools" else train_peer)(side, after_step)
+
+
+def train_ours(side: Side, after_step: AfterStep) -> None:
+    """Run the loop that `bmtools pretrain` runs, without its reports."""
+    trainer, batches = set_up(side)
+    for step in trainer.run(batches):
+        if not after_step(step.counts["maskable"]):
+            return
+
+
+def set_up(side: Side) -> tuple[Trainer, RowBatches]:
+    """Put together what `bmtools pretrain` does."""
+    corpus, tokenizer, model = load(side)
+    packed = side.layout == "packed"
+    if packed:
+        prepare_packed(model)
+    rows = max(1, round(side.step_tokens / tokens_of_a_row(side, corpus)))
+    phase = Phase("main", LengthSettings(steps=100_000), RowSettings(
+        row_tokens=side.row_tokens, batch_size=rows, layout=side.layout))
+    corpora = {"text": corpus}
+    timeline = measure([phase], corpora, packed)
+    settings = LoopSettings(dropout=side.dropout, precision=side.precision, compile=side.compiled)
+    trainer = Trainer(MaskedObjective(model), Course(timeline.steps, lambda _: _LEARNING_RATE),
+                      settings, start_processes(settings))
+    maker = Maker([corpus], Words.of(tokenizer), packed, 0, {"words": make_pick("words")})
+    return trainer, RowBatches(Stream(corpora, timeline, packed, 0), timeline, maker)
+
+
+def train_peer(side: Side, after_step: AfterStep) -> None:
+    """Run transformers' Trainer."""
+    corpus, tokenizer, model = load(side)
+    documents = documents_of(corpus, tokenizer)
+    rows = peers.group_texts(documents, side.row_tokens) if side.layout == "grouped" else \
+        peers.line_by_line(documents, side.row_tokens, tokenizer.pad_token_id)
+    del documents
+    gpu = side.device == "cuda"
+    with tempfile.TemporaryDirectory() as directory:
+        peers.train(
+            model, tokenizer, rows, max(1, round(side.step_tokens / tokens_of_a_row(side, corpus))),
+            Path(directory), after_step, use_cpu=not gpu, dataloader_pin_memory=gpu,
+            dataloader_num_workers=4 if gpu else 0, bf16=side.precision == "bf16",
+            torch_compile=side.compiled)
+
+
+def tokens_of_a_row(side: Side, corpus: Corpus) -> float:
+    """Useful tokens of a row, on average."""
+    lengths = corpus.lengths.astype(int)
+    longest = side.row_tokens - _SPECIALS
+    if side.layout == "padded":
+        return float(lengths.sum() / count_pieces(lengths, longest).sum())
+    if side.layout == "lines":
+        return float(np.minimum(lengths, longest).mean())
+    shown = lengths if side.layout == "grouped" else np.minimum(lengths, longest)
+    return float(side.row_tokens * shown.mean() / (shown.mean() + _SPECIALS))
+
+
+def load(side: Side) -> tuple[Corpus, Any, Any]:
+    """Open the text and build the model, with weights that are equal on both sides."""
+    corpus, tokenizer = open_text(side)
+    config = build_config(side.architecture, tokenizer, side.row_tokens)
+    for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
+        if hasattr(config, name):
+            setattr(config, name, side.dropout)
+    torch.manual_seed(0)
+    return corpus, tokenizer, build_model(config)
+
+
+def open_text(side: Side) -> tuple[Corpus, Any]:
+    """Open the text and its tokenizer, or make both up."""
+    tokenizer = load_tokenizer(Path(side.tokenizer)) if side.tokenizer else stand_in_tokenizer()
+    return Corpus.open(Path(side.text)) if side.text else made_up_corpus(tokenizer), tokenizer
+
+
+def documents_of(corpus: Corpus, tokenizer: Any) -> list[np.ndarray]:
+    """Read documents as the tokenizer gives them, each between its special tokens."""
+    numbers = np.arange(len(corpus))
+    ids, _ = corpus.gather(numbers, np.zeros_like(numbers), corpus.lengths)
+    parts = np.split(ids, np.cumsum(corpus.lengths.astype(int))[:-1])
+    first, last = (np.array([number], dtype=ids.dtype)
+                   for number in (tokenizer.cls_token_id, tokenizer.sep_token_id))
+    return [np.concatenate([first, part, last]) for part in parts]
+
+
+def stand_in_tokenizer() -> Any:
+    """A vocabulary of BERT's size, for made-up ids."""
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    tokens = special + [f"t{number}" for number in range(_VOCABULARY - len(special))]
+    return BertTokenizer(vocab={token: number for number, token in enumerate(tokens)})
+
+
+def made_up_corpus(tokenizer: Any, documents: int = _MADE_UP) -> Corpus:
+    """Documents as long as real abstracts, of ids that are as unevenly frequent as real ones."""
+    rng = np.random.default_rng(0)
+    lengths = np.interp(rng.random(documents), _SHARES, _LENGTHS).astype(int)
+    least = len(tokenizer.all_special_ids)
+    ranks = (np.exp(rng.random(lengths.sum()) * np.log(len(tokenizer) - least))).astype(int)
+    ids = (least - 1 + ranks).astype(np.int32)
+    starts = rng.random(len(ids)) < 0.75
+    borders = np.cumsum(lengths)[:-1]
+    return Corpus.of(zip(np.split(ids, borders), np.split(starts, borders), strict=True))
+
+
+if __name__ == "__main__":
+    asked = Side(**json.loads(sys.argv[1]))
+    train(asked, Pace(asked.device == "cuda").after_step)

@@ -1,0 +1,193 @@
+"""Pretraining against transformers' Trainer: `pytest --benchmark-enable -s tests/benchmarks`.
+
+Both sides train models with equal weights on the same abstracts, at about as many useful tokens a
+step, on all cores. Useful is what is text: special tokens, of which bmtools adds more, count on
+neither side, nor does padding. Trainer runs as run_mlm.py sets it up, with its dropout of 0.1,
+and once more without; bmtools has none by default, and lets no document see another. Each side is
+a process with as many threads as OMP_NUM_THREADS says, else as there are
+cores; they take turns, and ratios are medians over turns. Peak memory is the most that was
+resident of a process (VmHWM), interpreter, libraries and text included, nothing taken off.
+
+Without that option nothing is timed, and it is looked at whether both sides ask for the same.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import peers
+import pytest
+import race
+import side
+import torch
+from race import Race, Side, SideError, note
+from texts import encode_abstracts, encode_sentences
+
+from bmtools.models.devices import describe_device, usable_cores
+
+_THREADS = int(os.environ.get("OMP_NUM_THREADS") or usable_cores())
+_ROUNDS = 4
+_TURN_SECONDS = 2.0
+
+
+@pytest.fixture(scope="module")
+def timed(request: pytest.FixtureRequest) -> None:
+    if not request.config.getoption("benchmark_enable"):
+        pytest.skip("timed by --benchmark-enable")
+
+
+@pytest.fixture(scope="module")
+def abstracts(timed: None, data: Path,
+              tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """7,752 abstracts of 380 tokens on average, as shards, and their tokenizer."""
+    return encode_abstracts(data, tmp_path_factory.mktemp("abstracts"))
+
+
+@pytest.fixture(scope="module")
+def sentences(timed: None, data: Path,
+              tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """Sentences of abstracts, 36 tokens on average, each a document."""
+    return encode_sentences(data, tmp_path_factory.mktemp("sentences"))
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(("architecture", "row_tokens", "step_tokens"), [
+    ("bert-4x256", 128, 4_000), ("bert-4x256", 512, 4_000),
+    ("bert-6x512", 128, 2_000), ("bert-6x512", 512, 2_000)])
+def test_pretrain_against_trainer(benchmark: Any, abstracts: tuple[str, str], architecture: str,
+                                  row_tokens: int, step_tokens: int) -> None:
+    ours = Side("bmtools", architecture, row_tokens, step_tokens, "padded", 0.0, "no", False,
+                "cpu", *abstracts)
+    peer = replace(ours, program="trainer", layout="grouped", dropout=0.1)
+    run(benchmark, {"padded": ours, "packed": replace(ours, layout="packed"), "trainer": peer,
+                    "trainer without dropout": replace(peer, dropout=0.0)})
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("kind", ["abstracts", "sentences"])
+def test_pretrain_against_a_document_a_row(benchmark: Any, request: pytest.FixtureRequest,
+                                           kind: str) -> None:
+    rows, useful = (8, {"abstracts": 350, "sentences": 36}[kind])
+    ours = Side("bmtools", "bert-4x256", 512, rows * useful, "padded", 0.0, "no", False, "cpu",
+                *request.getfixturevalue(kind))
+    run(benchmark, {"padded": ours, "packed": replace(ours, layout="packed"),
+                    "trainer": replace(ours, program="trainer", layout="lines", dropout=0.1)})
+
+
+@pytest.mark.data
+def test_pretrain_in_bf16(benchmark: Any, abstracts: tuple[str, str]) -> None:
+    if not describe_device().bf16:
+        pytest.skip("this processor multiplies no bfloat16 matrices")
+    ours = Side("bmtools", "bert-4x256", 128, 4_000, "padded", 0.0, "bf16", False, "cpu",
+                *abstracts)
+    peer = replace(ours, program="trainer", layout="grouped", dropout=0.1)
+    run(benchmark, {"padded": ours, "packed": replace(ours, layout="packed"), "trainer": peer,
+                    "padded in float32": replace(ours, precision="no")})
+
+
+def run(benchmark: Any, sides: dict[str, Side]) -> None:
+    """Let sides race; the turns of the first are the benchmark's."""
+    first, *others = sides
+    with Race(sides, _TURN_SECONDS, _THREADS) as running:
+        benchmark.pedantic(running.turn, (first,), setup=lambda: running.turn(*others),
+                           rounds=_ROUNDS)
+        found = running.summary(*(name for name in others if name.startswith("trainer")))
+    note(benchmark, sides[first], found, threads=_THREADS)
+
+
+@pytest.fixture
+def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let sides without text take a few documents of real lengths."""
+    corpus = side.made_up_corpus(side.stand_in_tokenizer(), 40)
+    monkeypatch.setattr(side, "made_up_corpus", lambda _: corpus)
+
+
+@pytest.mark.usefixtures("made_up", "one_thread")
+@pytest.mark.parametrize(("program", "layout"), [
+    ("bmtools", "padded"), ("bmtools", "packed"), ("trainer", "grouped"), ("trainer", "lines")])
+def test_steps_hold_as_much_text_as_they_should(program: str, layout: str) -> None:
+    counts: list[int] = []
+
+    def after_step(tokens: Any) -> bool:
+        counts.append(int(tokens))
+        return len(counts) < 4
+
+    side.train(Side(program, "bert-1x64", 128, 1_000, layout), after_step)
+    assert len(counts) == 4
+    assert np.mean(counts) == pytest.approx(1_000, rel=0.1)
+
+
+@pytest.mark.usefixtures("made_up", "one_thread")
+@pytest.mark.parametrize("layout", ["padded", "packed"])
+def test_both_sides_minimise_the_same(layout: str) -> None:
+    """Transformers' loss of our documents, one by one, adds up to ours."""
+    trainer, batches = side.set_up(Side("bmtools", "bert-2x64", 128, 400, layout))
+    inputs, = batches.batch(0).pieces
+    found = trainer.objective(**inputs)["mlm"]
+    rows, labels = (inputs[name].split(inputs["lengths"].tolist()) if layout == "packed"
+                    else [row[seen] for row, seen in zip(inputs[name], inputs["attended"],
+                                                         strict=True)]
+                    for name in ("ids", "labels"))
+    model = side.load(Side("trainer", "bert-2x64", 128, 400, "grouped"))[2].eval()
+    with torch.no_grad():
+        expected = sum(model(input_ids=row[None], labels=wanted[None]).loss
+                       * (wanted != peers.IGNORED).sum()
+                       for row, wanted in zip(rows, labels, strict=True)
+                       if (wanted != peers.IGNORED).any())
+    assert found.item() == pytest.approx(expected.item(), rel=1e-5)
+
+
+def test_rows_of_the_peer() -> None:
+    documents = [np.array([2, 11, 12, 3]), np.array([2, 13, 3]), np.array([2, 14, 15, 16, 17, 3])]
+    assert peers.group_texts(documents, 5).ids.tolist() == [[2, 11, 12, 3, 2],
+                                                            [13, 3, 2, 14, 15]]
+    lines = peers.line_by_line(documents, 5, 0)
+    assert lines.ids.tolist() == [[2, 11, 12, 3, 0], [2, 13, 3, 0, 0], [2, 14, 15, 16, 3]]
+    assert lines[1]["attention_mask"] == [1, 1, 1, 0, 0]
+
+
+# Takes three times as long as it is wide for a step of 60 tokens; one layout does not exist.
+_STAND_IN = """
+import json, sys
+side = json.loads(sys.argv[1])
+if side["layout"] == "broken":
+    sys.exit("no such layout")
+steps = peak = 0
+while True:
+    seconds = 3 * side["row_tokens"] * steps
+    turn = {"steps": steps, "tokens": 60 * steps, "seconds": seconds, "cpu_seconds": seconds / 2}
+    print("measured: " + json.dumps({**turn, "peak_bytes": 10**6 * peak}), flush=True)
+    steps, peak = int(sys.stdin.readline()), peak + 1
+    if not steps:
+        break
+"""
+
+
+def test_race(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    program = tmp_path / "side.py"
+    program.write_text(_STAND_IN, encoding="utf-8")
+    monkeypatch.setattr(race, "_PROGRAM", program)
+    fast = Side("bmtools", "", 1, 60, "padded")
+    sides = {"fast": fast, "slow": replace(fast, row_tokens=4),
+             "broken": replace(fast, layout="broken")}
+    with Race(sides, 12.0, 1, optional=("broken",)) as found:
+        for _ in range(3):
+            found.turn(*sides)
+        summary = found.summary("slow")
+    ratio = dict.fromkeys(("median", "lowest", "highest", "processor"), 4)
+    assert summary["times_faster"] == {"fast": {"slow": ratio}}
+    assert summary["failures"] == {"broken": "bmtools, broken: no such layout"}
+    assert summary["sides"]["fast"] == {"tokens_per_second": 20, "step_tokens": 60,
+                                        "peak_megabytes": 5}
+
+
+def test_a_side_that_must_not_fail(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    program = tmp_path / "side.py"
+    program.write_text(_STAND_IN, encoding="utf-8")
+    monkeypatch.setattr(race, "_PROGRAM", program)
+    with pytest.raises(SideError, match="no such layout"):
+        Race({"ours": Side("bmtools", "", 1, 60, "broken")}, 1.0, 1)

@@ -1,0 +1,123 @@
+"""A run as asked for: what makes it this run, and what it cannot ask."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bmtools.errors import BmtoolsError
+from bmtools.training.phases import Phase, Portion, Script
+from bmtools.training.plan import Plan, check_before, check_targets
+from bmtools.training.regularisation import AdversarySettings, ForgettingSettings
+from bmtools.training.settings import LoopSettings, RowSettings, RunSettings, ScheduleSettings
+
+CONTENTS = {"text": ["b", "a"], "more": ["c"]}
+
+
+@pytest.fixture
+def plan(toy_phase: Callable[..., Phase], tmp_path: Path) -> Plan:
+    """Two phases."""
+    return Plan("pretrain", tmp_path / "out", Script((toy_phase(name="a"), toy_phase(name="b"))),
+                LoopSettings(), RunSettings(), extra={"architecture": "bert-1x64", "model": "here"},
+                parents={"model": "hash"})
+
+
+def test_what_may_change_between_sittings_is_no_part_of_a_run(plan: Plan) -> None:
+    before = plan.identity(CONTENTS, "v")
+    for other in (
+            replace(plan, run=RunSettings(report_every=1, save_every=7, budget="2h")),
+            replace(plan, loop=LoopSettings(micro_batch=2, memory_gib=3, compile=True,
+                                            activation_checkpointing=True)),
+            replace(plan, output=Path("elsewhere")),
+            replace(plan, extra={**plan.extra, "model": "moved", "terms": "moved"})):
+        assert other.identity(CONTENTS, "v") == before
+    assert plan.identity({"more": ["c"], "text": ["a", "b"]}, "v") == before
+    assert json.loads(json.dumps(before)) == before
+
+
+def test_what_may_not_change_is_named(plan: Plan) -> None:
+    before = plan.identity(CONTENTS, "v")
+
+    def changed(other: dict[str, Any]) -> set[str]:
+        return {name for name in {*before, *other} if before.get(name) != other.get(name)}
+
+    first, second = plan.script.phases
+    slower = replace(second, schedule=ScheduleSettings(learning_rate=1e-5))
+    for other, names in (
+            (replace(plan, script=Script((first, slower))), {"b: learning_rate"}),
+            (replace(plan, loop=LoopSettings(seed=4)), {"seed"}),
+            (replace(plan, forgetting=ForgettingSettings(mixout=0.5)), {"mixout"}),
+            (replace(plan, adversary=AdversarySettings(adversarial=1)), {"adversarial"}),
+            (replace(plan, extra={"architecture": "bert-2x64"}), {"architecture"}),
+            (replace(plan, parents={"model": "other"}), {"content of the model"})):
+        assert changed(other.identity(CONTENTS, "v")) == names
+    assert changed(plan.identity({"text": ["c"], "more": ["a", "b"]}, "v")) == {
+        "inputs of text", "inputs of more"}
+    assert changed(plan.identity(CONTENTS, "w")) == {"vocabulary"}
+
+
+def test_one_phase_needs_no_name(plan: Plan) -> None:
+    single = replace(plan, script=Script(plan.script.phases[:1]))
+    assert single.identity(CONTENTS, "v")["learning_rate"] == 5e-4
+
+
+def test_an_unfinished_run_is_not_thrown_away(plan: Plan) -> None:
+    check_targets(plan)
+    (plan.output.parent / "out.run").mkdir()
+    with pytest.raises(BmtoolsError, match=r"out\.run holds an unfinished run; --resume goes on"):
+        check_targets(plan)
+    check_targets(replace(plan, resume=True))
+    check_targets(replace(plan, overwrite=True))
+
+
+@pytest.mark.parametrize(("rows", "processes", "message"), [
+    (RowSettings(batch_size=9), 2, "phase 'b': --batch-size: found 9, expected a multiple of the "
+                                   "2 processes"),
+    (RowSettings(batch_size=9, batch_start=3), 9, "--batch-start: found 3, expected a multiple"),
+    (RowSettings(layout="packed"), 1, "--layout: found auto and packed, expected one"),
+])
+def test_rows_that_cannot_be_are_refused(plan: Plan, rows: RowSettings, processes: int,
+                                         message: str) -> None:
+    first, second = plan.script.phases
+    rows_of_first = replace(first, rows=RowSettings(batch_size=18))
+    script = Script((rows_of_first, replace(second, rows=rows)))
+    with pytest.raises(BmtoolsError, match=message):
+        check_before(replace(plan, script=script), ["text"], processes, False)
+
+
+def test_a_mixture_names_texts_that_are_there(plan: Plan) -> None:
+    mixed = replace(plan.script.phases[0], mixture=(Portion("clinical", 1.0),))
+    asked = replace(plan, script=Script((mixed,)))
+    check_before(asked, ["text", "clinical"], 1, False)
+    with pytest.raises(BmtoolsError, match="phase 'a': mixture: found 'clinical', expected text; "
+                                           "--corpus NAME=PATH gives a text its name"):
+        check_before(asked, ["text"], 1, False)
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    ({"forgetting": ForgettingSettings(mixout=0.5)}, "--mixout: found 0.5"),
+    ({"forgetting": ForgettingSettings(l2_start=0.1)}, "--l2-start: found 0.1"),
+    ({"adversary": AdversarySettings(adversarial=10)}, "--adversarial: found 10"),
+    ({"loop": LoopSettings(optimizer="muon")}, "--optimizer: found muon"),
+    ({"loop": LoopSettings(precision="fp16")}, "--precision: found fp16"),
+    ({"loop": LoopSettings(compile=True)}, "--compile: found True"),
+])
+def test_what_needs_whole_weights_is_refused_where_they_are_shared_out(
+        plan: Plan, change: dict[str, Any], message: str) -> None:
+    asked = replace(plan, **change)
+    check_before(asked, ["text"], 2, False)
+    with pytest.raises(BmtoolsError, match=f"{message}.* processes share out"):
+        check_before(asked, ["text"], 2, True)
+
+
+def test_it_costs_nothing_to_import() -> None:
+    code = ("import sys, bmtools.training.plan\n"
+            "assert not {'torch', 'numpy', 'transformers'} & set(sys.modules)")
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,490 @@
+"""Runs as processes: killed and resumed, stopped, shared by several, and by other numbers of them.
+
+Each run is a process of its own, forked from one that has imported everything, so it costs half a
+second.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import random
+import runpy
+import shutil
+import signal
+import socket
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from safetensors.torch import load_file
+
+from bmtools.vocab.tokenizer import save_tokenizer
+
+HELPER = Path(__file__).with_name("forked_main.py")
+CLOCKS = {"tokens_per_second", "seconds_left", "wall_seconds"}
+ROWS = ("--row-tokens", "24", "--batch-size", "8", "--report-every", "1")
+# Three phases that ask for different things, and everything that leaves traces between steps.
+PHASES = """
+[run]
+replay_every = 3
+mixout = 0.4
+l2_start = 0.01
+layer_decay = 0.9
+dropout = 0.1
+
+[common]
+row_tokens = 24
+batch_size = 8
+learning_rate = 2e-3
+warmup_steps = 2
+
+[[phases]]
+name = "detour"
+objective = "causal"
+steps = 5
+
+[[phases]]
+name = "pairs"
+objective = "masked+nsp"
+steps = 6
+mixture = { text = 1.0, more = { weight = 2.0, end = 0.5 } }
+
+[[phases]]
+name = "late"
+steps = 7
+batch_start = 4
+ramp_share = 0.5
+mask_rate = 0.1
+mask_rate_end = 0.3
+mask_curve = "linear"
+frozen = "bert.embeddings.*"
+schedule = "wsd"
+"""
+STEPS = 18
+
+
+class Job:
+    """A command, as one process or several; its output in files."""
+
+    def __init__(self, folder: Path, arguments: Sequence[object], processes: int = 1,
+                 hook: str = "", **environment: str) -> None:
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["bmtools.training.pretrain", "bmtools.commands.pretrain",
+                                        "transformers.models.bert.modeling_bert"])
+        name = f"{time.monotonic_ns()}"
+        self._outs = [folder / f"{name}-{rank}.out" for rank in range(processes)]
+        self._errs = [folder / f"{name}-{rank}.err" for rank in range(processes)]
+        self._members = []
+        for rank in range(processes):
+            given = {"ARGUMENTS": [str(argument) for argument in arguments], "HOOK": hook,
+                     "OUT": str(self._outs[rank]), "ERR": str(self._errs[rank]),
+                     "ENVIRONMENT": {**environment, **meeting(rank, processes, name)}}
+            member = context.Process(target=runpy.run_path, args=(str(HELPER), given))
+            member.start()
+            self._members.append(member)
+
+    def wait(self) -> list[int | None]:
+        """Wait for all to end and give their exit codes."""
+        for member in self._members:
+            member.join(60)
+            if member.is_alive():
+                member.kill()
+                raise TimeoutError("the run hangs")
+        return [member.exitcode for member in self._members]
+
+    def succeed(self) -> Job:
+        """Wait for all to end well."""
+        assert self.wait() == [0] * len(self._members), self.err
+        return self
+
+    def after(self, step: int, number: int) -> Job:
+        """Send a signal when a step is reported."""
+        while not any(line.get("step", 0) >= step for line in self.records):
+            assert self._members[0].is_alive(), self.err
+            time.sleep(0.002)
+        for member in self._members:
+            os.kill(member.pid or 0, number)
+        return self
+
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        """Whole lines of the first process."""
+        text = self._outs[0].read_text() if self._outs[0].exists() else ""
+        return [json.loads(line) for line in text[:text.rfind("\n") + 1].splitlines()]
+
+    @property
+    def err(self) -> str:
+        """What the first process wrote on stderr."""
+        return self._errs[0].read_text()
+
+
+_ports: dict[str, int] = {}
+
+
+def meeting(rank: int, processes: int, name: str) -> dict[str, str]:
+    """What a launcher puts into the environment."""
+    if processes == 1:
+        return {}
+    if name not in _ports:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            _ports[name] = free.getsockname()[1]
+    return {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(processes),
+            "LOCAL_WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(_ports[name]), "OMP_NUM_THREADS": "1"}
+
+
+@pytest.fixture(scope="module")
+def place(tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a vocabulary, two texts of several sentences, an old text and phases."""
+    folder = tmp_path_factory.mktemp("runs")
+    save_tokenizer(tokenizer, folder / "vocabulary")
+    rng = random.Random(5)
+    subjects, verbs = ("Il cuore", "Il polmone", "Il fegato", "La milza"), ("pompa", "filtra")
+    for name, documents in (("text", 60), ("more", 40), ("old", 30)):
+        with (folder / f"{name}.jsonl").open("w", encoding="utf-8") as stream:
+            for number in range(documents):
+                sentences = [f"{rng.choice(subjects)} {rng.choice(verbs)} il sangue."
+                             for _ in range(rng.randrange(1, 9))]
+                stream.write(json.dumps({"id": str(number), "text": " ".join(sentences),
+                                         "lang": "it"}) + "\n")
+    (folder / "phases.toml").write_text(PHASES, encoding="utf-8")
+    return folder
+
+
+Start = Callable[..., Job]
+
+
+@pytest.fixture
+def start(place: Path, tmp_path: Path) -> Start:
+    """Start a run: `start("out", "--steps", 4, processes=2)`."""
+
+    def begin(name: str, *more: object, processes: int = 1, hook: str = "",
+              **environment: str) -> Job:
+        return Job(tmp_path, [*common(place), "-o", tmp_path / name, *more], processes, hook,
+                   **environment)
+
+    return begin
+
+
+def common(place: Path) -> list[object]:
+    return ["pretrain", place / "text.jsonl", "--architecture", "bert-1x64", "--tokenizer",
+            place / "vocabulary", "--report-every", 1]
+
+
+def phased(place: Path) -> list[object]:
+    return ["--phases", place / "phases.toml", "--corpus", f"more={place / 'more.jsonl'}",
+            "--replay", place / "old.jsonl"]
+
+
+@pytest.fixture(scope="module")
+def never_stopped(place: Path) -> Callable[[str], Path]:
+    """A phased run that nobody disturbed, by layout."""
+
+    def run(layout: str) -> Path:
+        output = place / f"never-stopped-{layout}"
+        if not output.exists():
+            Job(place, [*common(place), "-o", output, *phased(place), "--layout", layout]
+                ).succeed()
+        return output
+
+    return run
+
+
+def metrics(output: Path) -> list[dict[str, Any]]:
+    """What a run reported, clocks left out."""
+    lines = [json.loads(line) for line in (output / "metrics.jsonl").read_text().splitlines()]
+    return [{name: value for name, value in line.items() if name not in CLOCKS} for line in lines]
+
+
+def losses(lines: Sequence[dict[str, Any]]) -> list[float]:
+    return [line["loss"] for line in lines if "of" in line and "loss" in line]
+
+
+def first_step(job: Job) -> int:
+    """The first step that a sitting reported."""
+    return next(line["step"] for line in job.records if "of" in line)
+
+
+def same_run(ours: Path, theirs: Path) -> None:
+    """Two runs that nobody could tell apart: losses, weights, checkpoints of phases."""
+    assert metrics(ours) == metrics(theirs)
+    for part in ("", ".kept/phase-1-detour", ".kept/phase-2-pairs", ".kept/phase-3-late"):
+        one, other = (Path(f"{path}{part}") / "model.safetensors" for path in (ours, theirs))
+        assert one.read_bytes() == other.read_bytes(), part
+
+
+def dies(step: int, moment: str = "after") -> str:
+    """A hook: SIGKILL when the state of a step is saved, half written, or due and not begun."""
+    kill = "os.kill(os.getpid(), 9)"
+    if moment == "amid":
+        return f"""
+import bmtools.training.state as state
+flush = state.flush_to_disk
+def die(directory):
+    if ".step-{step:08d}." in directory.name:
+        {kill}
+    flush(directory)
+state.flush_to_disk = die
+"""
+    order = [kill, "save(keeper)"] if moment == "before" else ["save(keeper)", kill]
+    return f"""
+import bmtools.training.keeping as keeping
+save = keeping.Keeper.save
+def die(keeper):
+    if keeper._progress.step == {step}:
+        {order[0]}
+        {order[1]}
+    save(keeper)
+keeping.Keeper.save = die
+"""
+
+
+@pytest.mark.parametrize("layout", ["padded", "packed"])
+def test_killed_in_each_phase_and_at_their_borders_equals_never_stopped(
+        start: Start, place: Path, tmp_path: Path, never_stopped: Callable[[str], Path],
+        layout: str) -> None:
+    """Replay, mixout, the pull to the start, a mixture, a ramp and dropout are all on."""
+    given = [*phased(place), "--layout", layout, "--save-every", 1]
+    rng = random.Random()
+    deaths = {"padded": [(rng.randrange(2, 5), "after"), (5, "amid"), (5, "after"), (7, "before"),
+                         (11, "after"), (rng.randrange(13, 17), "amid")],
+              "packed": [(rng.randrange(2, 5), "amid"), (5, "after"), (11, "before"),
+                         (rng.randrange(13, 17), "after")]}[layout]
+    for number, (step, moment) in enumerate(deaths):
+        resumes = ["--resume"] if number else []
+        killed = start("killed", *given, *resumes, hook=dies(step, moment))
+        assert killed.wait() == [-signal.SIGKILL], (deaths, killed.err)
+        assert not (tmp_path / "killed").exists()
+    resumed = start("killed", *given, "--resume").succeed()
+    assert first_step(resumed) > 12, deaths
+    same_run(tmp_path / "killed", never_stopped(layout))
+    assert not list(tmp_path.glob("*.run")) and not list(tmp_path.glob(".*"))
+
+
+def test_killed_at_any_moment_equals_never_stopped(
+        start: Start, place: Path, tmp_path: Path, never_stopped: Callable[[str], Path]) -> None:
+    """A clock decides, so that this may fall into any line of the program."""
+    given = [*phased(place), "--layout", "padded", "--save-every", 2]
+    for number in range(4):
+        job = start("killed", *given, *(["--resume"] if number else []))
+        time.sleep(random.uniform(0.05, 1.0))
+        for member in job._members:
+            member.kill()
+        job.wait()
+        if (tmp_path / "killed").exists():
+            break
+    job = start("killed", *given, "--resume").succeed()
+    if job.records:
+        same_run(tmp_path / "killed", never_stopped("padded"))
+    assert not list(tmp_path.glob("*.run"))
+
+
+def test_a_damaged_state_is_passed_over_with_a_word(
+        start: Start, place: Path, tmp_path: Path, never_stopped: Callable[[str], Path]) -> None:
+    given = [*phased(place), "--layout", "padded", "--save-every", 4, "--states", 2]
+    assert start("out", *given, hook=dies(12)).wait() == [-signal.SIGKILL]
+    run = tmp_path / "out.run"
+    assert sorted(path.name for path in run.glob("step-*")) == ["step-00000008", "step-00000012"]
+    damaged = run / "step-00000012"
+    weights = damaged / "optimizer.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1])
+    resumed = start("out", *given, "--resume").succeed()
+    assert resumed.err == (f"bmtools: {damaged} was damaged; the run goes on from "
+                           "step-00000008\n")
+    assert first_step(resumed) == 9
+    same_run(tmp_path / "out", never_stopped("padded"))
+
+
+def test_a_damaged_state_is_not_counted_among_those_kept(start: Start, place: Path,
+                                                         tmp_path: Path) -> None:
+    """With the only older state dropped in its favour, nothing would be left."""
+    given = ["--steps", 20, "--save-every", 4, *ROWS]
+    start("out", *given, "--states", 2, hook=dies(12)).wait()
+    (tmp_path / "out.run/step-00000012/config.json").unlink()
+    assert start("out", *given, "--resume", "--states", 1, hook=dies(12, "before")
+                 ).wait() == [-signal.SIGKILL]
+    assert [path.name for path in (tmp_path / "out.run").glob("step-*")] == ["step-00000008"]
+
+
+def test_no_whole_state_is_one_clear_line(start: Start, tmp_path: Path) -> None:
+    given = ["--steps", 9, "--save-every", 4, *ROWS]
+    start("out", *given, hook=dies(4)).wait()
+    (tmp_path / "out.run/step-00000004/state.json").write_text("{")
+    job = start("out", *given, "--resume")
+    assert job.wait() == [1]
+    assert job.err == (f"bmtools: {tmp_path / 'out.run'}: found no whole state (step-00000004 is "
+                       "damaged); start again with --overwrite\n")
+    start("out", *given, "--overwrite").succeed()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+def test_a_signal_ends_the_sitting_with_a_state(
+        start: Start, place: Path, tmp_path: Path, never_stopped: Callable[[str], Path],
+        number: int) -> None:
+    given = [*phased(place), "--layout", "padded", "--save-every", 0]
+    stopped = start("out", *given).after(3, number)
+    assert stopped.wait() == [75]
+    assert stopped.err == "bmtools: stopped before the end; --resume goes on\n"
+    last = stopped.records[-1]
+    assert (last["of"], last["state"]) == (STEPS, str(tmp_path / "out.run"))
+    assert 3 <= last["stopped"] < STEPS
+    assert {path.name for path in tmp_path.iterdir() if path.is_dir()} <= {"out.run", "out.kept"}
+    resumed = start("out", *given, "--resume").succeed()
+    assert first_step(resumed) == last["stopped"] + 1
+    same_run(tmp_path / "out", never_stopped("padded"))
+
+
+def test_a_spent_budget_ends_the_sitting_with_a_state(
+        start: Start, place: Path, tmp_path: Path, never_stopped: Callable[[str], Path]) -> None:
+    """It is spent at once here, so each sitting takes the two steps it takes to notice."""
+    given = [*phased(place), "--layout", "padded", "--save-every", 0, "--budget", "0.01s"]
+    reached = []
+    for sitting in range(STEPS):
+        job = start("out", *given, *(["--resume"] if sitting else []))
+        if job.wait() == [0]:
+            break
+        assert job.wait() == [75], job.err
+        reached.append(job.records[-1]["stopped"])
+    assert reached == list(range(2, STEPS, 2))
+    same_run(tmp_path / "out", never_stopped("padded"))
+
+
+def test_ctrl_c_says_so_and_keeps_the_last_state(start: Start, tmp_path: Path) -> None:
+    job = start("out", "--steps", 4000, "--save-every", 2, *ROWS).after(5, signal.SIGINT)
+    assert job.wait() == [130]
+    assert job.err == "bmtools: interrupted\n"
+    assert [path.name for path in (tmp_path / "out.run").glob("step-*")]
+    assert not list((tmp_path / "out.run").glob(".*"))
+
+
+@pytest.mark.parametrize("settings", [
+    ("--optimizer", "stable-adamw", "--precision", "bf16", "--micro-batch", 3,
+     "--activation-checkpointing"),
+    ("--optimizer", "muon", "--adversarial", 5, "--mixout", 0)], ids=["stable-adamw", "muon"])
+def test_every_way_to_train_resumes_to_the_bit(start: Start, place: Path, tmp_path: Path,
+                                               settings: tuple[object, ...]) -> None:
+    given = [*phased(place), "--layout", "packed", "--save-every", 1, *settings]
+    start("whole", *given).succeed()
+    assert start("out", *given, hook=dies(9)).wait() == [-signal.SIGKILL]
+    start("out", *given, "--resume").succeed()
+    same_run(tmp_path / "out", tmp_path / "whole")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="what compiles models needs g++")
+def test_a_compiled_model_learns_the_same_and_resumes(start: Start, tmp_path: Path) -> None:
+    given = ["--steps", 5, *ROWS, "--save-every", 0]
+    compiled = [*given, "--compile"]
+    cache = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")}
+    start("plain", *given).succeed()
+    assert start("out", *compiled, "--budget", "0.01s", **cache).wait() == [75]
+    start("out", *compiled, "--resume", **cache).succeed()
+    assert losses(metrics(tmp_path / "out")) == pytest.approx(
+        losses(metrics(tmp_path / "plain")), abs=1e-4)
+    ours, theirs = (load_file(tmp_path / name / "model.safetensors") for name in ("out", "plain"))
+    assert ours.keys() == theirs.keys()
+
+
+# Several processes
+
+
+@pytest.mark.parametrize(("layout", "processes"), [("padded", 4), ("packed", 2)])
+def test_several_processes_give_the_losses_of_one(start: Start, place: Path, tmp_path: Path,
+                                                  layout: str, processes: int) -> None:
+    """Each phase leaves other weights without gradients: heads, frozen ones."""
+    given = [*phased(place), "--layout", layout, "--dropout", 0,
+             "--evaluate", place / "old.jsonl", "--retain", place / "more.jsonl"]
+    jobs = [start(f"of-{number}", *given, processes=number).succeed() for number in (1, processes)]
+    ones, others = (metrics(tmp_path / f"of-{number}") for number in (1, processes))
+    assert losses(others) == pytest.approx(losses(ones), abs=2e-5)
+    for one, other in zip(ones, others, strict=True):
+        counts = ("step", "tokens_seen", "batch_rows", "mask_rate", "words_touched")
+        assert [one.get(name) for name in counts] == [other.get(name) for name in counts]
+        assert one.get("evaluate", {}) == pytest.approx(other.get("evaluate", {}), abs=2e-4)
+    kept, lost = (job.records[-1]["retained"]["cost"] for job in jobs)
+    assert kept == pytest.approx(lost, abs=2e-4)
+
+
+def test_resumed_by_other_numbers_of_processes(start: Start, place: Path, tmp_path: Path) -> None:
+    """Two begin, one goes on over a border, four finish."""
+    given = [*phased(place), "--layout", "padded", "--dropout", 0, "--save-every", 1]
+    start("whole", *given).succeed()
+    assert start("out", *given, processes=2, hook=dies(4)).wait() == [-signal.SIGKILL] * 2
+    assert start("out", *given, "--resume", hook=dies(12)).wait() == [-signal.SIGKILL]
+    start("out", *given, "--resume", processes=4).succeed()
+    assert losses(metrics(tmp_path / "out")) == pytest.approx(
+        losses(metrics(tmp_path / "whole")), abs=2e-5)
+
+
+def test_two_processes_stop_together(start: Start, place: Path, tmp_path: Path) -> None:
+    """Only one of them is told."""
+    given = [*phased(place), "--layout", "padded", "--save-every", 0]
+    start("whole", *given, processes=2).succeed()
+    job = start("out", *given, processes=2)
+    job._members = job._members[::-1]
+    job._members, others = job._members[:1], job._members[1:]
+    job.after(3, signal.SIGTERM)
+    job._members += others
+    assert job.wait() == [0, 0], job.err  # another launcher takes anything else for a crash
+    assert "stopped" in job.records[-1]
+    start("out", *given, "--resume", processes=2).succeed()
+    same_run(tmp_path / "out", tmp_path / "whole")
+
+
+def test_a_batch_that_processes_cannot_share_is_refused_at_once(
+        start: Start, tmp_path: Path) -> None:
+    job = start("out", "--steps", 4, *ROWS, "--batch-size", 9, processes=2)
+    assert job.wait() == [1, 1]
+    assert job.err == ("bmtools: phase 'main': --batch-size: found 9, expected a multiple of the "
+                       "2 processes that share it\n")
+    assert not list(tmp_path.glob("out*"))
+
+
+# Weights that processes share out
+
+
+def sharing(place: Path, layout: str) -> list[object]:
+    return [*phased(place), "--layout", layout, "--dropout", 0, "--save-every", 1,
+            "--mixout", 0, "--l2-start", 0, "--evaluate", place / "old.jsonl"]
+
+
+def test_shared_out_weights_give_the_losses_of_one_process(
+        start: Start, place: Path, tmp_path: Path) -> None:
+    given = [*sharing(place, "packed"), "--activation-checkpointing", "--micro-batch", 2]
+    start("whole", *given).succeed()
+    start("shards", *given, "--shard", processes=2).succeed()
+    assert losses(metrics(tmp_path / "shards")) == pytest.approx(
+        losses(metrics(tmp_path / "whole")), abs=2e-5)
+    for part in ("", ".kept/phase-2-pairs"):
+        ours, theirs = (load_file(Path(f"{tmp_path / name}{part}") / "model.safetensors")
+                        for name in ("shards", "whole"))
+        assert ours.keys() == theirs.keys()
+        for name, weight in theirs.items():
+            assert (weight - ours[name]).abs().max() < 1e-4, name
+
+
+def test_shared_out_weights_are_resumed_by_other_processes(
+        start: Start, place: Path, tmp_path: Path) -> None:
+    """Killed on two, where a head and the memory of frozen weights are shares too."""
+    given = sharing(place, "padded")
+    start("whole", *given).succeed()
+    killed = start("out", *given, processes=2, hook=dies(8), ACCELERATE_USE_FSDP="true")
+    assert killed.wait()[0] == -signal.SIGKILL
+    stopped = start("out", *given, "--resume", "--shard", processes=4).after(12, signal.SIGTERM)
+    assert stopped.wait() == [0] * 4, stopped.err
+    start("out", *given, "--resume").succeed()
+    assert losses(metrics(tmp_path / "out")) == pytest.approx(
+        losses(metrics(tmp_path / "whole")), abs=2e-5)
+
+
+def test_what_needs_whole_weights_is_refused_with_shares(start: Start, place: Path,
+                                                         tmp_path: Path) -> None:
+    job = start("out", *phased(place), "--shard", processes=2)
+    assert job.wait() == [1, 1]
+    assert job.err.startswith("bmtools: --mixout: found 0.4, which does not go with weights that")
+    assert not list(tmp_path.glob("out*"))
