@@ -22,9 +22,9 @@ import torch
 from torch import Tensor
 from transformers import BertConfig, BertForMaskedLM
 
-from bmtools.corpus.rows import Rows, Sampler, cut_rows
 from bmtools.models.masked import encode as encode_rows
 from bmtools.models.packed import encode_packed, prepare_packed
+from bmtools.training.sampler import Sampler
 from bmtools.vocab.encoding import encode
 from bmtools.vocab.settings import WordPieceSettings
 from bmtools.vocab.wordpiece import learn
@@ -55,16 +55,16 @@ def packed(model: Any, documents: list[Tensor]) -> Callable[[], Tensor]:
     return lambda: encode_packed(model, ids, lengths)
 
 
-def batches_of(rows: Rows, batch_tokens: int, count: int, alike: bool) -> list[list[Tensor]]:
+def batches_of(documents: list[Tensor], batch_tokens: int, count: int,
+               alike: bool) -> list[list[Tensor]]:
     """Documents of some batches, sorted by length; of like length, or as they come."""
-    lengths = rows.lengths()
+    lengths = np.array([len(document) for document in documents])
     size = max(2, batch_tokens // int(lengths.mean()))
     order = np.random.default_rng(0).permutation(len(lengths))
     sampler = Sampler(lengths, size, 0)
     chosen = [sampler.batch(number) if alike else order[number * size:(number + 1) * size]
               for number in range(count)]
-    return [[torch.from_numpy(rows.ids[rows.borders[row]:rows.borders[row + 1]]).long()
-             for row in sorted(batch, key=lambda row: lengths[row])] for batch in chosen]
+    return [sorted((documents[number] for number in batch), key=len) for batch in chosen]
 
 
 @pytest.mark.data
@@ -77,7 +77,8 @@ def test_packed_against_padded(benchmark: Any, texts: list[str], layers: int, wi
     if benchmark.disabled:
         layers, width, texts, count, batch_tokens = 1, 64, texts[:12], 1, 300
     tokenizer = learn(texts, WordPieceSettings(size=_VOCABULARY))
-    rows = cut_rows(((text.ids, text.starts) for text in encode(tokenizer, texts)), row_tokens)
+    documents = [torch.from_numpy(text.ids[:row_tokens]).long()
+                 for text in encode(tokenizer, texts)]
     with torch.random.fork_rng():
         torch.manual_seed(0)
         model = BertForMaskedLM(BertConfig(
@@ -85,7 +86,7 @@ def test_packed_against_padded(benchmark: Any, texts: list[str], layers: int, wi
             num_attention_heads=width // 64, intermediate_size=4 * width)).eval()
     ready = copy.deepcopy(model)
     prepare_packed(ready)
-    batches = batches_of(rows, batch_tokens, count, alike)
+    batches = batches_of(documents, batch_tokens, count, alike)
     tokens = sum(len(document) for batch in batches for document in batch)
     theirs = [padded(model, batch) for batch in batches]
     ours = [packed(ready, batch) for batch in batches]
