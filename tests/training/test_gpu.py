@@ -9,23 +9,28 @@ import pytest
 import torch
 from accelerate import Accelerator
 
-from bmtools.corpus.rows import cut_rows
-from bmtools.training.batches import RowBatches
-from bmtools.training.loop import Trainer
+from bmtools.models.packed import prepare_packed
+from bmtools.training.loop import Course, Trainer
 from bmtools.training.objectives import MaskedObjective
-from bmtools.training.settings import LoopSettings, RowSettings
-from bmtools.vocab.encoding import encode
+from bmtools.training.settings import LoopSettings
 
+pytestmark = [pytest.mark.gpu,
+              pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")]
 TEXTS = [f"Il cuore pompa il sangue {'e il polmone filtra aria ' * n}." for n in range(9)]
 
 
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
-def test_a_gpu_gives_the_losses_of_the_cpu(model: Any, tokenizer: Any) -> None:
-    rows = cut_rows(((text.ids, text.starts) for text in encode(tokenizer, TEXTS)), 30)
-    found = []
-    for accelerator in (Accelerator(cpu=True), Accelerator()):
-        batches = RowBatches(rows, RowSettings(batch_size=6), tokenizer, 0)
-        trainer = Trainer(MaskedObjective(copy.deepcopy(model)), 5, LoopSettings(), accelerator)
-        found.append([step.loss for step in trainer.run(batches)])
-    assert found[1] == pytest.approx(found[0], rel=1e-3)
+def losses(model: Any, batches: Any, accelerator: Accelerator) -> list[float]:
+    trainer = Trainer(MaskedObjective(copy.deepcopy(model)), Course(5, lambda _number: 1e-3),
+                      LoopSettings(tf32=False), accelerator)
+    return [step.loss for step in trainer.run(batches)]
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_a_gpu_gives_the_losses_of_the_cpu(model: Any, toy: Any, toy_phase: Any,
+                                           is_packed: bool) -> None:
+    if is_packed:
+        prepare_packed(model)
+    expected, found = (
+        losses(model, toy.batches(TEXTS, toy_phase(5), packed=is_packed), accelerator)
+        for accelerator in (Accelerator(cpu=True), Accelerator()))
+    assert found == pytest.approx(expected, rel=1e-3)
