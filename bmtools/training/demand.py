@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import math
 import resource
@@ -21,20 +22,26 @@ from bmtools.training.phases import Phase
 from bmtools.training.settings import LoopSettings, TaskSettings
 
 GIB = 2**30
-# What allocators lose to gaps, as a factor of activations. On a CPU 1.1 to 1.25 were measured:
-# BERT of 2 to 12 layers, padded and packed, 300 MB to 4 GB.
-_GAPS = {"cpu": 1.3, "cuda": 1.15}
+# What allocators lose to gaps, as a factor of activations. On a CPU, after `return_freed_memory`,
+# 0.9 to 1.4 were measured; without it 1.5 to 2.4, and more as a run goes on: BERT and ModernBERT
+# of 2 to 6 layers, padded and packed, 0.3 to 3 GB.
+_GAPS = {"cpu": 1.4, "cuda": 1.15}
+_GAPS_KEPT = 2.5
 # What libraries still take once the weights are there: batches made ahead, threads, a GPU's
 # context.
 _LIBRARIES = {"cpu": 128 * 2**20, "cuda": GIB}
-_TRIED_ROWS = 2
+_TRIED_TOKENS = 1024
+_EXPLAINED = 1.05
+_MAPPED_BYTES = 2**20
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt(3)
 
 
 class Demand:
     """The memory that a phase takes.
 
-    The estimate of `memory_estimate` is for a plain masked model. What dropout, an adversary, a
-    teacher or packing take beside it is found by running both passes on a few whole rows.
+    Activations of a plain masked model are those of `memory_estimate`. Where dropout, an
+    adversary, a teacher or pairs take more, which two passes over a few whole rows show, they grow
+    along a straight line from what these take.
 
     Args:
         trainer: about to train; weights, gradients and the optimizer's memory stay as they are.
@@ -49,34 +56,67 @@ class Demand:
         self._phase = phase
         self._circumstances = circumstances(trainer.settings, phase.task)
         kind = trainer.accelerator.device.type
-        rows = min(_TRIED_ROWS, phase.rows.batch_size)
-        estimate = self._estimate(rows)
-        measured = rehearsed_bytes(trainer, phase, packed, rows)
-        self.strain = max(1.0, measured / estimate.activations) * _GAPS.get(kind, _GAPS["cuda"])
+        self._gaps = _GAPS.get(kind, _GAPS["cuda"])
+        if kind == "cpu" and not return_freed_memory():
+            self._gaps = _GAPS_KEPT
+        estimate = self._fit_line(trainer, packed)
         self._plain = estimate.total - estimate.activations
         # Gradients of several processes are gathered in buckets; the start is mixed or compared.
         copies = (trainer.accelerator.num_processes > 1) + keeps_start
         self._fixed = self._plain + copies * estimate.weights + _others(trainer) \
             + _LIBRARIES.get(kind, _LIBRARIES["cuda"])
         # The proof that packed documents keep apart holds a gradient more, and two rows twice.
-        self._proof = packed * (estimate.weights + 2 * measured)
+        self._proof = packed * (estimate.weights + 4 * self._activations(1))
+
+    def _fit_line(self, trainer: Trainer, packed: bool) -> Memory:
+        """Try a few rows; where the estimate falls short, note the slope of what was seen."""
+        rows = max(2, min(_TRIED_TOKENS // self._phase.rows.row_tokens, 16))
+        estimate = self._estimate(rows)
+        seen = rehearsed_bytes(trainer, self._phase, packed, rows)
+        self._line: tuple[float, float] | None = None
+        if seen > _EXPLAINED * estimate.activations:
+            one = rehearsed_bytes(trainer, self._phase, packed, 1)
+            slope = (seen - one) / (rows - 1)
+            self._line = (one - slope, slope)
+        return estimate
 
     def bytes_of(self, rows: int) -> int:
         """Bytes of this process at its fullest."""
-        passing = round(self.strain * self._estimate(rows).activations)
-        return self._fixed + max(passing, self._proof)
+        return self._fixed + max(round(self._gaps * self._activations(rows)), self._proof)
 
     def rows_within(self, limit: float) -> int:
         """Most rows of a pass within so many bytes; 0 if none fits."""
         room = limit - self._fixed
         if room <= self._proof:
             return 0
-        return rows_that_fit(self._config, int(self._plain + room / self.strain),
+        if self._line:
+            first, slope = self._line
+            return max(0, int((room / self._gaps - first) / slope))
+        return rows_that_fit(self._config, int(self._plain + room / self._gaps),
                              self._phase.rows.row_tokens, **self._circumstances)
+
+    def _activations(self, rows: int) -> float:
+        if self._line:
+            return self._line[0] + rows * self._line[1]
+        return self._estimate(rows).activations
 
     def _estimate(self, rows: int) -> Memory:
         return memory_estimate(self._config, rows, self._phase.rows.row_tokens,
                                **self._circumstances)
+
+
+def return_freed_memory() -> bool:
+    """Have the C library give large pieces of freed memory back at once, if it is glibc.
+
+    It would keep them for later, and lose up to as much again to gaps between them as rows of
+    ever other lengths come by. Costs up to a fifth more processor time.
+    """
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError, TypeError):
+        return False
+    return bool(mallopt(_MMAP_THRESHOLD, _MAPPED_BYTES) and mallopt(_TRIM_THRESHOLD,
+                                                                     _MAPPED_BYTES))
 
 
 def circumstances(settings: LoopSettings, task: TaskSettings) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from accelerate import Accelerator
 from bmtools.corpus.shards import Corpus
 from bmtools.masking.strategies import Pick
 from bmtools.training.batches import Maker, Words
-from bmtools.training.objectives import Objective
+from bmtools.training.objectives import Objective, PhasedObjective
 from bmtools.training.pairs import NO_PAIR, SAMPLE
 from bmtools.training.settings import TaskSettings
 from bmtools.training.stream import RowPlan, cut_alike
@@ -91,3 +91,31 @@ class HeldOut:
         return [RowPlan(part, np.arange(len(part)))
                 for part in np.split(samples, range(self.batch_rows, len(samples),
                                                     self.batch_rows))]
+
+
+class Examiner:
+    """Scores held-out texts amid a run, whatever the run asks at that moment.
+
+    Args:
+        objective: of the run; asks for hidden words, and nothing else, under the name `HELD_OUT`.
+        words: ids of the vocabulary.
+        strategy: what hides words.
+        row_tokens: longest row, special tokens included.
+        accelerator: of the run.
+    """
+
+    def __init__(self, objective: Objective, words: Words, strategy: Pick, row_tokens: int,
+                 accelerator: Accelerator) -> None:
+        assert isinstance(objective, PhasedObjective)
+        self._objective = objective
+        self._made_for = (words, strategy, row_tokens)
+        self._accelerator = accelerator
+
+    def score(self, corpus: Corpus | None, task: str) -> dict[str, Any] | None:
+        """Score a text, if there is one, and go back to a task."""
+        if corpus is None:
+            return None
+        self._objective.switch(HELD_OUT)
+        found = HeldOut(corpus, *self._made_for).score(self._objective, self._accelerator)
+        self._objective.switch(task)
+        return found

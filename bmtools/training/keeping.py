@@ -15,6 +15,7 @@ from bmtools.io.aside import new_directory
 from bmtools.io.manifest import Manifest
 from bmtools.io.streams import encode_line
 from bmtools.models.checkpoint import fill_checkpoint
+from bmtools.training.corpora import Texts
 from bmtools.training.loop import Trainer
 from bmtools.training.phases import to_toml
 from bmtools.training.places import STATES, kept_directory, runs_directory
@@ -28,6 +29,7 @@ from bmtools.training.state import (
     read_progress,
     save_state,
 )
+from bmtools.training.timeline import Timeline
 
 METRICS = "metrics.jsonl"
 PHASES = "phases.toml"
@@ -137,3 +139,26 @@ class Keeper:
             (partial / PHASES).write_text(to_toml(self._plan.script), encoding="utf-8")
             flush_to_disk(partial)
         return written
+
+
+def manifest_of(plan: Plan, texts: Texts, vocabulary: str, timeline: Timeline, packed: bool,
+                progress: Progress) -> Manifest:
+    """Write down how a checkpoint came to be, at this moment of a run."""
+    results: dict[str, Any] = {
+        "steps": timeline.steps, "layout": "packed" if packed else "padded",
+        "corpora": {name: {"documents": len(corpus), "tokens": corpus.tokens}
+                    for name, corpus in texts.trained.items()}}
+    for name, key in (("last", "loss"), ("evaluate", "evaluate")):
+        lines = [line for line in progress.metrics if key in line]
+        results |= {name: lines[-1]} if lines else {}
+    if progress.retained:
+        results["retained"] = {**progress.retained, **_cost(progress.retained)}
+    return Manifest(plan.command, plan.settings(), vocabulary, plan.loop.seed, texts.hashes,
+                    plan.parents, progress.tokens_seen, progress.wall_seconds, results)
+
+
+def _cost(retained: Mapping[str, Any]) -> dict[str, float]:
+    """How much worse the retained text is predicted, in nats per hidden token."""
+    if len(retained) < 2:
+        return {}
+    return {"cost": round(retained["after"]["loss"] - retained["before"]["loss"], 6)}

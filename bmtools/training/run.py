@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from accelerate import Accelerator
 from torch import nn
 
 from bmtools.errors import BmtoolsError, Reject
-from bmtools.io.manifest import Manifest
 from bmtools.models.checkpoint import load_masked_lm
 from bmtools.training.batches import Maker, Words
 from bmtools.training.caps import check_caps
 from bmtools.training.corpora import Texts, Wanted, open_texts
 from bmtools.training.depth import freeze, frozen_names, layer_rates, thaw
-from bmtools.training.evaluation import HELD_OUT, HeldOut
+from bmtools.training.evaluation import Examiner
 from bmtools.training.fitting import PhaseBatches, fit_passes
 from bmtools.training.holding import make_holding
-from bmtools.training.keeping import Keeper, find_place
+from bmtools.training.keeping import Keeper, find_place, manifest_of
 from bmtools.training.lengths import measure
 from bmtools.training.loop import Course, Diverged, Extras, Step, Trainer
 from bmtools.training.objectives import PhasedObjective
@@ -99,8 +99,12 @@ class _Run:
         self._trainer = self._make_trainer(make_objective)
         self._held = self._names_held()
         self._frozen: list[nn.Parameter] = []
-        self._keeper = Keeper(plan, start.tokenizer, self._trainer, self._progress,
-                              self._manifest)
+        self._keeper = Keeper(plan, start.tokenizer, self._trainer, self._progress, partial(
+            manifest_of, plan, texts, start.vocabulary, self._timeline, self._packed,
+            self._progress))
+        self._examiner = Examiner(
+            self._trainer.objective, Words.of(start.tokenizer), texts.strategies["words"],
+            max(phase.rows.row_tokens for phase in self._timeline), accelerator)
         self._batches = self._make_batches(
             Stream(texts.trained, self._timeline, self._packed, plan.loop.seed),
             self._timeline, texts.trained)
@@ -224,7 +228,7 @@ class _Run:
             self._keeper.save()
 
     def _evaluated(self, step: Step, stage: Stage) -> Iterator[dict[str, Any]]:
-        found = self._score(EVALUATE, stage)
+        found = self._examiner.score(self._texts.others.get(EVALUATE), stage.phase.task.objective)
         if found:
             line = {"step": step.number, "phase": stage.phase.name, "evaluate": found}
             self._progress.metrics.append(line)
@@ -235,25 +239,13 @@ class _Run:
 
     def _retained(self, when: str) -> Iterator[dict[str, Any]]:
         """Score the text that must not be forgotten, before the first step and after the last."""
-        if when not in self._progress.retained:
-            found = self._score(RETAIN, self._timeline.stage(self._progress.step))
-            if found:
-                self._progress.retained[when] = found
-                yield {"step": self._progress.step, "retain": when, **found}
-
-    def _score(self, name: str, stage: Stage) -> dict[str, Any] | None:
-        corpus = self._texts.others.get(name)
-        if corpus is None:
-            return None
-        objective = self._trainer.objective
-        assert isinstance(objective, PhasedObjective)
-        longest = max(phase.rows.row_tokens for phase in self._timeline)
-        held_out = HeldOut(corpus, Words.of(self._start.tokenizer),
-                           self._texts.strategies["words"], longest)
-        objective.switch(HELD_OUT)
-        found = held_out.score(objective, self._accelerator)
-        objective.switch(stage.phase.task.objective)
-        return found
+        if when in self._progress.retained:
+            return
+        stage = self._timeline.stage(self._progress.step)
+        found = self._examiner.score(self._texts.others.get(RETAIN), stage.phase.task.objective)
+        if found:
+            self._progress.retained[when] = found
+            yield {"step": self._progress.step, "retain": when, **found}
 
     def _must_end(self, step: Step) -> bool:
         """Save and end where a signal asked for it or the time is over, but not after the end."""
@@ -278,28 +270,6 @@ class _Run:
         return {"checkpoint": str(self._plan.output), **written["results"],
                 "tokens_seen": written["tokens_seen"], "wall_seconds": written["wall_seconds"]}
 
-    def _manifest(self) -> Manifest:
-        plan, progress = self._plan, self._progress
-        results: dict[str, Any] = {
-            "steps": self._timeline.steps, "layout": "packed" if self._packed else "padded",
-            "corpora": {name: {"documents": len(corpus), "tokens": corpus.tokens}
-                        for name, corpus in self._texts.trained.items()}}
-        for name, key in (("last", "loss"), ("evaluate", "evaluate")):
-            lines = [line for line in progress.metrics if key in line]
-            results |= {name: lines[-1]} if lines else {}
-        if progress.retained:
-            results["retained"] = {**progress.retained, **_cost(progress.retained)}
-        return Manifest(plan.command, plan.settings(), self._start.vocabulary, plan.loop.seed,
-                        self._texts.hashes, plan.parents, progress.tokens_seen,
-                        progress.wall_seconds, results)
-
 
 def _is_due(number: int, every: int) -> bool:
     return bool(every) and number % every == 0
-
-
-def _cost(retained: Mapping[str, Any]) -> dict[str, float]:
-    """How much worse the retained text is predicted, in nats per hidden token."""
-    if len(retained) < 2:
-        return {}
-    return {"cost": round(retained["after"]["loss"] - retained["before"]["loss"], 6)}

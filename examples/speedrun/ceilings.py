@@ -17,9 +17,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from vocabulary import count_words, texts_of
+
 from bmtools.scoring.targets import Targets
 from bmtools.vocab.tokenizer import load_tokenizer, lower_cases
-from vocabulary import count_words, texts_of
 
 SELDOM = 20
 

@@ -20,9 +20,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tokenizers import normalizers, pre_tokenizers
+from vocabulary import texts_of
 
 from bmtools.records import MASK
-from vocabulary import texts_of
 
 TOP = 5
 FREQUENT = 200

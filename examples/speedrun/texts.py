@@ -24,7 +24,7 @@ def read(name: str) -> Any:
 def documents(name: str) -> Iterator[dict[str, Any]]:
     """Documents under `data`, or the one that the file holds."""
     content = read(name)
-    yield from content["data"] if "data" in content else [content]
+    yield from content.get("data", [content])
 
 
 def squad(name: str) -> Iterator[dict[str, Any]]:

@@ -90,7 +90,7 @@ def _model(architecture: str) -> str:
 
 
 def _times(ratio: float) -> str:
-    return f"{ratio:.0f}×" if ratio >= 10 else f"{ratio:.1f}×"
+    return f"{ratio:.0f}x" if ratio >= 10 else f"{ratio:.1f}x"
 
 
 _ROWS: Mapping[str, Callable[[Measured, Measured], Row]] = {

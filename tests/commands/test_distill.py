@@ -189,6 +189,8 @@ def test_a_bad_line_stops_or_is_collected(run: Run, taught: list[Any], bad_corpu
     (("--teacher", "absent", "--student", "MODEL"), "'absent' does not exist"),
     (("--teacher", "MODEL", "--student", "MODEL", "--objective", "causal"),
      "--objective: distillation restores masked words only"),
+    (("--teacher", "MODEL", "--student", "MODEL", "--adversarial", "1"),
+     "--adversarial: distillation knows no adversary"),
     (("--teacher", "MODEL", "--student", "MODEL", "--temperature", "0"),
      "--temperature: found 0.0, expected above 0"),
     (("--teacher", "MODEL", "--student", "MODEL", "--kl-weight", "-1"), "loss weights: found"),

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from bmtools.io.manifest import Manifest, hash_directory
@@ -203,17 +204,171 @@ def test_a_bad_line_stops_or_is_collected(run: Run, fresh: list[Any], bad_corpus
     (("--model", "MODEL", "--steps", "-1"), "--steps: found -1, expected 0 or more"),
     (("--model", "MODEL", "--epochs", "0"), "--epochs: found 0.0, expected above 0"),
     (("--model", "MODEL", "--precision", "fp8"), "--precision: found fp8, expected no or bf16"),
-    (("--model", "MODEL", "--objective", "x"), "--objective: found x, expected masked or masked+nsp or"),
+    (("--model", "MODEL", "--objective", "x"), "--objective: found x, expected masked or masked+"),
     (("--model", "MODEL", "--masked-share", "0.95"), "shares that add up to 1 at most"),
+    (("--model", "MODEL", "--recipe", "pubmedbertt"), "did you mean 'pubmedbert'?"),
+    (("--model", "MODEL", "--recipe", "laptop", "--phases", "corpus.jsonl"),
+     "expected one of --recipe and --phases"),
+    (("--model", "MODEL", "--set", "stepz=4"), "found unknown key 'stepz', did you mean 'steps'"),
+    (("--model", "MODEL", "--budget", "soon"), "--budget: found soon, expected a number and s, m"),
+    (("--model", "MODEL", "--replay", "MODEL"), "--replay and --replay-every go together"),
+    (("--model", "MODEL", "--replay-every", "4"), "--replay and --replay-every go together"),
+    (("--model", "MODEL", "--corpus", "MODEL"), "expected NAME=PATH of a file of records or"),
+    (("--model", "MODEL", "--corpus", "text=corpus.jsonl"), "found the name 'text', which FILES"),
+    (("--model", "MODEL", "--corpus", "replay=corpus.jsonl"), "found the name 'replay', expected"),
+    (("--model", "MODEL", "--corpus", "a=corpus.jsonl", "--corpus", "a=corpus.jsonl"),
+     "--corpus: found 'a' twice"),
+    (("--model", "MODEL", "--shard"), "--shard: found it with one process"),
+    (("--model", "MODEL", "--optimizer", "sgd"), "--optimizer: found sgd, expected adamw or"),
+    (("--model", "MODEL", "--mask-curve", "linear"), "expected a share above 0 beside"),
 ])
 def test_wrong_usage_ends_with_two(run: Run, corpus: Path, tiny_checkpoint: Path,
                                    tmp_path: Path, arguments: tuple[str, ...],
-                                   message: str) -> None:
+                                   message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     given = [tiny_checkpoint if word == "MODEL" else word for word in arguments]
     outcome = run("pretrain", *given, "-o", tmp_path / "out", corpus)
     assert (outcome.code, outcome.out) == (2, "")
     assert message in outcome.err and outcome.err.count("\n") == 1
     assert [path.name for path in tmp_path.iterdir()] == ["corpus.jsonl"]
+
+
+PHASES = {
+    "no-toml": "[[phases]\n",
+    "unknown-key": '[[phases]]\nname = "a"\nstepz = 4\n',
+    "unknown-text": '[[phases]]\nname = "a"\nmixture = { clinical = 1.0 }\n',
+    "two-layouts": '[[phases]]\nname = "a"\nlayout = "packed"\n[[phases]]\nname = "b"\n',
+    "late-frozen": '[[phases]]\nname = "a"\n[[phases]]\nname = "b"\nfrozen = "bert.none*"\n',
+    "used-up": '[[phases]]\nname = "a"\n'
+               'mixture = { text = { weight = 1.0, epochs = 0.5 } }\n',
+}
+
+
+@pytest.mark.parametrize(("more", "message"), [
+    (("--phases", "no-toml"), "no-toml: not TOML (Expected ']]'"),
+    (("--phases", "unknown-key"), "phase 'a': found unknown key 'stepz', did you mean 'steps'?"),
+    (("--phases", "unknown-text"), "phase 'a': mixture: found 'clinical', expected text; --corpus"),
+    (("--phases", "two-layouts"), "--layout: found auto and packed, expected one for all"),
+    (("--phases", "late-frozen"), "--frozen: found 'bert.none*', which matches none of the model"),
+    (("--phases", "used-up"), "found caps that allow about"),
+    (("--frozen-layers", "3"), "--frozen-layers: found 3, but the model has 1 layers"),
+    (("--row-tokens", "33"), "--row-tokens: found 33, but the model has 32 positions"),
+    (("--precision", "fp16"), "--precision: found fp16, which a CPU cannot train in"),
+    (("--memory-gib", "0.0001"), "--memory-gib: found 0.0001, but a single row of 16 tokens takes"),
+    (("--masking", "terms"), "--masking terms: found no terms, expected --terms as well"),
+    (("--masking", "terms", "--terms", "none.txt"), "none.txt: found no terms, expected one a li"),
+    (("--trackers", "nonsense"), "--trackers: found 'nonsense', expected some of aim, "),
+    (("--evaluate", "empty.jsonl"), "--evaluate: no text in the input; expected records with"),
+    (("--retain", "empty.jsonl"), "--retain: no text in the input"),
+    (("--replay", "strange", "--replay-every", "2"), "strange: found vocabulary "),
+    (("--corpus", "more=strange"), "strange: found vocabulary "),
+    (("--corpus", "more=folder"), "folder: found a directory without shards, expected files of"),
+    (("--corpus", "more=plain", "--objective", "masked+nsp"),
+     "plain: the shards do not say where sentences begin, which pairs need; make them with bmtool"),
+    (("--corpus", "more=speechless.jsonl", "--objective", "masked+nsp"),
+     "speechless.jsonl:2: found no language, expected the key 'lang' or --lang"),
+    (("plain",), "corpus.jsonl: found it beside a directory of shards, expected shards alone or"),
+])
+@pytest.mark.skipif(torch.cuda.is_available(), reason="the CPU's messages are meant")
+def test_what_cannot_work_is_one_line_before_training(
+        run: Run, continued: list[Any], corpus: Path, tiny_tokenizer: Path, write_lines: Run,
+        make_tokenizer: Callable[..., Path], tmp_path: Path, more: tuple[str, ...], message: str,
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, text in PHASES.items():
+        (tmp_path / name).write_text(text)
+    write_lines("empty.jsonl", {"id": "a", "text": " "})
+    write_lines("speechless.jsonl", {"id": "a", "text": "Uno.", "lang": "it"},
+                {"id": "b", "text": "Due."})
+    (tmp_path / "none.txt").write_text("\n")
+    (tmp_path / "folder").mkdir()
+    for name, words in (("plain", tiny_tokenizer), ("strange", make_tokenizer("Il fegato"))):
+        if any(name in word for word in more):
+            assert run("tokenize", corpus, "--tokenizer", words, "-o", name, "--processes",
+                       1).code == 0
+    outcome = run(*continued, corpus.name, *more)
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err.startswith(f"bmtools: {message}") or message in outcome.err
+    assert outcome.err.count("\n") == 1
+    assert not list(tmp_path.glob("out*")) and not list(tmp_path.glob(".*"))
+
+
+@pytest.mark.parametrize("architecture", ["roberta-1x64", "modernbert-1x64"])
+def test_pairs_need_a_model_that_tells_segments(run: Run, fresh: list[Any], corpus: Path,
+                                                architecture: str) -> None:
+    fresh[2] = architecture
+    outcome = run(*fresh, corpus, "--objective", "masked+nsp")
+    assert outcome.code == 1
+    assert "has no token types; expected BERT or Megatron-BERT" in outcome.err
+
+
+def test_an_empty_document_among_others_is_passed_over(run: Run, fresh: list[Any],
+                                                       corpus: Path) -> None:
+    with corpus.open("a") as stream:
+        stream.write('{"id": "empty", "text": " "}\n')
+    outcome = run(*fresh, corpus)
+    assert outcome.code == 0, outcome.err
+    assert outcome.records[-1]["corpora"]["text"]["documents"] == 8
+
+
+def test_bf16_trains_on_a_cpu(run: Run, fresh: list[Any], corpus: Path) -> None:
+    exact = [line["loss"] for line in run(*fresh, corpus).records if "loss" in line]
+    outcome = run(*fresh, corpus, "--precision", "bf16", "--overwrite")
+    assert outcome.code == 0, outcome.err
+    half = [line["loss"] for line in outcome.records if "loss" in line]
+    assert half == pytest.approx(exact, abs=0.02) and half != exact
+
+
+def test_what_is_kept_and_told_on_the_way(run: Run, fresh: list[Any], corpus: Path,
+                                          tmp_path: Path, manifest: Callable[..., Any]) -> None:
+    outcome = run(*fresh, corpus, "--keep-every", "2", "--evaluate", corpus,
+                  "--evaluate-every", "2", "--retain", corpus)
+    assert outcome.code == 0, outcome.err
+    assert [sorted(set(line) & {"loss", "evaluate", "retain"}) for line in outcome.records] == [
+        ["loss", "retain"], ["loss"], ["evaluate"], ["loss"], ["evaluate"], ["loss", "retain"],
+        ["evaluate"]]
+    first, *_, last, described = outcome.records
+    assert (first["step"], first["retain"], last["step"], last["retain"]) == (
+        0, "before", 4, "after")
+    assert described["retained"]["cost"] == pytest.approx(last["loss"] - first["loss"], abs=1e-6)
+    assert described["evaluate"]["evaluate"]["loss"] == last["loss"], "the same text here"
+    kept = tmp_path / "out.kept"
+    assert sorted(path.name for path in kept.iterdir()) == ["step-00000002", "step-00000004"]
+    assert (kept / "step-00000004/model.safetensors").read_bytes() == \
+        (tmp_path / "out/model.safetensors").read_bytes()
+    AutoModelForMaskedLM.from_pretrained(kept / "step-00000002")
+    assert manifest(kept / "step-00000002")["results"]["last"]["step"] == 2
+
+
+def test_as_many_states_are_kept_as_asked_for(run: Run, interrupted: Run, fresh: list[Any],
+                                              corpus: Path, tmp_path: Path) -> None:
+    fresh[1:1] = ["--save-every", "1", "--states", "3", "--budget", "1h"]
+    for _ in range(3):
+        assert interrupted(run, *fresh, corpus, "--resume").code == 130
+    assert sorted(path.name for path in (tmp_path / "out.run").glob("step-*")) == [
+        "step-00000001", "step-00000002", "step-00000003"]
+
+
+def test_a_spent_budget_says_what_is_left(run: Run, fresh: list[Any], corpus: Path,
+                                          tmp_path: Path) -> None:
+    outcome = run(*fresh, corpus, "--budget", "0.01s")
+    assert outcome.code == 75
+    assert outcome.err == "bmtools: stopped before the end; --resume goes on\n"
+    last = outcome.records[-1]
+    assert last == {"stopped": 2, "of": 4, "state": str(tmp_path / "out.run"),
+                    "wall_seconds": last["wall_seconds"]}
+    assert not fresh[-1].exists()
+    assert run(*fresh, corpus, "--resume", "--budget", "1h").code == 0
+
+
+def test_bad_records_outlive_a_stop(run: Run, fresh: list[Any], bad_corpus: Path,
+                                    tmp_path: Path) -> None:
+    """A resumed sitting does not read the text again, so it must not empty the file."""
+    rejects = tmp_path / "rejects.jsonl"
+    assert run(*fresh, bad_corpus, "--rejects", rejects, "--budget", "0.01s").code == 75
+    assert json.loads(rejects.read_text())["record"] == {"id": "c"}
+    assert run(*fresh, bad_corpus, "--rejects", rejects, "--resume").code == 0
+    assert json.loads(rejects.read_text())["record"] == {"id": "c"}
 
 
 def test_several_processes_cannot_share_stdin(piped: Run, fresh: list[Any], corpus: Path,
@@ -341,7 +496,40 @@ def test_a_loss_that_is_no_number_stops_the_run(run: Run, fresh: list[Any], corp
     outcome = run(*fresh, corpus, "--learning-rate", "1e38", "--warmup-share", "0")
     assert outcome.code == 1
     assert "the loss is nan; lower --learning-rate" in outcome.err
+    assert outcome.err.endswith("no state was saved yet; --save-every says how often one is\n")
     assert [path.name for path in tmp_path.iterdir()] == ["corpus.jsonl"]
+
+
+def test_a_loss_that_leaves_names_the_last_good_state(
+        run: Run, fresh: list[Any], corpus: Path, tmp_path: Path) -> None:
+    """Two phases: a calm one, whose state must stay as it is, and one that explodes."""
+    path = tmp_path / "phases.toml"
+    path.write_text("""
+[common]
+row_tokens = 16
+batch_size = 4
+warmup_share = 0.0
+[[phases]]
+name = "calm"
+steps = 4
+[[phases]]
+name = "wild"
+steps = 40
+learning_rate = 1e38
+""")
+    given = ["pretrain", *fresh[1:5], "-o", fresh[-1], "--phases", path, corpus, "--save-every",
+             "2"]
+    outcome = run(*given)
+    state = tmp_path / "out.run" / "step-00000004"
+    assert outcome.code == 1
+    assert outcome.err.startswith("bmtools: step 6: the loss is nan; lower --learning-rate")
+    assert outcome.err.endswith(f"; the last good state is {state}\n")
+    assert not fresh[-1].exists()
+    found = load_file(state / "model.safetensors")
+    assert all(torch.isfinite(weight).all() for weight in found.values())
+    kept = load_file(tmp_path / "out.kept/phase-1-calm/model.safetensors")
+    assert all(torch.equal(weight, kept[name]) for name, weight in found.items())
+    assert run(*given, "--resume").err == outcome.err
 
 
 def test_resumed_equals_uninterrupted(run: Run, interrupted: Run, fresh: list[Any], corpus: Path,

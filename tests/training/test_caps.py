@@ -37,7 +37,7 @@ def test_it_speaks_up_about_where_the_text_ends(
         Portion("a", 1.0, epochs=caps[0]), Portion("b", 3.0, epochs=caps[1])))
     most = lasting(corpora, phase, packed)
     check_caps(Timeline([phase], [most]), corpora, packed)
-    with pytest.raises(BmtoolsError, match="phase .main.: mixture: found caps that allow about"):
+    with pytest.raises(BmtoolsError, match=r"phase .main.: mixture: found caps that allow about"):
         check_caps(Timeline([phase], [round(most * 1.16)]), corpora, packed)
 
 

@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# BIOptimus's four phases in one command, on a laptop: each phase leaves a checkpoint.
+#
+#   DATA=../shared/data examples/reproduce/bioptimus-phases/run.sh
+#
+# A small general model gets a medical vocabulary by contextual initialisation, then goes through
+# the recipe's phases: tokens, whole words, more of them, masks only. The recipe is the paper's but
+# for rows, batches and rates, which fit a small model, and for epochs, which are a SHARE of the
+# paper's 7, 8, 9 and 10. Each phase's checkpoint is scored on the same unseen abstracts.
+#
+# About 10 minutes on two cores. What is there already is passed over, so a killed run goes on.
+set -euo pipefail
+HERE=$(cd "$(dirname "$0")" && pwd)
+DATA=${DATA:?say where the data are: DATA=../shared/data examples/reproduce/bioptimus-phases/run.sh}
+OUT=${OUT:-$HERE/out}
+ABSTRACTS=${ABSTRACTS:-3000}
+HELD_OUT=${HELD_OUT:-8}
+SHARE=${SHARE:-0.12}            # of the paper's epochs
+BASE_TOKENS=${BASE_TOKENS:-1500000}
+export OMP_NUM_THREADS=${OMP_NUM_THREADS:-2}
+mkdir -p "$OUT"
+missing() { [ ! -e "$OUT/$1" ]; }
+epochs() { awk -v share="$SHARE" -v epochs="$1" 'BEGIN { printf "%.6g", share * epochs }'; }
+
+echo "== General text, and abstracts" >&2
+missing general.jsonl &&
+    sed 's/<unk>//g; s/ @\(.\)@ /\1/g; /^ = .* = $/d' "$DATA"/en/corpus/general-wikitext2-*.txt |
+        bmtools import text --lang en -o "$OUT/general.jsonl"
+if missing abstracts.jsonl; then
+    bmtools import jsonl --lang en --duplicates drop -o "$OUT/all.jsonl" \
+        "$DATA/en/corpus/pubmed-drug-reviews.jsonl.gz"
+    head -n "$HELD_OUT" "$OUT/all.jsonl" | bmtools import jsonl --sentences -o "$OUT/held.jsonl"
+    sed -n "$((HELD_OUT + 1)),$((HELD_OUT + ABSTRACTS))p" "$OUT/all.jsonl" > "$OUT/abstracts.partial"
+    mv "$OUT/abstracts.partial" "$OUT/abstracts.jsonl"
+fi
+
+echo "== A general model, a medical vocabulary, and a start for its tokens ($SECONDS s)" >&2
+missing general-vocabulary && bmtools build-vocab "$OUT/general.jsonl" --uncased --size 6000 \
+    -o "$OUT/general-vocabulary"
+missing base && bmtools pretrain "$OUT/general.jsonl" -o "$OUT/base" --resume \
+    --architecture bert-2x128 --tokenizer "$OUT/general-vocabulary" --objective causal \
+    --tokens "$BASE_TOKENS" --learning-rate 2e-3 > /dev/null
+missing vocabulary && bmtools build-vocab "$OUT/abstracts.jsonl" --uncased --size 6000 \
+    -o "$OUT/vocabulary"
+missing start && bmtools init-weights "$OUT/abstracts.jsonl" --base "$OUT/base" \
+    --tokenizer "$OUT/vocabulary" --lang en --method contextual --rescale -o "$OUT/start"
+
+echo "== Four phases in one command ($SECONDS s)" >&2
+missing model && bmtools pretrain "$OUT/abstracts.jsonl" -o "$OUT/model" --resume \
+    --recipe bioptimus --model "$OUT/start" --row-tokens 128 --batch-size 32 --dropout 0 \
+    --evaluate "$OUT/held.jsonl" \
+    --set tokens.epochs="$(epochs 7)" --set tokens.learning_rate=2e-3 \
+    --set words.epochs="$(epochs 8)" --set words.learning_rate=1.6896e-3 \
+    --set more-words.epochs="$(epochs 9)" --set more-words.learning_rate=1.189e-3 \
+    --set masks-only.epochs="$(epochs 10)" --set masks-only.learning_rate=6.258e-4 \
+    > "$OUT/model.log"
+
+echo "== A checkpoint of each phase ($SECONDS s)" >&2
+cd "$OUT"
+ls -d model.kept/phase-* >&2
+bmtools score-pppl held.jsonl --baseline abstracts.jsonl -o pppl.jsonl --model start \
+    --model model.kept/phase-1-tokens --model model.kept/phase-2-words \
+    --model model.kept/phase-3-more-words --model model.kept/phase-4-masks-only
+bmtools table pppl.jsonl --columns pppl,bits_per_character \
+    --title "After each phase, on abstracts kept out of training"

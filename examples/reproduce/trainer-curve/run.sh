@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# The same small BERT trained by bmtools and by transformers' Trainer: loss against tokens, seconds.
+#
+#   DATA=../shared/data examples/reproduce/trainer-curve/run.sh
+#
+# bert-mini (4 layers of 256, BERT's vocabulary) learns abstracts of drug reviews three times:
+#
+#   trainer  transformers' Trainer with the collator and the rows of run_mlm: documents end to end,
+#            cut into rows of 128
+#   bmtools  `bmtools pretrain` from the very weights that Trainer starts from; a row holds one
+#            document, so its steps have fewer tokens and there are more of them
+#   default  `bmtools pretrain --architecture bert-mini`, which starts positions as waves
+#
+# Same tokens in all, batch, peak rate and schedule, dropout, AdamW, clipping; 15 percent of tokens
+# (not whole words) hidden, 80/10/10. Held-out abstracts are scored by `bmtools score-pppl`.
+#
+# TOKENS=1_500_000 take about 15 minutes on two cores. What is there already is passed over.
+set -euo pipefail
+HERE=$(cd "$(dirname "$0")" && pwd)
+DATA=${DATA:?say where the data are: DATA=../shared/data examples/reproduce/trainer-curve/run.sh}
+OUT=${OUT:-$HERE/out}
+TOKENS=${TOKENS:-1500000}
+ARCHITECTURE=${ARCHITECTURE:-bert-mini}
+EVERY=${EVERY:-10}              # steps between points of a curve
+HELD_OUT=${HELD_OUT:-8}         # abstracts to score
+SEED=${SEED:-0}
+export OMP_NUM_THREADS=${OMP_NUM_THREADS:-2}
+mkdir -p "$OUT"
+missing() { [ ! -e "$OUT/$1" ]; }
+
+if missing train.jsonl; then
+    bmtools import jsonl --lang en --duplicates drop -o "$OUT/all.jsonl" \
+        "$DATA/en/corpus/pubmed-drug-reviews.jsonl.gz"
+    head -n "$HELD_OUT" "$OUT/all.jsonl" | bmtools import jsonl --sentences -o "$OUT/held.jsonl"
+    tail -n +"$((HELD_OUT + 1))" "$OUT/all.jsonl" > "$OUT/train.partial"
+    mv "$OUT/train.partial" "$OUT/train.jsonl"
+fi
+missing vocabulary && python "$HERE/trainer.py" vocabulary "$DATA/vocab/bert-base-uncased.txt" \
+    "$OUT/vocabulary"
+missing start && python "$HERE/trainer.py" start "$OUT/vocabulary" "$OUT/start" \
+    --architecture "$ARCHITECTURE" --seed "$SEED"
+
+echo "== Trainer ($SECONDS s)" >&2
+missing trainer && python "$HERE/trainer.py" train "$OUT/train.jsonl" "$OUT/trainer" \
+    --model "$OUT/start" --tokens "$TOKENS" --every "$EVERY" --seed "$SEED"
+
+bmtools_run() {  # NAME OPTION...
+    local name=$1; shift
+    echo "== $name ($SECONDS s)" >&2
+    missing "$name" || return 0
+    bmtools pretrain "$OUT/train.jsonl" -o "$OUT/$name" --resume --seed "$SEED" \
+        --tokens "$TOKENS" --row-tokens 128 --batch-size 32 --masking tokens --mask-rate 0.15 \
+        --learning-rate 5e-4 --schedule linear --warmup-share 0.1 --dropout 0.1 \
+        --weight-decay 0 --adam-epsilon 1e-8 --report-every "$EVERY" "$@" > "$OUT/$name.log"
+}
+bmtools_run bmtools --model "$OUT/start"
+bmtools_run default --architecture "$ARCHITECTURE" --tokenizer "$OUT/vocabulary"
+
+missing pppl.jsonl && bmtools score-pppl "$OUT/held.jsonl" -o "$OUT/pppl.jsonl" \
+    --model "$OUT/trainer" --model "$OUT/bmtools" --model "$OUT/default"
+python "$HERE/curves.py" "$OUT"
+bmtools table "$OUT/results.jsonl" --columns tokens,loss,seconds,tokens_per_second,pppl \
+    --title "Loss: mean over the last tenth of the tokens, in nats per hidden token"

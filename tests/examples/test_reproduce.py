@@ -1,0 +1,162 @@
+"""The comparisons in examples/reproduce, whole but at toy size."""
+
+from __future__ import annotations
+
+import gzip
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+from itertools import islice
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+REPRODUCE = Path(__file__).parents[2] / "examples" / "reproduce"
+REVIEWS = "en/corpus/pubmed-drug-reviews.jsonl.gz"
+WIKITEXT = ("en/corpus/general-wikitext2-test.txt", "en/corpus/general-wikitext2-valid.txt")
+WORDS = "vocab/bert-base-uncased.txt"
+
+
+def load(path: Path) -> ModuleType:
+    """Import a script by its path."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.fixture
+def small(data: Path, tmp_path: Path) -> Path:
+    """The beginning of the real data."""
+    folder = tmp_path / "data"
+    for name in (*WIKITEXT, REVIEWS, WORDS):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(data / WORDS, folder / WORDS)
+    for name in WIKITEXT:
+        with (data / name).open(encoding="utf-8") as stream:
+            (folder / name).write_text("".join(islice(stream, 150)), encoding="utf-8")
+    with gzip.open(data / REVIEWS, "rt") as stream, gzip.open(folder / REVIEWS, "wt") as out:
+        out.writelines(islice(stream, 60))
+    return folder
+
+
+def run(name: str, small: Path, out: Path, **environment: str) -> str:
+    """Run a comparison's script and return what it prints."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", str(REPRODUCE / name / "run.sh")], capture_output=True, text=True, check=False,
+        env={**os.environ, "PATH": path, "DATA": str(small), "OUT": str(out),
+             "OMP_NUM_THREADS": "1", **environment})
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.data
+@pytest.mark.slow
+def test_forgetting(small: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    sizes = {"SEEDS": "0", "NEW_TOKENS": "20000", "VOCABULARY": "600", "HELD_OUT": "10",
+             "ARMS": "plain replay frozen",
+             "BASE_SET": "--set causal.tokens=3000 --set masked.tokens=3000 --set batch_size=4 "
+                         "--architecture bert-2x64"}
+    table = run("forgetting", small, out, **sizes)
+    lines = {line["model"]: line for line in read(out / "results.jsonl")}
+    assert set(lines) == {"before", "plain", "replay", "frozen"}
+    assert len({line["retained"]["mean"] for line in lines.values()}) == len(lines)
+    assert all(f"│ {name} " in table for name in lines)
+    plain = lines["plain"]
+    assert plain["forgotten"]["mean"] == pytest.approx(
+        plain["retained"]["mean"] - lines["before"]["retained"]["mean"], abs=2e-4)
+    held = {line["id"] for line in read(out / "new-held.jsonl")}
+    trained = {line["id"] for line in read(out / "new-train.jsonl")}
+    assert len(held) == 10 and len(trained) == 50 and not held & trained
+    before = (out / "arms" / "plain-0" / "bmtools.json").stat().st_mtime_ns
+    shutil.rmtree(out / "arms" / "frozen-0")
+    run("forgetting", small, out, **sizes)
+    assert (out / "arms" / "plain-0" / "bmtools.json").stat().st_mtime_ns == before
+    assert {line["model"] for line in read(out / "results.jsonl")} == set(lines)
+
+
+def test_arms_are_summarised_over_seeds(tmp_path: Path) -> None:
+    for name, retained, new in (("base", 3.0, 6.0), ("arms/plain-0", 4.0, 5.0),
+                                ("arms/plain-1", 5.0, 5.0), ("arms/layer-decay-0", 3.5, 5.5)):
+        folder = tmp_path / name
+        folder.mkdir(parents=True)
+        (folder / "bmtools.json").write_text(json.dumps({
+            "wall_seconds": 1.0,
+            "results": {"evaluate": {"evaluate": {"loss": new}}, "retained": {
+                "before": {"loss": 3.0}, "after": {"loss": retained}, "cost": retained - 3.0}}}))
+    before, held, plain = load(REPRODUCE / "forgetting" / "summary.py").summarise(tmp_path)
+    assert (before["model"], held["model"], plain["model"]) == ("before", "layer-decay", "plain")
+    assert plain["retained"] == {"mean": 4.5, "deviation": 0.7071} and plain["seeds"] == 2
+    assert plain["forgotten"]["mean"] == 1.5 and before["new"]["mean"] == 6.0
+
+
+@pytest.mark.data
+@pytest.mark.slow
+def test_trainer_curve(small: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    table = run("trainer-curve", small, out, TOKENS="9000", ARCHITECTURE="bert-1x64", EVERY="1",
+                HELD_OUT="1")
+    points = read(out / "curves.jsonl")
+    results = {line["model"]: line for line in read(out / "results.jsonl")}
+    assert set(results) == {"trainer", "bmtools", "default"}
+    for name, line in results.items():
+        own = [point for point in points if point["model"] == name]
+        assert 9_000 <= line["tokens"] <= 9_000 + 32 * 128
+        assert own[-1]["loss"] < own[0]["loss"]
+        assert line["pppl"] > 1 and f"│ {name} " in table
+    # From the same weights, the first losses are those of chance, and near one another.
+    first = {point["model"]: point["loss"] for point in reversed(points)}
+    assert first["bmtools"] == pytest.approx(first["trainer"], abs=0.05)
+
+
+def test_rows_of_trainer_are_full() -> None:
+    trainer = load(REPRODUCE / "trainer-curve" / "trainer.py")
+    rows = trainer.group_texts([[1, 2, 3], [4, 5], [6, 7, 8, 9]], 4)
+    assert [row["input_ids"] for row in rows] == [[1, 2, 3, 4], [5, 6, 7, 8]]
+
+
+def test_curves_of_both_kinds() -> None:
+    curves = load(REPRODUCE / "trainer-curve" / "curves.py")
+    theirs = curves.curve("trainer", [{"loss": 9.0, "tokens_seen": 100, "seconds": 2.0}])
+    ours = curves.curve("bmtools", [
+        {"loss": 9.0, "tokens_seen": 100, "tokens_per_second": 50},
+        {"step": 1, "evaluate": {"loss": 8.0}},
+        {"loss": 7.0, "tokens_seen": 200, "tokens_per_second": 25}])
+    assert theirs == [{"model": "trainer", "tokens": 100, "loss": 9.0, "seconds": 2.0}]
+    assert [point["seconds"] for point in ours] == [2.0, 6.0]
+    assert curves.end_of(ours) == {"model": "bmtools", "tokens": 200, "loss": 7.0,
+                                   "seconds": 6.0, "tokens_per_second": 33}
+
+
+@pytest.mark.data
+@pytest.mark.slow
+def test_bioptimus_phases(small: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    table = run("bioptimus-phases", small, out, ABSTRACTS="20", BASE_TOKENS="3000", SHARE="0.05",
+                HELD_OUT="1")
+    names = ["phase-1-tokens", "phase-2-words", "phase-3-more-words", "phase-4-masks-only"]
+    assert [path.name for path in sorted((out / "model.kept").iterdir())] == names
+    assert all(f"│ model.kept/{name} " in table for name in names)
+    settings = json.loads((out / "model" / "bmtools.json").read_text())["settings"]
+    phases = settings["phases"]
+    assert [phase["masking"] for phase in phases] == ["tokens", "words", "words", "words"]
+    assert [phase["mask_rate"] for phase in phases] == [0.15, 0.15, 0.2, 0.2]
+    assert phases[3]["masked_share"] == 1.0
+    rates = [(phase["learning_rate"], phase["final_share"]) for phase in phases]
+    for (rate, share), (following, _) in zip(rates, rates[1:], strict=False):
+        assert rate * share == pytest.approx(following, rel=1e-3)
+    weights = [(out / "model.kept" / name / "model.safetensors").read_bytes() for name in names]
+    assert len(set(weights)) == 4
+    assert weights[3] == (out / "model" / "model.safetensors").read_bytes()
