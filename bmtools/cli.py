@@ -74,7 +74,10 @@ def bmtools() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line and exit: 0 done, 1 wrong data, 2 wrong usage, 130 interrupted."""
+    """Run the command line and exit: 0 done, 1 wrong data, 2 wrong usage, 130 interrupted.
+
+    75 says that a run was told to stop, saved a state and can go on.
+    """
     given = list(sys.argv[1:] if arguments is None else arguments)
     code = 0
     try:

@@ -9,7 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -155,7 +155,7 @@ def test_bioptimus_phases(small: Path, tmp_path: Path) -> None:
     assert [phase["mask_rate"] for phase in phases] == [0.15, 0.15, 0.2, 0.2]
     assert phases[3]["masked_share"] == 1.0
     rates = [(phase["learning_rate"], phase["final_share"]) for phase in phases]
-    for (rate, share), (following, _) in zip(rates, rates[1:], strict=False):
+    for (rate, share), (following, _) in pairwise(rates):
         assert rate * share == pytest.approx(following, rel=1e-3)
     weights = [(out / "model.kept" / name / "model.safetensors").read_bytes() for name in names]
     assert len(set(weights)) == 4
