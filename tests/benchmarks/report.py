@@ -37,9 +37,9 @@ def _pppl(params: Measured, info: Measured) -> Row:
 
 
 def _masking(params: Measured, info: Measured) -> Row:
-    alone = _times(info["times_faster_than_masking_alone"])
+    alone = _number(info["times_faster_than_masking_alone"])
     return (f"whole words hidden in rows of {params['length']}", "transformers' collator",
-            f"{_times(info['times_faster'])} ({alone} its masking alone)", "")
+            f"{_times(info['times_faster'])}; its masking alone {alone}", "")
 
 
 def _tokenize(params: Measured, info: Measured) -> Row:
@@ -67,7 +67,7 @@ def _pretrain(info: Measured, beside: str) -> Row:
     what = f"`pretrain`, {_model(info['architecture'])}, rows of {info['row_tokens']}"
     if info["precision"] != "no":
         what += f", {info['precision']}"
-    speeds = [f"{_each(info, ours, peer)} {_beside(peer)}".strip() for peer in peers]
+    speeds = [f"{_words(peer)}{_each(info, ours, peer)}" for peer in peers]
     memory = " / ".join(
         f"{info['sides'][name]['peak_megabytes'] / info['sides'][peers[0]]['peak_megabytes']:.2f}"
         for name in ours)
@@ -75,12 +75,14 @@ def _pretrain(info: Measured, beside: str) -> Row:
 
 
 def _each(info: Measured, ours: Sequence[str], peer: str) -> str:
-    return " / ".join(_times(info["times_faster"][name][peer]["median"]) for name in ours)
+    numbers = [_number(info["times_faster"][name][peer]["median"]) for name in ours]
+    return " / ".join(numbers) + (" times" if not _words(peer) else "")
 
 
-def _beside(peer: str) -> str:
+def _words(peer: str) -> str:
     """Say what sets a peer apart from the first."""
-    return peer.removeprefix("trainer").strip() and f"({peer.removeprefix('trainer').strip()})"
+    apart = peer.removeprefix("trainer").strip()
+    return f"{apart} " if apart else ""
 
 
 def _model(architecture: str) -> str:
@@ -90,7 +92,11 @@ def _model(architecture: str) -> str:
 
 
 def _times(ratio: float) -> str:
-    return f"{ratio:.0f}x" if ratio >= 10 else f"{ratio:.1f}x"
+    return f"{_number(ratio)} times"
+
+
+def _number(ratio: float) -> str:
+    return f"{ratio:.0f}" if ratio >= 10 else f"{ratio:.1f}"
 
 
 _ROWS: Mapping[str, Callable[[Measured, Measured], Row]] = {

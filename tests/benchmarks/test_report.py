@@ -1,0 +1,84 @@
+"""README's table, from what benchmarks measured."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from report import table
+
+
+def measured(name: str, params: dict[str, Any], **info: Any) -> dict[str, Any]:
+    return {"name": f"{name}[{'-'.join(map(str, params.values()))}]", "params": params,
+            "extra_info": info}
+
+
+def ratio(median: float) -> dict[str, float]:
+    return {"median": median, "lowest": median - 0.1, "highest": median + 0.1}
+
+
+def lines(*benchmarks: dict[str, Any]) -> list[str]:
+    machine = {"machine": "x86_64", "cpu": {"brand_raw": "A processor"},
+               "versions": {"torch": "2.13.0"}}
+    return table({"machine_info": machine, "datetime": "2026-11-21T10:00:00",
+                  "benchmarks": benchmarks}).splitlines()
+
+
+PRETRAIN = measured(
+    "test_pretrain_against_trainer", {"architecture": "bert-4x256", "row_tokens": 128},
+    architecture="bert-4x256", row_tokens=128, precision="no", threads=2, failures={},
+    times_faster={"padded": {"trainer": ratio(2.81), "trainer without dropout": ratio(2.55)},
+                  "packed": {"trainer": ratio(10.4), "trainer without dropout": ratio(2.64)}},
+    sides={"padded": {"peak_megabytes": 1400}, "packed": {"peak_megabytes": 1500},
+           "trainer": {"peak_megabytes": 2800}, "trainer without dropout": {}})
+
+
+def test_pretraining_is_a_row_of_both_layouts() -> None:
+    found = lines(PRETRAIN)
+    assert found[0] == "A processor, 2 threads, torch 2.13.0, 2026-11-21"
+    assert found[1] == ""
+    assert found[2].split(" | ")[0] == "| what"
+    assert found[4:] == [
+        "| `pretrain`, BERT, 4 layers of 256, rows of 128 (padded / packed) | Trainer, documents "
+        "end to end (`group_texts`) | 2.8 / 10 times; without dropout 2.5 / 2.6 | 0.50 / 0.54 |"]
+
+
+def test_what_is_padded_names_its_documents() -> None:
+    one = {**PRETRAIN, "name": "test_pretrain_against_a_document_a_row[abstracts]",
+           "params": {"kind": "abstracts"}}
+    assert "rows of 128 (padded / packed), an abstract a document | Trainer, rows of 128 padded" \
+        in lines(one)[4]
+
+
+def test_others_have_rows_of_their_own() -> None:
+    found = lines(
+        measured("test_pppl_against_minicons", {"layers": 2, "width": 128, "vocabulary": 4_000},
+                 times_faster=2.31),
+        measured("test_tokenize_against_datasets", {}, times_faster=2.1, megabytes=21.4,
+                 peak_megabytes=240, datasets_peak_megabytes=400),
+        measured("test_words_against_transformers", {"length": 128}, times_faster=29.3,
+                 times_faster_than_masking_alone=12.1),
+        measured("test_of_something_new", {"size": 3}, times_faster=1.5),
+        measured("test_that_compares_nothing", {}, tokens=5))
+    assert found[4:] == [
+        "| `score-pppl`, 2 layers of 128, vocabulary of 4,000 | minicons | 2.3 times |  |",
+        "| `tokenize`, 21 MB on one core | `datasets.map` | 2.1 times | 0.60 |",
+        "| whole words hidden in rows of 128 | transformers' collator | 29 times; its masking "
+        "alone 12 |  |",
+        "| size 3 |  | 1.5 times |  |"]
+
+
+def test_a_gpu_tells_its_peak_and_what_courses_take() -> None:
+    one = {**PRETRAIN, "name": "test_pretrain_on_a_gpu[bert-base-512]"}
+    one["extra_info"] = {
+        **PRETRAIN["extra_info"], "architecture": "bert-base", "row_tokens": 512,
+        "precision": "bf16", "gpu": "NVIDIA H100 80GB HBM3", "real_text": False,
+        "share_of_peak": {"padded": 0.41, "packed": None}, "gpu_hours": {"a course": 1234.5},
+        "sides": {**PRETRAIN["extra_info"]["sides"],
+                  "padded": {"peak_megabytes": 1400, "tokens_per_second": 500_000},
+                  "packed": {"peak_megabytes": 1500, "tokens_per_second": 600_000}}}
+    found = lines(one)
+    assert found[0].startswith("NVIDIA H100 80GB HBM3, 2 threads")
+    assert "| `pretrain`, bert-base, rows of 512, bf16 (padded / packed) |" in found[4]
+    assert found[5:] == [
+        "", "bert-base, rows of 512: padded 500,000 tokens/s, 41% of the peak; packed 600,000 "
+        "tokens/s, peak unknown (made-up text)", "a course: 1,234.5 GPU-hours"]
