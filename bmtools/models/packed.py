@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,7 +20,7 @@ from transformers.models.megatron_bert.modeling_megatron_bert import MegatronBer
 
 from bmtools.errors import BmtoolsError, CheckpointError
 from bmtools.models.masked import encode, tells_segments
-from bmtools.models.varlen import Documents, attend
+from bmtools.models.varlen import Documents, attend, in_best_precision
 
 ATTENTION = "bmtools_documents"
 ARCHITECTURES = {"bert": "BERT", "roberta": "RoBERTa", "xlm-roberta": "XLM-R",
@@ -139,8 +140,9 @@ def _attention(module: Any, query: Tensor, key: Tensor, value: Tensor, attention
         (rows, tokens, heads, head width), and no weights.
     """
     if documents is None:
-        return sdpa_attention_forward(module, query, key, value, attention_mask, dropout=dropout,
-                                      scaling=scaling, sliding_window=sliding_window, **rest)
+        return in_best_precision(partial(sdpa_attention_forward, module), query, key, value,
+                                 attention_mask=attention_mask, dropout=dropout,
+                                 scaling=scaling, sliding_window=sliding_window, **rest)
     reach = None if sliding_window is None else sliding_window - 1
     scale = query.shape[-1]**-0.5 if scaling is None else scaling
     query, key, value = (part[0].transpose(0, 1) for part in (query, key, value))

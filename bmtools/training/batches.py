@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -95,15 +96,19 @@ class Maker:
         packed: lay documents end to end instead of in padded rows.
         seed: seed of the masks.
         strategies: by name of the masking.
+        widths: lengths that padded rows may have, ascending; the longest is the longest row's.
+            None for as long as the longest row of a pass.
     """
 
     def __init__(self, corpora: Sequence[Corpus], words: Words, packed: bool, seed: int,
-                 strategies: Mapping[str, Pick]) -> None:
+                 strategies: Mapping[str, Pick],
+                 widths: Sequence[int] | None = None) -> None:
         self._corpora = corpora
         self._words = words
         self._packed = packed
         self._seed = seed
         self._strategies = strategies
+        self._widths = widths
 
     def make(self, plan: RowPlan, task: TaskSettings,
              rate: float) -> tuple[dict[str, Tensor], dict[str, int]]:
@@ -165,7 +170,10 @@ class Maker:
         if self._packed:
             return {**{name: torch.from_numpy(value) for name, value in values.items()},
                     "lengths": torch.from_numpy(flat.sizes)}
-        attended = np.arange(flat.sizes.max()) < flat.sizes[:, None]
+        width = int(flat.sizes.max())
+        if self._widths:
+            width = self._widths[bisect_left(self._widths, width)]
+        attended = np.arange(width) < flat.sizes[:, None]
         fill = {"ids": self._words.pad, "labels": IGNORED, "token_types": 0}
         inputs = {"attended": torch.from_numpy(attended)}
         for name, value in values.items():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from torch.optim import Optimizer
 from torch.optim.adamw import adamw
 
 from bmtools.errors import CheckpointError
+from bmtools.models.devices import describe_device
 from bmtools.training.depth import encoder_layers
 
 _MUON_MOMENTUM = 0.95
@@ -192,14 +194,14 @@ class Muon(Optimizer):
 def orthogonalise(matrices: Tensor) -> Tensor:
     """Bring the singular values of matrices near 1 by a few Newton-Schulz steps.
 
-    Works in bfloat16 on a GPU, as published; float32 on a CPU, where bfloat16 may be emulated.
+    Works in bfloat16, as published; in float32 on a CPU that would have to emulate it.
 
     Args:
         matrices: (number, rows, columns).
     """
     a, b, c = _NEWTON_COEFFICIENTS
     tall = matrices.shape[1] > matrices.shape[2]
-    found = matrices.to(torch.float32 if matrices.device.type == "cpu" else torch.bfloat16)
+    found = matrices.to(_newton_dtype(matrices.device.type))
     found = found.mT if tall else found
     found = found / found.norm(dim=(1, 2), keepdim=True).clamp(min=_TINY)
     for _ in range(_NEWTON_STEPS):
@@ -207,6 +209,11 @@ def orthogonalise(matrices: Tensor) -> Tensor:
         polynomial = torch.baddbmm(gram, gram, gram, beta=b, alpha=c)
         found = torch.baddbmm(found, polynomial, found, beta=a)
     return found.mT if tall else found
+
+
+@cache
+def _newton_dtype(kind: str) -> torch.dtype:
+    return torch.bfloat16 if kind != "cpu" or describe_device().bf16 else torch.float32
 
 
 def _adamw(state: Any, group: dict[str, Any], weights: list[nn.Parameter], rate: float) -> None:

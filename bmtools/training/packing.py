@@ -1,4 +1,4 @@
-"""Whether documents share rows, and proof that they do not see each other there."""
+"""How documents lie in rows, and proof that those that share one do not see each other there."""
 
 from __future__ import annotations
 
@@ -8,17 +8,38 @@ from typing import Any
 from accelerate import Accelerator
 
 from bmtools.corpus.shards import Corpus
-from bmtools.models.packed import prepare_packed, self_check
+from bmtools.models.packed import ARCHITECTURES, prepare_packed, self_check
 from bmtools.training.batches import Maker, RowBatches
 from bmtools.training.plan import Plan
 from bmtools.training.stream import Stream
 from bmtools.training.timeline import Timeline
+
+_WIDTH_STEP = 16
 
 
 def is_packed(plan: Plan, accelerator: Accelerator) -> bool:
     """Tell whether documents share rows; all phases say the same."""
     layout = plan.script.phases[0].rows.layout
     return layout == "packed" or (layout == "auto" and accelerator.device.type == "cuda")
+
+
+def row_widths(timeline: Timeline, accelerator: Accelerator) -> list[int] | None:
+    """List the lengths of padded rows; None where any will do.
+
+    In halves a processor works best on multiples of some number, and a CPU compiles its products
+    anew for each shape that it meets.
+    """
+    if accelerator.mixed_precision == "no":
+        return None
+    longest = max(phase.rows.row_tokens for phase in timeline)
+    return [*range(_WIDTH_STEP, longest, _WIDTH_STEP), longest]
+
+
+def prepare_fast(model: Any, accelerator: Accelerator) -> None:
+    """Let a CPU's attention choose its precision, where the architecture is known."""
+    halves = accelerator.mixed_precision != "no" and accelerator.device.type == "cpu"
+    if halves and model.config.model_type in ARCHITECTURES:
+        prepare_packed(model)
 
 
 def prepare_checked(model: Any, timeline: Timeline, corpora: Mapping[str, Corpus], maker: Maker,

@@ -13,6 +13,7 @@ from accelerate.state import AcceleratorState
 from accelerate.utils import DistributedDataParallelKwargs, InitProcessGroupKwargs
 
 from bmtools.errors import BmtoolsError
+from bmtools.models.allocator import keep_freed_memory, return_freed_memory
 from bmtools.training.settings import LoopSettings
 from bmtools.training.sharding import claim
 
@@ -51,6 +52,9 @@ def start_processes(settings: LoopSettings, log_with: Sequence[str] = (),
     if settings.precision == "fp16" and accelerator.device.type == "cpu":
         raise BmtoolsError("--precision: found fp16, which a CPU cannot train in; expected bf16 "
                            "or no")
+    if accelerator.device.type == "cpu":
+        settle = return_freed_memory if settings.memory_gib else keep_freed_memory
+        settle()
     return accelerator
 
 

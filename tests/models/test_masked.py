@@ -11,7 +11,8 @@ from torch.nn import functional
 from transformers import AutoModelForMaskedLM, ModernBertConfig, RobertaConfig
 
 from bmtools.errors import CheckpointError
-from bmtools.models.masked import encode, judge, predict, tells_segments
+from bmtools.models import masked
+from bmtools.models.masked import _SummedLoss, encode, judge, predict, tells_segments
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 IGNORED = -100
@@ -136,6 +137,61 @@ def test_pieces_in_bf16_lose_no_more_than_bf16_does(model: Any) -> None:
     torch.testing.assert_close(pieces, whole, atol=0, rtol=1e-3)
     for name, value in theirs.items():
         assert (ours[name] - value).norm() <= 0.02 * value.norm() + 1e-4, name
+
+
+def test_the_loss_of_extreme_logits_is_torch_s() -> None:
+    """Shares of 0, one that takes all, and equal ones."""
+    logits = torch.randn(6, 9, generator=torch.Generator().manual_seed(0)) * 3
+    logits[0] *= 200
+    logits[1] = 1e4
+    logits[2, 4] = -1e30
+    labels = torch.tensor([int(logits[0].argmin()), 3, 4, 0, 1, 2])
+    theirs = logits.clone().requires_grad_()
+    expected = functional.cross_entropy(theirs, labels, reduction="sum")
+    (expected / 3).backward()
+    ours = logits.clone().requires_grad_()
+    total, right = _SummedLoss.apply(ours.clone(), labels)
+    (total / 3).backward()
+    torch.testing.assert_close(total, expected)
+    torch.testing.assert_close(ours.grad, theirs.grad)
+    assert right == 1 + sum(logits[place].argmax() == labels[place] for place in (0, 3, 4, 5))
+
+
+def test_the_loss_refuses_to_go_back_twice() -> None:
+    logits = torch.randn(2, 5, requires_grad=True)
+    total, _ = _SummedLoss.apply(logits.clone(), torch.tensor([1, 2]))
+    total.backward(retain_graph=True)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        total.backward()
+
+
+def test_places_past_the_labels_change_nothing() -> None:
+    logits = torch.randn(7, 5, generator=torch.Generator().manual_seed(0))
+    labels = torch.tensor([1, 2, 4, 0])
+    found = []
+    for rows in (4, 7):
+        own = logits[:rows].clone().requires_grad_()
+        total, right = _SummedLoss.apply(own.clone(), labels)
+        total.backward()
+        found.append((total, right, own.grad))
+    (few, few_right, few_grad), (many, many_right, many_grad) = found
+    assert torch.equal(few, many) and torch.equal(few_right, many_right)
+    assert torch.equal(many_grad[:4], few_grad) and not many_grad[4:].any()
+
+
+def test_in_bf16_a_cpu_sees_few_shapes(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums of 5 and of 9 places go through products of one shape; in float32 through two."""
+    asked = []
+    monkeypatch.setattr(masked, "predict", lambda model, states: (
+        asked.append(len(states)), predict(model, states))[1])
+    states = torch.randn(9, 32, generator=torch.Generator().manual_seed(0))
+    labels = torch.arange(9)
+    for count in (5, 9):
+        plain, _ = judge(model, states[:count], labels[:count])
+        with torch.autocast("cpu", torch.bfloat16):
+            total, _ = judge(model, states[:count], labels[:count])
+        torch.testing.assert_close(total, plain, rtol=0.02, atol=0)
+    assert len(set(asked[1::2])) == 1 and set(asked[::2]) == {5, 9}
 
 
 def test_nothing_asked_is_no_loss(model: Any) -> None:

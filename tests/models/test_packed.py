@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 from torch.nn.attention.varlen import varlen_attn
+from torch.nn.functional import scaled_dot_product_attention
 from transformers import (
     AttentionInterface,
     AutoModelForMaskedLM,
@@ -28,7 +29,7 @@ from bmtools.models import packed, varlen
 from bmtools.models.checkpoint import max_tokens
 from bmtools.models.masked import encode
 from bmtools.models.packed import encode_packed, prepare_packed, self_check
-from bmtools.models.varlen import Documents, attend_by_length
+from bmtools.models.varlen import Documents, attend_by_length, in_best_precision
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 CAUSAL = pytest.mark.parametrize("causal", [False, True], ids=["both-ways", "causal"])
@@ -221,6 +222,23 @@ def test_autocast_to_bfloat16(model: Any, ready: Any, causal: bool) -> None:
     off = (states - exact).detach().norm() / exact.detach().norm()
     assert off < 0.02
     assert all(found.isfinite().all() for found in gradients(ready, states).values())
+
+
+@pytest.mark.parametrize("tokens", [20, 300])
+def test_short_rows_are_attended_in_float32_under_autocast(tokens: int) -> None:
+    parts = [torch.randn(2, 4, tokens, 8, generator=torch.Generator().manual_seed(number))
+             .bfloat16() for number in range(3)]
+    seen = []
+
+    def attention(query: Any, key: Any, value: Any, **more: Any) -> Any:
+        seen.append({part.dtype for part in (query, key, value)})
+        return scaled_dot_product_attention(query, key, value, **more)
+
+    with torch.autocast("cpu", torch.bfloat16):
+        found = in_best_precision(attention, *parts, scale=0.3)
+    assert seen == [{torch.float32 if tokens == 20 else torch.bfloat16}]
+    exact = scaled_dot_product_attention(*(part.double() for part in parts), scale=0.3)
+    torch.testing.assert_close(found.double(), exact, atol=1e-5 if tokens == 20 else 0.02, rtol=0)
 
 
 def test_saved_as_if_nothing_had_been_done(

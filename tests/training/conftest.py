@@ -77,12 +77,13 @@ class Toy:
         return Corpus.of(documents, fingerprint(self.tokenizer))
 
     def batches(self, texts: Sequence[str], *phases: Phase, packed: bool = False, seed: int = 0,
-                micro_batch: int = 0) -> RowBatches:
+                micro_batch: int = 0, widths: Sequence[int] | None = None) -> RowBatches:
         """Make the batches of phases."""
         corpora = {"text": self.corpus(texts)}
         timeline = Timeline(phases, [phase.length.steps for phase in phases])
         picks = {name: make_pick(name) for name in ("words", "tokens", "spans")}
-        maker = Maker(list(corpora.values()), Words.of(self.tokenizer), packed, seed, picks)
+        maker = Maker(list(corpora.values()), Words.of(self.tokenizer), packed, seed, picks,
+                      widths)
         return RowBatches(Stream(corpora, timeline, packed, seed), timeline, maker, micro_batch)
 
 

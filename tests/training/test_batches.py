@@ -55,6 +55,23 @@ def test_causal_labels_are_the_next_tokens(toy: Any, toy_phase: Any, packed: boo
     assert (ids[~asked & (ids != toy.tokenizer.pad_token_id)] == toy.tokenizer.sep_token_id).all()
 
 
+def test_rows_are_widened_to_the_next_of_the_widths(toy: Any, toy_phase: Any) -> None:
+    phase = toy_phase(6, RowSettings(30, 3))
+    plain = toy.batches(TEXTS, phase)
+    widened = toy.batches(TEXTS, phase, widths=[8, 16, 24, 30])
+    seen = set()
+    for number in range(6):
+        narrow, wide = pieces(plain, number), pieces(widened, number)
+        longest = narrow["ids"].shape[1]
+        seen.add(wide["ids"].shape[1])
+        assert min(width for width in (8, 16, 24, 30) if width >= longest) == wide["ids"].shape[1]
+        for name, fill in (("ids", toy.tokenizer.pad_token_id), ("labels", IGNORED),
+                           ("attended", 0)):
+            assert torch.equal(wide[name][:, :longest], narrow[name])
+            assert (wide[name][:, longest:] == fill).all()
+    assert len(seen) > 1
+
+
 def test_packed_documents_are_masked_like_those_of_padded_rows(toy: Any, toy_phase: Any) -> None:
     """The same sample is hidden alike, alone in a row or packed among others."""
     found = []

@@ -11,6 +11,7 @@ from accelerate import Accelerator
 from torch import nn
 
 from bmtools.errors import CheckpointError
+from bmtools.training import optimizers
 from bmtools.training.depth import depths, freeze, frozen_names, layer_rates, thaw
 from bmtools.training.optimizers import (
     Muon,
@@ -164,6 +165,13 @@ def newton_schulz_written_out(matrix: torch.Tensor) -> torch.Tensor:
     return x
 
 
+@pytest.fixture
+def in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave rounding out of the matrices' turning, whatever this processor multiplies fast."""
+    monkeypatch.setattr(optimizers, "_newton_dtype", lambda kind: torch.float32)
+
+
+@pytest.mark.usefixtures("in_float32")
 def test_muon_is_the_algorithm_of_its_author() -> None:
     shapes = [(8, 8), (8, 20), (20, 8), (8, 8)]
     ours = weights_of(shapes, torch.float32)
@@ -195,13 +203,16 @@ def test_muon_goes_where_torch_s_goes() -> None:
         assert (mine - other).norm() < 0.02 * (other - before).norm()
 
 
-def test_orthogonalised_matrices_have_singular_values_near_1() -> None:
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_orthogonalised_matrices_have_singular_values_near_1(
+        dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(optimizers, "_newton_dtype", lambda kind: dtype)
     matrices = torch.randn(3, 12, 30, generator=torch.Generator().manual_seed(0))
-    found = orthogonalise(matrices)
+    found = orthogonalise(matrices).float()
     u, _, v = torch.linalg.svd(matrices, full_matrices=False)
     assert torch.linalg.svdvals(found).sub(1).abs().max() < 0.35
     assert nn.functional.cosine_similarity(found.flatten(1), (u @ v).flatten(1)).min() > 0.97
-    torch.testing.assert_close(orthogonalise(matrices.mT), found.mT)
+    torch.testing.assert_close(orthogonalise(matrices.mT).float(), found.mT)
 
 
 def test_outside_the_layers_muon_is_adamw(model: Any) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import torch
@@ -14,7 +15,7 @@ from bmtools.errors import BmtoolsError
 from bmtools.masking.strategies import make_pick
 from bmtools.models import packed as packed_models
 from bmtools.training.batches import Maker, Words
-from bmtools.training.packing import is_packed, prepare_checked
+from bmtools.training.packing import is_packed, prepare_checked, row_widths
 from bmtools.training.phases import Phase, Script
 from bmtools.training.plan import Plan
 from bmtools.training.settings import LoopSettings, RowSettings, RunSettings
@@ -31,6 +32,15 @@ def test_a_processor_packs_where_it_is_told_to(toy_phase: Callable[..., Phase], 
     phase = toy_phase(rows=RowSettings(layout=layout))
     plan = Plan("test", Path("out"), Script((phase,)), LoopSettings(), RunSettings())
     assert is_packed(plan, Accelerator(cpu=True)) is expected
+
+
+@pytest.mark.parametrize(("precision", "expected"), [
+    ("no", None), ("bf16", [16, 32, 48, 60])])
+def test_in_halves_rows_have_few_widths(toy_phase: Callable[..., Phase], precision: str,
+                                        expected: list[int] | None) -> None:
+    phases = [toy_phase(name=str(tokens), rows=RowSettings(tokens)) for tokens in (60, 24)]
+    accelerator = SimpleNamespace(mixed_precision=precision)
+    assert row_widths(Timeline(phases, [1, 1]), cast("Any", accelerator)) == expected
 
 
 @pytest.fixture
