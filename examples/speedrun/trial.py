@@ -71,8 +71,12 @@ class Workshop:
         elif not folder.exists():
             pieces = self.vocabulary(f"pieces-{SMALL_VOCABULARY}")
             self.script("vocabulary.py", *self.texts(), "--pieces", pieces, "--words", size,
-                        "-o", folder)
+                        "--content", self.content(name), "-o", folder)
         return folder
+
+    def content(self, vocabulary: str) -> Path:
+        """Where the words of a vocabulary of words stand that carry meaning."""
+        return self.out / "vocabularies" / f"{vocabulary}.content"
 
     def shards(self, vocabulary: str) -> dict[str, Path]:
         """Encode the corpora."""
@@ -170,6 +174,8 @@ class Trial:
         """Train, and return the file of metrics."""
         corpora = [part for name, path in self.workshop.shards(self.asked["vocabulary"]).items()
                    for part in ("--corpus", f"{name}={path}")]
+        if self.asked.get("content"):
+            corpora += ["--terms", self.workshop.content(self.asked["vocabulary"])]
         metrics = self.folder / f"{output}.jsonl"
         self.workshop.bmtools(
             "pretrain", *corpora, *self.beginning()[0], "--phases",

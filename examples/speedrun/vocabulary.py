@@ -49,6 +49,16 @@ def with_words(tokenizer: Any, words: Counter[str], most: int) -> Any:
                          do_lower_case=lower_cases(tokenizer), strip_accents=False)
 
 
+def content_words(tokenizer: Any, words: Counter[str], common: int) -> list[str]:
+    """List a vocabulary's words of letters, without the most frequent words and signs of a text.
+
+    The first hundred, articles and prepositions for the most part, are half of all running words.
+    """
+    known = tokenizer.get_vocab()
+    ranked = sorted(words, key=lambda word: (-words[word], word))
+    return [word for word in ranked[common:] if word in known and word.isalpha() and len(word) > 1]
+
+
 def texts_of(names: Iterable[Path]) -> Iterator[str]:
     """Yield the texts of records."""
     for name in names:
@@ -62,11 +72,19 @@ def main() -> None:
     parser.add_argument("texts", nargs="+", type=Path)
     parser.add_argument("--pieces", type=Path, required=True, help="WordPiece tokenizer")
     parser.add_argument("--words", type=int, required=True, help="most frequent words to hold")
+    parser.add_argument("--content", type=Path,
+                        help="list those that carry meaning here, to be hidden")
+    parser.add_argument("--common", type=int, default=100,
+                        help="most frequent words and signs that do not")
     parser.add_argument("-o", "--output", type=Path, required=True)
     given = parser.parse_args()
     pieces = load_tokenizer(given.pieces)
-    made = with_words(pieces, count_words(texts_of(given.texts), pieces), given.words)
+    words = count_words(texts_of(given.texts), pieces)
+    made = with_words(pieces, words, given.words)
     save_tokenizer(made, given.output)
+    if given.content:
+        given.content.write_text("\n".join(content_words(made, words, given.common)) + "\n",
+                                 encoding="utf-8")
     print(json.dumps({"output": str(given.output), "tokens": len(made)}))
 
 
