@@ -16,7 +16,7 @@ import click
 from click.core import ParameterSource
 
 from bmtools.commands.options import Command, sources
-from bmtools.commands.progress import tracked
+from bmtools.commands.progress import trained
 from bmtools.commands.settings import with_options
 from bmtools.commands.supervising import STOPPED, SUPERVISED, ends_with_supervisor, supervise
 from bmtools.corpus.settings import ShardSettings
@@ -239,7 +239,7 @@ def print_metrics(lines: Iterable[dict[str, Any]], doing: str) -> int:
     if sys.stdout.isatty():
         write_records(numbers(), flush=True)
     else:
-        write_records(tracked(numbers(), doing), flush=True)
+        write_records(trained(numbers(), doing), flush=True)
     if not stopped:
         return 0
     click.echo("bmtools: stopped before the end; --resume goes on", err=True)

@@ -112,6 +112,14 @@ def test_words_become_tokens(part: Any) -> None:
     assert {token: made.get_vocab()[token] for token in before} == before
 
 
+def test_words_that_carry_meaning(part: Any) -> None:
+    vocabulary = part("vocabulary")
+    words = Counter({"il": 9, ",": 8, "cuore": 7, "batte": 7, "x": 6, "b12": 5, "rene": 4,
+                     "raro": 1})
+    made = vocabulary.with_words(pieces(), words, 7)
+    assert vocabulary.content_words(made, words, 2) == ["batte", "cuore", "rene"]
+
+
 def test_ceilings(part: Any) -> None:
     vocabulary, ceilings = part("vocabulary"), part("ceilings")
     tokenizer = vocabulary.with_words(pieces(), Counter(cuore=9, sangue=1), 2)
