@@ -180,8 +180,10 @@ def test_launched_by_itself_or_by_accelerate_it_gives_the_losses_of_one(
     assert lines[-1]["stopped"] == max(found) < 300
     assert list(found.values()) == pytest.approx(
         [expected[step] for step in found], abs=2e-5)
-    assert err == (f"bmtools: stopped before the end; --resume goes on\n"
-                   f"bmtools: 1 bad records in {tmp_path / 'rejects.jsonl'}\n")
+    # A slow machine is told of progress every ten seconds.
+    said = [line for line in err.splitlines() if not line.startswith("pretraining: step")]
+    assert said == ["bmtools: stopped before the end; --resume goes on",
+                    f"bmtools: 1 bad records in {tmp_path / 'rejects.jsonl'}"]
     assert len((tmp_path / "rejects.jsonl").read_text().splitlines()) == 1
 
     theirs = arguments(corpus, vocabulary, tmp_path / "ours", *more, "--resume")
