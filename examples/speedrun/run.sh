@@ -16,7 +16,7 @@ set -euo pipefail
 HERE=$(cd "$(dirname "$0")" && pwd)
 export DATA=${DATA:?say where the data are: DATA=../shared/data examples/speedrun/run.sh}
 export OUT=${OUT:-$HERE/out}
-TRIALS=${TRIALS:-muon}
+TRIALS=${TRIALS:-laptop}
 SEEDS=${SEEDS:-0 1 2}
 MINUTES=${MINUTES:-30}
 THREADS=${THREADS:-2}

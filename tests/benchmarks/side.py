@@ -27,9 +27,11 @@ from bmtools.models.architectures import build_config, build_model
 from bmtools.models.packed import prepare_packed
 from bmtools.training.batches import Maker, RowBatches, Words
 from bmtools.training.lengths import measure
-from bmtools.training.loop import Course, Trainer, start_processes
+from bmtools.training.loop import Course, Trainer
 from bmtools.training.objectives import MaskedObjective
+from bmtools.training.packing import prepare_fast, row_widths
 from bmtools.training.phases import Phase
+from bmtools.training.processes import start_processes
 from bmtools.training.settings import LengthSettings, LoopSettings, RowSettings
 from bmtools.training.stream import Stream, count_pieces
 from bmtools.vocab.tokenizer import load_tokenizer
@@ -109,9 +111,12 @@ def set_up(side: Side) -> tuple[Trainer, RowBatches]:
     corpora = {"text": corpus}
     timeline = measure([phase], corpora, packed)
     settings = LoopSettings(dropout=side.dropout, precision=side.precision, compile=side.compiled)
+    accelerator = start_processes(settings)
+    prepare_fast(model, accelerator)
     trainer = Trainer(MaskedObjective(model), Course(timeline.steps, lambda _: _LEARNING_RATE),
-                      settings, start_processes(settings))
-    maker = Maker([corpus], Words.of(tokenizer), packed, 0, {"words": make_pick("words")})
+                      settings, accelerator)
+    maker = Maker([corpus], Words.of(tokenizer), packed, 0, {"words": make_pick("words")},
+                  row_widths(timeline, accelerator))
     return trainer, RowBatches(Stream(corpora, timeline, packed, 0), timeline, maker)
 
 
