@@ -18,6 +18,7 @@ COMMANDS = {
     "tokenize": "Encode records once, as shards that pretrain and distill map into memory.",
     "init-weights": "Give a checkpoint a new vocabulary and its tokens a head start.",
     "recipe": "List and show the papers' pretraining settings.",
+    "preflight": "Say what pretraining will take on this machine, before hours are spent.",
     "pretrain": "Train a masked language model from scratch or from a checkpoint, in phases.",
     "distill": "Teach a smaller masked language model what a larger one knows.",
     "finetune": "Train a checkpoint on an annotated task, with several seeds.",

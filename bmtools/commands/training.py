@@ -35,7 +35,7 @@ from bmtools.training.phases import (
 from bmtools.training.places import STATES, runs_directory
 from bmtools.training.plan import EVALUATE, REPLAY, RETAIN, SHARD
 from bmtools.training.script import load_recipe, override, read_script
-from bmtools.training.settings import DistillSettings
+from bmtools.training.settings import DistillSettings, ProbeSettings
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 _MAIN = "text"
@@ -181,14 +181,21 @@ def resumes(function: Function) -> Function:
     return wrapper  # type: ignore[return-value]
 
 
+def takes_processes(function: Function) -> Function:
+    """Add `--processes` and `--shard`."""
+    function = click.option(
+        "--shard", is_flag=True,
+        help="Spread weights and the optimizer's memory over the processes (FSDP2).")(function)
+    return click.option(
+        "--processes", type=click.IntRange(min=1), default=1, show_default=True,
+        help="Processes of this machine that share the work, one for each GPU or part of a "
+             "CPU.")(function)
+
+
 def launches(function: Function) -> Function:
     """Add `--processes` and `--shard`: the command runs several times at once. Put it first."""
 
-    @click.option("--processes", type=click.IntRange(min=1), default=1, show_default=True,
-                  help="Processes of this machine that share the work, one for each GPU or part "
-                       "of a CPU.")
-    @click.option("--shard", is_flag=True,
-                  help="Spread weights and the optimizer's memory over the processes (FSDP2).")
+    @takes_processes
     @functools.wraps(function)
     def wrapper(*args: Any, processes: int, shard: bool, **options: Any) -> Any:
         if "WORLD_SIZE" not in os.environ:
@@ -268,7 +275,7 @@ class TrainingCommand(Command):
         """Write each group under its title; what every run needs comes first."""
         titles = {name: title for title, names in _GROUPS.items() for name in names}
         titles |= {field.name.replace("_", "-"): _title_of(kind)
-                   for kind in (*PHASE_KINDS.values(), DistillSettings, *RUN_KINDS)
+                   for kind in (*PHASE_KINDS.values(), DistillSettings, ProbeSettings, *RUN_KINDS)
                    for field in dataclasses.fields(kind)}
         groups: dict[str, list[tuple[str, str]]] = {title: [] for title in titles.values()}
         for parameter in self.get_params(ctx):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from functools import cache
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt(3)
 _NEVER = -1
@@ -11,7 +10,6 @@ _LARGEST_KEPT_BYTES = 2**31 - 1
 _MAPPED_BYTES = 2**20
 
 
-@cache
 def keep_freed_memory() -> bool:
     """Have the C library keep what is set free for what is asked for next, if it is glibc.
 

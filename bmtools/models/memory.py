@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import resource
+import sys
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,6 +19,7 @@ from torch.utils._pytree import tree_leaves
 from bmtools.models.architectures import build_outline
 from bmtools.models.masked import encode, judge
 
+GIB = 2**30
 # Numbers that an optimizer remembers of each weight. Muon remembers one of a matrix inside the
 # encoder and two of the rest; two bounds it.
 _REMEMBERED = {"adamw": 2, "stable-adamw": 2, "muon": 2, "sgd": 0}
@@ -52,7 +57,7 @@ def memory_estimate(config: Any, rows: int, row_tokens: int, mask_rate: float = 
     that training runs, and live tensors are added up. Padded rows and no dropout are assumed.
     A CPU's kernels are rehearsed; a GPU's attention keeps about as much. What is not counted:
     the interpreter and its libraries, a GPU's context (about half a GB), and what an allocator
-    loses to gaps: on a CPU 3 to 60 of 100, more for small models.
+    loses to gaps: on a CPU up to 60 of 100 where it keeps what is freed.
 
     Args:
         config: of the model.
@@ -82,21 +87,19 @@ def memory_estimate(config: Any, rows: int, row_tokens: int, mask_rate: float = 
     return Memory(weights, weights, weights * _REMEMBERED[optimizer], activations)
 
 
-def rows_that_fit(config: Any, memory_bytes: int, row_tokens: int, **circumstances: Any) -> int:
+def rows_that_fit(estimate: Callable[[int], Memory], memory_bytes: int) -> int:
     """Find about the largest micro-batch that fits into memory, never a larger one; 0 if none does.
 
     Args:
-        config: of the model.
+        estimate: gives the memory of so many rows, such as `memory_estimate` does.
         memory_bytes: that may be used.
-        row_tokens: in a row.
-        circumstances: the other arguments of `memory_estimate`.
     """
-    few, many = (memory_estimate(config, rows, row_tokens, **circumstances) for rows in (1, 9))
+    few, many = estimate(1), estimate(9)
     fixed = few.total - few.activations
     per_row = max(1.0, (many.activations - few.activations) / 8)
     rows = int((memory_bytes - few.total) / per_row) + 1
     while rows > 0:
-        found = memory_estimate(config, rows, row_tokens, **circumstances)
+        found = estimate(rows)
         if found.total <= memory_bytes:
             return rows
         rows = min(rows - 1, int(rows * (memory_bytes - fixed) / found.activations))
@@ -126,7 +129,7 @@ def _rehearse(model: nn.Module, rows: int, row_tokens: int, mask_rate: float,
               precision: str) -> int:
     """Run both passes and return the most bytes that were live beside weights and gradients."""
     half = torch.float16 if precision == "fp16" else torch.bfloat16
-    with _Ledger() as ledger:
+    with Ledger() as ledger:
         ids = torch.zeros((rows, row_tokens), dtype=torch.int64)
         with torch.autocast("cpu", half, enabled=precision in ("bf16", "fp16")):
             loss = _loss(model, ids, max(1, round(ids.numel() * mask_rate)))
@@ -142,8 +145,11 @@ def _loss(model: nn.Module, ids: Tensor, asked: int) -> Tensor:
     return judge(model, states[places], torch.zeros_like(places))[0]
 
 
-class _Ledger(TorchDispatchMode):
-    """Adds up the bytes of live tensors that were made while it is entered."""
+class Ledger(TorchDispatchMode):
+    """Adds up the bytes of live tensors that were made while it is entered.
+
+    `most` is what there was at most.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -153,20 +159,34 @@ class _Ledger(TorchDispatchMode):
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (),
                            kwargs: Any = None) -> Any:
-        """Run an operation and enter what it made."""
+        """Run an operation and enter what it made; views, and what it wrote into, were there."""
+        given = {storage._cdata for storage in _storages((args, kwargs))}
         made = function(*args, **(kwargs or {}))
-        for tensor in tree_leaves(made):
-            if isinstance(tensor, Tensor):
-                self._enter(tensor.untyped_storage())
+        for storage in _storages(made):
+            if storage._cdata not in given and storage._cdata not in self._live:
+                self._enter(storage)
         return made
 
     def _enter(self, storage: Any) -> None:
         key = storage._cdata
-        if key not in self._live:
-            self._live[key] = storage.nbytes()
-            self._now += storage.nbytes()
-            self.most = max(self.most, self._now)
-            weakref.finalize(storage, self._leave, key)
+        self._live[key] = storage.nbytes()
+        self._now += storage.nbytes()
+        self.most = max(self.most, self._now)
+        weakref.finalize(storage, self._leave, key)
 
     def _leave(self, key: int) -> None:
         self._now -= self._live.pop(key)
+
+
+def _storages(tree: Any) -> list[Any]:
+    return [leaf.untyped_storage() for leaf in tree_leaves(tree) if isinstance(leaf, Tensor)]
+
+
+def resident_bytes() -> int:
+    """Memory that this process holds; its most so far, where the system tells no more."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    except (OSError, IndexError, ValueError):
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return most if sys.platform == "darwin" else most * 1024
+    return pages * resource.getpagesize()

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import math
-import resource
-import sys
 from collections.abc import Mapping
-from pathlib import Path
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -16,24 +13,27 @@ from torch import Tensor
 
 from bmtools.masking.corruption import IGNORED
 from bmtools.masking.curves import RateCurve
-from bmtools.models.memory import Memory, _Ledger, memory_estimate, rows_that_fit
+from bmtools.models.memory import (
+    GIB,
+    Ledger,
+    Memory,
+    memory_estimate,
+    resident_bytes,
+    rows_that_fit,
+)
 from bmtools.training.loop import Trainer
 from bmtools.training.phases import Phase
 from bmtools.training.settings import LoopSettings, TaskSettings
+from bmtools.training.sharding import held_bytes, is_sharded
 
-GIB = 2**30
-# What allocators lose to gaps, as a factor of activations. On a CPU, after `return_freed_memory`,
-# 0.9 to 1.4 were measured; without it 1.5 to 2.4, and more as a run goes on: BERT and ModernBERT
-# of 2 to 6 layers, padded and packed, 0.3 to 3 GB.
-_GAPS = {"cpu": 1.4, "cuda": 1.15}
-_GAPS_KEPT = 2.5
-# What libraries still take once the weights are there: batches made ahead, threads, a GPU's
-# context.
+# What allocators lose to gaps, as a factor of activations. On a CPU, where freed memory is given
+# back, 0.97 to 1.13 were measured beside what libraries take; where it is kept, 1.06 to 1.6: BERT
+# and ModernBERT of 2 to 6 layers, padded and packed, 0.2 to 2 GB.
+_GAPS = {"cpu": 1.15, "cuda": 1.15}
+_GAPS_KEPT = 1.7
 _LIBRARIES = {"cpu": 128 * 2**20, "cuda": GIB}
 _TRIED_TOKENS = 1024
 _EXPLAINED = 1.05
-_MAPPED_BYTES = 2**20
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt(3)
 
 
 class Demand:
@@ -41,41 +41,42 @@ class Demand:
 
     Activations of a plain masked model are those of `memory_estimate`. Where dropout, an
     adversary, a teacher or pairs take more, which two passes over a few whole rows show, they grow
-    along a straight line from what these take.
+    along a straight line from what these take. Pages of shards that are mapped into memory, which
+    the system takes back when it needs them, come on top.
 
     Args:
         trainer: about to train; weights, gradients and the optimizer's memory stay as they are.
         phase: what is asked of it.
         packed: whether documents share rows.
-        keeps_start: weights of the start are kept beside the model.
+        copies: how often all weights, or numbers like them, are held once more for a while.
+        returned: whether freed memory is given back to the system, which matters on a CPU.
     """
 
-    def __init__(self, trainer: Trainer, phase: Phase, packed: bool,
-                 keeps_start: bool = False) -> None:
-        self._config = trainer.objective.model.config
-        self._phase = phase
-        self._circumstances = circumstances(trainer.settings, phase.task)
+    def __init__(self, trainer: Trainer, phase: Phase, packed: bool, copies: int = 0,
+                 returned: bool = False) -> None:
+        self._estimate = cache(partial(
+            memory_estimate, trainer.objective.model.config, row_tokens=phase.rows.row_tokens,
+            **circumstances(trainer.settings, phase.task)))
         kind = trainer.accelerator.device.type
-        self._gaps = _GAPS.get(kind, _GAPS["cuda"])
-        if kind == "cpu" and not return_freed_memory():
-            self._gaps = _GAPS_KEPT
-        estimate = self._fit_line(trainer, packed)
+        self._gaps = _GAPS_KEPT if kind == "cpu" and not returned else \
+            _GAPS.get(kind, _GAPS["cuda"])
+        estimate = self._fit_line(trainer, phase, packed)
         self._plain = estimate.total - estimate.activations
-        # Gradients of several processes are gathered in buckets; the start is mixed or compared.
-        copies = (trainer.accelerator.num_processes > 1) + keeps_start
-        self._fixed = self._plain + copies * estimate.weights + _others(trainer) \
-            + _LIBRARIES.get(kind, _LIBRARIES["cuda"])
+        held = self._plain + copies * estimate.weights
+        if is_sharded(trainer.accelerator):
+            held //= trainer.accelerator.num_processes
+        self._fixed = held + _others(trainer) + libraries_bytes(trainer)
         # The proof that packed documents keep apart holds a gradient more, and two rows twice.
-        self._proof = packed * (estimate.weights + 4 * self._activations(1))
+        self._proof = round(packed * (estimate.weights + 4 * self._activations(1)))
 
-    def _fit_line(self, trainer: Trainer, packed: bool) -> Memory:
+    def _fit_line(self, trainer: Trainer, phase: Phase, packed: bool) -> Memory:
         """Try a few rows; where the estimate falls short, note the slope of what was seen."""
-        rows = max(2, min(_TRIED_TOKENS // self._phase.rows.row_tokens, 16))
+        rows = max(2, min(_TRIED_TOKENS // phase.rows.row_tokens, 16))
         estimate = self._estimate(rows)
-        seen = rehearsed_bytes(trainer, self._phase, packed, rows)
+        seen = rehearsed_bytes(trainer, phase, packed, rows)
         self._line: tuple[float, float] | None = None
         if seen > _EXPLAINED * estimate.activations:
-            one = rehearsed_bytes(trainer, self._phase, packed, 1)
+            one = rehearsed_bytes(trainer, phase, packed, 1)
             slope = (seen - one) / (rows - 1)
             self._line = (one - slope, slope)
         return estimate
@@ -87,36 +88,25 @@ class Demand:
     def rows_within(self, limit: float) -> int:
         """Most rows of a pass within so many bytes; 0 if none fits."""
         room = limit - self._fixed
-        if room <= self._proof:
+        if room < self._proof:
             return 0
         if self._line:
             first, slope = self._line
             return max(0, int((room / self._gaps - first) / slope))
-        return rows_that_fit(self._config, int(self._plain + room / self._gaps),
-                             self._phase.rows.row_tokens, **self._circumstances)
+        return rows_that_fit(self._estimate, int(self._plain + room / self._gaps))
 
     def _activations(self, rows: int) -> float:
         if self._line:
             return self._line[0] + rows * self._line[1]
         return self._estimate(rows).activations
 
-    def _estimate(self, rows: int) -> Memory:
-        return memory_estimate(self._config, rows, self._phase.rows.row_tokens,
-                               **self._circumstances)
 
+def libraries_bytes(trainer: Trainer) -> int:
+    """What libraries still take once the weights are there.
 
-def return_freed_memory() -> bool:
-    """Have the C library give large pieces of freed memory back at once, if it is glibc.
-
-    It would keep them for later, and lose up to as much again to gaps between them as rows of
-    ever other lengths come by. Costs up to a fifth more processor time.
+    Batches made ahead, threads, a GPU's context.
     """
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError, TypeError):
-        return False
-    return bool(mallopt(_MMAP_THRESHOLD, _MAPPED_BYTES) and mallopt(_TRIM_THRESHOLD,
-                                                                     _MAPPED_BYTES))
+    return _LIBRARIES.get(trainer.accelerator.device.type, _LIBRARIES["cuda"])
 
 
 def circumstances(settings: LoopSettings, task: TaskSettings) -> dict[str, Any]:
@@ -164,7 +154,7 @@ def rehearsed_bytes(trainer: Trainer, phase: Phase, packed: bool, rows: int) -> 
     for weight in trainer.objective.parameters():
         weight.grad = torch.zeros_like(weight)
     try:
-        with _Ledger() as ledger:
+        with Ledger() as ledger:
             rehearse(trainer, phase, packed, rows)
     finally:
         trainer.objective.zero_grad(set_to_none=True)
@@ -192,6 +182,8 @@ def rehearse(trainer: Trainer, phase: Phase, packed: bool, rows: int) -> None:
 def whole_rows(phase: Phase, packed: bool, rows: int, vocabulary: int) -> dict[str, Tensor]:
     """Make what an objective takes, of whole rows of one document each, as much asked as ever.
 
+    The last place of padded rows is padding, so that they take a mask.
+
     Args:
         phase: its rows and its task.
         packed: whether they lie end to end.
@@ -211,7 +203,7 @@ def whole_rows(phase: Phase, packed: bool, rows: int, vocabulary: int) -> dict[s
         inputs = {name: value.flatten() for name, value in inputs.items()}
         inputs["lengths"] = torch.full((rows,), tokens)
     else:
-        inputs["attended"] = torch.ones(rows, tokens, dtype=torch.bool)
+        inputs["attended"] = (torch.arange(tokens) < tokens - 1).repeat(rows, 1)
     if phase.task.objective == "masked+nsp":
         inputs["related"] = torch.zeros(rows, dtype=torch.int64)
     return inputs
@@ -219,7 +211,7 @@ def whole_rows(phase: Phase, packed: bool, rows: int, vocabulary: int) -> dict[s
 
 def _others(trainer: Trainer) -> int:
     """Bytes of this process that are no weights, gradients or memory of the optimizer."""
-    held = sum(weight.nbytes + (0 if weight.grad is None else weight.grad.nbytes)
+    held = sum(held_bytes(weight) + (0 if weight.grad is None else held_bytes(weight.grad))
                for weight in trainer.objective.parameters()) + _remembered_bytes(trainer)
     if trainer.accelerator.device.type == "cuda":
         return max(0, torch.cuda.memory_allocated() - held)
@@ -228,15 +220,5 @@ def _others(trainer: Trainer) -> int:
 
 def _remembered_bytes(trainer: Trainer) -> int:
     memory: Mapping[Any, Mapping[str, Any]] = trainer.optimizer.state
-    return sum(value.nbytes for entry in memory.values() for value in entry.values()
+    return sum(held_bytes(value) for entry in memory.values() for value in entry.values()
                if isinstance(value, Tensor))
-
-
-def resident_bytes() -> int:
-    """Memory that this process holds; its most so far, where the system tells no more."""
-    try:
-        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    except (OSError, IndexError, ValueError):
-        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return most if sys.platform == "darwin" else most * 1024
-    return pages * resource.getpagesize()

@@ -72,5 +72,4 @@ def distill(plan: Plan, pupil: Pupil, teacher: Path, wanted: Wanted, settings: D
         return PhasedObjective(model, {"masked": DistillObjective(model, taught.model, settings),
                                        HELD_OUT: MaskedObjective(model)})
 
-    weights = sum(weight.nbytes for weight in taught.model.parameters())
-    yield from execute(plan, start, wanted, reject, objective, weights)
+    yield from execute(plan, start, wanted, reject, objective)

@@ -102,13 +102,14 @@ class Examiner:
         strategy: what hides words.
         row_tokens: longest row, special tokens included.
         accelerator: of the run.
+        batch_rows: rows a pass.
     """
 
     def __init__(self, objective: Objective, words: Words, strategy: Pick, row_tokens: int,
-                 accelerator: Accelerator) -> None:
+                 accelerator: Accelerator, batch_rows: int = HeldOut.batch_rows) -> None:
         assert isinstance(objective, PhasedObjective)
         self._objective = objective
-        self._made_for = (words, strategy, row_tokens)
+        self._made_for = (words, strategy, row_tokens, batch_rows)
         self._accelerator = accelerator
 
     def score(self, corpus: Corpus | None, task: str) -> dict[str, Any] | None:

@@ -20,8 +20,9 @@ from bmtools.models.checkpoint import fill_checkpoint
 from bmtools.records import Record
 from bmtools.tasks.settings import FinetuneSettings
 from bmtools.training.batches import Batches, InPieces
-from bmtools.training.loop import Course, Trainer, start_processes
+from bmtools.training.loop import Course, Trainer
 from bmtools.training.objectives import Objective
+from bmtools.training.processes import start_processes
 from bmtools.training.settings import LoopSettings, ScheduleSettings
 from bmtools.training.timeline import learning_rate
 

@@ -2,59 +2,128 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
+import torch
+
 from bmtools.errors import BmtoolsError
-from bmtools.models.memory import memory_estimate, rows_that_fit
+from bmtools.models.allocator import return_freed_memory
+from bmtools.models.memory import GIB, memory_estimate
 from bmtools.training.batches import Maker, RowBatches, Share
+from bmtools.training.demand import Demand, circumstances, goes_through, libraries_bytes
+from bmtools.training.loop import Trainer
 from bmtools.training.phases import Phase
 from bmtools.training.plan import Plan
+from bmtools.training.sharding import is_sharded
 from bmtools.training.stream import Stream
 from bmtools.training.timeline import Timeline
 
-_GIB = 2**30
 
-
-def fit_passes(plan: Plan, config: Any, processes: int,
-               beside_bytes: int = 0) -> dict[str, int]:
-    """Find the rows of a pass in each phase, by its name; 0 for all at once.
+def check_memory(plan: Plan, config: Any, processes: int, sharded: bool) -> None:
+    """Refuse a bound that the model alone exceeds; cheap, so runs call it before they read text.
 
     Args:
         plan: the run as asked for.
         config: of the model.
         processes: that share a batch.
-        beside_bytes: memory that something else than training takes, such as a teacher.
+        sharded: whether they share weights too.
 
     Raises:
         BmtoolsError: not even a row fits.
     """
-    loop, phases = plan.loop, plan.script.phases
-    if loop.micro_batch or not loop.memory_gib:
-        return {phase.name: loop.micro_batch for phase in phases}
-    return {phase.name: _rows_of(phase, plan, config, processes, beside_bytes)
-            for phase in phases}
+    loop = plan.loop
+    for phase in plan.script.phases if _is_bound(plan) else ():
+        tokens = phase.rows.row_tokens
+        least = memory_estimate(config, 1, tokens, **circumstances(loop, phase.task)).total
+        if sharded:
+            least //= processes
+        if least > loop.memory_gib * GIB:
+            raise _too_little(plan, phase, least)
 
 
-def _rows_of(phase: Phase, plan: Plan, config: Any, processes: int, beside_bytes: int) -> int:
-    task, loop = phase.task, plan.loop
-    circumstances: dict[str, Any] = {
-        "mask_rate": 1.0 if task.objective == "causal" else max(task.mask_rate,
-                                                                task.mask_rate_end),
-        "optimizer": loop.optimizer, "precision": loop.precision,
-        "checkpointing": loop.activation_checkpointing}
-    tokens = phase.rows.row_tokens
-    one = memory_estimate(config, 1, tokens, **circumstances)
-    # Weights of the start, and gradients on their way between processes, are held once more.
-    beside = beside_bytes + one.weights * plan.forgetting.needs_start \
-        + one.gradients * (processes > 1)
-    rows = rows_that_fit(config, int(loop.memory_gib * _GIB) - beside, tokens, **circumstances)
+def fit_passes(plan: Plan, trainer: Trainer, packed: bool, processes: int) -> dict[str, int]:
+    """Find the rows of a pass in each phase, by its name; 0 for all at once.
+
+    Where memory is bound, a pass of each phase is rehearsed; all processes take part. What is
+    learnt afterwards is the same.
+
+    Args:
+        plan: the run as asked for.
+        trainer: about to train.
+        packed: whether documents share rows.
+        processes: that share a batch.
+
+    Raises:
+        BmtoolsError: not even a row fits.
+    """
+    phases = plan.script.phases
+    if not _is_bound(plan):
+        return {phase.name: plan.loop.micro_batch for phase in phases}
+    _bind_gpu(plan, trainer)
+    return {phase.name: _rows_of(plan, trainer, phase, packed, processes) for phase in phases}
+
+
+def demand_of(plan: Plan, trainer: Trainer, phase: Phase, packed: bool, processes: int) -> Demand:
+    """Rehearse a phase of a run and tell what memory it takes; arguments as for `fit_passes`."""
+    returned = _is_bound(plan) and trainer.accelerator.device.type == "cpu" \
+        and return_freed_memory()
+    # Gradients are gathered from several processes in buckets; weights of the start are mixed
+    # with those in training, or compared.
+    copies = (processes > 1) + plan.forgetting.needs_start
+    return Demand(trainer, phase, packed, copies, returned)
+
+
+def _is_bound(plan: Plan) -> bool:
+    return plan.loop.memory_gib > 0 and not plan.loop.micro_batch
+
+
+def _bind_gpu(plan: Plan, trainer: Trainer) -> None:
+    """Have a GPU's allocator refuse what exceeds the bound, which is out of memory for a pass."""
+    device = trainer.accelerator.device
+    if device.type == "cuda":
+        room = plan.loop.memory_gib * GIB - libraries_bytes(trainer)
+        total = torch.cuda.get_device_properties(device).total_memory
+        torch.cuda.set_per_process_memory_fraction(min(max(room / total, 0.0), 1.0), device)
+
+
+def _rows_of(plan: Plan, trainer: Trainer, phase: Phase, packed: bool, processes: int) -> int:
+    demand = demand_of(plan, trainer, phase, packed, processes)
+    share, limit = phase.rows.batch_size // processes, plan.loop.memory_gib * GIB
+    rows = share if demand.bytes_of(share) <= limit else min(share, demand.rows_within(limit))
+    rows = _least(rows, trainer)
+    while rows and not _all_go_through(trainer, phase, packed, rows):
+        rows //= 2
     if not rows:
-        raise BmtoolsError(
-            f"--memory-gib: found {loop.memory_gib:g}, but a single row of {tokens} tokens takes "
-            f"{(one.total + beside) / _GIB:.2g}; give more, lower --row-tokens or add "
-            "--activation-checkpointing")
-    return 0 if rows * processes >= phase.rows.batch_size else rows
+        raise _too_little(plan, phase, demand.bytes_of(1))
+    return 0 if rows == share else rows
+
+
+def _all_go_through(trainer: Trainer, phase: Phase, packed: bool, rows: int) -> bool:
+    """Try a pass on GPUs, which tell when they are full.
+
+    Where weights are shared out, one process that gives up would leave the others waiting.
+    """
+    if trainer.accelerator.device.type != "cuda" or is_sharded(trainer.accelerator):
+        return True
+    return bool(_least(int(goes_through(trainer, phase, packed, rows)), trainer))
+
+
+def _least(number: int, trainer: Trainer) -> int:
+    """Agree on the least number of all processes."""
+    accelerator = trainer.accelerator
+    if accelerator.num_processes == 1:
+        return number
+    own = torch.tensor([number], device=accelerator.device)
+    return int(accelerator.gather(own).min())
+
+
+def _too_little(plan: Plan, phase: Phase, needed: float) -> BmtoolsError:
+    return BmtoolsError(
+        f"--memory-gib: found {plan.loop.memory_gib:g}, but a single row of "
+        f"{phase.rows.row_tokens} tokens takes {math.ceil(needed / GIB * 100) / 100:g}; give more, "
+        "lower --row-tokens or add --activation-checkpointing")
 
 
 class PhaseBatches:

@@ -23,7 +23,7 @@ def measure(phases: Sequence[Phase], corpora: Mapping[str, Corpus], packed: bool
         corpora: by name; an epoch shows all those of a phase's mixture.
         packed: whether documents share rows.
     """
-    return resolve(phases, lambda phase: _yield_of(phase, corpora, packed))
+    return resolve(phases, lambda phase: yield_of(phase, corpora, packed))
 
 
 def seen_tokens(phase: Phase, corpora: Mapping[str, Corpus]) -> int:
@@ -37,7 +37,8 @@ def _lengths(phase: Phase, corpora: Mapping[str, Corpus]) -> np.ndarray:
     return np.concatenate([corpora[name].lengths for name in names]).astype(np.int64)
 
 
-def _yield_of(phase: Phase, corpora: Mapping[str, Corpus], packed: bool) -> Yield:
+def yield_of(phase: Phase, corpora: Mapping[str, Corpus], packed: bool) -> Yield:
+    """Count what the text of a phase gives; arguments as for `measure`."""
     lengths = _lengths(phase, corpora)
     size = phase.rows.row_tokens
     if phase.task.objective == "masked+nsp":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -19,7 +19,6 @@ from bmtools.training.batches import Batches, Share
 from bmtools.training.objectives import Objective
 from bmtools.training.optimizers import make_optimizer, parameter_groups
 from bmtools.training.pieces import Piece, halved
-from bmtools.training.processes import start_processes as start_processes
 from bmtools.training.settings import LoopSettings
 from bmtools.training.sharding import is_sharded, norm_of, set_gradient_sync, shard
 
@@ -130,7 +129,7 @@ class Trainer:
             learning_rate=self.course.learning_rate(0), betas=(settings.beta1, settings.beta2),
             epsilon=settings.adam_epsilon)
 
-    def run(self, batches: Batches, first: int = 0) -> Iterator[Step]:
+    def run(self, batches: Batches, first: int = 0) -> Generator[Step, None, None]:
         """Train from step `first`, counted from 0, and yield after each update."""
         rank, world = self.accelerator.process_index, self.accelerator.num_processes
         with _Ahead(lambda number: batches.batch(number, rank, world),

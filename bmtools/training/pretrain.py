@@ -22,7 +22,7 @@ from bmtools.training.objectives import (
 )
 from bmtools.training.plan import Plan
 from bmtools.training.regularisation import AdversarySettings
-from bmtools.training.run import execute
+from bmtools.training.run import MakeObjective, execute
 from bmtools.training.start import Start, from_architecture, from_checkpoint
 from bmtools.vocab.tokenizer import load_tokenizer
 
@@ -35,8 +35,8 @@ class Beginning:
     architecture: str | None = None
     tokenizer: Path | None = None
 
-    def start(self, seed: int, longest_row: int) -> Start:
-        """Load or build it.
+    def start(self, plan: Plan) -> Start:
+        """Load or build it, with as many positions as the rows of a plan need.
 
         Raises:
             CheckpointError: the checkpoint or the tokenizer cannot be used.
@@ -45,8 +45,9 @@ class Beginning:
         if self.model is not None:
             return from_checkpoint(self.model)
         assert self.architecture is not None and self.tokenizer is not None
-        return from_architecture(self.architecture, load_tokenizer(self.tokenizer), seed,
-                                 longest_row)
+        return from_architecture(self.architecture, load_tokenizer(self.tokenizer),
+                                 plan.loop.seed,
+                                 max(phase.rows.row_tokens for phase in plan.script.phases))
 
 
 def pretrain(plan: Plan, beginning: Beginning, wanted: Wanted,
@@ -63,16 +64,19 @@ def pretrain(plan: Plan, beginning: Beginning, wanted: Wanted,
         CheckpointError: a checkpoint, tokenizer or directory of shards cannot be used.
         BmtoolsError: as for `execute`.
     """
-    phases = plan.script.phases
-    start = beginning.start(plan.loop.seed, max(phase.rows.row_tokens for phase in phases))
-    tasks = sorted({phase.task.objective for phase in phases})
+    yield from execute(plan, beginning.start(plan), wanted, reject, losses_of(plan))
+
+
+def losses_of(plan: Plan) -> MakeObjective:
+    """Give what makes the losses of all phases around a model, and that of held-out text."""
+    tasks = sorted({phase.task.objective for phase in plan.script.phases})
 
     def objective(model: Any, _accelerator: Accelerator) -> PhasedObjective:
         return PhasedObjective(model, {
             **{task: _objective(task, model, plan.loop.seed, plan.adversary) for task in tasks},
             HELD_OUT: MaskedObjective(model)})
 
-    yield from execute(plan, start, wanted, reject, objective)
+    return objective
 
 
 def _objective(task: str, model: Any, seed: int, adversary: AdversarySettings) -> Objective:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -16,19 +17,19 @@ from bmtools.training.batches import Maker, Words
 from bmtools.training.caps import check_caps
 from bmtools.training.corpora import Texts, Wanted, open_texts
 from bmtools.training.depth import freeze, frozen_names, layer_rates, thaw
-from bmtools.training.evaluation import Examiner
-from bmtools.training.fitting import PhaseBatches, fit_passes
+from bmtools.training.evaluation import Examiner, HeldOut
+from bmtools.training.fitting import PhaseBatches, check_memory, fit_passes
 from bmtools.training.holding import make_holding
 from bmtools.training.keeping import Keeper, find_place, manifest_of
 from bmtools.training.lengths import measure
 from bmtools.training.loop import Course, Diverged, Extras, Step, Trainer
 from bmtools.training.objectives import PhasedObjective
-from bmtools.training.packing import is_packed, prepare_checked
+from bmtools.training.packing import is_packed, prepare_checked, prepare_fast, row_widths
 from bmtools.training.places import logs_directory, runs_directory, tidied
 from bmtools.training.plan import EVALUATE, REPLAY, RETAIN, Plan, check_before
 from bmtools.training.processes import start_processes
 from bmtools.training.replay import Replay
-from bmtools.training.reports import Reporter, Watch, speed_of
+from bmtools.training.reports import Reporter, Speed, Watch, speed_of
 from bmtools.training.sharding import is_sharded
 from bmtools.training.start import Start, check_fits
 from bmtools.training.state import restore_extras, restore_memory
@@ -41,7 +42,7 @@ MakeObjective = Callable[[Any, Accelerator], PhasedObjective]
 
 
 def execute(plan: Plan, start: Start, wanted: Wanted, reject: Reject,
-            make_objective: MakeObjective, beside_bytes: int = 0) -> Iterator[dict[str, Any]]:
+            make_objective: MakeObjective) -> Iterator[dict[str, Any]]:
     """Train and write the checkpoint; yield a line of metrics per report, then a description.
 
     A sitting that is told to stop ends with a line that has the key `stopped`. Lines with the key
@@ -54,11 +55,26 @@ def execute(plan: Plan, start: Start, wanted: Wanted, reject: Reject,
         reject: receives bad records.
         make_objective: gives the losses around a model for the tasks of all phases, and for
             `HELD_OUT` text.
-        beside_bytes: memory that something else than training takes, such as a teacher.
 
     Raises:
-        BmtoolsError: something asked for does not fit the model, the texts or the processes,
-            another run lies there, or the loss left for good.
+        BmtoolsError: something asked for does not fit the model, the texts, the processes or
+            memory, another run lies there, or the loss left for good.
+    """
+    with prepared(plan, start, wanted, reject, make_objective) as run, \
+            stops_on_signals(run.request_stop):
+        for line in run.lines():
+            if run.accelerator.is_main_process:
+                yield line
+    run.accelerator.end_training()
+
+
+@contextmanager
+def prepared(plan: Plan, start: Start, wanted: Wanted, reject: Reject,
+             make_objective: MakeObjective, processes: int = 0) -> Iterator[Run]:
+    """Make a run ready for its first step; arguments and errors as for `execute`.
+
+    Args:
+        processes: that will share the work; 0 for those that there are.
     """
     phases = plan.script.phases
     check_fits(start, phases)
@@ -66,68 +82,74 @@ def execute(plan: Plan, start: Start, wanted: Wanted, reject: Reject,
     accelerator = start_processes(plan.loop, named_trackers(plan.run.trackers),
                                   changing or any(phase.freezes for phase in phases),
                                   logs_directory(plan.output))
-    check_before(plan, wanted.trained, accelerator.num_processes, is_sharded(accelerator))
-    passes = fit_passes(plan, start.config, accelerator.num_processes, beside_bytes)
+    processes = processes or accelerator.num_processes
+    sharded = is_sharded(accelerator)
+    check_before(plan, wanted.trained, processes, sharded)
+    check_memory(plan, start.config, processes, sharded)
     with tidied(plan.output, accelerator.is_main_process):
         texts = open_texts(plan, wanted, start, reject, accelerator)
-        run = _Run(plan, texts, start, accelerator, passes, make_objective)
-        with stops_on_signals(run.request_stop):
-            for line in run.lines():
-                if accelerator.is_main_process:
-                    yield line
-    accelerator.end_training()
+        yield Run(plan, texts, start, accelerator, make_objective, processes)
 
 
-class _Run:
-    """One sitting of a run."""
+class Run:
+    """One sitting of a run.
+
+    Args:
+        plan: the run as asked for.
+        texts: what it reads.
+        start: the model and its vocabulary.
+        accelerator: made by `start_processes`.
+        make_objective: gives the losses around a model.
+        processes: that will share the work.
+    """
 
     def __init__(self, plan: Plan, texts: Texts, start: Start, accelerator: Accelerator,
-                 passes: Mapping[str, int], make_objective: MakeObjective) -> None:
+                 make_objective: MakeObjective, processes: int) -> None:
         self._plan = plan
-        self._texts = texts
+        self.texts = texts
         self._start = start
-        self._accelerator = accelerator
-        self._passes = passes
-        self._packed = is_packed(plan, accelerator)
-        self._timeline = measure(plan.script.phases, texts.trained, self._packed)
-        check_caps(self._timeline, texts.trained, self._packed)
+        self.accelerator = accelerator
+        self.packed = is_packed(plan, accelerator)
+        self.timeline = measure(plan.script.phases, texts.trained, self.packed)
+        check_caps(self.timeline, texts.trained, self.packed)
         self._place = find_place(plan, plan.identity(texts.contents(), start.vocabulary),
                                  accelerator.is_main_process)
         self._progress = self._place.progress
         self._spent = self._progress.wall_seconds
         self._budget = Budget(plan.began, plan.run.budget_seconds())
-        self._trainer = self._make_trainer(make_objective)
-        self._held = self._names_held()
+        self.trainer = self._make_trainer(make_objective)
+        self.passes = fit_passes(plan, self.trainer, self.packed, processes)
+        self.held = self._names_held()
         self._frozen: list[nn.Parameter] = []
-        self._keeper = Keeper(plan, start.tokenizer, self._trainer, self._progress, partial(
-            manifest_of, plan, texts, start.vocabulary, self._timeline, self._packed,
+        self._keeper = Keeper(plan, start.tokenizer, self.trainer, self._progress, partial(
+            manifest_of, plan, texts, start.vocabulary, self.timeline, self.packed,
             self._progress))
+        fitted = [rows for rows in self.passes.values() if rows and plan.loop.memory_gib]
         self._examiner = Examiner(
-            self._trainer.objective, Words.of(start.tokenizer), texts.strategies["words"],
-            max(phase.rows.row_tokens for phase in self._timeline), accelerator)
-        self._batches = self._make_batches(
-            Stream(texts.trained, self._timeline, self._packed, plan.loop.seed),
-            self._timeline, texts.trained)
+            self.trainer.objective, Words.of(start.tokenizer), texts.strategies["words"],
+            max(phase.rows.row_tokens for phase in self.timeline), accelerator,
+            min([HeldOut.batch_rows, *fitted]))
+        self._batches = self.make_batches(
+            Stream(texts.trained, self.timeline, self.packed, plan.loop.seed),
+            self.timeline, texts.trained)
         self._replay = self._make_replay()
 
     def request_stop(self) -> None:
         """Stop after this step, with a state to resume from."""
-        self._trainer.request_stop()
+        self.trainer.request_stop()
 
     def lines(self) -> Iterator[dict[str, Any]]:
         """Train, report and keep; the last line describes the checkpoint, if it was reached."""
         yield from ({"note": note} for note in self._place.notes)
         if self._plan.run.trackers:
-            start_trackers(self._accelerator, self._plan.command, self._plan.settings(),
+            start_trackers(self.accelerator, self._plan.command, self._plan.settings(),
                            self._progress.step)
-        stage = self._timeline.stage(self._progress.step)
-        self._enter(stage)
+        stage = self.timeline.stage(self._progress.step)
+        self.enter(stage)
         yield from self._retained("before")
         self._note_time()
         self._reporter = Reporter(
-            self._progress, self._plan.run.report_every, self._timeline.steps,
-            speed_of(self._start.config, self._timeline, self._texts.trained, self._plan.loop,
-                     self._accelerator))
+            self._progress, self._plan.run.report_every, self.timeline.steps, self.speed())
         watch = Watch()
         for step in self._steps():
             yield from self._account(step, stage)
@@ -136,18 +158,23 @@ class _Run:
             if self._must_end(step):
                 yield self._left()
                 return
-            following = self._timeline.stage(step.number)
+            following = self.timeline.stage(step.number)
             if following.number != stage.number:
-                self._enter(following)
+                self.enter(following)
             stage = following
         yield from self._retained("after")
         yield self._finish()
 
+    def speed(self) -> Speed:
+        """Work out what a token costs in each phase."""
+        return speed_of(self._start.config, self.timeline, self.texts.trained, self._plan.loop,
+                        self.accelerator)
+
     def _steps(self) -> Iterator[Step]:
         """Train; where a loss is no number, say what to go back to."""
         try:
-            for step in self._trainer.run(self._batches, self._progress.step):
-                self._replayed = self._replay.after(step, self._trainer) if self._replay else None
+            for step in self.trainer.run(self._batches, self._progress.step):
+                self._replayed = self._replay.after(step, self.trainer) if self._replay else None
                 yield step
         except Diverged as error:
             raise BmtoolsError(f"{error}; {self._keeper.way_back()}") from error
@@ -155,60 +182,63 @@ class _Run:
     def _make_trainer(self, make_objective: MakeObjective) -> Trainer:
         plan, state = self._plan, self._place.state
         model = load_masked_lm(state).model if state else self._start.make()
-        if self._packed:
-            prepare_checked(model, self._timeline, self._texts.trained,
-                            self._maker(self._texts.trained), plan.loop.seed, self._accelerator)
-        objective = make_objective(model, self._accelerator)
+        prepare_fast(model, self.accelerator)
+        if self.packed:
+            prepare_checked(model, self.timeline, self.texts.trained,
+                            self._maker(self.texts.trained), plan.loop.seed, self.accelerator)
+        objective = make_objective(model, self.accelerator)
         if state:
             restore_extras(state, objective)
         rates = layer_rates(model, plan.forgetting.layer_decay)
         trainer = Trainer(
-            objective, Course(self._timeline.steps, self._learning_rate), plan.loop,
-            self._accelerator, Extras(rates, *make_holding(plan, model, state, self._accelerator)))
+            objective, Course(self.timeline.steps, self._learning_rate), plan.loop,
+            self.accelerator, Extras(rates, *make_holding(plan, model, state, self.accelerator)))
         if state:
             restore_memory(state, trainer.objective, trainer.optimizer)
-            if self._accelerator.scaler and self._progress.scaler:
-                self._accelerator.scaler.load_state_dict(self._progress.scaler)
+            if self.accelerator.scaler and self._progress.scaler:
+                self.accelerator.scaler.load_state_dict(self._progress.scaler)
         return trainer
 
     def _learning_rate(self, number: int) -> float:
-        return self._timeline.stage(number).learning_rate
+        return self.timeline.stage(number).learning_rate
 
     def _names_held(self) -> list[set[str]]:
         """Name the weights that each phase freezes; what matches none is found before training."""
-        return [frozen_names(self._trainer.objective.model, phase.freeze.frozen_layers,
-                             phase.freeze.patterns()) for phase in self._timeline]
+        return [frozen_names(self.trainer.objective.model, phase.freeze.frozen_layers,
+                             phase.freeze.patterns()) for phase in self.timeline]
 
     def _maker(self, corpora: Mapping[str, Any]) -> Maker:
-        return Maker(list(corpora.values()), Words.of(self._start.tokenizer), self._packed,
-                     self._plan.loop.seed, self._texts.strategies)
+        return Maker(list(corpora.values()), Words.of(self._start.tokenizer), self.packed,
+                     self._plan.loop.seed, self.texts.strategies,
+                     row_widths(self.timeline, self.accelerator))
 
-    def _make_batches(self, stream: Stream, timeline: Timeline,
-                      corpora: Mapping[str, Any]) -> PhaseBatches:
-        return PhaseBatches(stream, timeline, self._maker(corpora), self._passes)
+    def make_batches(self, stream: Stream, timeline: Timeline,
+                     corpora: Mapping[str, Any]) -> PhaseBatches:
+        """Make the batches of a stream of these corpora, in passes that fit each phase."""
+        return PhaseBatches(stream, timeline, self._maker(corpora), self.passes)
 
     def _make_replay(self) -> Replay | None:
         every = self._plan.replay.replay_every
-        if REPLAY not in self._texts.others or not every:
+        if REPLAY not in self.texts.others or not every:
             return None
-        corpora = {REPLAY: self._texts.others[REPLAY]}
-        return Replay(every, corpora, self._timeline, self._packed, self._plan.loop.seed,
-                      self._make_batches)
+        corpora = {REPLAY: self.texts.others[REPLAY]}
+        return Replay(every, corpora, self.timeline, self.packed, self._plan.loop.seed,
+                      self.make_batches)
 
-    def _enter(self, stage: Stage) -> None:
+    def enter(self, stage: Stage) -> None:
         """Begin a phase: its task, and what it freezes."""
-        objective = self._trainer.objective
+        objective = self.trainer.objective
         assert isinstance(objective, PhasedObjective)
         objective.switch(stage.phase.task.objective)
         thaw(self._frozen)
-        self._frozen = freeze(objective.model, self._held[stage.number])
+        self._frozen = freeze(objective.model, self.held[stage.number])
 
     def _account(self, step: Step, stage: Stage) -> Iterator[dict[str, Any]]:
         self._note_time()
         line = self._reporter.account(step, stage, self._replayed)
         if line:
             if self._plan.run.trackers:
-                track(self._accelerator, line)
+                track(self.accelerator, line)
             yield line
 
     def _note_time(self) -> None:
@@ -217,10 +247,10 @@ class _Run:
     def _kept(self, step: Step, stage: Stage) -> Iterator[dict[str, Any]]:
         """Evaluate, save and keep what is due after a step."""
         run = self._plan.run
-        final = step.number == self._timeline.steps
+        final = step.number == self.timeline.steps
         if stage.is_last or _is_due(step.number, run.evaluate_every):
             yield from self._evaluated(step, stage)
-        if stage.is_last and len(self._timeline.phases) > 1:
+        if stage.is_last and len(self.timeline.phases) > 1:
             self._keeper.keep(f"phase-{stage.number + 1}-{stage.phase.name}")
         if _is_due(step.number, run.keep_every):
             self._keeper.keep(f"step-{step.number:08d}")
@@ -228,12 +258,12 @@ class _Run:
             self._keeper.save()
 
     def _evaluated(self, step: Step, stage: Stage) -> Iterator[dict[str, Any]]:
-        found = self._examiner.score(self._texts.others.get(EVALUATE), stage.phase.task.objective)
+        found = self._examiner.score(self.texts.others.get(EVALUATE), stage.phase.task.objective)
         if found:
             line = {"step": step.number, "phase": stage.phase.name, "evaluate": found}
             self._progress.metrics.append(line)
             if self._plan.run.trackers:
-                track(self._accelerator, {"step": step.number, **{
+                track(self.accelerator, {"step": step.number, **{
                     f"evaluate_{name}": value for name, value in found.items()}})
             yield line
 
@@ -241,8 +271,8 @@ class _Run:
         """Score the text that must not be forgotten, before the first step and after the last."""
         if when in self._progress.retained:
             return
-        stage = self._timeline.stage(self._progress.step)
-        found = self._examiner.score(self._texts.others.get(RETAIN), stage.phase.task.objective)
+        stage = self.timeline.stage(self._progress.step)
+        found = self._examiner.score(self.texts.others.get(RETAIN), stage.phase.task.objective)
         if found:
             self._progress.retained[when] = found
             yield {"step": self._progress.step, "retain": when, **found}
@@ -250,14 +280,14 @@ class _Run:
     def _must_end(self, step: Step) -> bool:
         """Save and end where a signal asked for it or the time is over, but not after the end."""
         if self._budget.is_spent():
-            self._trainer.request_stop()
-        if not step.stop or step.number == self._timeline.steps:
+            self.trainer.request_stop()
+        if not step.stop or step.number == self.timeline.steps:
             return False
         self._keeper.save()
         return True
 
     def _left(self) -> dict[str, Any]:
-        return {"stopped": self._progress.step, "of": self._timeline.steps,
+        return {"stopped": self._progress.step, "of": self.timeline.steps,
                 "state": str(runs_directory(self._plan.output)),
                 "wall_seconds": round(self._progress.wall_seconds, 3)}
 

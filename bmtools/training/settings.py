@@ -30,8 +30,10 @@ class LoopSettings:
             departure from Devlin et al. 2019: nothing is seen often enough to be learnt by
             heart, and training is faster (Geiping and Goldstein 2022, section 4.3).
         micro_batch: rows in memory at a time; gradients add up to the batch. 0: all at once.
-        memory_gib: memory in GiB that a micro-batch is fitted to where micro_batch is 0; 0 sets
-            no bound, and a GPU that runs out of memory halves the micro-batch.
+        memory_gib: GiB that a process stays below, libraries and all, on a GPU those of the GPU:
+            a pass of each phase is rehearsed, and the micro-batch fitted to what it takes where
+            micro_batch is 0. 0 sets no bound, and a GPU that runs out of memory halves the
+            micro-batch.
         precision: what matrices are multiplied in: no (float32), bf16 or fp16.
         tf32: let a GPU multiply float32 matrices in TF32.
         compile: compile the model; costs minutes at the start.
@@ -250,6 +252,20 @@ class RunSettings:
         except ValueError:
             return None
         return seconds if seconds > 0 else None
+
+
+@dataclass(frozen=True)
+class ProbeSettings:
+    """How a preflight looks at a machine.
+
+    Args:
+        probe_seconds: seconds that steps of each phase are timed for.
+    """
+
+    probe_seconds: float = 10.0
+
+    def __post_init__(self) -> None:
+        _require(self.probe_seconds > 0, "--probe-seconds", self.probe_seconds, "above 0")
 
 
 @dataclass(frozen=True)

@@ -98,6 +98,11 @@ def _fill(copy: Any, weights: Mapping[str, Tensor]) -> None:
     copy.tie_weights()
 
 
+def held_bytes(tensor: Tensor) -> int:
+    """Bytes that this process holds of a tensor."""
+    return (tensor.to_local() if isinstance(tensor, DTensor) else tensor).nbytes
+
+
 def norm_of(total: Tensor) -> float:
     """Read a norm off, which is in parts where weights are; every process takes part."""
     return float(total.full_tensor() if isinstance(total, DTensor) else total)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from torch import nn
 
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.masked import encode, judge
-from bmtools.models.memory import _Ledger, memory_estimate, rows_that_fit
+from bmtools.models.memory import Ledger, memory_estimate, rows_that_fit
 from bmtools.vocab.settings import WordPieceSettings
 from bmtools.vocab.wordpiece import learn
 
@@ -61,13 +62,13 @@ def test_activations_are_those_of_a_real_step(name: str, precision: str,
     model = ready(config, checkpointing)
     for weight in model.parameters():
         weight.grad = torch.zeros_like(weight)
-    with _Ledger() as ledger:
+    with Ledger() as ledger:
         step(model, "cpu", precision)
-    assert found.activations == pytest.approx(ledger.most, rel=0.02)
+    assert found.activations == pytest.approx(ledger.most, rel=0.04)
 
 
 def test_the_ledger_counts_what_lives_at_once() -> None:
-    with _Ledger() as ledger:
+    with Ledger() as ledger:
         first = torch.zeros(1_000)
         del first
         second = torch.zeros(500)
@@ -75,6 +76,16 @@ def test_the_ledger_counts_what_lives_at_once() -> None:
         third = second + 1
         assert (len(view), len(third)) == (10, 500)
     assert ledger.most == 4_000
+
+
+def test_the_ledger_leaves_out_what_was_there() -> None:
+    """A layer's weight and gradient, looked at and written into, are nobody's activations."""
+    layer = nn.Linear(100, 200, bias=False)
+    layer.weight.grad = torch.zeros_like(layer.weight)
+    rows = torch.ones(3, 100)
+    with Ledger() as ledger:
+        layer(rows).sum().backward()
+    assert ledger.most == pytest.approx(layer.weight.nbytes, rel=0.05), "a new gradient"
 
 
 def test_weights_gradients_and_optimizer_are_counted_by_the_weight() -> None:
@@ -95,14 +106,14 @@ def test_weights_gradients_and_optimizer_are_counted_by_the_weight() -> None:
 
 
 def test_rows_that_fit_do_and_one_more_in_twenty_does_not() -> None:
-    config = config_of("bert-2x64")
+    estimate = partial(memory_estimate, config_of("bert-2x64"), row_tokens=ROW_TOKENS,
+                       precision="bf16")
     for megabytes in (40, 200):
-        rows = rows_that_fit(config, megabytes * 10**6, ROW_TOKENS, precision="bf16")
+        rows = rows_that_fit(estimate, megabytes * 10**6)
         assert rows > 5
-        fits, beyond = (memory_estimate(config, number, ROW_TOKENS, precision="bf16").total
-                        for number in (rows, rows + max(1, rows // 20)))
+        fits, beyond = (estimate(number).total for number in (rows, rows + max(1, rows // 20)))
         assert fits <= megabytes * 10**6 < beyond
-    assert rows_that_fit(config, 10**6, ROW_TOKENS) == 0
+    assert rows_that_fit(estimate, 10**6) == 0
 
 
 def test_a_rehearsal_leaves_the_common_generator_alone() -> None:

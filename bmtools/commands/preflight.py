@@ -1,0 +1,122 @@
+"""`bmtools preflight`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bmtools.commands.options import directory
+from bmtools.commands.origin import Origin, begins
+from bmtools.commands.settings import takes_settings
+from bmtools.commands.training import (
+    TrainingCommand,
+    check_replay,
+    reads_texts,
+    takes_processes,
+    takes_script,
+)
+from bmtools.errors import RecordError, refuse
+from bmtools.io.streams import write_records
+from bmtools.training.phases import Script
+from bmtools.training.settings import ProbeSettings
+
+if TYPE_CHECKING:
+    from bmtools.models.devices import Device
+    from bmtools.training.preflight import PhaseForecast, Preflight
+
+_PRECISIONS = {"no": "float32", "tf32": "TF32", "bf16": "bfloat16", "fp16": "float16"}
+
+
+@click.command("preflight", cls=TrainingCommand)
+@takes_processes
+@reads_texts
+@click.option("--rejects", metavar="FILE", help="Pass over bad records; nothing is written.")
+@click.option("-o", "--output", type=directory, metavar="DIR",
+              help="Taken as pretrain takes it; nothing is written.")
+@click.option("--overwrite", is_flag=True, help="Taken as pretrain takes it.")
+@click.option("--resume", is_flag=True, help="Taken as pretrain takes it.")
+@takes_settings(ProbeSettings, "probe")
+@takes_script()
+@begins
+def command(trained: Mapping[str, tuple[str, ...]], others: Mapping[str, tuple[str, ...]],
+            lang: str, segmenter: str, terms: Path | None, rejects: str | None,
+            output: Path | None, overwrite: bool, resume: bool, origin: Origin, script: Script,
+            probe: ProbeSettings, processes: int, shard: bool) -> None:
+    """Say what pretraining will take on this machine, before hours are spent.
+
+    Takes the options of "bmtools pretrain", checks them as it does, takes some real steps of each
+    phase and prints one JSON line: steps, tokens, memory, tokens a second, hours and energy.
+    Records are encoded anew to a temporary directory, so shards are quicker. Nothing is kept.
+    """
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise click.UsageError("found several processes, expected one; --processes says how many "
+                               "pretraining will have")
+    if shard and processes == 1:
+        raise click.UsageError("--shard: found it with one process, expected --processes above 1")
+    check_replay(script, others)
+    from bmtools.training.corpora import Wanted
+    from bmtools.training.preflight import preflight
+    from bmtools.training.pretrain import Beginning
+
+    plan = origin.plan(output or Path("model"), script, terms)
+    beginning = Beginning(origin.model, origin.architecture, origin.tokenizer)
+    wanted = Wanted(trained, others, lang, segmenter, terms)
+    found = preflight(plan, beginning, wanted, _pass_over if rejects else refuse, probe,
+                      processes, shard)
+    for line in _summary(found):
+        click.echo(f"bmtools: {line}", err=True)
+    write_records([found.record()])
+
+
+def _pass_over(_error: RecordError) -> None:
+    """Leave a bad record out."""
+
+
+def _summary(found: Preflight) -> Iterator[str]:
+    """Say it for people, warnings last."""
+    device = found.device
+    yield (f"{device.name}, {device.kind}, {device.count} "
+           f"{'cores' if device.kind == 'cpu' else 'in this machine'}, "
+           f"{device.memory_bytes / 2**30:.1f} GiB, {_halves(device)}")
+    native = "" if found.native else ", emulated"
+    yield f"{found.parameters:,} weights in {_PRECISIONS[found.precision]}{native}"
+    for phase in found.phases:
+        yield f"{phase.name}: {', '.join(_facts(phase, found.parameters))}"
+    if found.packing_check:
+        yield f"documents that share rows do not see each other: {found.packing_check}"
+    if found.hours is not None:
+        energy = "" if found.kwh is None else f", at most {found.kwh:.3g} kWh"
+        yield f"in all: {_duration(found.hours)}{energy}"
+    for warning in found.warnings:
+        yield f"warning: {warning}"
+
+
+def _halves(device: Device) -> str:
+    return "multiplies bfloat16 natively" if device.bf16 else "does not multiply bfloat16 natively"
+
+
+def _facts(phase: PhaseForecast, parameters: int) -> Iterator[str]:
+    yield f"{phase.steps:,} steps of {phase.batch_size} {phase.layout} rows"
+    yield f"{phase.tokens:,} tokens"
+    yield f"rows of {phase.row_tokens} tokens {phase.filled:.1%} full"
+    yield f"{phase.pass_rows} rows at a time in {phase.memory_gib:,.1f} GiB"
+    if phase.frozen_parameters:
+        yield f"{phase.frozen_parameters / parameters:.0%} of the weights frozen"
+    yield f"{phase.tokens_per_second:,} tokens a second"
+    if phase.model_flop_utilisation is not None:
+        yield f"{phase.model_flop_utilisation:.1%} of the GPU's arithmetic"
+    if phase.hours is not None:
+        yield _duration(phase.hours)
+
+
+def _duration(hours: float) -> str:
+    seconds = hours * 3600
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    if hours < 1:
+        return f"{seconds / 60:.0f} min"
+    return f"{hours:.1f} h" if hours < 100 else f"{hours:,.0f} h"

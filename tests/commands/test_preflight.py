@@ -1,0 +1,133 @@
+"""`bmtools preflight` as people call it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Run = Callable[..., Any]
+pytestmark = pytest.mark.usefixtures("one_thread")
+KEYS = {"device", "precision", "native", "parameters", "packing_check", "processes", "phases",
+        "hours", "kwh", "warnings"}
+
+
+@pytest.fixture
+def asked(tiny_tokenizer: Path) -> list[Any]:
+    """Arguments of a quick look."""
+    return ["preflight", "--architecture", "bert-1x64", "--tokenizer", tiny_tokenizer,
+            "--steps", 4, "--row-tokens", 16, "--batch-size", 4, "--probe-seconds", 0.05]
+
+
+def test_help_tells_the_options_of_pretrain_too(run: Run) -> None:
+    outcome = run("preflight", "--help")
+    assert outcome.code == 0
+    theirs, ours = (set(re.findall(r"--[a-z][\w-]+", text))
+                    for text in (run("pretrain", "--help").out, outcome.out))
+    assert ours - theirs == {"--probe-seconds"}
+    assert theirs <= ours
+    assert "--probe-seconds" in outcome.out and "How a preflight looks" in outcome.out
+
+
+def test_stdout_is_one_line_and_stderr_says_it_in_words(run: Run, asked: list[Any],
+                                                        corpus: Path, tmp_path: Path) -> None:
+    before = sorted(tmp_path.iterdir())
+    outcome = run(*asked, corpus, "--frozen-layers", 1)
+    assert outcome.code == 0, outcome.err
+    [found] = outcome.records
+    assert set(found) == KEYS
+    [phase] = found["phases"]
+    assert (phase["name"], phase["steps"], phase["batch_size"]) == ("main", 4, 4)
+    assert phase["tokens_per_second"] > 0
+    device, weights, main, whole = outcome.err.splitlines()
+    assert found["device"]["name"] in device
+    assert f"{found['parameters']:,} weights in float32" in weights
+    assert main.startswith("bmtools: main: 4 steps of 4 padded rows") and "% of the" in main
+    assert whole.startswith("bmtools: in all: ")
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_it_takes_the_command_line_of_pretrain(run: Run, piped: Run, asked: list[Any],
+                                               corpus: Path, tmp_path: Path) -> None:
+    """Where it would write is left alone, and stdin equals a file."""
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine").write_text("x")
+    more = ("-o", tmp_path / "out", "--overwrite", "--resume", "--processes", 2, "--layout",
+            "packed", "--trackers", "tensorboard", "--save-every", 1)
+    found, other = run(*asked, corpus, *more), piped(corpus, *asked, *more)
+    assert found.code == other.code == 0, found.err
+    for outcome in (found, other):
+        [record] = outcome.records
+        assert (record["processes"], record["hours"]) == (2, None)
+        assert record["packing_check"] == "passed"
+        assert "warning: tokens a second are those of one process alone" in outcome.err
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["corpus.jsonl", "out"]
+
+
+def test_each_phase_of_a_file_is_looked_at(run: Run, asked: list[Any], corpus: Path,
+                                           tmp_path: Path) -> None:
+    (tmp_path / "phases.toml").write_text(
+        '[[phases]]\nname = "a"\nsteps = 3\n[[phases]]\nname = "b"\nobjective = "causal"\n')
+    outcome = run(*asked, corpus, "--phases", tmp_path / "phases.toml", "--set", "b.steps=5")
+    [found] = outcome.records
+    assert [(phase["name"], phase["steps"]) for phase in found["phases"]] == [("a", 4), ("b", 5)]
+
+
+def test_empty_input_is_one_clear_line(run: Run, asked: list[Any], write_lines: Run) -> None:
+    outcome = run(*asked, write_lines("none.jsonl"))
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err == "bmtools: no text in the input; expected records with some text\n"
+
+
+def test_a_bad_line_stops_or_is_passed_over(run: Run, asked: list[Any], bad_corpus: Path,
+                                            tmp_path: Path) -> None:
+    outcome = run(*asked, bad_corpus)
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err == f"bmtools: {bad_corpus}:3: key 'text' is missing\n"
+    assert run(*asked, bad_corpus, "--rejects", tmp_path / "rejects.jsonl").code == 0
+    assert not (tmp_path / "rejects.jsonl").exists()
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    ((), "expected one of --model and --architecture"),
+    (("--architecture", "bert-1x64"), "--architecture and --tokenizer go together"),
+    (("--model", "MODEL", "--probe-seconds", "0"), "--probe-seconds: found 0.0, expected above 0"),
+    (("--model", "MODEL", "--set", "stepz=4"), "found unknown key 'stepz', did you mean 'steps'"),
+    (("--model", "MODEL", "--replay-every", "4"), "--replay and --replay-every go together"),
+    (("--model", "MODEL", "--shard"), "--shard: found it with one process"),
+])
+def test_wrong_usage_is_one_line(run: Run, tiny_checkpoint: Path, corpus: Path,
+                                 arguments: tuple[str, ...], message: str) -> None:
+    given = [tiny_checkpoint if word == "MODEL" else word for word in arguments]
+    outcome = run("preflight", *given, corpus)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert len(outcome.err.splitlines()) == 1
+    assert message in outcome.err
+
+
+def test_it_is_one_process(run: Run, asked: list[Any], corpus: Path,
+                           monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    outcome = run(*asked, corpus)
+    assert outcome.code == 2
+    assert "found several processes, expected one" in outcome.err
+
+
+def test_a_bad_phases_file_is_one_line(run: Run, asked: list[Any], corpus: Path,
+                                       tmp_path: Path) -> None:
+    (tmp_path / "bad.toml").write_text('[[phases]]\nname = "a"\nstepz = 4\n')
+    outcome = run(*asked, corpus, "--phases", tmp_path / "bad.toml")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert len(outcome.err.splitlines()) == 1
+    assert "bad.toml" in outcome.err and "did you mean 'steps'?" in outcome.err
+
+
+def test_what_would_stop_the_run_stops_it(run: Run, tiny_checkpoint: Path, corpus: Path) -> None:
+    outcome = run("preflight", "--model", tiny_checkpoint, corpus, "--row-tokens", 64)
+    assert outcome.code == 1
+    assert outcome.out == ""
+    assert outcome.err == "bmtools: --row-tokens: found 64, but the model has 32 positions\n"

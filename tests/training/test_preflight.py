@@ -1,0 +1,219 @@
+"""A look at a run before it starts: what it says holds, and it leaves nothing behind."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bmtools.errors import BmtoolsError, refuse
+from bmtools.models.devices import Device
+from bmtools.training import reports
+from bmtools.training.corpora import Wanted
+from bmtools.training.phases import Phase, ReplaySettings, Script
+from bmtools.training.plan import Plan
+from bmtools.training.preflight import Preflight, preflight
+from bmtools.training.pretrain import Beginning, pretrain
+from bmtools.training.settings import (
+    FreezeSettings,
+    LengthSettings,
+    LoopSettings,
+    ProbeSettings,
+    RowSettings,
+    RunSettings,
+)
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+GIB = 2**30
+QUICK = ProbeSettings(probe_seconds=0.05)
+
+
+@pytest.fixture
+def aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where temporary directories lie."""
+    (tmp_path / "aside").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "aside"))
+    return tmp_path / "aside"
+
+
+@pytest.fixture
+def look(corpus: Path, vocabulary: Path, tmp_path: Path,
+         aside: Path) -> Callable[..., Preflight]:
+    """Look at phases of a small model: `look(phase, memory_gib=1.0)`."""
+
+    def call(*phases: Phase, processes: int = 1, sharded: bool = False,
+             probe: ProbeSettings = QUICK, replay: int = 0, **loop: Any) -> Preflight:
+        plan = plan_of(tmp_path / "m", phases, replay, **loop)
+        wanted = Wanted({"text": (str(corpus),)}, {"replay": (str(corpus),)} if replay else {})
+        return preflight(plan, Beginning(None, "bert-2x64", vocabulary), wanted, refuse, probe,
+                         processes, sharded)
+
+    return call
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Pretend to compute on something: `machine(bf16=False)`."""
+
+    def pretend(**facts: Any) -> None:
+        found = replace(Device("cpu", "an abacus", 2, 1000 * GIB, True), **facts)
+        monkeypatch.setattr(reports, "describe_device", lambda _kind: found)
+
+    return pretend
+
+
+def plan_of(output: Path, phases: tuple[Phase, ...], replay: int = 0, **loop: Any) -> Plan:
+    return Plan("pretrain", output, Script(phases), LoopSettings(**loop),
+                RunSettings(report_every=1000), replay=ReplaySettings(replay),
+                extra={"architecture": "bert-2x64"})
+
+
+def test_it_foretells_a_run(look: Callable[..., Preflight], toy_phase: Callable[..., Phase],
+                            corpus: Path, vocabulary: Path, tmp_path: Path) -> None:
+    """Steps and tokens nearly exactly, speed within a factor of two at one of three looks."""
+    phases = (toy_phase(200, RowSettings(32, 16), "a"),
+              replace(toy_phase(0, RowSettings(32, 16), "b", objective="causal"),
+                      length=LengthSettings(epochs=8)))
+    plan = plan_of(tmp_path / "m", phases)
+    lines = list(pretrain(plan, Beginning(None, "bert-2x64", vocabulary),
+                          Wanted({"text": (str(corpus),)}), refuse))
+    told = [line for line in lines if "tokens_per_second" in line]
+    for _ in range(3):
+        found = look(*phases, probe=ProbeSettings(0.5))
+        ratios = [phase.tokens_per_second / line["tokens_per_second"]
+                  for phase, line in zip(found.phases, told, strict=True)]
+        if all(0.5 < ratio < 2 for ratio in ratios):
+            break
+    else:
+        pytest.fail(f"speed is off by {ratios}")
+    assert [phase.steps for phase in found.phases] == [200, told[1]["step"] - 200]
+    assert sum(phase.tokens for phase in found.phases) == pytest.approx(
+        lines[-1]["tokens_seen"], rel=0.02)
+    for phase in found.phases:
+        assert phase.hours == pytest.approx(phase.tokens / phase.tokens_per_second / 3600, rel=0.01)
+    assert found.hours == pytest.approx(sum(phase.hours or 0 for phase in found.phases), rel=0.01)
+
+
+@pytest.mark.parametrize("layout", ["padded", "packed"])
+def test_nothing_stays_behind(look: Callable[..., Preflight], toy_phase: Callable[..., Phase],
+                              tmp_path: Path, aside: Path, layout: str) -> None:
+    before = sorted(path.name for path in tmp_path.iterdir())
+    found = look(toy_phase(2, RowSettings(32, 8, layout=layout)))
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+    assert not list(aside.iterdir())
+    [phase] = found.phases
+    assert phase.layout == layout
+    assert found.packing_check == ("passed" if layout == "packed" else None)
+    assert 0.9 < phase.filled <= 1.0
+
+
+def test_weights_and_their_rest_are_counted(look: Callable[..., Preflight],
+                                            toy_phase: Callable[..., Phase], model: Any) -> None:
+    half = replace(toy_phase(2, name="half"), freeze=FreezeSettings(frozen_layers=1))
+    found = look(toy_phase(2, name="all"), half)
+    weights = dict(model.named_parameters())
+    held = sum(weight.numel() for name, weight in weights.items()
+               if "embeddings" in name or "layer.0." in name)
+    assert found.parameters == sum(weight.numel() for weight in weights.values())
+    assert [phase.frozen_parameters for phase in found.phases] == [0, held]
+
+
+def test_a_growing_batch_counts_as_it_grows(look: Callable[..., Preflight],
+                                            toy_phase: Callable[..., Phase]) -> None:
+    """Ten steps of 2, 4, 6 and 8 rows, and ten of 8."""
+    flat, growing = look(toy_phase(20, RowSettings(32, 8), "flat"),
+                         toy_phase(20, RowSettings(32, 8, 2, 0.5), "growing")).phases
+    assert growing.tokens / flat.tokens == pytest.approx(
+        (8 * 10 + 2 * 4 + 4 * 3 + 6 * 3) / 160, rel=0.01)
+
+
+def test_passes_are_those_asked_for_or_fitted(look: Callable[..., Preflight],
+                                              toy_phase: Callable[..., Phase]) -> None:
+    phase = toy_phase(2, RowSettings(32, 8))
+    assert look(phase).phases[0].pass_rows == 8
+    assert look(phase, micro_batch=2).phases[0].pass_rows == 2
+    wide = toy_phase(2, RowSettings(32, 4096))
+    whole = look(wide, memory_gib=1000.0).phases[0]
+    assert whole.pass_rows == 4096
+    less = look(wide, memory_gib=whole.memory_gib - 0.1).phases[0]
+    assert 1 <= less.pass_rows < 4096
+    assert less.memory_gib < whole.memory_gib
+
+
+def test_replayed_batches_take_their_time(look: Callable[..., Preflight],
+                                          toy_phase: Callable[..., Phase]) -> None:
+    [phase] = look(toy_phase(4), replay=4).phases
+    assert phase.hours == pytest.approx(1.25 * phase.tokens / phase.tokens_per_second / 3600,
+                                        rel=0.01)
+
+
+def test_several_processes_are_not_guessed(look: Callable[..., Preflight],
+                                           toy_phase: Callable[..., Phase],
+                                           machine: Callable[..., None]) -> None:
+    machine(bf16=False)
+    found = look(toy_phase(2, RowSettings(32, 8)), processes=4, sharded=True)
+    assert found.phases[0].pass_rows == 2
+    assert found.phases[0].tokens_per_second > 0
+    assert (found.phases[0].hours, found.hours, found.kwh) == (None, None, None)
+    [warning] = found.warnings
+    assert "what 4 give together was not tried" in warning
+    with pytest.raises(BmtoolsError, match="found 8, expected a multiple of the 3 processes"):
+        look(toy_phase(2, RowSettings(32, 8)), processes=3)
+    with pytest.raises(BmtoolsError, match="--optimizer: found muon, which does not go"):
+        look(toy_phase(2, RowSettings(32, 8)), processes=2, sharded=True, optimizer="muon")
+
+
+@pytest.mark.parametrize(("precision", "bf16", "native"), [
+    ("bf16", False, False), ("bf16", True, True), ("no", False, True)])
+def test_emulated_precision_is_called_so(
+        look: Callable[..., Preflight], toy_phase: Callable[..., Phase],
+        machine: Callable[..., None], precision: str, bf16: bool, native: bool) -> None:
+    machine(bf16=bf16)
+    found = look(toy_phase(2), precision=precision)
+    assert (found.precision, found.native) == (precision, native)
+    assert ["EMULATED" in warning for warning in found.warnings] == ([] if native else [True])
+
+
+def test_a_processor_that_could_is_told_of(look: Callable[..., Preflight],
+                                           toy_phase: Callable[..., Phase],
+                                           machine: Callable[..., None]) -> None:
+    machine(bf16=True)
+    [hint] = look(toy_phase(2)).warnings
+    assert hint.startswith("--precision bf16 would be faster")
+
+
+def test_energy_is_that_of_one_board(look: Callable[..., Preflight],
+                                     toy_phase: Callable[..., Phase],
+                                     machine: Callable[..., None]) -> None:
+    assert look(toy_phase(2)).kwh is None
+    machine(kind="cuda", watts=400, count=8)
+    found = look(toy_phase(2), tf32=True)
+    assert found.precision == "tf32"
+    assert found.kwh == pytest.approx(0.4 * (found.hours or 0), rel=0.01)
+
+
+def test_memory_that_is_not_there(look: Callable[..., Preflight],
+                                  toy_phase: Callable[..., Phase],
+                                  machine: Callable[..., None]) -> None:
+    """Of a batch that does not fit, a part is tried; of a row that does not fit, nothing."""
+    phase = toy_phase(2, RowSettings(32, 65536))
+    needed = look(toy_phase(2, RowSettings(32, 64))).phases[0].memory_gib
+    machine(memory_bytes=int((needed + 1) * GIB), bf16=False)
+    found = look(phase)
+    [warning] = found.warnings
+    assert "a pass of 65536 rows may take" in warning and "OUT OF MEMORY" in warning
+    assert found.phases[0].memory_gib > needed + 1
+    machine(memory_bytes=GIB // 10)
+    with pytest.raises(BmtoolsError, match=r"a single row of 32 tokens takes .* may use 0\.1"):
+        look(phase)
+
+
+def test_the_record_is_plain(look: Callable[..., Preflight],
+                             toy_phase: Callable[..., Phase]) -> None:
+    record = look(toy_phase(2)).record()
+    assert set(record["device"]) == {"name", "kind", "count", "memory_gib", "bf16"}
+    assert [phase["name"] for phase in record["phases"]] == ["main"]
