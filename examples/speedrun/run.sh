@@ -3,6 +3,7 @@
 #
 #   DATA=../shared/data examples/speedrun/run.sh
 #   TRIALS="hand adamw muon" SEEDS=0 MINUTES=6 DATA=... examples/speedrun/run.sh
+#   TRIALS="content adamw" SEEDS=0 TOKENS=3000000 THREADS=1 DATA=... examples/speedrun/run.sh
 #
 # From nothing but the Italian text in DATA: no weights, no other text, no other language. The score
 # is the mean reciprocal rank over the 897 maskings of BioBIT's 54 sentences, which are kept out of
@@ -19,6 +20,7 @@ export OUT=${OUT:-$HERE/out}
 TRIALS=${TRIALS:-laptop}
 SEEDS=${SEEDS:-0 1 2}
 MINUTES=${MINUTES:-30}
+TOKENS=${TOKENS:-}              # as many for each trial, instead of minutes
 THREADS=${THREADS:-2}
 PROBE_TOKENS=${PROBE_TOKENS:-300000}
 VOCABULARIES=${VOCABULARIES:-8000 12000 16000 24000 32000}  # to tell the ceilings of
@@ -54,10 +56,12 @@ echo "== What counting reaches ($SECONDS s)" >&2
 missing counts.jsonl && python "$HERE/counts.py" "${TEXT[@]}" --test "$OUT/curated.jsonl" \
     > "$OUT/counts.partial" && mv "$OUT/counts.partial" "$OUT/counts.jsonl"
 
+length=(--minutes "$MINUTES")
+[ -n "$TOKENS" ] && length=(--tokens "$TOKENS")
 for seed in $SEEDS; do
     for trial in $TRIALS; do
-        echo "== $trial, seed $seed, $MINUTES minutes ($SECONDS s)" >&2
-        python "$HERE/trial.py" "$trial" --out "$OUT" --seed "$seed" --minutes "$MINUTES" \
+        echo "== $trial, seed $seed, ${length[*]} ($SECONDS s)" >&2
+        python "$HERE/trial.py" "$trial" --out "$OUT" --seed "$seed" "${length[@]}" \
             --threads "$THREADS" --probe-tokens "$PROBE_TOKENS"
     done
 done
