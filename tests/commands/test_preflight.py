@@ -42,7 +42,7 @@ def test_stdout_is_one_line_and_stderr_says_it_in_words(run: Run, asked: list[An
     [phase] = found["phases"]
     assert (phase["name"], phase["steps"], phase["batch_size"]) == ("main", 4, 4)
     assert phase["tokens_per_second"] > 0
-    device, weights, main, whole = outcome.err.splitlines()
+    device, weights, main, whole, *_hints = outcome.err.splitlines()
     assert found["device"]["name"] in device
     assert f"{found['parameters']:,} weights in float32" in weights
     assert main.startswith("bmtools: main: 4 steps of 4 padded rows") and "% of the" in main
