@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import click
@@ -12,66 +13,84 @@ import click
 Item = TypeVar("Item")
 Line = TypeVar("Line", bound=Mapping[str, Any])
 _SECONDS_BETWEEN_LINES = 10.0
+_SECONDS_BETWEEN_MOVES = 0.1
+_LEAST_SECONDS = 1e-9
+
+
+@dataclass(frozen=True)
+class Mark:
+    """How far something is.
+
+    Args:
+        done: so many.
+        total: of so many; None where that is not known.
+        description: what stands beside a bar.
+        line: all of it in words.
+    """
+
+    done: int
+    total: int | None
+    description: str
+    line: str
 
 
 def tracked(items: Iterable[Item], doing: str, total: int | None = None) -> Iterator[Item]:
     """Pass items on and show how many went by."""
-    if sys.stderr.isatty():
-        yield from _on_a_terminal(items, doing, total)
-    else:
-        yield from _in_plain_lines(items, doing, total)
+    started = time.monotonic()
 
+    def tell(count: int, _item: Item) -> Mark:
+        rate = count / max(time.monotonic() - started, _LEAST_SECONDS)
+        of = f" of {total}" if total else ""
+        return Mark(count, total, doing, f"{doing}: {count}{of}, {rate:.1f} a second")
 
-def _on_a_terminal(items: Iterable[Item], doing: str, total: int | None) -> Iterator[Item]:
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        yield from bar.track(items, total=total, description=doing)
-
-
-def _in_plain_lines(items: Iterable[Item], doing: str, total: int | None) -> Iterator[Item]:
-    started = told = time.monotonic()
-    for count, item in enumerate(items, 1):
-        yield item
-        now = time.monotonic()
-        if now - told >= _SECONDS_BETWEEN_LINES:
-            told = now
-            of = f" of {total}" if total else ""
-            click.echo(f"{doing}: {count}{of}, {count / (now - started):.1f} a second", err=True)
+    return _shown(items, doing, tell)
 
 
 def trained(lines: Iterable[Line], doing: str) -> Iterator[Line]:
     """Pass on the lines that training prints and show the step that they tell of."""
-    if sys.stderr.isatty():
-        yield from _steps_on_a_terminal(lines, doing)
-    else:
-        yield from _steps_in_plain_lines(lines, doing)
+
+    def tell(_count: int, line: Line) -> Mark | None:
+        unit = _unit_of(line)
+        if unit is None:
+            return None
+        done = f"{doing}: {unit} {line[unit]:,} of {line['of']:,}"
+        return Mark(line[unit], line["of"], f"{doing}{_loss_of(line)}",
+                    f"{done}{_loss_of(line)}{_time_left(line)}")
+
+    return _shown(lines, doing, tell)
 
 
-def _steps_on_a_terminal(lines: Iterable[Line], doing: str) -> Iterator[Line]:
+def _shown(items: Iterable[Item], doing: str,
+           tell: Callable[[int, Item], Mark | None]) -> Iterator[Item]:
+    """Pass items on; now and then show what an item and its number tell, if they tell anything."""
+    if not sys.stderr.isatty():
+        return _watched(items, tell, lambda mark: click.echo(mark.line, err=True),
+                        _SECONDS_BETWEEN_LINES)
+    return _on_a_terminal(items, doing, tell)
+
+
+def _on_a_terminal(items: Iterable[Item], doing: str,
+                   tell: Callable[[int, Item], Mark | None]) -> Iterator[Item]:
     from rich.console import Console
     from rich.progress import Progress
 
     with Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(doing, total=None)
-        for line in lines:
-            yield line
-            unit = _unit_of(line)
-            if unit:
-                bar.update(task, completed=line[unit], total=line["of"],
-                           description=f"{doing}{_loss_of(line)}")
+        yield from _watched(items, tell, lambda mark: bar.update(
+            task, completed=mark.done, total=mark.total, description=mark.description),
+            _SECONDS_BETWEEN_MOVES)
 
 
-def _steps_in_plain_lines(lines: Iterable[Line], doing: str) -> Iterator[Line]:
-    told = time.monotonic()
-    for line in lines:
-        yield line
-        unit = _unit_of(line)
-        if unit and time.monotonic() - told >= _SECONDS_BETWEEN_LINES:
-            told = time.monotonic()
-            click.echo(f"{doing}: {unit} {line[unit]:,} of {line['of']:,}{_loss_of(line)}"
-                       f"{_time_left(line)}", err=True)
+def _watched(items: Iterable[Item], tell: Callable[[int, Item], Mark | None],
+             show: Callable[[Mark], object], seconds: float) -> Iterator[Item]:
+    shown = time.monotonic()
+    for count, item in enumerate(items, 1):
+        yield item
+        now = time.monotonic()
+        mark = tell(count, item) if now - shown >= seconds else None
+        if mark:
+            shown = now
+            show(mark)
 
 
 def _unit_of(line: Mapping[str, Any]) -> str | None:

@@ -33,3 +33,15 @@ def test_items_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
     assert list(progress.tracked("ab", "reading", 2)) == ["a", "b"]
     assert [line.split(",")[0] for line in capsys.readouterr().err.splitlines()] == [
         "reading: 1 of 2", "reading: 2 of 2"]
+
+
+def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch,
+                               capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(progress, "_SECONDS_BETWEEN_MOVES", 0.0)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    assert list(progress.trained(LINES, "pretraining")) == LINES
+    told = capsys.readouterr().err
+    assert "pretraining, loss 4.000" in told and "100%" in told
+    assert list(progress.tracked("ab", "reading", 4)) == ["a", "b"]
+    told = capsys.readouterr().err
+    assert "reading" in told and "50%" in told
