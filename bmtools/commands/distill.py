@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import click
@@ -21,9 +21,9 @@ from bmtools.commands.training import (
 )
 from bmtools.errors import Reject
 from bmtools.io.manifest import hash_directory
-from bmtools.training.phases import ReplaySettings, Script, run_settings
-from bmtools.training.regularisation import AdversarySettings, ForgettingSettings
-from bmtools.training.settings import DistillSettings, LoopSettings, RunSettings
+from bmtools.training.phases import Script, run_settings
+from bmtools.training.regularisation import AdversarySettings
+from bmtools.training.settings import DistillSettings
 
 
 @click.command("distill", cls=TrainingCommand)
@@ -58,18 +58,15 @@ def command(trained: Mapping[str, tuple[str, ...]], others: Mapping[str, tuple[s
     check_replay(script, others)
     from bmtools.training.corpora import Wanted
     from bmtools.training.distill import Pupil, distill
-    from bmtools.training.plan import Plan, check_targets
+    from bmtools.training.plan import check_targets, lay_out
 
     parents = {"teacher": hash_directory(teacher)}
     if student:
         parents["student"] = hash_directory(student)
-    plan = Plan(
-        "distill", output, script, run_settings(script, LoopSettings),
-        run_settings(script, RunSettings), run_settings(script, ForgettingSettings),
-        run_settings(script, ReplaySettings), run_settings(script, AdversarySettings),
-        {"teacher": str(teacher), "student": student and str(student),
-         "architecture": architecture, "terms": terms and str(terms), **asdict(settings)},
-        parents, resume, overwrite)
+    extra = {"teacher": str(teacher), "student": student and str(student),
+             "architecture": architecture, "terms": terms and str(terms), **asdict(settings)}
+    plan = replace(lay_out("distill", output, script, extra, parents), resume=resume,
+                   overwrite=overwrite)
     check_targets(plan)
     wanted = Wanted(trained, others, lang, segmenter, terms)
     lines = distill(plan, Pupil(student, architecture), teacher, wanted, settings, reject)

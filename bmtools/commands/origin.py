@@ -11,10 +11,8 @@ import click
 
 from bmtools.commands.options import Function, existing_directory
 from bmtools.io.manifest import hash_directory
-from bmtools.training.phases import ReplaySettings, Script, run_settings
-from bmtools.training.plan import Plan
-from bmtools.training.regularisation import AdversarySettings, ForgettingSettings
-from bmtools.training.settings import LoopSettings, RunSettings
+from bmtools.training.phases import Script
+from bmtools.training.plan import Plan, lay_out
 
 
 @dataclass(frozen=True)
@@ -28,10 +26,8 @@ class Origin:
     def plan(self, output: Path, script: Script, terms: Path | None) -> Plan:
         """Lay out the run that starts from here."""
         model, tokenizer = self.model, self.tokenizer
-        return Plan(
-            "pretrain", output, script, run_settings(script, LoopSettings),
-            run_settings(script, RunSettings), run_settings(script, ForgettingSettings),
-            run_settings(script, ReplaySettings), run_settings(script, AdversarySettings),
+        return lay_out(
+            "pretrain", output, script,
             {"model": model and str(model), "architecture": self.architecture,
              "tokenizer": tokenizer and str(tokenizer), "terms": terms and str(terms)},
             {"model": hash_directory(model)} if model else {})

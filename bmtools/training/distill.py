@@ -17,6 +17,7 @@ from bmtools.training.corpora import Wanted
 from bmtools.training.evaluation import HELD_OUT
 from bmtools.training.objectives import DistillObjective, MaskedObjective, PhasedObjective
 from bmtools.training.packing import is_packed
+from bmtools.training.phases import longest_row
 from bmtools.training.plan import Plan
 from bmtools.training.run import execute
 from bmtools.training.settings import DistillSettings
@@ -59,7 +60,7 @@ def distill(plan: Plan, pupil: Pupil, teacher: Path, wanted: Wanted, settings: D
     taught = load_masked_lm(teacher)
     start = pupil.start(taught, plan.loop.seed)
     longest = min(start.longest, max_tokens(taught.model))
-    rows = max(phase.rows.row_tokens for phase in plan.script.phases)
+    rows = longest_row(plan.script.phases)
     if rows > longest:
         raise BmtoolsError(f"--row-tokens: found {rows}, but student and teacher share "
                            f"{longest} positions")

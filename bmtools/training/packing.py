@@ -10,6 +10,7 @@ from accelerate import Accelerator
 from bmtools.corpus.shards import Corpus
 from bmtools.models.packed import ARCHITECTURES, prepare_packed, self_check
 from bmtools.training.batches import Maker, RowBatches
+from bmtools.training.phases import longest_row
 from bmtools.training.plan import Plan
 from bmtools.training.stream import Stream
 from bmtools.training.timeline import Timeline
@@ -31,7 +32,7 @@ def row_widths(timeline: Timeline, accelerator: Accelerator) -> list[int] | None
     """
     if accelerator.mixed_precision == "no":
         return None
-    longest = max(phase.rows.row_tokens for phase in timeline)
+    longest = longest_row(timeline)
     return [*range(_WIDTH_STEP, longest, _WIDTH_STEP), longest]
 
 

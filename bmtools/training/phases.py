@@ -200,6 +200,11 @@ def single_phase(length: LengthSettings, rows: RowSettings, task: TaskSettings,
     return Script((Phase(ONLY_PHASE, length, rows, task, schedule, freeze, mixture),))
 
 
+def longest_row(phases: Iterable[Phase]) -> int:
+    """Tokens that the longest row of any phase may have, special tokens included."""
+    return max(phase.rows.row_tokens for phase in phases)
+
+
 def run_settings(script: Script, kind: type[Settings]) -> Settings:
     """Make settings of the whole run from what a script gives; the rest has its defaults.
 

@@ -13,7 +13,13 @@ from typing import Any
 
 from bmtools.errors import BmtoolsError
 from bmtools.io.aside import refuse_existing
-from bmtools.training.phases import ReplaySettings, Script, check_corpora, resolved
+from bmtools.training.phases import (
+    ReplaySettings,
+    Script,
+    check_corpora,
+    resolved,
+    run_settings,
+)
 from bmtools.training.places import runs_directory
 from bmtools.training.regularisation import AdversarySettings, ForgettingSettings
 from bmtools.training.settings import LoopSettings, RunSettings
@@ -89,6 +95,15 @@ class Plan:
         return {"phases": names, **settings, "vocabulary": vocabulary,
                 **{f"inputs of {name}": hashes for name, hashes in inputs.items()},
                 **{f"content of the {role}": digest for role, digest in self.parents.items()}}
+
+
+def lay_out(command: str, output: Path, script: Script, extra: Mapping[str, Any],
+            parents: Mapping[str, str]) -> Plan:
+    """Plan a run that takes all its settings from a script; arguments are those of `Plan`."""
+    return Plan(command, output, script, run_settings(script, LoopSettings),
+                run_settings(script, RunSettings), run_settings(script, ForgettingSettings),
+                run_settings(script, ReplaySettings), run_settings(script, AdversarySettings),
+                extra, parents)
 
 
 def check_targets(plan: Plan) -> None:

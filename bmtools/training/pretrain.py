@@ -20,6 +20,7 @@ from bmtools.training.objectives import (
     PairObjective,
     PhasedObjective,
 )
+from bmtools.training.phases import longest_row
 from bmtools.training.plan import Plan
 from bmtools.training.regularisation import AdversarySettings
 from bmtools.training.run import MakeObjective, execute
@@ -47,7 +48,7 @@ class Beginning:
         assert self.architecture is not None and self.tokenizer is not None
         return from_architecture(self.architecture, load_tokenizer(self.tokenizer),
                                  plan.loop.seed,
-                                 max(phase.rows.row_tokens for phase in plan.script.phases))
+                                 longest_row(plan.script.phases))
 
 
 def pretrain(plan: Plan, beginning: Beginning, wanted: Wanted,

@@ -25,6 +25,7 @@ from bmtools.training.lengths import measure
 from bmtools.training.loop import Course, Diverged, Extras, Step, Trainer
 from bmtools.training.objectives import PhasedObjective
 from bmtools.training.packing import is_packed, prepare_checked, prepare_fast, row_widths
+from bmtools.training.phases import longest_row
 from bmtools.training.places import logs_directory, runs_directory, tidied
 from bmtools.training.plan import EVALUATE, REPLAY, RETAIN, Plan, check_before
 from bmtools.training.processes import start_processes
@@ -127,8 +128,7 @@ class Run:
         fitted = [rows for rows in self.passes.values() if rows and plan.loop.memory_gib]
         self._examiner = Examiner(
             self.trainer.objective, Words.of(start.tokenizer), texts.strategies["words"],
-            max(phase.rows.row_tokens for phase in self.timeline), accelerator,
-            min([HeldOut.batch_rows, *fitted]))
+            longest_row(self.timeline), accelerator, min([HeldOut.batch_rows, *fitted]))
         self._batches = self.make_batches(
             Stream(texts.trained, self.timeline, self.packed, plan.loop.seed),
             self.timeline, texts.trained)
