@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import gzip
-import json
-import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,48 +17,41 @@ SMALLER = [
 ]
 
 
-def run_smaller(name: str, tmp_path: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+@pytest.fixture
+def run_smaller(tmp_path: Path, run_script: Any) -> Any:
     """Run an example's script with every number of steps cut down."""
-    folder = tmp_path / name
-    shutil.copytree(EXAMPLES / name, folder, ignore=shutil.ignore_patterns("out"))
-    script = folder / "run.sh"
-    text = script.read_text()
-    for pattern, replacement in SMALLER:
-        text = re.sub(pattern, replacement, text)
-    script.write_text(text)
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    return subprocess.run(
-        ["bash", str(script)], capture_output=True, text=True, check=False,
-        env={**os.environ, "PATH": path, "OUT": str(tmp_path / "out"), **environment})
 
+    def run(name: str, **environment: str) -> str:
+        folder = tmp_path / name
+        shutil.copytree(EXAMPLES / name, folder, ignore=shutil.ignore_patterns("out"))
+        script = folder / "run.sh"
+        text = script.read_text()
+        for pattern, replacement in SMALLER:
+            text = re.sub(pattern, replacement, text)
+        script.write_text(text)
+        return run_script(script, OUT=str(tmp_path / "out"), **environment)
 
-def lines(path: Path) -> list[dict]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return run
 
 
 @pytest.mark.slow
-def test_quickstart(tmp_path: Path) -> None:
-    done = run_smaller("quickstart", tmp_path)
-    assert done.returncode == 0, done.stderr
+def test_quickstart(run_smaller: Any, read: Any, tmp_path: Path) -> None:
+    table = run_smaller("quickstart")
     out = tmp_path / "out"
-    corpus = lines(out / "corpus.jsonl")
+    corpus = read(out / "corpus.jsonl")
     assert len(corpus) == 80
     assert {record["lang"] for record in corpus} == {"it"}
-    [mrr, *_] = lines(out / "mrr.jsonl")
+    [mrr, *_] = read(out / "mrr.jsonl")
     assert (mrr["sentences"], mrr["maskings"]) == (56, 187)
     for model in ("first", "initialised", "pretrained", "distilled"):
-        assert f"│ {model} " in done.stdout
+        assert f"│ {model} " in table
 
 
-def shorten(source: Path, target: Path) -> None:
+def shorten(source: Path, target: Path, copy_lines: Any, copy_entries: Any) -> None:
     """Copy the beginning of a real file."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    if source.name == "BioASQ_5b_splitted.json":
-        content = json.loads(source.read_text(encoding="utf-8"))
-        target.write_text(json.dumps({key: rows[:9] for key, rows in content.items()}))
-    elif source.name.endswith("_CORPUS.json"):
-        content = json.loads(source.read_text(encoding="utf-8"))
-        target.write_text(json.dumps({"data": content["data"][:9]}))
+    if source.name == "BioASQ_5b_splitted.json" or source.name.endswith("_CORPUS.json"):
+        copy_entries(source, target, 9)
     elif source.name.endswith("_annotations.txt"):
         corpus = source.with_name(source.name.replace("annotations", "corpus"))
         kept = {line.partition("|")[0].lstrip("\ufeff")
@@ -70,22 +59,18 @@ def shorten(source: Path, target: Path) -> None:
         target.write_text("".join(
             line for line in source.read_text(encoding="utf-8").splitlines(keepends=True)
             if line.lstrip("\ufeff").partition("\t")[0] in kept), encoding="utf-8")
-    elif source.suffix in (".txt", ".jsonl"):
+    elif source.suffix in (".txt", ".jsonl") or source.name.endswith(".jsonl.gz"):
         # A vocabulary learnt on less spells the curated sentences letter by letter.
         most = 400 if source.name in ("general-ud.txt", "native-clinical.jsonl") else 9
-        with source.open(encoding="utf-8") as stream:
-            target.write_text("".join(line for line, _ in zip(stream, range(most), strict=False)),
-                              encoding="utf-8")
-    elif source.name.endswith(".jsonl.gz"):
-        with gzip.open(source, "rt", encoding="utf-8") as stream, gzip.open(target, "wt") as out:
-            out.writelines(line for line, _ in zip(stream, range(9), strict=False))
+        copy_lines(source, target, most)
     else:
         shutil.copy(source, target)
 
 
 @pytest.mark.data
 @pytest.mark.slow
-def test_italian(data: Path, tmp_path: Path) -> None:
+def test_italian(data: Path, tmp_path: Path, run_smaller: Any, read: Any, copy_lines: Any,
+                 copy_entries: Any) -> None:
     if shutil.which("apertium") is None:
         pytest.skip("apertium is absent")
     small = tmp_path / "data"
@@ -98,14 +83,13 @@ def test_italian(data: Path, tmp_path: Path) -> None:
     wanted += [f"it/ner/NCBI_DISEASE/{part}_{kind}.txt" for kind in ("corpus", "annotations")
                for part in ("dev", "test")]
     for name in wanted:
-        shorten(data / name, small / name)
+        shorten(data / name, small / name, copy_lines, copy_entries)
     for name in ("medline16n0902.xml.gz", "pubmed15-bom.xml", "pubmed24-sample.xml.gz"):
         path = small / "en/pubmed-xml" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(data / "en/pubmed-xml/pubmed24-sample.xml.gz", path)
-    done = run_smaller("italian", tmp_path, DATA=str(small))
-    assert done.returncode == 0, done.stderr
-    scores = lines(tmp_path / "out" / "mrr.jsonl")
+    run_smaller("italian", DATA=str(small))
+    scores = read(tmp_path / "out" / "mrr.jsonl")
     assert [line["maskings"] for line in scores] == [897] * len(scores)
     assert {line["sentences"] for line in scores} == {54}
-    assert len(lines(tmp_path / "out" / "ncbi-predicted.jsonl")) == 9
+    assert len(read(tmp_path / "out" / "ncbi-predicted.jsonl")) == 9

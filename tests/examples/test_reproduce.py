@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import gzip
 import importlib.util
 import json
-import os
 import shutil
-import subprocess
-import sys
-from itertools import islice, pairwise
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -31,45 +27,39 @@ def load(path: Path) -> ModuleType:
     return module
 
 
-def read(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
 @pytest.fixture
-def small(data: Path, tmp_path: Path) -> Path:
+def small(data: Path, tmp_path: Path, copy_lines: Any) -> Path:
     """The beginning of the real data."""
     folder = tmp_path / "data"
     for name in (*WIKITEXT, REVIEWS, WORDS):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(data / WORDS, folder / WORDS)
     for name in WIKITEXT:
-        with (data / name).open(encoding="utf-8") as stream:
-            (folder / name).write_text("".join(islice(stream, 150)), encoding="utf-8")
-    with gzip.open(data / REVIEWS, "rt") as stream, gzip.open(folder / REVIEWS, "wt") as out:
-        out.writelines(islice(stream, 60))
+        copy_lines(data / name, folder / name, 150)
+    copy_lines(data / REVIEWS, folder / REVIEWS, 60)
     return folder
 
 
-def run(name: str, small: Path, out: Path, **environment: str) -> str:
+@pytest.fixture
+def run(small: Path, run_script: Any) -> Any:
     """Run a comparison's script and return what it prints."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
-        ["bash", str(REPRODUCE / name / "run.sh")], capture_output=True, text=True, check=False,
-        env={**os.environ, "PATH": path, "DATA": str(small), "OUT": str(out),
-             "OMP_NUM_THREADS": "1", **environment})
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+
+    def call(name: str, out: Path, **environment: str) -> str:
+        return run_script(REPRODUCE / name / "run.sh", DATA=str(small), OUT=str(out),
+                          OMP_NUM_THREADS="1", **environment)
+
+    return call
 
 
 @pytest.mark.data
 @pytest.mark.slow
-def test_forgetting(small: Path, tmp_path: Path) -> None:
+def test_forgetting(run: Any, read: Any, tmp_path: Path) -> None:
     out = tmp_path / "out"
     sizes = {"SEEDS": "0", "NEW_TOKENS": "20000", "VOCABULARY": "600", "HELD_OUT": "10",
              "ARMS": "plain replay frozen",
              "BASE_SET": "--set causal.tokens=3000 --set masked.tokens=3000 --set batch_size=4 "
                          "--architecture bert-2x64"}
-    table = run("forgetting", small, out, **sizes)
+    table = run("forgetting", out, **sizes)
     lines = {line["model"]: line for line in read(out / "results.jsonl")}
     assert set(lines) == {"before", "plain", "replay", "frozen"}
     assert len({line["retained"]["mean"] for line in lines.values()}) == len(lines)
@@ -82,7 +72,7 @@ def test_forgetting(small: Path, tmp_path: Path) -> None:
     assert len(held) == 10 and len(trained) == 50 and not held & trained
     before = (out / "arms" / "plain-0" / "bmtools.json").stat().st_mtime_ns
     shutil.rmtree(out / "arms" / "frozen-0")
-    run("forgetting", small, out, **sizes)
+    run("forgetting", out, **sizes)
     assert (out / "arms" / "plain-0" / "bmtools.json").stat().st_mtime_ns == before
     assert {line["model"] for line in read(out / "results.jsonl")} == set(lines)
 
@@ -104,9 +94,9 @@ def test_arms_are_summarised_over_seeds(tmp_path: Path) -> None:
 
 @pytest.mark.data
 @pytest.mark.slow
-def test_trainer_curve(small: Path, tmp_path: Path) -> None:
+def test_trainer_curve(run: Any, read: Any, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    table = run("trainer-curve", small, out, TOKENS="9000", ARCHITECTURE="bert-1x64", EVERY="1",
+    table = run("trainer-curve", out, TOKENS="9000", ARCHITECTURE="bert-1x64", EVERY="1",
                 HELD_OUT="1")
     points = read(out / "curves.jsonl")
     results = {line["model"]: line for line in read(out / "results.jsonl")}
@@ -142,9 +132,9 @@ def test_curves_of_both_kinds() -> None:
 
 @pytest.mark.data
 @pytest.mark.slow
-def test_bioptimus_phases(small: Path, tmp_path: Path) -> None:
+def test_bioptimus_phases(run: Any, read: Any, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    table = run("bioptimus-phases", small, out, ABSTRACTS="20", BASE_TOKENS="3000", SHARE="0.05",
+    table = run("bioptimus-phases", out, ABSTRACTS="20", BASE_TOKENS="3000", SHARE="0.05",
                 HELD_OUT="1")
     names = ["phase-1-tokens", "phase-2-words", "phase-3-more-words", "phase-4-masks-only"]
     assert [path.name for path in sorted((out / "model.kept").iterdir())] == names

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
 import importlib
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -75,7 +73,7 @@ def test_repeats_go(cleaned: Any) -> None:
         OTHER, "", f"Avvertenze. {long}", "Avvertenze. Altro."]
 
 
-def test_clean_reports(part: Any, tmp_path: Path) -> None:
+def test_clean_reports(part: Any, read: Any, tmp_path: Path) -> None:
     source = tmp_path / "a.jsonl"
     texts = [OTHER, OTHER, f"Vedi: {TEST}"]
     source.write_text("".join(json.dumps({"id": str(number), "text": text}) + "\n"
@@ -90,10 +88,6 @@ def test_clean_reports(part: Any, tmp_path: Path) -> None:
     assert caught["shared"] == "la malattia di parkinson si manifesta quando la"
     [kept] = read(tmp_path / "text" / "mine.jsonl")
     assert kept["text"] == OTHER and kept["source"] == "a:0"
-
-
-def read(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def pieces() -> Any:
@@ -251,40 +245,30 @@ def test_every_trial_can_be_read(part: Any) -> None:
         trial.read_trial("nothing")
 
 
-def shorten(source: Path, target: Path) -> None:
+def shorten(source: Path, target: Path, copy_lines: Any, copy_entries: Any) -> None:
     """Copy the beginning of a real file."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    if source.parent.name == "mrr":
-        shutil.copy(source, target)
-    elif source.name.startswith("BioASQ"):
-        content = json.loads(source.read_text(encoding="utf-8"))
-        target.write_text(json.dumps({key: rows[:5] for key, rows in content.items()}))
-    elif source.name.endswith("_CORPUS.json"):
-        content = json.loads(source.read_text(encoding="utf-8"))
-        target.write_text(json.dumps({"data": content["data"][:5]}))
+    if source.name.startswith("BioASQ") or source.name.endswith("_CORPUS.json"):
+        copy_entries(source, target, 5)
     elif source.name.startswith("SQuAD"):
-        content = json.loads(gzip.decompress(source.read_bytes()))
-        target.write_bytes(gzip.compress(json.dumps({"data": content["data"][:1]}).encode()))
+        copy_entries(source, target, 1)
     elif source.suffix == ".json":
         shutil.copy(source, target)
     elif source.suffix == ".gz":
-        with gzip.open(source, "rt", encoding="utf-8") as stream, gzip.open(target, "wt") as out:
-            out.writelines(line for line, _ in zip(stream, range(9), strict=False))
+        copy_lines(source, target, 9)
     else:
-        most = 5 if "_" in source.name else 150
-        with source.open(encoding="utf-8") as stream:
-            target.write_text("".join(line for line, _ in zip(stream, range(most), strict=False)),
-                              encoding="utf-8")
+        copy_lines(source, target, 5 if "_" in source.name else 150)
 
 
 @pytest.mark.data
 @pytest.mark.slow
-def test_whole_speedrun(data: Path, tmp_path: Path) -> None:
+def test_whole_speedrun(data: Path, tmp_path: Path, run_script: Any, read: Any, copy_lines: Any,
+                        copy_entries: Any) -> None:
     small = tmp_path / "data"
     for folder in ("it", "parallel"):
         for path in (data / folder).rglob("*.*"):
             if path.is_file() and not path.name.endswith(("_ANN.txt", "_REL.txt")):
-                shorten(path, small / path.relative_to(data))
+                shorten(path, small / path.relative_to(data), copy_lines, copy_entries)
     planted = json.loads((data / "it/mrr/mlm_data.json").read_text(encoding="utf-8"))["data"][7]
     with (small / "it/corpus/native-clinical.jsonl").open("a", encoding="utf-8") as stream:
         stream.write(json.dumps({"id": "planted", "text": f"Nota. {planted['original']}"}) + "\n")
@@ -294,12 +278,8 @@ def test_whole_speedrun(data: Path, tmp_path: Path) -> None:
     trials = re.sub(r"words-\d+", "words-300", re.sub(r"pieces-\d+", "pieces-2000", trials))
     (folder / "trials.toml").write_text(re.sub(r"bert-2x256", "bert-1x64", trials))
     out = tmp_path / "out"
-    done = subprocess.run(
-        ["bash", str(folder / "run.sh")], capture_output=True, text=True, check=False,
-        env={**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-             "DATA": str(small), "OUT": str(out), "TRIALS": "muon", "SEEDS": "0",
-             "MINUTES": "0.1", "THREADS": "1", "PROBE_TOKENS": "3000", "VOCABULARIES": "2100"})
-    assert done.returncode == 0, done.stderr
+    run_script(folder / "run.sh", DATA=str(small), OUT=str(out), TRIALS="muon", SEEDS="0",
+               MINUTES="0.1", THREADS="1", PROBE_TOKENS="3000", VOCABULARIES="2100")
     report = {line["corpus"]: line for line in read(out / "text" / "report.jsonl")}
     assert report["clinical"]["contaminated_documents"] >= 1
     assert any(line["id"] == "planted" for line in read(out / "text" / "contaminated.jsonl"))

@@ -1,0 +1,67 @@
+"""What tests of examples share: scripts run as by a user, and the beginnings of real files."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Read = Callable[[Path], list[dict[str, Any]]]
+RunScript = Callable[..., str]
+
+
+@pytest.fixture(scope="session")
+def read() -> Read:
+    """Reads a file of JSON Lines."""
+    return lambda path: [json.loads(line) for line in
+                         path.read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.fixture(scope="session")
+def run_script() -> RunScript:
+    """Runs a shell script that finds our commands, and gives what it printed: `(path, OUT="o")`."""
+
+    def run(script: Path, **environment: str) -> str:
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        done = subprocess.run(["bash", str(script)], capture_output=True, text=True, check=False,
+                              env={**os.environ, "PATH": path, **environment})
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def copy_lines() -> Callable[[Path, Path, int], None]:
+    """Copies the first lines of a file of text, packed or not."""
+
+    def copy(source: Path, target: Path, most: int) -> None:
+        opened = gzip.open if source.suffix == ".gz" else open
+        with opened(source, "rt", encoding="utf-8") as stream, \
+                opened(target, "wt", encoding="utf-8") as out:
+            out.writelines(islice(stream, most))
+
+    return copy
+
+
+@pytest.fixture(scope="session")
+def copy_entries() -> Callable[[Path, Path, int], None]:
+    """Copies the first entries of each list in a JSON object, packed or not."""
+
+    def copy(source: Path, target: Path, most: int) -> None:
+        opened = gzip.open if source.suffix == ".gz" else open
+        with opened(source, "rt", encoding="utf-8") as stream:
+            content = json.load(stream)
+        with opened(target, "wt", encoding="utf-8") as out:
+            json.dump({key: rows[:most] if isinstance(rows, list) else rows
+                       for key, rows in content.items()}, out)
+
+    return copy
