@@ -35,9 +35,11 @@ def corrupt(text: Text, picked: np.ndarray, mask_id: int, replacements: np.ndarr
     places = picked.nonzero()[0]
     drawn = series(text.keys, text.borders_among(places), Purpose.FATE)
     fates = shares(drawn)
-    inputs, labels = text.ids.copy(), np.full(len(text), IGNORED, dtype=text.ids.dtype)
-    labels[places] = text.ids[places]
-    inputs[places[fates < corruption.masked]] = mask_id
+    asked = text.ids.take(places)
+    shown = asked.copy()
+    shown[fates < corruption.masked] = mask_id
     swapped = (fates >= corruption.masked) & (fates < corruption.masked + corruption.random)
-    inputs[places[swapped]] = replacements[choices(drawn[swapped], len(replacements))]
+    shown[swapped] = replacements[choices(drawn[swapped], len(replacements))]
+    inputs, labels = text.ids.copy(), np.full(len(text), IGNORED, dtype=text.ids.dtype)
+    inputs[places], labels[places] = shown, asked
     return Masked(inputs, labels)

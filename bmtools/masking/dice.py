@@ -15,6 +15,7 @@ from __future__ import annotations
 import operator
 from enum import IntEnum
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +27,7 @@ _STEP = np.uint64(0x9E3779B97F4A7C15)
 _ROUNDS = ((np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)),
            (np.uint64(27), np.uint64(0x94D049BB133111EB)))
 _LAST_SHIFT = np.uint64(31)
+_HALF = np.uint64(32)
 _LOWER_HALF = np.uint64((1 << 32) - 1)
 
 
@@ -48,10 +50,13 @@ def derive(key: Numbers, *numbers: Numbers) -> np.ndarray:
     Returns:
         uint64, of the shape that key and numbers broadcast to.
     """
-    mixed = _whole(key)
+    mixed: Any = key
     for number in numbers:
-        mixed = _mix(np.add(mixed, _steps(number)))
-    return mixed
+        if isinstance(mixed, int) and isinstance(number, int):
+            mixed = _mix_one(mixed + (number + 1) * int(_STEP))
+        else:
+            mixed = _mix(np.add(_whole(mixed), _steps(number)))
+    return _whole(mixed)
 
 
 def bits(keys: Numbers, counters: Numbers, purpose: int) -> np.ndarray:
@@ -88,10 +93,17 @@ def shares(drawn: np.ndarray) -> np.ndarray:
     return np.multiply(np.right_shift(drawn, np.uint64(11)), 2.0 ** -53)
 
 
-def choices(drawn: np.ndarray, count: int) -> np.ndarray:
+def other_shares(drawn: np.ndarray) -> np.ndarray:
+    """Turn 64 bits into a number from 0 to less than 1, by those that `choices` does not use."""
+    return np.multiply(np.right_shift(drawn, _HALF), 2.0 ** -32)
+
+
+def choices(drawn: np.ndarray, counts: Numbers) -> np.ndarray:
     """Turn 64 bits into a number from 0 to count - 1, by the lowest 32 of them."""
-    return np.right_shift(np.multiply(np.bitwise_and(drawn, _LOWER_HALF), np.uint64(count)),
-                          np.uint64(32))
+    chosen = np.bitwise_and(drawn, _LOWER_HALF)
+    chosen *= _whole(counts)
+    chosen >>= _HALF
+    return chosen
 
 
 @cache
@@ -117,6 +129,14 @@ def _whole(numbers: Numbers) -> np.ndarray:
     if isinstance(numbers, np.ndarray):
         return numbers.astype(np.uint64, copy=False)
     return np.array(operator.index(numbers) % _MODULUS, dtype=np.uint64)
+
+
+def _mix_one(value: int) -> int:
+    """What `_mix` gives for one number; Python's own are faster than arrays of one."""
+    value %= _MODULUS
+    for shift, factor in _ROUNDS:
+        value = (value ^ value >> int(shift)) * int(factor) % _MODULUS
+    return value ^ value >> int(_LAST_SHIFT)
 
 
 def _mix(values: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bmtools.masking.text import Text
-from bmtools.masking.units import Rates, Units, random_ranks, take
+from bmtools.masking.units import Rates, Units, draw
 
 
 def pick_tokens(text: Text, rates: Rates) -> np.ndarray:
@@ -23,5 +23,4 @@ def pick_tokens(text: Text, rates: Rates) -> np.ndarray:
         ValueError: rate outside 0 to 1.
     """
     begins = np.flatnonzero(text.maskable)
-    tokens = Units(begins, np.ones_like(begins), text.borders_among(begins))
-    return take(text, tokens, random_ranks(text, tokens), rates)
+    return draw(text, Units(begins, np.ones_like(begins), text.borders_among(begins)), rates)

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from bmtools.masking.dice import Purpose, series, uniforms
+from bmtools.masking.dice import Purpose, choices, other_shares, series, uniforms
 from bmtools.masking.text import Text
 
 Rates = float | np.ndarray
@@ -51,19 +51,63 @@ def words_of(text: Text) -> Units:
     A word also begins after a special token and at the beginning of a sample, so that a word cut
     by an edge stays whole.
     """
-    inner = np.zeros(len(text) + 1, dtype=bool)
-    np.greater(text.maskable[1:] & text.maskable[:-1], text.starts[1:], out=inner[1:-1])
-    inner[text.borders] = False
-    edges = (~inner).nonzero()[0]
-    begins, sizes = edges[:-1], edges[1:] - edges[:-1]
-    maskable = text.maskable[begins]
-    begins = begins[maskable]
-    return Units(begins, sizes[maskable], text.borders_among(begins))
+    maskable = text.maskable
+    apart = np.ones(len(text) + 1, dtype=bool)  # from the token before
+    np.less_equal(maskable[1:] & maskable[:-1], text.starts[1:], out=apart[1:-1])
+    apart[text.borders] = True
+    begins = (apart[:-1] & maskable).nonzero()[0]
+    sizes = (apart[1:] & maskable).nonzero()[0]
+    sizes -= begins
+    sizes += 1
+    return Units(begins, sizes, text.borders_among(begins))
 
 
 def random_ranks(text: Text, units: Units) -> np.ndarray:
     """Draw the ranks by which each sample's units are hidden, (units,) uint64."""
     return series(text.keys, units.borders, Purpose.ORDER)
+
+
+def draw(text: Text, units: Units, rates: Rates) -> np.ndarray:
+    """Hide each sample's units in random order until its budget is spent, as `take` does.
+
+    The order comes from drawing a sample's units again and again, each as likely as any other:
+    what was drawn before is passed over. At usual rates that takes far fewer random numbers than
+    a rank for each unit, and no sorting.
+
+    Args:
+        units: together all maskable tokens of the text, in order.
+        rates: share of maskable tokens to hide, 0 to 1: one, or (samples,).
+
+    Returns:
+        (tokens,) bool.
+
+    Raises:
+        ValueError: a rate outside 0 to 1.
+    """
+    rates = _checked(rates, text.samples)
+    maskable = text.maskable_counts
+    budgets = maskable * rates
+    draws = _likely_draws(units.counts, rates)
+    while True:
+        borders = summed(draws)
+        drawn = series(text.keys, borders, Purpose.ORDER)
+        which = choices(drawn, units.counts.repeat(draws)).view(np.int64)
+        which += units.borders[:-1].repeat(draws)
+        is_new = _first_seen(which, len(units))
+        sizes = units.sizes.take(which)
+        sizes *= is_new
+        spent = summed(sizes)
+        found = _within(spent, borders)
+        enough = (found > budgets) | (found == maskable)
+        if enough.all():
+            break
+        draws = np.where(enough, draws, 2 * draws)
+    crossing = _crossings(spent, borders, budgets)
+    # What chose the unit that crosses the budget has bits left that nothing else depends on.
+    coins = other_shares(drawn[np.minimum(crossing, len(drawn) - 1)]) if len(drawn) else 0.0
+    chosen = ranges(borders[:-1], _how_many(spent, borders, budgets, crossing, coins))
+    chosen = chosen[is_new[chosen]]
+    return _marked(text, units.begins.take(which.take(chosen)), sizes.take(chosen))
 
 
 def take(text: Text, units: Units, ranks: np.ndarray, rates: Rates) -> np.ndarray:
@@ -90,13 +134,13 @@ def take(text: Text, units: Units, ranks: np.ndarray, rates: Rates) -> np.ndarra
     budgets = text.maskable_counts * rates
     early = _early(units, ranks, rates)
     first, spent = _ordered(units.some(early), ranks[early])
-    before = spent[first.borders]
-    if not ((before[1:] - before[:-1] > budgets) | (first.counts == units.counts)).all():
+    if not ((_within(spent, first.borders) > budgets) | (first.counts == units.counts)).all():
         first, spent = _ordered(units, ranks)
-    chosen = ranges(first.borders[:-1], _how_many(text, first, spent, budgets))
-    picked = np.zeros(len(text), dtype=bool)
-    picked[ranges(first.begins[chosen], first.sizes[chosen])] = True
-    return picked
+    crossing = _crossings(spent, first.borders, budgets)
+    coins = uniforms(text.keys, 0, Purpose.CROSSING)
+    chosen = ranges(first.borders[:-1],
+                    _how_many(spent, first.borders, budgets, crossing, coins))
+    return _marked(text, first.begins.take(chosen), first.sizes.take(chosen))
 
 
 def summed(counts: np.ndarray) -> np.ndarray:
@@ -113,7 +157,9 @@ def ranges(begins: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     return (begins - ends + lengths).repeat(lengths) + np.arange(total)
 
 
-def _checked(rates: Rates, samples: int) -> np.ndarray:
+def _checked(rates: Rates, samples: int) -> Rates:
+    if isinstance(rates, float) and 0 <= rates <= 1:
+        return rates
     rates = np.asarray(rates, dtype=np.float64)
     if not ((rates >= 0) & (rates <= 1)).all():
         raise ValueError(f"masking rate: found {rates}, expected 0 to 1")
@@ -122,7 +168,37 @@ def _checked(rates: Rates, samples: int) -> np.ndarray:
     return rates
 
 
-def _early(units: Units, ranks: np.ndarray, rates: np.ndarray) -> np.ndarray:
+def _likely_draws(counts: np.ndarray, rates: Rates) -> np.ndarray:
+    """Say how many draws spend most budgets, (samples,) int64; `draw` looks whether they do.
+
+    To see a share of n units takes -n log(1 - share) draws on average.
+    """
+    draws = (counts * (-1.12 * np.log1p(-np.minimum(rates, 0.95))) + 12).astype(np.int64)
+    draws *= counts > 0
+    return draws
+
+
+def _first_seen(which: np.ndarray, count: int) -> np.ndarray:
+    """Tell where each number below `count` stands for the first time, as bool."""
+    places = np.arange(len(which))
+    first = np.empty(count, dtype=np.int64)
+    first[which[::-1]] = places[::-1]  # of equal numbers the last one stays
+    return first.take(which) == places
+
+
+def _within(spent: np.ndarray, borders: np.ndarray) -> np.ndarray:
+    """Sum each sample's own, (samples,), of sums over all."""
+    before = spent[borders]
+    return before[1:] - before[:-1]
+
+
+def _marked(text: Text, begins: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    picked = np.zeros(len(text), dtype=bool)
+    picked[ranges(begins, sizes)] = True
+    return picked
+
+
+def _early(units: Units, ranks: np.ndarray, rates: Rates) -> np.ndarray:
     """Choose units of low rank, as sorting all is slow.
 
     They are more than the rate asks for by about five standard deviations, whether a sample has
@@ -163,23 +239,30 @@ def _order(units: Units, ranks: np.ndarray) -> np.ndarray:
     return np.lexsort((ranks, np.repeat(np.arange(samples), units.counts)))
 
 
-def _how_many(text: Text, units: Units, spent: np.ndarray, budgets: np.ndarray) -> np.ndarray:
-    """Count the units that each sample's budget takes, the one that crosses it by chance.
+def _crossings(spent: np.ndarray, borders: np.ndarray, budgets: np.ndarray) -> np.ndarray:
+    """Find the unit that would overshoot each sample's budget, (samples,) int64.
 
     Args:
-        units: in the order in which they are taken.
-        spent: (units + 1,) how many tokens stand before each.
-
-    Returns:
-        (samples,) int64.
+        spent: (units + 1,) how many tokens stand before each, in the order of taking.
+        borders: (samples + 1,) where each sample's units begin in that order.
     """
-    firsts = units.borders[:-1]
-    before = spent[firsts]
     # Whole numbers are compared, as the sum of a sample's budget and of what stands before it
     # would round differently among other samples.
-    crossing = spent.searchsorted(before + budgets.astype(np.int64), side="right") - 1
-    left = budgets - (spent[crossing] - before)
-    size = spent[np.minimum(crossing + 1, len(units))] - spent[crossing]
-    coins = uniforms(text.keys, 0, Purpose.CROSSING)
-    at_least = np.minimum(units.counts, 1) * (budgets > 0)
+    return spent.searchsorted(spent[borders[:-1]] + budgets.astype(np.int64), side="right") - 1
+
+
+def _how_many(spent: np.ndarray, borders: np.ndarray, budgets: np.ndarray, crossing: np.ndarray,
+              coins: np.ndarray | float) -> np.ndarray:
+    """Count the units that each sample's budget takes, (samples,) int64.
+
+    Args:
+        spent, borders, budgets: as `_crossings` takes them.
+        crossing: what that found.
+        coins: (samples,) from 0 to less than 1: whether that unit is taken too.
+    """
+    firsts = borders[:-1]
+    reached = spent[crossing]
+    size = spent[np.minimum(crossing + 1, len(spent) - 1)] - reached
+    left = budgets - (reached - spent[firsts])
+    at_least = (borders[1:] > firsts) & (budgets > 0)
     return np.maximum(crossing - firsts + (coins * size < left), at_least)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bmtools.masking.text import Text
-from bmtools.masking.units import Rates, random_ranks, take, words_of
+from bmtools.masking.units import Rates, draw, words_of
 
 
 def pick_words(text: Text, rates: Rates) -> np.ndarray:
@@ -25,5 +25,4 @@ def pick_words(text: Text, rates: Rates) -> np.ndarray:
     Raises:
         ValueError: rate outside 0 to 1.
     """
-    words = words_of(text)
-    return take(text, words, random_ranks(text, words), rates)
+    return draw(text, words_of(text), rates)

@@ -85,7 +85,7 @@ def test_words_against_transformers(benchmark: Any, tokenizer: Any, encodings: l
 
     shown, theirs = ours(), collate(rows.features)
     inner = rows.ids[:, 1:-1].size
-    assert (shown.labels != IGNORED).sum() / inner == pytest.approx(_RATE, abs=0.002)
+    assert (shown.labels != IGNORED).sum() / inner == pytest.approx(_RATE, abs=0.005)
     assert int((theirs["labels"] != IGNORED).sum()) / inner == pytest.approx(_RATE, abs=0.03)
     if benchmark.disabled:
         benchmark(ours)

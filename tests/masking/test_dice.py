@@ -5,7 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bmtools.masking.dice import Purpose, bits, choices, derive, series, shares, uniforms
+from bmtools.masking.dice import (
+    Purpose,
+    bits,
+    choices,
+    derive,
+    other_shares,
+    series,
+    shares,
+    uniforms,
+)
 
 DRAWS = 1 << 18
 
@@ -110,6 +119,27 @@ def test_the_two_ends_of_64_bits_are_apart() -> None:
     few = choices(drawn[upper > 0.9], 10)
     assert sorted(set(few.tolist())) == list(range(10))
     assert np.bincount(few).std() < 4 * np.sqrt(len(few) / 10)
+
+
+def test_what_is_chosen_says_nothing_about_the_other_share() -> None:
+    drawn = series(derive(7, np.arange(512)), 512 * np.arange(513), Purpose.ORDER)
+    share = other_shares(drawn)
+    assert abs(share.mean() - 0.5) < 4 / np.sqrt(12 * DRAWS)
+    assert abs(12 * ((share - 0.5) * (choices(drawn, 1000) / 1000 - 0.4995)).mean()) \
+        < 4 / np.sqrt(DRAWS)
+
+
+def test_counts_to_choose_from_may_differ() -> None:
+    drawn = bits(derive(8, np.arange(6)), 0, Purpose.ORDER)
+    counts = np.array([1, 2, 3, 100, 7, 1])
+    assert choices(drawn, counts).tolist() == [int(choices(drawn[n:n + 1], int(count))[0])
+                                               for n, count in enumerate(counts)]
+
+
+@pytest.mark.parametrize("numbers", [(), (4,), (0, 9, 2**63), (-1, -7)])
+def test_keys_of_numbers_are_those_of_arrays(numbers: tuple[int, ...]) -> None:
+    arrays = [np.array([number % 2**64], dtype=np.uint64) for number in numbers]
+    assert int(derive(3, *numbers)) == int(derive(np.array([3]), *arrays)[0])
 
 
 def test_keys_differ_by_every_number_and_by_their_order() -> None:

@@ -76,7 +76,9 @@ def test_no_run_of_letters_is_half_hidden(encoded: tuple[list[str], Encoded],
     texts, found = encoded
     if texts[0].count(" ") < 20:
         pytest.skip("letters say nothing about words where no spaces are written")
-    letters = [[run.span() for run in re.finditer(r"[^\W\d_]{2,}", text)] for text in texts]
+    # A fraction sign counts as a letter there, but not for tokenizers.
+    letters = [[run.span() for run in re.finditer(r"[^\W\d_]{2,}", text) if run[0].isalpha()]
+               for text in texts]
     half, whole = halves(found, lay, [len(text) for text in texts], letters)
     assert half == 0
     assert whole > 100

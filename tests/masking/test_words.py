@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 import numpy as np
 import pytest
 
 from bmtools.masking.coverage import cover
-from bmtools.masking.dice import Purpose, bits, uniforms
+from bmtools.masking.dice import Purpose, bits
 from bmtools.masking.text import Text
 from bmtools.masking.words import pick_words
 
 
 def plain_pick(ids: list[int], starts: list[bool], key: int, rate: float) -> list[bool]:
-    """The brute-force twin: one sample, with loops and a sort."""
+    """The brute-force twin: one sample, with loops, drawn word by word."""
     words: list[list[int]] = []
     for place, (number, start) in enumerate(zip(ids, starts, strict=True)):
         if number < 5:
@@ -24,21 +25,29 @@ def plain_pick(ids: list[int], starts: list[bool], key: int, rate: float) -> lis
             words[-1].append(place)
         else:
             words.append([place])
-    order = sorted(range(len(words)), key=lambda n: int(bits(key, n, Purpose.ORDER)))
     left, picked = sum(map(len, words)) * rate, [False] * len(ids)
-    for turn, word in enumerate(words[n] for n in order):
+    seen: set[int] = set()
+    for counter in count():
+        if len(seen) == len(words):
+            break
+        drawn = int(bits(key, counter, Purpose.ORDER))
+        number = drawn % 2**32 * len(words) // 2**32
+        if number in seen:
+            continue
+        word = words[number]
         fits = len(word) <= left
-        by_chance = float(uniforms(key, 0, Purpose.CROSSING)) * len(word) < left
-        if fits or by_chance or (turn == 0 and rate > 0):
+        by_chance = drawn // 2**32 / 2**32 * len(word) < left
+        if fits or by_chance or (not seen and rate > 0):
             for place in word:
                 picked[place] = True
         if not fits:
             break
+        seen.add(number)
         left -= len(word)
     return picked
 
 
-@pytest.mark.parametrize("rate", [0.05, 0.15, 0.4, 1.0])
+@pytest.mark.parametrize("rate", [0.0, 0.05, 0.15, 0.4, 0.97, 1.0])
 def test_picks_are_those_of_plain_loops(lay: Callable[..., Text], made_up: Any,
                                         rate: float) -> None:
     text = lay(made_up, seed=3)
