@@ -17,6 +17,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from bmtools.io.machine import usable_cores
+
 STOPPED = 75
 """Exit code of a run that was told to stop and can go on: `sysexits.h` calls it EX_TEMPFAIL."""
 SUPERVISED = "BMTOOLS_SUPERVISED"
@@ -68,18 +70,13 @@ def _meeting(processes: int) -> dict[str, str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    chosen = {"OMP_NUM_THREADS": str(max(_cores() // processes, 1))}
+    chosen = {"OMP_NUM_THREADS": str(max(usable_cores() // processes, 1))}
     if sys.platform == "linux":
         # Their own host name may lead nowhere where there is no network.
         chosen["GLOO_SOCKET_IFNAME"] = "lo"
     return {**{name: os.environ.get(name) or value for name, value in chosen.items()},
             "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
             "WORLD_SIZE": str(processes), "LOCAL_WORLD_SIZE": str(processes), SUPERVISED: "1"}
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") \
-        else os.cpu_count() or 1
 
 
 class _Member:

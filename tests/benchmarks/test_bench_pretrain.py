@@ -27,7 +27,8 @@ import torch
 from race import Race, Side, SideError, note
 from texts import encode_abstracts, encode_sentences
 
-from bmtools.models.devices import describe_device, usable_cores
+from bmtools.io.machine import usable_cores
+from bmtools.models.devices import describe_device
 
 _THREADS = int(os.environ.get("OMP_NUM_THREADS") or usable_cores())
 _ROUNDS = 4
