@@ -14,7 +14,8 @@ from bmtools.errors import BmtoolsError
 COMMANDS = {
     "import": "Turn biomedical source formats into records.",
     "translate": "Translate records sentence by sentence.",
-    "build-vocab": "Learn a WordPiece vocabulary and write a tokenizer directory.",
+    "build-vocab": "Learn a vocabulary, or extend one, and write a tokenizer directory.",
+    "compare-vocab": "Compare what vocabularies make of text, entities and terms.",
     "tokenize": "Encode records once, as shards that pretrain and distill map into memory.",
     "init-weights": "Give a checkpoint a new vocabulary and its tokens a head start.",
     "recipe": "List and show the papers' pretraining settings.",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,11 +9,10 @@ import click
 import msgspec
 
 from bmtools.commands.options import Command, sources
+from bmtools.commands.tabular import print_table
 from bmtools.errors import DataError
 from bmtools.io.streams import read_lines, shown
 from bmtools.scoring.table import gather_rows
-
-_NO_EDGE = 10_000
 
 
 @click.command("table", cls=Command)
@@ -30,19 +28,7 @@ def command(files: tuple[str, ...], key: str, columns: str, title: str | None) -
     wanted = tuple(name.strip() for name in columns.split(",") if name.strip())
     if not wanted:
         raise click.UsageError(f"--columns: found {columns!r}, expected at least one key")
-    from rich.console import Console
-    from rich.table import Table
-
-    rows = gather_rows(_objects(sources(files)), key, wanted)
-    table = Table(title=title)
-    table.add_column(key, overflow="fold")
-    for name in wanted:
-        table.add_column(name, justify="right", overflow="fold")
-    for row in rows:
-        table.add_row(*row)
-    # Names are text, not markup; only a terminal has an edge to fold cells at.
-    width = None if sys.stdout.isatty() else _NO_EDGE
-    Console(width=width, markup=False, emoji=False, highlight=False).print(table)
+    print_table((key, *wanted), gather_rows(_objects(sources(files)), key, wanted), title)
 
 
 def _objects(names: tuple[str, ...]) -> Iterator[dict[str, Any]]:

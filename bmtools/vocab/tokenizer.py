@@ -4,15 +4,111 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import AutoTokenizer
 
 from bmtools.errors import CheckpointError
+from bmtools.io.streams import read_lines
 
 _CONFIG = "tokenizer_config.json"
 _TOKENIZER = "tokenizer.json"
+_WORDPIECE = "vocab.txt"
+_UNKNOWN = "[UNK]"
+_SPECIAL = ("[PAD]", _UNKNOWN, "[CLS]", "[SEP]", "[MASK]")
+# Uncased vocabularies hold a few capitals too: SciBERT's has `##TM` from the trade mark sign and
+# Greek letters, 0.6 %. A cased one has thousands of capitalised words.
+_CASED_SHARE = 0.05
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """A tokenizer that only has to encode.
+
+    Args:
+        backend: a `tokenizers.Tokenizer`, without truncation and padding.
+        folds_case: whether it folds case before it looks tokens up.
+        assumed: whether its casing is a guess from the tokens, as no file says it.
+    """
+
+    backend: Any
+    folds_case: bool
+    assumed: bool = False
+
+    @property
+    def size(self) -> int:
+        """Number of tokens, special ones included."""
+        return int(self.backend.get_vocab_size(with_added_tokens=True))
+
+    @property
+    def casing(self) -> str:
+        """In a word: cased or uncased."""
+        return "uncased" if self.folds_case else "cased"
+
+
+def open_vocabulary(path: Path) -> Vocabulary:
+    """Read a tokenizer directory, a checkpoint, a tokenizer.json or a vocab.txt of WordPiece.
+
+    Nothing says the casing of a vocab.txt alone. Where one in twenty of its tokens or more holds
+    a capital it is taken for cased, and text keeps its case; otherwise text is folded as by BERT's
+    uncased models, case and accents. `Vocabulary.assumed` tells that this was so.
+
+    Raises:
+        CheckpointError: nothing of the kind, or casing that contradicts itself.
+    """
+    if path.is_dir():
+        if _holds_only_tokens(path):
+            return _bare_wordpiece(path / _WORDPIECE)
+        tokenizer = load_tokenizer(path)
+        return Vocabulary(tokenizer.backend_tokenizer, lower_cases(tokenizer))
+    if not path.is_file():
+        raise CheckpointError(f"{path}: no such file or directory, expected a tokenizer, "
+                              f"a checkpoint, a {_TOKENIZER} or a {_WORDPIECE}")
+    return _from_json(path) if path.suffix == ".json" else _bare_wordpiece(path)
+
+
+def _holds_only_tokens(directory: Path) -> bool:
+    return (directory / _WORDPIECE).is_file() and not any(
+        (directory / name).is_file() for name in (_TOKENIZER, _CONFIG, "config.json"))
+
+
+def _from_json(path: Path) -> Vocabulary:
+    try:
+        backend = Tokenizer.from_file(str(path))
+    except Exception as error:  # the library raises nothing more precise
+        raise CheckpointError(f"{path}: no tokenizer could be loaded ({_brief(error)}); expected "
+                              f"a {_TOKENIZER}, a {_WORDPIECE} or a directory") from error
+    backend.no_truncation()
+    backend.no_padding()
+    return Vocabulary(backend, _folds(json.loads(backend.to_str()).get("normalizer")))
+
+
+def _bare_wordpiece(path: Path) -> Vocabulary:
+    """Build BERT's tokenizer around a list of tokens, one a line, whose line is their id."""
+    tokens = [line.removesuffix("\r") for _, line in read_lines(str(path))]
+    if _UNKNOWN not in tokens:
+        raise CheckpointError(f"{path}: found no line {_UNKNOWN}, expected the {_WORDPIECE} of a "
+                              "WordPiece tokenizer, one token a line; else name the directory")
+    folds = not _looks_cased(tokens)
+    backend = Tokenizer(models.WordPiece(
+        vocab={token: number for number, token in enumerate(tokens)}, unk_token=_UNKNOWN,
+        max_input_chars_per_word=100))
+    backend.normalizer = normalizers.BertNormalizer(lowercase=folds, strip_accents=folds)
+    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    backend.decoder = decoders.WordPiece()
+    backend.add_special_tokens([token for token in tokens if token in _SPECIAL])
+    return Vocabulary(backend, folds, assumed=True)
+
+
+def _looks_cased(tokens: list[str]) -> bool:
+    """Whether capitals are more than the odd ones among tokens with letters that have case."""
+    lettered = [token for token in tokens if token.lower() != token.upper()
+                and not (token.startswith("[") and token.endswith("]"))]
+    capital = sum(token != token.lower() for token in lettered)
+    return capital > 0 and capital >= _CASED_SHARE * len(lettered)
 
 
 def load_tokenizer(directory: Path) -> Any:
@@ -51,7 +147,7 @@ def save_tokenizer(tokenizer: Any, directory: Path) -> None:
                     encoding="utf-8")
     if _backend(tokenizer)["model"]["type"] == "WordPiece":
         by_id = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
-        (directory / "vocab.txt").write_text(
+        (directory / _WORDPIECE).write_text(
             "".join(f"{token}\n" for token, _ in by_id), encoding="utf-8")
 
 

@@ -9,7 +9,13 @@ import pytest
 from transformers import AutoTokenizer, BertTokenizer
 
 from bmtools.errors import CheckpointError
-from bmtools.vocab.tokenizer import fingerprint, load_tokenizer, lower_cases, save_tokenizer
+from bmtools.vocab.tokenizer import (
+    fingerprint,
+    load_tokenizer,
+    lower_cases,
+    open_vocabulary,
+    save_tokenizer,
+)
 
 CASED = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "Cuore", "cuore", "##re", "è"]
 
@@ -67,3 +73,70 @@ def test_no_tokenizer_is_one_clear_line(tmp_path: Path) -> None:
         load_tokenizer(tmp_path / "absent")
     with pytest.raises(CheckpointError, match="no tokenizer could be loaded"):
         load_tokenizer(tmp_path)
+
+
+def test_a_vocabulary_opens_by_directory_or_file(tmp_path: Path) -> None:
+    save_tokenizer(blank(do_lower_case=False), tmp_path)
+    for name in ("", "tokenizer.json", "vocab.txt"):
+        vocabulary = open_vocabulary(tmp_path / name)
+        assert vocabulary.backend.encode("Cuore cuore è", add_special_tokens=False).tokens \
+            == ["Cuore", "cuore", "è"]
+        assert (vocabulary.casing, vocabulary.size) == ("cased", len(CASED))
+        assert vocabulary.assumed is (name == "vocab.txt")
+
+
+def test_a_bare_uncased_vocabulary_folds_as_bert_does(tmp_path: Path) -> None:
+    tokens = [*CASED[:5], "cuore", "e", "##re", "[unused1]"]
+    path = tmp_path / "words.txt"
+    path.write_text("\r\n".join(tokens), encoding="utf-8")
+    vocabulary = open_vocabulary(path)
+    assert (vocabulary.casing, vocabulary.assumed) == ("uncased", True)
+    judge = BertTokenizer(vocab={token: n for n, token in enumerate(tokens)}, do_lower_case=True)
+    for text in ("Cuore È", "CUORE\u0301re", "[MASK] 東 cuore.", "x" * 101):
+        assert vocabulary.backend.encode(text, add_special_tokens=False).ids \
+            == judge(text, add_special_tokens=False)["input_ids"]
+
+
+def test_the_odd_capital_does_not_make_a_vocabulary_cased(tmp_path: Path) -> None:
+    """SciBERT's uncased one has `##TM` and Greek capitals."""
+    tokens = [*CASED[:5], *(f"w{number}" for number in range(60)), "##TM", "Γ"]
+    path = tmp_path / "vocab.txt"
+    path.write_text("\n".join(tokens) + "\n", encoding="utf-8")
+    assert open_vocabulary(path).folds_case
+    path.write_text("\n".join([*tokens, "Il", "Cuore"]) + "\n", encoding="utf-8")
+    assert not open_vocabulary(path).folds_case
+
+
+def test_a_directory_with_tokens_alone_is_told_apart_from_a_checkpoint(tmp_path: Path) -> None:
+    bert_directory(tmp_path, CASED)
+    with pytest.raises(CheckpointError, match="holds upper case"):
+        open_vocabulary(tmp_path)  # config.json: transformers would lower-case it
+    (tmp_path / "config.json").unlink()
+    vocabulary = open_vocabulary(tmp_path)
+    assert (vocabulary.casing, vocabulary.assumed) == ("cased", True)
+
+
+@pytest.mark.parametrize(("name", "content", "message"), [
+    ("absent", None, "no such file or directory, expected a tokenizer"),
+    ("vocab.json", '{"a": 0}', "no tokenizer could be loaded .*expected a tokenizer.json"),
+    ("tokenizer.json", "no json", "no tokenizer could be loaded"),
+    ("notes.txt", "some text\n", "found no line \\[UNK\\], expected the vocab.txt"),
+    ("vocab.txt", "", "found no line \\[UNK\\]"),
+])
+def test_what_is_no_vocabulary_is_one_clear_line(tmp_path: Path, name: str, content: str | None,
+                                                 message: str) -> None:
+    path = tmp_path / name
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(CheckpointError, match=f"{name}: {message}") as found:
+        open_vocabulary(path)
+    assert "\n" not in str(found.value)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(("name", "size"), [
+    ("bert-base-uncased", 30_522), ("scibert-scivocab-uncased", 31_089),
+    ("covid-electra-50k-uncased", 50_000)])
+def test_the_real_vocabularies_are_uncased(data: Path, name: str, size: int) -> None:
+    vocabulary = open_vocabulary(data / "vocab" / f"{name}.txt")
+    assert (vocabulary.size, vocabulary.casing, vocabulary.assumed) == (size, "uncased", True)

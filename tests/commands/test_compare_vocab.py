@@ -1,0 +1,233 @@
+"""`bmtools compare-vocab` as people call it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bmtools.vocab import drawing
+
+Run = Callable[..., Any]
+TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##s", "##m", "##a", "cuore", "il"]
+RECORDS = ({"id": "1", "text": "Il cuore, asma.", "entities": [
+               {"start": 3, "end": 8, "type": "Body"}, {"start": 10, "end": 14, "type": "Ill"}]},
+           {"id": "2", "text": "asma"})
+
+
+@pytest.fixture
+def records(write_lines: Run) -> Path:
+    return write_lines("r.jsonl", *RECORDS)
+
+
+@pytest.fixture
+def vocab(tmp_path: Path) -> Callable[..., Path]:
+    """Write a vocab.txt: `vocab("name", "more", "words")`."""
+
+    def write(name: str, *words: str) -> Path:
+        path = tmp_path / f"{name}.txt"
+        path.write_text("\n".join([*TOKENS, *words]) + "\n", encoding="utf-8")
+        return path
+
+    return write
+
+
+@pytest.fixture
+def pair(vocab: Callable[..., Path]) -> list[object]:
+    return ["--vocab", f"small={vocab('small')}", "--vocab", f"large={vocab('large', 'asma')}"]
+
+
+def test_help_tells_what_it_takes(run: Run) -> None:
+    outcome = run("compare-vocab", "--help")
+    assert outcome.code == 0
+    for part in ("--vocab [NAME=]PATH", "--terms FILE", "--worst N", "--corpus-words N", "--table",
+                 "--plot FILE", "--segmenter NAME", "mention by mention"):
+        assert part in outcome.out
+
+
+def test_a_line_for_each_scope_and_vocabulary_and_pair(run: Run, records: Path,
+                                                       pair: list[object]) -> None:
+    outcome = run("compare-vocab", records, *pair)
+    assert outcome.code == 0
+    assert [(line["scope"], line["vocabulary"]) for line in outcome.records] == [
+        *((scope, name) for scope in ("text", "entities", "entities:Body", "entities:Ill")
+          for name in ("small", "large")), ("overlap", "small")]
+    small, large = outcome.records[:2]
+    assert (small["words"], small["pieces"], small["tokens"]) == (4, 2 + 4 + 4, 12)
+    assert (large["pieces_per_word"], large["whole_share"]) == (1.0, 1.0)
+    assert (large["relative_tokens"], large["casing"], large["kind"]) == (0.5, "uncased",
+                                                                          "WordPiece")
+    assert small["worst"] == [{"term": "asma", "count": 2, "pieces": ["a", "##s", "##m", "##a"]}]
+    assert outcome.records[-1]["shared"] == 6
+
+
+def test_an_assumed_casing_is_said(run: Run, records: Path, pair: list[object],
+                                   tiny_tokenizer: Path) -> None:
+    outcome = run("compare-vocab", records, *pair, "--vocab", tiny_tokenizer)
+    assert outcome.err.splitlines() == [
+        f"bmtools: {name}: no file says its casing; by its tokens it is uncased, so text is "
+        "folded, case and accents" for name in ("small", "large")]
+    told = {line["vocabulary"]: (line["casing"], line["casing_assumed"])
+            for line in outcome.records if "casing" in line}
+    assert told == {"small": ("uncased", True), "large": ("uncased", True),
+                    str(tiny_tokenizer): ("cased", False)}
+
+
+def test_a_checkpoint_and_its_tokenizer_are_one_vocabulary(
+        run: Run, records: Path, tiny_tokenizer: Path, tiny_checkpoint: Path) -> None:
+    outcome = run("compare-vocab", records, "--vocab", tiny_tokenizer, "--vocab", tiny_checkpoint,
+                  "--vocab", tiny_tokenizer / "tokenizer.json")
+    assert (outcome.code, outcome.err) == (0, "")
+    same = [{key: value for key, value in line.items() if key != "vocabulary"}
+            for line in outcome.records if line["scope"] == "text"]
+    assert same[0] == same[1] == same[2]
+    assert [line["jaccard"] for line in outcome.records if line["scope"] == "overlap"] == [1.0] * 3
+
+
+def test_stdin_equals_a_file(run: Run, piped: Run, records: Path, pair: list[object]) -> None:
+    named = run("compare-vocab", records, *pair)
+    assert piped(records, "compare-vocab", *pair) == named
+    assert piped(records, "compare-vocab", "-", *pair) == named
+
+
+def test_terms_alone_need_no_records(run: Run, piped: Run, pair: list[object],
+                                     tmp_path: Path) -> None:
+    terms = tmp_path / "terms.tsv"
+    terms.write_text("asma\tdisease\nIl cuore\tbody\n")
+    outcome = run("compare-vocab", "--terms", terms, *pair)
+    assert outcome.code == 0
+    assert [line["scope"] for line in outcome.records[::2]] == [
+        "terms", "terms:body", "terms:disease", "overlap"]
+    assert piped(terms, "compare-vocab", "--terms", "-", *pair) == outcome
+
+
+def test_terms_beside_records(run: Run, records: Path, pair: list[object],
+                              tmp_path: Path) -> None:
+    terms = tmp_path / "terms.txt"
+    terms.write_text("asma\n")
+    outcome = run("compare-vocab", records, "--terms", terms, *pair)
+    assert [line["scope"] for line in outcome.records[::2]] == [
+        "text", "entities", "entities:Body", "entities:Ill", "terms", "overlap"]
+
+
+def test_tables_instead_of_lines(run: Run, records: Path, pair: list[object],
+                                 tmp_path: Path) -> None:
+    lines = run("compare-vocab", records, *pair).out
+    outcome = run("compare-vocab", records, *pair, "--table", "--corpus-words", 1000)
+    assert outcome.code == 0
+    rows = [[cell.strip() for cell in line.strip("│┃").replace("┃", "│").split("│")]
+            for line in outcome.out.splitlines() if line[:1] in "│┃"]
+    assert ["vocabulary", "size", "kind", "casing", "text", "entities", "entities:Body",
+            "entities:Ill"] in rows
+    assert ["small", "11", "WordPiece", "uncased", "2.5", "2.5", "1", "4"] in rows
+    assert ["large", "6", "1500", "0.500", "1500"] in rows
+    assert ["entities:Ill", "small", "asma: a ##s ##m ##a", "1"] in rows
+    assert "Share of words unknown" not in outcome.out
+    outcome = run("compare-vocab", records, *pair, "--table", "-o", tmp_path / "l.jsonl")
+    assert "Pieces per word" in outcome.out
+    assert (tmp_path / "l.jsonl").read_text() == lines
+
+
+def test_lines_are_flat_enough_for_table(run: Run, records: Path, pair: list[object],
+                                         tmp_path: Path) -> None:
+    run("compare-vocab", records, *pair, "-o", tmp_path / "l.jsonl")
+    only = tmp_path / "text.jsonl"
+    only.write_text("".join(
+        line + "\n" for line in (tmp_path / "l.jsonl").read_text().splitlines()
+        if json.loads(line)["scope"] == "text"))
+    outcome = run("table", only, "--by", "vocabulary", "--columns", "size,pieces_per_word,tokens")
+    assert [line.split() for line in outcome.out.splitlines() if "│" in line] == [
+        ["│", "small", "│", "11", "│", "2.5", "│", "12", "│"],
+        ["│", "large", "│", "12", "│", "1", "│", "6", "│"]]
+
+
+@pytest.mark.parametrize("name", ["p.png", "p.svg", "p.pdf"])
+def test_a_plot(run: Run, records: Path, pair: list[object], tmp_path: Path, name: str) -> None:
+    outcome = run("compare-vocab", records, *pair, "--plot", tmp_path / name)
+    assert outcome.code == 0, outcome.err
+    assert (tmp_path / name).stat().st_size > 1_000
+    assert len(outcome.records) == 9
+
+
+def test_a_plot_without_matplotlib_fails_before_reading(
+        run: Run, records: Path, pair: list[object], tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    from bmtools.commands import compare_vocab
+    from bmtools.errors import BmtoolsError
+
+    def absent() -> None:
+        raise BmtoolsError("--plot: no matplotlib; pip install 'bmtools[plot]'")
+
+    assert compare_vocab.require_matplotlib is drawing.require_matplotlib
+    monkeypatch.setattr(compare_vocab, "require_matplotlib", absent)
+    outcome = run("compare-vocab", records, *pair, "--plot", tmp_path / "p.png")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err == "bmtools: --plot: no matplotlib; pip install 'bmtools[plot]'\n"
+
+
+@pytest.mark.parametrize("lines", [(), ({"id": "a", "text": " … "},)], ids=["none", "no words"])
+def test_empty_input_is_one_clear_line(run: Run, write_lines: Run, tiny_tokenizer: Path,
+                                       lines: tuple[dict[str, str], ...]) -> None:
+    outcome = run("compare-vocab", write_lines("none.jsonl", *lines), "--vocab", tiny_tokenizer)
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err == ("bmtools: no words in the input; expected records with some text, or "
+                           "--terms with some terms\n")
+
+
+def test_a_bad_line_stops_or_is_collected(run: Run, bad_corpus: Path, tiny_tokenizer: Path,
+                                          tmp_path: Path) -> None:
+    arguments = ("compare-vocab", bad_corpus, "--vocab", tiny_tokenizer)
+    outcome = run(*arguments)
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err == f"bmtools: {bad_corpus}:3: key 'text' is missing\n"
+    outcome = run(*arguments, "--rejects", tmp_path / "bad.out")
+    assert (outcome.code, len(outcome.records)) == (0, 1)
+    terms = tmp_path / "terms.tsv"
+    terms.write_text("a\tb\tc\n")
+    outcome = run("compare-vocab", "--vocab", tiny_tokenizer, "--terms", terms)
+    assert outcome.code == 1
+    assert outcome.err.startswith(f"bmtools: {terms}:1: found 'a\\tb\\tc', expected a term")
+
+
+def test_what_is_no_vocabulary_ends_with_one(run: Run, records: Path, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("words\n")
+    outcome = run("compare-vocab", records, "--vocab", tmp_path / "notes.txt")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert "found no line [UNK]" in outcome.err and outcome.err.count("\n") == 1
+
+
+def test_a_path_with_an_equals_sign_is_its_own_name(run: Run, records: Path,
+                                                    vocab: Callable[..., Path]) -> None:
+    path = vocab("a=b")
+    outcome = run("compare-vocab", records, "--vocab", path)
+    assert {line["vocabulary"] for line in outcome.records} == {str(path)}
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    ((), "Missing option '--vocab'"),
+    (("--vocab", "absent"), "--vocab: found 'absent', expected a tokenizer"),
+    (("--vocab", "x=absent"), "--vocab: found 'x=absent', expected a tokenizer"),
+    (("--vocab", "=small.txt"), "--vocab: found '=small.txt', expected a tokenizer"),
+    (("--vocab", "small.txt", "--vocab", "small.txt"), "--vocab: found the name 'small.txt' twice"),
+    (("--vocab", "small.txt", "--plot", "p.jpg"), "--plot: found p.jpg, expected a name in .png"),
+    (("--vocab", "small.txt", "--worst", "-1"), "-1 is not in the range"),
+    (("--vocab", "small.txt", "--corpus-words", "0"), "0 is not in the range"),
+    (("--vocab", "small.txt", "-", "--terms", "-"), "found - in both"),
+])
+def test_wrong_usage_ends_with_two(run: Run, records: Path, vocab: Callable[..., Path],
+                                   tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                   arguments: tuple[str, ...], message: str) -> None:
+    vocab("small")
+    monkeypatch.chdir(tmp_path)
+    outcome = run("compare-vocab", records, *arguments)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert message in outcome.err and outcome.err.count("\n") == 1
+
+
+def test_an_unknown_segmenter_is_named(run: Run, records: Path, tiny_tokenizer: Path) -> None:
+    outcome = run("compare-vocab", records, "--vocab", tiny_tokenizer, "--segmenter", "nonsense")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert "--segmenter: found nonsense" in outcome.err
