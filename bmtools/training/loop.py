@@ -15,6 +15,7 @@ from accelerate import Accelerator
 from torch import Tensor, nn
 
 from bmtools.errors import BmtoolsError
+from bmtools.models.allocator import Gaps
 from bmtools.training.batches import Batches, Share
 from bmtools.training.objectives import Objective
 from bmtools.training.optimizers import make_optimizer, parameter_groups
@@ -103,6 +104,7 @@ class Trainer:
         self._extras = extras or Extras()
         self._stop = False
         self._halvings = 0
+        self._gaps = Gaps()
         self._sharded = is_sharded(accelerator)
         model: Any = objective.model
         set_dropout(model, settings.dropout)
@@ -162,6 +164,8 @@ class Trainer:
                                                 self.settings.clip_norm)
         self.optimizer.step()
         self.optimizer.zero_grad()
+        if self.accelerator.device.type == "cpu":
+            self._gaps.give_back()
         losses, stop = self._mean_losses(sums, counts)
         if not math.isfinite(losses["loss"]):
             raise Diverged(f"step {number + 1}: the loss is {losses['loss']}; lower "
