@@ -51,7 +51,7 @@ fi
 
 echo "== The general model" >&2
 missing vocabulary && bmtools build-vocab "$OUT/general-train.jsonl" --uncased \
-    --size "$VOCABULARY" -o "$OUT/vocabulary"
+    --size "$VOCABULARY" --at-most -o "$OUT/vocabulary"
 # shellcheck disable=SC2086
 missing base && bmtools pretrain "$OUT/general-train.jsonl" -o "$OUT/base" --resume \
     --phases "$HERE/base.toml" --tokenizer "$OUT/vocabulary" --evaluate "$OUT/new-held.jsonl" \
@@ -82,4 +82,4 @@ done
 
 python "$HERE/summary.py" "$OUT"
 bmtools table "$OUT/results.jsonl" --title "Nats per hidden token, mean and deviation over seeds" \
-    --columns retained.mean,retained.deviation,forgotten.mean,forgotten.deviation,new.mean,new.deviation,seconds.mean
+    --columns retained.mean,retained.deviation,forgotten.mean,forgotten.deviation,new.mean,new.deviation

@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# Six ways to start new tokens, and what each is worth: the loss at step 0 and while training.
+#
+#   DATA=../shared/data examples/reproduce/bioptimus-init/run.sh
+#
+# A small model learns WikiText-2 from scratch, then gets a vocabulary of drug-review abstracts:
+# its new tokens start at random, as means of their pieces ("BM averaged"), as means of states in
+# contexts ("BM contextualized", as in the paper and brought to the length of embeddings), as
+# mixtures of known tokens (FOCUS) and fitted to sentences (Token Distillation). Every start then
+# meets the same batches of abstracts in the same order under one seed. Abstracts kept out of
+# training are scored before the first step and on the way.
+#
+# About 25 minutes on two cores. OUT says where to write; what is there already is passed over, so
+# a killed run goes on. results.jsonl has means and standard deviations over SEEDS, starts.svg
+# shows the losses over steps if matplotlib is installed.
+set -euo pipefail
+HERE=$(cd "$(dirname "$0")" && pwd)
+DATA=${DATA:?say where the data are: DATA=../shared/data examples/reproduce/bioptimus-init/run.sh}
+OUT=${OUT:-$HERE/out}
+SEEDS=${SEEDS:-0 1 2}
+ARMS=${ARMS:-random average contextual contextual-rescaled focus distil}
+ABSTRACTS=${ABSTRACTS:-4000}
+HELD_OUT=${HELD_OUT:-300}       # abstracts that are never trained on
+VOCABULARY=${VOCABULARY:-6000}
+BASE_SET=${BASE_SET:-}          # such as: --set causal.tokens=2000 --set masked.tokens=2000
+STEPS=${STEPS:-120}
+EVERY=${EVERY:-20}              # steps between scores
+export OMP_NUM_THREADS=${OMP_NUM_THREADS:-2}
+mkdir -p "$OUT/starts" "$OUT/arms"
+missing() { [ ! -e "$OUT/$1" ]; }
+
+echo "== General text, and abstracts" >&2
+# Unknown words and split signs are WikiText's own; headings are no text.
+missing general.jsonl &&
+    sed 's/<unk>//g; s/ @\(.\)@ /\1/g; /^ = .* = $/d' "$DATA"/en/corpus/general-wikitext2-*.txt |
+        bmtools import text --lang en -o "$OUT/general.jsonl"
+missing all.jsonl && bmtools import jsonl --lang en --duplicates drop -o "$OUT/all.jsonl" \
+    "$DATA/en/corpus/pubmed-drug-reviews.jsonl.gz"
+part() {  # NAME FROM TO: some of the abstracts
+    missing "$1" || return 0
+    sed -n "$2,$3p" "$OUT/all.jsonl" > "$OUT/$1.partial"
+    mv "$OUT/$1.partial" "$OUT/$1"
+}
+part held.jsonl 1 "$HELD_OUT"
+part train.jsonl $((HELD_OUT + 1)) $((HELD_OUT + ABSTRACTS))
+
+echo "== A general model, and a medical vocabulary ($SECONDS s)" >&2
+missing general-vocabulary && bmtools build-vocab "$OUT/general.jsonl" --uncased \
+    --size "$VOCABULARY" -o "$OUT/general-vocabulary"
+# shellcheck disable=SC2086
+missing base && bmtools pretrain "$OUT/general.jsonl" -o "$OUT/base" --resume \
+    --phases "$HERE/base.toml" --tokenizer "$OUT/general-vocabulary" $BASE_SET > /dev/null
+missing vocabulary && bmtools build-vocab "$OUT/train.jsonl" --uncased --size "$VOCABULARY" \
+    -o "$OUT/vocabulary"
+
+arm() {  # NAME OPTION...: start, then train, under every seed
+    local name=$1 seed; shift
+    for seed in $SEEDS; do
+        if missing "starts/$name-$seed"; then
+            echo "== $name, seed $seed ($SECONDS s)" >&2
+            bmtools init-weights "$OUT/train.jsonl" --base "$OUT/base" --lang en --seed "$seed" \
+                --tokenizer "$OUT/vocabulary" -o "$OUT/starts/$name-$seed" "$@" > /dev/null
+        fi
+        missing "arms/$name-$seed" && bmtools pretrain "$OUT/train.jsonl" \
+            -o "$OUT/arms/$name-$seed" --resume --model "$OUT/starts/$name-$seed" \
+            --seed "$seed" --steps "$STEPS" --row-tokens 128 --batch-size 32 \
+            --learning-rate 1e-3 --retain "$OUT/held.jsonl" --evaluate "$OUT/held.jsonl" \
+            --evaluate-every "$EVERY" > /dev/null
+    done
+    return 0
+}
+for name in $ARMS; do
+    case $name in
+        random | average | contextual | focus) arm "$name" --method "$name" ;;
+        contextual-rescaled) arm "$name" --method contextual --rescale ;;
+        distil) arm "$name" --method distil --max-sentences 5 ;;
+        *) echo "ARMS: found $name, expected names from this script" >&2; exit 2 ;;
+    esac
+done
+
+python "$HERE/summary.py" "$OUT"
+bmtools table "$OUT/results.jsonl" --title "Nats per hidden token, mean and deviation over seeds" \
+    --columns start.mean,start.deviation,early.mean,early.deviation,end.mean,end.deviation,seconds.mean

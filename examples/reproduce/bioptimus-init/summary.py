@@ -1,0 +1,93 @@
+"""Put the starts side by side: results.jsonl, and starts.svg.
+
+    python summary.py OUT
+
+`start` is the loss on abstracts kept out of training before the first step, `early` that of the
+first score on the way, `end` that after the last step, in nats per hidden token; `seconds` is what
+making the start took.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+Curve = dict[int, float]
+"""Loss by step, 0 before the first one."""
+
+
+def read(out: Path, name: str) -> tuple[Curve, float]:
+    """Read one run's losses off its manifest and metrics, and the seconds of its start."""
+    run = out / "arms" / name
+    manifest = json.loads((run / "bmtools.json").read_text(encoding="utf-8"))
+    curve = {0: manifest["results"]["retained"]["before"]["loss"]}
+    for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines():
+        found = json.loads(line)
+        if "evaluate" in found:
+            curve[found["step"]] = found["evaluate"]["loss"]
+    start = json.loads((out / "starts" / name / "bmtools.json").read_text(encoding="utf-8"))
+    return curve, start["wall_seconds"]
+
+
+def told(values: Sequence[float]) -> dict[str, float]:
+    """Mean and standard deviation; the deviation of a single value is 0."""
+    deviation = statistics.stdev(values) if len(values) > 1 else 0.0
+    return {"mean": round(statistics.mean(values), 4), "deviation": round(deviation, 4)}
+
+
+def summarise(out: Path) -> list[dict[str, Any]]:
+    """Give a line for each start, the best at the first score first."""
+    arms: dict[str, list[tuple[Curve, float]]] = defaultdict(list)
+    for run in sorted((out / "arms").iterdir()):
+        if (run / "bmtools.json").exists():
+            arms[run.name.rpartition("-")[0]].append(read(out, run.name))
+    lines = [_line(name, runs) for name, runs in arms.items()]
+    return sorted(lines, key=lambda line: line["early"]["mean"])
+
+
+def _line(name: str, runs: Sequence[tuple[Curve, float]]) -> dict[str, Any]:
+    curves = {step: told([curve[step] for curve, _ in runs]) for step in sorted(runs[0][0])}
+    steps = list(curves)
+    return {"model": name, "seeds": len(runs), "start": curves[0], "early": curves[steps[1]],
+            "end": curves[steps[-1]], "seconds": told([seconds for _, seconds in runs]),
+            "steps": curves}
+
+
+def plot(lines: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """Draw losses over steps."""
+    try:
+        import matplotlib
+    except ModuleNotFoundError:
+        print("no matplotlib, so no plot: pip install 'bmtools[plot]'", file=sys.stderr)
+        return
+    matplotlib.use("svg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(7, 5))
+    for line in lines:
+        means = [point["mean"] for point in line["steps"].values()]
+        spread = [point["deviation"] for point in line["steps"].values()]
+        axes.errorbar(list(line["steps"]), means, yerr=spread, capsize=3, label=line["model"])
+    axes.set_xlabel("steps")
+    axes.set_ylabel("nats per hidden token of abstracts kept out")
+    axes.legend()
+    figure.savefig(path)
+    pyplot.close(figure)
+
+
+def main() -> None:
+    """Summarise the folder that the command line names."""
+    out = Path(sys.argv[1])
+    lines = summarise(out)
+    (out / "results.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines),
+                                       encoding="utf-8")
+    plot(lines, out / "starts.svg")
+
+
+if __name__ == "__main__":
+    main()
