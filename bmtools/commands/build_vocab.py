@@ -3,47 +3,130 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, fields
 from pathlib import Path
+from typing import Any
 
 import click
+from click.core import ParameterSource
 
-from bmtools.commands.options import Command, reads_records, writes_directory
+from bmtools.commands.options import Command, existing_directory, reads_records, writes_directory
 from bmtools.commands.progress import tracked
 from bmtools.commands.settings import takes_settings
-from bmtools.errors import Reject
+from bmtools.errors import CheckpointError, DataError, Reject
 from bmtools.io.aside import new_directory, refuse_existing
-from bmtools.io.manifest import Manifest
-from bmtools.io.streams import RecordReader, write_records
-from bmtools.vocab.settings import WordPieceSettings
+from bmtools.io.manifest import Manifest, hash_directory
+from bmtools.io.streams import RecordReader, read_lines, write_records
+from bmtools.vocab.settings import AUTO, SizeSettings, VocabularySettings
+
+_WITH_EXTEND = {"size", "kind", "min_frequency", "max_alphabet", "at_most", "sample_megabytes",
+                "seed"}
+
+
+class _Size(click.ParamType):
+    """A whole number, or `auto`."""
+
+    name = "integer|auto"
+
+    def convert(self, value: Any, param: click.Parameter | None,
+                ctx: click.Context | None) -> Any:
+        return AUTO if value == "auto" else click.INT.convert(value, param, ctx)
+
+
+def _or_auto(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let `--size` be `auto` too."""
+    for option in function.__click_params__:  # type: ignore[attr-defined]
+        if option.name == "size":
+            option.type = _Size()
+    return function
 
 
 @click.command("build-vocab", cls=Command)
 @reads_records
 @writes_directory
-@takes_settings(WordPieceSettings, "settings")
+@click.option("--extend", "old", type=existing_directory, metavar="CKPT",
+              help="Keep every token and id of this tokenizer or checkpoint, and add the best "
+                   "new pieces up to --size.")
+@_or_auto
+@takes_settings(VocabularySettings, "settings")
+@takes_settings(SizeSettings, "choosing")
 def command(records: RecordReader, reject: Reject, output: Path, overwrite: bool,
-            settings: WordPieceSettings) -> None:
-    """Learn a WordPiece vocabulary and write a tokenizer directory."""
+            old: Path | None, settings: VocabularySettings, choosing: SizeSettings) -> None:
+    """Learn a vocabulary, or extend one, and write a tokenizer directory."""
+    _check_usage(old, settings)
     refuse_existing(output, overwrite)
+    from bmtools.vocab.building import build
     from bmtools.vocab.tokenizer import fingerprint, save_tokenizer
-    from bmtools.vocab.wordpiece import learn
 
     started = time.monotonic()
-    tokenizer = learn(_texts(records), settings)
-    found = {"tokens": len(tokenizer), "asked": settings.size}
+    terms = _read_terms(choosing.terms)
+    built = build(_documents(records), settings, choosing, terms, _load_old(old, settings),
+                  str(old))
     manifest = Manifest(
-        "build-vocab", asdict(settings), fingerprint(tokenizer), inputs=records.hashes,
-        wall_seconds=time.monotonic() - started, results=found)
+        "build-vocab", {**asdict(settings), **asdict(choosing), "extend": old and str(old)},
+        fingerprint(built.tokenizer), seed=settings.seed, inputs=records.hashes,
+        parents={} if old is None else {"extended": hash_directory(old)},
+        wall_seconds=time.monotonic() - started, results=built.results)
     with new_directory(output, overwrite) as partial:
-        save_tokenizer(tokenizer, partial)
+        save_tokenizer(built.tokenizer, partial)
         manifest.write(partial)
-    write_records([{"tokenizer": str(output), **found, "vocabulary": manifest.vocabulary}])
+    write_records([{"tokenizer": str(output), **built.results,
+                    "vocabulary": manifest.vocabulary}])
 
 
-def _texts(records: RecordReader) -> Iterator[str]:
+def _documents(records: RecordReader) -> Iterator[str]:
     for record in tracked(records, "reading"):
-        if record.get("title"):
-            yield record["title"]
-        yield record["text"]
+        yield f"{record['title']}\n{record['text']}" if record.get("title") else record["text"]
+
+
+def _check_usage(old: Path | None, settings: VocabularySettings) -> None:
+    """Refuse options that would have no effect."""
+    given = _given(VocabularySettings)
+    if old is not None:
+        if idle := sorted(given - _WITH_EXTEND):
+            raise click.UsageError(f"found {_flags(idle)} with --extend, which keeps what the old "
+                                   "tokenizer does; leave it out")
+        if settings.size == AUTO:
+            raise click.UsageError("found --size auto with --extend, expected a number")
+    elif settings.kind == "bpe" and "max_alphabet" in given:
+        raise click.UsageError("found --max-alphabet with --kind bpe, which spells all characters "
+                               "by their bytes; leave it out")
+    if settings.size != AUTO and (idle := sorted(_given(SizeSettings))):
+        raise click.UsageError(f"found {_flags(idle)} without --size auto, expected both or "
+                               "neither")
+
+
+def _given(kind: type) -> set[str]:
+    """Name the fields whose options the user gave."""
+    context = click.get_current_context()
+    return {field.name for field in fields(kind)
+            if context.get_parameter_source(field.name) is not ParameterSource.DEFAULT}
+
+
+def _flags(names: Sequence[str]) -> str:
+    return " and ".join("--" + name.replace("_", "-") for name in names)
+
+
+def _read_terms(name: str) -> list[str]:
+    if not name:
+        return []
+    terms = [line.strip() for _, line in read_lines(name) if line.strip()]
+    if not terms:
+        raise DataError(f"{name}: found no terms, expected one a line")
+    return terms
+
+
+def _load_old(old: Path | None, settings: VocabularySettings) -> Any:
+    """Load the tokenizer to extend, and make sure of its kind where one is asked for."""
+    if old is None:
+        return None
+    from bmtools.vocab.extending import kind_of
+    from bmtools.vocab.tokenizer import load_tokenizer
+
+    tokenizer = load_tokenizer(old)
+    kind = kind_of(tokenizer, str(old))
+    if "kind" in _given(VocabularySettings) and kind != settings.kind:
+        raise CheckpointError(f"{old}: found a {kind} tokenizer, expected {settings.kind}; "
+                              f"leave --kind out to extend it as it is")
+    return tokenizer

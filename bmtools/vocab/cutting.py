@@ -7,13 +7,16 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from bmtools.vocab.normalising import MICRO, SPACES
+
 # Steps that treat each character, or run of combining characters, by itself.
 _LOCAL = frozenset({"BertNormalizer", "Lowercase", "NFC", "NFD", "NFKC", "NFKD", "Nmt",
                     "Precompiled", "StripAccents"})
 _LEAVE_ASCII = frozenset({"NFC", "NFD", "NFKC", "NFKD", "StripAccents"})
 _REPLACED = ({"String": "``"}, {"String": "''"},  # ALBERT
              {"Regex": " {2,}"},  # XLM-R
-             {"Regex": r"\s{2,}|[\n\r\t]"})  # DeBERTa
+             {"Regex": r"\s{2,}|[\n\r\t]"},  # DeBERTa
+             {"Regex": SPACES}, {"Regex": MICRO})
 _SPLIT_AT_SPACES = frozenset({"BertPreTokenizer", "WhitespaceSplit", "Whitespace"})
 _AFTER = "x"
 
@@ -33,6 +36,7 @@ class Cutting:
 
     Attributes:
         allowed: whether text may be cut at all.
+        drops_spaces: whether white space only parts words and is no part of any.
         inner: prefix of the tokens inside words, where the tokens alone tell words apart; or "".
         separator: a token and its id that keep what stands before and after it apart; or None.
     """
@@ -43,11 +47,11 @@ class Cutting:
         self._splitters = list(_flat(steps["pre_tokenizer"], "pretokenizers"))
         self._normalizer = backend.normalizer
         first = self._splitters[0] if self._splitters else {"type": "none"}
-        self._drops_spaces = first["type"] in _SPLIT_AT_SPACES
+        self.drops_spaces = first["type"] in _SPLIT_AT_SPACES
         self.allowed = (
             steps["truncation"] is None and steps["padding"] is None
             and not steps["model"].get("dropout")
-            and (self._drops_spaces or _keeps_spaces_ahead(first))
+            and (self.drops_spaces or _keeps_spaces_ahead(first))
             and all(map(self._is_local, self._normalizers))
             and self._finds_added(steps["added_tokens"]))
         self.inner = _inner_prefix(steps, self._splitters)
@@ -79,7 +83,7 @@ class Cutting:
 
     def is_firm(self, piece: str) -> bool:
         """Whether another piece may be cut off after this one."""
-        return (self._drops_spaces or piece[-1:] in self._plain_ends
+        return (self.drops_spaces or piece[-1:] in self._plain_ends
                 or self._ends_firmly(piece))
 
     def with_added_tokens(self, pieces: Sequence[str]) -> set[str]:
@@ -102,9 +106,9 @@ class Cutting:
 
     def _is_local(self, step: dict[str, Any]) -> bool:
         if step["type"] == "Replace":
-            return step["pattern"] in _REPLACED
+            return step["pattern"] in _REPLACED or _is_of_one_character(step)
         if step["type"] == "Strip":
-            return self._drops_spaces or not step["strip_left"]
+            return self.drops_spaces or not step["strip_left"]
         return step["type"] in _LOCAL
 
     def _finds_added(self, added: Sequence[dict[str, Any]]) -> bool:
@@ -113,7 +117,7 @@ class Cutting:
         later = {self._normalized(token["content"]) for token in added if token["normalized"]}
         self._added = _any_of(raw | later)
         self._added_later = _any_of(later) if self._normalizers else None
-        blank_allowed = not self._drops_spaces
+        blank_allowed = not self.drops_spaces
         return all(content and (not any(map(str.isspace, content))
                                 or (blank_allowed and content.isspace()))
                    for content in raw | later)
@@ -142,6 +146,13 @@ def _flat(step: dict[str, Any] | None, key: str) -> Iterator[dict[str, Any]]:
             yield from _flat(inner, key)
     else:
         yield step
+
+
+def _is_of_one_character(step: dict[str, Any]) -> bool:
+    """Whether a replacement puts signs for one sign, white space on neither side."""
+    found, content = step["pattern"].get("String", ""), step["content"]
+    return (len(found) == 1 and bool(content)
+            and not any(map(str.isspace, found + content)))
 
 
 def _keeps_spaces_ahead(step: dict[str, Any]) -> bool:

@@ -143,6 +143,8 @@ def save_tokenizer(tokenizer: Any, directory: Path) -> None:
     path = directory / _CONFIG
     config = json.loads(path.read_text(encoding="utf-8"))
     config["do_lower_case"] = lower_cases(tokenizer)
+    if config.get("tokenizer_class") == "TokenizersBackend":
+        config["tokenizer_class"] = "PreTrainedTokenizerFast"  # its name before transformers 5
     path.write_text(json.dumps(config, indent=2, ensure_ascii=False, sort_keys=True) + "\n",
                     encoding="utf-8")
     if _backend(tokenizer)["model"]["type"] == "WordPiece":

@@ -67,7 +67,8 @@ class Workshop:
         folder = self.out / "vocabularies" / name
         kind, size = name.split("-")
         if not folder.exists() and kind == "pieces":
-            self.bmtools("build-vocab", *self.texts(), "--uncased", "--size", size, "-o", folder)
+            self.bmtools("build-vocab", *self.texts(), "--uncased", "--size", size, "--at-most",
+                         "-o", folder)
         elif not folder.exists():
             pieces = self.vocabulary(f"pieces-{SMALL_VOCABULARY}")
             self.script("vocabulary.py", *self.texts(), "--pieces", pieces, "--words", size,

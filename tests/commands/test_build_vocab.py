@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from transformers import AutoTokenizer
+from tokenizers import Tokenizer, models
+from transformers import AutoModelForMaskedLM, AutoTokenizer, PreTrainedTokenizerFast
 
 from bmtools.io.manifest import Manifest
 
@@ -19,7 +20,8 @@ Run = Callable[..., Any]
 def test_help_tells_the_defaults(run: Run) -> None:
     outcome = run("build-vocab", "--help")
     assert outcome.code == 0
-    for part in ("--size", "30000", "--uncased / --no-uncased", "--strip-accents", "--overwrite"):
+    for part in ("--size", "30000", "--uncased / --no-uncased", "--strip-accents", "--overwrite",
+                 "--kind", "--layout", "--unicode", "--extend", "--at-most"):
         assert part in outcome.out
 
 
@@ -27,8 +29,12 @@ def test_stdout_is_one_line_about_the_directory(
         run: Run, corpus: Path, tmp_path: Path, manifest: Callable[..., Any]) -> None:
     outcome = run("build-vocab", corpus, "-o", tmp_path / "tok", "--size", "120")
     assert outcome.code == 0, outcome.err
+    size = len("".join(json.loads(line)["text"] for line in corpus.read_text().splitlines())
+               .encode())
     assert outcome.records == [{
-        "tokenizer": str(tmp_path / "tok"), "tokens": 120, "asked": 120,
+        "tokenizer": str(tmp_path / "tok"), "tokens": 120, "asked": 120, "kind": "wordpiece",
+        "layout": "bert", "uncased": False,
+        "sample": {"documents": 8, "of_documents": 8, "bytes": size, "of_bytes": size},
         "vocabulary": manifest(tmp_path / "tok")["vocabulary"]}]
 
 
@@ -37,18 +43,20 @@ def test_the_directory_says_how_it_was_made(
     run("build-vocab", corpus, "-o", tmp_path / "tok", "--size", "120", "--uncased")
     content = manifest(tmp_path / "tok")
     assert content["command"] == "build-vocab"
-    assert content["settings"] == {"size": 120, "uncased": True, "strip_accents": False,
-                                   "min_frequency": 2, "max_alphabet": 1000}
+    assert content["settings"].items() >= {
+        "size": 120, "uncased": True, "strip_accents": False, "min_frequency": 2,
+        "max_alphabet": 1000, "kind": "wordpiece", "unicode": "nfc", "extend": None}.items()
     assert content["inputs"] == {str(corpus): hashlib.sha256(corpus.read_bytes()).hexdigest()}
-    assert content["results"] == {"tokens": 120, "asked": 120}
-    assert (content["seed"], content["parents"], content["tokens_seen"]) == (None, {}, 0)
+    assert content["results"].items() >= {"tokens": 120, "asked": 120}.items()
+    assert (content["seed"], content["parents"], content["tokens_seen"]) == (0, {}, 0)
     assert content["wall_seconds"] > 0
     assert {"bmtools", "tokenizers", "transformers"} <= set(content["versions"])
 
 
 def test_transformers_loads_it_with_its_casing(run: Run, corpus: Path, tmp_path: Path) -> None:
-    run("build-vocab", corpus, "-o", tmp_path / "cased", "--size", "150")
-    run("build-vocab", corpus, "-o", tmp_path / "uncased", "--size", "150", "--uncased")
+    run("build-vocab", corpus, "-o", tmp_path / "cased", "--size", "150", "--at-most")
+    run("build-vocab", corpus, "-o", tmp_path / "uncased", "--size", "150", "--uncased",
+        "--at-most")
     cased, uncased = (AutoTokenizer.from_pretrained(tmp_path / name)
                       for name in ("cased", "uncased"))
     assert cased.decode(cased("Il cuore")["input_ids"]) == "[CLS] Il cuore [SEP]"
@@ -59,7 +67,7 @@ def test_transformers_loads_it_with_its_casing(run: Run, corpus: Path, tmp_path:
 
 def test_titles_are_read_too(run: Run, write_lines: Run, tmp_path: Path) -> None:
     path = write_lines("t.jsonl", {"id": "a", "title": "zzz zzz", "text": "il cuore"})
-    run("build-vocab", path, "-o", tmp_path / "tok", "--size", "100")
+    run("build-vocab", path, "-o", tmp_path / "tok", "--size", "100", "--at-most")
     assert "zzz" in (tmp_path / "tok/vocab.txt").read_text().splitlines()
 
 
@@ -76,7 +84,7 @@ def test_stdin_equals_a_file(run: Run, piped: Run, corpus: Path, tmp_path: Path,
 def test_several_files_are_one_corpus(run: Run, corpus: Path, write_lines: Run, tmp_path: Path,
                                       manifest: Callable[..., Any]) -> None:
     more = write_lines("more.jsonl", {"id": "x", "text": "xyxy xyxy"})
-    run("build-vocab", corpus, more, "-o", tmp_path / "tok", "--size", "150")
+    run("build-vocab", corpus, more, "-o", tmp_path / "tok", "--size", "150", "--at-most")
     assert set(manifest(tmp_path / "tok")["inputs"]) == {str(corpus), str(more)}
     assert "xyxy" in (tmp_path / "tok/vocab.txt").read_text().splitlines()
 
@@ -93,7 +101,7 @@ def test_empty_input_is_one_clear_line(run: Run, write_lines: Run, tmp_path: Pat
 
 
 def test_a_bad_line_stops_or_is_collected(run: Run, bad_corpus: Path, tmp_path: Path) -> None:
-    arguments = ("build-vocab", bad_corpus, "-o", tmp_path / "tok", "--size", "120")
+    arguments = ("build-vocab", bad_corpus, "-o", tmp_path / "tok", "--size", "120", "--at-most")
     outcome = run(*arguments)
     assert (outcome.code, outcome.out) == (1, "")
     assert outcome.err == f"bmtools: {bad_corpus}:3: key 'text' is missing\n"
@@ -107,6 +115,14 @@ def test_a_bad_line_stops_or_is_collected(run: Run, bad_corpus: Path, tmp_path: 
 @pytest.mark.parametrize(("arguments", "message"), [
     (("-o", "tok", "--size", "99"), "--size: found 99, expected at least 100"),
     (("-o", "tok", "--size", "many"), "'many' is not a valid integer"),
+    (("-o", "tok", "--kind", "words"), "--kind: found words, expected wordpiece, bpe, unigram"),
+    (("-o", "tok", "--terms", "t"), "found --terms without --size auto"),
+    (("-o", "tok", "--size", "auto", "--candidates", "9"), "--candidates: found 9, expected"),
+    (("-o", "tok", "--kind", "bpe", "--max-alphabet", "9"), "spells all characters"),
+    (("-o", "tok", "--extend", "absent"), "'absent' does not exist"),
+    (("-o", "tok", "--extend", ".", "--uncased", "--unicode", "nfc"),
+     "found --uncased and --unicode with --extend, which keeps what the old tokenizer does"),
+    (("-o", "tok", "--extend", ".", "--size", "auto"), "found --size auto with --extend"),
     (("-o", "tok", "--min-frequency", "0"), "--min-frequency: found 0, expected at least 1"),
     ((), "Missing option '-o' / '--output'"),
     (("-o", "tok", "absent.jsonl"), "'absent.jsonl' does not exist"),
@@ -146,3 +162,141 @@ def test_nothing_is_left_of_a_failed_write(run: Run, corpus: Path, tmp_path: Pat
     assert (outcome.code, outcome.out) == (1, "")
     assert outcome.err == "bmtools: [Errno 28] No space left on device\n"
     assert [path.name for path in tmp_path.iterdir()] == ["corpus.jsonl"]
+
+
+def test_a_size_beyond_the_text_is_an_error_unless_told(run: Run, corpus: Path,
+                                                        tmp_path: Path) -> None:
+    outcome = run("build-vocab", corpus, "-o", tmp_path / "tok", "--size", "5000")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert "--size: found 5000, but the text supports " in outcome.err
+    assert outcome.err.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["corpus.jsonl"]
+    outcome = run("build-vocab", corpus, "-o", tmp_path / "tok", "--size", "5000", "--at-most")
+    assert (outcome.code, outcome.records[0]["asked"]) == (0, 5000)
+    assert 100 < outcome.records[0]["tokens"] < 300
+
+
+@pytest.mark.parametrize("kind", ["wordpiece", "bpe", "unigram"])
+def test_a_bound_draws_the_same_documents_from_a_file_and_a_pipe(
+        run: Run, piped: Run, write_lines: Run, tmp_path: Path, contents: Callable[..., Any],
+        kind: str) -> None:
+    syllables = [a + b + c for a in "bcdfglmnprst" for b in "aeiou" for c in "lmnrst"]
+    path = write_lines("big.jsonl", *(
+        {"id": str(number), "text": " ".join(syllables[number % 7::3] * 2)}
+        for number in range(60)))
+    asked = ("--kind", kind, "--size", "300", "--at-most", "--sample-megabytes", "0.01")
+    named = run("build-vocab", path, "-o", tmp_path / "named", *asked)
+    assert named.code == 0, named.err
+    assert piped(path, "build-vocab", "-o", tmp_path / "piped", *asked).code == 0
+    assert contents(tmp_path / "named") == contents(tmp_path / "piped")
+    sample = named.records[0]["sample"]
+    assert 5_000 < sample["bytes"] <= 10_000 < sample["of_bytes"]
+    assert 3 < sample["documents"] < sample["of_documents"] == 60
+    other = run("build-vocab", path, "-o", tmp_path / "other", *asked, "--seed", "1")
+    assert other.records[0]["vocabulary"] != named.records[0]["vocabulary"]
+    all_of_it = run("build-vocab", path, "-o", tmp_path / "all", *asked[:-1], "0")
+    assert all_of_it.records[0]["sample"]["documents"] == 60
+
+
+def test_a_bound_without_room_for_a_document_is_an_error(run: Run, corpus: Path,
+                                                         tmp_path: Path) -> None:
+    outcome = run("build-vocab", corpus, "-o", tmp_path / "tok", "--sample-megabytes", "1e-6")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert "--sample-megabytes: found a bound of 1 bytes" in outcome.err
+
+
+@pytest.mark.parametrize("kind", ["wordpiece", "bpe", "unigram"])
+def test_a_checkpoint_is_extended(run: Run, corpus: Path, write_lines: Run, tmp_path: Path,
+                                  manifest: Callable[..., Any], kind: str) -> None:
+    new = write_lines("new.jsonl", *(
+        {"id": str(n), "text": "gonartrosi e coxartrosi, la terapia del linfoma"}
+        for n in range(9)))
+    old = run("build-vocab", corpus, "-o", tmp_path / "old", "--kind", kind, "--size", "280",
+              "--at-most").records[0]["tokens"]
+    outcome = run("build-vocab", new, "-o", tmp_path / "tok", "--extend", tmp_path / "old",
+                  "--size", max(old + 3, 100), "--at-most")
+    assert outcome.code == 0, outcome.err
+    [line] = outcome.records
+    assert (line["kept"], line["kind"]) == (old, kind)
+    assert line["tokens"] == old + line["added"] and line["added"] > 0
+    # WordPiece spells words now that were one unknown token before.
+    assert kind == "wordpiece" or line["text_tokens_after"] <= line["text_tokens_before"]
+    before, after = (AutoTokenizer.from_pretrained(tmp_path / name).get_vocab()
+                     for name in ("old", "tok"))
+    assert {token: after[token] for token in before} == before
+    assert set(manifest(tmp_path / "tok")["parents"]) == {"extended"}
+
+
+def test_what_cannot_be_extended_is_one_clear_line(run: Run, corpus: Path, tmp_path: Path) -> None:
+    run("build-vocab", corpus, "-o", tmp_path / "old", "--size", "120")
+    asked = ("build-vocab", corpus, "-o", tmp_path / "tok", "--extend", tmp_path / "old")
+    for more, message in (
+            (("--kind", "bpe"), "old: found a wordpiece tokenizer, expected bpe; leave --kind out"),
+            (("--size", "110"), "old holds 120 tokens already; expected more"),
+            (("--size", "9000"), "tokens beside those of")):
+        outcome = run(*asked, *more)
+        assert (outcome.code, outcome.out, outcome.err.count("\n")) == (1, "", 1)
+        assert message in outcome.err
+    backend = Tokenizer(models.WordLevel({"<unk>": 0, "il": 1}, unk_token="<unk>"))
+    PreTrainedTokenizerFast(tokenizer_object=backend).save_pretrained(tmp_path / "words")
+    outcome = run(*asked[:-1], tmp_path / "words")
+    assert outcome.err == (
+        f"bmtools: {tmp_path / 'words'}: found a tokenizer of the kind WordLevel, expected one of "
+        "WordPiece, BPE, Unigram; learn a new vocabulary instead\n")
+
+
+@pytest.mark.data
+def test_a_size_is_chosen_by_data(run: Run, data: Path, tmp_path: Path,
+                                  manifest: Callable[..., Any]) -> None:
+    source = data / "it/corpus/native-clinical.jsonl"
+    terms = tmp_path / "terms.txt"
+    terms.write_text("diabete mellito\n\npolmonite\n", encoding="utf-8")
+    outcome = run("build-vocab", source, "-o", tmp_path / "tok", "--size", "auto", "--candidates",
+                  "1000,2000,4000,8000", "--terms", terms, "--width", "100", "--held-out", "0.2")
+    assert outcome.code == 0, outcome.err
+    [line] = outcome.records
+    assert (line["asked"], line["tokens"]) == ("auto", line["chosen"])
+    assert [point["size"] for point in line["curve"]] == [1000, 2000, 4000, 8000]
+    assert line["curve"][0]["parameters"] == 100_000
+    assert {"tokens", "pieces_per_word", "whole_share", "term_pieces_per_word",
+            "term_whole_share", "tokens_to_largest"} <= set(line["curve"][0])
+    assert line["chosen"] == max(line["knee"], line["term_knee"])
+    assert manifest(tmp_path / "tok")["results"]["curve"] == line["curve"]
+    terms.write_text("\n")
+    outcome = run("build-vocab", source, "-o", tmp_path / "none", "--size", "auto", "--terms",
+                  terms)
+    assert outcome.err == f"bmtools: {terms}: found no terms, expected one a line\n"
+
+
+def test_too_little_text_for_candidates_is_one_clear_line(run: Run, corpus: Path,
+                                                          tmp_path: Path) -> None:
+    outcome = run("build-vocab", corpus, "-o", tmp_path / "tok", "--size", "auto", "--held-out",
+                  "0.5")
+    assert (outcome.code, outcome.err.count("\n")) == (1, 1)
+    assert "of which the text supports 0; expected 3 at least" in outcome.err
+
+
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.parametrize(("kind", "layout", "architecture", "rows"), [
+    ("wordpiece", "bert", "bert-1x64", "packed"), ("bpe", "roberta", "roberta-1x64", "padded"),
+    ("bpe", "modernbert", "modernbert-2x64", "packed"),
+    ("unigram", "roberta", "roberta-1x64", "packed"),
+    ("unigram", "bert", "megatron-bert-1x64", "padded")])
+def test_models_train_on_it_and_load_elsewhere(run: Run, corpus: Path, tmp_path: Path, kind: str,
+                                               layout: str, architecture: str, rows: str) -> None:
+    made = run("build-vocab", corpus, "-o", tmp_path / "tok", "--kind", kind, "--layout", layout,
+               "--size", "280", "--at-most")
+    assert made.code == 0, made.err
+    outcome = run("pretrain", corpus, "--architecture", architecture, "--tokenizer",
+                  tmp_path / "tok", "--layout", rows, "--row-tokens", 32, "--batch-size", 8,
+                  "--steps", 20, "--report-every", 20, "--learning-rate", "3e-3",
+                  "-o", tmp_path / "model")
+    assert outcome.code == 0, outcome.err
+    assert outcome.records[0]["loss"] < 5.5
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "model")
+    text = "Il cuore pompa il sangue"
+    assert tokenizer(text)["input_ids"] == \
+        AutoTokenizer.from_pretrained(tmp_path / "tok")(text)["input_ids"]
+    model = AutoModelForMaskedLM.from_pretrained(tmp_path / "model")
+    logits = model(**tokenizer(text, return_tensors="pt")).logits
+    assert logits.shape[-1] >= len(tokenizer)
