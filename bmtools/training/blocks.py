@@ -6,17 +6,10 @@ of them seconds and hundreds of megabytes.
 
 from __future__ import annotations
 
-import hashlib
-import multiprocessing
-import os
-import signal
-import threading
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Generator, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from itertools import chain, islice
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,31 +18,10 @@ from tokenizers import Tokenizer
 from bmtools.corpus.segment import sentence_spans
 from bmtools.corpus.settings import ShardSettings
 from bmtools.corpus.shard_files import Documents
-from bmtools.errors import BmtoolsError, RecordError
-from bmtools.io.streams import RecordReader, open_bytes, parse_records, shown
+from bmtools.errors import RecordError
+from bmtools.io.blocks import Block, map_blocks
+from bmtools.io.streams import parse_records
 from bmtools.vocab.encoding import EncodedTexts, Encoder, MarkWords
-
-_BLOCK_BYTES = 1 << 20
-_BLOCKS_AHEAD = 2  # for each process
-
-
-@dataclass(frozen=True)
-class Block:
-    """Whole lines of one file, about a megabyte.
-
-    Args:
-        number: blocks before it, over all files.
-        name: the file as messages name it.
-        first_line: number of its first line in the file.
-        lines: UTF-8.
-        before: hash of all content before it.
-    """
-
-    number: int
-    name: str
-    first_line: int
-    lines: bytes
-    before: str
 
 
 @dataclass(frozen=True)
@@ -86,29 +58,6 @@ class EncodedBlock:
     rejects: list[tuple[str, str, Any]]
 
 
-def read_blocks(records: RecordReader) -> Iterator[Block]:
-    """Cut files into blocks, the same ones every time; `records.hashes` is filled.
-
-    Args:
-        records: names the files; none of their lines is parsed here.
-    """
-    number = 0
-    earlier = hashlib.sha256()
-    for name in records.names:
-        digest = hashlib.sha256()
-        line = 1
-        with open_bytes(name) as stream:
-            while lines := stream.read(_BLOCK_BYTES):
-                lines += stream.readline()
-                before = f"{earlier.hexdigest()} {digest.hexdigest()}"
-                yield Block(number, shown(name), line, lines, before)
-                digest.update(lines)
-                line += lines.count(b"\n")
-                number += 1
-        earlier.update(digest.digest())
-        records.hashes[shown(name)] = digest.hexdigest()
-
-
 def encode_blocks(blocks: Iterator[Block], task: Task,
                   processes: int) -> Generator[EncodedBlock]:
     """Encode blocks, in order.
@@ -121,26 +70,8 @@ def encode_blocks(blocks: Iterator[Block], task: Task,
     Raises:
         BmtoolsError: a process died.
     """
-    processes = processes or os.cpu_count() or 1
-    ahead = list(islice(blocks, 2))
-    blocks = chain(ahead, blocks)
-    if processes == 1 or len(ahead) < 2:
-        yield from map(BlockEncoder(task), blocks)
-        return
-    # Forking would copy the locks of libraries that run threads by now, in whatever state.
-    pool = ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"),
-                               _start_worker, (task,))
-    try:
-        pending = deque(pool.submit(_encode_in_worker, block)
-                        for block in islice(blocks, _BLOCKS_AHEAD * processes))
-        while pending:
-            yield pending.popleft().result()
-            pending.extend(pool.submit(_encode_in_worker, block) for block in islice(blocks, 1))
-    except BrokenProcessPool as error:
-        raise BmtoolsError("a worker process ended, perhaps for lack of memory; go on with "
-                           "--resume and fewer --processes") from error
-    finally:
-        pool.shutdown(cancel_futures=True)
+    return map_blocks(blocks, partial(BlockEncoder, task), processes,
+                      "go on with --resume and fewer --processes")
 
 
 class BlockEncoder:
@@ -206,27 +137,3 @@ def _sentence_starts(found: EncodedTexts) -> np.ndarray:
     return np.concatenate([
         places[places < length] + origin
         for places, length, origin in zip(starts, found.lengths, origins, strict=True)])
-
-
-_worker: BlockEncoder | None = None  # of a worker process; it does one task in its life
-
-
-def _start_worker(task: Task) -> None:
-    global _worker
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent says when to stop
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    _worker = BlockEncoder(task)
-
-
-def _end_with_parent() -> None:
-    """Leave when the parent is killed; the pool's own pipes would never tell."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
-
-
-def _encode_in_worker(block: Block) -> EncodedBlock:
-    assert _worker is not None
-    return _worker(block)

@@ -21,10 +21,11 @@ from bmtools.corpus.shard_files import SHARDS, ShardWriter, map_shard, shard_pat
 from bmtools.corpus.shards import COMMAND, Corpus, is_shards
 from bmtools.errors import BmtoolsError, CheckpointError, DataError, RecordError, Reject
 from bmtools.io.aside import new_directory, new_file, refuse_existing
+from bmtools.io.blocks import Block, read_blocks
 from bmtools.io.manifest import Manifest, read_manifest
 from bmtools.io.streams import RecordReader
 from bmtools.masking.segmenters import word_marker
-from bmtools.training.blocks import Block, EncodedBlock, Task, encode_blocks, read_blocks
+from bmtools.training.blocks import EncodedBlock, Task, encode_blocks
 from bmtools.vocab.tokenizer import fingerprint, same_vocabulary, save_tokenizer
 
 Watch = Callable[[Iterator[EncodedBlock]], Iterable[EncodedBlock]]

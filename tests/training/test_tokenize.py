@@ -19,8 +19,8 @@ import pytest
 from bmtools.corpus.settings import ShardSettings
 from bmtools.corpus.shards import Corpus, is_shards
 from bmtools.errors import BmtoolsError, CheckpointError, DataError, RecordError
+from bmtools.io import blocks
 from bmtools.io.streams import RecordReader
-from bmtools.training import blocks
 from bmtools.training import tokenize as module
 from bmtools.training.tokenize import check_shard_target, open_corpus, tokenize
 from bmtools.vocab.tokenizer import fingerprint, load_tokenizer
