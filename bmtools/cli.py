@@ -17,6 +17,7 @@ COMMANDS = {
     "build-vocab": "Learn a vocabulary, or extend one, and write a tokenizer directory.",
     "compare-vocab": "Compare what vocabularies make of text, entities and terms.",
     "tokenize": "Encode records once, as shards that pretrain and distill map into memory.",
+    "find-contexts": "Sample sentences in which new words stand, for init-weights.",
     "init-weights": "Give a checkpoint a new vocabulary and its tokens a head start.",
     "recipe": "List and show the papers' pretraining settings.",
     "preflight": "Say what pretraining will take on this machine, before hours are spent.",

@@ -1,0 +1,81 @@
+"""`bmtools find-contexts`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from bmtools.commands.options import Command, reads_records, writes_records
+from bmtools.commands.progress import tracked
+from bmtools.commands.settings import takes_settings
+from bmtools.errors import Reject
+from bmtools.io.streams import RecordReader, write_records
+from bmtools.vocab.context_settings import ContextSettings
+
+_existing = click.Path(path_type=Path, exists=True)
+
+
+@click.command("find-contexts", cls=Command)
+@reads_records
+@writes_records
+@click.option("--words", metavar="FILE",
+              type=click.Path(exists=True, dir_okay=False, allow_dash=True),
+              help="Words to look for, one a line; several parts are allowed (TNF-alpha).")
+@click.option("--tokenizer", type=_existing, metavar="DIR",
+              help="Tokenizer or checkpoint by whose rule case and accents are folded; without "
+                   "--words, the words of its vocabulary are looked for.")
+@click.option("--base", type=_existing, metavar="DIR",
+              help="Tokenizer or checkpoint whose words are not looked for.")
+@click.option("--uncased", is_flag=True, help="Compare without case, where no tokenizer says it.")
+@takes_settings(ContextSettings, "settings")
+@click.option("--segmenter", default="tokenizer", show_default=True,
+              help="What finds words where no spaces are written: tokenizer (words are found "
+                   "anywhere there), japanese, chinese, thai, or one that a package brings.")
+@click.option("--processes", type=click.IntRange(min=0), default=0, show_default=True,
+              help="Processes that search; 0: one for each core.")
+@click.option("--report", metavar="FILE",
+              help="Write here of each word how often it occurs and how many were sampled.")
+def command(records: RecordReader, reject: Reject, output: str, words: str | None,
+            tokenizer: Path | None, base: Path | None, uncased: bool, settings: ContextSettings,
+            segmenter: str, processes: int, report: str | None) -> None:
+    """Sample sentences in which new words stand, for init-weights.
+
+    Each sentence is written once, with the words it was drawn for and their first places in it.
+    """
+    _check_usage(words, tokenizer, base, uncased)
+    from bmtools.corpus.stretches import stretch_spans, stretches
+    from bmtools.masking.segmenters import load_segmenter
+    from bmtools.vocab.finding import Splitter, find_contexts
+    from bmtools.vocab.targets import new_words, open_backend, read_targets, rule_of
+
+    backend = open_backend(tokenizer) if tokenizer else None
+    targets = read_targets(words, rule_of(backend, uncased)) if words else \
+        new_words(backend, open_backend(base) if base else None)
+    with find_contexts(records, targets, settings, Splitter(stretches, stretch_spans),
+                       segment=load_segmenter(segmenter), processes=processes,
+                       watch=lambda blocks: tracked(blocks, "searching megabytes")) as found:
+        sentences = write_records(found.lines(), output)
+        if report:
+            write_records(found.report(), report)
+        _tell(found.summary(), sentences)
+
+
+def _check_usage(words: str | None, tokenizer: Path | None, base: Path | None,
+                 uncased: bool) -> None:
+    context = click.get_current_context()
+    if not words and not tokenizer:
+        raise click.UsageError("found neither --words nor --tokenizer, expected one that says "
+                               "what to look for", context)
+    if base and (words or not tokenizer):
+        raise click.UsageError("--base: expected --tokenizer, and no --words, beside it", context)
+    if uncased and tokenizer:
+        raise click.UsageError("--uncased: --tokenizer says already how case is folded; "
+                               "leave one of them out", context)
+
+
+def _tell(summary: dict[str, int], sentences: int) -> None:
+    missing = summary["words"] - summary["found"]
+    click.echo(f"bmtools: {summary['found']} of {summary['words']} words found, "
+               f"{missing} not found; {summary['occurrences']} occurrences, "
+               f"{sentences} sentences drawn", err=True)

@@ -1,0 +1,161 @@
+"""Finding words against pyahocorasick: `pytest --benchmark-enable -s tests/benchmarks`.
+
+pyahocorasick goes through raw text line by line, folded by str.lower beforehand, and looks at the
+characters beside each match. `find-contexts` starts from JSON Lines, checks every record, folds
+characters by BERT's own rule and, in the row "sampling", also draws sentences and writes them. One
+process and one thread each. Text is that of 7,752 abstracts, over and over in other orders. Without
+that option each runs once on little input, and only the matches are compared.
+"""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import json
+import os
+import random
+import re
+import statistics
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_ROUNDS = 3
+_COPIES = 8
+_WORDS = 10_000
+_ABSTRACTS = "en/corpus/pubmed-drug-reviews.jsonl.gz"
+_VOCABULARY = "vocab/covid-electra-50k-uncased.txt"
+_BASE = "vocab/bert-base-uncased.txt"
+
+# Each prints the processor's seconds of its work, imports and preparation left out, and its peak in
+# megabytes, as the kernel counts it.
+_MEASURED = """
+import json, re, sys, time
+from pathlib import Path
+text, words, output = sys.argv[1:]
+{before}
+started = time.process_time()
+{work}
+seconds = time.process_time() - started
+peak = re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]
+Path(output).write_text(json.dumps(counts))
+print(seconds, int(peak) / 1024)
+"""
+_THEIRS = _MEASURED.format(before="""
+import ahocorasick
+automaton = ahocorasick.Automaton()
+for word in Path(words).read_text().split():
+    automaton.add_word(word, word)
+automaton.make_automaton()
+counts = {}
+""", work="""
+with open(text + ".txt", encoding="utf-8") as stream:
+    for line in stream:
+        for last, word in automaton.iter(line):
+            start = last - len(word)
+            if not (line[start:start + 1].isalnum() and start >= 0) and \\
+                    not line[last + 1:last + 2].isalnum():
+                counts[word] = counts.get(word, 0) + 1
+""")
+_OPENED = """
+from bmtools.corpus.stretches import stretch_spans, stretches
+from bmtools.io.blocks import read_blocks
+from bmtools.io.streams import RecordReader, write_records
+from bmtools.vocab.context_settings import ContextSettings
+from bmtools.vocab.finding import Splitter, find_contexts, read_numbered
+from bmtools.vocab.folding import Folding
+from bmtools.vocab.matching import Matcher
+from bmtools.vocab.targets import read_targets
+rule = json.dumps({"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True,
+                   "strip_accents": None, "lowercase": True})
+targets = read_targets(words, rule)
+"""
+_MATCHING = _MEASURED.format(before=_OPENED + """
+import numpy as np
+matcher = Matcher(targets.folded, Folding(rule))
+found = np.zeros(len(targets.words), dtype=int)
+""", work="""
+for block in read_blocks(RecordReader([text])):
+    texts = [record["text"] for _, record in read_numbered(block, None)]
+    found += np.bincount(matcher.find(texts).words, minlength=len(found))
+counts = {word: int(count) for word, count in zip(targets.words, found) if count}
+""")
+_SAMPLING = _MEASURED.format(before=_OPENED, work="""
+with find_contexts(RecordReader([text]), targets, ContextSettings(),
+                   Splitter(stretches, stretch_spans)) as found:
+    write_records(found.lines(), output + ".jsonl")
+    counts = {one["word"]: one["occurrences"] for one in found.report() if one["occurrences"]}
+""")
+
+
+@pytest.mark.data
+def test_contexts_against_pyahocorasick(benchmark: Any, data: Path, tmp_path: Path) -> None:
+    pytest.importorskip("ahocorasick")
+    text, words = write_inputs(data, tmp_path, small=benchmark.disabled)
+    programs = {"pyahocorasick": _THEIRS, "matching": _MATCHING, "sampling": _SAMPLING}
+    runs: dict[str, list[tuple[float, float]]] = {name: [] for name in programs}
+
+    def take_turns() -> None:
+        for name, code in programs.items():
+            runs[name].append(measured(code, text, words, tmp_path / name))
+
+    benchmark.pedantic(take_turns, rounds=_ROUNDS)
+    expected, *others = (json.loads((tmp_path / name).read_text()) for name in programs)
+    assert others == [expected, expected]
+    assert len(expected) > 100
+    if not benchmark.disabled:
+        report(benchmark, text, runs)
+
+
+def write_inputs(data: Path, directory: Path, small: bool) -> tuple[Path, Path]:
+    """Write records, the same text in small letters, a line each, and words.
+
+    Characters that the two sides' folding treats differently are left out of the text: accents,
+    and what str.isalnum and Unicode's letters, figures and marks disagree about.
+    """
+    with gzip.open(data / _ABSTRACTS, "rt", encoding="utf-8") as stream:
+        texts = [re.sub(r"[^\x20-\x7e±µ°]", " ", json.loads(line)["text"])
+                 for line in itertools.islice(stream, 200 if small else None)]
+    counts = Counter(word for text in texts for word in re.findall(r"[a-z]+", text.lower()))
+    base = set((data / _BASE).read_text(encoding="utf-8").split())
+    new = [word for word in (data / _VOCABULARY).read_text(encoding="utf-8").split()
+           if re.fullmatch(r"[a-z0-9]*[a-z][a-z0-9]*", word) and word not in base]
+    chosen = sorted(new, key=lambda word: -counts[word])[:_WORDS]
+    (directory / "words").write_text("\n".join(chosen) + "\n")
+    rng = random.Random(0)
+    with (directory / "text").open("w") as ours, (directory / "text.txt").open("w") as theirs:
+        for copy in range(1 if small else _COPIES):
+            rng.shuffle(texts)
+            for number, text in enumerate(texts):
+                line = {"id": f"{copy}-{number}", "text": text}
+                ours.write(json.dumps(line, ensure_ascii=False) + "\n")
+                theirs.write(text.lower() + "\n")
+    return directory / "text", directory / "words"
+
+
+def measured(code: str, *arguments: Path) -> tuple[float, float]:
+    """Processor seconds and peak in megabytes of a process of its own, with one thread."""
+    done = subprocess.run([sys.executable, "-c", code, *map(str, arguments)], capture_output=True,
+                          check=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    seconds, peak = map(float, done.stdout.split()[-2:])
+    return seconds, peak
+
+
+def report(benchmark: Any, text: Path, runs: dict[str, list[tuple[float, float]]]) -> None:
+    size = text.with_suffix(".txt").stat().st_size / 1e6
+    medians = {name: tuple(map(statistics.median, zip(*measures, strict=True)))
+               for name, measures in runs.items()}
+    theirs = medians["pyahocorasick"][0]
+    benchmark.extra_info.update(
+        megabytes=round(size, 1), times_faster=round(theirs / medians["sampling"][0], 2),
+        times_faster_than_matching_alone=round(theirs / medians["matching"][0], 2),
+        seconds={name: round(seconds, 2) for name, (seconds, _) in medians.items()},
+        peak_megabytes={name: round(peak) for name, (_, peak) in medians.items()})
+    print(f"\n{size:.0f} MB of text, {_WORDS:,} words, by processor time:")
+    for name, (seconds, peak) in medians.items():
+        print(f"  {name}: {size / seconds:.1f} MB/s, {theirs / seconds:.1f} times pyahocorasick, "
+              f"{peak:.0f} MB resident")
