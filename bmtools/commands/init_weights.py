@@ -2,31 +2,51 @@
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from bmtools.commands.options import (
     Command,
+    directory,
     existing_directory,
     reads_records,
-    writes_directory,
 )
 from bmtools.commands.progress import tracked
 from bmtools.commands.settings import takes_settings
-from bmtools.errors import DataError, Reject
+from bmtools.commands.tabular import print_table
+from bmtools.errors import DataError, RecordError, Reject
 from bmtools.io.aside import refuse_existing
 from bmtools.io.manifest import Manifest
-from bmtools.io.streams import RecordReader, write_records
-from bmtools.models.settings import TransferSettings
+from bmtools.io.streams import RecordReader, read_records, write_records
+from bmtools.models.settings import (
+    READING,
+    CompareSettings,
+    DistilSettings,
+    FocusSettings,
+    TransferSettings,
+)
+from bmtools.records import Record
+
+if TYPE_CHECKING:
+    from bmtools.models.contexts import Sentence
+
+_COLUMNS = ("start.loss", "start.new_loss", "start.old_loss", "probe.loss", "probe.new_loss",
+            "probe.old_loss", "seconds")
+_NEAREST = 3
 
 
 @click.command("init-weights", cls=Command)
 @reads_records
-@writes_directory
+@click.option("-o", "--output", type=directory, metavar="DIR",
+              help="Directory to write; required without --compare.")
+@click.option("--overwrite", is_flag=True, help="Replace what the directory holds.")
 @click.option("--base", type=existing_directory, required=True, metavar="CKPT",
               help="Checkpoint whose weights are kept.")
 @click.option("--tokenizer", type=existing_directory, required=True, metavar="DIR",
@@ -34,12 +54,33 @@ from bmtools.models.settings import TransferSettings
 @click.option("--lang", default="en", show_default=True,
               help="Language of records that do not say it; sentences are split by it.")
 @takes_settings(TransferSettings, "settings")
-def command(records: RecordReader, reject: Reject, output: Path, overwrite: bool, base: Path,
-            tokenizer: Path, lang: str, settings: TransferSettings) -> None:
+@takes_settings(FocusSettings, "focus")
+@takes_settings(DistilSettings, "distil")
+@takes_settings(CompareSettings, "compare")
+@click.option("--held-out", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
+              help="Records that --compare asks about; without it, a share of the input.")
+def command(records: RecordReader, reject: Reject, output: Path | None, overwrite: bool,
+            base: Path, tokenizer: Path, lang: str, settings: TransferSettings,
+            focus: FocusSettings, distil: DistilSettings, compare: CompareSettings,
+            held_out: str | None) -> None:
     """Give a checkpoint a new vocabulary and its tokens a head start.
 
-    Only --method contextual reads records.
+    Methods random and average read no records. Records with the key "targets", as "bmtools
+    find-contexts" writes them, are sentences already, and say which words of them to use.
+
+    --compare tries methods and writes no checkpoint: a JSON line each tells the loss on held-out
+    text at step 0 and after a short trial of pretraining, and which old tokens new ones lie next
+    to.
     """
+    if compare.methods():
+        if output is not None:
+            raise click.UsageError("found both --compare, which writes no checkpoint, and -o; "
+                                   "compare first, then write with --method")
+        _compare(records, reject, base, tokenizer, lang, settings, focus, distil, compare,
+                 held_out)
+        return
+    if output is None:
+        raise click.UsageError("Missing option '-o' / '--output'.")
     refuse_existing(output, overwrite)
     from bmtools.models.checkpoint import load_masked_lm, save_checkpoint
     from bmtools.models.transfer import transfer
@@ -47,25 +88,104 @@ def command(records: RecordReader, reject: Reject, output: Path, overwrite: bool
 
     started = time.monotonic()
     checkpoint, new = load_masked_lm(base), load_tokenizer(tokenizer)
-    reading = _sentences(records, lang) if settings.method == "contextual" else iter(())
-    made = transfer(checkpoint, new, settings, reading)
+    reading: Iterable[Sentence] = ()
+    if settings.method in READING:
+        reading = _sentences(_checked(tracked(records, "sampling"), reject), lang)
+    made = transfer(checkpoint, new, settings, reading, focus, distil)
     manifest = Manifest(
-        "init-weights", {**asdict(settings), "base": str(base), "tokenizer": str(tokenizer)},
+        "init-weights", {**asdict(settings), **_settings_of(settings.method, focus, distil),
+                         "base": str(base), "tokenizer": str(tokenizer)},
         fingerprint(new), settings.seed, records.hashes, {"base": checkpoint.hash()},
         wall_seconds=time.monotonic() - started, results=made.report)
     save_checkpoint(output, made.model, new, manifest, overwrite)
     write_records([{"checkpoint": str(output), "method": settings.method, **made.report}])
 
 
-def _sentences(records: RecordReader, lang: str) -> Iterator[str]:
+def _settings_of(method: str, focus: FocusSettings, distil: DistilSettings) -> dict[str, Any]:
+    """Settings that a method has beside those of all."""
+    if method == "focus":
+        return asdict(focus)
+    return asdict(distil) if method == "distil" else {}
+
+
+def _compare(records: RecordReader, reject: Reject, base: Path, tokenizer: Path, lang: str,
+             settings: TransferSettings, focus: FocusSettings, distil: DistilSettings,
+             compare: CompareSettings, held_out: str | None) -> None:
+    from bmtools.models.checkpoint import load_masked_lm
+    from bmtools.training.start_report import Contest, compare_starts
+    from bmtools.vocab.tokenizer import load_tokenizer
+
+    contest = Contest(load_masked_lm(base), load_tokenizer(tokenizer), compare, settings, focus,
+                      distil, partial(_sentences, lang=lang))
+    held = read_records(held_out, reject=reject) if held_out else None
+    lines: list[dict[str, Any]] = []
+    for line in compare_starts(contest, _checked(tracked(records, "reading"), reject), held):
+        write_records([line], flush=True)
+        lines.append(line)
+    _show(lines)
+
+
+def _show(lines: Sequence[Mapping[str, Any]]) -> None:
+    """Lay losses and neighbours out for people."""
+    from bmtools.scoring.table import gather_rows
+
+    columns = tuple(name for name in _COLUMNS if any(_reach(line, name) is not None
+                                                     for line in lines))
+    print_table(("method", *columns), gather_rows(lines, "method", columns),
+                "Nats per hidden token of held-out text", stream=sys.stderr)
+    methods = [line["method"] for line in lines]
+    near = ((told[0]["token"], *(" ".join(one["neighbours"][:_NEAREST]) for one in told))
+            for told in zip(*(line["neighbours"] for line in lines), strict=True))
+    print_table(("new token", *methods), near, "Nearest old tokens", words=1 + len(methods),
+                stream=sys.stderr)
+
+
+def _reach(line: Any, path: str) -> Any:
+    for name in path.split("."):
+        line = line.get(name) if isinstance(line, Mapping) else None
+    return line
+
+
+def _sentences(records: Iterable[Record], lang: str) -> Iterator[Sentence]:
+    """Cut records into sentences; those with targets are sentences."""
     from bmtools.corpus.segment import sentence_spans
+    from bmtools.models.contexts import Sentence
 
     empty = True
-    for record in tracked(records, "sampling"):
-        text = record["text"]
-        for start, end in sentence_spans(text, record.get("lang", lang)):
+    for record in records:
+        text, targets = record["text"], record.get("targets")
+        spans = sentence_spans(text, record.get("lang", lang)) if targets is None else \
+            [(0, len(text))]
+        named = tuple((one["word"], one["start"], one["end"]) for one in targets or ())
+        for start, end in spans:
             empty = False
-            yield text[start:end]
+            yield Sentence(text[start:end], named)
     if empty:
         raise DataError("no sentences in the input; expected records with some text, or --method "
                         "average, which reads none")
+
+
+def _checked(records: Iterable[Record], reject: Reject) -> Iterator[Record]:
+    """Pass records on whose targets can be used."""
+    for record in records:
+        fault = _target_fault(record) if "targets" in record else ""
+        if fault:
+            reject(RecordError(record.place, fault, record))
+        else:
+            yield record
+
+
+def _target_fault(record: Record) -> str:
+    """Say what is wrong with the targets of a record, if anything."""
+    targets = record["targets"]
+    if not isinstance(targets, list):
+        return f"key 'targets': found {type(targets).__name__}, expected a list"
+    for number, one in enumerate(targets):
+        if not isinstance(one, dict) or not isinstance(one.get("word"), str) \
+                or not all(type(one.get(name)) is int for name in ("start", "end")):
+            return (f"key 'targets[{number}]': found {str(one)[:60]}, expected an object with "
+                    "word, start and end")
+        if not 0 <= one["start"] < one["end"] <= len(record["text"]):
+            return (f"key 'targets[{number}]': found start {one['start']} and end {one['end']}, "
+                    f"expected offsets within the text of {len(record['text'])} characters")
+    return ""

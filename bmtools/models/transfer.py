@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from bmtools.errors import CheckpointError
+from bmtools.errors import BmtoolsError
 from bmtools.models.architectures import (
     adopt_vocabulary,
     build_model,
@@ -20,44 +19,61 @@ from bmtools.models.architectures import (
     first_position,
 )
 from bmtools.models.checkpoint import Checkpoint
-from bmtools.models.contexts import Contexts, gather, sample_sentences
-from bmtools.models.settings import TransferSettings
-
-_INNER = "##"
-_ROLES = ("pad", "unk", "cls", "sep", "mask")
-
-
-@dataclass(frozen=True)
-class Origins:
-    """Where the tokens of a new vocabulary come from.
-
-    Args:
-        shared: old id of each new token that the old vocabulary has too.
-        pieces: old ids that each other new token breaks into.
-    """
-
-    shared: dict[int, int]
-    pieces: dict[int, list[int]]
+from bmtools.models.contexts import Located, Sentence, gather, locate, sample_sentences
+from bmtools.models.focus import mix_by_company
+from bmtools.models.mixtures import Mixtures
+from bmtools.models.settings import DistilSettings, FocusSettings, TransferSettings, parse_layers
+from bmtools.models.token_distillation import fit_embeddings
+from bmtools.models.tracing import Origins, trace
 
 
 @dataclass(frozen=True)
 class Transfer:
-    """A model with its new vocabulary, and how many tokens got their embedding in which way."""
+    """A model with its new vocabulary.
+
+    Args:
+        model: whole.
+        origins: where its tokens come from.
+        report: how many tokens got their embedding in which way, and how long embeddings are.
+    """
 
     model: Any
-    report: dict[str, int]
+    origins: Origins
+    report: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class _Start:
+    """What a method found for new tokens, beside the mean of their pieces.
+
+    Args:
+        mixtures: of old rows, which every table that hangs on the vocabulary follows.
+        tokens: (vectors,) int64, new ids.
+        vectors: (vectors, width) input embeddings.
+        report: what there is to tell.
+    """
+
+    mixtures: Mixtures = field(default_factory=lambda: Mixtures.means({}))
+    tokens: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
+    vectors: Tensor = field(default_factory=lambda: torch.zeros(0, 0))
+    report: dict[str, Any] = field(default_factory=dict)
 
 
 def transfer(base: Checkpoint, tokenizer: Any, settings: TransferSettings,
-             sentences: Iterable[str] = ()) -> Transfer:
+             sentences: Iterable[Sentence] = (), focus: FocusSettings | None = None,
+             distil: DistilSettings | None = None) -> Transfer:
     """Move a model to a new vocabulary.
 
     Tokens that both vocabularies have keep their embedding and bias, special tokens by their
-    role. A new token gets a random embedding, the mean of its pieces' embeddings (section 4,
-    "BM averaged"), or the mean of the states that the model has for those pieces in sampled
-    sentences (section 3); a token found in no sentence falls back to the mean of its pieces.
-    Output biases are the means of the pieces' biases, or 0 beside random embeddings: the paper
-    does not say.
+    role; what is known in another spelling (`trace` says when) takes the mean of those. A new
+    token gets a random embedding, the mean of its pieces' embeddings (section 4, "BM averaged"),
+    the mean of the states that the model has for those pieces in sampled sentences (section 3),
+    a mixture of known tokens (`focus`), or one fitted to sampled sentences
+    (`token_distillation`). A token of which there are too few sentences falls back to the mean of
+    its pieces.
+
+    Output weights of their own, and biases, are mixed as embeddings are in a mixture, are 0 beside
+    random embeddings, and else the mean of the pieces': the paper does not say.
 
     Source: Pavlova and Makhlouf 2023 (BIOptimus), sections 3 and 4.
 
@@ -65,111 +81,129 @@ def transfer(base: Checkpoint, tokenizer: Any, settings: TransferSettings,
         base: the model and its old vocabulary.
         tokenizer: the new vocabulary.
         settings: the method and its sample.
-        sentences: where contexts are sampled from; read by the contextual method only.
+        sentences: the corpus; read by methods in `READING` only.
+        focus: of the static vectors.
+        distil: of the fit.
 
     Raises:
         CheckpointError: vocabularies of two kinds, such as WordPiece and BPE.
+        BmtoolsError: a layer that the base lacks, or fewer positions than it has.
     """
     origins = trace(base.tokenizer, tokenizer)
-    contexts = Contexts({}, 0)
-    if settings.method == "contextual":
-        wanted = np.zeros(len(tokenizer), dtype=bool)
-        wanted[list(origins.pieces)] = True
-        rng = np.random.default_rng(settings.seed)
-        occurrences = sample_sentences(tokenizer, wanted, sentences, settings.max_sentences, rng)
-        contexts = gather(base, occurrences, settings.batch_tokens)
-    vectors = _rescaled(contexts.vectors, base.model) if settings.rescale else contexts.vectors
     config = copy.deepcopy(base.model.config)
     adopt_vocabulary(config, tokenizer)
+    _extend_positions(base.model.config, config, settings.max_positions)
+    _check_layers(base.model.config, settings.layers)
+    start = _find_start(base, tokenizer, origins, settings, sentences,
+                        focus or FocusSettings(), distil or DistilSettings())
     hanging = _vocabulary_tensors(config)
     model = _rebuilt(base.model, config, hanging, settings.seed)
-    _fill(base.model, model, hanging, origins, settings.method, vectors)
-    fresh, found = len(origins.pieces), len(contexts.vectors)
-    by_pieces = 0 if settings.method == "random" else fresh - found
-    return Transfer(model, {
-        "tokens": len(tokenizer), "copied": len(origins.shared), "contextual": found,
-        "averaged": by_pieces, "random": fresh - found - by_pieces,
-        "sentences": contexts.sentences})
+    _fill(base.model, model, hanging, origins, start, settings.method == "random")
+    return Transfer(model, origins, _reported(base.model, model, origins, settings, start))
 
 
-def _rescaled(vectors: dict[int, Tensor], base: Any) -> dict[int, Tensor]:
+def _find_start(base: Checkpoint, tokenizer: Any, origins: Origins, settings: TransferSettings,
+                sentences: Iterable[Sentence], focus: FocusSettings,
+                distil: DistilSettings) -> _Start:
+    """Find what the method has for new tokens."""
+    if settings.method == "focus":
+        mixtures = mix_by_company(tokenizer, origins, (one.text for one in sentences), focus,
+                                  settings.seed)
+        return _Start(mixtures, report={"focus": len(mixtures.tokens)})
+    if settings.method not in ("contextual", "distil"):
+        return _Start()
+    located = _sampled(base, tokenizer, origins, settings, sentences)
+    told: dict[str, Any] = {"sentences": len(located.ids)}
+    if settings.method == "contextual":
+        found = gather(base, located, settings.layers, settings.batch_tokens)
+        tokens, vectors = found.tokens, found.vectors
+    else:
+        fitted = fit_embeddings(base, located, _averages(base.model, origins, len(tokenizer)),
+                                settings.layers, settings.batch_tokens, distil,
+                                np.random.default_rng(settings.seed))
+        tokens, vectors = fitted.tokens, fitted.vectors
+        told |= {"loss_before": _rounded(fitted.before), "loss_after": _rounded(fitted.after)}
+    if settings.rescale:
+        vectors = _rescaled(vectors, base.model)
+    return _Start(tokens=tokens, vectors=vectors, report={settings.method: len(tokens), **told})
+
+
+def _sampled(base: Checkpoint, tokenizer: Any, origins: Origins, settings: TransferSettings,
+             sentences: Iterable[Sentence]) -> Located:
+    wanted = np.zeros(len(tokenizer), dtype=bool)
+    wanted[list(origins.pieces)] = True
+    rng = np.random.default_rng(settings.seed)
+    return locate(base, sample_sentences(tokenizer, wanted, sentences, settings.max_sentences,
+                                         rng))
+
+
+def _averages(model: Any, origins: Origins, tokens: int) -> Tensor:
+    """Mean of the pieces' embeddings, (tokens, width); 0 for tokens that have none."""
+    table = model.get_input_embeddings().weight.detach().cpu()
+    averages = torch.zeros(tokens, table.shape[1])
+    Mixtures.means(origins.pieces).fill(averages, table)
+    return averages
+
+
+def _rescaled(vectors: Tensor, base: Any) -> Tensor:
     """Bring vectors to the mean length of a model's embeddings; their proportions stay."""
-    if not vectors:
+    if not len(vectors):
         return vectors
-    wanted = base.get_input_embeddings().weight.detach().norm(dim=1).mean().cpu()
-    found = torch.stack(list(vectors.values())).norm(dim=1).mean()
-    return {token: vector * (wanted / found) for token, vector in vectors.items()}
+    return vectors * (_mean_length(base.get_input_embeddings().weight) / _mean_length(vectors))
 
 
-def trace(old: Any, new: Any) -> Origins:
-    """Find each new token in the old vocabulary, whole or in pieces.
+def _mean_length(rows: Tensor) -> float:
+    return float(rows.detach().norm(dim=1).mean()) if len(rows) else 0.0
 
-    Raises:
-        CheckpointError: vocabularies of two kinds.
+
+def _extend_positions(old: Any, config: Any, most: int) -> None:
+    """Write into a configuration how many positions there will be; none get lost.
+
+    RoBERTa's begin behind the padding token, whose id may have changed.
     """
-    kinds = [json.loads(t.backend_tokenizer.to_str())["model"]["type"] for t in (old, new)]
-    if kinds[0] != kinds[1]:
-        raise CheckpointError(f"the base has a {kinds[0]} vocabulary, the tokenizer a {kinds[1]} "
-                              "one; expected two of a kind")
-    known = old.get_vocab()
-    roles = {getattr(new, f"{role}_token_id"): getattr(old, f"{role}_token_id")
-             for role in _ROLES}
-    roles = {ours: theirs for ours, theirs in roles.items()
-             if ours is not None and theirs is not None}
-    shared, pieces = dict(roles), {}
-    for token, number in new.get_vocab().items():
-        if number in shared:
-            continue
-        if token in known:
-            shared[number] = known[token]
-        else:
-            pieces[number] = _pieces(token, old, known, kinds[0])
-    return Origins(shared, pieces)
+    before = old.max_position_embeddings - first_position(old)
+    if most and most < before:
+        raise BmtoolsError(f"--max-positions: found {most}, but the base has {before} positions; "
+                           "expected more, or 0 to leave them as they are")
+    config.max_position_embeddings = max(before, most) + first_position(config)
 
 
-def _pieces(token: str, old: Any, known: dict[str, int], kind: str) -> list[int]:
-    """Break a token the way the old vocabulary would; inside a word if it stands inside one."""
-    if kind != "WordPiece":
-        return [piece.id for piece in old.backend_tokenizer.model.tokenize(token)] \
-            or [old.unk_token_id]
-    inner = token.startswith(_INNER) and token != _INNER
-    surface = token.removeprefix(_INNER) if inner else token
-    normalizer = old.backend_tokenizer.normalizer
-    if normalizer is not None:
-        surface = normalizer.normalize_str(surface)
-    found: list[int] = []
-    start = 0
-    while start < len(surface):
-        prefix = _INNER if inner or start else ""
-        end = next((end for end in range(len(surface), start, -1)
-                    if prefix + surface[start:end] in known), None)
-        if end is None:
-            return [old.unk_token_id]
-        found.append(known[prefix + surface[start:end]])
-        start = end
-    return found or [old.unk_token_id]
+def _check_layers(config: Any, layers: str) -> None:
+    most = config.num_hidden_layers
+    for number in parse_layers(layers) or ():
+        if not -most - 1 <= number <= most:
+            raise BmtoolsError(f"--layers: found {number}, but the base has layers 1 to {most}, "
+                               "and 0 for its embeddings")
 
 
 def _rebuilt(model: Any, config: Any, hanging: set[str], seed: int) -> Any:
     """Build the architecture anew around the vocabulary and copy all that does not hang on it."""
-    torch.manual_seed(seed)
-    old_first, new_first = (first_position(one) for one in (model.config, config))
-    if old_first != new_first:
-        config.max_position_embeddings += new_first - old_first
-    rebuilt = build_model(config).eval()
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        rebuilt = build_model(config).eval()
     kept = {name: tensor for name, tensor in model.state_dict().items() if name not in hanging}
-    if old_first != new_first:
-        _move_positions(kept, rebuilt, old_first, new_first)
+    _lay_positions(kept, model.config, rebuilt)
     rebuilt.load_state_dict(kept, strict=False)
     return rebuilt
 
 
-def _move_positions(kept: dict[str, Tensor], rebuilt: Any, old_first: int, new_first: int) -> None:
-    """Let positions stand behind the new padding id, as RoBERTa's do behind the old one."""
-    table = rebuilt.base_model.embeddings.position_embeddings.weight
-    name = next(name for name, weight in rebuilt.named_parameters() if weight is table)
-    learned = kept[name][old_first:]
-    kept[name] = torch.cat([torch.zeros(new_first, learned.shape[1]), learned])
+def _lay_positions(kept: dict[str, Tensor], old: Any, rebuilt: Any) -> None:
+    """Let learned positions stand where the rebuilt model looks for them, and be enough.
+
+    RoBERTa's stand behind the padding id. New ones are copies of the old ones from the first on:
+    attention to near neighbours, which differences of positions carry, is there from the start.
+
+    Source: Beltagy et al. 2020 (Longformer), section 5.
+    """
+    embeddings = getattr(rebuilt.base_model, "embeddings", None)
+    layer = getattr(embeddings, "position_embeddings", None)
+    if layer is None:
+        return
+    name = next(name for name, weight in rebuilt.named_parameters() if weight is layer.weight)
+    learned, before = kept[name][first_position(old):], first_position(rebuilt.config)
+    wanted = len(layer.weight) - before
+    repeated = learned.repeat(-(-wanted // len(learned)), 1)[:wanted]
+    kept[name] = torch.cat([torch.zeros(before, learned.shape[1]), repeated])
 
 
 def _vocabulary_tensors(config: Any) -> set[str]:
@@ -184,25 +218,42 @@ def _vocabulary_tensors(config: Any) -> set[str]:
 
 
 @torch.no_grad()
-def _fill(old: Any, new: Any, hanging: set[str], origins: Origins, method: str,
-          vectors: dict[int, Tensor]) -> None:
+def _fill(old: Any, new: Any, hanging: set[str], origins: Origins, start: _Start,
+          at_random: bool) -> None:
     """Fill every weight that hangs on the vocabulary, in place; tied ones are one weight."""
     entrance = new.get_input_embeddings().weight
     before, after = old.state_dict(), new.state_dict()
     ours, theirs = map(list, zip(*origins.shared.items(), strict=True))
+    folded = Mixtures.means(origins.folded)
+    averaged = Mixtures.means({} if at_random else origins.pieces)
     done: set[int] = set()
     for name in sorted(hanging):
-        target, rows = after[name], before[name]
+        target, rows = after[name], before[name].cpu()
         if target.data_ptr() in done:
             continue
         done.add(target.data_ptr())
         target[ours] = rows[theirs]
-        if method == "random":
-            if target.ndim == 1:
-                target[list(origins.pieces)] = 0.0
-            continue
-        for number, pieces in origins.pieces.items():
-            target[number] = rows[pieces].mean(dim=0)
-        if target.data_ptr() == entrance.data_ptr():
-            for number, vector in vectors.items():
-                target[number] = vector
+        if at_random and target.ndim == 1:
+            target[list(origins.pieces)] = 0.0
+        for mixtures in (folded, averaged, start.mixtures):
+            mixtures.fill(target, rows)
+        if target.data_ptr() == entrance.data_ptr() and len(start.tokens):
+            target[start.tokens] = start.vectors
+
+
+def _reported(old: Any, new: Any, origins: Origins, settings: TransferSettings,
+              start: _Start) -> dict[str, Any]:
+    fresh = len(origins.pieces)
+    told = {"contextual": 0, "focus": 0, "distil": 0, "sentences": 0, **start.report}
+    found = told["contextual"] + told["focus"] + told["distil"]
+    by_pieces = 0 if settings.method == "random" else fresh - found
+    table = new.get_input_embeddings().weight
+    return {"tokens": len(origins.shared) + len(origins.folded) + fresh,
+            "copied": len(origins.shared), "folded": len(origins.folded), **told,
+            "averaged": by_pieces, "random": fresh - found - by_pieces,
+            "old_length": _rounded(_mean_length(old.get_input_embeddings().weight)),
+            "new_length": _rounded(_mean_length(table[list(origins.pieces)]))}
+
+
+def _rounded(number: float) -> float:
+    return float(f"{number:.4g}")

@@ -12,10 +12,16 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import AutoModelForMaskedLM, AutoTokenizer
+from tokenizers import Tokenizer, models
+from transformers import (
+    AutoModel,
+    AutoModelForMaskedLM,
+    AutoTokenizer,
+    PreTrainedTokenizerFast,
+)
 
 from bmtools.io.manifest import Manifest, hash_directory
-from bmtools.models.settings import METHODS, TransferSettings
+from bmtools.models.settings import METHODS, DistilSettings, FocusSettings, TransferSettings
 
 Run = Callable[..., Any]
 FILES = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json",
@@ -40,23 +46,45 @@ def test_help_tells_the_methods(run: Run) -> None:
     outcome = run("init-weights", "--help")
     assert outcome.code == 0
     for part in ("--base CKPT", "--tokenizer DIR", "contextual", "--max-sentences", "--overwrite",
-                 "Only --method contextual reads records."):
-        assert part in outcome.out
+                 "Methods random and average read no records.", "--compare", "--layers"):
+        assert part in " ".join(outcome.out.split())
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_stdout_is_one_line_that_adds_up(run: Run, arguments: list[Any], corpus: Path,
                                          method: str) -> None:
-    outcome = run(*arguments, corpus, "--method", method)
+    outcome = run(*arguments, corpus, "--method", method, "--focus-least", "1")
     assert outcome.code == 0, outcome.err
     (line,) = outcome.records
     assert (line["checkpoint"], line["method"]) == (str(arguments[-1]), method)
-    assert line["copied"] + line["contextual"] + line["averaged"] + line["random"] \
+    assert sum(line[key] for key in ("copied", "folded", "averaged", *METHODS) if key in line) \
         == line["tokens"]
     assert line["copied"] > 5
-    key = {"random": "random", "average": "averaged", "contextual": "contextual"}[method]
-    assert line[key] > 0
-    assert (line["sentences"] > 0) == (method == "contextual")
+    assert line["averaged" if method == "average" else method] > 0
+    assert (line["sentences"] > 0) == (method in ("contextual", "distil"))
+    assert line["old_length"] > 0 and line["new_length"] > 0
+    if method == "distil":
+        assert line["loss_after"] < line["loss_before"]
+
+
+@pytest.mark.parametrize(("method", "own"), [
+    ("focus", asdict(FocusSettings(focus_width=16))), ("distil", asdict(DistilSettings()))])
+def test_settings_of_a_method_are_kept_where_they_count(
+        run: Run, arguments: list[Any], corpus: Path, manifest: Callable[..., Any], method: str,
+        own: dict[str, Any]) -> None:
+    run(*arguments, corpus, "--method", method, "--focus-width", "16")
+    found = manifest(arguments[-1])["settings"]
+    assert {name: value for name, value in found.items()
+            if name.startswith(("focus", "distil"))} == own
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_same_bytes_again(run: Run, arguments: list[Any], corpus: Path, method: str,
+                              tmp_path: Path, contents: Callable[..., Any]) -> None:
+    for name in ("out", "again"):
+        assert run(*arguments[:-1], tmp_path / name, corpus, "--method", method,
+                   "--focus-least", "1").code == 0
+    assert contents(tmp_path / "out") == contents(tmp_path / "again")
 
 
 def test_the_directory_says_how_it_was_made(
@@ -134,6 +162,13 @@ def test_a_bad_line_stops_or_is_collected(run: Run, arguments: list[Any], bad_co
 
 @pytest.mark.parametrize(("more", "message"), [
     (("--method", "magic"), "--method: found 'magic', expected random or average or contextual"),
+    (("--layers", "top"), "--layers: found 'top', expected last, all or numbers"),
+    (("--compare", "average,magic"), "--compare: found 'magic', expected names from random"),
+    (("--compare", "average,average"), "--compare: found 'average,average', expected each method"),
+    (("--compare", "average"), "found both --compare, which writes no checkpoint, and -o"),
+    (("--held-share", "1"), "--held-share: found 1.0, expected above 0, below 1"),
+    (("--distil-rate", "0"), "--distil-rate: found 0.0, expected above 0"),
+    (("--focus-window", "0"), "--focus-window: found 0, expected 1 or more"),
     (("--max-sentences", "0"), "--max-sentences: found 0, expected 1 or more"),
     (("--base", "absent"), "'absent' does not exist"),
     (("--tokenizer", "absent"), "'absent' does not exist"),
@@ -152,6 +187,109 @@ def test_what_is_required_is_named(run: Run, arguments: list[Any], missing: str)
     outcome = run(*arguments[:place], *arguments[place + 2:])
     assert outcome.code == 2
     assert "Missing option" in outcome.err and f"'{missing}'" in outcome.err
+
+
+def test_a_base_without_its_head_is_one_line(run: Run, arguments: list[Any], corpus: Path,
+                                             base: Path, tmp_path: Path) -> None:
+    headless = shutil.copytree(base, tmp_path / "headless")
+    AutoModel.from_pretrained(base, add_pooling_layer=False).save_pretrained(headless)
+    outcome = run(*arguments, "--base", headless, corpus)
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err.startswith(f"bmtools: {headless}: no fitting weights for cls.predictions")
+    assert outcome.err.endswith("expected a whole BertForMaskedLM\n")
+
+
+def test_a_tokenizer_of_another_family_is_one_line(run: Run, arguments: list[Any], corpus: Path,
+                                                   tmp_path: Path) -> None:
+    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    words = Tokenizer(models.BPE(vocab={token: n for n, token in enumerate([*special, "a", "b"])},
+                                 merges=[]))
+    PreTrainedTokenizerFast(tokenizer_object=words, cls_token="<s>", sep_token="</s>",
+                            pad_token="<pad>", unk_token="<unk>",
+                            mask_token="<mask>").save_pretrained(tmp_path / "bpe")
+    outcome = run(*arguments, "--tokenizer", tmp_path / "bpe", corpus)
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err == ("bmtools: the base has a WordPiece vocabulary, the tokenizer a BPE one; "
+                           "expected two of a kind\n")
+
+
+@pytest.mark.parametrize(("more", "message"), [
+    (("--layers", "0,7"), "--layers: found 7, but the base has layers 1 to 1, and 0 for its "
+     "embeddings"),
+    (("--max-positions", "16"), "--max-positions: found 16, but the base has 32 positions; "
+     "expected more, or 0 to leave them as they are")])
+def test_what_the_base_cannot_do_is_one_line(run: Run, arguments: list[Any], corpus: Path,
+                                             more: tuple[str, ...], message: str) -> None:
+    outcome = run(*arguments, *more, corpus)
+    assert (outcome.code, outcome.out, outcome.err) == (1, "", f"bmtools: {message}\n")
+
+
+def test_positions_are_extended(run: Run, arguments: list[Any], corpus: Path) -> None:
+    assert run(*arguments, corpus, "--max-positions", "80").code == 0
+    model = AutoModelForMaskedLM.from_pretrained(arguments[-1])
+    assert model.config.max_position_embeddings == 80
+    assert AutoTokenizer.from_pretrained(arguments[-1]).model_max_length == 80
+    assert model(torch.ones(1, 80, dtype=torch.int64)).logits.shape[1] == 80
+
+
+@pytest.mark.parametrize(("target", "reason"), [
+    ({"word": "cuore", "start": 3}, "found {'word': 'cuore', 'start': 3}, expected an object with "
+     "word, start and end"),
+    ({"word": "cuore", "start": 3, "end": 99}, "found start 3 and end 99, expected offsets within "
+     "the text of 14 characters")])
+def test_a_wrong_target_stops_or_is_collected(run: Run, arguments: list[Any], write_lines: Run,
+                                              tmp_path: Path, target: dict[str, Any],
+                                              reason: str) -> None:
+    good = {"id": "a", "text": "Il cuore pompa", "targets": [
+        {"word": "cuore", "start": 3, "end": 8}]}
+    path = write_lines("t.jsonl", good, {**good, "id": "b", "targets": [target]})
+    outcome = run(*arguments, path)
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err == f"bmtools: {path}:2: key 'targets[0]': {reason}\n"
+    outcome = run(*arguments, path, "--rejects", tmp_path / "rejects.jsonl")
+    assert outcome.code == 0 and outcome.records[0]["sentences"] == 1
+    assert json.loads((tmp_path / "rejects.jsonl").read_text())["record"]["id"] == "b"
+
+
+QUICK = ("--probe-steps", "2", "--probe-batch", "2", "--held-share", "0.4", "--focus-least", "1")
+
+
+def test_methods_are_compared_and_nothing_is_written(
+        run: Run, piped: Run, arguments: list[Any], corpus: Path, tmp_path: Path) -> None:
+    compare = [*arguments[:-2], "--compare", "random,average,focus,distil", *QUICK]
+    outcome = run(*compare, corpus)
+    assert outcome.code == 0, outcome.err
+    assert [line["method"] for line in outcome.records] == ["random", "average", "focus", "distil"]
+    for line in outcome.records:
+        assert line["start"]["masked"] == line["probe"]["masked"] > 0
+        assert line["probe"]["steps"] == 2 and line["start"]["loss"] != line["probe"]["loss"]
+        assert line["seconds"] > 0 and line["neighbours"]
+    assert "Nats per hidden token" in outcome.err and "start.new_loss" in outcome.err
+    told = outcome.records[1]["neighbours"][0]
+    assert "Nearest old tokens" in outcome.err and " ".join(told["neighbours"][:3]) in outcome.err
+    assert [path.name for path in tmp_path.iterdir()] == ["corpus.jsonl"]
+    again = piped(corpus, *compare)
+    assert [_timeless(line) for line in again.records] == [
+        _timeless(line) for line in outcome.records]
+
+
+def test_held_out_records_can_be_named(run: Run, arguments: list[Any], corpus: Path,
+                                       write_lines: Run) -> None:
+    held = write_lines("held.jsonl", {"id": "h", "text": "Il cuore del paziente pompa sangue."})
+    compare = [*arguments[:-2], "--compare", "average", *QUICK[:2], "--probe-steps", "0"]
+    (named,) = run(*compare, corpus, "--held-out", held).records
+    assert named["start"]["masked"] < 10 and "probe" not in named
+    outcome = run(*compare, corpus, "--held-out", write_lines("none.jsonl"))
+    assert (outcome.code, outcome.err) == (1, "bmtools: --held-out: no records with text\n")
+    outcome = run(*compare, held, "--held-share", "0.5")
+    assert outcome.code == 1 and "bmtools: --held-share 0.5: it leaves no text to " in outcome.err
+    outcome = run(*compare, write_lines("empty.jsonl"))
+    assert (outcome.code, outcome.err) == (1, "bmtools: the input: no records with text\n")
+
+
+def _timeless(line: dict[str, Any]) -> dict[str, Any]:
+    kept = {key: value for key, value in line.items() if key != "seconds"}
+    return {**kept, "probe": {**line["probe"], "seconds": None}}
 
 
 def test_directories_that_hold_something_else_are_named(

@@ -8,21 +8,26 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from transformers import AutoModelForMaskedLM, AutoTokenizer, BertTokenizer
 
-from bmtools.errors import CheckpointError
-from bmtools.models.architectures import build_config, build_model
-from bmtools.models.checkpoint import Checkpoint
-from bmtools.models.contexts import sample_sentences
-from bmtools.models.settings import TransferSettings
-from bmtools.models.transfer import trace, transfer
+from bmtools.errors import BmtoolsError
+from bmtools.io.manifest import Manifest
+from bmtools.models.architectures import build_config, build_model, first_position
+from bmtools.models.checkpoint import Checkpoint, max_tokens, save_checkpoint
+from bmtools.models.contexts import Sentence, sample_sentences
+from bmtools.models.focus import mix_by_company
+from bmtools.models.settings import METHODS, FocusSettings, TransferSettings
+from bmtools.models.tracing import trace
+from bmtools.models.transfer import transfer
 from bmtools.vocab.settings import WordPieceSettings
 from bmtools.vocab.tokenizer import fingerprint
 from bmtools.vocab.wordpiece import learn
 
 OLD_TEXT = ["La bronchite riduce il respiro e la nutrizione.", "Il cuore pompa il sangue."] * 20
 NEW_TEXT = ["La broncocostrizione riduce il respiro.", "Il cuore pompa sangue ossigenato."] * 20
-SENTENCES = ["La broncocostrizione è grave.", "Nulla da dire.", "Il sangue ossigenato circola.",
-             "Dopo la broncocostrizione il sangue non è ossigenato."]
+TEXTS = ["La broncocostrizione è grave.", "Nulla da dire.", "Il sangue ossigenato circola.",
+         "Dopo la broncocostrizione il sangue non è ossigenato."]
+SENTENCES = [*map(Sentence, TEXTS)]
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +48,7 @@ def row(model: Any, tokenizer: Any, token: str) -> torch.Tensor:
     return model.get_input_embeddings().weight[tokenizer.convert_tokens_to_ids(token)]
 
 
-@pytest.mark.parametrize("method", ["random", "average", "contextual"])
+@pytest.mark.parametrize("method", METHODS)
 def test_shared_tokens_are_copied_exactly(base: Checkpoint, new: Any, method: str) -> None:
     made = transfer(base, new, TransferSettings(method), SENTENCES)
     shared = set(base.tokenizer.get_vocab()) & set(new.get_vocab())
@@ -56,7 +61,8 @@ def test_shared_tokens_are_copied_exactly(base: Checkpoint, new: Any, method: st
     assert made.model.cls.predictions.decoder.weight.data_ptr() \
         == made.model.get_input_embeddings().weight.data_ptr()
     assert made.report["copied"] == len(shared)
-    assert sum(made.report[k] for k in ("copied", "contextual", "averaged", "random")) == len(new)
+    assert sum(made.report[k] for k in ("copied", "folded", "averaged", *METHODS)
+               if k in made.report) == len(new)
     kept = dict(base.model.state_dict())
     for name, tensor in made.model.state_dict().items():
         if "encoder" in name or "position" in name or "transform" in name:
@@ -68,7 +74,8 @@ def test_average_is_the_mean_of_the_pieces(base: Checkpoint, new: Any) -> None:
     pieces = base.tokenizer("broncocostrizione", add_special_tokens=False)["input_ids"]
     assert len(pieces) > 2
     expected = base.model.get_input_embeddings().weight[pieces].mean(dim=0)
-    torch.testing.assert_close(row(made.model, new, "broncocostrizione"), expected)
+    torch.testing.assert_close(row(made.model, new, "broncocostrizione"), expected, atol=1e-6,
+                               rtol=0)
     number = new.convert_tokens_to_ids("broncocostrizione")
     torch.testing.assert_close(made.model.cls.predictions.bias[number],
                                base.model.cls.predictions.bias[pieces].mean())
@@ -79,7 +86,7 @@ def test_contextual_equals_a_computation_by_hand(base: Checkpoint, new: Any) -> 
     """Last-layer states at the pieces, averaged over pieces, then over sentences."""
     made = transfer(base, new, TransferSettings("contextual"), SENTENCES)
     vectors = []
-    for sentence in (SENTENCES[0], SENTENCES[3]):
+    for sentence in (TEXTS[0], TEXTS[3]):
         given = base.tokenizer(sentence, return_tensors="pt", return_offsets_mapping=True)
         offsets = given.pop("offset_mapping")[0].tolist()
         states = base.model.bert(**given).last_hidden_state[0]
@@ -106,7 +113,7 @@ def test_rescaled_vectors_keep_their_direction(base: Checkpoint, new: Any) -> No
 
 def test_tokens_found_nowhere_fall_back_to_their_pieces(base: Checkpoint, new: Any) -> None:
     average = transfer(base, new, TransferSettings("average"))
-    contextual = transfer(base, new, TransferSettings("contextual"), ["Nulla."])
+    contextual = transfer(base, new, TransferSettings("contextual"), [Sentence("Nulla.")])
     assert torch.equal(row(contextual.model, new, "broncocostrizione"),
                        row(average.model, new, "broncocostrizione"))
     assert contextual.report["contextual"] == 0
@@ -140,20 +147,146 @@ def test_at_most_so_many_sentences_uniformly() -> None:
     sentences = [f"due {'tre ' * n}" for n in range(40)]
     counts = dict.fromkeys(sentences, 0)
     for seed in range(300):
-        found = sample_sentences(tokenizer, wanted, sentences, 10, np.random.default_rng(seed))
+        found = sample_sentences(tokenizer, wanted, map(Sentence, sentences), 10,
+                                 np.random.default_rng(seed))
         assert len(found) == 10
         for sentence in found:
             counts[sentence] += 1
     assert all(45 < count < 110 for count in counts.values())  # 75 expected, 7.5 the deviation
 
 
-def test_two_kinds_of_vocabulary_are_refused(base: Checkpoint) -> None:
-    from tokenizers import Tokenizer, models
-    from transformers import PreTrainedTokenizerFast
+ARCHITECTURES = ("bert-2x64", "roberta-2x64", "megatron-bert-2x64", "modernbert-2x64")
 
-    other = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(models.BPE()))
-    with pytest.raises(CheckpointError, match="expected two of a kind"):
-        trace(base.tokenizer, other)
+
+def checkpoint(architecture: str, tokenizer: Any, tied: bool = True) -> Checkpoint:
+    config = build_config(architecture, tokenizer)
+    config.tie_word_embeddings = tied
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        model = build_model(config).eval()
+        torch.nn.init.normal_(model.get_output_embeddings().bias)
+    return Checkpoint(Path(), model, tokenizer, fingerprint(tokenizer))
+
+
+def extended(tokenizer: Any, *tokens: str) -> Any:
+    """A vocabulary with some more tokens at its end; those that were there keep their ids."""
+    names = sorted(tokenizer.get_vocab(), key=tokenizer.get_vocab().__getitem__)
+    return BertTokenizer(vocab={token: n for n, token in enumerate([*names, *tokens])},
+                         do_lower_case=False)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("tied", [True, False])
+def test_an_extended_vocabulary_reloaded_gives_old_tokens_their_logits(
+        base: Checkpoint, architecture: str, tied: bool, tmp_path: Path) -> None:
+    old = checkpoint(architecture, base.tokenizer, tied)
+    new = extended(base.tokenizer, "broncocostrizione", "ossigenato", "##zioni")
+    made = transfer(old, new, TransferSettings("contextual", rescale=True), SENTENCES)
+    save_checkpoint(tmp_path / "out", made.model, new,
+                    Manifest("test", {}, fingerprint(new)))
+    reloaded, report = AutoModelForMaskedLM.from_pretrained(
+        tmp_path / "out", output_loading_info=True)
+    assert not report["missing_keys"] and not report["unexpected_keys"]
+    assert AutoTokenizer.from_pretrained(tmp_path / "out").get_vocab() == new.get_vocab()
+    ids = torch.tensor([[new.cls_token_id, *new.convert_tokens_to_ids(["cuore", "##e"]),
+                         new.mask_token_id, new.sep_token_id]])
+    logits = reloaded.eval()(ids).logits
+    assert logits.shape[-1] == len(new) == reloaded.config.vocab_size
+    torch.testing.assert_close(logits[..., :len(base.tokenizer)], old.model(ids).logits,
+                               atol=1e-6, rtol=0)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("tied", [True, False])
+def test_all_that_hangs_on_the_vocabulary_moves(base: Checkpoint, new: Any, architecture: str,
+                                                tied: bool) -> None:
+    old = checkpoint(architecture, base.tokenizer, tied)
+    made = transfer(old, new, TransferSettings("average"))
+    pieces = base.tokenizer("broncocostrizione", add_special_tokens=False)["input_ids"]
+    number = new.convert_tokens_to_ids("broncocostrizione")
+    before, after = old.model.get_output_embeddings(), made.model.get_output_embeddings()
+    for table, target in ((before.weight, after.weight), (before.bias, after.bias),
+                          (old.model.get_input_embeddings().weight,
+                           made.model.get_input_embeddings().weight)):
+        torch.testing.assert_close(target[number], table[pieces].mean(dim=0), atol=1e-6, rtol=0)
+    assert (after.weight.data_ptr() == made.model.get_input_embeddings().weight.data_ptr()) == tied
+    assert made.model.config.vocab_size == len(new) == len(after.bias)
+    assert made.model.config.pad_token_id == new.pad_token_id
+    layer = made.model.get_input_embeddings()
+    assert layer.padding_idx in (None, new.pad_token_id)
+
+
+def test_focus_mixes_output_weights_and_biases_alike(base: Checkpoint, new: Any) -> None:
+    old = checkpoint("bert-2x64", base.tokenizer, tied=False)
+    text = [Sentence(text) for text in NEW_TEXT]
+    focus = FocusSettings(focus_width=8, focus_least=1)
+    made = transfer(old, new, TransferSettings("focus"), text, focus)
+    mixtures = mix_by_company(new, made.origins, NEW_TEXT, focus, 0)
+    assert len(mixtures.tokens) == made.report["focus"] > 1
+    for name in ("bert.embeddings.word_embeddings.weight", "cls.predictions.decoder.weight",
+                 "cls.predictions.bias"):
+        torch.testing.assert_close(made.model.state_dict()[name][mixtures.tokens],
+                                   mixtures.rows(old.model.state_dict()[name]))
+
+
+@torch.no_grad()
+def test_another_spelling_has_the_row_of_the_one_known(base: Checkpoint) -> None:
+    """Whatever the method: it is no new token."""
+    old = checkpoint("bert-2x64", extended(base.tokenizer, "Torace", "TORACE", "Fegato"))
+    listed = [*base.tokenizer.all_special_tokens, "torace", "fegato", "cuore"]
+    new = BertTokenizer(vocab={token: n for n, token in enumerate(dict.fromkeys(listed))},
+                        do_lower_case=True)
+    for method in METHODS:
+        made = transfer(old, new, TransferSettings(method), SENTENCES)
+        assert (made.report["folded"], made.report["copied"]) == (2, len(new) - 2)
+        assert torch.equal(row(made.model, new, "fegato"),
+                           row(old.model, old.tokenizer, "Fegato"))
+        both = [row(old.model, old.tokenizer, token) for token in ("Torace", "TORACE")]
+        torch.testing.assert_close(row(made.model, new, "torace"), (both[0] + both[1]) / 2)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_more_positions_repeat_the_old_ones(base: Checkpoint, new: Any, architecture: str) -> None:
+    """Longformer's way; what fits the old ones is read as before."""
+    old = checkpoint(architecture, base.tokenizer)
+    before = max_tokens(old.model)
+    made = transfer(old, new, TransferSettings("average", max_positions=2 * before + 10)).model
+    assert max_tokens(made) == 2 * before + 10
+    tokens = ["[CLS]", "cuore", "[MASK]", "[SEP]"]
+    states = [model.base_model(
+        input_ids=torch.tensor([tokenizer.convert_tokens_to_ids(tokens)])).last_hidden_state
+        for model, tokenizer in ((old.model, old.tokenizer), (made, new))]
+    torch.testing.assert_close(*states)
+    table = getattr(made.base_model.embeddings, "position_embeddings", None)
+    if table is not None:
+        rows = table.weight[first_position(made.config):]
+        assert torch.equal(rows[before:2 * before], rows[:before])
+        assert torch.equal(rows[2 * before:], rows[:10])
+    with pytest.raises(BmtoolsError, match="--max-positions: found 16, but the base has"):
+        transfer(old, new, TransferSettings("average", max_positions=16))
+
+
+def test_layers_that_are_not_there_are_found_before_anything_is_read(base: Checkpoint,
+                                                                     new: Any) -> None:
+    def unread() -> Any:
+        raise AssertionError
+        yield
+
+    for layers in ("3", "-4", "0,5"):
+        with pytest.raises(BmtoolsError, match="but the base has layers 1 to 2"):
+            transfer(base, new, TransferSettings("contextual", layers=layers), unread())
+
+
+def test_no_generator_of_others_is_disturbed(base: Checkpoint, new: Any) -> None:
+    torch.manual_seed(5)
+    expected = torch.rand(2)
+    torch.manual_seed(5)
+    for method in METHODS:
+        transfer(base, new, TransferSettings(method), SENTENCES)
+    assert torch.equal(torch.rand(2), expected)
 
 
 @torch.no_grad()

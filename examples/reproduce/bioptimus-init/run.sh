@@ -19,12 +19,12 @@ DATA=${DATA:?say where the data are: DATA=../shared/data examples/reproduce/biop
 OUT=${OUT:-$HERE/out}
 SEEDS=${SEEDS:-0 1 2}
 ARMS=${ARMS:-random average contextual contextual-rescaled focus distil}
-ABSTRACTS=${ABSTRACTS:-4000}
-HELD_OUT=${HELD_OUT:-300}       # abstracts that are never trained on
+ABSTRACTS=${ABSTRACTS:-3000}
+HELD_OUT=${HELD_OUT:-200}       # abstracts that are never trained on
 VOCABULARY=${VOCABULARY:-6000}
 BASE_SET=${BASE_SET:-}          # such as: --set causal.tokens=2000 --set masked.tokens=2000
 STEPS=${STEPS:-120}
-EVERY=${EVERY:-20}              # steps between scores
+EVERY=${EVERY:-30}              # steps between scores
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-2}
 mkdir -p "$OUT/starts" "$OUT/arms"
 missing() { [ ! -e "$OUT/$1" ]; }
@@ -46,11 +46,11 @@ part train.jsonl $((HELD_OUT + 1)) $((HELD_OUT + ABSTRACTS))
 
 echo "== A general model, and a medical vocabulary ($SECONDS s)" >&2
 missing general-vocabulary && bmtools build-vocab "$OUT/general.jsonl" --uncased \
-    --size "$VOCABULARY" -o "$OUT/general-vocabulary"
+    --size "$VOCABULARY" --at-most -o "$OUT/general-vocabulary"
 # shellcheck disable=SC2086
 missing base && bmtools pretrain "$OUT/general.jsonl" -o "$OUT/base" --resume \
     --phases "$HERE/base.toml" --tokenizer "$OUT/general-vocabulary" $BASE_SET > /dev/null
-missing vocabulary && bmtools build-vocab "$OUT/train.jsonl" --uncased --size "$VOCABULARY" \
+missing vocabulary && bmtools build-vocab "$OUT/train.jsonl" --uncased --size "$VOCABULARY" --at-most \
     -o "$OUT/vocabulary"
 
 arm() {  # NAME OPTION...: start, then train, under every seed

@@ -1,0 +1,76 @@
+"""The comparison of starts in examples/reproduce/bioptimus-init, whole but at toy size."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shutil
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+FOLDER = Path(__file__).parents[2] / "examples" / "reproduce" / "bioptimus-init"
+REVIEWS = "en/corpus/pubmed-drug-reviews.jsonl.gz"
+WIKITEXT = ("en/corpus/general-wikitext2-test.txt", "en/corpus/general-wikitext2-valid.txt")
+ARMS = ("average", "contextual-rescaled", "focus", "distil")
+
+
+def summary() -> ModuleType:
+    """Import the script that sums up."""
+    spec = importlib.util.spec_from_file_location("summary", FOLDER / "summary.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.data
+@pytest.mark.slow
+def test_starts_are_made_trained_and_told(data: Path, tmp_path: Path, copy_lines: Any,
+                                          run_script: Any, read: Any) -> None:
+    small, out = tmp_path / "data", tmp_path / "out"
+    for name, most in ((REVIEWS, 40), *((name, 150) for name in WIKITEXT)):
+        (small / name).parent.mkdir(parents=True, exist_ok=True)
+        copy_lines(data / name, small / name, most)
+    sizes = {"DATA": str(small), "OUT": str(out), "SEEDS": "0", "ARMS": " ".join(ARMS),
+             "ABSTRACTS": "30", "HELD_OUT": "3", "VOCABULARY": "600", "STEPS": "4", "EVERY": "2",
+             "OMP_NUM_THREADS": "1",
+             "BASE_SET": "--set causal.tokens=3000 --set masked.tokens=3000 --set batch_size=4 "
+                         "--architecture bert-1x64"}
+    table = run_script(FOLDER / "run.sh", **sizes)
+    lines = {line["model"]: line for line in read(out / "results.jsonl")}
+    assert set(lines) == {*ARMS}
+    assert all(f"│ {name} " in table for name in ARMS)
+    for line in lines.values():
+        assert list(line["steps"]) == ["0", "2", "4"]
+        assert line["end"]["mean"] < line["start"]["mean"]
+    assert len({line["start"]["mean"] for line in lines.values()}) == len(ARMS)
+    held = {line["id"] for line in read(out / "held.jsonl")}
+    trained = {line["id"] for line in read(out / "train.jsonl")}
+    assert len(held) == 3 and len(trained) == 30 and not held & trained
+    before = (out / "arms" / "average-0" / "bmtools.json").stat().st_mtime_ns
+    shutil.rmtree(out / "arms" / "focus-0")
+    run_script(FOLDER / "run.sh", **sizes)
+    assert (out / "arms" / "average-0" / "bmtools.json").stat().st_mtime_ns == before
+    assert {line["model"] for line in read(out / "results.jsonl")} == {*ARMS}
+
+
+def test_seeds_are_summed_up(tmp_path: Path) -> None:
+    for name, losses in (("average-0", (5.0, 4.0)), ("average-1", (7.0, 4.0)),
+                         ("contextual-rescaled-0", (6.0, 3.0))):
+        for folder in ("starts", "arms"):
+            (tmp_path / folder / name).mkdir(parents=True)
+        (tmp_path / "starts" / name / "bmtools.json").write_text('{"wall_seconds": 2.0}')
+        (tmp_path / "arms" / name / "bmtools.json").write_text(json.dumps(
+            {"results": {"retained": {"before": {"loss": losses[0]}}}}))
+        (tmp_path / "arms" / name / "metrics.jsonl").write_text(
+            '{"step": 3, "loss": 9}\n' + json.dumps(
+                {"step": 5, "evaluate": {"loss": losses[1]}}) + "\n")
+    best, other = summary().summarise(tmp_path)
+    assert (best["model"], other["model"], other["seeds"]) == ("contextual-rescaled", "average", 2)
+    assert other["start"] == {"mean": 6.0, "deviation": 1.4142}
+    assert other["early"] == other["end"] == {"mean": 4.0, "deviation": 0.0}
+    assert best["steps"] == {0: {"mean": 6.0, "deviation": 0.0}, 5: {"mean": 3.0, "deviation": 0.0}}
+    assert best["seconds"]["mean"] == 2.0

@@ -1,0 +1,59 @@
+"""Settings of weight transfer: what they refuse, and that they cost nothing to import."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from bmtools.models.settings import (
+    METHODS,
+    READING,
+    CompareSettings,
+    DistilSettings,
+    FocusSettings,
+    TransferSettings,
+    parse_layers,
+)
+
+
+@pytest.mark.parametrize(("make", "option"), [
+    (lambda: TransferSettings("magic"), "--method: found 'magic'"),
+    (lambda: TransferSettings(layers="1,"), "--layers: found '1,'"),
+    (lambda: TransferSettings(max_sentences=0), "--max-sentences: found 0"),
+    (lambda: TransferSettings(max_positions=-1), "--max-positions: found -1"),
+    (lambda: TransferSettings(batch_tokens=0), "--batch-tokens: found 0"),
+    (lambda: FocusSettings(focus_width=1), "--focus-width: found 1"),
+    (lambda: FocusSettings(focus_least=0), "--focus-least: found 0"),
+    (lambda: FocusSettings(focus_tokens=0), "--focus-tokens: found 0"),
+    (lambda: DistilSettings(distil_epochs=0), "--distil-epochs: found 0"),
+    (lambda: CompareSettings("average,magic"), "--compare: found 'magic'"),
+    (lambda: CompareSettings(held_share=0.0), "--held-share: found 0.0"),
+    (lambda: CompareSettings(probe_tokens=7), "--probe-tokens: found 7"),
+    (lambda: CompareSettings(sample_tokens=-1), "--sample-tokens: found -1"),
+])
+def test_what_is_refused_names_its_option(make: Callable[[], Any], option: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        make()
+    assert str(caught.value).startswith(option) and ", expected " in str(caught.value)
+
+
+def test_layers_are_read() -> None:
+    assert [parse_layers(one) for one in ("last", "all", "0,-1", "2")] == [
+        (-1,), None, (0, -1), (2,)]
+
+
+def test_methods_are_separated_by_commas() -> None:
+    assert CompareSettings(" random, distil,").methods() == ("random", "distil")
+    assert CompareSettings().methods() == ()
+    assert set(READING) < set(METHODS)
+
+
+def test_nothing_heavy_is_imported() -> None:
+    code = ("import sys, bmtools.models.settings, bmtools.commands.init_weights; "
+            "print([m for m in ('torch', 'numpy', 'transformers') if m in sys.modules])")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,98 @@
+"""Company counted against a loop, and factorised against a full decomposition."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import BertTokenizer
+
+from bmtools.models import static_vectors
+from bmtools.models.static_vectors import Counts, count_company, learn_vectors
+
+TEXTS = ["il cuore pompa il sangue", "il polmone", "sangue",
+         "la milza accumula il sangue e la bile", "il cuore pompa"]
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Any:
+    words = sorted({word for text in TEXTS for word in text.split()})
+    listed = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]
+    return BertTokenizer(vocab={token: n for n, token in enumerate(listed)})
+
+
+def dense(counts: Counts) -> np.ndarray:
+    size = len(counts.alone)
+    table = np.zeros((size, size))
+    np.add.at(table, (counts.first, counts.second), counts.together)
+    return table
+
+
+@pytest.mark.parametrize("at_once", [1, 2**22])
+def test_counts_equal_a_loop(tokenizer: Any, monkeypatch: pytest.MonkeyPatch,
+                             at_once: int) -> None:
+    monkeypatch.setattr(static_vectors, "_SENTENCES_AT_ONCE", 2)
+    monkeypatch.setattr(static_vectors, "_PAIRS_AT_ONCE", at_once)
+    expected: Counter[tuple[int, int]] = Counter()
+    alone: Counter[int] = Counter()
+    for text in TEXTS:
+        ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+        alone.update(ids)
+        for place, one in enumerate(ids):
+            for distance, other in enumerate(ids[place + 1:place + 4], 1):
+                expected[one, other] += {1: 1.0, 2: 2 / 3, 3: 1 / 3}[distance]
+    found = count_company(tokenizer, TEXTS, 3, 10_000)
+    table = dense(found)
+    assert {pair: table[pair] for pair in expected} == pytest.approx(dict(expected))
+    assert table.sum() == pytest.approx(sum(expected.values()))
+    assert {token: count for token, count in enumerate(found.alone) if count} == alone
+
+
+def test_reading_ends_when_enough_is_counted(tokenizer: Any,
+                                             monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(static_vectors, "_SENTENCES_AT_ONCE", 1)
+    texts = iter(TEXTS)
+    first = len(tokenizer(TEXTS[0], add_special_tokens=False)["input_ids"])
+    assert count_company(tokenizer, texts, 3, first).alone.sum() == first
+    assert next(texts) == TEXTS[1]
+
+
+def test_vectors_equal_a_full_decomposition() -> None:
+    """Cosines are what matters; directions may turn."""
+    rng = np.random.default_rng(0)
+    size, width = 60, 6
+    first, second = (each.flatten() for each in np.mgrid[:size, :size])
+    likes = np.eye(width)[np.arange(size) % width] * [3, 2.5, 2, 1.5, 1.2, 1] + 0.1
+    counts = Counts(first, second, rng.poisson(20 * (likes @ likes.T)).flatten().astype(float),
+                    np.full(size, 100))
+    kept = counts.together > 0
+    counts = Counts(first[kept], second[kept], counts.together[kept], counts.alone)
+    both = dense(counts) + dense(counts).T
+    margin = both.sum(axis=0)
+    with np.errstate(divide="ignore"):
+        information = np.log(both * margin.sum() / np.outer(margin, margin))
+    left, values, _ = np.linalg.svd(np.maximum(information, 0))
+    expected = left[:, :width] * np.sqrt(values[:width])
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    found = learn_vectors(counts, width, 1, seed=0).numpy()
+    np.testing.assert_allclose(found @ found.T, expected @ expected.T, atol=0.01)
+
+
+def test_rare_tokens_have_no_vector_and_others_length_one(tokenizer: Any) -> None:
+    counts = count_company(tokenizer, TEXTS, 3, 10_000)
+    lengths = learn_vectors(counts, 8, 3, seed=0).norm(dim=1)
+    frequent = torch.from_numpy(counts.alone >= 3)
+    assert frequent.any() and not lengths[~frequent].any()
+    np.testing.assert_allclose(lengths[frequent], 1, atol=1e-5)
+
+
+def test_one_seed_gives_the_same_and_disturbs_nobody(tokenizer: Any) -> None:
+    counts = count_company(tokenizer, TEXTS, 3, 10_000)
+    torch.manual_seed(5)
+    expected = torch.rand(2)
+    torch.manual_seed(5)
+    assert torch.equal(learn_vectors(counts, 8, 1, 3), learn_vectors(counts, 8, 1, 3))
+    assert torch.equal(torch.rand(2), expected)
