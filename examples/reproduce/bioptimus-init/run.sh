@@ -49,7 +49,7 @@ missing general-vocabulary && bmtools build-vocab "$OUT/general.jsonl" --uncased
     --size "$VOCABULARY" --at-most -o "$OUT/general-vocabulary"
 # shellcheck disable=SC2086
 missing base && bmtools pretrain "$OUT/general.jsonl" -o "$OUT/base" --resume \
-    --phases "$HERE/base.toml" --tokenizer "$OUT/general-vocabulary" $BASE_SET > /dev/null
+    --phases "$HERE/../base.toml" --tokenizer "$OUT/general-vocabulary" $BASE_SET > /dev/null
 missing vocabulary && bmtools build-vocab "$OUT/train.jsonl" --uncased --size "$VOCABULARY" --at-most \
     -o "$OUT/vocabulary"
 

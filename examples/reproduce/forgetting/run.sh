@@ -54,7 +54,7 @@ missing vocabulary && bmtools build-vocab "$OUT/general-train.jsonl" --uncased \
     --size "$VOCABULARY" --at-most -o "$OUT/vocabulary"
 # shellcheck disable=SC2086
 missing base && bmtools pretrain "$OUT/general-train.jsonl" -o "$OUT/base" --resume \
-    --phases "$HERE/base.toml" --tokenizer "$OUT/vocabulary" --evaluate "$OUT/new-held.jsonl" \
+    --phases "$HERE/../base.toml" --tokenizer "$OUT/vocabulary" --evaluate "$OUT/new-held.jsonl" \
     --retain "$OUT/general-held.jsonl" $BASE_SET > /dev/null
 
 arm() {  # NAME OPTION...: go on from the general model under every seed
