@@ -230,29 +230,29 @@ class BlockFinder:
         text = record["text"]
         spans = [(0, len(text))] if self._splitter is None else self._splitter.stretches(text)
         offered: dict[Span, list[Hit]] = {}
+        parted: dict[Span, list[Span]] = {}
         rest = iter(spans)
         begin, stop = next(rest)
         for word, priority, start, end, before in hits:
             while start >= stop:
                 begin, stop = next(rest)
             plain = before < begin and end <= stop and not self._is_long[word]
-            if ((plain or self._is_first(record, (begin, stop), before, (start, end)))
+            if not plain and (begin, stop) not in parted:
+                parted[begin, stop] = self._sentences(record, begin, stop)
+            if ((plain or _is_first(parted[begin, stop], before, start, end))
                     and self._enters(word, priority)):
                 offered.setdefault((begin, stop), []).append(
                     (word, priority, start - begin, end - begin))
         for (begin, stop), found in offered.items():
             yield Stretch(begin, _line(record, text[begin:stop]), found)
 
-    def _is_first(self, record: Mapping[str, Any], stretch: Span, before: int,
-                  place: Span) -> bool:
-        """Whether a place lies within a sentence that does not hold the word's place before it."""
+    def _sentences(self, record: Mapping[str, Any], begin: int, stop: int) -> list[Span]:
+        """Find the sentences of a stretch, by places in the record's text."""
         if self._splitter is None:
-            return before < 0
-        begin, end = stretch
-        spans = self._splitter.sentences(record["text"][begin:end],
+            return [(begin, stop)]
+        spans = self._splitter.sentences(record["text"][begin:stop],
                                          record.get("lang") or self._settings.lang)
-        return any(first <= place[0] - begin and place[1] - begin <= last
-                   and not first <= before - begin for first, last in spans)
+        return [(begin + first, begin + last) for first, last in spans]
 
     def _enters(self, word: int, priority: int) -> bool:
         """Note a priority if it is among the lowest of its word."""
@@ -266,6 +266,11 @@ class BlockFinder:
         if len(lowest) == self._settings.most:
             self._limits[word] = -lowest[0]
         return True
+
+
+def _is_first(sentences: Iterable[Span], before: int, start: int, end: int) -> bool:
+    """Whether a word's place lies within a sentence that does not hold its place before."""
+    return any(first <= start and end <= last and before < first for first, last in sentences)
 
 
 def _previous(matches: Matches) -> np.ndarray:

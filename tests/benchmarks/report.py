@@ -48,6 +48,25 @@ def _tokenize(params: Measured, info: Measured) -> Row:
             _times(info["times_faster"]), f"{memory:.2f}")
 
 
+def _vocabulary(params: Measured, info: Measured) -> Row:
+    memory = info["peak_megabytes"] / info["library_peak_megabytes"]
+    return (f"`build-vocab --kind {params['kind']}`, {info['megabytes']:.0f} MB",
+            "the bare library", _times(info["times_faster"]), f"{memory:.1f}")
+
+
+def _contexts(params: Measured, info: Measured) -> Row:
+    memory = info["peak_megabytes"]["sampling"] / info["peak_megabytes"]["pyahocorasick"]
+    alone = _number(info["times_faster_than_matching_alone"])
+    return (f"`find-contexts`, {info['words']:,} words, {info['megabytes']:.0f} MB, one process",
+            "pyahocorasick, which samples nothing",
+            f"{_times(info['times_faster'])}; without sampling {alone}", f"{memory:.1f}")
+
+
+def _transfer(params: Measured, info: Measured) -> Row:
+    return (f"`init-weights --method contextual`, {params['layers']} layers of {params['width']}",
+            f"batches of {params['beside']}", _times(info["times_faster"]), "")
+
+
 def _grouped(params: Measured, info: Measured) -> Row:
     return _pretrain(info, "Trainer, documents end to end (`group_texts`)")
 
@@ -103,7 +122,9 @@ _ROWS: Mapping[str, Callable[[Measured, Measured], Row]] = {
     "test_pppl_against_minicons": _pppl, "test_words_against_transformers": _masking,
     "test_tokenize_against_datasets": _tokenize, "test_pretrain_against_trainer": _grouped,
     "test_pretrain_against_a_document_a_row": _lines, "test_pretrain_in_bf16": _grouped,
-    "test_pretrain_on_a_gpu": _grouped}
+    "test_pretrain_on_a_gpu": _grouped, "test_build_vocab_against_the_library": _vocabulary,
+    "test_contexts_against_pyahocorasick": _contexts,
+    "test_contexts_against_plain_batches": _transfer}
 
 
 def table(measured: Measured) -> str:
