@@ -90,7 +90,8 @@ def minicons(checkpoint: Checkpoint, sentences: list[str]) -> Callable[[], list[
         def batch_encode_plus(self, *args: Any, **settings: Any) -> Any:
             return self(*args, **settings)
 
-    tokenizer = Readable(tokenizer_object=checkpoint.tokenizer.backend_tokenizer)
+    tokenizer = Readable(tokenizer_object=checkpoint.tokenizer.backend_tokenizer,
+                         **checkpoint.tokenizer.special_tokens_map)
     peer = MaskedLMScorer(checkpoint.model, "cpu", tokenizer=tokenizer, PLL_metric="original")
 
     def run() -> list[float]:
