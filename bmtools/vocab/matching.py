@@ -177,7 +177,6 @@ class Matcher:
             end = _stretched(codes, start, word)
         return (start, end) if end and _untouched(codes, start, end) else None
 
-
     def _agrees(self, matches: Matches, texts: Sequence[str], segment: Segment) -> np.ndarray:
         """Tell which matches begin and end where words do; (matches,) bool."""
         agrees = ~self._unspaced[matches.words]
