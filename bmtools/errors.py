@@ -40,3 +40,13 @@ Reject = Callable[[RecordError], None]
 def refuse(error: RecordError) -> None:
     """Stop at the first bad record: what a room does unless told to collect them."""
     raise error
+
+
+def require(holds: bool, option: str, found: object, expected: str) -> None:
+    """Refuse a setting: what dataclasses of settings check themselves with.
+
+    Raises:
+        ValueError: names the option, what was found and what was expected.
+    """
+    if not holds:
+        raise ValueError(f"{option}: found {found}, expected {expected}")

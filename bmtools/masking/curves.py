@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from bmtools.errors import require
+
 SHAPES = ("fixed", "steps", "linear", "cosine")
 
 
@@ -28,14 +30,14 @@ class RateCurve:
     stairs: int = 5
 
     def __post_init__(self) -> None:
-        _require(self.shape in SHAPES, "--mask-curve", self.shape, " or ".join(SHAPES))
-        _require(0 <= self.start <= 1, "--mask-rate", self.start, "0 to 1")
-        _require(self.stairs >= 2, "--mask-stairs", self.stairs, "2 or more")
+        require(self.shape in SHAPES, "--mask-curve", self.shape, " or ".join(SHAPES))
+        require(0 <= self.start <= 1, "--mask-rate", self.start, "0 to 1")
+        require(self.stairs >= 2, "--mask-stairs", self.stairs, "2 or more")
         if self.shape == "fixed":
-            _require(self.end in (None, self.start), "--mask-rate-end", self.end,
+            require(self.end in (None, self.start), "--mask-rate-end", self.end,
                      "none, or a --mask-curve that is not fixed")
         else:
-            _require(self.end is not None and 0 <= self.end <= 1, "--mask-rate-end", self.end,
+            require(self.end is not None and 0 <= self.end <= 1, "--mask-rate-end", self.end,
                      f"0 to 1 for --mask-curve {self.shape}")
 
     def rate(self, progress: float) -> float:
@@ -58,8 +60,3 @@ class RateCurve:
         if self.shape == "cosine":
             return (1 - math.cos(math.pi * progress)) / 2
         return 0.0
-
-
-def _require(holds: bool, name: str, found: object, expected: str) -> None:
-    if not holds:
-        raise ValueError(f"{name}: found {found}, expected {expected}")

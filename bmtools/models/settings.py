@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from bmtools.errors import require
+
 METHODS = ("random", "average", "contextual", "focus", "distil")
 READING = ("contextual", "focus", "distil")
 """Methods that read text."""
@@ -42,9 +44,9 @@ class TransferSettings:
         if self.method not in METHODS:
             raise ValueError(f"--method: found {self.method!r}, expected {' or '.join(METHODS)}")
         parse_layers(self.layers)
-        _require(self.max_sentences >= 1, "--max-sentences", self.max_sentences, "1 or more")
-        _require(self.max_positions >= 0, "--max-positions", self.max_positions, "0 or more")
-        _require(self.batch_tokens >= 1, "--batch-tokens", self.batch_tokens, "1 or more")
+        require(self.max_sentences >= 1, "--max-sentences", self.max_sentences, "1 or more")
+        require(self.max_positions >= 0, "--max-positions", self.max_positions, "0 or more")
+        require(self.batch_tokens >= 1, "--batch-tokens", self.batch_tokens, "1 or more")
 
 
 @dataclass(frozen=True)
@@ -64,10 +66,10 @@ class FocusSettings:
     focus_tokens: int = 20_000_000
 
     def __post_init__(self) -> None:
-        _require(self.focus_window >= 1, "--focus-window", self.focus_window, "1 or more")
-        _require(self.focus_width >= 2, "--focus-width", self.focus_width, "2 or more")
-        _require(self.focus_least >= 1, "--focus-least", self.focus_least, "1 or more")
-        _require(self.focus_tokens >= 1, "--focus-tokens", self.focus_tokens, "1 or more")
+        require(self.focus_window >= 1, "--focus-window", self.focus_window, "1 or more")
+        require(self.focus_width >= 2, "--focus-width", self.focus_width, "2 or more")
+        require(self.focus_least >= 1, "--focus-least", self.focus_least, "1 or more")
+        require(self.focus_tokens >= 1, "--focus-tokens", self.focus_tokens, "1 or more")
 
 
 @dataclass(frozen=True)
@@ -83,8 +85,8 @@ class DistilSettings:
     distil_rate: float = 2e-3
 
     def __post_init__(self) -> None:
-        _require(self.distil_epochs >= 1, "--distil-epochs", self.distil_epochs, "1 or more")
-        _require(self.distil_rate > 0, "--distil-rate", self.distil_rate, "above 0")
+        require(self.distil_epochs >= 1, "--distil-epochs", self.distil_epochs, "1 or more")
+        require(self.distil_rate > 0, "--distil-rate", self.distil_rate, "above 0")
 
 
 @dataclass(frozen=True)
@@ -113,16 +115,16 @@ class CompareSettings:
 
     def __post_init__(self) -> None:
         for name in self.methods():
-            _require(name in METHODS, "--compare", repr(name),
+            require(name in METHODS, "--compare", repr(name),
                      f"names from {', '.join(METHODS)}, separated by commas")
-        _require(len(set(self.methods())) == len(self.methods()), "--compare", repr(self.compare),
+        require(len(set(self.methods())) == len(self.methods()), "--compare", repr(self.compare),
                  "each method once")
-        _require(0 < self.held_share < 1, "--held-share", self.held_share, "above 0, below 1")
-        _require(self.probe_steps >= 0, "--probe-steps", self.probe_steps, "0 or more")
-        _require(self.probe_rate > 0, "--probe-rate", self.probe_rate, "above 0")
-        _require(self.probe_batch >= 1, "--probe-batch", self.probe_batch, "1 or more")
-        _require(self.probe_tokens >= 8, "--probe-tokens", self.probe_tokens, "8 or more")
-        _require(self.sample_tokens >= 0, "--sample-tokens", self.sample_tokens, "0 or more")
+        require(0 < self.held_share < 1, "--held-share", self.held_share, "above 0, below 1")
+        require(self.probe_steps >= 0, "--probe-steps", self.probe_steps, "0 or more")
+        require(self.probe_rate > 0, "--probe-rate", self.probe_rate, "above 0")
+        require(self.probe_batch >= 1, "--probe-batch", self.probe_batch, "1 or more")
+        require(self.probe_tokens >= 8, "--probe-tokens", self.probe_tokens, "8 or more")
+        require(self.sample_tokens >= 0, "--sample-tokens", self.sample_tokens, "0 or more")
 
     def methods(self) -> tuple[str, ...]:
         """Methods to compare, in the order given."""
@@ -144,8 +146,3 @@ def parse_layers(layers: str) -> tuple[int, ...] | None:
     except ValueError:
         raise ValueError(f"--layers: found {layers!r}, expected last, all or numbers separated by "
                          "commas, such as 0,-1") from None
-
-
-def _require(holds: bool, name: str, found: object, expected: str) -> None:
-    if not holds:
-        raise ValueError(f"{name}: found {found}, expected {expected}")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from bmtools.errors import require
+
 
 @dataclass(frozen=True)
 class NerSettings:
@@ -18,8 +20,8 @@ class NerSettings:
     merge_types: str = ""
 
     def __post_init__(self) -> None:
-        _require(self.row_tokens >= 8, "--row-tokens", self.row_tokens, "8 or more")
-        _require(self.merge_types == self.merge_types.strip(), "--merge-types",
+        require(self.row_tokens >= 8, "--row-tokens", self.row_tokens, "8 or more")
+        require(self.merge_types == self.merge_types.strip(), "--merge-types",
                  repr(self.merge_types), "a name without spaces around it")
 
 
@@ -40,10 +42,10 @@ class FinetuneSettings:
     batch_size: int = 16
 
     def __post_init__(self) -> None:
-        _require(self.seeds >= 1, "--seeds", self.seeds, "1 or more")
-        _require(self.epochs >= 1, "--epochs", self.epochs, "1 or more")
-        _require(self.patience >= 1, "--patience", self.patience, "1 or more")
-        _require(self.batch_size >= 1, "--batch-size", self.batch_size, "1 or more")
+        require(self.seeds >= 1, "--seeds", self.seeds, "1 or more")
+        require(self.epochs >= 1, "--epochs", self.epochs, "1 or more")
+        require(self.patience >= 1, "--patience", self.patience, "1 or more")
+        require(self.batch_size >= 1, "--batch-size", self.batch_size, "1 or more")
 
 
 @dataclass(frozen=True)
@@ -61,11 +63,6 @@ class PredictSettings:
     device: str = "auto"
 
     def __post_init__(self) -> None:
-        _require(self.row_tokens == 0 or self.row_tokens >= 8, "--row-tokens", self.row_tokens,
+        require(self.row_tokens == 0 or self.row_tokens >= 8, "--row-tokens", self.row_tokens,
                  "0, or 8 or more")
-        _require(self.batch_size >= 1, "--batch-size", self.batch_size, "1 or more")
-
-
-def _require(holds: bool, name: str, found: object, expected: str) -> None:
-    if not holds:
-        raise ValueError(f"{name}: found {found}, expected {expected}")
+        require(self.batch_size >= 1, "--batch-size", self.batch_size, "1 or more")

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from bmtools.errors import require
+
 NORMS = ("inf", "l2")
 
 
@@ -28,10 +30,10 @@ class ForgettingSettings:
     l2_start: float = 0.0
 
     def __post_init__(self) -> None:
-        _require(0 < self.layer_decay <= 1, "--layer-decay", self.layer_decay,
+        require(0 < self.layer_decay <= 1, "--layer-decay", self.layer_decay,
                  "above 0, at most 1")
-        _require(0 <= self.mixout < 1, "--mixout", self.mixout, "0 to less than 1")
-        _require(self.l2_start >= 0, "--l2-start", self.l2_start, "0 or more")
+        require(0 <= self.mixout < 1, "--mixout", self.mixout, "0 to less than 1")
+        require(self.l2_start >= 0, "--l2-start", self.l2_start, "0 or more")
 
     @property
     def needs_start(self) -> bool:
@@ -65,19 +67,14 @@ class AdversarySettings:
     adversarial_norm: str = "inf"
 
     def __post_init__(self) -> None:
-        _require(self.adversarial >= 0, "--adversarial", self.adversarial, "0 or more")
-        _require(self.adversarial_noise > 0, "--adversarial-noise", self.adversarial_noise,
+        require(self.adversarial >= 0, "--adversarial", self.adversarial, "0 or more")
+        require(self.adversarial_noise > 0, "--adversarial-noise", self.adversarial_noise,
                  "above 0: without noise the divergence has no slope")
-        _require(self.adversarial_steps >= 1, "--adversarial-steps", self.adversarial_steps,
+        require(self.adversarial_steps >= 1, "--adversarial-steps", self.adversarial_steps,
                  "1 or more")
-        _require(self.adversarial_step > 0, "--adversarial-step", self.adversarial_step,
+        require(self.adversarial_step > 0, "--adversarial-step", self.adversarial_step,
                  "above 0")
-        _require(self.adversarial_radius > 0, "--adversarial-radius", self.adversarial_radius,
+        require(self.adversarial_radius > 0, "--adversarial-radius", self.adversarial_radius,
                  "above 0")
-        _require(self.adversarial_norm in NORMS, "--adversarial-norm", self.adversarial_norm,
+        require(self.adversarial_norm in NORMS, "--adversarial-norm", self.adversarial_norm,
                  " or ".join(NORMS))
-
-
-def _require(holds: bool, name: str, found: object, expected: str) -> None:
-    if not holds:
-        raise ValueError(f"{name}: found {found}, expected {expected}")

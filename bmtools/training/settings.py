@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from bmtools.errors import require
 from bmtools.masking.curves import SHAPES
 from bmtools.masking.settings import MASKINGS
 
@@ -58,14 +59,14 @@ class LoopSettings:
 
     def __post_init__(self) -> None:
         _choice("--optimizer", self.optimizer, OPTIMIZERS)
-        _require(self.weight_decay >= 0, "--weight-decay", self.weight_decay, "0 or more")
-        _require(0 <= self.beta1 < 1, "--beta1", self.beta1, "0 to less than 1")
-        _require(0 <= self.beta2 < 1, "--beta2", self.beta2, "0 to less than 1")
-        _require(self.adam_epsilon > 0, "--adam-epsilon", self.adam_epsilon, "above 0")
-        _require(self.clip_norm > 0, "--clip-norm", self.clip_norm, "above 0")
-        _require(0 <= self.dropout < 1, "--dropout", self.dropout, "0 to less than 1")
-        _require(self.micro_batch >= 0, "--micro-batch", self.micro_batch, "0 or more")
-        _require(self.memory_gib >= 0, "--memory-gib", self.memory_gib, "0 or more")
+        require(self.weight_decay >= 0, "--weight-decay", self.weight_decay, "0 or more")
+        require(0 <= self.beta1 < 1, "--beta1", self.beta1, "0 to less than 1")
+        require(0 <= self.beta2 < 1, "--beta2", self.beta2, "0 to less than 1")
+        require(self.adam_epsilon > 0, "--adam-epsilon", self.adam_epsilon, "above 0")
+        require(self.clip_norm > 0, "--clip-norm", self.clip_norm, "above 0")
+        require(0 <= self.dropout < 1, "--dropout", self.dropout, "0 to less than 1")
+        require(self.micro_batch >= 0, "--micro-batch", self.micro_batch, "0 or more")
+        require(self.memory_gib >= 0, "--memory-gib", self.memory_gib, "0 or more")
         _choice("--precision", self.precision, PRECISIONS)
 
 
@@ -92,12 +93,12 @@ class ScheduleSettings:
     final_share: float = 0.0
 
     def __post_init__(self) -> None:
-        _require(self.learning_rate > 0, "--learning-rate", self.learning_rate, "above 0")
+        require(self.learning_rate > 0, "--learning-rate", self.learning_rate, "above 0")
         _choice("--schedule", self.schedule, SCHEDULES)
-        _require(0 <= self.warmup_share <= 1, "--warmup-share", self.warmup_share, "0 to 1")
-        _require(self.warmup_steps >= 0, "--warmup-steps", self.warmup_steps, "0 or more")
-        _require(0 <= self.decay_share <= 1, "--decay-share", self.decay_share, "0 to 1")
-        _require(0 <= self.final_share <= 1, "--final-share", self.final_share, "0 to 1")
+        require(0 <= self.warmup_share <= 1, "--warmup-share", self.warmup_share, "0 to 1")
+        require(self.warmup_steps >= 0, "--warmup-steps", self.warmup_steps, "0 or more")
+        require(0 <= self.decay_share <= 1, "--decay-share", self.decay_share, "0 to 1")
+        require(0 <= self.final_share <= 1, "--final-share", self.final_share, "0 to 1")
 
 
 @dataclass(frozen=True)
@@ -115,9 +116,9 @@ class LengthSettings:
     epochs: float = 1.0
 
     def __post_init__(self) -> None:
-        _require(self.steps >= 0, "--steps", self.steps, "0 or more")
-        _require(self.tokens >= 0, "--tokens", self.tokens, "0 or more")
-        _require(self.steps > 0 or self.tokens > 0 or self.epochs > 0, "--epochs", self.epochs,
+        require(self.steps >= 0, "--steps", self.steps, "0 or more")
+        require(self.tokens >= 0, "--tokens", self.tokens, "0 or more")
+        require(self.steps > 0 or self.tokens > 0 or self.epochs > 0, "--epochs", self.epochs,
                  "above 0")
 
 
@@ -142,11 +143,11 @@ class RowSettings:
     layout: str = "auto"
 
     def __post_init__(self) -> None:
-        _require(self.row_tokens >= 8, "--row-tokens", self.row_tokens, "8 or more")
-        _require(self.batch_size >= 1, "--batch-size", self.batch_size, "1 or more")
-        _require(0 <= self.batch_start <= self.batch_size, "--batch-start", self.batch_start,
+        require(self.row_tokens >= 8, "--row-tokens", self.row_tokens, "8 or more")
+        require(self.batch_size >= 1, "--batch-size", self.batch_size, "1 or more")
+        require(0 <= self.batch_start <= self.batch_size, "--batch-start", self.batch_start,
                  "0, or rows up to --batch-size")
-        _require(0 <= self.ramp_share <= 1, "--ramp-share", self.ramp_share, "0 to 1")
+        require(0 <= self.ramp_share <= 1, "--ramp-share", self.ramp_share, "0 to 1")
         _choice("--layout", self.layout, LAYOUTS)
 
 
@@ -178,16 +179,16 @@ class TaskSettings:
     def __post_init__(self) -> None:
         _choice("--objective", self.objective, OBJECTIVES)
         _choice("--masking", self.masking, MASKINGS)
-        _require(0 < self.mask_rate <= 1, "--mask-rate", self.mask_rate, "above 0, at most 1")
-        _require(0 <= self.mask_rate_end <= 1, "--mask-rate-end", self.mask_rate_end, "0 to 1")
+        require(0 < self.mask_rate <= 1, "--mask-rate", self.mask_rate, "above 0, at most 1")
+        require(0 <= self.mask_rate_end <= 1, "--mask-rate-end", self.mask_rate_end, "0 to 1")
         _choice("--mask-curve", self.mask_curve, SHAPES)
-        _require(self.mask_curve == "fixed" or self.mask_rate_end > 0, "--mask-rate-end",
+        require(self.mask_curve == "fixed" or self.mask_rate_end > 0, "--mask-rate-end",
                  self.mask_rate_end, f"a share above 0 beside --mask-curve {self.mask_curve}")
-        _require(self.mask_curve != "fixed" or self.mask_rate_end in (0, self.mask_rate),
+        require(self.mask_curve != "fixed" or self.mask_rate_end in (0, self.mask_rate),
                  "--mask-curve", self.mask_curve, "steps, linear or cosine beside --mask-rate-end")
-        _require(self.mask_stairs >= 2, "--mask-stairs", self.mask_stairs, "2 or more")
+        require(self.mask_stairs >= 2, "--mask-stairs", self.mask_stairs, "2 or more")
         shares = (self.masked_share, self.random_share)
-        _require(min(shares) >= 0 and sum(shares) <= 1 + 1e-9, "--masked-share and --random-share",
+        require(min(shares) >= 0 and sum(shares) <= 1 + 1e-9, "--masked-share and --random-share",
                  shares, "shares that add up to 1 at most")
 
 
@@ -204,7 +205,7 @@ class FreezeSettings:
     frozen: str = ""
 
     def __post_init__(self) -> None:
-        _require(self.frozen_layers >= 0, "--frozen-layers", self.frozen_layers, "0 or more")
+        require(self.frozen_layers >= 0, "--frozen-layers", self.frozen_layers, "0 or more")
 
     def patterns(self) -> tuple[str, ...]:
         """Patterns of names, one by one."""
@@ -234,12 +235,12 @@ class RunSettings:
     trackers: str = ""
 
     def __post_init__(self) -> None:
-        _require(self.report_every >= 1, "--report-every", self.report_every, "1 or more")
-        _require(self.save_every >= 0, "--save-every", self.save_every, "0 or more")
-        _require(self.states >= 1, "--states", self.states, "1 or more")
-        _require(self.keep_every >= 0, "--keep-every", self.keep_every, "0 or more")
-        _require(self.evaluate_every >= 0, "--evaluate-every", self.evaluate_every, "0 or more")
-        _require(self.budget_seconds() is not None, "--budget", self.budget,
+        require(self.report_every >= 1, "--report-every", self.report_every, "1 or more")
+        require(self.save_every >= 0, "--save-every", self.save_every, "0 or more")
+        require(self.states >= 1, "--states", self.states, "1 or more")
+        require(self.keep_every >= 0, "--keep-every", self.keep_every, "0 or more")
+        require(self.evaluate_every >= 0, "--evaluate-every", self.evaluate_every, "0 or more")
+        require(self.budget_seconds() is not None, "--budget", self.budget,
                  "a number and s, m, h or d, such as 90m")
 
     def budget_seconds(self) -> float | None:
@@ -265,7 +266,7 @@ class ProbeSettings:
     probe_seconds: float = 10.0
 
     def __post_init__(self) -> None:
-        _require(self.probe_seconds > 0, "--probe-seconds", self.probe_seconds, "above 0")
+        require(self.probe_seconds > 0, "--probe-seconds", self.probe_seconds, "above 0")
 
 
 @dataclass(frozen=True)
@@ -286,15 +287,10 @@ class DistillSettings:
 
     def __post_init__(self) -> None:
         weights = (self.mlm_weight, self.kl_weight, self.cosine_weight)
-        _require(min(weights) >= 0 and sum(weights) > 0, "loss weights", weights,
+        require(min(weights) >= 0 and sum(weights) > 0, "loss weights", weights,
                  "0 or more, not all 0")
-        _require(self.temperature > 0, "--temperature", self.temperature, "above 0")
+        require(self.temperature > 0, "--temperature", self.temperature, "above 0")
 
 
 def _choice(name: str, found: str, choices: tuple[str, ...]) -> None:
-    _require(found in choices, name, found, " or ".join(choices))
-
-
-def _require(holds: bool, name: str, found: object, expected: str) -> None:
-    if not holds:
-        raise ValueError(f"{name}: found {found}, expected {expected}")
+    require(found in choices, name, found, " or ".join(choices))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from bmtools.errors import require
+
 KINDS = ("wordpiece", "bpe", "unigram")
 LAYOUTS = ("bert", "roberta", "modernbert")
 FORMS = ("nfc", "nfkc", "none")
@@ -54,14 +56,14 @@ class VocabularySettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        _require(self.size == AUTO or self.size >= _LEAST_SIZE, "--size", self.size,
+        require(self.size == AUTO or self.size >= _LEAST_SIZE, "--size", self.size,
                  f"at least {_LEAST_SIZE}")
-        _require(self.min_frequency >= 1, "--min-frequency", self.min_frequency, "at least 1")
-        _require(self.max_alphabet >= 1, "--max-alphabet", self.max_alphabet, "at least 1")
-        _require(self.kind in KINDS, "--kind", self.kind, ", ".join(KINDS))
-        _require(self.layout in ("", *LAYOUTS), "--layout", self.layout, ", ".join(LAYOUTS))
-        _require(self.unicode in FORMS, "--unicode", self.unicode, ", ".join(FORMS))
-        _require(self.sample_megabytes >= 0, "--sample-megabytes", self.sample_megabytes,
+        require(self.min_frequency >= 1, "--min-frequency", self.min_frequency, "at least 1")
+        require(self.max_alphabet >= 1, "--max-alphabet", self.max_alphabet, "at least 1")
+        require(self.kind in KINDS, "--kind", self.kind, ", ".join(KINDS))
+        require(self.layout in ("", *LAYOUTS), "--layout", self.layout, ", ".join(LAYOUTS))
+        require(self.unicode in FORMS, "--unicode", self.unicode, ", ".join(FORMS))
+        require(self.sample_megabytes >= 0, "--sample-megabytes", self.sample_megabytes,
                  "0 or more")
 
     @property
@@ -93,10 +95,10 @@ class SizeSettings:
 
     def __post_init__(self) -> None:
         sizes = self.sizes()
-        _require(len(sizes) >= 3 and sizes[0] >= _LEAST_SIZE, "--candidates", self.candidates,
+        require(len(sizes) >= 3 and sizes[0] >= _LEAST_SIZE, "--candidates", self.candidates,
                  f"three whole numbers or more by commas, each at least {_LEAST_SIZE}")
-        _require(0 < self.held_out < 1, "--held-out", self.held_out, "a share between 0 and 1")
-        _require(self.width >= 1, "--width", self.width, "at least 1")
+        require(0 < self.held_out < 1, "--held-out", self.held_out, "a share between 0 and 1")
+        require(self.width >= 1, "--width", self.width, "at least 1")
 
     def sizes(self) -> list[int]:
         """The candidates in rising order; none where they cannot be read."""
@@ -104,8 +106,3 @@ class SizeSettings:
             return sorted({int(size) for size in self.candidates.split(",")})
         except ValueError:
             return []
-
-
-def _require(holds: bool, name: str, found: object, expected: str) -> None:
-    if not holds:
-        raise ValueError(f"{name}: found {found}, expected {expected}")
