@@ -7,7 +7,7 @@ Offsets count code points, the end exclusive.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Required, TypedDict
 
 import msgspec
@@ -114,7 +114,7 @@ def _readable(message: str) -> str:
 def _inconsistencies(record: Record) -> Iterator[str]:
     text = record["text"]
     for number, entity in enumerate(record.get("entities", ())):
-        yield from _span_faults(text, entity, f"entities[{number}]")
+        yield from span_faults(text, entity, f"entities[{number}]")
     ids = {entity.get("id") for entity in record.get("entities", ())}
     for number, relation in enumerate(record.get("relations", ())):
         for role in ("head", "tail"):
@@ -135,7 +135,8 @@ def _inconsistencies(record: Record) -> Iterator[str]:
             yield "key 'target': found nothing, expected the word behind the mask"
 
 
-def _span_faults(text: str, entity: dict[str, Any], key: str) -> Iterator[str]:
+def span_faults(text: str, entity: Mapping[str, Any], key: str) -> Iterator[str]:
+    """Say what is wrong with the offsets of something in a text, and with the words it names."""
     start, end = entity["start"], entity["end"]
     if not 0 <= start < end <= len(text):
         yield (f"key '{key}': found start {start} and end {end}, expected offsets within the "

@@ -32,7 +32,7 @@ from bmtools.models.settings import (
     FocusSettings,
     TransferSettings,
 )
-from bmtools.records import Record
+from bmtools.records import Record, span_faults
 
 if TYPE_CHECKING:
     from bmtools.models.contexts import Sentence
@@ -127,9 +127,9 @@ def _compare(records: RecordReader, reject: Reject, base: Path, tokenizer: Path,
 
 def _show(lines: Sequence[Mapping[str, Any]]) -> None:
     """Lay losses and neighbours out for people."""
-    from bmtools.scoring.table import gather_rows
+    from bmtools.scoring.table import gather_rows, reach
 
-    columns = tuple(name for name in _COLUMNS if any(_reach(line, name) is not None
+    columns = tuple(name for name in _COLUMNS if any(reach(line, name) is not None
                                                      for line in lines))
     print_table(("method", *columns), gather_rows(lines, "method", columns),
                 "Nats per hidden token of held-out text", stream=sys.stderr)
@@ -138,12 +138,6 @@ def _show(lines: Sequence[Mapping[str, Any]]) -> None:
             for told in zip(*(line["neighbours"] for line in lines), strict=True))
     print_table(("new token", *methods), near, "Nearest old tokens", words=1 + len(methods),
                 stream=sys.stderr)
-
-
-def _reach(line: Any, path: str) -> Any:
-    for name in path.split("."):
-        line = line.get(name) if isinstance(line, Mapping) else None
-    return line
 
 
 def _sentences(records: Iterable[Record], lang: str) -> Iterator[Sentence]:
@@ -185,7 +179,7 @@ def _target_fault(record: Record) -> str:
                 or not all(type(one.get(name)) is int for name in ("start", "end")):
             return (f"key 'targets[{number}]': found {str(one)[:60]}, expected an object with "
                     "word, start and end")
-        if not 0 <= one["start"] < one["end"] <= len(record["text"]):
-            return (f"key 'targets[{number}]': found start {one['start']} and end {one['end']}, "
-                    f"expected offsets within the text of {len(record['text'])} characters")
+        for fault in span_faults(record["text"], {"start": one["start"], "end": one["end"]},
+                                 f"targets[{number}]"):
+            return fault
     return ""

@@ -30,7 +30,7 @@ def gather_rows(lines: Iterable[Mapping[str, Any]], key: str,
     for line in lines:
         if key in line:
             cells = rows.setdefault(str(line[key]), {})
-            found = {column: _reach(line, column) for column in columns}
+            found = {column: reach(line, column) for column in columns}
             cells |= {column: _shown(value) for column, value in found.items()
                       if value is not None}
     for column in columns:
@@ -40,7 +40,8 @@ def gather_rows(lines: Iterable[Mapping[str, Any]], key: str,
             for name, cells in rows.items()]
 
 
-def _reach(line: Any, path: str) -> Any:
+def reach(line: Any, path: str) -> Any:
+    """Give what a key leads to, through objects where it has dots; None where it leads nowhere."""
     for name in path.split("."):
         line = line.get(name) if isinstance(line, Mapping) else None
     return line
