@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bmtools.masking.dice import Purpose, choices, series, shares
+from bmtools.dice import Purpose, choices, series, shares
 from bmtools.masking.settings import Corruption
 from bmtools.masking.text import Text
 

@@ -7,7 +7,7 @@ from math import fsum
 
 import numpy as np
 
-from bmtools.masking.dice import Purpose, series, shares
+from bmtools.dice import Purpose, series, shares
 from bmtools.masking.text import Text
 from bmtools.masking.units import Rates, Units, random_ranks, take, words_of
 

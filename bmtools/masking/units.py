@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from bmtools.masking.dice import Purpose, choices, other_shares, series, uniforms
+from bmtools.dice import Purpose, choices, other_shares, series, uniforms
 from bmtools.masking.text import Text
 
 Rates = float | np.ndarray

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bmtools.masking.dice import derive
+from bmtools.dice import derive
 from bmtools.training.phases import Portion
 
 _ROUNDS = 6

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from bmtools.corpus.shards import Corpus
-from bmtools.masking.dice import derive
+from bmtools.dice import derive
 
 SAMPLE = np.dtype([
     ("corpus", "i4"), ("draw", "i8"), ("document", "i8"), ("first", "i8"), ("length", "i8"),

@@ -9,8 +9,8 @@ import numpy as np
 
 from bmtools.corpus.packing import Packed, pack
 from bmtools.corpus.shards import Corpus
+from bmtools.dice import derive
 from bmtools.errors import DataError
-from bmtools.masking.dice import derive
 from bmtools.training.order import Mixture, Stock, document_of
 from bmtools.training.pairs import NO_PAIR, SAMPLE, SINGLE_SPECIALS, make_pairs, special_tokens
 from bmtools.training.timeline import Stage, Timeline

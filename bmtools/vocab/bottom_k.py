@@ -18,10 +18,6 @@ Hit = tuple[int, int, int, int]
 HIGHEST = (1 << 64) - 1
 """The highest priority there can be."""
 _TICKET_BITS = 40
-_STEP = np.uint64(0x9E3779B97F4A7C15)
-_ROUNDS = ((np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)),
-           (np.uint64(27), np.uint64(0x94D049BB133111EB)))
-_LAST_SHIFT = np.uint64(31)
 
 
 @dataclass(frozen=True)
@@ -124,21 +120,6 @@ def word_keys(words: Iterable[str], seed: int) -> np.ndarray:
     """Give each word a key of its own, (words,) uint64, whatever the other words are."""
     keys = [hashlib.blake2b(f"{seed} {word}".encode(), digest_size=8).digest() for word in words]
     return np.frombuffer(b"".join(keys), dtype="<u8").astype(np.uint64)
-
-
-def priorities(keys: np.ndarray, documents: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Draw 64 bits for each word at each place, from nothing but their names.
-
-    Source: SplitMix64's mixing function (Steele, Lea and Flood 2014).
-    """
-    mixed = _mix(keys + (documents.astype(np.uint64) + np.uint64(1)) * _STEP)
-    return _mix(mixed + (places.astype(np.uint64) + np.uint64(1)) * _STEP)
-
-
-def _mix(values: np.ndarray) -> np.ndarray:
-    for shift, factor in _ROUNDS:
-        values = (values ^ (values >> shift)) * factor
-    return values ^ (values >> _LAST_SHIFT)
 
 
 def _ticket_of(entry: int) -> int:

@@ -19,11 +19,12 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from bmtools.dice import derive
 from bmtools.errors import DataError, RecordError, Reject
 from bmtools.io.blocks import Block, map_blocks, read_blocks
 from bmtools.io.streams import RecordReader, parse_records
 from bmtools.records import Shape
-from bmtools.vocab.bottom_k import HIGHEST, Hit, Sample, Stretch, priorities, word_keys
+from bmtools.vocab.bottom_k import HIGHEST, Hit, Sample, Stretch, word_keys
 from bmtools.vocab.context_settings import ContextSettings
 from bmtools.vocab.folding import Folding
 from bmtools.vocab.matching import Matcher, Matches, Segment
@@ -215,7 +216,7 @@ class BlockFinder:
 
     def _stretches(self, records: list[Mapping[str, Any]], documents: np.ndarray,
                    matches: Matches) -> Iterator[Stretch]:
-        drawn = priorities(self._keys[matches.words], documents[matches.texts], matches.starts)
+        drawn = derive(self._keys[matches.words], documents[matches.texts], matches.starts)
         chosen = np.flatnonzero(drawn < self._limits[matches.words])
         texts = matches.texts[chosen]
         columns = (matches.words, drawn, matches.starts, matches.ends, _previous(matches))

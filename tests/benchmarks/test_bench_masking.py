@@ -23,8 +23,8 @@ import pytest
 import torch
 from transformers import BertTokenizer, DataCollatorForLanguageModeling
 
+from bmtools.dice import derive
 from bmtools.masking.corruption import IGNORED, Corruption, Masked, corrupt
-from bmtools.masking.dice import derive
 from bmtools.masking.text import Text
 from bmtools.masking.words import pick_words
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
-from bmtools.masking.dice import derive
+from bmtools.dice import derive
 from bmtools.masking.text import Text
 
 SPECIAL = ["<s>", "</s>", "<mask>", "<pad>", "<unk>"]

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bmtools.dice import Purpose, bits, uniforms
 from bmtools.masking.coverage import cover
-from bmtools.masking.dice import Purpose, bits, uniforms
 from bmtools.masking.spans import chances, pick_spans
 from bmtools.masking.text import Text
 from bmtools.masking.units import words_of

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bmtools.masking.dice import Purpose, uniforms
+from bmtools.dice import Purpose, uniforms
 from bmtools.masking.text import Text
 from bmtools.masking.units import random_ranks, ranges, take, words_of
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bmtools.dice import Purpose, bits
 from bmtools.masking.coverage import cover
-from bmtools.masking.dice import Purpose, bits
 from bmtools.masking.text import Text
 from bmtools.masking.words import pick_words
 

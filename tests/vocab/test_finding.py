@@ -17,10 +17,11 @@ import pytest
 
 from bmtools.corpus.segment import sentence_spans
 from bmtools.corpus.stretches import stretch_spans, stretches
+from bmtools.dice import derive
 from bmtools.errors import DataError, RecordError
 from bmtools.io import blocks
 from bmtools.io.streams import RecordReader
-from bmtools.vocab.bottom_k import priorities, word_keys
+from bmtools.vocab.bottom_k import word_keys
 from bmtools.vocab.context_settings import ContextSettings
 from bmtools.vocab.finding import Splitter, find_contexts
 from bmtools.vocab.folding import CASELESS
@@ -153,12 +154,12 @@ def test_every_sentence_has_the_same_chance(write_lines: Callable[..., Path]) ->
 def test_priorities_are_spread_and_known() -> None:
     keys = word_keys(["asma", "rene"], 0)
     documents, places = (grid.ravel() for grid in np.mgrid[:300, :100])
-    drawn = priorities(np.repeat(keys[:1], len(places)), documents, places)
+    drawn = derive(np.repeat(keys[:1], len(places)), documents, places)
     assert len(np.unique(drawn)) == len(drawn)
     for shift in (0, 32, 60):
         counts = np.bincount((drawn >> np.uint64(shift)).astype(np.int64) & 15, minlength=16)
         assert ((counts - 1875) ** 2 / 1875).sum() < 37.7  # 15 degrees, 0.1 %
-    assert drawn[0] != priorities(keys[1:], documents[:1], places[:1])[0]
+    assert drawn[0] != derive(keys[1:], documents[:1], places[:1])[0]
     assert (word_keys(["rene"], 0) == keys[1]).all() and (word_keys(["asma"], 1) != keys[0]).all()
 
 

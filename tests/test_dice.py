@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bmtools.masking.dice import (
+from bmtools.dice import (
     Purpose,
     bits,
     choices,
