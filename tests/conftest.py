@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from bmtools.cli import main
+from bmtools.io import machine
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -92,3 +93,18 @@ def data() -> Path:
     if not DATA.is_dir():
         pytest.skip(f"real data are absent: {DATA}; BMTOOLS_DATA names another place")
     return DATA
+
+
+@pytest.fixture
+def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
+    """A root of a file system: `system("proc/cpuinfo", text)` writes a file of it."""
+    monkeypatch.setattr(machine, "_SYSTEM", tmp_path)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(16)), raising=False)
+    monkeypatch.setattr(os, "sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 2**24}.get)
+
+    def write(name: str, text: str) -> None:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    return write

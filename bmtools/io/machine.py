@@ -30,6 +30,11 @@ def usable_memory_bytes() -> int:
     return min(limits)
 
 
+def read_system(name: str) -> str:
+    """Read a file of the system, such as `proc/cpuinfo`; empty where there is none."""
+    return _read(_SYSTEM / name)
+
+
 def _cores_granted(directory: Path) -> float | None:
     quota, _, period = _read(directory / "cpu.max").partition(" ")
     if not quota:
@@ -60,6 +65,6 @@ def _control_groups(controller: str) -> list[Path]:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="ascii").strip()
-    except (OSError, UnicodeDecodeError):
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
         return ""

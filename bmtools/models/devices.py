@@ -5,13 +5,11 @@ from __future__ import annotations
 import platform
 import re
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 
-from bmtools.io.machine import usable_cores, usable_memory_bytes
+from bmtools.io.machine import read_system, usable_cores, usable_memory_bytes
 
-_SYSTEM = Path("/")
 _JOULES_PER_KWH = 3.6e6
 
 
@@ -153,9 +151,5 @@ def most_energy_kwh(device: Device, seconds: float) -> float | None:
 
 def _processor_fields(*names: str) -> set[str]:
     """Read what Linux says of the processors; nothing elsewhere."""
-    try:
-        text = (_SYSTEM / "proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return set()
-    pairs = (line.partition(":") for line in text.splitlines())
+    pairs = (line.partition(":") for line in read_system("proc/cpuinfo").splitlines())
     return {value.strip() for name, _, value in pairs if name.strip() in names}

@@ -2,31 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import Any
 
-import pytest
-
-from bmtools.io import machine
 from bmtools.io.machine import usable_cores, usable_memory_bytes
 
 GIB = 2**30
-
-
-@pytest.fixture
-def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A root of a file system: `system("proc/self/cgroup", text)` writes a file of it."""
-    monkeypatch.setattr(machine, "_SYSTEM", tmp_path)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(16)), raising=False)
-    monkeypatch.setattr(os, "sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 2**24}.get)
-
-    def write(name: str, text: str) -> None:
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-
-    return write
 
 
 def test_memory_of_a_container_is_its_limit(system: Any) -> None:

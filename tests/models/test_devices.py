@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from bmtools.io import machine
 from bmtools.models import devices
 from bmtools.models.devices import (
     Device,
@@ -27,22 +25,6 @@ INTEL = "processor\t: 0\nmodel name\t: Intel(R)  Xeon(R) Gold\nflags\t\t: fpu av
 def gpu(name: str, count: int = 1) -> Device:
     peak = find_peak(name)
     return Device("cuda", name, count, 80 * GIB, True, peak.watts if peak else None)
-
-
-@pytest.fixture
-def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A root of a file system: `system("proc/cpuinfo", text)` writes a file of it."""
-    for module in (devices, machine):
-        monkeypatch.setattr(module, "_SYSTEM", tmp_path)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(16)), raising=False)
-    monkeypatch.setattr(os, "sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 2**24}.get)
-
-    def write(name: str, text: str) -> None:
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-
-    return write
 
 
 @pytest.mark.parametrize(("name", "precision", "teraflops"), [
