@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from bmtools.models.tracing import Origins, kind_of, surface
+from bmtools.models.tracing import Origins, surface
+from bmtools.vocab.spelling import kind_of
 
 _DIGITS = 3
 
@@ -26,7 +27,8 @@ def neighbours(old: Any, new: Any, model: Any, origins: Origins, sample: int, se
         seed: of the draw: one seed draws the same tokens from the same vocabularies.
         nearest: old tokens to tell.
     """
-    names, kind = {number: token for token, number in new.get_vocab().items()}, kind_of(new)
+    names = {number: token for token, number in new.get_vocab().items()}
+    kind = kind_of(new.backend_tokenizer)
     special = {*new.all_special_ids}
     known = np.array([token for token in origins.shared if token not in special])
     fresh = sorted(origins.pieces)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -11,9 +10,9 @@ from typing import Any
 from tokenizers import decoders, pre_tokenizers
 
 from bmtools.errors import CheckpointError
+from bmtools.vocab.spelling import BLANK, kind_of
 
 _INNER = "##"
-_SPACE = "\u2581"
 _BROKEN = "\ufffd"
 _ROLES = ("pad", "unk", "cls", "sep", "mask", "bos", "eos")
 _NEEDED = ("pad", "cls", "sep", "mask")
@@ -75,22 +74,15 @@ def trace(old: Any, new: Any) -> Origins:
     return origins
 
 
-def kind_of(tokenizer: Any) -> str:
-    """Name a tokenizer's family: what its tokens look like and how words become them."""
-    backend = json.loads(tokenizer.backend_tokenizer.to_str())
-    model = backend["model"]["type"]
-    return f"byte-level {model}" if model == "BPE" and _has_step(backend, "ByteLevel") else model
-
-
 def surface(token: str, kind: str) -> str:
     """Show a token as text, the space before it aside; bytes that are no text stay as they are."""
     if kind.startswith("byte-level"):
         return _BytePieces.text(token).strip() or token
-    return token.replace(_SPACE, " ").strip() or token
+    return token.replace(BLANK, " ").strip() or token
 
 
 def _common_kind(old: Any, new: Any) -> str:
-    kinds = [kind_of(tokenizer) for tokenizer in (old, new)]
+    kinds = [kind_of(tokenizer.backend_tokenizer) for tokenizer in (old, new)]
     if kinds[0] != kinds[1]:
         raise CheckpointError(f"the base has a {kinds[0]} vocabulary, the tokenizer a {kinds[1]} "
                               "one; expected two of a kind")
@@ -109,12 +101,6 @@ def _check_usable(new: Any) -> None:
     if highest >= len(new):
         raise CheckpointError(f"the new tokenizer has {len(new)} tokens, but ids up to {highest}; "
                               "expected ids without gaps")
-
-
-def _has_step(backend: Mapping[str, Any], name: str) -> bool:
-    """Tell whether a tokenizer splits text by a step of this name, or by one within a sequence."""
-    step = backend.get("pre_tokenizer") or {}
-    return any(part.get("type") == name for part in (step, *step.get("pretokenizers", ())))
 
 
 def _unknown(old: Any) -> int:
@@ -160,7 +146,7 @@ class _Cutter:
         return [piece.id for piece in self._model.tokenize(token)]
 
     def _marked(self, token: str) -> tuple[str, str]:
-        text = token.lstrip(_SPACE)
+        text = token.lstrip(BLANK)
         return token[:len(token) - len(text)], text
 
 

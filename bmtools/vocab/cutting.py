@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bmtools.vocab.normalising import MICRO, SPACES
+from bmtools.vocab.steps import flat_steps
 
 # Steps that treat each character, or run of combining characters, by itself.
 _LOCAL = frozenset({"BertNormalizer", "Lowercase", "NFC", "NFD", "NFKC", "NFKD", "Nmt",
@@ -43,8 +44,8 @@ class Cutting:
 
     def __init__(self, backend: Any) -> None:
         steps = json.loads(backend.to_str())
-        self._normalizers = list(_flat(steps["normalizer"], "normalizers"))
-        self._splitters = list(_flat(steps["pre_tokenizer"], "pretokenizers"))
+        self._normalizers = list(flat_steps(steps["normalizer"]))
+        self._splitters = list(flat_steps(steps["pre_tokenizer"]))
         self._normalizer = backend.normalizer
         first = self._splitters[0] if self._splitters else {"type": "none"}
         self.drops_spaces = first["type"] in _SPLIT_AT_SPACES
@@ -104,7 +105,7 @@ class Cutting:
     def _leaves_ascii(self) -> bool:
         return all(step["type"] in _LEAVE_ASCII for step in self._normalizers)
 
-    def _is_local(self, step: dict[str, Any]) -> bool:
+    def _is_local(self, step: Mapping[str, Any]) -> bool:
         if step["type"] == "Replace":
             return step["pattern"] in _REPLACED or _is_of_one_character(step)
         if step["type"] == "Strip":
@@ -137,31 +138,20 @@ class Cutting:
                 and (piece[0] != " " or normal[0] == " "))
 
 
-def _flat(step: dict[str, Any] | None, key: str) -> Iterator[dict[str, Any]]:
-    """Lay nested sequences of steps out."""
-    if step is None:
-        return
-    if step["type"] == "Sequence":
-        for inner in step[key]:
-            yield from _flat(inner, key)
-    else:
-        yield step
-
-
-def _is_of_one_character(step: dict[str, Any]) -> bool:
+def _is_of_one_character(step: Mapping[str, Any]) -> bool:
     """Whether a replacement puts signs for one sign, white space on neither side."""
     found, content = step["pattern"].get("String", ""), step["content"]
     return (len(found) == 1 and bool(content)
             and not any(map(str.isspace, found + content)))
 
 
-def _keeps_spaces_ahead(step: dict[str, Any]) -> bool:
+def _keeps_spaces_ahead(step: Mapping[str, Any]) -> bool:
     """Whether a pre-tokenizer leaves the space before a word with the word."""
     return ((step["type"] == "ByteLevel" and step["use_regex"])
             or (step["type"] == "Metaspace" and step.get("split", True)))
 
 
-def _inner_prefix(steps: dict[str, Any], splitters: Sequence[dict[str, Any]]) -> str:
+def _inner_prefix(steps: dict[str, Any], splitters: Sequence[Mapping[str, Any]]) -> str:
     """The prefix of tokens inside words, if no word and no added token can begin with it."""
     prefix = steps["model"].get("continuing_subword_prefix") or ""
     told = (steps["model"]["type"] == "WordPiece" and len(prefix) > 1

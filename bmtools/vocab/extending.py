@@ -18,8 +18,8 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 from bmtools.errors import CheckpointError, DataError
 from bmtools.vocab.counting import count_split_words, most_frequent, train
 from bmtools.vocab.settings import VocabularySettings
+from bmtools.vocab.spelling import BLANK
 from bmtools.vocab.tokenizer import save_tokenizer
-from bmtools.vocab.unigram import SPACE
 
 _KIND_OF = {"WordPiece": "wordpiece", "BPE": "bpe", "Unigram": "unigram"}
 # Private use, planes 15 and 16: a sign for each piece that occurs in the text.
@@ -276,7 +276,7 @@ class _Growing:
 
 def _turns(before: str, after: str) -> bool:
     """Whether letters and other signs meet, which SentencePiece has in no piece."""
-    return bool(before.strip(SPACE)) and _is_of_word(before[-1]) != _is_of_word(after[0])
+    return bool(before.strip(BLANK)) and _is_of_word(before[-1]) != _is_of_word(after[0])
 
 
 def _is_of_word(character: str) -> bool:

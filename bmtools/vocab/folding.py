@@ -15,6 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from tokenizers import Tokenizer
 
+from bmtools.vocab.steps import step_types
+
 EXACT = "exact"
 CASELESS = "caseless"
 WORD = np.uint32(1 << 29)
@@ -175,14 +177,7 @@ def _normalizer(rule: str) -> tuple[Callable[[str], str], bool]:
              "normalizer": steps, "pre_tokenizer": None, "post_processor": None, "decoder": None,
              "model": {"type": "WordLevel", "vocab": {"?": 0}, "unk_token": "?"}}
     normalize = Tokenizer.from_str(json.dumps(empty)).normalizer.normalize_str
-    return normalize, not _types(steps) <= _ALONE
-
-
-def _types(step: dict[str, object]) -> set[str]:
-    if step["type"] != "Sequence":
-        return {str(step["type"])}
-    inner: list[dict[str, object]] = step["normalizers"]  # type: ignore[assignment]
-    return set().union(*map(_types, inner))
+    return normalize, not step_types(steps) <= _ALONE
 
 
 def _caseless(text: str) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from typing import Any
+
+from bmtools.vocab.steps import step_types
 
 BLANK = "▁"
 """How Metaspace writes a space."""
@@ -40,19 +41,7 @@ def spellings(backend: Any) -> dict[int, str]:
 
 
 def _has_bytes(steps: dict[str, Any]) -> bool:
-    return "ByteLevel" in _types(steps["pre_tokenizer"]) or "ByteLevel" in _types(steps["decoder"])
-
-
-def _types(step: Any) -> Iterator[str]:
-    """Name the types of a step and of those within it."""
-    if isinstance(step, dict):
-        if "type" in step:
-            yield step["type"]
-        for value in step.values():
-            yield from _types(value)
-    elif isinstance(step, list):
-        for one in step:
-            yield from _types(one)
+    return "ByteLevel" in step_types(steps["pre_tokenizer"]) | step_types(steps["decoder"])
 
 
 def _from_bytes(token: str) -> str:

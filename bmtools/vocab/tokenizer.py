@@ -13,6 +13,7 @@ from transformers import AutoTokenizer
 
 from bmtools.errors import CheckpointError
 from bmtools.io.streams import read_lines
+from bmtools.vocab.steps import flat_steps
 
 _CONFIG = "tokenizer_config.json"
 _TOKENIZER = "tokenizer.json"
@@ -183,11 +184,8 @@ def lower_cases(tokenizer: Any) -> bool:
 
 
 def _folds(normalizer: Any) -> bool:
-    if not normalizer:
-        return False
-    if normalizer["type"] == "Sequence":
-        return any(_folds(step) for step in normalizer["normalizers"])
-    return normalizer["type"] == "Lowercase" or bool(normalizer.get("lowercase"))
+    return any(step["type"] == "Lowercase" or step.get("lowercase")
+               for step in flat_steps(normalizer or None))
 
 
 def _backend(tokenizer: Any) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from bmtools.vocab.family import Family, Words
 from bmtools.vocab.layout import Layout
 from bmtools.vocab.normalising import plain_normalizer
 from bmtools.vocab.settings import VocabularySettings
+from bmtools.vocab.spelling import BLANK
 
-SPACE = "\u2581"
 # Sums of probabilities depend on how words are shared out among threads, not on how many run.
 _THREADS = 8
 _LONGEST_PIECE = 32  # characters; long enough for the names of most substances
@@ -24,7 +24,7 @@ def _steps(settings: VocabularySettings) -> Tokenizer:
     splitter: Any = pre_tokenizers.Metaspace()
     if settings.split_digits:
         splitter = pre_tokenizers.Sequence(
-            [splitter, pre_tokenizers.Split(Regex(f"{SPACE}?[0-9]"), "isolated")])
+            [splitter, pre_tokenizers.Split(Regex(f"{BLANK}?[0-9]"), "isolated")])
     return blank(plain_normalizer(settings, join_spaces=True), splitter, decoders.Metaspace())
 
 

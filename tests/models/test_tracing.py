@@ -9,7 +9,8 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import BertTokenizer, PreTrainedTokenizerFast
 
 from bmtools.errors import CheckpointError
-from bmtools.models.tracing import kind_of, surface, trace
+from bmtools.models.tracing import surface, trace
+from bmtools.vocab.spelling import kind_of
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 ROLES = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]",
@@ -158,7 +159,7 @@ def test_ids_with_gaps_are_refused() -> None:
 
 
 def test_surfaces_for_people() -> None:
-    assert kind_of(byte_pairs("ab")) == "byte-level BPE"
+    assert kind_of(byte_pairs("ab").backend_tokenizer) == "byte-level BPE"
     assert surface("\u0120\u00c3\u00a9t", "byte-level BPE") == "\u00e9t"
     assert surface("\u2581ab", "Unigram") == "ab"
     assert surface("##ab", "WordPiece") == "##ab"
