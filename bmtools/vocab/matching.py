@@ -66,9 +66,9 @@ class Matcher:
         codes = [folding.fold(word).codes for word in words]
         self._unspaced = np.array([(one >= UNSPACED).any() for one in codes], dtype=bool)
         runs: dict[bytes, int] = {}
-        parts: dict[bytes, list[int]] = defaultdict(list)
+        parts: dict[bytes, set[tuple[int, int]]] = defaultdict(set)
         windows: dict[tuple[int, int], list[int]] = defaultdict(list)
-        self._whole: dict[int, tuple[str, int]] = {}
+        self._whole: dict[str, int] = {}
         for number, one in enumerate(codes):
             begins, ends = _runs(one)
             if self._unspaced[number]:
@@ -76,13 +76,14 @@ class Matcher:
             elif ends[0] - begins[0] == len(one):
                 runs[one.tobytes()] = number
             else:
-                parts[one[begins[0]:ends[0]].tobytes()].append(number)
-                self._whole[number] = as_string(one), int(begins[0])
+                parts[one[begins[0]:ends[0]].tobytes()].add((int(begins[0]), len(one)))
+                self._whole[as_string(one)] = number
         # A run may be a word, the first part of others, or both.
         strings = list({**runs, **dict.fromkeys(parts)})
         self._runs = _Wanted([np.frombuffer(one, dtype=np.uint32) for one in strings])
         self._word_of = np.array([runs.get(one, -1) for one in strings], dtype=np.int64)
-        self._parts = {number: parts[one] for number, one in enumerate(strings) if one in parts}
+        self._parts = {number: sorted(parts[one]) for number, one in enumerate(strings)
+                       if one in parts}
         self._begins_others = np.array([one in parts for one in strings], dtype=bool)
         self._windows = [
             (length, anchor, np.array(members), _Wanted([codes[number] for number in members]),
@@ -157,25 +158,25 @@ class Matcher:
         return words[own], starts[own], ends[own]
 
     def _with_parts(self, codes: np.ndarray, entries: np.ndarray, starts: np.ndarray) -> Places:
-        """Look for words of several parts where their first part stands."""
-        is_first = self._begins_others[entries]
-        found = [(number, *span) for entry, start in zip(
-                     entries[is_first].tolist(), starts[is_first].tolist(), strict=True)
-                 for number in self._parts[entry]
-                 if (span := self._whole_at(codes, number, start)) is not None]
-        words, begins, ends = np.array(found, dtype=np.int64).reshape(-1, 3).T
-        return words, begins, ends
+        """Look for words of several parts where their first part stands.
 
-    def _whole_at(self, codes: np.ndarray, number: int, place: int) -> tuple[int, int] | None:
-        """Give begin and end of a word whose first part begins at a place, if it stands there."""
-        word, before = self._whole[number]
-        start = place - before
-        if start < 0:
-            return None
-        end = start + len(word)
-        if as_string(codes[start:end]) != word:
-            end = _stretched(codes, start, word)
-        return (start, end) if end and _untouched(codes, start, end) else None
+        However many words begin with one part, each of their lengths is looked up once.
+        """
+        is_first = self._begins_others[entries]
+        kept = _single_spaced(codes)
+        text = as_string(codes[kept])
+        found = []
+        for entry, place in zip(entries[is_first].tolist(),
+                                np.searchsorted(kept, starts[is_first]).tolist(), strict=True):
+            for before, length in self._parts[entry]:
+                begin = place - before
+                number = self._whole.get(text[begin:begin + length]) if begin >= 0 else None
+                if number is not None:
+                    found.append((number, begin, begin + length - 1))
+        words, begins, lasts = np.array(found, dtype=np.int64).reshape(-1, 3).T
+        begins, ends = kept[begins], kept[lasts] + 1
+        free = _untouched(codes, begins, ends)
+        return words[free], begins[free], ends[free]
 
     def _agrees(self, matches: Matches, texts: Sequence[str], segment: Segment) -> np.ndarray:
         """Tell which matches begin and end where words do; (matches,) bool."""
@@ -287,26 +288,19 @@ def _touched(codes: np.ndarray, inner: np.ndarray, step: int) -> np.ndarray:
     return (outer >= WORD) & (outer < UNSPACED) & (codes[inner] < UNSPACED)
 
 
-def _untouched(codes: np.ndarray, start: int, end: int) -> bool:
-    """Whether no letter of a spaced script touches a stretch."""
-    around = [codes[start - 1] if start else 0, codes[end] if end < len(codes) else 0]
-    return not any(WORD <= one < UNSPACED for one in around)
+def _untouched(codes: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """Whether no letter of a spaced script touches stretches, (stretches,) bool."""
+    padded = np.concatenate([[0], codes, [0]])
+    around = np.stack([padded[starts], padded[ends + 1]])
+    return np.logical_not(((around >= WORD) & (around < UNSPACED)).any(axis=0))
 
 
-def _stretched(codes: np.ndarray, start: int, word: str) -> int:
-    """Give the end of a word with more white space than its own, or 0 where it is not there."""
-    place = start
-    for number, part in enumerate(word.split(" ")):
-        if number:
-            before = place
-            while place < len(codes) and codes[place] == ord(" "):
-                place += 1
-            if place == before:
-                return 0
-        if as_string(codes[place:place + len(part)]) != part:
-            return 0
-        place += len(part)
-    return place
+def _single_spaced(codes: np.ndarray) -> np.ndarray:
+    """Where characters stand that are no white space after white space."""
+    is_space = codes == ord(" ")
+    is_space[1:] &= is_space[:-1]
+    is_space[:1] = False
+    return np.flatnonzero(~is_space)
 
 
 def _word_borders(text: str, segment: Segment) -> set[int]:
