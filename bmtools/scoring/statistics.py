@@ -1,0 +1,239 @@
+"""How sure a score is: its interval, the difference of two models, what a sample leaves open.
+
+A score here is a ratio of two sums over units: nats over tokens, reciprocal ranks over maskings.
+A unit is a sentence, since what is measured within one hangs together. A unit whose denominator
+is 0 says nothing about a ratio and is passed over.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+
+from bmtools.scoring.statistics_settings import StatisticsSettings
+
+Sums = tuple[np.ndarray, np.ndarray]
+"""Numerators and denominators of a model, each (units,); denominators are 0 or more."""
+
+Interval = tuple[float, float]
+
+_NUMBERS_AT_ONCE = 1 << 18  # some megabytes, or one row where a row has more units
+_RESAMPLING, _EXCHANGING = range(2)  # purposes, so that their draws differ under one seed
+_WORD_BITS = 32
+_ROUNDING = 1e-10  # of a ratio: far more than sums lose, far less than models differ by
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How two models differ on the same units.
+
+    Args:
+        difference: first ratio less the second.
+        interval: of the difference, low and high; None where it cannot be told.
+        p_value: two-sided, of the hypothesis that it does not matter which model is which; None
+            where it cannot be told.
+    """
+
+    difference: float
+    interval: Interval | None
+    p_value: float | None
+
+
+def interval(numerators: np.ndarray, denominators: np.ndarray,
+             settings: StatisticsSettings) -> Interval | None:
+    """Bound a ratio of sums by the percentile bootstrap over units.
+
+    Monotonic functions keep it: the exponential of both bounds of nats per token is the interval
+    of pseudo-perplexity. With fewer than some 20 units it is too narrow.
+
+    Source: Efron and Tibshirani 1993, chapter 13; Koehn 2004, who resamples sentences.
+
+    Args:
+        numerators: (units,).
+        denominators: (units,), 0 or more.
+
+    Returns:
+        low and high; None without resamples, with fewer than two units, or where a sum is
+        infinite.
+    """
+    columns = _columns((numerators, denominators))
+    if not settings.resamples or not _can_vary(columns):
+        return None
+    return _percentiles(_ratio(*_resampled(columns, settings)), settings.confidence)
+
+
+def compare(first: Sums, second: Sums, settings: StatisticsSettings) -> Difference:
+    """Compare two models on the same units, pair by pair.
+
+    The interval comes from resamples that are the same for both. The p-value comes from exchanges
+    in which the two models' sums of a unit change places with probability one half. All 2^units
+    exchanges are tried where that is fewer than the resamples. Where an exchange or a resample
+    leaves a model without denominator, it does not count.
+
+    Source: Koehn 2004 (paired bootstrap); Efron and Tibshirani 1993, chapter 15 (permutation
+    test). They give the share of random exchanges; here the observed state counts as one more,
+    so that the p-value is never 0 (Phipson and Smyth 2010).
+
+    Returns:
+        the difference, which is not a number where a model has no denominators; no interval and
+        no p-value without resamples, with fewer than two units, or where a sum is infinite.
+    """
+    columns = _columns(first, second)
+    with np.errstate(invalid="ignore"):
+        totals = columns.sum(axis=1)
+        difference = float(_ratio(*totals[:2]) - _ratio(*totals[2:]))
+    if not settings.resamples or not (_can_vary(columns[:2]) and _can_vary(columns[2:])):
+        return Difference(difference, None, None)
+    sums = _resampled(columns, settings)
+    differences = _ratio(*sums[:2]) - _ratio(*sums[2:])
+    return Difference(difference, _percentiles(differences, settings.confidence),
+                      _p_value(columns, settings))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Adjust p-values of several comparisons, so that their level holds for all together.
+
+    Source: Holm 1979, as adjusted p-values.
+
+    Returns:
+        adjusted p-values in the order given, at most 1.
+    """
+    found = np.asarray(p_values, dtype=float)
+    order = np.argsort(found, kind="stable")
+    steps = np.maximum.accumulate(found[order] * np.arange(len(found), 0, -1))
+    adjusted = np.empty_like(found)
+    adjusted[order] = np.minimum(steps, 1)
+    return adjusted.tolist()
+
+
+class Moments:
+    """Sums from which the error of a ratio on sampled rows follows, however many rows there are."""
+
+    def __init__(self) -> None:
+        self._rows = 0
+        self._sums = np.zeros(2)
+        self._products = np.zeros((2, 2))
+
+    def add(self, numerators: np.ndarray, denominators: np.ndarray) -> None:
+        """Count rows, (rows,) each; denominators are above 0."""
+        columns = np.array([numerators, denominators], dtype=float)
+        self._rows += columns.shape[1]
+        self._sums += columns.sum(axis=1)
+        self._products += columns @ columns.T
+
+    def sampling_error(self, share: float, confidence: float) -> float | None:
+        """Say how far a ratio on sampled rows may be from that on all: half an interval's width.
+
+        Rows are sampled independently of each other. By the normal approximation, linear in the
+        residuals of the ratio, with the correction for a finite population.
+
+        Source: Cochran 1977, chapter 6, whose share of rows in the sample is here the probability.
+
+        Args:
+            share: probability with which a row was sampled, more than 0 and at most 1.
+            confidence: how often the interval shall hold the ratio on all rows.
+
+        Returns:
+            half the width, 0 where all rows were sampled; None with fewer than two rows, or where
+            a sum is infinite.
+        """
+        if self._rows < 2 or not np.isfinite(self._sums).all():
+            return None
+        total, size = self._sums
+        weights = np.array([1.0, -total / size])
+        residuals = max(float(weights @ self._products @ weights), 0.0)
+        variance = (1 - share) * self._rows / (self._rows - 1) * residuals / size**2
+        return NormalDist().inv_cdf((1 + confidence) / 2) * math.sqrt(variance)
+
+
+def sampling_error(numerators: np.ndarray, denominators: np.ndarray, share: float,
+                   confidence: float) -> float | None:
+    """Give the error of rows at hand; see `Moments`."""
+    moments = Moments()
+    moments.add(*_columns((numerators, denominators)))
+    return moments.sampling_error(share, confidence)
+
+
+def _columns(*models: Sums) -> np.ndarray:
+    """Stack numerators and denominators, (2 * models, units), of units that some model counts."""
+    columns = np.array([column for model in models for column in model], dtype=float)
+    return columns[:, (columns[1::2] > 0).any(axis=0)]
+
+
+def _can_vary(columns: np.ndarray) -> bool:
+    """Whether a ratio has two units or more to vary over, and all of them finite."""
+    return bool(np.count_nonzero(columns[1]) > 1 and np.isfinite(columns).all())
+
+
+def _ratio(numerators: np.ndarray, denominators: np.ndarray) -> np.ndarray:
+    """Divide; not a number where there is no denominator."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(denominators > 0, numerators / denominators, np.nan)
+
+
+def _percentiles(values: np.ndarray, confidence: float) -> Interval | None:
+    defined = values[np.isfinite(values)]
+    if not len(defined):
+        return None
+    low, high = np.quantile(defined, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return float(low), float(high)
+
+
+def _resampled(columns: np.ndarray, settings: StatisticsSettings) -> np.ndarray:
+    """Sum columns over units drawn with replacement: (columns, units) to (columns, resamples)."""
+    generator = np.random.default_rng((settings.seed, _RESAMPLING))
+    units = columns.shape[1]
+    sums = np.empty((len(columns), settings.resamples))
+    for start, stop in _parts(0, settings.resamples, units):
+        drawn = generator.integers(0, units, size=(stop - start, units))
+        for column, total in zip(columns, sums, strict=True):
+            column.take(drawn).sum(axis=1, out=total[start:stop])
+    return sums
+
+
+def _p_value(columns: np.ndarray, settings: StatisticsSettings) -> float:
+    """Share of exchanges whose models differ as much as the observed ones, these included.
+
+    Args:
+        columns: (4, units), the first model's numerators and denominators, then the second's.
+    """
+    first, second = columns[:2].sum(axis=1), columns[2:].sum(axis=1)
+    changes = (columns[2:] - columns[:2]).T
+    size = max(_ratio(*np.abs(columns[:2]).sum(axis=1)), _ratio(*np.abs(columns[2:]).sum(axis=1)))
+    least = abs(_ratio(*first) - _ratio(*second)) - _ROUNDING * size
+    extreme = counted = 1
+    for exchanged in _exchanges(columns.shape[1], settings):
+        moved = exchanged @ changes
+        differences = _ratio(*(first + moved).T) - _ratio(*(second - moved).T)
+        extreme += int(np.count_nonzero(np.abs(differences) >= least))
+        counted += int(np.count_nonzero(np.isfinite(differences)))
+    return extreme / counted
+
+
+def _exchanges(units: int, settings: StatisticsSettings) -> Iterator[np.ndarray]:
+    """Yield which units change places, (exchanges, units) of 0 and 1, some exchanges at a time.
+
+    They are all but the observed one, or random ones.
+    """
+    if units < _WORD_BITS and 1 << units < settings.resamples:
+        places = np.arange(units)
+        for start, stop in _parts(1, 1 << units, units):
+            yield (np.arange(start, stop)[:, None] >> places & 1).astype(float)
+        return
+    generator = np.random.default_rng((settings.seed, _EXCHANGING))
+    words = -(-units // _WORD_BITS)
+    for start, stop in _parts(0, settings.resamples, units):
+        drawn = generator.integers(0, 1 << _WORD_BITS, size=(stop - start, words), dtype=np.uint32)
+        bits = np.unpackbits(drawn.astype("<u4").view(np.uint8), axis=1, count=units)
+        yield bits.astype(float)
+
+
+def _parts(start: int, stop: int, units: int) -> Iterator[tuple[int, int]]:
+    """Cut a range into parts whose rows of units fit into memory."""
+    step = max(1, _NUMBERS_AT_ONCE // units)
+    for first in range(start, stop, step):
+        yield first, min(first + step, stop)
