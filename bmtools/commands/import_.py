@@ -145,12 +145,15 @@ def standoff(files: tuple[str, ...], annotations: tuple[str, ...], counts: Count
 
 
 @command.command("curated", cls=Command)
+@click.option("--whole", is_flag=True,
+              help="One record for every sentence, unmasked, for score-pppl.")
 @imports
-def curated(files: tuple[str, ...], counts: Counter[str], reject: Reject) -> Iterator[Record]:
+def curated(files: tuple[str, ...], counts: Counter[str], reject: Reject,
+            whole: bool) -> Iterator[Record]:
     """BioBIT's curated maskings, one record with text and target for each."""
-    from bmtools.corpus.curated import curated_records
+    from bmtools.corpus.curated import curated_records, whole_records
 
-    return curated_records(files, reject)
+    return (whole_records if whole else curated_records)(files, reject)
 
 
 @command.command("text", cls=Command)

@@ -39,10 +39,33 @@ def curated_records(names: Iterable[str], reject: Reject = refuse) -> Iterator[R
                 except RecordError as error:
                     reject(error)
                     continue
-                for key, old_key in (("domain", "type"), ("source", "source")):
-                    if item.get(old_key):
-                        record[key] = item[old_key]
+                record.update(_keys(item))
                 yield record
+
+
+def whole_records(names: Iterable[str], reject: Reject = refuse) -> Iterator[Record]:
+    """Yield one record for every sentence as it stands under `original`, nothing masked.
+
+    That is what the authors score pseudo-perplexity on. Ids are the sentences' numbers.
+
+    Args:
+        names: see `curated_records`.
+        reject: receives a sentence without `original`.
+    """
+    for name in names:
+        for prefix, number, item in _items(name):
+            place = f"{shown(name)} ({prefix}{number})"
+            if not isinstance(item.get("original"), str):
+                reject(RecordError(place, "found no text under 'original'", item))
+                continue
+            yield Record(id=f"{prefix}{number}", text=item["original"], **_keys(item),
+                         place=place)
+
+
+def _keys(item: dict[str, Any]) -> dict[str, Any]:
+    """Keep what the file says of a sentence."""
+    return {key: item[old] for key, old in (("domain", "type"), ("source", "source"))
+            if item.get(old)}
 
 
 def _items(name: str) -> Iterator[tuple[str, int, dict[str, Any]]]:
