@@ -1,0 +1,142 @@
+"""`bmtools score-space` as people call it."""
+
+from __future__ import annotations
+
+import builtins
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+FEW = ("--bands", 2, "--words", 3, "--least-count", 2, "--occurrences", 2, "--neighbours", 2,
+       "--resamples", 50, "--device", "cpu")
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture(scope="session")
+def other_checkpoint(make_checkpoint: Callable[..., Path], tiny_tokenizer: Path) -> Path:
+    return make_checkpoint(tiny_tokenizer, seed=1)
+
+
+def test_help_explains_what_is_printed(run: Callable[..., Any]) -> None:
+    outcome = run("score-space", "--help")
+    assert outcome.code == 0
+    for name in ("average_cosine", "partition_isotropy", "own_band_neighbours", "--projection",
+                 "--occurrences", "--whole / --no-whole", "[default: 4096]"):
+        assert name in outcome.out
+
+
+def test_a_line_for_each_checkpoint_a_picture_and_vectors(
+        run: Callable[..., Any], corpus: Path, tiny_checkpoint: Path, other_checkpoint: Path,
+        tmp_path: Path) -> None:
+    outcome = run("score-space", *FEW, "--model", tiny_checkpoint, "--model", other_checkpoint,
+                  "--plot", tmp_path / "p.svg", "--vectors", tmp_path / "v.npz", corpus)
+    assert outcome.code == 0, outcome.err
+    first, second = outcome.records
+    assert (first["model"], second["model"]) == (str(tiny_checkpoint), str(other_checkpoint))
+    assert second["change"]["from"] == str(tiny_checkpoint)
+    assert [first["words"], first["occurrences"], len(first["bands"])] == [6, 12, 2]
+    assert first["average_cosine"] != second["average_cosine"]
+    assert (tmp_path / "p.svg").read_bytes().startswith(b"<?xml")
+    with np.load(tmp_path / "v.npz", allow_pickle=False) as found:
+        assert found["models"].tolist() == [first["model"], second["model"]]
+        assert found["bands"].tolist() == [1, 1, 1, 2, 2, 2]
+        assert "paziente" in found["words"].tolist()
+        assert found["vectors_1"].shape == found["vectors_2"].shape == (6, 64)
+    before = {name: (tmp_path / name).read_bytes() for name in ("p.svg", "v.npz")}
+    again = run("score-space", *FEW, "--model", tiny_checkpoint, "--model", other_checkpoint,
+                "--plot", tmp_path / "p.svg", "--vectors", tmp_path / "v.npz", corpus)
+    assert again.out == outcome.out
+    assert {name: (tmp_path / name).read_bytes() for name in before} == before
+
+
+def test_stdin_equals_a_file_and_output_names_one(
+        run: Callable[..., Any], piped: Callable[..., Any], corpus: Path, tiny_checkpoint: Path,
+        tmp_path: Path) -> None:
+    arguments = ("score-space", *FEW, "--model", tiny_checkpoint)
+    by_file, by_stdin = run(*arguments, corpus), piped(corpus, *arguments)
+    assert by_stdin.code == 0, by_stdin.err
+    assert by_stdin.records == by_file.records
+    to_file = run(*arguments, corpus, "-o", tmp_path / "o.jsonl")
+    assert (to_file.code, to_file.out) == (0, "")
+    assert json.loads((tmp_path / "o.jsonl").read_text()) == by_file.records[0]
+
+
+def test_whole_words_alone(run: Callable[..., Any], corpus: Path, tiny_checkpoint: Path) -> None:
+    outcome = run("score-space", *FEW, "--words", 2, "--whole", "--model", tiny_checkpoint, corpus)
+    assert outcome.code == 0, outcome.err
+    assert {band["pieces"] for band in outcome.records[0]["bands"]} == {1}
+
+
+def test_no_text_is_one_clear_line(run: Callable[..., Any], tiny_checkpoint: Path, tmp_path: Path,
+                                   write_lines: Callable[..., Path]) -> None:
+    outcome = run("score-space", "--model", tiny_checkpoint, write_lines("none.jsonl"), "--plot",
+                  tmp_path / "p.png", "-o", tmp_path / "o.jsonl")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err == "bmtools: no words in the input; expected records with some text\n"
+    assert not list(tmp_path.glob("[op].*"))
+
+
+def test_too_few_words_name_the_way_out(run: Callable[..., Any], corpus: Path,
+                                        tiny_checkpoint: Path) -> None:
+    outcome = run("score-space", "--model", tiny_checkpoint, corpus)
+    assert (outcome.code, outcome.out) == (1, "")
+    assert "expected 3200 or more for 5 bands of 200" in outcome.err
+    assert "lower --words, --bands or --least-count" in outcome.err
+    assert outcome.err.count("\n") == 1
+
+
+def test_a_bad_line_stops_or_is_collected(
+        run: Callable[..., Any], bad_corpus: Path, tiny_checkpoint: Path, tmp_path: Path) -> None:
+    arguments = ("score-space", *FEW, "--least-count", 1, "--model", tiny_checkpoint, bad_corpus)
+    outcome = run(*arguments)
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err == f"bmtools: {bad_corpus}:3: key 'text' is missing\n"
+    outcome = run(*arguments, "--rejects", tmp_path / "bad.jsonl")
+    assert outcome.code == 0, outcome.err
+    assert json.loads((tmp_path / "bad.jsonl").read_text())["record"]["id"] == "c"
+
+
+def test_a_layer_that_is_not_there(run: Callable[..., Any], corpus: Path,
+                                   tiny_checkpoint: Path) -> None:
+    outcome = run("score-space", "--model", tiny_checkpoint, "--layers", "0,7", corpus)
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err == (f"bmtools: --layers: found 7, but {tiny_checkpoint} has layers 1 to 1, "
+                           "and 0 for its embeddings\n")
+
+
+def test_a_missing_matplotlib_is_told_before_any_work(
+        run: Callable[..., Any], corpus: Path, tiny_checkpoint: Path,
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    found = builtins.__import__
+
+    def absent(name: str, *arguments: Any) -> Any:
+        if name.startswith("matplotlib"):
+            raise ImportError("No module named 'matplotlib'")
+        return found(name, *arguments)
+
+    monkeypatch.setattr(builtins, "__import__", absent)
+    outcome = run("score-space", "--model", tiny_checkpoint, "--plot", "p.svg", corpus)
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err == ("bmtools: --plot: No module named 'matplotlib'; "
+                           "pip install 'bmtools[plot]'\n")
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    (("--plot", "p.jpg"), "--plot: found p.jpg, expected a name in .png, .svg, .pdf"),
+    (("--vectors", "v.bin"), "--vectors: found v.bin, expected a name in .npz"),
+    (("--layers", "top"), "--layers: found 'top', expected last, all or numbers"),
+    (("--bands", "1"), "--bands: found 1, expected 2 or more"),
+    (("--projection", "umap"), "--projection: found 'umap', expected pca or tsne"),
+    (("--batch-tokens", "0"), "--batch-tokens: found 0"),
+    (("--model", "nowhere"), "'nowhere' does not exist")])
+def test_wrong_usage_ends_with_two(run: Callable[..., Any], corpus: Path, tiny_checkpoint: Path,
+                                   arguments: tuple[str, ...], message: str) -> None:
+    outcome = run("score-space", "--model", tiny_checkpoint, *arguments, corpus)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert message in outcome.err
+    assert outcome.err.count("\n") == 1

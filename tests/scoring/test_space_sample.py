@@ -1,0 +1,162 @@
+"""Words drawn by frequency and the places where they stand."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bmtools.errors import DataError
+from bmtools.records import Record
+from bmtools.scoring.space_sample import (
+    Context,
+    band_ends,
+    choose_words,
+    cut_context,
+    sample_contexts,
+)
+from bmtools.scoring.space_settings import SpaceSettings
+
+LETTERS = "abcdefghijklmnopqrst"
+
+
+def few(**changed: Any) -> SpaceSettings:
+    return SpaceSettings(**{"bands": 2, "words": 2, "occurrences": 3, "least_count": 1,
+                            "neighbours": 1, **changed})
+
+
+def read(texts: list[str]) -> Iterator[Record]:
+    for number, text in enumerate(texts):
+        yield Record(id=str(number), text=text)
+
+
+def test_bands_are_equal_steps_of_rank_on_a_log_scale() -> None:
+    settings = few(bands=4, words=10)
+    assert band_ends(10 * 3**3, settings) == [10, 30, 90, 270]
+
+
+@pytest.mark.parametrize("distinct", [32, 33, 47, 1000])
+def test_every_band_holds_enough_words(distinct: int) -> None:
+    ends = band_ends(distinct, few(bands=5, words=2))
+    assert ends[-1] == distinct
+    assert min(np.diff([0, *ends])) >= 2
+
+
+def test_words_come_from_bands_of_falling_counts() -> None:
+    counts = {letter * 3: 2 ** (20 - rank) for rank, letter in enumerate(LETTERS)}
+    settings = few(bands=3, words=3)
+    words = choose_words(counts, settings)
+    ranks = [LETTERS.index(word[0]) for word in words.words]
+    first, second, _ = band_ends(20, settings)
+    assert sorted(ranks[:3]) == [0, 1, 2]
+    assert ranks[:3] == sorted(ranks[:3])
+    assert all(first <= rank < second for rank in ranks[3:6])
+    assert all(second <= rank for rank in ranks[6:])
+    assert words.counts.tolist() == [counts[word] for word in words.words]
+    assert words.bands.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+
+
+def test_words_as_frequent_are_drawn_by_the_seed() -> None:
+    counts = {letter * 3: 7 for letter in LETTERS}
+    drawn = [choose_words(counts, few(seed=seed)).words for seed in range(40)]
+    assert choose_words(counts, few(seed=3)).words == drawn[3]
+    assert {word for words in drawn for word in words} == set(counts)
+
+
+def test_case_signs_numbers_and_short_words() -> None:
+    texts = ["Asma! asma ASMA l'asma il il il il il 123 h1n1 H1N1 cuore-polmone",
+             "cuore, polmone; e\u0301tat \u00c9TAT"]
+    words, contexts = sample_contexts(read(texts), few(context=0))
+    assert dict(zip(words.words, words.counts.tolist(), strict=True)) == {
+        "asma": 4, "cuore": 2, "polmone": 2, "\u00e9tat": 2}
+    forms = {(words.words[one.word], one.text[one.start:one.end]) for one in contexts}
+    assert {("\u00e9tat", "e\u0301tat"), ("\u00e9tat", "\u00c9TAT"), ("cuore", "cuore")} <= forms
+    assert len([one for one in contexts if words.words[one.word] == "asma"]) == 3
+
+
+def test_all_places_are_taken_where_there_are_few() -> None:
+    texts = ["asma cuore asma", "rene polmone", "x asma y cuore z"]
+    words, contexts = sample_contexts(read(texts), few(context=3))
+    assert Counter((words.words[one.word], one.text.strip(), one.start) for one in contexts) == {
+        ("asma", "asma", 0): 2, ("asma", "x asma y", 2): 1, ("cuore", "cuore", 0): 1,
+        ("cuore", "y cuore z", 2): 1, ("rene", "rene", 0): 1, ("polmone", "polmone", 0): 1}
+    assert [one.word for one in contexts] == sorted(one.word for one in contexts)
+
+
+def test_places_are_drawn_uniformly_over_the_text() -> None:
+    texts = [f"asma n{number}" for number in range(30)] + ["cuore cuore rene polmone"]
+    met: Counter[str] = Counter()
+    for seed in range(300):
+        words, contexts = sample_contexts(read(texts), few(seed=seed))
+        drawn = [one.text for one in contexts if words.words[one.word] == "asma"]
+        assert len(drawn) == len(set(drawn)) == 3
+        met.update(drawn)
+    # 900 draws over 30 places: chi-square with 29 degrees of freedom, 0.1 % and 99.9 %.
+    statistic = sum((met[text] - 30) ** 2 / 30 for text in texts[:30])
+    # Three different places a time vary a little less than independent ones.
+    assert 9.0 < statistic < 58.3
+
+
+def test_the_same_is_drawn_again_and_more_keeps_what_is_drawn() -> None:
+    texts = [f"asma n{number} cuore rene polmone" for number in range(40)]
+    (words, drawn), (same_words, same), (_, more) = (
+        sample_contexts(read(texts), few(occurrences=number)) for number in (3, 3, 5))
+    assert (words.words, drawn) == (same_words.words, same)
+    assert (len(drawn), len(more)) == (12, 20)
+    assert set(drawn) < set(more)
+
+
+def test_only_chosen_forms_count_and_are_drawn() -> None:
+    texts = ["Asma asma asma cuore rene polmone"]
+
+    def choose(forms: list[str]) -> list[bool]:
+        return [form != "Asma" for form in forms]
+
+    words, contexts = sample_contexts(read(texts), few(context=0), choose)
+    assert dict(zip(words.words, words.counts.tolist(), strict=True))["asma"] == 2
+    assert {one.text for one in contexts} == {"asma", "cuore", "rene", "polmone"}
+
+
+@pytest.mark.parametrize(("reach", "text"), [
+    (0, "asma"), (1, "asma"), (2, "asma"), (3, "ha asma"), (4, "ha asma"), (7, "ha asma"),
+    (8, "ha asma, grave"), (11, "malato ha asma, grave"), (99, "il malato ha asma, grave.")])
+def test_context_holds_whole_words_within_reach(reach: int, text: str) -> None:
+    whole = "il malato ha asma, grave."
+    start = whole.index("asma")
+    cut = cut_context(Context(7, whole, start, start + 4), reach)
+    assert cut.text[cut.start:cut.end] == "asma"
+    assert cut.word == 7
+    assert cut.text.strip(" ,.") == text.strip(" ,.")
+    assert len(cut.text) <= 4 + 2 * reach
+
+
+def test_context_without_white_space_is_cut_anywhere() -> None:
+    whole = "-".join(LETTERS)
+    cut = cut_context(Context(0, whole, 10, 11), 4)
+    assert (cut.text, cut.text[cut.start:cut.end]) == (whole[6:15], whole[10])
+
+
+@pytest.mark.parametrize(("texts", "message"), [
+    ([], "no words in the input; expected records with some text"),
+    (["", " . "], "no words in the input; expected records with some text"),
+    (["uno due tre 4 5 6"], "found 3 words that stand in the text 1 times or more, expected 4 or "
+     "more for 2 bands of 2; give more text, or lower --words, --bands or --least-count")])
+def test_too_few_words_are_one_clear_line(texts: list[str], message: str) -> None:
+    with pytest.raises(DataError) as raised:
+        sample_contexts(read(texts), few())
+    assert str(raised.value) == message
+
+
+@pytest.mark.parametrize(("changed", "message"), [
+    ({"bands": 1}, "--bands: found 1, expected 2 or more"),
+    ({"words": 0}, "--words: found 0"), ({"context": -1}, "--context: found -1"),
+    ({"least_letters": 0}, "--least-letters: found 0"), ({"seed": -1}, "--seed: found -1"),
+    ({"neighbours": 4}, "--neighbours: found 4, expected at most 3"),
+    ({"projection": "umap"}, "--projection: found 'umap', expected pca or tsne"),
+    ({"layers": "top"}, "--layers: found 'top'")])
+def test_settings_are_checked(changed: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match="^" + message.replace("(", r"\(")):
+        few(**changed)

@@ -1,0 +1,123 @@
+"""Vectors of words in their surroundings, against what transformers itself gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from bmtools.errors import BmtoolsError
+from bmtools.io.manifest import Manifest
+from bmtools.models.checkpoint import save_checkpoint
+from bmtools.scoring.space_sample import Context
+from bmtools.scoring.space_settings import ReadingSettings
+from bmtools.scoring.space_vectors import Reader, are_whole, load_reader, narrow, read_all
+
+TEXT = "Il cuore pompa il sangue nelle arterie."
+LONG = " ".join(["Il cuore pompa"] * 30)
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def reader(model: Any, layers: str = "last", **passes: Any) -> Reader:
+    return Reader(model.checkpoint, layers, ReadingSettings(**passes))
+
+
+def contexts_of(text: str, *words: str) -> list[Context]:
+    return [Context(number, text, text.index(word), text.index(word) + len(word))
+            for number, word in enumerate(words)]
+
+
+def states_by_hand(model: Any, context: Context, layer: int) -> np.ndarray:
+    """Run one text through transformers and average the tokens that touch the word."""
+    tokenizer = model.tokenizer
+    encoding = tokenizer.backend_tokenizer.encode(context.text, add_special_tokens=False)
+    ids = [tokenizer.cls_token_id, *encoding.ids, tokenizer.sep_token_id]
+    with torch.no_grad():
+        hidden = model.checkpoint.model(
+            input_ids=torch.tensor([ids]), output_hidden_states=True).hidden_states
+    states = hidden[layer][0]
+    touching = [place for place, (start, end) in enumerate(encoding.offsets, 1)
+                if context.text[start:end].strip() and start < context.end and end > context.start]
+    return states[touching].mean(dim=0).numpy()
+
+
+@pytest.mark.parametrize(("layers", "layer"), [("0", 0), ("1", 1), ("2", 2), ("last", -1)])
+def test_vectors_are_means_of_transformers_own_states(any_model: Any, layers: str,
+                                                      layer: int) -> None:
+    contexts = [*contexts_of(TEXT, "cuore", "sangue", "arterie"),
+                *contexts_of("L'asma riduce il respiro.", "asma", "respiro")]
+    [found] = read_all(contexts, [reader(any_model, layers, batch_tokens=30)])
+    assert found.contexts.tolist() == [0, 1, 2, 3, 4]
+    expected = np.stack([states_by_hand(any_model, context, layer) for context in contexts])
+    np.testing.assert_allclose(found.vectors, expected, atol=1e-5)
+
+
+def test_all_layers_are_their_mean(wordpiece: Any) -> None:
+    contexts = contexts_of(TEXT, "cuore", "sangue")
+    [found] = read_all(contexts, [reader(wordpiece, "all")])
+    expected = np.mean([[states_by_hand(wordpiece, context, layer) for context in contexts]
+                        for layer in range(3)], axis=0)
+    np.testing.assert_allclose(found.vectors, expected, atol=1e-5)
+
+
+def test_the_size_of_batches_changes_nothing(any_model: Any) -> None:
+    contexts = [*contexts_of(TEXT, "cuore", "sangue"), *contexts_of("L'asma.", "asma"),
+                *contexts_of(TEXT[3:20], "pompa")]
+    [one], [other] = (list(read_all(contexts, [reader(any_model, batch_tokens=tokens)]))
+                      for tokens in (1, 4096))
+    np.testing.assert_allclose(one.vectors, other.vectors, atol=2e-6)
+    assert one.pieces.tolist() == other.pieces.tolist()
+
+
+def test_pieces_and_unknown_words_are_told(wordpiece: Any) -> None:
+    contexts = contexts_of("\u0416\u0416\u0416 cuore", "\u0416\u0416\u0416", "cuore")
+    [found] = read_all(contexts, [reader(wordpiece)])
+    own = wordpiece.tokenizer.backend_tokenizer.encode("cuore", add_special_tokens=False)
+    assert found.pieces.tolist() == [1, len(own.ids)]
+    assert found.unknown.tolist() == [True, False]
+
+
+def test_surroundings_shrink_for_all_until_all_fit(wordpiece: Any, modernbert: Any) -> None:
+    readers = [reader(wordpiece), reader(modernbert)]
+    place = LONG.index("cuore", 200)
+    contexts = [Context(0, LONG, place, place + 5), *contexts_of(TEXT, "sangue")]
+    fitting = narrow(contexts, readers, len(LONG))
+    assert fitting[1] == contexts[1]
+    assert fitting[0].text[fitting[0].start:fitting[0].end] == "cuore"
+    assert 20 < len(fitting[0].text) < len(LONG)
+    sizes = [len(one.checkpoint.tokenizer(fitting[0].text)["input_ids"]) for one in readers]
+    assert max(sizes) <= 64
+    assert [found.contexts.tolist() for found in read_all(fitting, readers)] == [[0, 1], [0, 1]]
+
+
+def test_a_word_that_no_model_can_read_is_left_out_for_all(wordpiece: Any) -> None:
+    monster = "".join(chr(ord("a") + number % 26) for number in range(400))
+    contexts = [Context(0, f"{monster} cuore", 0, 400), *contexts_of(TEXT, "sangue")]
+    fitting = narrow(contexts, [reader(wordpiece)], 150)
+    sizes = len(wordpiece.tokenizer(fitting[0].text)["input_ids"])
+    [found] = read_all(fitting, [reader(wordpiece)])
+    assert found.contexts.tolist() == ([0, 1] if sizes <= 64 else [1])
+
+
+def test_whole_words_are_one_token_to_all(known: Any) -> None:
+    one, other = known({"cuore": 1, "asma": 1}), known({"cuore": 1, "rene": 1})
+    forms = ["cuore", "asma", "rene"]
+    assert are_whole(forms, [reader(one)]).tolist() == [True, True, False]
+    assert are_whole(forms, [reader(one), reader(other)]).tolist() == [True, False, False]
+
+
+def test_a_layer_that_is_not_there(wordpiece: Any, tmp_path: Path) -> None:
+    path = tmp_path / "model"
+    save_checkpoint(path, wordpiece.checkpoint.model, wordpiece.tokenizer,
+                    Manifest("test", {}, wordpiece.vocabulary))
+    passes = ReadingSettings(device="cpu")
+    assert load_reader(path, "-3,2", passes).layers == "-3,2"
+    for number in (3, -4):
+        with pytest.raises(BmtoolsError) as raised:
+            load_reader(path, f"0,{number}", passes)
+        assert str(raised.value) == (f"--layers: found {number}, but {path} has layers 1 to 2, and "
+                                     "0 for its embeddings")
