@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import click
 
 from bmtools.cli import TRACEBACK
+from bmtools.commands.supervising import is_first
 from bmtools.errors import RecordError, Reject, refuse
 from bmtools.io.streams import STDIN, RecordReader, encode_line, open_output
 
@@ -113,6 +114,9 @@ def sources(files: tuple[str, ...]) -> tuple[str, ...]:
 def _collector(path: str | None) -> Iterator[Reject]:
     if path is None:
         yield refuse
+        return
+    if not is_first():
+        yield lambda error: None  # the first process meets the same records
         return
     count = 0
     with open_output(path) as stream:

@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import click
 
 from bmtools.commands.options import Command, reads_records
-from bmtools.commands.scoring import fail_where, scores_checkpoints
-from bmtools.errors import Reject
-from bmtools.io.streams import RecordReader
+from bmtools.commands.scoring import Scoring, fail_where, scores_checkpoints, shares_records
+from bmtools.commands.settings import takes_settings
+from bmtools.scoring.settings import PpplSettings
 
 
 @click.command("score-pppl", cls=Command)
+@shares_records
 @reads_records
 @scores_checkpoints
+@takes_settings(PpplSettings, "settings")
 @click.option("--fail-over", type=float, metavar="X",
               help="Exit with 1 if a checkpoint's pppl is above X; lower is better.")
-def command(records: RecordReader, reject: Reject, load: Callable[[], Any],
-            report: Callable[..., Any], fail_over: float | None) -> None:
+def command(scoring: Scoring, settings: PpplSettings, fail_over: float | None) -> None:
     """Score checkpoints by pseudo-perplexity.
 
-    Prints a JSON line per checkpoint: pppl over all tokens, the mean over sentences, bits per
-    character, what was counted, and a signature. A sentence that one checkpoint cannot take is
-    kept from all.
+    Prints a JSON line per checkpoint: pppl over all tokens with an interval over sentences, the
+    mean over sentences, bits per character and per word, what was counted, and a signature; then
+    one for each two checkpoints that says how they differ on the same sentences. A sentence that
+    one checkpoint cannot take is kept from all.
     """
     from bmtools.scoring.pppl import Tally, score
 
-    predictors = load()
-    lines = report(score(records, predictors, reject), [Tally(one) for one in predictors])
+    predictors = scoring.load()
+    tallies = [Tally(one, settings, scoring.by, scoring.statistics) for one in predictors]
+    lines = scoring.count(score(scoring.records, predictors, settings, scoring.reject,
+                                scoring.statistics.seed), tallies)
+    scoring.report(lines, tallies)
     if fail_over is not None:
-        fail_where(lambda pppl: not pppl <= fail_over, lines, "pppl", f"at most {fail_over:g}")
+        fail_where(lambda pppl: not pppl <= fail_over, lines[:len(scoring.models)], "pppl",
+                   f"at most {fail_over:g}")

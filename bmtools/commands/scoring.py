@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,69 +15,146 @@ import click
 from bmtools.commands.options import existing_directory, writes_records
 from bmtools.commands.progress import tracked
 from bmtools.commands.settings import takes_settings
+from bmtools.commands.supervising import is_first, launch
 from bmtools.errors import BmtoolsError, Reject
-from bmtools.io.streams import encode_line, open_output, read_records, write_records
+from bmtools.io.streams import (
+    STDIN,
+    RecordReader,
+    encode_line,
+    open_output,
+    read_records,
+    write_records,
+)
 from bmtools.scoring.settings import PassSettings
+from bmtools.scoring.statistics_settings import StatisticsSettings
 
 if TYPE_CHECKING:
-    from bmtools.scoring.predictors import Predictor
+    from bmtools.scoring.asking import Predictor
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def scores_checkpoints(function: Function) -> Function:
-    """Add `--model`, `--baseline`, `--details`, `-o` and how models run.
+def shares_records(function: Function) -> Function:
+    """Add `--processes`: the command runs several times at once. Put it first."""
 
-    The function gets `load`, which loads the predictors, and `report`, which writes scores.
+    @click.option("--processes", type=click.IntRange(min=1), default=1, show_default=True,
+                  help="Processes of this machine that share the records, one for each GPU; on a "
+                       "CPU --threads does the same in less memory.")
+    @functools.wraps(function)
+    def wrapper(*args: Any, processes: int, files: tuple[str, ...], **options: Any) -> Any:
+        if processes > 1 and (not files or STDIN in files):
+            raise click.UsageError("--processes: found stdin, which processes cannot share, "
+                                   "expected names of files")
+        launch(processes)
+        return function(*args, files=files, **options)
+
+    return wrapper  # type: ignore[return-value]
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """What is scored, by whom, and where the scores go.
+
+    Args:
+        records: of the input; each process of a launcher reads all of them.
+        reject: receives bad ones.
+        models: checkpoints.
+        baseline: file whose token frequencies are scored too.
+        by: keys to tell records apart by.
+        passes: how checkpoints run.
+        statistics: of intervals and comparisons.
+        details: file for the parts of each score.
+        output: file for the scores.
+    """
+
+    records: RecordReader
+    reject: Reject
+    models: tuple[Path, ...]
+    baseline: str | None
+    by: tuple[str, ...]
+    passes: PassSettings
+    statistics: StatisticsSettings
+    details: str | None
+    output: str
+
+    def load(self) -> list[Predictor]:
+        """Load what is asked: checkpoints, then frequencies."""
+        from bmtools.scoring.baseline import count_frequencies
+        from bmtools.scoring.predictors import load_predictor
+
+        predictors: list[Predictor] = [load_predictor(path, self.passes) for path in self.models]
+        if self.baseline is not None:
+            predictors += count_frequencies(read_records(self.baseline, reject=self.reject),
+                                            predictors, self.baseline)
+        return predictors
+
+    def count(self, scores: Iterable[Any], tallies: Sequence[Any],
+              *watchers: Callable[[Any], None]) -> list[dict[str, Any]]:
+        """Write details as scores come, and show all who count each of them.
+
+        On other processes than the first of a launcher none come, and the command is over.
+
+        Returns:
+            the predictors' lines, checkpoints first; details appear only where there are some.
+        """
+        if not is_first():
+            deque(scores, maxlen=0)
+            raise click.exceptions.Exit(0)
+        with _details(self.details) as write:
+            for score in tracked(scores, "scoring"):
+                tally = tallies[score.predictor]
+                tally.add(score)
+                for watch in watchers:
+                    watch(score)
+                write({"model": tally.predictor.name, **score.line()})
+            return [tally.line() for tally in tallies]
+
+    def report(self, lines: Sequence[dict[str, Any]], tallies: Sequence[Any],
+               more: Callable[[Sequence[Any]], list[dict[str, Any]]] = lambda _: [],
+               ) -> None:
+        """Write a line for each predictor, then what comparing checkpoints gives.
+
+        Args:
+            lines: of the predictors.
+            tallies: one for each predictor.
+            more: makes further lines of those of checkpoints.
+        """
+        from bmtools.scoring.comparing import comparisons
+
+        checkpoints = [tally for tally in tallies if "baseline" not in tally.predictor.kind]
+        write_records([*lines, *comparisons(checkpoints, self.statistics), *more(checkpoints)],
+                      self.output)
+
+
+def scores_checkpoints(function: Function) -> Function:
+    """Add what is scored, how checkpoints run, how sure scores are and where they go.
+
+    The function gets `scoring`.
     """
 
     @click.option("--model", "models", type=existing_directory, multiple=True, required=True,
                   metavar="CKPT", help="Checkpoint to score; repeat it to compare several.")
     @click.option("--baseline", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
                   help="Also score the token frequencies of these records.")
+    @click.option("--by", multiple=True, metavar="KEY",
+                  help="Also score by the values of this key; repeat it for more. Dots reach into "
+                       "objects: meta.year.")
     @click.option("--details", metavar="FILE", help="Write the parts of each score here.")
     @writes_records
+    @takes_settings(StatisticsSettings, "statistics")
     @takes_settings(PassSettings, "passes")
     @functools.wraps(function)
-    def wrapper(*args: Any, models: tuple[Path, ...], baseline: str | None,
-                details: str | None, output: str, passes: PassSettings, reject: Reject,
+    def wrapper(*args: Any, details: str | None, output: str, records: RecordReader,
                 **options: Any) -> Any:
         if details == output:
             raise click.UsageError("--details and --output are the same; name another file for "
                                    "one of them")
-
-        def load() -> list[Predictor]:
-            return _load(models, baseline, passes, reject)
-
-        report = functools.partial(_report, details=details, output=output)
-        return function(*args, load=load, report=report, reject=reject, **options)
+        shared = {name: options.pop(name) for name in
+                  ("reject", "models", "baseline", "by", "passes", "statistics")}
+        scoring = Scoring(records, details=details, output=output, **shared)
+        return function(*args, scoring=scoring, **options)
 
     return wrapper  # type: ignore[return-value]
-
-
-def _load(models: Sequence[Path], baseline: str | None, passes: PassSettings,
-          reject: Reject) -> list[Predictor]:
-    from bmtools.scoring.baseline import count_frequencies
-    from bmtools.scoring.predictors import load_predictor
-
-    predictors: list[Predictor] = [load_predictor(path, passes) for path in models]
-    if baseline is not None:
-        predictors += count_frequencies(read_records(baseline, reject=reject), predictors, baseline)
-    return predictors
-
-
-def _report(scores: Iterable[Any], tallies: Sequence[Any], details: str | None,
-            output: str) -> list[dict[str, Any]]:
-    """Write details as scores come and a line per predictor; return the checkpoints' lines."""
-    with _details(details) as write:
-        for score in tracked(scores, "scoring"):
-            tally = tallies[score.predictor]
-            tally.add(score)
-            write({"model": tally.predictor.name, **score.line()})
-        lines = [tally.line() for tally in tallies]
-    write_records(lines, output)
-    return [line for line, tally in zip(lines, tallies, strict=True)
-            if "baseline" not in tally.predictor.kind]
 
 
 @contextmanager

@@ -17,6 +17,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import click
+
 from bmtools.io.machine import usable_cores
 
 STOPPED = 75
@@ -51,6 +53,22 @@ def supervise(processes: int, arguments: Sequence[str],
     if failed is None:
         return crew[0].code or 0
     return failed.explain(crew[0], processes, sent, "--traceback" in arguments)
+
+
+def launch(processes: int) -> None:
+    """Go on if this process is to do the work; else run the command several times and leave.
+
+    Raises:
+        click.exceptions.Exit: with the exit code of all of them.
+    """
+    if processes > 1 and "WORLD_SIZE" not in os.environ:
+        raise click.exceptions.Exit(supervise(processes, sys.argv[1:]))
+    ends_with_supervisor()
+
+
+def is_first() -> bool:
+    """Tell whether this process writes what is found; a launcher's others only work."""
+    return os.environ.get("RANK", "0") == "0"
 
 
 def ends_with_supervisor() -> None:

@@ -18,7 +18,7 @@ from click.core import ParameterSource
 from bmtools.commands.options import Command, sources
 from bmtools.commands.progress import trained
 from bmtools.commands.settings import with_options
-from bmtools.commands.supervising import STOPPED, SUPERVISED, ends_with_supervisor, supervise
+from bmtools.commands.supervising import STOPPED, SUPERVISED, is_first, launch
 from bmtools.corpus.settings import ShardSettings
 from bmtools.io.manifest import NAME
 from bmtools.io.streams import STDIN, write_records
@@ -198,13 +198,10 @@ def launches(function: Function) -> Function:
     @takes_processes
     @functools.wraps(function)
     def wrapper(*args: Any, processes: int, shard: bool, **options: Any) -> Any:
-        if "WORLD_SIZE" not in os.environ:
-            if processes > 1:
-                raise click.exceptions.Exit(supervise(processes, sys.argv[1:]))
-            if shard:
-                raise click.UsageError("--shard: found it with one process, expected --processes "
-                                       "above 1")
-        ends_with_supervisor()
+        if shard and processes == 1 and "WORLD_SIZE" not in os.environ:
+            raise click.UsageError("--shard: found it with one process, expected --processes "
+                                   "above 1")
+        launch(processes)
         if shard:
             os.environ[SHARD] = "1"
         if not _reads_records(**options):
@@ -222,7 +219,7 @@ def _reads_records(resume: bool, output: Path, **_: Any) -> bool:
     The first process reads, and not again once there is a state.
     """
     begun = resume and next(runs_directory(output).glob(STATES), None) is not None
-    return os.environ.get("RANK", "0") == "0" and not begun
+    return is_first() and not begun
 
 
 def print_metrics(lines: Iterable[dict[str, Any]], doing: str) -> int:

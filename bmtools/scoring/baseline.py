@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import torch
 
 from bmtools.errors import DataError
 from bmtools.records import Record
-from bmtools.scoring.predictors import Answers, Masking, Predictor, special_ids
+from bmtools.scoring.asking import Answers, Digested, Masking, Predictor, special_ids
 from bmtools.vocab.encoding import encode
 
 _TEXTS_AT_ONCE = 1_000
@@ -32,6 +33,7 @@ class Frequencies:
     def __init__(self, name: str, like: Predictor, counts: np.ndarray) -> None:
         self.name = f"frequency of {name}"
         self.kind = {"baseline": "unigram+1"}
+        self.notes: dict[str, Any] = {}
         self.tokenizer = like.tokenizer
         self.vocabulary = like.vocabulary
         self.max_tokens = sys.maxsize
@@ -39,14 +41,17 @@ class Frequencies:
         weights[sorted(special_ids(like.tokenizer))] = -np.inf
         self._logits = torch.from_numpy(weights).float()
 
-    def answers(self, maskings: Sequence[Masking]) -> Iterator[Answers]:
-        """Yield the same logits for every hidden place."""
-        sentences = np.repeat(np.arange(len(maskings)), [len(m.positions) for m in maskings])
-        positions = np.concatenate([masking.positions for masking in maskings])
-        for start in range(0, len(sentences), _ROWS_AT_ONCE):
-            part = slice(start, start + _ROWS_AT_ONCE)
-            rows = len(sentences[part])
-            yield Answers(sentences[part], positions[part], self._logits.expand(rows, -1))
+    def answers(self, maskings: Sequence[Masking],
+                digest: Callable[[Answers], Digested]) -> Iterator[Digested]:
+        """Yield what `digest` makes of the same logits for every hidden place."""
+        asked = [(number, copy, place) for number, masking in enumerate(maskings)
+                 for copy, (first, end) in enumerate(masking.spans.tolist())
+                 for place in range(first, end if masking.every else first + 1)]
+        for start in range(0, len(asked), _ROWS_AT_ONCE):
+            rows = np.array(asked[start:start + _ROWS_AT_ONCE], dtype=np.int64)
+            sentences, copies, places = rows.T
+            yield digest(Answers(sentences, copies, places,
+                                 self._logits.expand(len(rows), -1)))
 
 
 def count_frequencies(records: Iterable[Record], predictors: Sequence[Predictor],

@@ -5,23 +5,23 @@ Source: Buonocore et al. 2023, equation 2.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
-import numpy as np
-import torch
-from torch import Tensor
-
-from bmtools.errors import DataError, RecordError, Reject, refuse
+from bmtools.errors import RecordError, Reject, refuse
 from bmtools.records import MASK, Record
-from bmtools.scoring.predictors import Predictor, check_length, windows
+from bmtools.scoring import joint
+from bmtools.scoring.asking import Answers, Predictor, check_length
+from bmtools.scoring.crew import Done, asked_of_all, in_windows
+from bmtools.scoring.ranking import best_ranks, best_tokens
 from bmtools.scoring.settings import MrrSettings
-from bmtools.scoring.signature import short, signature
 from bmtools.scoring.targets import Target, Targets, spell
 
 _SHORTEN = "shorten the text around the mask"
+_LEAST_PROPOSALS = 5  # named in details, however few count
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +32,12 @@ class MaskScore:
         record: the sentence.
         predictor: index of the predictor.
         target: the word as the predictor's vocabulary has it.
-        rank: place of the word among all tokens, from 1; None where it is no token.
-        reciprocal_rank: 1/rank, 0 where the word is not among the proposals.
-        proposals: the best tokens, best first.
+        rank: place of the word among all proposals, from 1; None where it cannot be one, or lies
+            beyond a beam.
+        reciprocal_rank: 1/rank, 0 where the word is not among the proposals looked at.
+        probability: of the word, in all spellings that count.
+        proposals: the best tokens (words of as many tokens where the target is judged jointly)
+            with their probabilities, best first.
     """
 
     record: Record
@@ -42,14 +45,23 @@ class MaskScore:
     target: Target
     rank: int | None
     reciprocal_rank: float
-    proposals: list[str]
+    probability: float
+    proposals: tuple[tuple[str, float], ...]
+
+    @property
+    def sentence(self) -> str:
+        """The text with the word put back."""
+        return str(self.record["text"]).replace(MASK, self.record["target"])
 
     def line(self) -> dict[str, Any]:
         """Say it as a line of details."""
         domain = {"domain": self.record["domain"]} if "domain" in self.record else {}
         return {"id": self.record.get("id"), **domain, "target": self.record["target"],
                 "tokens": self.target.tokens, "rank": self.rank,
-                "reciprocal_rank": round(self.reciprocal_rank, 6), "proposals": self.proposals}
+                "reciprocal_rank": round(self.reciprocal_rank, 6),
+                "probability": round(self.probability, 6),
+                "proposals": [word for word, _ in self.proposals],
+                "probabilities": [round(share, 6) for _, share in self.proposals]}
 
 
 def score(records: Iterable[Record], predictors: Sequence[Predictor], settings: MrrSettings,
@@ -59,157 +71,123 @@ def score(records: Iterable[Record], predictors: Sequence[Predictor], settings: 
     Every token of the vocabulary is a proposal, pieces of words and special tokens included.
     Among equally probable tokens the lower id goes first.
     """
-    targets = {predictor.vocabulary: Targets(predictor.tokenizer, settings.ignore_case)
-               for predictor in predictors}
+    vocabularies = {predictor.vocabulary: predictor.tokenizer for predictor in predictors}
+    targets = {name: Targets(tokenizer, settings.ignore_case, bool(settings.like))
+               for name, tokenizer in vocabularies.items()}
+    work = partial(_score_window, predictors=predictors, settings=settings, targets=targets)
+    return in_windows(records, work, reject)
 
-    def ask(predictor: Predictor, record: Record) -> Target:
-        if "target" not in record:
-            raise RecordError(record.place, f"key 'target' is missing, expected the word behind "
-                              f"{MASK} (bmtools import curated writes it)", record)
-        try:
-            target = targets[predictor.vocabulary].find(record["text"], record["target"])
-        except ValueError as error:
-            raise RecordError(record.place, f"key 'target': {error}, expected a visible word",
-                              record) from error
-        check_length(predictor, record, len(target.masking.ids), _SHORTEN)
-        return target
 
-    for window in windows(records, predictors, ask, reject):
-        columns = [_ranked(predictor, [asked[number] for _, asked in window], settings.top)
-                   for number, predictor in enumerate(predictors)]
-        for row, (record, asked) in enumerate(window):
-            for number, column in enumerate(columns):
-                yield MaskScore(record, number, asked[number], *column[row])
+def _score_window(records: list[Record], predictors: Sequence[Predictor], settings: MrrSettings,
+                  targets: dict[str, Targets]) -> Done[MaskScore]:
+    asked, refused = asked_of_all(records, predictors,
+                                  partial(_ask, settings=settings, targets=targets))
+    columns = [_ranked(predictor, [questions[number] for _, questions in asked], settings)
+               for number, predictor in enumerate(predictors)]
+    return Done([MaskScore(record, number, target, *columns[number][row])
+                 for row, (record, questions) in enumerate(asked)
+                 for number, target in enumerate(questions)], refused)
+
+
+def _ask(predictor: Predictor, record: Record, settings: MrrSettings,
+         targets: dict[str, Targets]) -> Target:
+    masks = record["text"].count(MASK)
+    if masks != 1:
+        raise RecordError(record.place, f"key 'text': found {masks or 'no'} {MASK}, expected one",
+                          record)
+    if "target" not in record:
+        raise RecordError(record.place, f"key 'target' is missing, expected the word behind "
+                          f"{MASK} (bmtools import curated writes it)", record)
+    try:
+        target = targets[predictor.vocabulary].find(record["text"], record["target"])
+    except ValueError as error:
+        raise RecordError(record.place, f"key 'target': {error}, expected a visible word",
+                          record) from error
+    more = len(target.pieces) - 1 if _is_joint(target, settings) else 0
+    check_length(predictor, record, len(target.masking.ids) + more, _SHORTEN)
+    return target
 
 
 class _Ranked(NamedTuple):
     rank: int | None
     reciprocal_rank: float
-    proposals: list[str]
+    probability: float
+    proposals: tuple[tuple[str, float], ...]
 
 
-def _ranked(predictor: Predictor, targets: Sequence[Target], top: int) -> list[_Ranked]:
-    """Rank the wanted tokens at each mask, and name what is proposed there."""
+def _is_joint(target: Target, settings: MrrSettings) -> bool:
+    return settings.multi_token == "joint" and not target.wanted and len(target.pieces) > 1
+
+
+def _ranked(predictor: Predictor, targets: Sequence[Target],
+            settings: MrrSettings) -> list[_Ranked]:
+    """Rank the wanted words at each mask, and name what is proposed there."""
     found: dict[int, _Ranked] = {}
-    backend = predictor.tokenizer.backend_tokenizer
-    for sentences, _, logits in predictor.answers([target.masking for target in targets]):
-        ranks = best_ranks(logits, [targets[number].wanted for number in sentences])
-        for number, rank, ids in zip(sentences, ranks, best_tokens(logits, top), strict=True):
-            reciprocal_rank = 1 / rank if rank is not None and rank <= top else 0.0
-            found[number] = _Ranked(rank, reciprocal_rank,
-                                    [spell(backend, token) for token in ids])
+    several = [number for number, target in enumerate(targets) if _is_joint(target, settings)]
+    found.update(zip(several, _ranked_jointly(
+        predictor, [targets[number] for number in several], settings), strict=True))
+    single = [number for number in range(len(targets)) if number not in found]
+    wanted = [_wanted(targets[number], settings) for number in single]
+    digest = partial(_rank_tokens, wanted=wanted, settings=settings,
+                     name=partial(spell, predictor.tokenizer.backend_tokenizer))
+    for part in predictor.answers([targets[number].masking for number in single], digest):
+        found.update((single[number], ranked) for number, ranked in part)
     return [found[number] for number in range(len(targets))]
 
 
-def best_ranks(logits: Tensor, wanted: Sequence[Sequence[int]]) -> list[int | None]:
-    """Rank tokens by logit, equal ones by id, and give the best rank among those wanted.
+def _wanted(target: Target, settings: MrrSettings) -> tuple[int, ...]:
+    """Say which tokens are right at a single mask."""
+    if settings.multi_token == "first" and not target.wanted:
+        return target.pieces[:1] if len(target.pieces) > 1 else ()
+    return target.wanted
+
+
+def _rank_tokens(asked: Answers, wanted: Sequence[tuple[int, ...]], settings: MrrSettings,
+                 name: Callable[[int], str]) -> list[tuple[int, _Ranked]]:
+    """Rank the tokens wanted at each mask of a batch."""
+    right = [wanted[number] for number in asked.sentences]
+    sums = asked.logits.logsumexp(1)
+    best = best_tokens(asked.logits, max(settings.top, _LEAST_PROPOSALS))
+    found = []
+    for row, (number, ids, rank) in enumerate(zip(asked.sentences.tolist(), right,
+                                                  best_ranks(asked.logits, right), strict=True)):
+        shares = (asked.logits[row, [*best[row], *ids]] - sums[row]).exp().tolist()
+        proposals = tuple((name(token), share) for token, share in
+                          zip(best[row], shares, strict=False))[:settings.top]
+        last = max((place for place, token in enumerate(best[row], 1) if token in ids), default=0)
+        found.append((number, _Ranked(rank, _reciprocal(rank, last, settings),
+                                      sum(shares[len(best[row]):]), proposals)))
+    return found
+
+
+def _reciprocal(rank: int | None, last: int, settings: MrrSettings) -> float:
+    """Score a rank.
 
     Args:
-        logits: (batch, vocabulary).
-        wanted: ids of the right answers for each row; none where there is no right answer.
-
-    Returns:
-        ranks from 1; None where nothing is wanted.
+        rank: of the best spelling.
+        last: place of the worst spelling among those proposed, which the published evaluation
+            takes; 0 where none is.
     """
-    most = max(map(len, wanted), default=0)
-    if not most:
-        return [None] * len(wanted)
-    filled = [[*ids, *[(ids or (0,))[0]] * (most - len(ids))] for ids in map(tuple, wanted)]
-    ids = torch.tensor(filled, device=logits.device)
-    numbers = torch.arange(logits.shape[1], device=logits.device)
-    ranks = []
-    for column in ids.split(1, dim=1):
-        value = logits.gather(1, column)
-        ahead = (logits > value) | ((logits == value) & (numbers < column))
-        ranks.append(1 + ahead.sum(1))
-    best = torch.stack(ranks).amin(0).tolist()
-    return [rank if right else None for rank, right in zip(best, wanted, strict=True)]
+    if rank is None or rank > settings.top:
+        return 0.0
+    return round(1 / last, 2) if settings.like else 1 / rank
 
 
-def best_tokens(logits: Tensor, count: int) -> list[list[int]]:
-    """Name the best tokens, (batch, vocabulary) to ids, equal ones in the order of their ids.
+def _ranked_jointly(predictor: Predictor, targets: Sequence[Target],
+                    settings: MrrSettings) -> list[_Ranked]:
+    """Rank words of several tokens among words of as many."""
+    backend = predictor.tokenizer.backend_tokenizer
 
-    `topk` alone leaves open which of several equal tokens it takes.
-    """
-    count = min(count, logits.shape[1])
-    least = logits.topk(count).values[:, -1:]
-    rows, ids = (logits >= least).nonzero(as_tuple=True)
-    order = np.lexsort((ids.cpu(), -logits[rows, ids].cpu().double().numpy(), rows.cpu()))
-    best: list[list[int]] = [[] for _ in range(len(logits))]
-    for row, token in zip(rows.cpu().numpy()[order].tolist(), ids.cpu().numpy()[order].tolist(),
-                          strict=True):
-        if len(best[row]) < count:
-            best[row].append(token)
-    return best
+    def spelled(ids: Sequence[int]) -> str:
+        return str(backend.decode(list(ids), skip_special_tokens=False))
 
+    def is_right(target: Target, ids: tuple[int, ...]) -> bool:
+        return settings.caseless \
+            and spelled(ids).casefold() == spelled(target.pieces).casefold()
 
-class Tally:
-    """The sums behind a mean reciprocal rank of one predictor."""
-
-    def __init__(self, predictor: Predictor, settings: MrrSettings) -> None:
-        self.predictor = predictor
-        self.settings = settings
-        self._counts: Counter[str] = Counter()
-        self._reciprocals = 0.0
-        self._domains: Counter[str] = Counter()
-        self._domain_reciprocals: defaultdict[str, float] = defaultdict(float)
-        # Whole texts, by hash: maskings of one sentence are told from those of another.
-        self._sentences: set[int] = set()
-
-    def add(self, score: MaskScore) -> None:
-        """Count a masked word; one of several tokens as the settings say."""
-        record, target = score.record, score.target
-        self._counts["multi_token"] += target.multi_token
-        self._counts["unknown"] += target.unknown
-        if target.multi_token and self.settings.multi_token == "skip":
-            return
-        self._reciprocals += score.reciprocal_rank
-        self._counts["maskings"] += 1
-        self._counts["first"] += score.rank == 1
-        self._counts["within_5"] += score.rank is not None and score.rank <= 5
-        self._sentences.add(hash(record["text"].replace(MASK, record["target"])))
-        if record.get("domain"):
-            self._domains[record["domain"]] += 1
-            self._domain_reciprocals[record["domain"]] += score.reciprocal_rank
-
-    def line(self) -> dict[str, Any]:
-        """Say the score and what it rests on.
-
-        Returns:
-            `mrr`: equation 2; `hits_at_1` and `hits_at_5`: shares of maskings whose word stands
-            first, or among the first five; `sentences`: distinct texts behind the maskings;
-            `multi_token` and `unknown`: words that are no single token, or none at all, of the
-            vocabulary; `domains`: the score of each domain that records name.
-
-        Raises:
-            DataError: nothing was counted.
-        """
-        counts = self._counts
-        maskings = counts["maskings"]
-        if not maskings:
-            raise DataError(self._nothing())
-        return {
-            "model": self.predictor.name,
-            "mrr": round(self._reciprocals / maskings, 6),
-            "hits_at_1": round(counts["first"] / maskings, 6),
-            "hits_at_5": round(counts["within_5"] / maskings, 6),
-            "maskings": maskings,
-            "sentences": len(self._sentences),
-            "multi_token": counts["multi_token"],
-            "unknown": counts["unknown"],
-            "domains": {name: {"mrr": round(self._domain_reciprocals[name] / count, 6),
-                               "count": count} for name, count in self._domains.items()},
-            "vocabulary": short(self.predictor.vocabulary),
-            "signature": signature(
-                "mrr", f"top{self.settings.top}", self.predictor.tokenizer,
-                multi_token=self.settings.multi_token, proposals="all", ties="lower-id",
-                match="caseless" if self.settings.ignore_case else "exact",
-                **self.predictor.kind),
-        }
-
-    def _nothing(self) -> str:
-        skipped = self._counts["multi_token"]
-        if skipped:
-            return (f"all {skipped} masked words are of several tokens in {self.predictor.name}; "
-                    "--multi-token miss counts them")
-        return "no masked words in the input; expected records with text and target"
+    width = max(settings.beam, settings.top)
+    return [_Ranked(one.rank, _reciprocal(one.rank, one.rank or 0, settings),
+                    math.exp(one.logprob),
+                    tuple((spelled(ids), math.exp(logprob))
+                          for ids, logprob in one.proposals[:settings.top]))
+            for one in joint.search(predictor, targets, width, is_right)]

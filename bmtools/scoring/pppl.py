@@ -1,13 +1,17 @@
 """Pseudo-perplexity: how surprising each token is, given all others.
 
-Source: Salazar et al. 2020, equations 2 and 3; Buonocore et al. 2023, equation 1.
+Sources: Salazar et al. 2020, equations 2 and 3; Kauf and Ivanova 2023; Buonocore et al. 2023,
+equation 1.
 """
 
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,16 +19,19 @@ import torch
 
 from bmtools.errors import DataError, RecordError, Reject, refuse
 from bmtools.records import Record
-from bmtools.scoring.predictors import (
-    Masking,
-    Predictor,
-    check_length,
-    special_ids,
-    windows,
-)
+from bmtools.scoring.asking import Answers, Masking, Predictor, check_length, special_ids
+from bmtools.scoring.comparing import Measure
+from bmtools.scoring.crew import Done, asked_of_all, in_windows
+from bmtools.scoring.groups import Groups
+from bmtools.scoring.hiding import in_parts, read_sentence, sampled, spans_of
+from bmtools.scoring.settings import PpplSettings
 from bmtools.scoring.signature import short, signature
+from bmtools.scoring.statistics import Moments, interval
+from bmtools.scoring.statistics_settings import StatisticsSettings
 
-_SPLIT = "split it into sentences first (bmtools import jsonl --sentences)"
+_SPLIT = ("score it in windows (--context 64) or split it into sentences first (bmtools import "
+          "jsonl --sentences)")
+_DIGITS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,119 +41,301 @@ class SentenceScore:
     Args:
         record: the sentence.
         predictor: index of the predictor.
-        logprobs: (tokens,) float64 in nats, one per token that is not a special one.
-        unknown: how many of these tokens the vocabulary has no name for.
+        logprobs: (asked,) float64 in nats, of the tokens asked for, in the order of the text;
+            none where the sentence is left out.
+        copies: (copies,) int64, tokens asked for in each masked copy, in the same order.
+        tokens: how many there are, special ones not counted.
+        unknown: how many of these the vocabulary has no name for.
     """
 
     record: Record
     predictor: int
     logprobs: np.ndarray
+    copies: np.ndarray
+    tokens: int
     unknown: int
 
     @property
     def pppl(self) -> float:
-        """Exponential of the mean loss per token."""
-        return _exp(-self.logprobs.mean())
+        """Exponential of the mean loss per token; not a number where none was asked for."""
+        return _exp(-self.logprobs.mean()) if len(self.logprobs) else math.nan
+
+    @property
+    def words(self) -> int:
+        """Words of the text between white space, which no vocabulary has a say in."""
+        return len(self.record["text"].split())
 
     def line(self) -> dict[str, Any]:
         """Say it as a line of details."""
-        return {"id": self.record.get("id"), "pppl": round(self.pppl, 6),
-                "nats": round(-float(self.logprobs.sum()), 6), "tokens": len(self.logprobs),
-                "characters": len(self.record["text"]), "unknown": self.unknown}
+        nats = round(-float(self.logprobs.sum()), _DIGITS)
+        return {"id": self.record.get("id"), "pppl": _rounded(self.pppl), "nats": nats,
+                "asked": len(self.logprobs), "tokens": self.tokens,
+                "characters": len(self.record["text"]), "words": self.words,
+                "unknown": self.unknown}
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """A sentence, in as many parts as the model needs; none where it is left out."""
+
+    parts: list[Masking]
+    tokens: int
+    unknown: int
+
+    @property
+    def copies(self) -> np.ndarray:
+        """Tokens asked for in each copy of each part."""
+        sizes = [np.diff(part.spans)[:, 0] if part.every else np.ones(len(part.spans), np.int64)
+                 for part in self.parts]
+        return np.concatenate([np.zeros(0, np.int64), *sizes])
 
 
 def score(records: Iterable[Record], predictors: Sequence[Predictor],
-          reject: Reject = refuse) -> Iterator[SentenceScore]:
+          settings: PpplSettings | None = None, reject: Reject = refuse,
+          seed: int = 0) -> Iterator[SentenceScore]:
     """Score each sentence under each predictor, sentence by sentence in input order.
 
-    Every token but the special ones is masked once, alone. Unknown tokens count like others;
-    each says how many there were.
+    Every token but the special ones is asked for once. Unknown tokens count like others; each
+    sentence says how many there were.
+
+    Args:
+        records: sentences, or longer texts where `settings.context` is set.
+        predictors: each asked about all of them.
+        settings: what is hidden, and how much of it.
+        reject: receives what a predictor cannot take; it is kept from all.
+        seed: of `settings.sample`.
     """
-    for window in windows(records, predictors, _ask, reject):
-        columns = [_log_probabilities(predictor, [asked[number] for _, asked in window])
-                   for number, predictor in enumerate(predictors)]
-        for row, (record, asked) in enumerate(window):
-            for number, predictor in enumerate(predictors):
-                hidden = asked[number].ids[asked[number].positions]
-                unknown = int((hidden == predictor.tokenizer.unk_token_id).sum())
-                yield SentenceScore(record, number, columns[number][row], unknown)
+    work = partial(_score_window, predictors=predictors, settings=settings or PpplSettings(),
+                   seed=seed)
+    return in_windows(records, work, reject)
 
 
-def _ask(predictor: Predictor, record: Record) -> Masking:
-    encoding = predictor.tokenizer.backend_tokenizer.encode(record["text"])
-    ids = np.array(encoding.ids, dtype=np.int64)
-    check_length(predictor, record, len(ids), _SPLIT)
-    special = np.isin(ids, sorted(special_ids(predictor.tokenizer)))
-    special |= np.array(encoding.special_tokens_mask, dtype=bool)
-    if special.all():
+def _score_window(records: list[Record], predictors: Sequence[Predictor], settings: PpplSettings,
+                  seed: int) -> Done[SentenceScore]:
+    asked, refused = asked_of_all(records, predictors,
+                                  partial(_ask, settings=settings, seed=seed))
+    columns = [_log_probabilities(predictor, [questions[number] for _, questions in asked])
+               for number, predictor in enumerate(predictors)]
+    return Done([SentenceScore(record, number, columns[number][row], question.copies,
+                               question.tokens, question.unknown)
+                 for row, (record, questions) in enumerate(asked)
+                 for number, question in enumerate(questions)], refused)
+
+
+def _ask(predictor: Predictor, record: Record, settings: PpplSettings, seed: int) -> _Question:
+    tokenizer = predictor.tokenizer
+    sentence = read_sentence(tokenizer.backend_tokenizer.encode(record["text"]),
+                             sorted(special_ids(tokenizer)))
+    if not len(sentence.asked):
         raise RecordError(record.place, "key 'text': found no tokens to score, "
                           "expected a sentence", record)
-    return Masking(ids, np.flatnonzero(~special))
+    unknown = int((sentence.ids[sentence.asked] == tokenizer.unk_token_id).sum())
+    tokens = len(sentence.asked)
+    if settings.most_tokens is not None and len(sentence.ids) > settings.most_tokens:
+        return _Question([], tokens, unknown)
+    if not settings.context:
+        check_length(predictor, record, len(sentence.ids), _SPLIT)
+    spans = sampled(spans_of(sentence, settings.variant), settings.sample, record["text"], seed)
+    try:
+        parts = in_parts(sentence, spans, settings.variant == "whole-word", predictor.max_tokens,
+                         settings.context)
+    except ValueError as error:
+        raise RecordError(record.place, f"--context: {error}, for {predictor.name} takes "
+                          f"{predictor.max_tokens} at a time", record) from error
+    return _Question(parts, tokens, unknown)
 
 
-def _log_probabilities(predictor: Predictor, maskings: Sequence[Masking]) -> list[np.ndarray]:
-    """Log probability of each hidden token, in nats: (hidden,) float64 for each sentence."""
-    values = [np.zeros(len(masking.ids)) for masking in maskings]
-    for sentences, positions, logits in predictor.answers(maskings):
-        places = list(zip(sentences, positions, strict=True))
-        wanted = torch.tensor([maskings[s].ids[p] for s, p in places], device=logits.device)
-        found = logits.gather(1, wanted[:, None])[:, 0] - logits.logsumexp(1)
-        for (sentence, position), value in zip(places, found.tolist(), strict=True):
-            values[sentence][position] = value
-    return [value[masking.positions] for value, masking in zip(values, maskings, strict=True)]
+def _log_probabilities(predictor: Predictor, questions: Sequence[_Question]) -> list[np.ndarray]:
+    """Log probability of each token asked for, in nats: (asked,) float64 for each sentence."""
+    maskings = [part for question in questions for part in question.parts]
+    found: list[list[tuple[np.ndarray, np.ndarray]]] = [[] for _ in maskings]
+    for sentences, positions, values in predictor.answers(maskings, partial(_nats, maskings)):
+        borders = np.flatnonzero(np.diff(sentences)) + 1
+        for own, places, part in zip(*(np.split(one, borders) for one in
+                                       (sentences, positions, values)), strict=True):
+            found[own[0]].append((places, part))
+    ordered = [_in_order(parts) for parts in found]
+    numbers = np.cumsum([0, *(len(question.parts) for question in questions)])
+    return [np.concatenate([np.zeros(0), *ordered[first:end]])
+            for first, end in pairwise(numbers.tolist())]
+
+
+def _nats(maskings: Sequence[Masking], asked: Answers) -> tuple[np.ndarray, ...]:
+    """Read off the log probability of what was hidden: sentences, positions and values."""
+    ids = np.array([maskings[sentence].ids[place] for sentence, place in
+                    zip(asked.sentences, asked.positions, strict=True)], dtype=np.int64)
+    wanted = torch.from_numpy(ids).to(asked.logits.device)
+    found = asked.logits.gather(1, wanted[:, None])[:, 0] - asked.logits.logsumexp(1)
+    return asked.sentences, asked.positions, found.double().cpu().numpy()
+
+
+def _in_order(parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+    """Put values in the order of their places; batches may have come in any."""
+    if not parts:
+        return np.zeros(0)
+    places, values = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return values[np.argsort(places, kind="stable")]
 
 
 class Tally:
-    """The sums behind a corpus-level score of one predictor."""
+    """The sums behind a corpus-level score of one predictor.
 
-    def __init__(self, predictor: Predictor) -> None:
+    About sixty bytes are kept for each sentence: intervals are drawn over sentences.
+
+    Args:
+        predictor: whose scores are counted.
+        settings: they were made with.
+        by: keys to tell sentences apart by.
+        statistics: of intervals.
+    """
+
+    def __init__(self, predictor: Predictor, settings: PpplSettings | None = None,
+                 by: Sequence[str] = (),
+                 statistics: StatisticsSettings | None = None) -> None:
         self.predictor = predictor
-        self._nats = 0.0
-        self._pppls = 0.0
-        self._tokens = 0
-        self._sentences = 0
-        self._characters = 0
-        self._unknown = 0
+        self.settings = settings or PpplSettings()
+        self._statistics = statistics or StatisticsSettings()
+        self._groups = Groups(by)
+        self._rows = array("d")
+        self._sampled = Moments()
 
     def add(self, score: SentenceScore) -> None:
         """Count a sentence."""
-        self._nats -= float(score.logprobs.sum())
-        self._pppls += score.pppl
-        self._tokens += len(score.logprobs)
-        self._sentences += 1
-        self._characters += len(score.record["text"])
-        self._unknown += score.unknown
+        nats = -score.logprobs
+        self._rows.extend((nats.sum(), len(nats), score.tokens, len(score.record["text"]),
+                           score.words, score.unknown, score.pppl))
+        self._groups.add(score.record)
+        if self.settings.sample < 1 and len(nats):
+            firsts = np.cumsum(score.copies) - score.copies
+            self._sampled.add(np.add.reduceat(nats, firsts), score.copies)
+
+    def measures(self) -> dict[str, Measure]:
+        """Give what models are compared by, each as sums over sentences; see `comparisons`."""
+        found = self._sums()
+        return {"bits_per_character": Measure(found.all_nats / math.log(2), found.characters),
+                "nats_per_token": Measure(found.nats, found.asked, self.predictor.vocabulary)}
 
     def line(self) -> dict[str, Any]:
         """Say the score and what it rests on.
 
         Returns:
-            `pppl`: equation 1, every token weighs the same;
+            `pppl`: equation 1, every token weighs the same, with an interval over sentences;
             `mean_sentence_pppl`: mean of the sentences' own values, as in the evaluation that
-            Buonocore et al. published, where one odd sentence can outweigh all others;
-            `nats_per_token`: logarithm of `pppl`; `bits_per_character`: the same loss per
-            character of text, which models with different vocabularies can be compared by.
+            Buonocore et al. published, where one odd sentence can outweigh all others (and which
+            is `pppl` under `--like biobit`); `nats_per_token`: the mean loss; `bits_per_character`
+            and `bits_per_word`: the same loss per character of text and per word between white
+            space, which models with different vocabularies can be compared by; `by`: the same for
+            each value of a key.
 
         Raises:
             DataError: nothing was counted.
         """
-        if not self._sentences:
+        found = self._sums()
+        if not len(found):
             raise DataError("no sentences in the input; expected records with text")
-        nats = self._nats / self._tokens
+        if not found.asked.any():
+            raise DataError(f"none of {len(found)} sentences has a token to score: all are left "
+                            "out, or --sample drew none; expected shorter sentences or a larger "
+                            "share")
+        by: dict[str, dict[str, Any]] = {}
+        for key, value, members in self._groups.members():
+            by.setdefault(key, {})[value] = self._figures(found.of(members))
+        left_out = int((found.asked == 0).sum()) if self.settings.most_tokens else 0
         return {
             "model": self.predictor.name,
-            "pppl": round(_exp(nats), 6),
-            "mean_sentence_pppl": round(self._pppls / self._sentences, 6),
-            "nats_per_token": round(nats, 6),
-            "bits_per_character": round(self._nats / math.log(2) / self._characters, 6),
-            "sentences": self._sentences,
-            "tokens": self._tokens,
-            "characters": self._characters,
-            "unknown": self._unknown,
+            **self._figures(found),
+            **({"left_out": left_out} if left_out else {}),
+            **self._sampling(found),
+            **({"by": by} if by else {}),
+            **self.predictor.notes,
             "vocabulary": short(self.predictor.vocabulary),
-            "signature": signature("pppl", "original", self.predictor.tokenizer, unit="token",
-                                   special=False, **self.predictor.kind),
+            "signature": self._signature(),
         }
+
+    def _sums(self) -> _Sums:
+        share = self.settings.sample
+        return _Sums(np.frombuffer(self._rows).reshape(-1, len(_COLUMNS)), share)
+
+    def _figures(self, found: _Sums) -> dict[str, Any]:
+        """Score some of the sentences."""
+        kept = found.of(found.asked > 0) if self.settings.most_tokens else found
+        asked = kept.asked.sum()
+        if not asked:
+            return {"pppl": None, "sentences": len(kept), "tokens": int(kept.tokens.sum())}
+        nats = kept.nats.sum() / asked
+        bits = nats * kept.tokens.sum() / math.log(2)
+        like, whole = self.settings.like, self.settings.sample == 1
+        mean = float(kept.pppl.mean()) if whole else math.nan
+        bounds = interval(kept.pppl, np.ones(len(kept)), self._statistics) if like \
+            else interval(kept.nats, kept.asked, self._statistics)
+        if bounds and not like:
+            bounds = _exp(bounds[0]), _exp(bounds[1])
+        return {
+            "pppl": _rounded(mean if like else _exp(nats)),
+            **({"interval": [_rounded(bound) for bound in bounds]} if bounds else {}),
+            **({"mean_sentence_pppl": _rounded(mean)} if whole else {}),
+            "nats_per_token": _rounded(nats),
+            "bits_per_character": _rounded(bits / kept.characters.sum()),
+            "bits_per_word": _rounded(bits / max(kept.words.sum(), 1)),
+            "sentences": len(kept),
+            "tokens": int(kept.tokens.sum()),
+            "characters": int(kept.characters.sum()),
+            "words": int(kept.words.sum()),
+            "unknown": int(kept.unknown.sum()),
+        }
+
+    def _sampling(self, found: _Sums) -> dict[str, Any]:
+        """Say what share was asked for, and how far off that may be."""
+        share = self.settings.sample
+        if share == 1:
+            return {}
+        error = self._sampled.sampling_error(share, self._statistics.confidence)
+        nats = found.nats.sum() / found.asked.sum()
+        bounds = {} if error is None else {"sampling_error": {
+            "nats_per_token": _rounded(error),
+            "pppl": [_rounded(_exp(nats - error)), _rounded(_exp(nats + error))]}}
+        return {"asked": int(found.asked.sum()), **bounds}
+
+    def _signature(self) -> str:
+        settings = self.settings
+        more: dict[str, object] = {}
+        if settings.sample < 1:
+            more |= {"sample": settings.sample, "sample_seed": self._statistics.seed}
+        if settings.context:
+            more["context"] = settings.context
+        if settings.like:
+            more["like"] = settings.like
+        return signature("pppl", settings.variant, self.predictor.tokenizer, unit="token",
+                         special=False, **more, **self.predictor.kind)
+
+
+_COLUMNS = ("nats", "asked", "tokens", "characters", "words", "unknown", "pppl")
+
+
+class _Sums:
+    """Columns of numbers, a row for each sentence."""
+
+    def __init__(self, table: np.ndarray, share: float) -> None:
+        self._table = table
+        self._share = share
+        (self.nats, self.asked, self.tokens, self.characters, self.words, self.unknown,
+         self.pppl) = table.T
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    @property
+    def all_nats(self) -> np.ndarray:
+        """Loss of all tokens, as those asked for let it expect."""
+        return self.nats / self._share
+
+    def of(self, members: np.ndarray) -> _Sums:
+        """Keep some rows."""
+        return _Sums(self._table[members], self._share)
+
+
+def _rounded(value: float) -> float | None:
+    return None if math.isnan(value) else round(float(value), _DIGITS)
 
 
 def _exp(nats: float) -> float:

@@ -1,129 +1,186 @@
-"""Whatever fills masks: checkpoints, met in batches of one exact length."""
+"""Checkpoints that fill masks, met in batches of one exact length."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from bmtools.errors import BmtoolsError, RecordError, Reject
+from bmtools.errors import BmtoolsError
+from bmtools.io.machine import usable_cores
 from bmtools.models.checkpoint import Checkpoint, load_masked_lm, max_tokens
-from bmtools.models.masked import encode, predict
-from bmtools.records import Record
+from bmtools.models.eight_bit import make_eight_bit_reader
+from bmtools.models.masked import predict
+from bmtools.models.swift import Reader, make_reader
+from bmtools.scoring.asking import Answers, Digested, Masking
+from bmtools.scoring.crew import rank, world
 from bmtools.scoring.settings import PassSettings
 
-Asked = TypeVar("Asked")
-_WINDOW = 256
-# 32 million float32 logits: 128 MB, whatever the vocabulary.
-_LOGITS_AT_ONCE = 1 << 25
+Item = TypeVar("Item")
+# Float32 logits that one pass makes, whatever the vocabulary: 32 MB on a CPU, for each thread.
+_LOGITS_ON_CPU = 2**23
+_LOGITS_ON_GPU = 2**27
 _DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+_BATCHES_AHEAD = 2  # for each thread
+_SENTENCES_COMPARED = 32
+_DIGITS = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Masking:
-    """A sentence and the places to hide in it, one at a time.
-
-    Args:
-        ids: (tokens,) int64, special tokens included.
-        positions: (hidden,) int64, indices into `ids`, ascending.
-    """
-
-    ids: np.ndarray
-    positions: np.ndarray
-
-
-class Answers(NamedTuple):
-    """What stands at hidden places, according to a predictor.
-
-    Args:
-        sentences: (batch,) int64, indices of maskings.
-        positions: (batch,) int64, hidden token of each.
-        logits: (batch, vocabulary) float32.
-    """
+class _Batch:
+    """Copies of one length that share a pass: which, and what each hides."""
 
     sentences: np.ndarray
-    positions: np.ndarray
-    logits: Tensor
-
-
-class Predictor(Protocol):
-    """Something that can be asked what stands behind a mask.
-
-    Attributes:
-        name: how results call it.
-        kind: what it is, for signatures: the precision of a model, or a kind of baseline.
-        tokenizer: makes the ids that it reads and proposes.
-        vocabulary: fingerprint of the tokenizer.
-        max_tokens: longest sentence that it takes, special tokens included.
-    """
-
-    name: str
-    kind: dict[str, str]
-    tokenizer: Any
-    vocabulary: str
-    max_tokens: int
-
-    def answers(self, maskings: Sequence[Masking]) -> Iterator[Answers]:
-        """Yield logits for each hidden place of each sentence once, in batches of any order."""
-        ...
+    copies: np.ndarray
+    spans: np.ndarray
+    every: bool
 
 
 class MaskedModel:
-    """A checkpoint as a predictor."""
+    """A checkpoint that fills masks.
+
+    Args:
+        checkpoint: ready on its device.
+        settings: how copies are batched and multiplied.
+        device: of the checkpoint.
+    """
 
     def __init__(self, checkpoint: Checkpoint, settings: PassSettings, device: str) -> None:
-        self.checkpoint = checkpoint
         self.name = str(checkpoint.path)
         self.kind = {"precision": "fp32" if settings.precision == "no" else settings.precision}
         self.tokenizer = checkpoint.tokenizer
         self.vocabulary = checkpoint.vocabulary
+        self.checkpoint = checkpoint
         self.max_tokens = max_tokens(checkpoint.model)
+        self.notes: dict[str, Any] = {}
         self._settings = settings
         self._device = torch.device(device)
-        self._rows = checkpoint.model.get_input_embeddings().num_embeddings
+        self._threads = self._count_threads()
+        # In this order: it has the weights of a layer lie side by side.
+        self._exact = make_reader(checkpoint.model)
+        self._reader = make_eight_bit_reader(checkpoint.model, self._threads) \
+            if settings.precision == "int8" else self._exact
+        rows = checkpoint.model.get_input_embeddings().num_embeddings
+        logits = _LOGITS_ON_CPU if self._device.type == "cpu" else _LOGITS_ON_GPU
+        self._asked_at_once = max(1, logits // rows)
 
-    def answers(self, maskings: Sequence[Masking]) -> Iterator[Answers]:
-        """Mask copies of sentences and yield the logits at the masks, longest copies first.
+    def _count_threads(self) -> int:
+        """Count the threads that batches are shared out to; 0 where a GPU does the work."""
+        if self._device.type != "cpu":
+            return 0
+        return self._settings.threads or max(1, usable_cores() // world())
+
+    def answers(self, maskings: Sequence[Masking],
+                digest: Callable[[Answers], Digested]) -> Iterator[Digested]:
+        """Ask masked copies, the longest first, and yield what `digest` makes of their logits.
 
         Copies of one exact length share a pass, so nothing is padded; only the states at masks
-        are turned into logits.
+        are turned into logits. On a CPU several batches are at work at a time, each on one core:
+        that wastes less than to share out each product of matrices.
         """
-        mask = self.tokenizer.mask_token_id
-        for sentences, positions in self._batches(maskings):
-            ids = np.stack([maskings[number].ids for number in sentences])
-            ids[np.arange(len(ids)), positions] = mask
-            yield Answers(sentences, positions, self._logits(ids, positions))
+        few = _some_places(maskings)
+        if self._reader is not self._exact and not self.notes and few:
+            self.notes = {"int8_error": self._compare(few)}
 
-    def _batches(self, maskings: Sequence[Masking]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        by_length = defaultdict(list)
+        def work(batch: _Batch) -> Digested:
+            return digest(self._answer(maskings, batch))
+
+        batches = self._batches(maskings)
+        if not self._threads:
+            yield from map(work, batches)
+            return
+        yield from _in_threads(work, batches, self._threads)
+
+    def _batches(self, maskings: Sequence[Masking]) -> Iterator[_Batch]:
+        alike = defaultdict(list)
         for number, masking in enumerate(maskings):
-            by_length[len(masking.ids)].append(number)
-        for length, numbers in sorted(by_length.items(), reverse=True):
-            sentences = np.repeat(numbers, [len(maskings[n].positions) for n in numbers])
-            positions = np.concatenate([maskings[n].positions for n in numbers])
-            rows = max(1, min(self._settings.batch_tokens // length,
-                              _LOGITS_AT_ONCE // self._rows))
+            alike[len(masking.ids), masking.every].append(number)
+        for (length, every), numbers in sorted(alike.items(), reverse=True):
+            counts = [len(maskings[number].spans) for number in numbers]
+            sentences = np.repeat(numbers, counts)
+            copies = np.concatenate([np.arange(count) for count in counts])
+            spans = np.concatenate([maskings[number].spans for number in numbers])
+            most_asked = int((spans[:, 1] - spans[:, 0]).max(initial=1)) if every else 1
+            rows = max(1, min(self._settings.tokens_at_once(self._device.type) // length,
+                              self._asked_at_once // most_asked))
             for start in range(0, len(sentences), rows):
-                yield sentences[start:start + rows], positions[start:start + rows]
+                part = slice(start, start + rows)
+                yield _Batch(sentences[part], copies[part], spans[part], every)
+
+    def _compare(self, few: Sequence[Masking]) -> dict[str, float]:
+        """Say how far log probabilities in eight bits are from exact ones, at a few places.
+
+        Returns:
+            `places` looked at, and the `mean` and the `largest` difference in nats; a mean above
+            0 says that eight bits find the text more surprising.
+        """
+        found = []
+        for batch in self._batches(few):
+            exact, near = (self._answer(few, batch, reader) for reader in
+                           (self._exact, self._reader))
+            wanted = torch.tensor([few[sentence].ids[place] for sentence, place in
+                                   zip(exact.sentences, exact.positions, strict=True)])
+            own, other = (one.logits.log_softmax(1).gather(1, wanted[:, None])[:, 0]
+                          for one in (exact, near))
+            found.append(own - other)
+        differences = torch.cat(found)
+        return {"places": len(differences), "mean": round(differences.mean().item(), _DIGITS),
+                "largest": round(differences.abs().max().item(), _DIGITS)}
+
+    def _answer(self, maskings: Sequence[Masking], batch: _Batch,
+                reader: Reader | None = None) -> Answers:
+        ids = np.stack([maskings[number].ids for number in batch.sentences])
+        places = np.arange(ids.shape[1])
+        firsts, ends = batch.spans[:, :1], batch.spans[:, 1:]
+        hidden = (firsts <= places) & (places < ends)
+        ids[hidden] = self.tokenizer.mask_token_id
+        rows, positions = np.nonzero(hidden) if batch.every \
+            else (np.arange(len(ids)), firsts[:, 0])
+        return Answers(batch.sentences[rows], batch.copies[rows], positions,
+                       self._logits(reader or self._reader, ids, rows, positions))
 
     @torch.inference_mode()
-    def _logits(self, ids: np.ndarray, positions: np.ndarray) -> Tensor:
-        """Predict one place of each row: (batch, tokens) and (batch,) to (batch, vocabulary)."""
-        model = self.checkpoint.model
+    def _logits(self, reader: Reader, ids: np.ndarray, rows: np.ndarray,
+                positions: np.ndarray) -> Tensor:
+        """Predict places of rows: (batch, tokens) and twice (asked,) to (asked, vocabulary)."""
+        # Rows and places stay on the CPU: their numbers are looked at there.
         inputs = torch.from_numpy(ids).to(self._device)
         dtype = _DTYPES.get(self._settings.precision)
         with torch.autocast(self._device.type, dtype=dtype, enabled=dtype is not None):
-            states = encode(model, inputs, torch.ones_like(inputs, dtype=torch.bool))
-            rows = torch.arange(len(ids), device=self._device)
-            hidden = states[rows, torch.from_numpy(positions).to(self._device)]
-            return predict(model, hidden).float()
+            states = reader.read(inputs, torch.from_numpy(rows), torch.from_numpy(positions))
+            return predict(self.checkpoint.model, states).float()
+
+
+def _some_places(maskings: Sequence[Masking]) -> list[Masking]:
+    """Take one copy each of some sentences, spread over all of them."""
+    asked = [masking for masking in maskings if len(masking.spans)]
+    steps = max(1, len(asked) // _SENTENCES_COMPARED)
+    return [Masking(one.ids, one.spans[len(one.spans) // 2:][:1], one.every)
+            for one in asked[::steps][:_SENTENCES_COMPARED]]
+
+
+def _in_threads(work: Callable[[Item], Digested], items: Iterator[Item],
+                threads: int) -> Iterator[Digested]:
+    """Work on items in threads, each on one core, and yield results in their order."""
+    pending: deque[Future[Digested]] = deque()
+    with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+        try:
+            for item in items:
+                pending.append(pool.submit(work, item))
+                if len(pending) >= threads * _BATCHES_AHEAD:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
+        finally:
+            for future in pending:
+                future.cancel()
 
 
 def load_predictor(directory: Path, settings: PassSettings) -> MaskedModel:
@@ -133,13 +190,20 @@ def load_predictor(directory: Path, settings: PassSettings) -> MaskedModel:
         CheckpointError: see `load_masked_lm`.
         BmtoolsError: the device is unknown or absent.
     """
-    device = _existing_device(settings.device)
+    device = existing_device(settings.device)
     return MaskedModel(load_masked_lm(directory, device), settings, device)
 
 
-def _existing_device(name: str) -> str:
+def existing_device(name: str) -> str:
+    """Choose the device that a name stands for; with several GPUs each process has its own.
+
+    Raises:
+        BmtoolsError: there is no such device here.
+    """
     if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
+        if not torch.cuda.is_available():
+            return "cpu"
+        return f"cuda:{rank() % torch.cuda.device_count()}" if world() > 1 else "cuda"
     try:
         device = torch.device(name)
     except RuntimeError:
@@ -150,50 +214,3 @@ def _existing_device(name: str) -> str:
         raise BmtoolsError(f"--device: found {name!r}, but this machine has "
                            f"{torch.cuda.device_count()} CUDA devices; expected auto or cpu")
     return name
-
-
-def windows(records: Iterable[Record], predictors: Sequence[Predictor],
-            ask: Callable[[Predictor, Record], Asked],
-            reject: Reject) -> Iterator[list[tuple[Record, list[Asked]]]]:
-    """Read records once for all predictors, so many at a time that batches fill.
-
-    A record that one predictor cannot take is kept from all of them: their scores then speak of
-    the same sentences.
-
-    Args:
-        records: read in windows of bounded size.
-        predictors: all of them are asked about every record.
-        ask: makes a predictor's question of a record; raises RecordError where it cannot.
-        reject: receives the records that cannot be asked.
-
-    Yields:
-        records, each with its questions in the order of predictors.
-    """
-    pending = iter(records)
-    while chunk := list(islice(pending, _WINDOW)):
-        window = []
-        for record in chunk:
-            try:
-                window.append((record, [ask(predictor, record) for predictor in predictors]))
-            except RecordError as error:
-                reject(error)
-        if window:
-            yield window
-
-
-def check_length(predictor: Predictor, record: Record, tokens: int, way_out: str) -> None:
-    """Refuse a sentence that a predictor cannot read whole.
-
-    Raises:
-        RecordError: names both lengths and the way out.
-    """
-    if tokens > predictor.max_tokens:
-        raise RecordError(
-            record.place, f"found {tokens} tokens, but {predictor.name} takes at most "
-            f"{predictor.max_tokens}, special ones included; {way_out}", record)
-
-
-def special_ids(tokenizer: Any) -> set[int]:
-    """Ids that are marks rather than text; the unknown token stands for text and is none."""
-    roles = ("pad", "cls", "sep", "bos", "eos", "mask")
-    return {getattr(tokenizer, f"{role}_token_id") for role in roles} - {None}

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import string
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from tokenizers import decoders
 
 from bmtools.records import MASK
-from bmtools.scoring.predictors import Masking
+from bmtools.scoring.asking import Masking, single_places
 
 _NOT_TEXT = "\N{REPLACEMENT CHARACTER}"
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +24,17 @@ class Target:
     Args:
         masking: the sentence with one place to hide, where the word stands.
         wanted: ids that are right there; none where the word is no known token.
-        tokens: how many tokens the word takes as it is spelled.
+        pieces: ids of the word as it is spelled there; none where a token holds more than it.
     """
 
     masking: Masking
     wanted: tuple[int, ...]
-    tokens: int
+    pieces: tuple[int, ...]
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens the word takes; what a larger token holds cannot be asked for in one."""
+        return len(self.pieces) or 2
 
     @property
     def multi_token(self) -> bool:
@@ -38,6 +45,11 @@ class Target:
     def unknown(self) -> bool:
         """Whether the vocabulary does not have the word at all."""
         return not self.wanted and self.tokens == 1
+
+    @property
+    def place(self) -> int:
+        """Where the word stands, in tokens."""
+        return int(self.masking.spans[0, 0])
 
 
 class Targets:
@@ -50,14 +62,17 @@ class Targets:
     Args:
         tokenizer: of the model.
         ignore_case: take every token that is the word but for case.
+        published: take every token that is spelled like the word but for case, the space before
+            it and the word's punctuation, as Buonocore et al. compare them.
     """
 
-    def __init__(self, tokenizer: Any, ignore_case: bool) -> None:
+    def __init__(self, tokenizer: Any, ignore_case: bool, published: bool = False) -> None:
         self._backend = tokenizer.backend_tokenizer
         self._unknown = tokenizer.unk_token_id
         self._ignore_case = ignore_case
+        self._published = published
         self._by_folded: defaultdict[str, list[int]] = defaultdict(list)
-        if ignore_case:
+        if ignore_case or published:
             for number in sorted(tokenizer.get_vocab().values()):
                 self._by_folded[self._folded(number)].append(number)
 
@@ -75,11 +90,13 @@ class Targets:
         """
         word = target.strip()
         found = self._place(text, word)
+        if self._published:
+            return replace(found, wanted=self._spelled_like(word))
         if not found.wanted and self._ignore_case:
             for variant in (word.lower(), word.upper(), word.capitalize()):
                 other = self._place(text, variant)
                 if other.wanted:
-                    return Target(other.masking, other.wanted, found.tokens)
+                    return Target(other.masking, other.wanted, found.pieces)
         return found
 
     def _place(self, text: str, word: str) -> Target:
@@ -93,11 +110,13 @@ class Targets:
             raise ValueError(f"the tokenizer makes nothing of {word!r}")
         start, stop = over[0], over[-1] + 1
         ids = np.array([*encoding.ids[:start + 1], *encoding.ids[stop:]], dtype=np.int64)
-        masking = Masking(ids, np.array([start]))
-        if len(over) > 1 or not self._is_exactly(whole, encoding.offsets[start], begin, end):
+        masking = single_places(ids, np.array([start]))
+        covered = encoding.offsets[start][0], encoding.offsets[stop - 1][1]
+        if not self._is_exactly(whole, covered, begin, end):
             # A token that holds more than the word is not the word's own.
-            return Target(masking, (), max(2, len(over)))
-        return Target(masking, self._right(encoding.ids[start]), 1)
+            return Target(masking, (), ())
+        pieces = tuple(encoding.ids[start:stop])
+        return Target(masking, self._right(pieces[0]) if len(pieces) == 1 else (), pieces)
 
     @staticmethod
     def _is_exactly(text: str, offsets: tuple[int, int], begin: int, end: int) -> bool:
@@ -108,10 +127,16 @@ class Targets:
     def _right(self, number: int) -> tuple[int, ...]:
         if number == self._unknown:
             return ()
-        return tuple(self._by_folded[self._folded(number)]) if self._ignore_case else (number,)
+        return tuple(self._by_folded.get(self._folded(number), ())) if self._ignore_case \
+            else (number,)
 
     def _folded(self, number: int) -> str:
-        return spell(self._backend, number).casefold()
+        token = spell(self._backend, number)
+        return token.strip().lower() if self._published else token.casefold()
+
+    def _spelled_like(self, word: str) -> tuple[int, ...]:
+        bare = word.translate(_NO_PUNCTUATION).strip().lower()
+        return tuple(self._by_folded.get(bare, ())) if bare else ()
 
 
 def spell(backend: Any, number: int) -> str:

@@ -31,9 +31,17 @@ def _any(params: Measured, info: Measured) -> Row:
 
 
 def _pppl(params: Measured, info: Measured) -> Row:
-    what = f"`score-pppl`, {params['layers']} layers of {params['width']}, " \
-        f"vocabulary of {params['vocabulary']:,}"
-    return what, "minicons", _times(info["times_faster"]), ""
+    exact, rough = info["times_faster"], info["int8"]
+    return (f"`score-pppl`, {params['layers']} layers of {params['width']}, vocabulary of "
+            f"{info['vocabulary']:,}, {info['sentences']} sentences, start-up included (int8)",
+            "minicons", f"{_times(exact['median'])} ({_number(rough['median'])})",
+            f"{exact['memory']:.2f} ({rough['memory']:.2f})")
+
+
+def _mrr(params: Measured, info: Measured) -> Row:
+    return (f"`score-mrr`, 12 layers of 768, {info['maskings']} maskings in "
+            f"{info['seconds']:.0f} s, start-up included", "the fill-mask pipeline",
+            _times(info["times_faster"]), f"{info['memory']:.2f}")
 
 
 def _masking(params: Measured, info: Measured) -> Row:
@@ -119,7 +127,8 @@ def _number(ratio: float) -> str:
 
 
 _ROWS: Mapping[str, Callable[[Measured, Measured], Row]] = {
-    "test_pppl_against_minicons": _pppl, "test_words_against_transformers": _masking,
+    "test_pppl_against_minicons": _pppl, "test_mrr_against_fill_mask": _mrr,
+    "test_words_against_transformers": _masking,
     "test_tokenize_against_datasets": _tokenize, "test_pretrain_against_trainer": _grouped,
     "test_pretrain_against_a_document_a_row": _lines, "test_pretrain_in_bf16": _grouped,
     "test_pretrain_on_a_gpu": _grouped, "test_build_vocab_against_the_library": _vocabulary,

@@ -58,7 +58,8 @@ def test_the_score_of_each_option(
     assert line["model"] == str(model)
     assert line["mrr"] == pytest.approx((1 / 2 + 1 + 0 + 0) / 4)
     assert (line["maskings"], line["multi_token"], line["unknown"]) == (4, 1, 1)
-    assert line["domains"] == {"Cardiologia": {"mrr": 0.75, "count": 2}}
+    assert {name: (one["mrr"], one["maskings"]) for name, one in line["by"]["domain"].items()} \
+        == {"Cardiologia": (0.75, 2), "-": (0, 2)}
     [line] = run("score-mrr", "--model", model, "--multi-token", "skip", "--ignore-case",
                  path).records
     assert line["mrr"] == pytest.approx((1 / 2 + 1 + 1 / 3) / 3, abs=1e-6)
@@ -83,7 +84,11 @@ def test_several_models_a_baseline_and_details(
     outcome = run("score-mrr", "--model", model, "--model", model, "--baseline", corpus,
                   "--details", tmp_path / "d.jsonl", write_lines("m.jsonl", *MASKINGS))
     names = [str(model), str(model), f"frequency of {corpus}"]
-    assert [line["model"] for line in outcome.records] == names
+    assert [line["model"] for line in outcome.records[:3]] == names
+    compared, found = outcome.records[3:]
+    assert compared["compared"] == found["compared"] == names[:2]
+    assert (compared["metric"], compared["difference"], compared["p"]) == ("mrr", 0, 1)
+    assert (found["never"], found["always"], found["changing"], found["maskings"]) == (2, 1, 1, 4)
     # Frequencies propose cuore, il, then what was never seen: [UNK], `.`, batte.
     assert outcome.records[2]["mrr"] == pytest.approx((1 + 1 / 5) / 4)
     details = [json.loads(line) for line in (tmp_path / "d.jsonl").read_text().splitlines()]
@@ -124,7 +129,8 @@ def test_a_bad_line_stops_or_is_collected(
 
 @pytest.mark.parametrize(("arguments", "message"), [
     (("--top", "0"), "--top: found 0"),
-    (("--multi-token", "maybe"), "--multi-token: found maybe, expected miss or skip"),
+    (("--multi-token", "maybe"),
+     "--multi-token: found maybe, expected miss or first or joint or skip"),
     (("--fail-under", "high"), "'high' is not a valid float"),
 ])
 def test_wrong_usage_ends_with_two(
@@ -133,3 +139,107 @@ def test_wrong_usage_ends_with_two(
     outcome = run("score-mrr", "--model", model, *arguments, write_lines("m.jsonl", *MASKINGS))
     assert (outcome.code, outcome.out) == (2, "")
     assert message in outcome.err
+
+
+def test_terms_and_entities_are_masked(
+        run: Callable[..., Any], model: Path, tmp_path: Path,
+        write_lines: Callable[..., Path]) -> None:
+    (tmp_path / "terms.txt").write_text("batte\n")
+    path = write_lines(
+        "s.jsonl", {"id": "a", "text": "il cuore batte .", "entities": [
+            {"start": 3, "end": 8, "type": "Organ"}]}, {"id": "b", "text": "il ."}, MASKINGS[0])
+    outcome = run("score-mrr", "--model", model, "--terms", tmp_path / "terms.txt", path,
+                  "--details", tmp_path / "d.jsonl")
+    assert outcome.code == 0, outcome.err
+    details = [json.loads(line) for line in (tmp_path / "d.jsonl").read_text().splitlines()]
+    assert [(line["id"], line["target"]) for line in details] == [
+        ("a-m1", "cuore"), ("a-m2", "batte"), ("a", "cuore")]
+    assert outcome.err == "bmtools: 1 records without a word to hide left out\n"
+
+
+def test_a_text_without_mask_target_or_entities_is_refused(
+        run: Callable[..., Any], model: Path, write_lines: Callable[..., Path]) -> None:
+    path = write_lines("s.jsonl", {"id": "a", "text": "il cuore ."})
+    outcome = run("score-mrr", "--model", model, path)
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err == (f"bmtools: {path}:1: key 'text': found no [MASK], expected one; or mark "
+                           "what to mask: entities, or --terms\n")
+
+
+def test_words_of_several_models(
+        run: Callable[..., Any], model: Path, tmp_path: Path,
+        write_lines: Callable[..., Path]) -> None:
+    outcome = run("score-mrr", "--model", model, "--model", model, "--words",
+                  tmp_path / "w.jsonl", write_lines("m.jsonl", *MASKINGS))
+    assert outcome.code == 0, outcome.err
+    lines = [json.loads(line) for line in (tmp_path / "w.jsonl").read_text().splitlines()]
+    assert [(line["word"], line["found"]) for line in lines] == [
+        ("cuore", "sometimes"), ("batte", "always"), ("cuore batte", "never"), ("Il", "never")]
+
+
+def test_a_page_with_pictures(
+        run: Callable[..., Any], model: Path, tmp_path: Path,
+        write_lines: Callable[..., Path]) -> None:
+    path = write_lines("m.jsonl", *MASKINGS)
+    call = ("score-mrr", "--model", model, "--model", model, path, "--plot", tmp_path / "page",
+            "--sentence", "a")
+    assert run(*call).code == 0
+    names = {found.name for found in (tmp_path / "page").iterdir()}
+    assert {"index.html", "progression.svg", "predictions.svg", "flow-1-2.svg"} <= names
+    assert "batte" in (tmp_path / "page" / "index.html").read_text()
+    again = run(*call)
+    assert again.code == 1
+    assert "--overwrite" in again.err
+    assert run(*call, "--overwrite").code == 0
+
+
+@pytest.mark.parametrize(("mrr", "code"), [(0.2, 0), (0.375, 0), (0.376, 1)])
+def test_an_earlier_run_is_the_bar(
+        run: Callable[..., Any], model: Path, tmp_path: Path, write_lines: Callable[..., Path],
+        mrr: float, code: int) -> None:
+    path = write_lines("m.jsonl", *MASKINGS)
+    [earlier] = run("score-mrr", "--model", model, path).records
+    bar = write_lines("bar.jsonl", {**earlier, "mrr": mrr, "model": "old"})
+    outcome = run("score-mrr", "--model", model, path, "--fail-below-baseline", bar)
+    assert (outcome.code, len(outcome.records)) == (code, 1)
+    if code:
+        assert outcome.err == (f"bmtools: mrr: found 0.375 of {model}, expected at least 0.376, "
+                               f"that of old ({bar})\n")
+
+
+def test_frequencies_are_the_bar(
+        run: Callable[..., Any], model: Path, write_lines: Callable[..., Path]) -> None:
+    path = write_lines("m.jsonl", *MASKINGS)
+    poor = write_lines("poor.jsonl", {"id": "1", "text": "il il ."})
+    outcome = run("score-mrr", "--model", model, path, "--fail-below-baseline", poor)
+    assert (outcome.code, len(outcome.records)) == (0, 2)
+    rich = write_lines("rich.jsonl", {"id": "1", "text": "cuore cuore batte"})
+    outcome = run("score-mrr", "--model", model, path, "--fail-below-baseline", rich)
+    # `cuore` first and `batte` second: (1 + 1/2) / 4 equals what the model reaches.
+    assert outcome.code == 0
+    outcome = run("score-mrr", "--model", model, path, "--fail-below-baseline", rich, "--baseline",
+                  poor)
+    assert outcome.code == 2
+    assert "found other records than --baseline" in outcome.err
+
+
+def test_processes_change_nothing(
+        shell: Callable[..., Any], model: Path, write_lines: Callable[..., Path],
+        tmp_path: Path) -> None:
+    path = write_lines("m.jsonl", *(
+        {**MASKINGS[number % 4], "id": str(number)} for number in range(700)), {"id": "bad"})
+    alone = shell("score-mrr", "--model", model, path, "--rejects", tmp_path / "bad1.jsonl")
+    outcome = shell("score-mrr", "--model", model, path, "--processes", 2, "--rejects",
+                    tmp_path / "bad2.jsonl", "--details", tmp_path / "d.jsonl")
+    assert (alone.code, outcome.code) == (0, 0), outcome.err
+    assert outcome.records == alone.records
+    assert (tmp_path / "bad1.jsonl").read_text() == (tmp_path / "bad2.jsonl").read_text() != ""
+    details = [json.loads(line) for line in (tmp_path / "d.jsonl").read_text().splitlines()]
+    assert [line["id"] for line in details] == [str(number) for number in range(700)]
+
+
+def test_processes_cannot_share_stdin(
+        run: Callable[..., Any], model: Path) -> None:
+    outcome = run("score-mrr", "--model", model, "--processes", 2)
+    assert outcome.code == 2
+    assert "--processes: found stdin, which processes cannot share" in outcome.err

@@ -46,7 +46,7 @@ def test_help_names_the_bound(run: Callable[..., Any]) -> None:
     outcome = run("score-pppl", "--help")
     assert outcome.code == 0
     assert "--fail-over X" in outcome.out and "lower" in outcome.out
-    assert "[default: 4096]" in outcome.out
+    assert "--variant TEXT" in outcome.out
 
 
 def test_one_line_per_checkpoint(
@@ -55,7 +55,11 @@ def test_one_line_per_checkpoint(
     one, two = make_model("one"), make_model("two", "rene", seed=1)
     outcome = run("score-pppl", "--model", one, "--model", two, write_lines("s.jsonl", *SENTENCES))
     assert outcome.code == 0
-    first, second = outcome.records
+    first, second, compared = outcome.records
+    assert compared["compared"] == [str(one), str(two)]
+    assert compared["metric"] == "bits_per_character"
+    assert compared["difference"] == pytest.approx(
+        first["bits_per_character"] - second["bits_per_character"], abs=1e-5)
     assert (first["model"], second["model"]) == (str(one), str(two))
     assert first["sentences"] == second["sentences"] == 2
     assert first["tokens"] == second["tokens"] == 7
@@ -85,7 +89,8 @@ def test_details_and_a_file_for_the_score(
     details = [json.loads(line) for line in (tmp_path / "d.jsonl").read_text().splitlines()]
     assert [(line["id"], line["model"]) for line in details] == [
         (name, str(path)) for name in "ab" for path in (model, other)]
-    for line in lines:
+    assert [line["metric"] for line in lines[2:]] == ["bits_per_character", "nats_per_token"]
+    for line in lines[:2]:
         own = [detail for detail in details if detail["model"] == line["model"]]
         assert line["nats_per_token"] == pytest.approx(
             sum(detail["nats"] for detail in own) / line["tokens"], abs=1e-6)
@@ -125,7 +130,8 @@ def test_a_bad_line_stops_or_is_collected(
     assert (outcome.code, outcome.out) == (1, "")
     assert outcome.err == (
         f"bmtools: {path}:2: found 13 tokens, but {model} takes at most 12, special ones "
-        "included; split it into sentences first (bmtools import jsonl --sentences)\n")
+        "included; score it in windows (--context 64) or split it into sentences first (bmtools "
+        "import jsonl --sentences)\n")
     outcome = run("score-pppl", "--model", model, path, "--rejects", tmp_path / "bad.jsonl")
     assert outcome.code == 0
     assert outcome.records[0]["sentences"] == 2
@@ -134,7 +140,7 @@ def test_a_bad_line_stops_or_is_collected(
 
 @pytest.mark.parametrize(("arguments", "message"), [
     ((), "Missing option '--model'"),
-    (("--model", "MODEL", "--batch-tokens", "0"), "--batch-tokens: found 0"),
+    (("--model", "MODEL", "--batch-tokens", "-1"), "--batch-tokens: found -1"),
     (("--model", "MODEL", "--precision", "int3"), "--precision: found int3"),
     (("--model", "MODEL", "--details", "-"), "--details and --output are the same"),
     (("--model", "nowhere"), "'nowhere' does not exist"),
@@ -148,3 +154,46 @@ def test_wrong_usage_ends_with_two(
     assert (outcome.code, outcome.out) == (2, "")
     assert message in outcome.err
     assert outcome.err.count("\n") == 1
+
+
+def test_groups_samples_and_variants(
+        run: Callable[..., Any], make_model: Callable[..., Path],
+        write_lines: Callable[..., Path]) -> None:
+    model = make_model("one")
+    path = write_lines("s.jsonl", *({**one, "meta": {"year": year}} for one, year in
+                                    zip(SENTENCES, (2019, 2020), strict=True)))
+    [line] = run("score-pppl", "--model", model, path, "--by", "meta.year").records
+    years = line["by"]["meta.year"]
+    assert set(years) == {"2019", "2020"}
+    assert sum(year["tokens"] for year in years.values()) == line["tokens"]
+    for arguments in (("--variant", "within-word"), ("--variant", "whole-word"),
+                      ("--like", "biobit"), ("--context", 2), ("--sample", 0.9)):
+        outcome = run("score-pppl", "--model", model, path, *arguments)
+        assert outcome.code == 0, outcome.err
+    assert outcome.records[0]["asked"] <= line["tokens"]
+
+
+def test_processes_change_nothing(
+        shell: Callable[..., Any], make_model: Callable[..., Path],
+        write_lines: Callable[..., Path]) -> None:
+    model = make_model("one")
+    path = write_lines("s.jsonl", *({**SENTENCES[number % 2], "id": str(number)}
+                                    for number in range(600)))
+    alone = shell("score-pppl", "--model", model, path)
+    outcome = shell("score-pppl", "--model", model, path, "--processes", 2)
+    assert (alone.code, outcome.code) == (0, 0), outcome.err
+    assert outcome.records == alone.records
+    assert shell("score-pppl", "--model", model, path, "--threads", 1).records == alone.records
+
+
+def test_int8_says_how_far_off_it_is(
+        run: Callable[..., Any], make_model: Callable[..., Path],
+        write_lines: Callable[..., Path]) -> None:
+    pytest.importorskip("ctranslate2")
+    model, path = make_model("one"), write_lines("s.jsonl", *SENTENCES)
+    [exact] = run("score-pppl", "--model", model, path).records
+    [near] = run("score-pppl", "--model", model, path, "--precision", "int8").records
+    assert "|precision:int8|" in near["signature"]
+    assert 0 < near["int8_error"]["places"] <= 32
+    assert near["nats_per_token"] == pytest.approx(exact["nats_per_token"], rel=0.05)
+    assert "int8_error" not in exact

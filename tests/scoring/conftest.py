@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,14 +51,15 @@ def predictor(model: Any, tokenizer: Any, name: str = "model", **passes: Any) ->
     return MaskedModel(checkpoint, PassSettings(**passes), "cpu")
 
 
-def byte_bpe(trimmed: bool) -> PreTrainedTokenizerFast:
+def byte_bpe(trimmed: bool, texts: Sequence[str] = TEXTS,
+             size: int = 700) -> PreTrainedTokenizerFast:
     """Learn byte-level BPE: offsets leave the space before words out, or count it in."""
     backend = Tokenizer(models.BPE())
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     backend.decoder = decoders.ByteLevel()
     special = list(dict.fromkeys(_ROLES.values()))
-    backend.train_from_iterator(TEXTS * 3, trainers.BpeTrainer(
-        vocab_size=700, min_frequency=2, special_tokens=special, show_progress=False,
+    backend.train_from_iterator([*texts] * 3, trainers.BpeTrainer(
+        vocab_size=size, min_frequency=2, special_tokens=special, show_progress=False,
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
     ends = [(token, backend.token_to_id(token)) for token in ("<s>", "</s>")]
     backend.post_processor = (
@@ -82,9 +83,9 @@ def metaspace() -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=backend, **_ROLES)
 
 
-def _roberta(tokenizer: Any) -> Any:
+def _roberta(tokenizer: Any, tokens: int = 64) -> Any:
     return RobertaForMaskedLM(RobertaConfig(
-        vocab_size=len(tokenizer), max_position_embeddings=66, type_vocab_size=1,
+        vocab_size=len(tokenizer), max_position_embeddings=tokens + 2, type_vocab_size=1,
         pad_token_id=tokenizer.pad_token_id, **_SHAPE))
 
 
@@ -171,13 +172,13 @@ def known() -> Callable[..., MaskedModel]:
 
 @pytest.fixture(scope="session")
 def sentences(data: Path) -> list[str]:
-    """Fifty sentences of native clinical Italian."""
+    """Two hundred sentences of native clinical Italian."""
     from bmtools.corpus.segment import sentence_spans
 
     with (data / "it/corpus/native-clinical.jsonl").open(encoding="utf-8") as stream:
-        texts = [json.loads(line)["text"] for line in itertools.islice(stream, 40)]
+        texts = [json.loads(line)["text"] for line in itertools.islice(stream, 80)]
     found = (text[start:end] for text in texts for start, end in sentence_spans(text, "it"))
-    return list(itertools.islice((one for one in found if 20 < len(one) < 160), 50))
+    return list(itertools.islice((one for one in found if 20 < len(one) < 160), 200))
 
 
 @pytest.fixture(scope="session")
@@ -187,3 +188,12 @@ def clinical(sentences: list[str]) -> MaskedModel:
     with torch.random.fork_rng():
         torch.manual_seed(5)
         return predictor(bert(tokenizer, tokens=128), tokenizer, "clinical")
+
+
+@pytest.fixture(scope="session")
+def clinical_bytes(sentences: list[str]) -> MaskedModel:
+    """A random RoBERTa over byte-level BPE of those sentences."""
+    tokenizer = byte_bpe(trimmed=True, texts=sentences, size=900)
+    with torch.random.fork_rng():
+        torch.manual_seed(6)
+        return predictor(_roberta(tokenizer, tokens=130), tokenizer, "bytes")

@@ -6,11 +6,13 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from bmtools.errors import DataError
 from bmtools.records import Record
 from bmtools.scoring import mrr, pppl
+from bmtools.scoring.asking import Answers, Masking, single_places
 from bmtools.scoring.baseline import Frequencies, count_frequencies
 from bmtools.scoring.predictors import MaskedModel
 from bmtools.scoring.settings import MrrSettings
@@ -41,13 +43,18 @@ def test_probabilities_are_counts_plus_one(counted: Frequencies) -> None:
 
 
 def test_probabilities_add_up_to_one(counted: Frequencies) -> None:
-    [batch] = counted.answers([counted_masking(counted, "il")])
+    [batch] = counted.answers([counted_masking(counted, "il")], itself)
     assert batch.logits.exp().sum().item() == pytest.approx(14)
     assert batch.logits.softmax(1).sum().item() == pytest.approx(1)
 
 
-def counted_masking(predictor: Any, text: str) -> Any:
-    return pppl._ask(predictor, Record(id="1", text=text))
+def counted_masking(predictor: Any, text: str) -> Masking:
+    ids = np.array(predictor.tokenizer(text)["input_ids"])
+    return single_places(ids, np.arange(1, len(ids) - 1))
+
+
+def itself(answers: Answers) -> Answers:
+    return answers
 
 
 @pytest.mark.parametrize(("target", "rank"), [
@@ -57,7 +64,7 @@ def test_the_most_frequent_tokens_are_proposed(
     record = Record(id="1", text="il [MASK] vede", target=target)
     [one] = mrr.score([record], [counted], MrrSettings())
     # Among tokens never seen, [UNK] has the lowest id.
-    assert one.proposals == ["il", "cuore", "batte", "rene", "[UNK]"]
+    assert [word for word, _ in one.proposals] == ["il", "cuore", "batte", "rene", "[UNK]"]
     assert one.rank == rank
 
 
@@ -71,7 +78,7 @@ def test_one_baseline_for_each_vocabulary(known: Callable[..., MaskedModel]) -> 
 def test_reading_goes_in_chunks(known: Callable[..., MaskedModel]) -> None:
     model = known({"il": 1, "cuore": 1})
     [found] = count_frequencies(corpus(*["il"] * 2_500, "cuore"), [model], "c")
-    [batch] = found.answers([counted_masking(found, "il")])
+    [batch] = found.answers([counted_masking(found, "il")], itself)
     assert batch.logits[0, 5:].exp().tolist() == pytest.approx([2_501, 2])
 
 

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import json
+import string
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from transformers import pipeline
 
 from bmtools.errors import DataError, RecordError
 from bmtools.records import MASK, Record
-from bmtools.scoring.mrr import MaskScore, Tally, best_ranks, best_tokens, score
+from bmtools.scoring.comparing import comparisons
+from bmtools.scoring.mrr import MaskScore, score
+from bmtools.scoring.mrr_tally import Tally, agreement
 from bmtools.scoring.predictors import MaskedModel
+from bmtools.scoring.ranking import best_ranks, best_tokens
 from bmtools.scoring.settings import MrrSettings, PassSettings
+from bmtools.scoring.statistics_settings import StatisticsSettings
 
 # The order by weight is: cuore, il, ##re, rene, Cuore, mano, fegato.
 WEIGHTS = {"il": 50, "cuore": 60, "##re": 40, "mano": 10, "rene": 30, "Cuore": 20, "fegato": 5,
            ".": 1, "vede": 1, "%": 1, "60": 1}
+WORDS = list(WEIGHTS)
 
 
 def masked(target: str, text: str = "il [MASK] .", **keys: str) -> Record:
@@ -27,6 +34,10 @@ def masked(target: str, text: str = "il [MASK] .", **keys: str) -> Record:
 
 def scores(records: Sequence[Record], model: Any, **settings: Any) -> list[MaskScore]:
     return list(score(records, [model], MrrSettings(**settings)))
+
+
+def words(score: MaskScore) -> list[str]:
+    return [word for word, _ in score.proposals]
 
 
 def totals(records: Sequence[Record], model: Any, **settings: Any) -> dict[str, Any]:
@@ -55,7 +66,7 @@ def test_a_table_worked_by_hand(
         rank: int | None, reciprocal: float) -> None:
     [one] = scores([masked(target)], known(WEIGHTS), **settings)
     assert (one.rank, one.reciprocal_rank) == (rank, pytest.approx(reciprocal))
-    assert one.proposals == ["cuore", "il", "##re", "rene", "Cuore", "mano"][
+    assert words(one) == ["cuore", "il", "##re", "rene", "Cuore", "mano"][
         :settings.get("top", 5)]
 
 
@@ -74,18 +85,22 @@ def test_the_mean_by_domain_and_what_was_counted(known: Callable[..., MaskedMode
                masked("mano", "vede [MASK] .", domain="Ortopedia")]
     line = totals(records, model)
     assert line["mrr"] == pytest.approx((1 + 0 + 1 / 4 + 0 + 0) / 5)
-    assert (line["hits_at_1"], line["hits_at_5"]) == (0.2, 0.4)
+    assert (line["hits_at_1"], line["hits_at_5"], line["hits_at_10"]) == (0.2, 0.4, 0.6)
+    assert (line["mean_rank"], line["ranked"]) == (pytest.approx((1 + 4 + 6) / 3, abs=1e-6), 3)
+    # The weights add up to 219.
+    assert line["probability"] == pytest.approx((60 + 30 + 10) / 219 / 5, abs=1e-6)
     assert (line["maskings"], line["sentences"]) == (5, 5)
     assert (line["multi_token"], line["unknown"]) == (1, 1)
-    assert line["domains"] == {"Cardiologia": {"mrr": 0.5, "count": 2},
-                               "Nefrologia": {"mrr": 0.25, "count": 1},
-                               "Ortopedia": {"mrr": 0, "count": 1}}
+    by = line["by"]["domain"]
+    assert {name: (one["mrr"], one["maskings"]) for name, one in by.items()} == {
+        "Cardiologia": (0.5, 2), "Nefrologia": (0.25, 1), "-": (0, 1), "Ortopedia": (0, 1)}
     assert line["signature"].startswith(
         "mrr:top5|multi_token:miss|proposals:all|ties:lower-id|match:exact|precision:fp32|")
     skipping = totals(records, model, multi_token="skip", ignore_case=True)
     assert skipping["mrr"] == pytest.approx((1 + 1 / 4 + 0 + 0) / 4)
     assert (skipping["maskings"], skipping["multi_token"]) == (4, 1)
-    assert skipping["domains"]["Cardiologia"] == {"mrr": 1, "count": 1}
+    own = skipping["by"]["domain"]["Cardiologia"]
+    assert (own["mrr"], own["maskings"]) == (1, 1)
     assert "multi_token:skip" in skipping["signature"]
     assert "match:caseless" in skipping["signature"]
 
@@ -100,7 +115,7 @@ def test_equal_logits_are_ranked_by_id(known: Callable[..., MaskedModel]) -> Non
     found = {word: scores([masked(word)], model)[0] for word in ("rene", "il", "cuore", ".")}
     assert {word: one.rank for word, one in found.items()} == {
         "rene": 1, "il": 2, "cuore": 3, ".": 4}
-    assert found["il"].proposals == ["rene", "il", "cuore", ".", "[PAD]"]
+    assert words(found["il"]) == ["rene", "il", "cuore", ".", "[PAD]"]
 
 
 def test_ranks_and_best_tokens_equal_a_sort() -> None:
@@ -130,7 +145,7 @@ def test_single_tokens_are_found_in_every_family(
     tokenizer = any_model.tokenizer
     whole = tokenizer(text.replace(MASK, target))["input_ids"]
     [one] = scores([masked(target, text)], any_model)
-    place = int(one.target.masking.positions[0])
+    place = one.target.place
     ids = one.target.masking.ids.tolist()
     if one.target.tokens == 1:
         assert ids == whole
@@ -168,7 +183,7 @@ def test_ranks_equal_the_whole_model(any_model: MaskedModel) -> None:
         if one.rank is None:
             continue
         ids = torch.from_numpy(one.target.masking.ids)[None].clone()
-        place = int(one.target.masking.positions[0])
+        place = one.target.place
         ids[0, place] = tokenizer.mask_token_id
         with torch.no_grad():
             logits = model(input_ids=ids).logits[0, place]
@@ -187,12 +202,106 @@ def test_batches_and_order_do_not_matter(wordpiece: MaskedModel, records: list[R
     assert usual["maskings"] > 30
 
 
+def test_words_in_pieces_are_missed_skipped_or_judged_by_their_first(
+        known: Callable[..., MaskedModel]) -> None:
+    model = known(WEIGHTS)
+    record = masked("cuorere")  # cuore ##re
+    [missed], [first] = scores([record], model), scores([record], model, multi_token="first")
+    assert (missed.rank, missed.reciprocal_rank, missed.probability) == (None, 0, 0)
+    assert (first.rank, first.probability) == (1, pytest.approx(60 / 219))
+    [joint] = scores([record], model, multi_token="joint")
+    # Whatever stands before: 60/219 and then 40/219. Ahead are il and cuore followed by either.
+    assert joint.probability == pytest.approx(60 / 219 * 40 / 219)
+    pairs = sorted(((one * other, -WORDS.index(a), -WORDS.index(b)) for a, one in WEIGHTS.items()
+                    for b, other in WEIGHTS.items()), reverse=True)
+    assert joint.rank == 1 + pairs.index((2400, -WORDS.index("cuore"), -WORDS.index("##re")))
+    # A token that holds more than the word has no first piece.
+    [larger] = scores([masked("re", "il cuo[MASK] .")], model, multi_token="first")
+    assert larger.rank is None
+    for policy, mrr in (("miss", 0.5), ("first", 1), ("joint", 0.5 + joint.reciprocal_rank / 2),
+                        ("skip", 1)):
+        line = totals([record, masked("cuore")], model, multi_token=policy)
+        assert line["mrr"] == pytest.approx(mrr, abs=1e-6)
+        assert f"|multi_token:{policy}|" in line["signature"]
+        assert line["multi_token"] == 1
+    assert "|beam:20|" in totals([record], model, multi_token="joint")["signature"]
+
+
+def test_like_biobit_is_the_published_evaluation(known: Callable[..., MaskedModel]) -> None:
+    """Proposals of transformers' own pipeline, compared as Buonocore et al. do."""
+    model = known({"il": 50, "cuore": 60, "Cuore": 45, "##re": 40, "60": 30, "mano": 10,
+                   ".": 1, "%": 1})
+    maskings = [masked(target) for target in ("cuore", "CUORE", "il", "60%", "mano", "cuorere")]
+    fill = pipeline("fill-mask", model=model.checkpoint.model, tokenizer=model.tokenizer, top_k=5)
+    expected = []
+    for record in maskings:
+        bare = "".join(one for one in record["target"] if one not in string.punctuation)
+        score = 0.0
+        for place, proposal in enumerate(fill(record["text"]), 1):
+            if proposal["token_str"].lower() == bare.lower():
+                score = round(1 / place, 2)
+        expected.append(score)
+    # `cuore` is proposed first and, as `Cuore`, third; the later one counts there.
+    assert expected == [0.33, 0.33, 0.5, 0.2, 0, 0]
+    found = scores(maskings, model, like="biobit")
+    assert [one.reciprocal_rank for one in found] == expected
+    line = totals(maskings, model, like="biobit")
+    assert line["mrr"] == pytest.approx(sum(expected) / 6, abs=1e-6)
+    assert "|match:caseless|like:biobit|" in line["signature"]
+
+
+def test_groups_by_sentence_and_by_word(known: Callable[..., MaskedModel]) -> None:
+    model = known(WEIGHTS)
+    records = [masked("cuore"), masked("il", "[MASK] cuore ."), masked("cuore", "vede [MASK] .")]
+    tally = Tally(model, MrrSettings(), ["sentence", "target"])
+    for one in score(records, [model], MrrSettings()):
+        tally.add(one)
+    by = tally.line()["by"]
+    assert {name: (one["mrr"], one["maskings"]) for name, one in by["sentence"].items()} == {
+        "il cuore .": (0.75, 2), "vede cuore .": (1, 1)}
+    assert {name: (one["mrr"], one["sentences"]) for name, one in by["target"].items()} == {
+        "cuore": (1, 2), "il": (0.5, 1)}
+    tally = Tally(model, MrrSettings(), ["domian"])
+    for one in score(records, [model], MrrSettings()):
+        tally.add(one)
+    with pytest.raises(DataError, match="--by: found 'domian', which no record has"):
+        tally.line()
+
+
+def test_intervals_are_drawn_over_sentences(known: Callable[..., MaskedModel]) -> None:
+    """Ten maskings of two sentences vary as two do."""
+    model = known(WEIGHTS)
+    records = [masked("cuore")] * 5 + [masked("mano", "vede [MASK] .")] * 5
+    line = totals(records, model)
+    assert line["interval"] == [0, 1]
+    assert "interval" not in totals(records[:5], model)
+
+
+def test_what_models_agree_in(known: Callable[..., MaskedModel]) -> None:
+    one, two = known(WEIGHTS), known({**WEIGHTS, "rene": 100}, name="two")
+    tallies = [Tally(model, MrrSettings()) for model in (one, two)]
+    records = [masked(word) for word in ("cuore", "rene", "fegato", "il", "mano")]
+    for found in score(records, [one, two], MrrSettings()):
+        tallies[found.predictor].add(found)
+    assert agreement(tallies) == [{
+        "compared": ["known", "two"], "metric": "found", "never": 2, "always": 0, "changing": 3,
+        "maskings": 5}]
+    assert agreement(tallies[:1]) == []
+    [line] = comparisons(tallies, StatisticsSettings())
+    assert line["difference"] == pytest.approx(
+        (1 + 1 / 4 + 1 / 2 - 1 / 2 - 1 - 1 / 3) / 5, abs=1e-6)
+
+
 @pytest.mark.parametrize(("record", "message"), [
     (Record(id="1", text="il [MASK]", place="m.jsonl:3"),
      "m.jsonl:3: key 'target' is missing, expected the word behind [MASK] (bmtools import "
      "curated writes it)"),
     (masked("\u0007"), "m.jsonl:1: key 'target': the tokenizer makes nothing of '\\x07', expected "
      "a visible word"),
+    (Record(id="1", text="il cuore", target="il", place="m.jsonl:4"),
+     "m.jsonl:4: key 'text': found no [MASK], expected one"),
+    (Record(id="1", text="[MASK] [MASK]", place="m.jsonl:5"),
+     "m.jsonl:5: key 'text': found 2 [MASK], expected one"),
     (masked("il", "[MASK]" + " il" * 70), "m.jsonl:1: found 73 tokens, but known takes at most "
      "64, special ones included; shorten the text around the mask"),
 ])
@@ -212,12 +321,16 @@ def test_nothing_to_count_is_an_error(known: Callable[..., MaskedModel]) -> None
 
 def test_details_name_the_record(known: Callable[..., MaskedModel]) -> None:
     [one] = scores([masked("rene", domain="Nefrologia")], known(WEIGHTS), top=2)
-    assert one.line() == {"id": "1", "domain": "Nefrologia", "target": "rene", "tokens": 1,
-                          "rank": 4, "reciprocal_rank": 0, "proposals": ["cuore", "il"]}
+    assert one.line() == {
+        "id": "1", "domain": "Nefrologia", "target": "rene", "tokens": 1, "rank": 4,
+        "reciprocal_rank": 0, "probability": round(30 / 219, 6), "proposals": ["cuore", "il"],
+        "probabilities": [round(60 / 219, 6), round(50 / 219, 6)]}
 
 
 @pytest.mark.parametrize(("settings", "message"), [
-    ({"top": 0}, "--top: found 0"), ({"multi_token": "maybe"}, "--multi-token: found maybe")])
+    ({"top": 0}, "--top: found 0"), ({"multi_token": "maybe"}, "--multi-token: found maybe"),
+    ({"beam": 0}, "--beam: found 0"), ({"like": "x"}, "--like: found x, expected biobit"),
+    ({"like": "biobit", "top": 3}, "--like biobit: found --top or --multi-token beside it")])
 def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         MrrSettings(**settings)
@@ -233,8 +346,12 @@ def test_the_published_set_is_counted_whole(
     records = list(curated_records([str(path)]))
     model = known({"malattia": 5, "cuore": 4, "dopamina": 3, "##a": 2, "a": 1}, tokens=512)
     line = totals(records, model)
-    assert (line["maskings"], line["sentences"], len(line["domains"])) == (897, 54, 22)
-    assert sum(domain["count"] for domain in line["domains"].values()) == 897
+    by = line["by"]["domain"]
+    assert (line["maskings"], line["sentences"], len(by)) == (897, 54, 22)
+    assert sum(domain["maskings"] for domain in by.values()) == 897
+    assert sum(domain["sentences"] for domain in by.values()) == 54
+    assert sum(domain["mrr"] * domain["maskings"] for domain in by.values()) == pytest.approx(
+        897 * line["mrr"], abs=1e-3)
     found = [record["target"] for record in records]
     expected = sum({"malattia": 1, "cuore": 1 / 2, "dopamina": 1 / 3, "a": 1 / 5}.get(word, 0)
                    for word in found)

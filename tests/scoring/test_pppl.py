@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import random
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +16,23 @@ import torch
 
 from bmtools.errors import BmtoolsError, DataError, RecordError
 from bmtools.records import Record
+from bmtools.scoring.comparing import comparisons
 from bmtools.scoring.pppl import SentenceScore, Tally, score
 from bmtools.scoring.predictors import MaskedModel, load_predictor
-from bmtools.scoring.settings import PassSettings
+from bmtools.scoring.settings import PassSettings, PpplSettings
+from bmtools.scoring.statistics_settings import StatisticsSettings
+
+TEXTS = (
+    "La malattia di Parkinson riduce la dopamina nel cervello.", "Il cuore batte.",
+    "Il paziente riferisce dolore all'addome e nausea da tre giorni.",
+    "Un farmaco riduce la pressione arteriosa del paziente anziano.", "La dopamina manca.")
 
 
-def totals(records: Sequence[Record], predictor: Any) -> dict[str, Any]:
-    tally = Tally(predictor)
-    for sentence in score(records, [predictor]):
+def totals(records: Sequence[Record], predictor: Any, seed: int = 0, by: Sequence[str] = (),
+           resamples: int = 100, **settings: Any) -> dict[str, Any]:
+    chosen = PpplSettings(**settings)
+    tally = Tally(predictor, chosen, by, StatisticsSettings(resamples, seed=seed))
+    for sentence in score(records, [predictor], chosen, seed=seed):
         tally.add(sentence)
     return tally.line()
 
@@ -109,11 +121,12 @@ def test_a_long_sentence_is_kept_from_all_models(known: Callable[..., MaskedMode
     wide = known({"il": 1})
     narrow = known({"il": 1}, tokens=5, name="narrow")
     records = texts_of("il il il", "il il il il", "il")
-    kept: list[SentenceScore] = list(score(records, [wide, narrow], refused.append))
+    kept: list[SentenceScore] = list(score(records, [wide, narrow], reject=refused.append))
     assert [s.record["id"] for s in kept] == ["0", "0", "2", "2"]
     assert [str(error) for error in refused] == [
-        "<memory>: found 6 tokens, but narrow takes at most 5, special ones included; split it "
-        "into sentences first (bmtools import jsonl --sentences)"]
+        "<memory>: found 6 tokens, but narrow takes at most 5, special ones included; score "
+        "it in windows (--context 64) or split it into sentences first (bmtools import jsonl "
+        "--sentences)"]
     with pytest.raises(RecordError):
         list(score(records, [wide, narrow]))
 
@@ -147,7 +160,8 @@ def test_bf16_is_near_and_says_so(wordpiece: MaskedModel, records: list[Record])
     assert "precision:bf16" in near["signature"]
 
 
-def minicons(model: Any, tokenizer: Any, texts: Sequence[str]) -> list[float]:
+def minicons(model: Any, tokenizer: Any, texts: Sequence[str],
+             variant: str = "original") -> list[float]:
     """Sum of log probabilities by minicons; `batch_encode_plus` is gone from transformers 5."""
     pytest.importorskip("minicons")
     with warnings.catch_warnings():
@@ -161,28 +175,195 @@ def minicons(model: Any, tokenizer: Any, texts: Sequence[str]) -> list[float]:
         usual = tokenizer.__class__
         tokenizer.__class__ = Readable
         try:
-            peer = MaskedLMScorer(model, "cpu", tokenizer=tokenizer, PLL_metric="original")
+            peer = MaskedLMScorer(model, "cpu", tokenizer=tokenizer, PLL_metric=variant)
             return [peer.sequence_score([text], reduction=lambda x: x.sum(0).item(),
-                                        PLL_metric="original")[0] for text in texts]
+                                        PLL_metric=variant)[0] for text in texts]
         finally:
             tokenizer.__class__ = usual
 
 
+VARIANTS = [("original", "original"), ("within-word", "within_word_l2r")]
+
+
 @pytest.mark.data
-def test_equals_minicons_on_fifty_real_sentences(
-        clinical: MaskedModel, sentences: list[str]) -> None:
-    scores = list(score(texts_of(*sentences), [clinical]))
-    theirs = minicons(clinical.checkpoint.model, clinical.tokenizer, sentences)
-    assert len(theirs) == 50
-    assert [one.logprobs.sum() for one in scores] == pytest.approx(theirs, rel=1e-4)
+@pytest.mark.parametrize(("ours", "theirs"), VARIANTS)
+@pytest.mark.parametrize("family", ["clinical", "clinical_bytes"])
+def test_equals_minicons_on_two_hundred_real_sentences(
+        family: str, ours: str, theirs: str, sentences: list[str],
+        request: pytest.FixtureRequest) -> None:
+    model = request.getfixturevalue(family)
+    scores = list(score(texts_of(*sentences), [model], PpplSettings(variant=ours)))
+    expected = minicons(model.checkpoint.model, model.tokenizer, sentences, theirs)
+    assert len(expected) == 200
+    assert [one.logprobs.sum() for one in scores] == pytest.approx(expected, rel=1e-4)
 
 
+@pytest.mark.parametrize(("ours", "theirs"), VARIANTS)
 def test_equals_minicons_in_every_family(
+        any_model: MaskedModel, records: list[Record], ours: str, theirs: str) -> None:
+    scores = list(score(records, [any_model], PpplSettings(variant=ours)))
+    expected = minicons(any_model.checkpoint.model, any_model.tokenizer,
+                        [record["text"] for record in records], theirs)
+    assert [one.logprobs.sum() for one in scores] == pytest.approx(expected, rel=1e-4)
+
+
+def test_whole_words_are_hidden_at_once(any_model: MaskedModel, records: list[Record]) -> None:
+    network, tokenizer = any_model.checkpoint.model, any_model.tokenizer
+    for one in score(records, [any_model], PpplSettings(variant="whole-word")):
+        encoding = tokenizer(one.record["text"])
+        ids, words = torch.tensor([encoding["input_ids"]]), encoding.word_ids()
+        expected = []
+        for place, word in enumerate(words):
+            if word is None:
+                continue
+            copy = ids.clone()
+            copy[0, [at for at, other in enumerate(words) if other == word]] = \
+                tokenizer.mask_token_id
+            with torch.no_grad():
+                expected.append(network(input_ids=copy).logits[0, place].log_softmax(0)[
+                    ids[0, place]].item())
+        assert one.logprobs.tolist() == pytest.approx(expected, rel=1e-4)
+        assert one.copies.sum() == len(expected)
+
+
+def test_long_texts_are_read_through_a_window(any_model: MaskedModel) -> None:
+    """Far tokens are asked with as much to see as was promised, and in order."""
+    text = " ".join(["La malattia di Parkinson riduce la dopamina nel cervello."] * 12)
+    tokenizer, network = any_model.tokenizer, any_model.checkpoint.model
+    ids = tokenizer(text)["input_ids"]
+    assert len(ids) > 2 * any_model.max_tokens
+    [one] = score(texts_of(text), [any_model], PpplSettings(context=20))
+    assert len(one.logprobs) == one.tokens == len(ids) - 2
+    # The first token's window is the beginning of the text, the last one's is its end.
+    room = any_model.max_tokens - 2
+    for place, window in ((1, [*ids[:room + 1], ids[-1]]), (-2, [ids[0], *ids[-room - 1:]])):
+        copy = torch.tensor([window])
+        copy[0, place] = tokenizer.mask_token_id
+        with torch.no_grad():
+            logits = network(input_ids=copy).logits[0, place]
+        expected = logits.log_softmax(0)[window[place]].item()
+        assert one.logprobs[0 if place == 1 else -1] == pytest.approx(expected, rel=1e-4)
+    with pytest.raises(RecordError, match="--context: found a context of 40 tokens, expected at"):
+        list(score(texts_of(text), [any_model], PpplSettings(context=40)))
+
+
+def test_short_texts_are_what_they_are_without_windows(
         any_model: MaskedModel, records: list[Record]) -> None:
-    scores = list(score(records, [any_model]))
-    theirs = minicons(any_model.checkpoint.model, any_model.tokenizer,
-                      [record["text"] for record in records])
-    assert [one.logprobs.sum() for one in scores] == pytest.approx(theirs, rel=1e-4)
+    usual = [one.logprobs for one in score(records, [any_model])]
+    again = [one.logprobs for one in score(records, [any_model], PpplSettings(context=8))]
+    for one, other in zip(usual, again, strict=True):
+        assert other == pytest.approx(one, abs=1e-6)
+
+
+@pytest.mark.parametrize("variant", ["original", "within-word", "whole-word"])
+def test_a_sample_is_as_far_off_as_it_says(wordpiece: MaskedModel, variant: str) -> None:
+    words = " ".join(record_text for record_text in TEXTS).split()
+    rng = random.Random(0)
+    records = texts_of(*(" ".join(rng.choices(words, k=12)) for _ in range(40)))
+    exact = totals(records, wordpiece, variant=variant)
+    within = 0
+    for seed in range(20):
+        line = totals(records, wordpiece, seed, variant=variant, sample=0.3)
+        error = line["sampling_error"]["nats_per_token"]
+        within += abs(line["nats_per_token"] - exact["nats_per_token"]) < error
+        assert line["tokens"] == exact["tokens"]
+        assert 0.2 < line["asked"] / line["tokens"] < 0.4
+        low, high = line["sampling_error"]["pppl"]
+        assert low < line["pppl"] < high
+        assert "mean_sentence_pppl" not in line
+    # 95 percent of 20 is 19; fewer than 15 has a chance below one in a thousand.
+    assert within >= 15
+    assert f"|sample:0.3|sample_seed:{19}|" in line["signature"]
+
+
+def test_like_biobit_is_the_mean_over_sentences_of_the_models_own_loss(
+        wordpiece: MaskedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PpplSettings, "most_tokens", 18)
+    records = texts_of(*TEXTS)
+    tokenizer, network = wordpiece.tokenizer, wordpiece.checkpoint.model
+    expected, left_out = [], 0
+    for text in TEXTS:
+        ids = tokenizer(text, return_tensors="pt")["input_ids"]
+        if ids.shape[1] > 18:
+            left_out += 1
+            continue
+        inner = torch.arange(1, ids.shape[1] - 1)
+        copies, labels = ids.repeat(len(inner), 1), torch.full((len(inner), ids.shape[1]), -100)
+        copies[range(len(inner)), inner] = tokenizer.mask_token_id
+        labels[range(len(inner)), inner] = ids[0, inner]
+        with torch.no_grad():
+            expected.append(network(input_ids=copies, labels=labels).loss.exp().item())
+    line = totals(records, wordpiece, like="biobit")
+    assert 0 < left_out < len(TEXTS)
+    assert line["pppl"] == pytest.approx(sum(expected) / len(expected), rel=1e-4)
+    assert (line["left_out"], line["sentences"]) == (left_out, len(TEXTS) - left_out)
+    assert "|like:biobit|" in line["signature"]
+
+
+def test_groups_intervals_and_words(known: Callable[..., MaskedModel]) -> None:
+    model = known({"il": 8, "cuore": 4, "batte": 2, "##no": 1, ".": 1})
+    records = [record.replace(domain=domain) for record, domain in zip(
+        texts_of("il cuore batte", "il", "cuoreno ."), ("Cardio", "Neuro", "Cardio"),
+        strict=True)]
+    line = totals(records, model, by=["domain"])
+    # Bits: 6 + 10 of three tokens each in Cardio; 1 of one token in Neuro.
+    cardio, neuro = line["by"]["domain"]["Cardio"], line["by"]["domain"]["Neuro"]
+    assert cardio["pppl"] == pytest.approx(2 ** (16 / 6), abs=1e-5)
+    assert (neuro["pppl"], neuro["sentences"]) == (2, 1)
+    assert cardio["sentences"] + neuro["sentences"] == line["sentences"]
+    assert line["bits_per_word"] == pytest.approx(17 / 6, abs=1e-6)
+    low, high = line["interval"]
+    assert 2 <= low <= line["pppl"] <= high <= 2 ** (10 / 3) + 1e-6
+    assert "interval" not in neuro
+    assert "interval" not in totals(records, model, resamples=0)
+
+
+def test_models_are_compared_in_bits_and_by_token_where_they_share_a_vocabulary(
+        known: Callable[..., MaskedModel], wordpiece: MaskedModel) -> None:
+    one, two = known({"il": 3, "cuore": 1}), known({"il": 1, "cuore": 1}, name="two")
+    records = texts_of("il il il", "il cuore", "il il")
+    tallies = [Tally(model) for model in (one, two, wordpiece)]
+    for found in score(records, [one, two, wordpiece]):
+        tallies[found.predictor].add(found)
+    lines = comparisons(tallies, StatisticsSettings())
+    assert [(line["metric"], line["compared"]) for line in lines] == [
+        ("bits_per_character", ["known", "two"]), ("nats_per_token", ["known", "two"]),
+        ("bits_per_character", ["known", "wordpiece"]),
+        ("bits_per_character", ["two", "wordpiece"])]
+    expected = (6 * math.log(0.75) + math.log(0.25) - 7 * math.log(0.5)) / -7
+    assert lines[1]["difference"] == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_threads_change_nothing(
+        any_model: MaskedModel, records: list[Record], threads: int) -> None:
+    usual = [one.logprobs for one in score(records, [any_model])]
+    again = MaskedModel(any_model.checkpoint, PassSettings(threads=threads, batch_tokens=60), "cpu")
+    for one, before in zip(score(records, [again]), usual, strict=True):
+        assert one.logprobs == pytest.approx(before, abs=1e-5)
+
+
+@pytest.mark.parametrize(("settings", "message"), [
+    ({"variant": "odd"}, "--variant: found odd, expected original or within-word or whole-word"),
+    ({"sample": 0}, "--sample: found 0"), ({"sample": 1.5}, "--sample: found 1.5"),
+    ({"context": -1}, "--context: found -1"), ({"like": "mine"}, "--like: found mine"),
+    ({"like": "biobit", "sample": 0.5}, "--like biobit: found --variant, --sample or --context")])
+def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        PpplSettings(**settings)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.parametrize(("precision", "error"), [("no", 1e-3), ("bf16", 0.05), ("fp16", 0.02)])
+def test_a_gpu_gives_the_same(
+        any_model: MaskedModel, records: list[Record], precision: str, error: float) -> None:
+    usual = [one.logprobs.sum() for one in score(records, [any_model])]
+    moved = copy.deepcopy(any_model.checkpoint.model).to("cuda")
+    there = MaskedModel(replace(any_model.checkpoint, model=moved),
+                        PassSettings(precision=precision), "cuda")
+    found = [one.logprobs.sum() for one in score(records, [there])]
+    assert found == pytest.approx(usual, rel=error)
 
 
 def test_an_unknown_and_an_absent_device() -> None:

@@ -1,0 +1,68 @@
+"""`bmtools score-masking`."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from bmtools.commands.options import Command, existing_directory, reads_records, writes_records
+from bmtools.commands.progress import tracked
+from bmtools.commands.settings import takes_settings
+from bmtools.errors import DataError, Reject
+from bmtools.io.streams import RecordReader, read_lines, write_records
+from bmtools.scoring.masking_settings import MaskingSettings
+from bmtools.scoring.settings import PassSettings
+from bmtools.scoring.statistics_settings import StatisticsSettings
+
+
+@click.command("score-masking", cls=Command)
+@reads_records
+@click.option("--model", "models", type=existing_directory, multiple=True, required=True,
+              metavar="CKPT", help="Checkpoint to score; repeat it to compare several.")
+@writes_records
+@takes_settings(MaskingSettings, "settings")
+@click.option("--terms", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+              metavar="FILE", help="Terms for --masking terms, one a line.")
+@click.option("--by", multiple=True, metavar="KEY",
+              help="Also score the records apart by this key; a dot reaches into objects.")
+@takes_settings(StatisticsSettings, "statistics")
+@takes_settings(PassSettings, "passes")
+def command(records: RecordReader, reject: Reject, models: tuple[Path, ...], output: str,
+            settings: MaskingSettings, terms: Path | None, by: tuple[str, ...],
+            statistics: StatisticsSettings, passes: PassSettings) -> None:
+    """Score checkpoints by what they restore under several ways of masking.
+
+    Prints a JSON line for each checkpoint and each combination of --masking, --mask-rate and
+    --corruption: the perplexity over hidden tokens, its interval and its spread over draws, the
+    accuracy, what was hidden, and the loss of tokens that the model saw masked, replaced or as
+    they are. Checkpoints that share a vocabulary meet the same masks.
+    """
+    _check_usage(settings, terms, passes)
+    listed = _read_terms(terms) if terms else []
+    from bmtools.scoring.masking import Experiment
+    from bmtools.scoring.predictors import load_predictor
+
+    experiment = Experiment([load_predictor(path, passes) for path in models], settings,
+                            terms=listed, by=by, passes=passes, seed=statistics.seed)
+    deque(tracked(experiment.run(records, reject), "scoring passes"), maxlen=0)
+    write_records(experiment.lines(statistics), output)
+
+
+def _check_usage(settings: MaskingSettings, terms: Path | None, passes: PassSettings) -> None:
+    wanted = "terms" in settings.maskings()
+    if wanted and terms is None:
+        raise click.UsageError("--masking terms: found no terms, expected --terms FILE as well")
+    if terms is not None and not wanted:
+        raise click.UsageError("--terms: expected terms in --masking as well")
+    if passes.precision == "int8":
+        raise click.UsageError("--precision: found int8, expected no or bf16 or fp16 here")
+
+
+def _read_terms(path: Path) -> Sequence[str]:
+    words = [line.strip() for _, line in read_lines(str(path)) if line.strip()]
+    if not words:
+        raise DataError(f"{path}: found no terms, expected one a line")
+    return words

@@ -1,0 +1,47 @@
+"""Which of the things that are scored share a value of a key."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bmtools.scoring.table import reach
+
+NO_VALUE = "-"
+"""What records without a key are counted under."""
+
+
+class Groups:
+    """Tells apart what was counted by the values of keys; four bytes for each thing and key.
+
+    Args:
+        keys: dots reach into objects, as in `meta.year`.
+    """
+
+    def __init__(self, keys: Sequence[str]) -> None:
+        self._values: dict[str, dict[str, int]] = {key: {} for key in keys}
+        self._codes = {key: array("i") for key in keys}
+
+    def add(self, record: Mapping[str, Any]) -> None:
+        """Count the next thing; it belongs to a record."""
+        for key, values in self._values.items():
+            value = _spelled(reach(record, key))
+            self._codes[key].append(values.setdefault(value, len(values)))
+
+    def members(self) -> Iterator[tuple[str, str, np.ndarray]]:
+        """Yield each key, each of its values in order of appearance, and the numbers of things."""
+        for key, values in self._values.items():
+            codes = np.frombuffer(self._codes[key], dtype=np.int32)
+            order = np.argsort(codes, kind="stable")
+            borders = np.searchsorted(codes[order], np.arange(len(values) + 1))
+            for value, number in values.items():
+                yield key, value, order[borders[number]:borders[number + 1]]
+
+
+def _spelled(value: Any) -> str:
+    if value is None:
+        return NO_VALUE
+    return ", ".join(map(_spelled, value)) if isinstance(value, list) else str(value)

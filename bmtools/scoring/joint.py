@@ -1,0 +1,128 @@
+"""Words of several tokens behind as many masks: what a model would write there, and how the right
+word compares.
+
+Tokens are chosen left to right, each given those before it while the rest stays hidden, so that
+the probability of a word is a product of conditional ones. Source of the order: Kauf and Ivanova
+2023, section 3; of several masks for a word: Jiang et al. 2020 (X-FACTR), section 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+import torch
+
+from bmtools.scoring.asking import Answers, Masking, Predictor
+from bmtools.scoring.ranking import best_tokens
+from bmtools.scoring.targets import Target
+
+Word = tuple[int, ...]
+Beam = list[tuple[float, Word]]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A word of several tokens, and what is proposed in its place.
+
+    Args:
+        rank: from 1, among proposals of as many tokens; None where as many surpass it as the beam
+            holds.
+        logprob: of the word, in nats.
+        proposals: ids of the best words and their log probabilities, best first.
+    """
+
+    rank: int | None
+    logprob: float
+    proposals: list[tuple[Word, float]]
+
+
+@dataclass(slots=True)
+class _Search:
+    """A word looked for: beginnings that are followed, best first, and its own."""
+
+    target: Target
+    beam: Beam = field(default_factory=lambda: [(0.0, ())])
+    logprob: float = 0.0
+
+    def prefixes(self, step: int) -> list[Word]:
+        """Beginnings to go on from, the word's own last."""
+        return [*(ids for _, ids in self.beam), self.target.pieces[:step]]
+
+    def masking(self, prefix: Word) -> Masking:
+        """Lay out the sentence with a beginning written down and the rest of the word hidden."""
+        place, pieces, ids = self.target.place, self.target.pieces, self.target.masking.ids
+        filled = [*ids[:place], *prefix, *pieces[len(prefix):], *ids[place + 1:]]
+        span = np.array([[place + len(prefix), place + len(pieces)]])
+        return Masking(np.array(filled, dtype=np.int64), span)
+
+
+def search(predictor: Predictor, targets: Sequence[Target], width: int,
+           is_right: Callable[[Target, Word], bool]) -> list[Found]:
+    """Rank words of several tokens among what a model would write in their place.
+
+    Args:
+        predictor: asked once for each beginning and token.
+        targets: words with known pieces.
+        width: beginnings followed at each step.
+        is_right: tells whether other ids spell the same word.
+    """
+    searches = [_Search(target) for target in targets]
+    for step in range(max((len(target.pieces) for target in targets), default=0)):
+        _advance(predictor, [one for one in searches if step < len(one.target.pieces)], step,
+                 width)
+    return [_found(one, width, partial(is_right, one.target)) for one in searches]
+
+
+def _advance(predictor: Predictor, searches: Sequence[_Search], step: int, width: int) -> None:
+    """Make all beginnings longer by a token."""
+    asked = [(one, prefix) for one in searches for prefix in one.prefixes(step)]
+    wanted = np.array([one.target.pieces[step] for one, _ in asked])
+    answers: dict[int, tuple[float, list[tuple[int, float]]]] = {}
+    digest = partial(_next_tokens, wanted=wanted, width=width)
+    for found in predictor.answers([one.masking(prefix) for one, prefix in asked], digest):
+        answers.update(found)
+    number = 0
+    for one in searches:
+        own = number + len(one.beam)
+        longer = [(logprob + more, (*ids, token))
+                  for place, (logprob, ids) in enumerate(one.beam, number)
+                  for token, more in answers[place][1]]
+        one.beam = sorted(longer, key=_by_merit)[:width]
+        one.logprob += answers[own][0]
+        number = own + 1
+
+
+def _next_tokens(asked: Answers, wanted: np.ndarray, width: int,
+                 ) -> list[tuple[int, tuple[float, list[tuple[int, float]]]]]:
+    """Log probability of each wanted token, and the best tokens with theirs."""
+    logprobs = asked.logits.log_softmax(1)
+    ids = torch.from_numpy(wanted[asked.sentences])
+    own = logprobs.gather(1, ids[:, None].to(logprobs.device))[:, 0].tolist()
+    found = []
+    for row, (number, tokens) in enumerate(zip(asked.sentences.tolist(),
+                                               best_tokens(logprobs, width), strict=True)):
+        values = logprobs[row, tokens].tolist()
+        found.append((number, (own[row], list(zip(tokens, values, strict=True)))))
+    return found
+
+
+def _found(one: _Search, width: int, is_right: Callable[[Word], bool]) -> Found:
+    """Tell where the word stands among the best; its own score holds where it was let go of."""
+    pieces = one.target.pieces
+    others = [(logprob, ids) for logprob, ids in one.beam if ids != pieces]
+    ranked = sorted([*others, (one.logprob, pieces)], key=_by_merit)
+    rank = next(place for place, (_, ids) in enumerate(ranked, 1)
+                if ids == pieces or is_right(ids))
+    # Whoever is surpassed by all that the beam holds may be surpassed by more.
+    known = rank <= len(others) or len(one.beam) < width
+    in_beam = any(ids == pieces for _, ids in one.beam)
+    return Found(rank if known or in_beam else None, one.logprob,
+                 [(ids, logprob) for logprob, ids in one.beam])
+
+
+def _by_merit(candidate: tuple[float, Word]) -> tuple[float, Word]:
+    """Order by probability; equally probable words by their ids."""
+    return -candidate[0], candidate[1]

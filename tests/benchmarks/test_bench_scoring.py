@@ -1,0 +1,196 @@
+"""Scoring against minicons and the fill-mask pipeline: `pytest --benchmark-enable -s ...`.
+
+Each side is a program of its own that starts, loads the same checkpoint, scores the same records
+and ends: start-up counts, and each has its own peak memory. The sides take turns. All may use both
+cores, minicons and the pipeline as torch's threads. Without that option each runs once on little
+input, and only the agreement is looked at.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import BertConfig, BertForMaskedLM
+
+from bmtools.corpus.curated import curated_records
+from bmtools.corpus.segment import sentence_spans
+from bmtools.io.manifest import Manifest
+from bmtools.models.checkpoint import save_checkpoint
+from bmtools.vocab.settings import WordPieceSettings
+from bmtools.vocab.tokenizer import fingerprint
+from bmtools.vocab.wordpiece import learn
+
+_ROUNDS = 3
+_THREADS = 2
+_PEER = Path(__file__).with_name("scoring_peer.py")
+
+
+@dataclass(frozen=True)
+class Run:
+    """A program from its start to its end: seconds, most resident megabytes, what it printed."""
+
+    seconds: float
+    megabytes: float
+    out: str
+
+
+def run(*command: object, gpu: bool = False) -> Run:
+    hidden = {} if gpu else {"CUDA_VISIBLE_DEVICES": ""}
+    started = time.perf_counter()
+    with subprocess.Popen(
+            [sys.executable, *map(str, command)], stdout=subprocess.PIPE, text=True,
+            env={**os.environ, **hidden, "OMP_NUM_THREADS": str(_THREADS), "HF_HUB_OFFLINE": "1",
+                 "TOKENIZERS_PARALLELISM": "false"}) as process:
+        assert process.stdout is not None
+        out = process.stdout.read()
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0, command
+    return Run(time.perf_counter() - started, used.ru_maxrss / 1024, out)
+
+
+def build(directory: Path, texts: Sequence[str], layers: int, width: int, size: int,
+          rows: int) -> Path:
+    """A random BERT over a vocabulary learnt here, with an embedding for each of `rows` ids."""
+    tokenizer = learn(texts, WordPieceSettings(size=size))
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = BertForMaskedLM(BertConfig(
+            vocab_size=max(rows, len(tokenizer)), hidden_size=width, num_hidden_layers=layers,
+            num_attention_heads=width // 64, intermediate_size=4 * width)).eval()
+    save_checkpoint(directory, model, tokenizer, Manifest("bench", {}, fingerprint(tokenizer)))
+    return directory
+
+
+def write(path: Path, records: Sequence[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records),
+                    encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def texts(data: Path) -> list[str]:
+    """Clinical cases in Italian."""
+    with (data / "it/corpus/native-clinical.jsonl").open(encoding="utf-8") as stream:
+        return [json.loads(line)["text"] for line in itertools.islice(stream, 300)]
+
+
+def alternate(*sides: Sequence[object], gpu: bool = False) -> list[list[Run]]:
+    """Let sides take turns; the first turn warms up what the system keeps of files."""
+    for side in sides:
+        run(*side, gpu=gpu)
+    turns = [[run(*side, gpu=gpu) for side in sides] for _ in range(_ROUNDS)]
+    return [list(side) for side in zip(*turns, strict=True)]
+
+
+def ratios(ours: Sequence[Run], theirs: Sequence[Run]) -> dict[str, float]:
+    speeds = [other.seconds / one.seconds for one, other in zip(ours, theirs, strict=True)]
+    return {"median": round(statistics.median(speeds), 2), "lowest": round(min(speeds), 2),
+            "highest": round(max(speeds), 2),
+            "memory": round(max(one.megabytes for one in ours)
+                            / max(one.megabytes for one in theirs), 2)}
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(("layers", "width", "sentences"), [
+    pytest.param(4, 256, 200, id="mini"), pytest.param(12, 768, 40, id="base")])
+def test_pppl_against_minicons(benchmark: Any, texts: list[str], tmp_path: Path, layers: int,
+                               width: int, sentences: int) -> None:
+    pytest.importorskip("minicons")
+    vocabulary = 30_000
+    if benchmark.disabled:
+        layers, width, vocabulary, sentences = 1, 64, 300, 2
+    model = build(tmp_path / "model", texts[:3] if benchmark.disabled else texts, layers, width,
+                  min(vocabulary, 8_000), vocabulary)
+    spans = ((text, span) for text in texts for span in sentence_spans(text, "it"))
+    cut = (text[start:end] for text, (start, end) in spans if 20 < end - start < 300)
+    path = write(tmp_path / "s.jsonl", [{"id": str(number), "text": text} for number, text in
+                                        enumerate(itertools.islice(cut, sentences))])
+    details = tmp_path / "d.jsonl"
+    ours = ["-m", "bmtools", "score-pppl", path, "--model", model, "--details", details]
+    theirs = [_PEER, "minicons", model, path]
+    expected = json.loads(run(*theirs).out)
+    run(*ours)
+    found = [-json.loads(line)["nats"] for line in details.read_text().splitlines()]
+    assert found == pytest.approx(expected, rel=1e-4)
+    if benchmark.disabled:
+        benchmark(lambda: None)
+        return
+    eight = [*ours, "--precision", "int8"]
+    peer, exact, rough = alternate(theirs, ours, eight)
+    benchmark.pedantic(lambda: run(*ours), rounds=1)
+    error = json.loads(rough[0].out.splitlines()[0])["int8_error"]
+    benchmark.extra_info.update(
+        sentences=sentences, vocabulary=vocabulary, threads=_THREADS,
+        times_faster=ratios(exact, peer), int8=ratios(rough, peer), int8_error=error,
+        seconds={"minicons": round(statistics.median(one.seconds for one in peer), 2),
+                 "bmtools": round(statistics.median(one.seconds for one in exact), 2)})
+    print(f"\n{layers}x{width}, {sentences} sentences: {ratios(exact, peer)}; "
+          f"int8 {ratios(rough, peer)}, error {error}")
+
+
+@pytest.mark.data
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_pppl_on_a_gpu(benchmark: Any, texts: list[str], tmp_path: Path) -> None:
+    pytest.importorskip("minicons")
+    model = build(tmp_path / "model", texts, 12, 768, 8_000, 30_000)
+    path = write(tmp_path / "s.jsonl", [{"id": str(number), "text": text[:600]}
+                                        for number, text in enumerate(texts[:200])])
+    details = tmp_path / "d.jsonl"
+    ours = ["-m", "bmtools", "score-pppl", path, "--model", model, "--details", details]
+    theirs = [_PEER, "minicons", model, path]
+    expected = json.loads(run(*theirs, gpu=True).out)
+    run(*ours, gpu=True)
+    found = [-json.loads(line)["nats"] for line in details.read_text().splitlines()]
+    assert found == pytest.approx(expected, rel=1e-3)
+    if benchmark.disabled:
+        benchmark(lambda: None)
+        return
+    peer, exact, half = alternate(theirs, ours, [*ours, "--precision", "bf16"], gpu=True)
+    benchmark.pedantic(lambda: run(*ours, gpu=True), rounds=1)
+    benchmark.extra_info.update(
+        gpu=torch.cuda.get_device_name(), sentences=200, times_faster=ratios(exact, peer)["median"],
+        bf16=ratios(half, peer))
+    print(f"\n12x768 on a GPU, 200 texts: {ratios(exact, peer)}; bf16 {ratios(half, peer)}")
+
+
+@pytest.mark.data
+def test_mrr_against_fill_mask(benchmark: Any, texts: list[str], data: Path,
+                               tmp_path: Path) -> None:
+    shape = (1, 64, 300, 300) if benchmark.disabled else (12, 768, 8_000, 30_000)
+    model = build(tmp_path / "model", texts[:3] if benchmark.disabled else texts, *shape)
+    records = [dict(record) for record in curated_records([str(data / "it/mrr/mlm_data.json")])]
+    whole = write(tmp_path / "m.jsonl", records[:4] if benchmark.disabled else records)
+    few = write(tmp_path / "few.jsonl", records[:4 if benchmark.disabled else 100])
+    ours = ["-m", "bmtools", "score-mrr", whole, "--model", model]
+    theirs = [_PEER, "fill-mask", model, few]
+    if benchmark.disabled:
+        benchmark(lambda: None)
+        expected = json.loads(run(*theirs).out)
+        found = json.loads(run(*ours).out.splitlines()[0])
+        assert found["mrr"] == pytest.approx(sum(expected) / len(expected), abs=1e-6)
+        return
+    peer, exact = alternate(theirs, ours)
+    benchmark.pedantic(lambda: run(*ours), rounds=1)
+    rates = [100 / other.seconds * one.seconds / len(records)
+             for one, other in zip(exact, peer, strict=True)]
+    seconds = statistics.median(one.seconds for one in exact)
+    benchmark.extra_info.update(
+        maskings=len(records), threads=_THREADS, seconds=round(seconds, 1),
+        times_faster=round(1 / statistics.median(rates), 2),
+        memory=ratios(exact, peer)["memory"])
+    print(f"\n897 maskings, 12x768: {seconds:.1f} s, {1 / statistics.median(rates):.1f} times as "
+          "fast as the pipeline by masking, which did 100")

@@ -1,0 +1,160 @@
+"""`bmtools score-masking` as people call it."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+COMMON = ("--max-tokens", "16", "--repeats", "2", "--resamples", "20")
+RECORDS = [{"id": "a", "text": "Il paziente ha diabete mellito e asma.", "domain": "lungs"},
+           {"id": "b", "text": "Il cuore pompa il sangue nelle arterie.", "domain": "heart"},
+           {"id": "c", "text": "L'asma riduce il respiro del paziente.", "domain": "lungs"}]
+
+
+@pytest.fixture
+def notes(write_lines: Callable[..., Path]) -> Path:
+    return write_lines("notes.jsonl", *RECORDS)
+
+
+def test_help_names_what_can_be_combined(run: Callable[..., Any]) -> None:
+    outcome = run("score-masking", "--help")
+    assert outcome.code == 0
+    for words in ("tokens, words, spans, terms", "[default: 80/10/10]", "--terms FILE", "--by KEY"):
+        assert words in re.sub(r"\s+", " ", outcome.out)
+
+
+def test_a_line_for_each_model_and_combination(
+        run: Callable[..., Any], tiny_checkpoint: Path, make_checkpoint: Callable[..., Path],
+        tiny_tokenizer: Path, tmp_path: Path, notes: Path) -> None:
+    (tmp_path / "terms.txt").write_text("diabete mellito\nasma\n")
+    other = make_checkpoint(tiny_tokenizer, seed=1)
+    outcome = run("score-masking", notes, "--model", tiny_checkpoint, "--model", other,
+                  "--masking", "tokens,words,spans,terms", "--mask-rate", "0.15,0.4",
+                  "--corruption", "80/10/10,100/0/0", "--terms", tmp_path / "terms.txt",
+                  "--by", "domain", *COMMON)
+    assert outcome.code == 0, outcome.err
+    grid = itertools.product((str(tiny_checkpoint), str(other)),
+                             ("tokens", "words", "spans", "terms"), (0.15, 0.4),
+                             ("80/10/10", "100/0/0"))
+    assert [(line["model"], line["masking"], line["mask_rate"], line["corruption"])
+            for line in outcome.records] == list(grid)
+    for line in outcome.records:
+        assert line["perplexity"] == pytest.approx(math.exp(line["nats_per_token"]), rel=1e-5)
+        assert line["records"] == 3 and line["repeats"] == 2
+        assert set(line["by"]["domain"]) == {"lungs", "heart"}
+        if line["corruption"] == "100/0/0":
+            assert set(line["by_fate"]) == {"masked"}
+    half = len(outcome.records) // 2
+    first, second = outcome.records[:half], outcome.records[half:]
+    assert [line["hidden"] for line in first] == [line["hidden"] for line in second]
+    assert [line["perplexity"] for line in first] != [line["perplexity"] for line in second]
+
+
+def test_stdin_equals_a_file_and_a_seed_the_bytes(
+        run: Callable[..., Any], piped: Callable[..., Any], tiny_checkpoint: Path, notes: Path,
+        tmp_path: Path) -> None:
+    command = ("score-masking", "--model", tiny_checkpoint, *COMMON)
+    by_file = run(*command, notes)
+    assert by_file.code == 0, by_file.err
+    assert piped(notes, *command).out == by_file.out
+    assert run(*command, notes, "--seed", 1).out != by_file.out
+    written = run(*command, notes, "-o", tmp_path / "scores.jsonl")
+    assert (written.code, written.out) == (0, "")
+    assert (tmp_path / "scores.jsonl").read_text() == by_file.out
+
+
+def test_settings_from_a_file(run: Callable[..., Any], tiny_checkpoint: Path, notes: Path,
+                              tmp_path: Path) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text('masking = "spans"\nmask_rate = 0.3\n')
+    outcome = run("score-masking", notes, "--model", tiny_checkpoint, *COMMON, "--config", config)
+    assert [(line["masking"], line["mask_rate"]) for line in outcome.records] == [("spans", 0.3)]
+
+
+def test_empty_input_is_one_clear_line(
+        run: Callable[..., Any], tiny_checkpoint: Path, write_lines: Callable[..., Path],
+        tmp_path: Path) -> None:
+    outcome = run("score-masking", write_lines("none.jsonl"), "--model", tiny_checkpoint, *COMMON,
+                  "-o", tmp_path / "scores.jsonl")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err == "bmtools: no text in the input; expected records with text\n"
+    assert not (tmp_path / "scores.jsonl").exists()
+
+
+@pytest.mark.parametrize(("record", "reason"), [
+    ({"id": "d"}, "key 'text' is missing"),
+    ({"id": "d", "text": " "}, "key 'text': found no tokens to hide, expected words that the "
+                               "models' vocabularies have"),
+])
+def test_a_record_without_text_stops_or_is_collected(
+        run: Callable[..., Any], tiny_checkpoint: Path, write_lines: Callable[..., Path],
+        tmp_path: Path, record: dict[str, Any], reason: str) -> None:
+    path = write_lines("bad.jsonl", *RECORDS[:2], record, RECORDS[2])
+    command = ("score-masking", path, "--model", tiny_checkpoint, *COMMON)
+    outcome = run(*command)
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err == f"bmtools: {path}:3: {reason}\n"
+    outcome = run(*command, "--rejects", tmp_path / "rejects.jsonl")
+    assert outcome.code == 0
+    assert [line["records"] for line in outcome.records] == [3, 3]
+    assert json.loads((tmp_path / "rejects.jsonl").read_text())["record"] == record
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    ((), "Missing option '--model'"),
+    (("--model", "MODEL", "--masking", "letters"), "--masking: found 'letters', expected names"),
+    (("--model", "MODEL", "--mask-rate", "15"), "--mask-rate: found '15', expected shares above 0"),
+    (("--model", "MODEL", "--corruption", "80"), "--corruption: found '80', expected percentages"),
+    (("--model", "MODEL", "--masking", "terms"), "--masking terms: found no terms, expected"),
+    (("--model", "MODEL", "--terms", "FILE"), "--terms: expected terms in --masking as well"),
+    (("--model", "MODEL", "--repeats", "0"), "--repeats: found 0, expected 1 or more"),
+    (("--model", "MODEL", "--precision", "int8"), "--precision: found int8, expected no or bf16"),
+    (("--model", "nowhere"), "'nowhere' does not exist"),
+])
+def test_wrong_usage_ends_with_two(run: Callable[..., Any], tiny_checkpoint: Path, notes: Path,
+                                   arguments: tuple[str, ...], message: str) -> None:
+    names = {"MODEL": str(tiny_checkpoint), "FILE": str(notes)}
+    outcome = run("score-masking", notes, *(names.get(word, word) for word in arguments))
+    assert (outcome.code, outcome.out) == (2, "")
+    assert message in outcome.err
+    assert outcome.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    (("--max-tokens", "64"), "--max-tokens: found 64, but {model} takes at most 32; expected that "
+                             "or less"),
+    (("--segmenter", "klingon"), "--segmenter: found klingon, expected tokenizer or japanese"),
+    (("--device", "abacus"), "--device: found 'abacus', expected auto, cpu"),
+    (("--masking", "terms", "--terms", "{empty}"), "{empty}: found no terms, expected one a line"),
+])
+def test_what_does_not_fit_is_one_line(
+        run: Callable[..., Any], tiny_checkpoint: Path, notes: Path, tmp_path: Path,
+        arguments: tuple[str, ...], message: str) -> None:
+    (tmp_path / "empty.txt").write_text("\n")
+    places = {"model": tiny_checkpoint, "empty": tmp_path / "empty.txt"}
+    outcome = run("score-masking", notes, "--model", tiny_checkpoint, *COMMON,
+                  *(word.format(**places) for word in arguments))
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err.startswith(f"bmtools: {message.format(**places)}")
+    assert outcome.err.count("\n") == 1
+
+
+def test_a_checkpoint_without_a_head_is_refused(
+        run: Callable[..., Any], tiny_checkpoint: Path, notes: Path, tmp_path: Path) -> None:
+    from transformers import AutoModelForTokenClassification, AutoTokenizer
+
+    tagger = tmp_path / "tagger"
+    AutoModelForTokenClassification.from_pretrained(tiny_checkpoint).save_pretrained(tagger)
+    AutoTokenizer.from_pretrained(tiny_checkpoint).save_pretrained(tagger)
+    outcome = run("score-masking", notes, "--model", tagger, *COMMON)
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err.startswith(f"bmtools: {tagger}: no fitting weights for cls.predictions.")
+    assert outcome.err.count("\n") == 1

@@ -1,0 +1,93 @@
+"""Words of several tokens, against an exhaustive search."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+
+from bmtools.records import MASK, Record
+from bmtools.scoring.mrr import MaskScore, score
+from bmtools.scoring.predictors import MaskedModel
+from bmtools.scoring.settings import MrrSettings
+
+
+def ask(model: Any, text: str, target: str, **settings: Any) -> MaskScore:
+    record = Record(id="1", text=text, target=target)
+    [one] = score([record], [model], MrrSettings(multi_token="joint", **settings))
+    return one
+
+
+def exhaustive(model: MaskedModel, text: str, target: str) -> list[tuple[float, tuple[int, int]]]:
+    """Log probability of every pair of tokens behind two masks, best first."""
+    tokenizer, network = model.tokenizer, model.checkpoint.model
+    ids = tokenizer(text.replace(MASK, target), return_tensors="pt")["input_ids"]
+    pieces = tokenizer(target, add_special_tokens=False)["input_ids"]
+    place = next(start for start in range(ids.shape[1])
+                 if ids[0, start:start + 2].tolist() == pieces)
+    ids[0, place:place + 2] = tokenizer.mask_token_id
+    with torch.no_grad():
+        first = network(input_ids=ids).logits[0, place].log_softmax(0)
+        copies = ids.repeat(len(first), 1)
+        copies[:, place] = torch.arange(len(first))
+        second = network(input_ids=copies).logits[:, place + 1].log_softmax(1)
+    table = (first[:, None] + second).tolist()
+    return sorted(((value, (one, other)) for one, row in enumerate(table)
+                   for other, value in enumerate(row)), key=lambda found: (-found[0], found[1]))
+
+
+def word_of_two(model: MaskedModel) -> str:
+    """A word that the vocabulary has in two pieces."""
+    for word in ("malattia", "paziente", "cervello", "pressione", "dopamina", "cronica", "sonno"):
+        if len(model.tokenizer(word, add_special_tokens=False)["input_ids"]) == 2:
+            return word
+    raise AssertionError("no word of two tokens")
+
+
+def test_a_beam_as_wide_as_the_vocabulary_finds_what_an_exhaustive_search_finds(
+        wordpiece: MaskedModel) -> None:
+    word = word_of_two(wordpiece)
+    text = f"Il {MASK} riduce la nausea."
+    everything = exhaustive(wordpiece, text, word)
+    pieces = tuple(wordpiece.tokenizer(word, add_special_tokens=False)["input_ids"])
+    rank = [ids for _, ids in everything].index(pieces) + 1
+    wide = len(everything) ** 2
+    found = ask(wordpiece, text, word, beam=wide, top=wide)
+    assert found.rank == rank
+    assert found.reciprocal_rank == pytest.approx(1 / rank)
+    assert found.probability == pytest.approx(math.exp(
+        {ids: value for value, ids in everything}[pieces]), rel=1e-4)
+    best = ask(wordpiece, text, word, beam=200)
+    assert [share for _, share in best.proposals] == pytest.approx(
+        [math.exp(value) for value, _ in everything[:5]], rel=1e-4)
+
+
+def test_a_word_beyond_the_beam_has_no_rank(wordpiece: MaskedModel) -> None:
+    word = word_of_two(wordpiece)
+    text = f"Il {MASK} riduce la nausea."
+    rank = ask(wordpiece, text, word, beam=20_000, top=20_000).rank
+    assert rank is not None
+    for beam in (5, 20, 60):
+        found = ask(wordpiece, text, word, beam=beam)
+        assert found.rank is None or found.rank <= min(rank, beam)
+        assert found.probability > 0
+
+
+def test_words_of_one_token_are_ranked_as_ever(wordpiece: MaskedModel) -> None:
+    record = Record(id="1", text=f"Il cuore {MASK}.", target="la")
+    [usual] = score([record], [wordpiece], MrrSettings())
+    found = ask(wordpiece, record["text"], "la")
+    assert (found.rank, found.proposals) == (usual.rank, usual.proposals)
+    assert usual.target.tokens == 1
+
+
+def test_case_may_be_ignored_in_words_of_several_tokens(wordpiece: MaskedModel) -> None:
+    word = word_of_two(wordpiece)
+    text = f"Il {MASK} riduce la nausea."
+    strict = ask(wordpiece, text, word, beam=20_000, top=20_000)
+    caseless = ask(wordpiece, text, word, beam=20_000, top=20_000, ignore_case=True)
+    assert strict.rank is not None
+    assert caseless.rank is not None
+    assert caseless.rank <= strict.rank
