@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -45,7 +46,7 @@ class Reader(Protocol):
         ...
 
 
-def make_reader(model: Any) -> Reader:
+def make_reader(model: Any, precision: torch.dtype | None = None) -> Reader:
     """Make the fastest reader of a model that agrees with transformers on made-up rows.
 
     BERT, RoBERTa, XLM-R, CamemBERT, Megatron-BERT and ModernBERT get one of their own; others, and
@@ -55,13 +56,13 @@ def make_reader(model: Any) -> Reader:
 
     Args:
         model: a masked language model in evaluation mode, on its device.
+        precision: what it will be read in under autocast, so that matrices are cast once, and not
+            again for each piece of a batch; None for float32.
     """
     plan = take_apart(model)
-    if plan is not None:
-        reader = SwiftReader(plan)
-        if _agree(model, reader):
-            return reader
-    return PlainReader(model)
+    if plan is None or not _agree(model, SwiftReader(plan)):
+        return PlainReader(model)
+    return SwiftReader(plan if precision is None else plan.cast(precision))
 
 
 class PlainReader:
@@ -87,6 +88,10 @@ class Product(NamedTuple):
 
     def __call__(self, states: Tensor) -> Tensor:
         return functional.linear(states, self.weight, self.bias)
+
+    def cast(self, precision: torch.dtype) -> Product:
+        """Keep the matrix in another precision; what is added stays as it is."""
+        return Product(self.weight.to(precision), self.bias)
 
     def rows(self, start: int | None, end: int | None) -> Product:
         """Give a part of the outputs, without a copy."""
@@ -152,6 +157,14 @@ class Plan(NamedTuple):
     layers: list[Layer]
     finish: Module
     rotate: Callable[[Tensor, Tensor, str], tuple[Tensor, Tensor]] | None = None
+
+    def cast(self, precision: torch.dtype) -> Plan:
+        """Keep the matrices of all layers in another precision."""
+        return self._replace(layers=[
+            replace(layer, mixed=layer.mixed.cast(precision), out=layer.out.cast(precision),
+                    feed=layer.feed._replace(inner=layer.feed.inner.cast(precision),
+                                             outer=layer.feed.outer.cast(precision)))
+            for layer in self.layers])
 
 
 class SwiftReader:
@@ -348,7 +361,7 @@ def _plan_modernbert(encoder: Any) -> Plan:
         is_local = module.attention_type == "sliding_attention"
         return Layer(
             config.num_attention_heads, _product(attention.Wqkv), _product(attention.Wo),
-            Feed(_product(feed.Wi), feed.act, _product(feed.Wo), gated=True),
+            Feed(_product(feed.Wi), _activation(feed.act), _product(feed.Wo), gated=True),
             module.attn_norm, nothing, module.mlp_norm, nothing, module.attention_type,
             config.sliding_window if is_local else None)
 
@@ -387,8 +400,16 @@ class Embedding:
 
 
 def _feed(module: Any) -> Feed:
-    return Feed(_product(module.intermediate.dense), module.intermediate.intermediate_act_fn,
-                _product(module.output.dense))
+    return Feed(_product(module.intermediate.dense),
+                _activation(module.intermediate.intermediate_act_fn), _product(module.output.dense))
+
+
+def _activation(module: Any) -> Module:
+    """Overwrite what is met once: a third less time for GELU, and no second copy."""
+    if getattr(module, "act", module) is functional.gelu or type(module) is torch.nn.GELU:
+        approximate = getattr(module, "approximate", "none")
+        return partial(torch.ops.aten.gelu_, approximate=approximate)
+    return module
 
 
 def _product(module: Any) -> Product:

@@ -72,11 +72,18 @@ def spans_of(sentence: Sentence, variant: str) -> np.ndarray:
     return np.stack([places, ends[np.cumsum(starts) - 1]], axis=1)
 
 
-def sampled(spans: np.ndarray, share: float, text: str, seed: int) -> np.ndarray:
-    """Keep a share of the copies, drawn by the text and a seed, whatever came before it."""
+def sampled(spans: np.ndarray, share: float, name: str, seed: int) -> np.ndarray:
+    """Keep a share of the copies, drawn by the sentence's name and a seed, whatever came before.
+
+    Args:
+        spans: what copies hide.
+        share: probability of each.
+        name: tells the sentence from others, also from those of the same text.
+        seed: of the draw.
+    """
     if share == 1:
         return spans
-    key = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest())
+    key = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest())
     keys = derive(seed, key)
     return spans[uniforms(keys, np.arange(len(spans)), _SAMPLING) < share]
 

@@ -135,7 +135,8 @@ def _ask(predictor: Predictor, record: Record, settings: PpplSettings, seed: int
         return _Question([], tokens, unknown)
     if not settings.context:
         check_length(predictor, record, len(sentence.ids), _SPLIT)
-    spans = sampled(spans_of(sentence, settings.variant), settings.sample, record["text"], seed)
+    name = f"{record.get('id')}\0{record['text']}"
+    spans = sampled(spans_of(sentence, settings.variant), settings.sample, name, seed)
     try:
         parts = in_parts(sentence, spans, settings.variant == "whole-word", predictor.max_tokens,
                          settings.context)

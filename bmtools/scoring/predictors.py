@@ -24,8 +24,8 @@ from bmtools.scoring.crew import rank, world
 from bmtools.scoring.settings import PassSettings
 
 Item = TypeVar("Item")
-# Float32 logits that one pass makes, whatever the vocabulary: 32 MB on a CPU, for each thread.
-_LOGITS_ON_CPU = 2**23
+# Float32 logits that one pass makes, whatever the vocabulary: 8 MB on a CPU, for each thread.
+_LOGITS_ON_CPU = 2**21
 _LOGITS_ON_GPU = 2**27
 _DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 _BATCHES_AHEAD = 2  # for each thread
@@ -64,7 +64,7 @@ class MaskedModel:
         self._device = torch.device(device)
         self._threads = self._count_threads()
         # In this order: it has the weights of a layer lie side by side.
-        self._exact = make_reader(checkpoint.model)
+        self._exact = make_reader(checkpoint.model, _DTYPES.get(settings.precision))
         self._reader = make_eight_bit_reader(checkpoint.model, self._threads) \
             if settings.precision == "int8" else self._exact
         rows = checkpoint.model.get_input_embeddings().num_embeddings

@@ -52,7 +52,7 @@ class PpplSettings:
             2020), within-word (also what follows it in its word, so that pieces do not give each
             other away; Kauf and Ivanova 2023) or whole-word (all of its word, at once).
         sample: share of the tokens (of the words, in variant whole-word) that are asked for,
-            drawn by text and seed; the error that this brings is told.
+            drawn by id, text and seed; the error that this brings is told.
         context: score texts longer than the model takes in windows, in which each token sees at
             least so many on either side, where the text has them; 0 refuses such texts.
         like: biobit scores as the evaluation that Buonocore et al. published: the mean over

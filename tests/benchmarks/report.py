@@ -31,17 +31,20 @@ def _any(params: Measured, info: Measured) -> Row:
 
 
 def _pppl(params: Measured, info: Measured) -> Row:
-    exact, rough = info["times_faster"], info["int8"]
+    exact, rough, alone = info["times_faster"], info["int8"], info["without_start"]
     return (f"`score-pppl`, {params['layers']} layers of {params['width']}, vocabulary of "
-            f"{info['vocabulary']:,}, {info['sentences']} sentences, start-up included (int8)",
-            "minicons", f"{_times(exact['median'])} ({_number(rough['median'])})",
+            f"{info['vocabulary']:,}, {info['sentences']} sentences (int8)", "minicons",
+            f"{_times(exact['median'])} ({_number(rough['median'])}); without start-up "
+            f"{_number(alone['exact'])} ({_number(alone['int8'])})",
             f"{exact['memory']:.2f} ({rough['memory']:.2f})")
 
 
 def _mrr(params: Measured, info: Measured) -> Row:
     return (f"`score-mrr`, 12 layers of 768, {info['maskings']} maskings in "
-            f"{info['seconds']:.0f} s, start-up included", "the fill-mask pipeline",
-            _times(info["times_faster"]), f"{info['memory']:.2f}")
+            f"{info['seconds']:.0f} s (bf16 {info['bf16_seconds']:.0f} s)",
+            "the fill-mask pipeline",
+            f"{_times(info['times_faster'])} ({_number(info['bf16_times_faster'])})",
+            f"{info['memory']:.2f}")
 
 
 def _masking(params: Measured, info: Measured) -> Row:

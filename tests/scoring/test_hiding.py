@@ -93,7 +93,7 @@ def test_a_context_that_leaves_no_room_is_refused() -> None:
     assert in_parts(sentence, spans_of(sentence, "original"), False, 23, 9)
 
 
-def test_samples_depend_on_text_and_seed_alone() -> None:
+def test_samples_depend_on_name_and_seed_alone() -> None:
     spans = spans_of(made_up(20_000), "original")
     kept = sampled(spans, 0.1, "Il cuore batte.", 0)
     assert 1_850 < len(kept) < 2_150
