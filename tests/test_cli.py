@@ -119,7 +119,8 @@ def test_interruption_exits_130() -> None:
 def test_completion_names_the_commands(shell) -> None:
     outcome = shell(COMP_WORDS="bmtools score", COMP_CWORD="1",
                     _BMTOOLS_COMPLETE="bash_complete")
-    assert outcome.out.split() == ["plain,score-pppl", "plain,score-mrr"]
+    assert outcome.out.split() == [f"plain,score-{what}" for what in
+                                   ("pppl", "mrr", "masking", "space")]
 
 
 def test_help_is_fast() -> None:

@@ -14,10 +14,10 @@ from click.core import ParameterSource
 from bmtools.commands.options import Command, existing_directory, reads_records, writes_directory
 from bmtools.commands.progress import tracked
 from bmtools.commands.settings import takes_settings
-from bmtools.errors import CheckpointError, DataError, Reject
+from bmtools.errors import CheckpointError, Reject
 from bmtools.io.aside import new_directory, refuse_existing
 from bmtools.io.manifest import Manifest, hash_directory
-from bmtools.io.streams import RecordReader, read_lines, write_records
+from bmtools.io.streams import RecordReader, read_list, write_records
 from bmtools.vocab.settings import AUTO, SizeSettings, VocabularySettings
 
 _WITH_EXTEND = {"size", "kind", "min_frequency", "max_alphabet", "at_most", "sample_megabytes",
@@ -60,7 +60,7 @@ def command(records: RecordReader, reject: Reject, output: Path, overwrite: bool
     from bmtools.vocab.tokenizer import fingerprint, save_tokenizer
 
     started = time.monotonic()
-    terms = _read_terms(choosing.terms)
+    terms = [term for _, term in read_list(choosing.terms)] if choosing.terms else []
     built = build(_documents(records), settings, choosing, terms, _load_old(old, settings),
                   str(old))
     manifest = Manifest(
@@ -106,15 +106,6 @@ def _given(kind: type) -> set[str]:
 
 def _flags(names: Sequence[str]) -> str:
     return " and ".join("--" + name.replace("_", "-") for name in names)
-
-
-def _read_terms(name: str) -> list[str]:
-    if not name:
-        return []
-    terms = [line.strip() for _, line in read_lines(name) if line.strip()]
-    if not terms:
-        raise DataError(f"{name}: found no terms, expected one a line")
-    return terms
 
 
 def _load_old(old: Path | None, settings: VocabularySettings) -> Any:

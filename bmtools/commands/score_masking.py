@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -11,8 +10,8 @@ import click
 from bmtools.commands.options import Command, existing_directory, reads_records, writes_records
 from bmtools.commands.progress import tracked
 from bmtools.commands.settings import takes_settings
-from bmtools.errors import DataError, Reject
-from bmtools.io.streams import RecordReader, read_lines, write_records
+from bmtools.errors import Reject
+from bmtools.io.streams import RecordReader, read_list, write_records
 from bmtools.scoring.masking_settings import MaskingSettings
 from bmtools.scoring.settings import PassSettings
 from bmtools.scoring.statistics_settings import StatisticsSettings
@@ -41,7 +40,7 @@ def command(records: RecordReader, reject: Reject, models: tuple[Path, ...], out
     they are. Checkpoints that share a vocabulary meet the same masks.
     """
     _check_usage(settings, terms, passes)
-    listed = _read_terms(terms) if terms else []
+    listed = [term for _, term in read_list(str(terms))] if terms else []
     from bmtools.scoring.masking import Experiment
     from bmtools.scoring.predictors import load_predictor
 
@@ -59,10 +58,3 @@ def _check_usage(settings: MaskingSettings, terms: Path | None, passes: PassSett
         raise click.UsageError("--terms: expected terms in --masking as well")
     if passes.precision == "int8":
         raise click.UsageError("--precision: found int8, expected no or bf16 or fp16 here")
-
-
-def _read_terms(path: Path) -> Sequence[str]:
-    words = [line.strip() for _, line in read_lines(str(path)) if line.strip()]
-    if not words:
-        raise DataError(f"{path}: found no terms, expected one a line")
-    return words

@@ -89,6 +89,18 @@ def read_lines(name: str) -> Iterator[tuple[int, str]]:
                     "convert the file first (iconv -t UTF-8)") from error
 
 
+def read_list(name: str, what: str = "terms") -> list[tuple[int, str]]:
+    """Read a list, one thing a line, with numbers of lines; blank ones are passed over.
+
+    Raises:
+        DataError: nothing is listed, or bytes that are not UTF-8.
+    """
+    found = [(number, line.strip()) for number, line in read_lines(name) if line.strip()]
+    if not found:
+        raise DataError(f"{shown(name)}: found no {what}, expected one a line")
+    return found
+
+
 class RecordReader:
     """The records of several sources, one after the other; can be read once.
 

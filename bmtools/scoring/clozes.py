@@ -11,20 +11,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, Literal, NamedTuple
 
-from bmtools.errors import DataError, RecordError, Reject, refuse
-from bmtools.io.streams import read_lines, shown
+from bmtools.errors import RecordError, Reject, refuse
 from bmtools.records import MASK, Record, span_faults
 from bmtools.vocab.folding import CASELESS, Folding
 from bmtools.vocab.matching import Matcher
 from bmtools.vocab.targets import Targets as Terms
-from bmtools.vocab.targets import is_word
+from bmtools.vocab.targets import read_targets
 from bmtools.vocab.words import find_words
 
 Unit = Literal["word", "mention"]
 
 _CHARACTERS_AT_ONCE = 1 << 20
 _RECORDS_AT_ONCE = 1000
-_COMMENT = "#"
 _APOSTROPHES = frozenset("'’")  # noqa: RUF001
 _PLACES = frozenset(("start", "end", "spans"))
 
@@ -38,24 +36,8 @@ class _Place(NamedTuple):
 
 
 def read_terms(name: str) -> Terms:
-    """Read terms from a file, one a line; blank lines and those that begin with # are passed over.
-
-    Raises:
-        DataError: no terms, or one without a letter or figure.
-    """
-    folding = Folding(CASELESS)
-    terms = []
-    for number, line in read_lines(name):
-        term = line.strip()
-        if not term or term.startswith(_COMMENT):
-            continue
-        if not is_word(folding, term):
-            raise DataError(f"{shown(name)}:{number}: found {term!r}, expected a term with a "
-                            "letter or figure; correct the line or leave it out")
-        terms.append(term)
-    if not terms:
-        raise DataError(f"{shown(name)}: found no terms, expected one a line")
-    return Terms.of(terms, CASELESS)
+    """Read terms from a file, one a line, to be found in any case; see `read_targets`."""
+    return read_targets(name, CASELESS)
 
 
 def clozes(records: Iterable[Record], terms: Terms | None, unit: Unit = "word",

@@ -78,6 +78,11 @@ def rank() -> int:
     return int(os.environ.get("RANK", "0"))
 
 
+def local_rank() -> int:
+    """Number of this process among those on its machine, from 0; each has a GPU of its own."""
+    return int(os.environ.get("LOCAL_RANK", rank()))
+
+
 def world() -> int:
     """How many processes a launcher began."""
     return int(os.environ.get("WORLD_SIZE", "1"))
@@ -97,9 +102,10 @@ def _shared_out(windows: Iterator[list[Record]], work: Work[Score]) -> Iterator[
     from accelerate import PartialState
     from accelerate.utils import gather_object
 
-    PartialState(cpu=not torch.cuda.is_available())
+    state = PartialState(cpu=not torch.cuda.is_available())
     while group := list(islice(windows, world())):
         own = work(group[rank()]) if rank() < len(group) else None
         found = gather_object([own])
         if rank() == 0:
             yield from (done for done in found if done is not None)
+    state.destroy_process_group()

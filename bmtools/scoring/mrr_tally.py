@@ -148,7 +148,7 @@ class Tally:
         more: dict[str, object] = {"beam": max(settings.beam, settings.top)} \
             if settings.multi_token == "joint" else {}
         if settings.like:
-            more["like"] = settings.like
+            more |= {"like": settings.like, "punctuation": "dropped"}
         return signature(
             "mrr", f"top{settings.top}", self.predictor.tokenizer,
             multi_token=settings.multi_token, proposals="all", ties="lower-id",

@@ -20,7 +20,7 @@ from bmtools.models.eight_bit import make_eight_bit_reader
 from bmtools.models.masked import predict
 from bmtools.models.swift import Reader, make_reader
 from bmtools.scoring.asking import Answers, Digested, Masking
-from bmtools.scoring.crew import rank, world
+from bmtools.scoring.crew import local_rank, world
 from bmtools.scoring.settings import PassSettings
 
 Item = TypeVar("Item")
@@ -203,7 +203,7 @@ def existing_device(name: str) -> str:
     if name == "auto":
         if not torch.cuda.is_available():
             return "cpu"
-        return f"cuda:{rank() % torch.cuda.device_count()}" if world() > 1 else "cuda"
+        return f"cuda:{local_rank() % torch.cuda.device_count()}" if world() > 1 else "cuda"
     try:
         device = torch.device(name)
     except RuntimeError:

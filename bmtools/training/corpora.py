@@ -12,7 +12,7 @@ from accelerate import Accelerator
 from bmtools.corpus.settings import ShardSettings
 from bmtools.corpus.shards import Corpus, is_shards
 from bmtools.errors import BmtoolsError, CheckpointError, DataError, RecordError, Reject
-from bmtools.io.streams import RecordReader, read_lines
+from bmtools.io.streams import RecordReader, read_list
 from bmtools.masking.strategies import Pick, make_pick
 from bmtools.masking.terms import TermList, spellings
 from bmtools.training.places import runs_directory
@@ -153,9 +153,7 @@ def _strategies(plan: Plan, start: Start, terms: Path | None) -> tuple[dict[str,
     names = {phase.task.masking for phase in plan.script.phases} | {"words"}
     listed, digest = None, ""
     if terms is not None:
-        words = [line.strip() for _, line in read_lines(str(terms)) if line.strip()]
-        if not words:
-            raise DataError(f"{terms}: found no terms, expected one a line")
+        words = [word for _, word in read_list(str(terms))]
         listed = TermList(spellings(start.tokenizer, words))
         digest = hashlib.sha256("\n".join(words).encode()).hexdigest()
     try:

@@ -12,7 +12,7 @@ from typing import Any
 from tokenizers import Tokenizer
 
 from bmtools.errors import DataError
-from bmtools.io.streams import read_lines, shown
+from bmtools.io.streams import read_list, shown
 from bmtools.vocab.folding import CASELESS, EXACT, UNSPACED, WORD, Folding
 from bmtools.vocab.spelling import spellings
 
@@ -52,17 +52,12 @@ def read_targets(name: str, rule: str) -> Targets:
         DataError: no words, or one without a letter or figure.
     """
     folding = Folding(rule)
-    words = []
-    for number, line in read_lines(name):
-        word = line.strip()
-        if word and not is_word(folding, word):
+    listed = read_list(name, "words")
+    for number, word in listed:
+        if not is_word(folding, word):
             raise DataError(f"{shown(name)}:{number}: found {word!r}, of which no letter and no "
                             "figure is left to look for; correct the line or leave it out")
-        if word:
-            words.append(word)
-    if not words:
-        raise DataError(f"{shown(name)}: found no words, expected one a line")
-    return Targets.of(words, rule)
+    return Targets.of([word for _, word in listed], rule)
 
 
 def new_words(tokenizer: Any, base: Any | None) -> Targets:

@@ -11,7 +11,7 @@ import pytest
 import zstandard
 
 from bmtools.errors import DataError, RecordError
-from bmtools.io.streams import open_output, read_lines, read_records, write_records
+from bmtools.io.streams import open_output, read_lines, read_list, read_records, write_records
 
 LINES = '{"id":"1","text":"è\u2028lì\u0085qui"}\n\n{"id":"2","text":"β"}\n'.encode()
 PACKED: dict[str, Callable[[bytes], bytes]] = {
@@ -106,3 +106,12 @@ def test_lines_are_plain_json(tmp_path: Path) -> None:
     write_records([{"id": "1", "text": 'a"\\\n'}], str(path))
     assert [json.loads(line) for line in path.read_text().splitlines()] == [
         {"id": "1", "text": 'a"\\\n'}]
+
+
+def test_a_list_has_its_lines_numbered(tmp_path: Path) -> None:
+    path = tmp_path / "terms.txt"
+    path.write_bytes(b"\xef\xbb\xbf one \n\ntwo words\r\n")
+    assert read_list(str(path)) == [(1, "one"), (3, "two words")]
+    path.write_bytes(b"\n  \n")
+    with pytest.raises(DataError, match="found no drugs, expected one a line"):
+        read_list(str(path), "drugs")

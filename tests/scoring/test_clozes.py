@@ -192,17 +192,17 @@ def test_records_stream(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_terms_are_read(tmp_path: Path) -> None:
     path = tmp_path / "terms.txt"
-    path.write_text("\ufeff# a list\n\nulcer\r\n  renal  failure \nUlcer\n#no\n", encoding="utf-8")
+    path.write_text("\ufeff\nulcer\r\n  renal  failure \nUlcer\n", encoding="utf-8")
     assert read_terms(str(path)).words == ("ulcer", "renal  failure")
     assert hidden(plain("Renal failure, ulcer."), read_terms(str(path))) == [
         "Renal", "failure", "ulcer"]
 
 
 @pytest.mark.parametrize(("content", "message"), [
-    (b"", ": found no terms, expected one a line"),
-    (b"# none\n\n", ": found no terms, expected one a line"),
-    (b"a\n--\n", ":2: found '--', expected a term with a letter or figure; correct the line or "
-                 "leave it out"),
+    (b"", ": found no words, expected one a line"),
+    (b"\n\n", ": found no words, expected one a line"),
+    (b"a\n--\n", ":2: found '--', of which no letter and no figure is left to look for; correct "
+                 "the line or leave it out"),
     (b"a\n\xe0\n", ":2: byte 1 is not UTF-8; convert the file first (iconv -t UTF-8)"),
 ])
 def test_wrong_lists_are_refused(content: bytes, message: str, tmp_path: Path) -> None:

@@ -247,7 +247,7 @@ def test_like_biobit_is_the_published_evaluation(known: Callable[..., MaskedMode
     assert [one.reciprocal_rank for one in found] == expected
     line = totals(maskings, model, like="biobit")
     assert line["mrr"] == pytest.approx(sum(expected) / 6, abs=1e-6)
-    assert "|match:caseless|like:biobit|" in line["signature"]
+    assert "|match:caseless|like:biobit|punctuation:dropped|" in line["signature"]
 
 
 def test_groups_by_sentence_and_by_word(known: Callable[..., MaskedModel]) -> None:
