@@ -27,8 +27,8 @@ COMMANDS = {
     "predict": "Add a fine-tuned model's predictions to records.",
     "score-pppl": "Score checkpoints by pseudo-perplexity.",
     "score-mrr": "Score checkpoints by mean reciprocal rank of masked words.",
-    "score-space": "Score how checkpoints spread words in space, and whether rare ones lie apart.",
     "score-masking": "Score checkpoints by what they restore under several ways of masking.",
+    "score-space": "Score how checkpoints spread words in space, and whether rare ones lie apart.",
     "table": "Show what JSON Lines say of several models as one table.",
 }
 TRACEBACK = "--traceback"
