@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import json
 import os
 import subprocess
@@ -93,6 +94,19 @@ def data() -> Path:
     if not DATA.is_dir():
         pytest.skip(f"real data are absent: {DATA}; BMTOOLS_DATA names another place")
     return DATA
+
+
+@pytest.fixture
+def no_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if matplotlib were not installed."""
+    found = builtins.__import__
+
+    def absent(name: str, *arguments: Any) -> Any:
+        if name.startswith("matplotlib"):
+            raise ImportError("No module named 'matplotlib'")
+        return found(name, *arguments)
+
+    monkeypatch.setattr(builtins, "__import__", absent)
 
 
 @pytest.fixture

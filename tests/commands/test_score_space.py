@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -109,17 +108,9 @@ def test_a_layer_that_is_not_there(run: Callable[..., Any], corpus: Path,
                            "and 0 for its embeddings\n")
 
 
+@pytest.mark.usefixtures("no_matplotlib")
 def test_a_missing_matplotlib_is_told_before_any_work(
-        run: Callable[..., Any], corpus: Path, tiny_checkpoint: Path,
-        monkeypatch: pytest.MonkeyPatch) -> None:
-    found = builtins.__import__
-
-    def absent(name: str, *arguments: Any) -> Any:
-        if name.startswith("matplotlib"):
-            raise ImportError("No module named 'matplotlib'")
-        return found(name, *arguments)
-
-    monkeypatch.setattr(builtins, "__import__", absent)
+        run: Callable[..., Any], corpus: Path, tiny_checkpoint: Path) -> None:
     outcome = run("score-space", "--model", tiny_checkpoint, "--plot", "p.svg", corpus)
     assert (outcome.code, outcome.out) == (1, "")
     assert outcome.err == ("bmtools: --plot: No module named 'matplotlib'; "

@@ -11,7 +11,6 @@ import pytest
 import torch
 from torch import Tensor
 from transformers import (
-    AutoModelForMaskedLM,
     BertConfig,
     CamembertConfig,
     DistilBertConfig,
@@ -27,28 +26,6 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 SMALL = {"vocab_size": 60, "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4,
          "intermediate_size": 48, "max_position_embeddings": 40, "pad_token_id": 1}
 SPECIAL = {"bos_token_id": 2, "eos_token_id": 3, "cls_token_id": 2, "sep_token_id": 3}
-
-
-@pytest.fixture
-def lively(model: Any) -> Any:
-    """A model of each family, with weights large enough for every part to matter."""
-    return enliven(model)
-
-
-@torch.no_grad()
-def enliven(model: Any) -> Any:
-    rng = torch.Generator().manual_seed(3)
-    for name, weight in model.named_parameters():
-        noise = torch.randn(weight.shape, generator=rng)
-        if "norm" in name.lower() or name.endswith((".ln.weight", ".bias")):
-            weight.add_(0.3 * noise)
-        else:
-            weight.copy_(noise / weight.shape[-1]**0.5)
-    return model
-
-
-def build(config: Any) -> Any:
-    return enliven(AutoModelForMaskedLM.from_config(config).eval())
 
 
 def draw(rows: int, tokens: int) -> Tensor:
@@ -128,7 +105,7 @@ VARIANTS: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_variants_of_the_families(variant: str) -> None:
+def test_variants_of_the_families(build: Callable[[Any], Any], variant: str) -> None:
     ids = draw(3, 25)
     ids[ids == 7] = 8
     compare(build(VARIANTS[variant]()), [0, 1, 1, 2], [24, 0, 13, 5], ids)
@@ -137,7 +114,8 @@ def test_variants_of_the_families(variant: str) -> None:
 @pytest.mark.parametrize("config", [
     DistilBertConfig(vocab_size=60, dim=32, n_layers=2, n_heads=4, hidden_dim=48),
     ElectraConfig(**SMALL)], ids=["DistilBERT", "ELECTRA"])
-def test_other_architectures_are_left_to_transformers(config: Any) -> None:
+def test_other_architectures_are_left_to_transformers(
+        build: Callable[[Any], Any], config: Any) -> None:
     model = build(config)
     rows, places, ids = torch.tensor([0, 2, 2]), torch.tensor([3, 0, 24]), draw(3, 25)
     reader = make_reader(model)
@@ -156,7 +134,8 @@ def test_models_that_compute_otherwise_are_left_to_transformers(lively: Any) -> 
 
 
 @pytest.mark.parametrize("fault", ["reach", "rotation", "heads", "positions"])
-def test_the_check_finds_faults(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_check_finds_faults(
+        build: Callable[[Any], Any], fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """One position, window or head off, and transformers reads."""
     family = BertConfig(**SMALL) if fault == "positions" else ModernBertConfig(
         **SMALL, **SPECIAL, local_attention=8, global_attn_every_n_layers=2)

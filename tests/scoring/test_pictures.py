@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import re
 import struct
 import subprocess
@@ -11,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -250,16 +248,8 @@ def test_no_display_is_needed_or_touched(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", code], check=True, env={"DISPLAY": ""})
 
 
-def test_a_missing_matplotlib_is_one_clear_line(
-        monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    found = builtins.__import__
-
-    def absent(name: str, *arguments: Any) -> Any:
-        if name.startswith("matplotlib"):
-            raise ImportError("No module named 'matplotlib'")
-        return found(name, *arguments)
-
-    monkeypatch.setattr(builtins, "__import__", absent)
+@pytest.mark.usefixtures("no_matplotlib")
+def test_a_missing_matplotlib_is_one_clear_line(tmp_path: Path) -> None:
     with pytest.raises(BmtoolsError, match=r"--plot: .*; pip install 'bmtools\[plot\]'"):
         require_plotting()
     with pytest.raises(BmtoolsError, match=r"pip install 'bmtools\[plot\]'"):

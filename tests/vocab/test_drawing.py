@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import builtins
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -49,14 +47,7 @@ def test_no_display_is_needed_or_touched(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", code], check=True, env={"DISPLAY": ""})
 
 
-def test_a_missing_matplotlib_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = builtins.__import__
-
-    def absent(name: str, *arguments: Any) -> Any:
-        if name.startswith("matplotlib"):
-            raise ImportError("No module named 'matplotlib'")
-        return found(name, *arguments)
-
-    monkeypatch.setattr(builtins, "__import__", absent)
+@pytest.mark.usefixtures("no_matplotlib")
+def test_a_missing_matplotlib_is_one_clear_line() -> None:
     with pytest.raises(BmtoolsError, match=r"--plot: .*; pip install 'bmtools\[plot\]'"):
         require_matplotlib()
