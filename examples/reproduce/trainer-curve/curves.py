@@ -71,7 +71,8 @@ def main() -> None:
     """Read the runs of the folder that the command line names."""
     out = Path(sys.argv[1])
     curves = [curve(name, read(out / name / "metrics.jsonl")) for name in RUNS]
-    pppl = {Path(line["model"]).name: line["pppl"] for line in read(out / "pppl.jsonl")}
+    pppl = {Path(line["model"]).name: line["pppl"] for line in read(out / "pppl.jsonl")
+            if "model" in line}
     results = [{**end_of(points), "pppl": pppl[points[0]["model"]]} for points in curves]
     for name, lines in (("curves", [point for points in curves for point in points]),
                         ("results", results)):
