@@ -14,7 +14,7 @@ import click
 
 from bmtools.cli import TRACEBACK
 from bmtools.commands.supervising import is_first
-from bmtools.errors import RecordError, Reject, refuse
+from bmtools.errors import BmtoolsError, RecordError, Reject, refuse
 from bmtools.io.streams import STDIN, RecordReader, encode_line, open_output
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -127,5 +127,11 @@ def _collector(path: str | None) -> Iterator[Reject]:
             stream.write(encode_line(
                 {"place": error.place, "reason": error.reason, "record": error.content}))
 
-        yield collect
+        failure = None
+        try:
+            yield collect
+        except BmtoolsError as error:
+            failure = error  # perhaps because too much was refused: all the more reason to keep it
     click.echo(f"bmtools: {count} bad records in {path}", err=True)
+    if failure is not None:
+        raise failure

@@ -141,6 +141,22 @@ def test_wrong_usage_ends_with_two(
     assert message in outcome.err
 
 
+def test_rejects_are_kept_where_nothing_is_left_to_score(
+        run: Callable[..., Any], model: Path, tmp_path: Path,
+        write_lines: Callable[..., Path]) -> None:
+    path = write_lines("m.jsonl", {"id": "a", "text": "[MASK] [MASK]", "target": "il"},
+                       {"id": "b", "text": "il [MASK]", "target": " "})
+    outcome = run("score-mrr", "--model", model, path, "--rejects", tmp_path / "bad.jsonl")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err == (
+        f"bmtools: 2 bad records in {tmp_path / 'bad.jsonl'}\n"
+        "bmtools: no masked words in the input; expected records with text and target\n")
+    reasons = [json.loads(line)["reason"] for line in
+               (tmp_path / "bad.jsonl").read_text().splitlines()]
+    assert reasons[0].startswith("key 'text': found 2 [MASK]")
+    assert reasons[1].startswith("key 'target': found nothing")
+
+
 def test_terms_and_entities_are_masked(
         run: Callable[..., Any], model: Path, tmp_path: Path,
         write_lines: Callable[..., Path]) -> None:
