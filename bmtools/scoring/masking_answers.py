@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -11,18 +10,14 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from bmtools.io.machine import usable_cores
 from bmtools.models.masked import encode, predict
 from bmtools.scoring.masking_rows import SPECIALS, Rows
+from bmtools.scoring.passes import HALVES, count_threads, in_threads, places_at_once
 from bmtools.scoring.predictors import MaskedModel
 from bmtools.scoring.settings import PassSettings
 
 FATES = ("masked", "random", "same")
 """What the model sees of a hidden token: the mask token, another token, or the token itself."""
-# Float32 logits that a pass makes at a time: 32 MB on a CPU, for each thread.
-_LOGITS_ON_CPU = 1 << 23
-_LOGITS_ON_GPU = 1 << 27
-_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,17 +71,9 @@ class Answers(NamedTuple):
 def answers(model: MaskedModel, grid: Grid, passes: PassSettings) -> Iterator[Answers]:
     """Ask a model at all places; on a CPU several batches are at work, each on one core."""
     work = partial(_answer, model, grid, passes.precision)
-    device = _device(model).type
-    batches = list(grid.batches(passes.tokens_at_once(device)))
-    threads = passes.threads or usable_cores()
-    if threads == 1 or device != "cpu":
-        yield from map(work, batches)
-        return
-    with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-        try:
-            yield from pool.map(work, batches)
-        finally:
-            pool.shutdown(cancel_futures=True)
+    device = _device(model)
+    batches = grid.batches(passes.tokens_at_once(device.type))
+    yield from in_threads(work, batches, count_threads(passes.threads, device))
 
 
 def _answer(model: MaskedModel, grid: Grid, precision: str,
@@ -122,9 +109,8 @@ def _losses(model: MaskedModel, ids: np.ndarray, rows: np.ndarray, places: np.nd
     network, device = model.checkpoint.model, _device(model)
     inputs, row, place, labels = (torch.from_numpy(one).to(device)
                                   for one in (ids, rows, places, wanted))
-    dtype = _DTYPES.get(precision)
-    logits = _LOGITS_ON_CPU if device.type == "cpu" else _LOGITS_ON_GPU
-    size = max(1, logits // network.get_input_embeddings().num_embeddings)
+    dtype = HALVES.get(precision)
+    size = places_at_once(network, device)
     nats, right = [], []
     with torch.autocast(device.type, dtype=dtype, enabled=dtype is not None):
         states = encode(network, inputs, torch.ones_like(inputs, dtype=torch.bool))[row, place]

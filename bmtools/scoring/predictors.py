@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from bmtools.errors import BmtoolsError
-from bmtools.io.machine import usable_cores
 from bmtools.models.checkpoint import Checkpoint, load_masked_lm, max_tokens
 from bmtools.models.eight_bit import make_eight_bit_reader
 from bmtools.models.masked import predict
 from bmtools.models.swift import Reader, make_reader
 from bmtools.scoring.asking import Answers, Digested, Masking
 from bmtools.scoring.crew import local_rank, world
+from bmtools.scoring.passes import HALVES, count_threads, in_threads, places_at_once
 from bmtools.scoring.settings import PassSettings
 
-Item = TypeVar("Item")
-# Float32 logits that one pass makes, whatever the vocabulary: 8 MB on a CPU, for each thread.
-_LOGITS_ON_CPU = 2**21
-_LOGITS_ON_GPU = 2**27
-_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
-_BATCHES_AHEAD = 2  # for each thread
 _SENTENCES_COMPARED = 32
 _DIGITS = 6
 
@@ -62,20 +55,12 @@ class MaskedModel:
         self.notes: dict[str, Any] = {}
         self._settings = settings
         self._device = torch.device(device)
-        self._threads = self._count_threads()
+        self._threads = count_threads(settings.threads, self._device)
         # In this order: it has the weights of a layer lie side by side.
-        self._exact = make_reader(checkpoint.model, _DTYPES.get(settings.precision))
+        self._exact = make_reader(checkpoint.model, HALVES.get(settings.precision))
         self._reader = make_eight_bit_reader(checkpoint.model, self._threads) \
             if settings.precision == "int8" else self._exact
-        rows = checkpoint.model.get_input_embeddings().num_embeddings
-        logits = _LOGITS_ON_CPU if self._device.type == "cpu" else _LOGITS_ON_GPU
-        self._asked_at_once = max(1, logits // rows)
-
-    def _count_threads(self) -> int:
-        """Count the threads that batches are shared out to; 0 where a GPU does the work."""
-        if self._device.type != "cpu":
-            return 0
-        return self._settings.threads or max(1, usable_cores() // world())
+        self._asked_at_once = places_at_once(checkpoint.model, self._device)
 
     def answers(self, maskings: Sequence[Masking],
                 digest: Callable[[Answers], Digested]) -> Iterator[Digested]:
@@ -85,18 +70,14 @@ class MaskedModel:
         are turned into logits. On a CPU several batches are at work at a time, each on one core:
         that wastes less than to share out each product of matrices.
         """
-        few = _some_places(maskings)
-        if self._reader is not self._exact and not self.notes and few:
-            self.notes = {"int8_error": self._compare(few)}
+        if self._reader is not self._exact and not self.notes:
+            few = _some_places(maskings)
+            self.notes = {"int8_error": self._compare(few)} if few else {}
 
         def work(batch: _Batch) -> Digested:
             return digest(self._answer(maskings, batch))
 
-        batches = self._batches(maskings)
-        if not self._threads:
-            yield from map(work, batches)
-            return
-        yield from _in_threads(work, batches, self._threads)
+        yield from in_threads(work, self._batches(maskings), self._threads)
 
     def _batches(self, maskings: Sequence[Masking]) -> Iterator[_Batch]:
         alike = defaultdict(list)
@@ -152,7 +133,7 @@ class MaskedModel:
         """Predict places of rows: (batch, tokens) and twice (asked,) to (asked, vocabulary)."""
         # Rows and places stay on the CPU: their numbers are looked at there.
         inputs = torch.from_numpy(ids).to(self._device)
-        dtype = _DTYPES.get(self._settings.precision)
+        dtype = HALVES.get(self._settings.precision)
         with torch.autocast(self._device.type, dtype=dtype, enabled=dtype is not None):
             states = reader.read(inputs, torch.from_numpy(rows), torch.from_numpy(positions))
             return predict(self.checkpoint.model, states).float()
@@ -164,23 +145,6 @@ def _some_places(maskings: Sequence[Masking]) -> list[Masking]:
     steps = max(1, len(asked) // _SENTENCES_COMPARED)
     return [Masking(one.ids, one.spans[len(one.spans) // 2:][:1], one.every)
             for one in asked[::steps][:_SENTENCES_COMPARED]]
-
-
-def _in_threads(work: Callable[[Item], Digested], items: Iterator[Item],
-                threads: int) -> Iterator[Digested]:
-    """Work on items in threads, each on one core, and yield results in their order."""
-    pending: deque[Future[Digested]] = deque()
-    with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-        try:
-            for item in items:
-                pending.append(pool.submit(work, item))
-                if len(pending) >= threads * _BATCHES_AHEAD:
-                    yield pending.popleft().result()
-            while pending:
-                yield pending.popleft().result()
-        finally:
-            for future in pending:
-                future.cancel()
 
 
 def load_predictor(directory: Path, settings: PassSettings) -> MaskedModel:

@@ -119,8 +119,8 @@ class Moments:
         self._products = np.zeros((2, 2))
 
     def add(self, numerators: np.ndarray, denominators: np.ndarray) -> None:
-        """Count rows, (rows,) each; denominators are above 0."""
-        columns = np.array([numerators, denominators], dtype=float)
+        """Count rows, (rows,) each; those with a denominator of 0 are passed over."""
+        columns = _columns((numerators, denominators))
         self._rows += columns.shape[1]
         self._sums += columns.sum(axis=1)
         self._products += columns @ columns.T
@@ -148,14 +148,6 @@ class Moments:
         residuals = max(float(weights @ self._products @ weights), 0.0)
         variance = (1 - share) * self._rows / (self._rows - 1) * residuals / size**2
         return NormalDist().inv_cdf((1 + confidence) / 2) * math.sqrt(variance)
-
-
-def sampling_error(numerators: np.ndarray, denominators: np.ndarray, share: float,
-                   confidence: float) -> float | None:
-    """Give the error of rows at hand; see `Moments`."""
-    moments = Moments()
-    moments.add(*_columns((numerators, denominators)))
-    return moments.sampling_error(share, confidence)
 
 
 def _columns(*models: Sums) -> np.ndarray:

@@ -10,10 +10,17 @@ import pytest
 from scipy import stats
 
 from bmtools.scoring import statistics
-from bmtools.scoring.statistics import Sums, compare, holm, interval, sampling_error
+from bmtools.scoring.statistics import Moments, Sums, compare, holm, interval
 from bmtools.scoring.statistics_settings import StatisticsSettings
 
 MANY = StatisticsSettings(resamples=20_000)
+
+
+def sampling_error(numerators: np.ndarray, denominators: np.ndarray, share: float,
+                   confidence: float) -> float | None:
+    moments = Moments()
+    moments.add(numerators, denominators)
+    return moments.sampling_error(share, confidence)
 
 
 def sentences(seed: int, units: int) -> Sums:
