@@ -61,7 +61,7 @@ class Answer(TypedDict, total=False):
     start: int
 
 
-class Shape(TypedDict, total=False):
+class RecordFields(TypedDict, total=False):
     """The keys that commands agree on, and what they hold."""
 
     id: Required[str]
@@ -90,7 +90,7 @@ def check(record: Record) -> None:
         RecordError: names the place, the key, what was found and what was expected.
     """
     try:
-        msgspec.convert(record, Shape)
+        msgspec.convert(record, RecordFields)
     except msgspec.ValidationError as error:
         raise RecordError(record.place, _readable(str(error)), record) from None
     for reason in _inconsistencies(record):

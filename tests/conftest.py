@@ -14,11 +14,12 @@ from typing import Any
 
 import pytest
 
-from bmtools.cli import main
-from bmtools.io import machine
+from bmtools.cli.main import main
+from bmtools.io import system as machine
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+pytest_plugins = ["toy_models"]
 DATA = Path(os.environ.get("BMTOOLS_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
 

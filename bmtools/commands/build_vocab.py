@@ -11,14 +11,14 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from bmtools.commands.options import Command, existing_directory, reads_records, writes_directory
-from bmtools.commands.progress import tracked
-from bmtools.commands.settings import takes_settings
+from bmtools.cli.options import Command, existing_directory, reads_records, writes_directory
+from bmtools.cli.progress import tracked
+from bmtools.cli.settings import takes_settings
 from bmtools.errors import CheckpointError, Reject
-from bmtools.io.aside import new_directory, refuse_existing
+from bmtools.io.atomic import new_directory, refuse_existing
+from bmtools.io.jsonl import RecordReader, read_list, write_records
 from bmtools.io.manifest import Manifest, hash_directory
-from bmtools.io.streams import RecordReader, read_list, write_records
-from bmtools.vocab.settings import AUTO, SizeSettings, VocabularySettings
+from bmtools.vocab.settings import AUTO, SizeSearchConfig, VocabularyConfig
 
 _WITH_EXTEND = {"size", "kind", "min_frequency", "max_alphabet", "at_most", "sample_megabytes",
                 "seed"}
@@ -49,14 +49,14 @@ def _or_auto(function: Callable[..., Any]) -> Callable[..., Any]:
               help="Keep every token and id of this tokenizer or checkpoint, and add the best "
                    "new pieces up to --size.")
 @_or_auto
-@takes_settings(VocabularySettings, "settings")
-@takes_settings(SizeSettings, "choosing")
+@takes_settings(VocabularyConfig, "settings")
+@takes_settings(SizeSearchConfig, "choosing")
 def command(records: RecordReader, reject: Reject, output: Path, overwrite: bool,
-            old: Path | None, settings: VocabularySettings, choosing: SizeSettings) -> None:
+            old: Path | None, settings: VocabularyConfig, choosing: SizeSearchConfig) -> None:
     """Learn a vocabulary, or extend one, and write a tokenizer directory."""
     _check_usage(old, settings)
     refuse_existing(output, overwrite)
-    from bmtools.vocab.building import build
+    from bmtools.vocab.build import build
     from bmtools.vocab.tokenizer import fingerprint, save_tokenizer
 
     started = time.monotonic()
@@ -80,9 +80,9 @@ def _documents(records: RecordReader) -> Iterator[str]:
         yield f"{record['title']}\n{record['text']}" if record.get("title") else record["text"]
 
 
-def _check_usage(old: Path | None, settings: VocabularySettings) -> None:
+def _check_usage(old: Path | None, settings: VocabularyConfig) -> None:
     """Refuse options that would have no effect."""
-    given = _given(VocabularySettings)
+    given = _given(VocabularyConfig)
     if old is not None:
         if idle := sorted(given - _WITH_EXTEND):
             raise click.UsageError(f"found {_flags(idle)} with --extend, which keeps what the old "
@@ -92,7 +92,7 @@ def _check_usage(old: Path | None, settings: VocabularySettings) -> None:
     elif settings.kind == "bpe" and "max_alphabet" in given:
         raise click.UsageError("found --max-alphabet with --kind bpe, which spells all characters "
                                "by their bytes; leave it out")
-    if settings.size != AUTO and (idle := sorted(_given(SizeSettings))):
+    if settings.size != AUTO and (idle := sorted(_given(SizeSearchConfig))):
         raise click.UsageError(f"found {_flags(idle)} without --size auto, expected both or "
                                "neither")
 
@@ -108,16 +108,16 @@ def _flags(names: Sequence[str]) -> str:
     return " and ".join("--" + name.replace("_", "-") for name in names)
 
 
-def _load_old(old: Path | None, settings: VocabularySettings) -> Any:
+def _load_old(old: Path | None, settings: VocabularyConfig) -> Any:
     """Load the tokenizer to extend, and make sure of its kind where one is asked for."""
     if old is None:
         return None
-    from bmtools.vocab.extending import kind_of
+    from bmtools.vocab.extension import kind_of
     from bmtools.vocab.tokenizer import load_tokenizer
 
     tokenizer = load_tokenizer(old)
     kind = kind_of(tokenizer, str(old))
-    if "kind" in _given(VocabularySettings) and kind != settings.kind:
+    if "kind" in _given(VocabularyConfig) and kind != settings.kind:
         raise CheckpointError(f"{old}: found a {kind} tokenizer, expected {settings.kind}; "
                               f"leave --kind out to extend it as it is")
     return tokenizer

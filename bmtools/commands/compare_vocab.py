@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bmtools.commands.options import Command, sources, takes_rejects, writes_records
-from bmtools.commands.progress import tracked
-from bmtools.commands.tabular import print_table
+from bmtools.cli.options import Command, sources, takes_rejects, writes_records
+from bmtools.cli.progress import tracked
+from bmtools.cli.tables import print_table
 from bmtools.errors import Reject
-from bmtools.io.streams import STDIN, RecordReader, write_records
-from bmtools.vocab.drawing import FORMATS, draw_pieces, require_matplotlib
+from bmtools.io.jsonl import STDIN, RecordReader, write_records
+from bmtools.vocab.plot import FORMATS, draw_pieces, require_matplotlib
 
 if TYPE_CHECKING:
     from bmtools.vocab.tokenizer import Vocabulary
@@ -67,15 +67,16 @@ def command(files: tuple[str, ...], vocabs: tuple[str, ...], terms: str | None, 
     if plot is not None and plot.suffix.lower() not in FORMATS:
         raise click.UsageError(f"--plot: found {plot}, expected a name in {', '.join(FORMATS)}")
     from bmtools.masking.segmenters import load_segmenter
-    from bmtools.vocab.comparing import compare, read_terms
+    from bmtools.vocab.comparison import compare_vocabularies, read_terms
 
     if plot is not None:
         require_matplotlib()
     find_starts = load_segmenter(segmenter) if segmenter else None
     vocabularies = _open(paths)
     records = RecordReader(sources(files) if files or terms is None else (), reject)
-    lines = list(compare(vocabularies, tracked(records, "reading"),
-                         read_terms(terms) if terms else (), worst, corpus_words, find_starts))
+    lines = list(compare_vocabularies(vocabularies, tracked(records, "reading"),
+                                      read_terms(terms) if terms else (), worst, corpus_words,
+                                      find_starts))
     if plot is not None:
         draw_pieces(_pieces_by_scope(lines), plot)
     if not as_table or output != STDIN:

@@ -8,27 +8,27 @@ from pathlib import Path
 
 import click
 
-from bmtools.commands.options import existing_directory, takes_rejects, writes_directory
-from bmtools.commands.settings import takes_settings
-from bmtools.commands.training import (
+from bmtools.cli.options import existing_directory, takes_rejects, writes_directory
+from bmtools.cli.settings import takes_settings
+from bmtools.cli.training_options import (
     TrainingCommand,
     check_replay,
     launches,
     print_metrics,
-    reads_texts,
     resumes,
-    takes_script,
+    takes_datasets,
+    takes_run_config,
 )
 from bmtools.errors import Reject
 from bmtools.io.manifest import hash_directory
-from bmtools.training.phases import Script, run_settings
-from bmtools.training.regularisation import AdversarySettings
-from bmtools.training.settings import DistillSettings
+from bmtools.recipes.phases import RunConfig, run_settings
+from bmtools.recipes.regularization import AdversarialConfig
+from bmtools.recipes.settings import DistillationConfig
 
 
 @click.command("distill", cls=TrainingCommand)
 @launches
-@reads_texts
+@takes_datasets
 @takes_rejects
 @writes_directory
 @click.option("--teacher", type=existing_directory, required=True, metavar="CKPT",
@@ -37,13 +37,13 @@ from bmtools.training.settings import DistillSettings
               help="Pretrained checkpoint to teach, with the teacher's vocabulary.")
 @click.option("--architecture", metavar="NAME",
               help="Teach new weights instead: bert-tiny, bert-LAYERSxWIDTH, a config.json.")
-@takes_settings(DistillSettings, "settings")
-@takes_script(warmup_share=0.05)
+@takes_settings(DistillationConfig, "settings")
+@takes_run_config(warmup_ratio=0.05)
 @resumes
 def command(trained: Mapping[str, tuple[str, ...]], others: Mapping[str, tuple[str, ...]],
             lang: str, segmenter: str, terms: Path | None, reject: Reject, output: Path,
             overwrite: bool, teacher: Path, student: Path | None, architecture: str | None,
-            settings: DistillSettings, script: Script, resume: bool) -> int:
+            settings: DistillationConfig, script: RunConfig, resume: bool) -> int:
     """Teach a smaller masked language model what a larger one knows.
 
     FILES are records, or shards that "bmtools tokenize" made. Prints a JSON line per report, and
@@ -53,21 +53,21 @@ def command(trained: Mapping[str, tuple[str, ...]], others: Mapping[str, tuple[s
         raise click.UsageError("expected one of --student and --architecture")
     if any(phase.task.objective != "masked" for phase in script.phases):
         raise click.UsageError("--objective: distillation restores masked words only")
-    if run_settings(script, AdversarySettings).adversarial:
+    if run_settings(script, AdversarialConfig).adversarial:
         raise click.UsageError("--adversarial: distillation knows no adversary")
     check_replay(script, others)
-    from bmtools.training.corpora import Wanted
-    from bmtools.training.distill import Pupil, distill
-    from bmtools.training.plan import check_targets, lay_out
+    from bmtools.training.datasets import DataConfig
+    from bmtools.training.distill import StudentInit, distill
+    from bmtools.training.plan import check_targets, make_plan
 
     parents = {"teacher": hash_directory(teacher)}
     if student:
         parents["student"] = hash_directory(student)
     extra = {"teacher": str(teacher), "student": student and str(student),
              "architecture": architecture, "terms": terms and str(terms), **asdict(settings)}
-    plan = replace(lay_out("distill", output, script, extra, parents), resume=resume,
+    plan = replace(make_plan("distill", output, script, extra, parents), resume=resume,
                    overwrite=overwrite)
     check_targets(plan)
-    wanted = Wanted(trained, others, lang, segmenter, terms)
-    lines = distill(plan, Pupil(student, architecture), teacher, wanted, settings, reject)
+    wanted = DataConfig(trained, others, lang, segmenter, terms)
+    lines = distill(plan, StudentInit(student, architecture), teacher, wanted, settings, reject)
     return print_metrics(lines, "distilling")

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
-from bmtools.commands.options import Command, reads_records, writes_records
-from bmtools.commands.progress import tracked
-from bmtools.commands.settings import takes_settings
+from bmtools.cli.options import Command, reads_records, writes_records
+from bmtools.cli.progress import tracked
+from bmtools.cli.settings import takes_settings
 from bmtools.errors import Reject
-from bmtools.io.streams import RecordReader, write_records
-from bmtools.vocab.context_settings import ContextSettings
+from bmtools.io.jsonl import RecordReader, write_records
+from bmtools.search.settings import ContextConfig
 
 _existing = click.Path(path_type=Path, exists=True)
 
@@ -28,7 +28,7 @@ _existing = click.Path(path_type=Path, exists=True)
 @click.option("--base", type=_existing, metavar="DIR",
               help="Tokenizer or checkpoint whose words are not looked for.")
 @click.option("--uncased", is_flag=True, help="Compare without case, where no tokenizer says it.")
-@takes_settings(ContextSettings, "settings")
+@takes_settings(ContextConfig, "settings")
 @click.option("--segmenter", default="tokenizer", show_default=True,
               help="What finds words where no spaces are written: tokenizer (words are found "
                    "anywhere there), japanese, chinese, thai, or one that a package brings.")
@@ -37,7 +37,7 @@ _existing = click.Path(path_type=Path, exists=True)
 @click.option("--report", metavar="FILE",
               help="Write here of each word how often it occurs and how many were sampled.")
 def command(records: RecordReader, reject: Reject, output: str, words: str | None,
-            tokenizer: Path | None, base: Path | None, uncased: bool, settings: ContextSettings,
+            tokenizer: Path | None, base: Path | None, uncased: bool, settings: ContextConfig,
             segmenter: str, processes: int, report: str | None) -> None:
     """Sample sentences in which new words stand, for init-weights.
 
@@ -46,11 +46,11 @@ def command(records: RecordReader, reject: Reject, output: str, words: str | Non
     _check_usage(words, tokenizer, base, uncased)
     from bmtools.corpus.stretches import stretch_spans, stretches
     from bmtools.masking.segmenters import load_segmenter
-    from bmtools.vocab.finding import Splitter, find_contexts
-    from bmtools.vocab.targets import new_words, open_backend, read_targets, rule_of
+    from bmtools.search.contexts import Splitter, find_contexts
+    from bmtools.search.word_lists import new_words, open_backend, read_word_list, rule_of
 
     backend = open_backend(tokenizer) if tokenizer else None
-    targets = read_targets(words, rule_of(backend, uncased)) if words else \
+    targets = read_word_list(words, rule_of(backend, uncased)) if words else \
         new_words(backend, open_backend(base) if base else None)
     with find_contexts(records, targets, settings, Splitter(stretches, stretch_spans),
                        segment=load_segmenter(segmenter), processes=processes,

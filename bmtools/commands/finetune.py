@@ -9,21 +9,21 @@ from typing import Any
 
 import click
 
-from bmtools.commands.options import (
+from bmtools.cli.options import (
     Command,
     existing_directory,
     sources,
     takes_rejects,
     writes_directory,
 )
-from bmtools.commands.settings import takes_settings
-from bmtools.commands.training import print_metrics
+from bmtools.cli.settings import takes_settings
+from bmtools.cli.training_options import print_metrics
 from bmtools.errors import Reject
-from bmtools.io.aside import refuse_existing
+from bmtools.io.atomic import refuse_existing
+from bmtools.io.jsonl import STDIN, RecordReader
 from bmtools.io.manifest import hash_directory
-from bmtools.io.streams import STDIN, RecordReader
-from bmtools.tasks.settings import FinetuneSettings, NerSettings
-from bmtools.training.settings import LoopSettings, ScheduleSettings
+from bmtools.recipes.settings import LearningRateConfig, OptimizationConfig
+from bmtools.tasks.settings import FinetuneConfig, NerConfig
 
 _records = click.Path(exists=True, dir_okay=False, allow_dash=True)
 _FAULTS = {
@@ -47,20 +47,20 @@ _FAULTS = {
               help="Records to score each seed by; they choose nothing.")
 @takes_rejects
 @writes_directory
-@takes_settings(NerSettings, "ner")
-@takes_settings(FinetuneSettings, "settings")
-@takes_settings(ScheduleSettings, "schedule", learning_rate=5e-5)
-@takes_settings(LoopSettings, "loop", dropout=0.1)
+@takes_settings(NerConfig, "ner")
+@takes_settings(FinetuneConfig, "settings")
+@takes_settings(LearningRateConfig, "schedule", learning_rate=5e-5)
+@takes_settings(OptimizationConfig, "loop", dropout=0.1)
 def command(task: str, model: Path, train: str, dev: str, test: str | None, reject: Reject,
-            output: Path, overwrite: bool, ner: NerSettings, settings: FinetuneSettings,
-            schedule: ScheduleSettings, loop: LoopSettings) -> None:
+            output: Path, overwrite: bool, ner: NerConfig, settings: FinetuneConfig,
+            schedule: LearningRateConfig, loop: OptimizationConfig) -> None:
     """Train a checkpoint on an annotated task, with several seeds."""
     names = {"train": train, "dev": dev, **({"test": test} if test else {})}
     if list(names.values()).count(STDIN) > 1:
         raise click.UsageError("only one of --train, --dev and --test can be stdin")
     refuse_existing(output, overwrite)
-    from bmtools.training.finetune import FinetunePlan, finetune
-    from bmtools.training.tagging import NerTask
+    from bmtools.tasks.finetune import FinetunePlan, finetune
+    from bmtools.tasks.ner_training import NerTask
 
     splits = {split: RecordReader(sources((name,)), reject) for split, name in names.items()}
     plan = FinetunePlan(

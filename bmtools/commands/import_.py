@@ -9,11 +9,11 @@ from typing import Any
 
 import click
 
-from bmtools.commands.options import Command, sources, takes_rejects, writes_records
-from bmtools.commands.progress import tracked
+from bmtools.cli.options import Command, sources, takes_rejects, writes_records
+from bmtools.cli.progress import tracked
 from bmtools.corpus.duplicates import Duplicates, with_unique_ids
 from bmtools.errors import RecordError, Reject, refuse
-from bmtools.io.streams import write_records
+from bmtools.io.jsonl import write_records
 from bmtools.records import Record, check
 
 Reader = Callable[..., Iterator[Record]]
@@ -116,10 +116,10 @@ def conll(files: tuple[str, ...], token_column: int, tag_column: int | None, unt
 
     The text is the tokens with one space between them.
     """
-    from bmtools.corpus.conll import ConllSettings, conll_records
+    from bmtools.corpus.conll import ConllConfig, conll_records
 
     try:
-        settings = ConllSettings(token_column, tag_column or 0, untyped, documents)
+        settings = ConllConfig(token_column, tag_column or 0, untyped, documents)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     return conll_records(files, settings, counts, reject)

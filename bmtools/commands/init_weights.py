@@ -12,30 +12,30 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bmtools.commands.options import (
+from bmtools.cli.options import (
     Command,
     directory,
     existing_directory,
     reads_records,
 )
-from bmtools.commands.progress import tracked
-from bmtools.commands.settings import takes_settings
-from bmtools.commands.tabular import print_table
+from bmtools.cli.progress import tracked
+from bmtools.cli.settings import takes_settings
+from bmtools.cli.tables import print_table
 from bmtools.errors import DataError, RecordError, Reject
-from bmtools.io.aside import refuse_existing
+from bmtools.io.atomic import refuse_existing
+from bmtools.io.jsonl import RecordReader, read_records, write_records
 from bmtools.io.manifest import Manifest
-from bmtools.io.streams import RecordReader, read_records, write_records
 from bmtools.models.settings import (
     READING,
-    CompareSettings,
-    DistilSettings,
-    FocusSettings,
-    TransferSettings,
+    CompareConfig,
+    FocusConfig,
+    TokenDistillationConfig,
+    TransferConfig,
 )
 from bmtools.records import Record, span_faults
 
 if TYPE_CHECKING:
-    from bmtools.models.contexts import Sentence
+    from bmtools.models.context_embeddings import Sentence
 
 _COLUMNS = ("start.loss", "start.new_loss", "start.old_loss", "probe.loss", "probe.new_loss",
             "probe.old_loss", "seconds")
@@ -53,15 +53,15 @@ _NEAREST = 3
               help="The new vocabulary.")
 @click.option("--lang", default="en", show_default=True,
               help="Language of records that do not say it; sentences are split by it.")
-@takes_settings(TransferSettings, "settings")
-@takes_settings(FocusSettings, "focus")
-@takes_settings(DistilSettings, "distil")
-@takes_settings(CompareSettings, "compare")
+@takes_settings(TransferConfig, "settings")
+@takes_settings(FocusConfig, "focus")
+@takes_settings(TokenDistillationConfig, "distil")
+@takes_settings(CompareConfig, "compare")
 @click.option("--held-out", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
               help="Records that --compare asks about; without it, a share of the input.")
 def command(records: RecordReader, reject: Reject, output: Path | None, overwrite: bool,
-            base: Path, tokenizer: Path, lang: str, settings: TransferSettings,
-            focus: FocusSettings, distil: DistilSettings, compare: CompareSettings,
+            base: Path, tokenizer: Path, lang: str, settings: TransferConfig,
+            focus: FocusConfig, distil: TokenDistillationConfig, compare: CompareConfig,
             held_out: str | None) -> None:
     """Give a checkpoint a new vocabulary and its tokens a head start.
 
@@ -101,7 +101,8 @@ def command(records: RecordReader, reject: Reject, output: Path | None, overwrit
     write_records([{"checkpoint": str(output), "method": settings.method, **made.report}])
 
 
-def _settings_of(method: str, focus: FocusSettings, distil: DistilSettings) -> dict[str, Any]:
+def _settings_of(method: str, focus: FocusConfig, distil: TokenDistillationConfig) -> dict[str,
+                                                                                           Any]:
     """Settings that a method has beside those of all."""
     if method == "focus":
         return asdict(focus)
@@ -109,17 +110,18 @@ def _settings_of(method: str, focus: FocusSettings, distil: DistilSettings) -> d
 
 
 def _compare(records: RecordReader, reject: Reject, base: Path, tokenizer: Path, lang: str,
-             settings: TransferSettings, focus: FocusSettings, distil: DistilSettings,
-             compare: CompareSettings, held_out: str | None) -> None:
+             settings: TransferConfig, focus: FocusConfig, distil: TokenDistillationConfig,
+             compare: CompareConfig, held_out: str | None) -> None:
     from bmtools.models.checkpoint import load_masked_lm
-    from bmtools.training.start_report import Contest, compare_starts
+    from bmtools.training.init_comparison import InitComparison, compare_inits
     from bmtools.vocab.tokenizer import load_tokenizer
 
-    contest = Contest(load_masked_lm(base), load_tokenizer(tokenizer), compare, settings, focus,
-                      distil, partial(_sentences, lang=lang))
+    contest = InitComparison(load_masked_lm(base), load_tokenizer(tokenizer), compare, settings,
+                             focus,
+                             distil, partial(_sentences, lang=lang))
     held = read_records(held_out, reject=reject) if held_out else None
     lines: list[dict[str, Any]] = []
-    for line in compare_starts(contest, _checked(tracked(records, "reading"), reject), held):
+    for line in compare_inits(contest, _checked(tracked(records, "reading"), reject), held):
         write_records([line], flush=True)
         lines.append(line)
     _show(lines)
@@ -143,7 +145,7 @@ def _show(lines: Sequence[Mapping[str, Any]]) -> None:
 def _sentences(records: Iterable[Record], lang: str) -> Iterator[Sentence]:
     """Cut records into sentences; those with targets are sentences."""
     from bmtools.corpus.segment import sentence_spans
-    from bmtools.models.contexts import Sentence
+    from bmtools.models.context_embeddings import Sentence
 
     empty = True
     for record in records:

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import click
 
-from bmtools.commands.options import Command, existing_directory, reads_records, writes_records
-from bmtools.commands.progress import tracked
-from bmtools.commands.settings import takes_settings
+from bmtools.cli.options import Command, existing_directory, reads_records, writes_records
+from bmtools.cli.progress import tracked
+from bmtools.cli.settings import takes_settings
 from bmtools.errors import Reject
-from bmtools.io.streams import RecordReader
-from bmtools.io.streams import write_records as write
+from bmtools.io.jsonl import RecordReader
+from bmtools.io.jsonl import write_records as write
 from bmtools.records import Record
-from bmtools.tasks.settings import PredictSettings
+from bmtools.tasks.settings import PredictConfig
 
 _REPLACED = ("entities", "relations")
 
@@ -25,11 +25,11 @@ _REPLACED = ("entities", "relations")
 @writes_records
 @click.option("--model", type=existing_directory, required=True, metavar="DIR",
               help="Fine-tuned model.")
-@takes_settings(PredictSettings, "settings")
+@takes_settings(PredictConfig, "settings")
 def command(records: RecordReader, reject: Reject, output: str, model: Path,
-            settings: PredictSettings) -> None:
+            settings: PredictConfig) -> None:
     """Add a fine-tuned model's predictions to records."""
-    from bmtools.tasks.tagger import load_tagger, predict
+    from bmtools.tasks.tagging import load_tagger, predict
 
     tagger = load_tagger(model, settings)
     replaced: Counter[str] = Counter()

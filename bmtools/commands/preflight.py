@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bmtools.commands.options import directory
-from bmtools.commands.origin import Origin, begins
-from bmtools.commands.settings import takes_settings
-from bmtools.commands.training import (
+from bmtools.cli.model_options import Origin, takes_model_init
+from bmtools.cli.options import directory
+from bmtools.cli.settings import takes_settings
+from bmtools.cli.training_options import (
     TrainingCommand,
     check_replay,
-    reads_texts,
+    takes_datasets,
     takes_processes,
-    takes_script,
+    takes_run_config,
 )
 from bmtools.errors import RecordError, refuse
-from bmtools.io.streams import write_records
-from bmtools.training.phases import Script
-from bmtools.training.settings import ProbeSettings
+from bmtools.io.jsonl import write_records
+from bmtools.recipes.phases import RunConfig
+from bmtools.recipes.settings import PreflightConfig
 
 if TYPE_CHECKING:
-    from bmtools.models.devices import Device
+    from bmtools.models.hardware import Hardware
     from bmtools.training.preflight import PhaseForecast, Preflight
 
 _PRECISIONS = {"no": "float32", "tf32": "TF32", "bf16": "bfloat16", "fp16": "float16"}
@@ -33,19 +33,19 @@ _PRECISIONS = {"no": "float32", "tf32": "TF32", "bf16": "bfloat16", "fp16": "flo
 
 @click.command("preflight", cls=TrainingCommand)
 @takes_processes
-@reads_texts
+@takes_datasets
 @click.option("--rejects", metavar="FILE", help="Pass over bad records; nothing is written.")
 @click.option("-o", "--output", type=directory, metavar="DIR",
               help="Taken as pretrain takes it; nothing is written.")
 @click.option("--overwrite", is_flag=True, help="Taken as pretrain takes it.")
 @click.option("--resume", is_flag=True, help="Taken as pretrain takes it.")
-@takes_settings(ProbeSettings, "probe")
-@takes_script()
-@begins
+@takes_settings(PreflightConfig, "probe")
+@takes_run_config()
+@takes_model_init
 def command(trained: Mapping[str, tuple[str, ...]], others: Mapping[str, tuple[str, ...]],
             lang: str, segmenter: str, terms: Path | None, rejects: str | None,
-            output: Path | None, overwrite: bool, resume: bool, origin: Origin, script: Script,
-            probe: ProbeSettings, processes: int, shard: bool) -> None:
+            output: Path | None, overwrite: bool, resume: bool, origin: Origin, script: RunConfig,
+            probe: PreflightConfig, processes: int, shard: bool) -> None:
     """Say what pretraining will take on this machine, before hours are spent.
 
     Takes the options of "bmtools pretrain", checks them as it does, takes some real steps of each
@@ -58,13 +58,13 @@ def command(trained: Mapping[str, tuple[str, ...]], others: Mapping[str, tuple[s
     if shard and processes == 1:
         raise click.UsageError("--shard: found it with one process, expected --processes above 1")
     check_replay(script, others)
-    from bmtools.training.corpora import Wanted
+    from bmtools.training.datasets import DataConfig
     from bmtools.training.preflight import preflight
-    from bmtools.training.pretrain import Beginning
+    from bmtools.training.pretrain import ModelInit
 
     plan = origin.plan(output or Path("model"), script, terms)
-    beginning = Beginning(origin.model, origin.architecture, origin.tokenizer)
-    wanted = Wanted(trained, others, lang, segmenter, terms)
+    beginning = ModelInit(origin.model, origin.architecture, origin.tokenizer)
+    wanted = DataConfig(trained, others, lang, segmenter, terms)
     found = preflight(plan, beginning, wanted, _pass_over if rejects else refuse, probe,
                       processes, shard)
     for line in _summary(found):
@@ -95,14 +95,14 @@ def _summary(found: Preflight) -> Iterator[str]:
         yield f"warning: {warning}"
 
 
-def _halves(device: Device) -> str:
+def _halves(device: Hardware) -> str:
     return "multiplies bfloat16 natively" if device.bf16 else "does not multiply bfloat16 natively"
 
 
 def _facts(phase: PhaseForecast, parameters: int) -> Iterator[str]:
     yield f"{phase.steps:,} steps of {phase.batch_size} {phase.layout} rows"
     yield f"{phase.tokens:,} tokens"
-    yield f"rows of {phase.row_tokens} tokens {phase.filled:.1%} full"
+    yield f"rows of {phase.max_length} tokens {phase.filled:.1%} full"
     yield f"{phase.pass_rows} rows at a time in {phase.memory_gib:,.1f} GiB"
     if phase.frozen_parameters:
         yield f"{phase.frozen_parameters / parameters:.0%} of the weights frozen"

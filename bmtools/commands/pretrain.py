@@ -8,32 +8,32 @@ from pathlib import Path
 
 import click
 
-from bmtools.commands.options import takes_rejects, writes_directory
-from bmtools.commands.origin import Origin, begins
-from bmtools.commands.training import (
+from bmtools.cli.model_options import Origin, takes_model_init
+from bmtools.cli.options import takes_rejects, writes_directory
+from bmtools.cli.training_options import (
     TrainingCommand,
     check_replay,
     launches,
     print_metrics,
-    reads_texts,
     resumes,
-    takes_script,
+    takes_datasets,
+    takes_run_config,
 )
 from bmtools.errors import Reject
-from bmtools.training.phases import Script
+from bmtools.recipes.phases import RunConfig
 
 
 @click.command("pretrain", cls=TrainingCommand)
 @launches
-@reads_texts
+@takes_datasets
 @takes_rejects
 @writes_directory
-@takes_script()
-@begins
+@takes_run_config()
+@takes_model_init
 @resumes
 def command(trained: Mapping[str, tuple[str, ...]], others: Mapping[str, tuple[str, ...]],
             lang: str, segmenter: str, terms: Path | None, reject: Reject, output: Path,
-            overwrite: bool, origin: Origin, script: Script, resume: bool) -> int:
+            overwrite: bool, origin: Origin, script: RunConfig, resume: bool) -> int:
     """Train a masked language model from scratch or from a checkpoint, in phases.
 
     FILES are records, or shards that "bmtools tokenize" made. Prints a JSON line per report, and
@@ -44,12 +44,12 @@ def command(trained: Mapping[str, tuple[str, ...]], others: Mapping[str, tuple[s
     The same command with --resume then goes on, and exits with 0 when the checkpoint is there.
     """
     check_replay(script, others)
-    from bmtools.training.corpora import Wanted
+    from bmtools.training.datasets import DataConfig
     from bmtools.training.plan import check_targets
-    from bmtools.training.pretrain import Beginning, pretrain
+    from bmtools.training.pretrain import ModelInit, pretrain
 
     plan = replace(origin.plan(output, script, terms), resume=resume, overwrite=overwrite)
     check_targets(plan)
-    beginning = Beginning(origin.model, origin.architecture, origin.tokenizer)
-    wanted = Wanted(trained, others, lang, segmenter, terms)
+    beginning = ModelInit(origin.model, origin.architecture, origin.tokenizer)
+    wanted = DataConfig(trained, others, lang, segmenter, terms)
     return print_metrics(pretrain(plan, beginning, wanted, reject), "pretraining")

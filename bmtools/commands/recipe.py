@@ -9,10 +9,10 @@ from typing import Any
 
 import click
 
-from bmtools.commands.options import Command
-from bmtools.io.streams import STDIN, encode_line
-from bmtools.training.phases import resolved, to_toml
-from bmtools.training.script import load_recipe, read_script, recipe_names, recipe_text
+from bmtools.cli.options import Command
+from bmtools.io.jsonl import STDIN, encode_line
+from bmtools.recipes.phases import resolved, to_toml
+from bmtools.recipes.toml_files import load_recipe, read_run_config, recipe_names, recipe_text
 
 
 @click.group("recipe")
@@ -51,7 +51,7 @@ def show_recipe(recipe: str, as_json: bool) -> None:
     """
     shipped = not _is_file(recipe)
     try:
-        script = load_recipe(recipe) if shipped else read_script(recipe)
+        script = load_recipe(recipe) if shipped else read_run_config(recipe)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     if as_json:

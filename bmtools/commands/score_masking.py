@@ -7,14 +7,14 @@ from pathlib import Path
 
 import click
 
-from bmtools.commands.options import Command, existing_directory, reads_records, writes_records
-from bmtools.commands.progress import tracked
-from bmtools.commands.settings import takes_settings
+from bmtools.cli.options import Command, existing_directory, reads_records, writes_records
+from bmtools.cli.progress import tracked
+from bmtools.cli.settings import takes_settings
 from bmtools.errors import Reject
-from bmtools.io.streams import RecordReader, read_list, write_records
-from bmtools.scoring.masking_settings import MaskingSettings
-from bmtools.scoring.settings import PassSettings
-from bmtools.scoring.statistics_settings import StatisticsSettings
+from bmtools.io.jsonl import RecordReader, read_list, write_records
+from bmtools.scoring.masked_lm_settings import MaskedLmLossConfig
+from bmtools.scoring.settings import InferenceConfig
+from bmtools.scoring.statistics_settings import StatisticsConfig
 
 
 @click.command("score-masking", cls=Command)
@@ -22,16 +22,16 @@ from bmtools.scoring.statistics_settings import StatisticsSettings
 @click.option("--model", "models", type=existing_directory, multiple=True, required=True,
               metavar="CKPT", help="Checkpoint to score; repeat it to compare several.")
 @writes_records
-@takes_settings(MaskingSettings, "settings")
+@takes_settings(MaskedLmLossConfig, "settings")
 @click.option("--terms", type=click.Path(exists=True, dir_okay=False, path_type=Path),
               metavar="FILE", help="Terms for --masking terms, one a line.")
 @click.option("--by", multiple=True, metavar="KEY",
               help="Also score the records apart by this key; a dot reaches into objects.")
-@takes_settings(StatisticsSettings, "statistics")
-@takes_settings(PassSettings, "passes")
+@takes_settings(StatisticsConfig, "statistics")
+@takes_settings(InferenceConfig, "passes")
 def command(records: RecordReader, reject: Reject, models: tuple[Path, ...], output: str,
-            settings: MaskingSettings, terms: Path | None, by: tuple[str, ...],
-            statistics: StatisticsSettings, passes: PassSettings) -> None:
+            settings: MaskedLmLossConfig, terms: Path | None, by: tuple[str, ...],
+            statistics: StatisticsConfig, passes: InferenceConfig) -> None:
     """Score checkpoints by what they restore under several ways of masking.
 
     Prints a JSON line for each checkpoint and each combination of --masking, --mask-rate and
@@ -41,16 +41,16 @@ def command(records: RecordReader, reject: Reject, models: tuple[Path, ...], out
     """
     _check_usage(settings, terms, passes)
     listed = [term for _, term in read_list(str(terms))] if terms else []
-    from bmtools.scoring.masking import Experiment
+    from bmtools.scoring.masked_lm_loss import MaskedLmLoss
     from bmtools.scoring.predictors import load_predictor
 
-    experiment = Experiment([load_predictor(path, passes) for path in models], settings,
-                            terms=listed, by=by, passes=passes, seed=statistics.seed)
+    experiment = MaskedLmLoss([load_predictor(path, passes) for path in models], settings,
+                              terms=listed, by=by, passes=passes, seed=statistics.seed)
     deque(tracked(experiment.run(records, reject), "scoring passes"), maxlen=0)
     write_records(experiment.lines(statistics), output)
 
 
-def _check_usage(settings: MaskingSettings, terms: Path | None, passes: PassSettings) -> None:
+def _check_usage(settings: MaskedLmLossConfig, terms: Path | None, passes: InferenceConfig) -> None:
     wanted = "terms" in settings.maskings()
     if wanted and terms is None:
         raise click.UsageError("--masking terms: found no terms, expected --terms FILE as well")

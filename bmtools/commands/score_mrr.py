@@ -9,12 +9,12 @@ from typing import Literal
 
 import click
 
-from bmtools.commands.options import Command, reads_records
-from bmtools.commands.scoring import Scoring, fail_where, scores_checkpoints, shares_records
-from bmtools.commands.settings import takes_settings
-from bmtools.io.aside import refuse_existing
-from bmtools.io.streams import write_records
-from bmtools.scoring.settings import MrrSettings
+from bmtools.cli.options import Command, reads_records
+from bmtools.cli.scoring_options import Scoring, fail_where, scores_checkpoints, shares_records
+from bmtools.cli.settings import takes_settings
+from bmtools.io.atomic import refuse_existing
+from bmtools.io.jsonl import write_records
+from bmtools.scoring.settings import MrrConfig
 
 _existing_file = click.Path(path_type=Path, exists=True, dir_okay=False)
 
@@ -23,7 +23,7 @@ _existing_file = click.Path(path_type=Path, exists=True, dir_okay=False)
 @shares_records
 @reads_records
 @scores_checkpoints
-@takes_settings(MrrSettings, "settings")
+@takes_settings(MrrConfig, "settings")
 @click.option("--terms", type=_existing_file, metavar="FILE",
               help="Mask the words of these terms, one term a line, wherever they stand in texts "
                    "without a mask.")
@@ -44,7 +44,7 @@ _existing_file = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.option("--fail-below-baseline", type=_existing_file, metavar="FILE",
               help="Exit with 1 if a checkpoint's mrr is below that in this file: lines that "
                    "score-mrr wrote, or records whose token frequencies are the baseline.")
-def command(scoring: Scoring, settings: MrrSettings, terms: Path | None,
+def command(scoring: Scoring, settings: MrrConfig, terms: Path | None,
             unit: Literal["word", "mention"], words: str | None,
             plot: Path | None, plot_format: str, sentence: str | None,
             overwrite: bool, fail_under: float | None,
@@ -57,25 +57,25 @@ def command(scoring: Scoring, settings: MrrSettings, terms: Path | None,
     interval over sentences, hits, ranks, what was counted, the same by domain, and a signature;
     then one for each two checkpoints that says how they differ on the same maskings.
     """
-    from bmtools.scoring.bar import check_bar, read_bar
-    from bmtools.scoring.board import Board
-    from bmtools.scoring.clozes import clozes, read_terms
+    from bmtools.scoring.cloze import make_clozes, read_terms
     from bmtools.scoring.mrr import score
-    from bmtools.scoring.mrr_tally import Tally, agreement
-    from bmtools.scoring.pictures import require_plotting
+    from bmtools.scoring.mrr_collector import MrrCollector
+    from bmtools.scoring.mrr_plots import require_plotting
+    from bmtools.scoring.mrr_totals import MrrTotals, agreement
+    from bmtools.scoring.regression_gate import check_regression, read_reference
 
     if plot is not None:
         require_plotting()
         refuse_existing(plot, overwrite)
     known = read_terms(str(terms)) if terms else None
-    bar = read_bar(fail_below_baseline) if fail_below_baseline else None
+    bar = read_reference(fail_below_baseline) if fail_below_baseline else None
     if bar and not bar.lines:
         scoring = _with_baseline(scoring, str(fail_below_baseline))
     predictors = scoring.load()
-    tallies = [Tally(one, settings, scoring.by, scoring.statistics) for one in predictors]
-    board = Board(len(scoring.models) if words or plot else 0)
+    tallies = [MrrTotals(one, settings, scoring.by, scoring.statistics) for one in predictors]
+    board = MrrCollector(len(scoring.models) if words or plot else 0)
     counts: Counter[str] = Counter()
-    maskings = clozes(scoring.records, known, unit, scoring.reject, counts)
+    maskings = make_clozes(scoring.records, known, unit, scoring.reject, counts)
     lines = scoring.count(score(maskings, predictors, settings, scoring.reject), tallies,
                           board.add)
     for what, count in counts.items():
@@ -90,7 +90,7 @@ def command(scoring: Scoring, settings: MrrSettings, terms: Path | None,
     if fail_under is not None:
         fail_where(lambda mrr: not mrr >= fail_under, own, "mrr", f"at least {fail_under:g}")
     if bar:
-        check_bar(bar, lines, len(own))
+        check_regression(bar, lines, len(own))
 
 
 def _with_baseline(scoring: Scoring, name: str) -> Scoring:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import click
 
-from bmtools.commands.options import Command, reads_records
-from bmtools.commands.scoring import Scoring, fail_where, scores_checkpoints, shares_records
-from bmtools.commands.settings import takes_settings
-from bmtools.scoring.settings import PpplSettings
+from bmtools.cli.options import Command, reads_records
+from bmtools.cli.scoring_options import Scoring, fail_where, scores_checkpoints, shares_records
+from bmtools.cli.settings import takes_settings
+from bmtools.scoring.settings import PpplConfig
 
 
 @click.command("score-pppl", cls=Command)
 @shares_records
 @reads_records
 @scores_checkpoints
-@takes_settings(PpplSettings, "settings")
+@takes_settings(PpplConfig, "settings")
 @click.option("--fail-over", type=float, metavar="X",
               help="Exit with 1 if a checkpoint's pppl is above X; lower is better.")
-def command(scoring: Scoring, settings: PpplSettings, fail_over: float | None) -> None:
+def command(scoring: Scoring, settings: PpplConfig, fail_over: float | None) -> None:
     """Score checkpoints by pseudo-perplexity.
 
     Prints a JSON line per checkpoint: pppl over all tokens with an interval over sentences, the
@@ -25,10 +25,10 @@ def command(scoring: Scoring, settings: PpplSettings, fail_over: float | None) -
     one for each two checkpoints that says how they differ on the same sentences. A sentence that
     one checkpoint cannot take is kept from all.
     """
-    from bmtools.scoring.pppl import Tally, score
+    from bmtools.scoring.pppl import PpplTotals, score
 
     predictors = scoring.load()
-    tallies = [Tally(one, settings, scoring.by, scoring.statistics) for one in predictors]
+    tallies = [PpplTotals(one, settings, scoring.by, scoring.statistics) for one in predictors]
     lines = scoring.count(score(scoring.records, predictors, settings, scoring.reject,
                                 scoring.statistics.seed), tallies)
     scoring.report(lines, tallies)

@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bmtools.commands.options import (
+from bmtools.cli.options import (
     Command,
     existing_directory,
     reads_records,
     writes_records,
 )
-from bmtools.commands.progress import tracked
-from bmtools.commands.settings import takes_settings
+from bmtools.cli.progress import tracked
+from bmtools.cli.settings import takes_settings
 from bmtools.errors import Reject
-from bmtools.io.aside import new_file
-from bmtools.io.streams import RecordReader, encode_line, open_output
-from bmtools.scoring.space_settings import ReadingSettings, SpaceSettings
-from bmtools.vocab.drawing import FORMATS, require_matplotlib
+from bmtools.io.atomic import new_file
+from bmtools.io.jsonl import RecordReader, encode_line, open_output
+from bmtools.scoring.space_settings import EmbeddingSpaceConfig, StateReadingConfig
+from bmtools.vocab.plot import FORMATS, require_matplotlib
 
 if TYPE_CHECKING:
-    from bmtools.scoring.space import Space
+    from bmtools.scoring.embedding_space import Space
 
 Told = Sequence[tuple[dict[str, Any], "Space"]]
 
@@ -34,15 +34,15 @@ Told = Sequence[tuple[dict[str, Any], "Space"]]
 @click.option("--model", "models", type=existing_directory, multiple=True, required=True,
               metavar="CKPT", help="Checkpoint to look at; repeat it, changes are told from the "
                                    "first one.")
-@takes_settings(SpaceSettings, "settings")
-@takes_settings(ReadingSettings, "passes")
+@takes_settings(EmbeddingSpaceConfig, "settings")
+@takes_settings(StateReadingConfig, "passes")
 @click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
               help="Draw the words of each model to this .png, .svg or .pdf.")
 @click.option("--vectors", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
               help="Write the words' mean vectors to this .npz.")
 @writes_records
 def command(records: RecordReader, reject: Reject, models: tuple[Path, ...],
-            settings: SpaceSettings, passes: ReadingSettings, plot: Path | None,
+            settings: EmbeddingSpaceConfig, passes: StateReadingConfig, plot: Path | None,
             vectors: Path | None, output: str) -> None:
     """Score how checkpoints spread words in space, and whether rare ones lie apart.
 
@@ -67,7 +67,7 @@ def command(records: RecordReader, reject: Reject, models: tuple[Path, ...],
     _check_names(plot, vectors)
     if plot is not None:
         _require_plotting(settings.projection)
-    from bmtools.scoring.space import compare
+    from bmtools.scoring.embedding_space import compare_spaces
     from bmtools.scoring.space_sample import sample_contexts
     from bmtools.scoring.space_vectors import are_whole, load_reader
 
@@ -76,7 +76,7 @@ def command(records: RecordReader, reject: Reject, models: tuple[Path, ...],
     words, contexts = sample_contexts(tracked(records, "reading"), settings, choose)
     told = []
     with open_output(output) as stream:
-        for line, space in tracked(compare(readers, words, contexts, settings), "scoring",
+        for line, space in tracked(compare_spaces(readers, words, contexts, settings), "scoring",
                                    len(readers)):
             stream.write(encode_line(line))
             stream.flush()
@@ -102,13 +102,13 @@ def _require_plotting(projection: str) -> None:
         require_tsne()
 
 
-def _draw(told: Told, settings: SpaceSettings, path: Path) -> None:
-    from bmtools.scoring.space_plot import Panel, draw_spaces, lay_out, shorten_names
+def _draw(told: Told, settings: EmbeddingSpaceConfig, path: Path) -> None:
+    from bmtools.scoring.space_plot import Panel, draw_spaces, project, shorten_names
 
     names = shorten_names([line["model"] for line, _ in told])
     panels = [Panel(f"{name}\naverage cosine {line['average_cosine']:.2f}, own band "
                     f"{line['own_band_neighbours']:.2f} (chance {line['chance_neighbours']:.2f})",
-                    lay_out(space.by_word(), settings.projection, settings.seed))
+                    project(space.by_word(), settings.projection, settings.seed))
               for name, (line, space) in zip(names, told, strict=True)]
     draw_spaces(panels, told[0][1].sample, path)
 

@@ -8,10 +8,10 @@ from typing import Any
 import click
 import msgspec
 
-from bmtools.commands.options import Command, sources
-from bmtools.commands.tabular import print_table
+from bmtools.cli.options import Command, sources
+from bmtools.cli.tables import print_table
 from bmtools.errors import DataError
-from bmtools.io.streams import read_lines, shown
+from bmtools.io.jsonl import read_lines, source_name
 from bmtools.scoring.table import gather_rows
 
 
@@ -36,7 +36,7 @@ def _objects(names: tuple[str, ...]) -> Iterator[dict[str, Any]]:
     for name in names:
         for number, line in read_lines(name):
             if line.strip():
-                place = f"{shown(name)}:{number}"
+                place = f"{source_name(name)}:{number}"
                 try:
                     yield msgspec.json.decode(line, type=dict[str, Any])
                 except msgspec.MsgspecError as error:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
-from bmtools.commands.options import Command, existing_directory, reads_records, writes_directory
-from bmtools.commands.progress import tracked
-from bmtools.commands.settings import takes_settings
-from bmtools.corpus.settings import ShardSettings
+from bmtools.cli.options import Command, existing_directory, reads_records, writes_directory
+from bmtools.cli.progress import tracked
+from bmtools.cli.settings import takes_settings
+from bmtools.data.settings import ShardConfig
 from bmtools.errors import Reject
-from bmtools.io.streams import RecordReader, write_records
+from bmtools.io.jsonl import RecordReader, write_records
 
 
 @click.command("tokenize", cls=Command)
@@ -19,14 +19,14 @@ from bmtools.io.streams import RecordReader, write_records
 @writes_directory
 @click.option("--tokenizer", type=existing_directory, required=True, metavar="DIR",
               help="Tokenizer, or checkpoint with one.")
-@takes_settings(ShardSettings, "settings")
+@takes_settings(ShardConfig, "settings")
 @click.option("--processes", type=click.IntRange(min=0), default=0, show_default=True,
               help="Processes that encode; 0: one for each core.")
 @click.option("--resume", is_flag=True, help="Go on with an unfinished run, if there is one.")
 def command(records: RecordReader, reject: Reject, output: Path, overwrite: bool,
-            tokenizer: Path, settings: ShardSettings, processes: int, resume: bool) -> None:
+            tokenizer: Path, settings: ShardConfig, processes: int, resume: bool) -> None:
     """Encode records once, as shards that pretrain and distill map into memory."""
-    from bmtools.training.tokenize import check_shard_target, tokenize
+    from bmtools.data.tokenize import check_shard_target, tokenize
     from bmtools.vocab.tokenizer import load_tokenizer
 
     check_shard_target(output, resume, overwrite)

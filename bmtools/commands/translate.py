@@ -7,19 +7,19 @@ from typing import Any
 
 import click
 
-from bmtools.commands.options import Command, existing_directory, reads_records, writes_records
-from bmtools.commands.progress import tracked
+from bmtools.cli.options import Command, existing_directory, reads_records, writes_records
+from bmtools.cli.progress import tracked
 from bmtools.errors import Reject
-from bmtools.io.streams import RecordReader, write_records
+from bmtools.io.jsonl import RecordReader, write_records
 from bmtools.translation.settings import (
     DEVICES,
     ENGINES,
     MISSING,
     OTHER_LANGUAGES,
     PRECISIONS,
-    DocumentSettings,
-    EngineSettings,
-    ModelSettings,
+    DocumentConfig,
+    EngineConfig,
+    ModelConfig,
 )
 
 
@@ -29,11 +29,11 @@ from bmtools.translation.settings import (
 @click.option("--source", required=True, metavar="LANG", help="Language of the records (en).")
 @click.option("--target", required=True, metavar="LANG", help="Language wanted (it).")
 @click.option("--engine", required=True, type=click.Choice(ENGINES), help="What translates.")
-@click.option("--missing", type=click.Choice(MISSING), default=DocumentSettings.missing,
+@click.option("--missing", type=click.Choice(MISSING), default=DocumentConfig.missing,
               show_default=True, help="A sentence without translation: reject its record, keep "
-              "the sentence as it is, or drop it.")
+                                      "the sentence as it is, or drop it.")
 @click.option("--other-languages", type=click.Choice(OTHER_LANGUAGES), show_default=True,
-              default=DocumentSettings.other_languages,
+              default=DocumentConfig.other_languages,
               help="A record whose lang is not --source: reject it, or keep it as it is.")
 @click.option("--drop-annotations", is_flag=True,
               help="Remove entities, relations, answers and target instead of refusing them.")
@@ -45,24 +45,24 @@ from bmtools.translation.settings import (
               help="Its tokenizer, where the model's directory has none.")
 @click.option("--source-code", help="The model's name of --source, where it is not found.")
 @click.option("--target-code", help="The model's name of --target, where it is not found.")
-@click.option("--beam-size", type=click.IntRange(min=1), default=ModelSettings.beam_size,
+@click.option("--beam-size", type=click.IntRange(min=1), default=ModelConfig.beam_size,
               show_default=True, help="Hypotheses kept by a model; 1 is fastest.")
-@click.option("--batch-tokens", type=click.IntRange(min=1), default=ModelSettings.batch_tokens,
+@click.option("--batch-tokens", type=click.IntRange(min=1), default=ModelConfig.batch_tokens,
               show_default=True, help="Tokens of one batch, padding included.")
 @click.option("--max-tokens", type=click.IntRange(min=2), show_default="the model's own",
               help="Longest sentence that a model is given.")
-@click.option("--precision", type=click.Choice(PRECISIONS), default=ModelSettings.precision,
+@click.option("--precision", type=click.Choice(PRECISIONS), default=ModelConfig.precision,
               show_default=True, help="Of the weights; default: as converted, or float32.")
-@click.option("--device", type=click.Choice(DEVICES), default=ModelSettings.device,
+@click.option("--device", type=click.Choice(DEVICES), default=ModelConfig.device,
               show_default=True, help="Where a model runs.")
 def command(records: RecordReader, reject: Reject, output: str, **options: Any) -> None:
     """Translate records sentence by sentence."""
-    from bmtools.translation.documents import Counts, translate_records
-    from bmtools.translation.opening import open_translator
+    from bmtools.translation.documents import TranslationCounts, translate_records
+    from bmtools.translation.load import load_translator
 
     documents, engine = _settings(**options)
-    translator = open_translator(engine)
-    counts = Counts()
+    translator = load_translator(engine)
+    counts = TranslationCounts()
     translated = translate_records(records, translator, documents, reject, counts)
     write_records(tracked(translated, "translated"), output)
     for line in counts.told():
@@ -71,11 +71,11 @@ def command(records: RecordReader, reject: Reject, output: str, **options: Any) 
 
 def _settings(source: str, target: str, engine: str, missing: str, other_languages: str,
               drop_annotations: bool, memory: Path | None, via: str | None, model: Path | None,
-              **rest: Any) -> tuple[DocumentSettings, EngineSettings]:
+              **rest: Any) -> tuple[DocumentConfig, EngineConfig]:
     try:
-        return (DocumentSettings(source, target, missing, other_languages, drop_annotations),
-                EngineSettings(engine, source, target, memory, via,
-                               ModelSettings(model, **rest) if model else None))
+        return (DocumentConfig(source, target, missing, other_languages, drop_annotations),
+                EngineConfig(engine, source, target, memory, via,
+                             ModelConfig(model, **rest) if model else None))
     except ValueError as error:
         raise click.UsageError(str(error)) from error
 

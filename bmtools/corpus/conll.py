@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from bmtools.corpus.naming import stem
+from bmtools.corpus.record_ids import stem
 from bmtools.errors import RecordError, Reject, refuse
-from bmtools.io.streams import read_lines, shown
+from bmtools.io.jsonl import read_lines, source_name
 from bmtools.records import Record
 
 _TAG = re.compile(r"O|([BIESLU])(?:-(\S.*))?")
@@ -21,7 +21,7 @@ _OPENS, _CLOSES = frozenset("BSU"), frozenset("ESLU")
 
 
 @dataclass(frozen=True)
-class ConllSettings:
+class ConllConfig:
     """How the columns are to be read.
 
     Args:
@@ -53,7 +53,7 @@ class _Sentence:
     tags: list[str]
 
 
-def conll_records(names: Iterable[str], settings: ConllSettings | None = None,
+def conll_records(names: Iterable[str], settings: ConllConfig | None = None,
                   counts: Counter[str] | None = None, reject: Reject = refuse) -> Iterator[Record]:
     """Yield a record for every sentence, or every document.
 
@@ -69,7 +69,7 @@ def conll_records(names: Iterable[str], settings: ConllSettings | None = None,
         counts: counts the entities that no B opened.
         reject: receives the sentences with a line that cannot be read.
     """
-    settings = settings or ConllSettings()
+    settings = settings or ConllConfig()
     counts = Counter() if counts is None else counts
     for name in names:
         sentences = _sentences(name, settings, reject)
@@ -83,16 +83,16 @@ def conll_records(names: Iterable[str], settings: ConllSettings | None = None,
             record = Record(id=f"{document}-s{numbers[document]}",
                             text=" ".join(sentence.tokens),
                             entities=_entities(sentence, settings.untyped, counts),
-                            place=f"{shown(name)}:{sentence.line}")
+                            place=f"{source_name(name)}:{sentence.line}")
             yield record.replace(meta={"document": document}) if sentence.document else record
 
 
-def _documents(name: str, sentences: Iterable[_Sentence], settings: ConllSettings,
+def _documents(name: str, sentences: Iterable[_Sentence], settings: ConllConfig,
                counts: Counter[str], reject: Reject) -> Iterator[Record]:
     """Join neighbouring sentences of one document."""
     record: Record | None = None
     for sentence in sentences:
-        place = f"{shown(name)}:{sentence.line}"
+        place = f"{source_name(name)}:{sentence.line}"
         if not sentence.document:
             reject(RecordError(place, f"found a sentence before any {_DOCUMENT} line, expected one "
                                       "at the start of every document; leave out --documents",
@@ -111,7 +111,7 @@ def _documents(name: str, sentences: Iterable[_Sentence], settings: ConllSetting
         yield record
 
 
-def _sentences(name: str, settings: ConllSettings, reject: Reject) -> Iterator[_Sentence]:
+def _sentences(name: str, settings: ConllConfig, reject: Reject) -> Iterator[_Sentence]:
     """Group the lines between blank ones; a sentence with a bad line goes to `reject`."""
     document, documents = "", 0
     rows: list[tuple[str, str]] = []
@@ -130,7 +130,7 @@ def _sentences(name: str, settings: ConllSettings, reject: Reject) -> Iterator[_
             continue
         lines.append(line)
         try:
-            rows.append(_row(line, settings, f"{shown(name)}:{number}"))
+            rows.append(_row(line, settings, f"{source_name(name)}:{number}"))
         except RecordError as error:
             fault = fault or error
     yield from _sentence(number + 1 - len(lines), document, rows, lines, fault, reject)
@@ -156,7 +156,7 @@ def _document_id(line: str) -> str:
     return "" if found in _NO_ID else found
 
 
-def _row(line: str, settings: ConllSettings, place: str) -> tuple[str, str]:
+def _row(line: str, settings: ConllConfig, place: str) -> tuple[str, str]:
     """The token and the tag of a line."""
     columns = [column.strip() for column in _columns(line)]
     needed = max(settings.token_column, settings.tag_column, 2)

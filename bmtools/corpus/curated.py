@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from typing import Any
 
 from bmtools.errors import DataError, RecordError, Reject, refuse
-from bmtools.io.streams import open_bytes, shown
+from bmtools.io.jsonl import open_bytes, source_name
 from bmtools.records import MASK, Record
 
 _AROUND = ".,;:!?()[]{}\"'«»“”‘’…"  # noqa: RUF001
@@ -32,7 +32,7 @@ def curated_records(names: Iterable[str], reject: Reject = refuse) -> Iterator[R
             original = item.get("original")
             for position, masked in enumerate(item.get("masked", item.get("masks", ()))):
                 name_of = f"{prefix}{number}-{position}"
-                place = f"{shown(name)} ({name_of})"
+                place = f"{source_name(name)} ({name_of})"
                 record = Record(id=name_of, text=masked, place=place)
                 try:
                     record["target"] = _target(original, masked, place)
@@ -54,7 +54,7 @@ def whole_records(names: Iterable[str], reject: Reject = refuse) -> Iterator[Rec
     """
     for name in names:
         for prefix, number, item in _items(name):
-            place = f"{shown(name)} ({prefix}{number})"
+            place = f"{source_name(name)} ({prefix}{number})"
             if not isinstance(item.get("original"), str):
                 reject(RecordError(place, "found no text under 'original'", item))
                 continue
@@ -73,22 +73,22 @@ def _items(name: str) -> Iterator[tuple[str, int, dict[str, Any]]]:
         try:
             content = json.load(stream)
         except UnicodeDecodeError as error:
-            raise DataError(f"{shown(name)}: byte {error.start + 1} is not UTF-8; convert the "
-                            "file first (iconv -t UTF-8)") from error
+            raise DataError(f"{source_name(name)}: byte {error.start + 1} is not UTF-8; convert "
+                            "the file first (iconv -t UTF-8)") from error
         except json.JSONDecodeError as error:
-            raise DataError(f"{shown(name)}:{error.lineno}: not JSON ({error.msg}); expected one "
-                            "object with 'data' or 'contexts'") from error
+            raise DataError(f"{source_name(name)}:{error.lineno}: not JSON ({error.msg}); expected "
+                            "one object with 'data' or 'contexts'") from error
     found = content if isinstance(content, dict) else {}
     for key, prefix in (("data", ""), ("contexts", "w")):
         if isinstance(found.get(key), list):
             for number, item in enumerate(found[key]):
                 if not isinstance(item, dict):
-                    raise DataError(f"{shown(name)}: {key}[{number}]: found {item!r:.40}, "
+                    raise DataError(f"{source_name(name)}: {key}[{number}]: found {item!r:.40}, "
                                     "expected an object with 'original' and 'masked'")
                 yield prefix, number, item
             return
-    raise DataError(f"{shown(name)}: found no list under 'data' or 'contexts', expected BioBIT's "
-                    "file of curated maskings")
+    raise DataError(f"{source_name(name)}: found no list under 'data' or 'contexts', expected "
+                    "BioBIT's file of curated maskings")
 
 
 def _target(original: Any, masked: Any, place: str) -> str:

@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 
-from bmtools.corpus.naming import stem
+from bmtools.corpus.record_ids import stem
 from bmtools.errors import RecordError, Reject, refuse
-from bmtools.io.streams import read_lines, shown
-from bmtools.records import Record, Shape
+from bmtools.io.jsonl import read_lines, source_name
+from bmtools.records import Record, RecordFields
 
-_KNOWN = frozenset(Shape.__annotations__)
+_KNOWN = frozenset(RecordFields.__annotations__)
 
 
 def foreign_records(names: Iterable[str], id_key: str = "id", text_key: str = "text",
@@ -37,7 +37,7 @@ def foreign_records(names: Iterable[str], id_key: str = "id", text_key: str = "t
         for number, line in read_lines(name):
             if not line.strip():
                 continue
-            place = f"{shown(name)}:{number}"
+            place = f"{source_name(name)}:{number}"
             try:
                 record = _renamed(_decoded(line, place), id_key, text_key)
             except RecordError as error:

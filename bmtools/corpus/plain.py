@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 
-from bmtools.corpus.naming import stem
-from bmtools.io.streams import read_lines, shown
+from bmtools.corpus.record_ids import stem
+from bmtools.io.jsonl import read_lines, source_name
 from bmtools.records import Record
 
 
@@ -31,7 +31,7 @@ def plain_records(names: Iterable[str], unit: Unit = Unit.LINE) -> Iterator[Reco
     """
     for name in names:
         for number, text in _blocks(name, unit):
-            place = f"{shown(name)}:{number}"
+            place = f"{source_name(name)}:{number}"
             name_of = stem(name) if unit is Unit.FILE else f"{stem(name)}:{number}"
             yield Record(id=name_of, text=text, place=place)
 

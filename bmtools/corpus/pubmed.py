@@ -10,7 +10,7 @@ from typing import Any
 from bmtools.corpus.languages import two_letters
 from bmtools.corpus.xml_stream import xml_elements
 from bmtools.errors import RecordError, Reject, refuse
-from bmtools.io.streams import shown
+from bmtools.io.jsonl import source_name
 from bmtools.records import Record
 
 ROOTS = ("PubmedArticleSet", "MedlineCitationSet")
@@ -49,7 +49,7 @@ def pubmed_records(names: Iterable[str], with_titles: bool = False,
             elif element.tag == "PubmedBookArticle":
                 counts["book articles left out"] += 1
             elif element.tag == "PubmedArticle" or element.getparent().tag != "PubmedArticle":
-                place = f"{shown(name)}:{element.sourceline}"
+                place = f"{source_name(name)}:{element.sourceline}"
                 yield from _records_of(element, place, with_titles, with_other_abstracts,
                                        counts, reject)
 

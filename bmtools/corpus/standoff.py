@@ -10,7 +10,7 @@ from hashlib import blake2b
 from typing import Any
 
 from bmtools.errors import RecordError, Reject, refuse
-from bmtools.io.streams import read_lines, shown
+from bmtools.io.jsonl import read_lines, source_name
 from bmtools.records import Record
 
 Lose = Callable[[RecordError], None]
@@ -79,7 +79,7 @@ def standoff_records(corpora: Iterable[str], annotations: Iterable[str],
             if not line.strip():
                 continue
             document, bar, content = line.partition("|")
-            place = f"{shown(name)}:{number}"
+            place = f"{source_name(name)}:{number}"
             if not bar or not document.strip():
                 reject(RecordError(place, f"found {line[:40]!r}, expected id|text", line))
                 continue
@@ -106,7 +106,7 @@ def _by_document(names: Iterable[str], counts: Counter[str],
             if not line.strip():
                 continue
             try:
-                annotation = _annotation(line.removesuffix("\r"), f"{shown(name)}:{number}")
+                annotation = _annotation(line.removesuffix("\r"), f"{source_name(name)}:{number}")
             except RecordError as error:
                 reject(error)
                 continue

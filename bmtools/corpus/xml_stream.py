@@ -9,7 +9,7 @@ from xml.parsers import expat
 from lxml import etree
 
 from bmtools.errors import DataError
-from bmtools.io.streams import open_bytes, shown
+from bmtools.io.jsonl import open_bytes, source_name
 
 _CHUNK = 1 << 16  # bytes
 
@@ -60,7 +60,7 @@ def _damage(name: str, parser: Any, error: Any) -> DataError:
     cause = next(iter(parser.feed_error_log), None)
     line, fault = (cause.line, cause.message) if cause else (error.lineno, error.msg)
     fault = fault.partition(", line ")[0].strip()
-    return DataError(f"{shown(name)}:{line}: damaged XML ({fault}); "
+    return DataError(f"{source_name(name)}:{line}: damaged XML ({fault}); "
                      "copy or download the file again")
 
 
@@ -94,7 +94,7 @@ class _Prolog:
                             f"{_either(self._roots)}") from error
 
     def _place(self) -> str:
-        return f"{shown(self._name)}:{self._parser.CurrentLineNumber}"
+        return f"{source_name(self._name)}:{self._parser.CurrentLineNumber}"
 
     def _refuse_entity(self, entity: str, *_: Any) -> None:
         raise DataError(f"{self._place()}: found a declaration of the entity {entity!r}, expected "

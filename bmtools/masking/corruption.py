@@ -6,23 +6,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bmtools.dice import Purpose, choices, series, shares
+from bmtools.keyed_random import Purpose, bits_per_key, choices, to_uniform
 from bmtools.masking.settings import Corruption
-from bmtools.masking.text import Text
+from bmtools.masking.token_batch import TokenBatch
 
 IGNORED = -100
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Masked:
+class MaskedTokens:
     """A text to restore: inputs and labels, (tokens,) each; IGNORED where nothing is asked."""
 
     inputs: np.ndarray
     labels: np.ndarray
 
 
-def corrupt(text: Text, picked: np.ndarray, mask_id: int, replacements: np.ndarray,
-            corruption: Corruption) -> Masked:
+def corrupt(text: TokenBatch, picked: np.ndarray, mask_id: int, replacements: np.ndarray,
+            corruption: Corruption) -> MaskedTokens:
     """Hide the picked tokens; each token draws its own fate, also inside a word.
 
     Args:
@@ -33,8 +33,8 @@ def corrupt(text: Text, picked: np.ndarray, mask_id: int, replacements: np.ndarr
         corruption: shares of the fates.
     """
     places = picked.nonzero()[0]
-    drawn = series(text.keys, text.borders_among(places), Purpose.FATE)
-    fates = shares(drawn)
+    drawn = bits_per_key(text.keys, text.borders_among(places), Purpose.FATE)
+    fates = to_uniform(drawn)
     asked = text.ids.take(places)
     shown = asked.copy()
     shown[fates < corruption.masked] = mask_id
@@ -42,4 +42,4 @@ def corrupt(text: Text, picked: np.ndarray, mask_id: int, replacements: np.ndarr
     shown[swapped] = replacements[choices(drawn[swapped], len(replacements))]
     inputs, labels = text.ids.copy(), np.full(len(text), IGNORED, dtype=text.ids.dtype)
     inputs[places], labels[places] = shown, asked
-    return Masked(inputs, labels)
+    return MaskedTokens(inputs, labels)

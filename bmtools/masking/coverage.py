@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bmtools.masking.text import Text
-from bmtools.masking.units import words_of
+from bmtools.masking.mask_units import find_words
+from bmtools.masking.token_batch import TokenBatch
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,9 @@ class Coverage:
         return _share(self.whole, self.touched)
 
 
-def cover(text: Text, picked: np.ndarray) -> Coverage:
+def count_coverage(text: TokenBatch, picked: np.ndarray) -> Coverage:
     """Count what is masked of a text, with the words of the text as they begin in `starts`."""
-    words = words_of(text)
+    words = find_words(text)
     before = np.concatenate(([0], np.cumsum(picked & text.maskable)))
     hidden = before[words.begins + words.sizes] - before[words.begins]
     return Coverage(int(words.sizes.sum()), int(hidden.sum()), len(words),

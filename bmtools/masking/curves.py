@@ -32,13 +32,13 @@ class RateCurve:
     def __post_init__(self) -> None:
         require(self.shape in SHAPES, "--mask-curve", self.shape, " or ".join(SHAPES))
         require(0 <= self.start <= 1, "--mask-rate", self.start, "0 to 1")
-        require(self.stairs >= 2, "--mask-stairs", self.stairs, "2 or more")
+        require(self.stairs >= 2, "--mask-rate-steps", self.stairs, "2 or more")
         if self.shape == "fixed":
             require(self.end in (None, self.start), "--mask-rate-end", self.end,
-                     "none, or a --mask-curve that is not fixed")
+                    "none, or a --mask-curve that is not fixed")
         else:
             require(self.end is not None and 0 <= self.end <= 1, "--mask-rate-end", self.end,
-                     f"0 to 1 for --mask-curve {self.shape}")
+                    f"0 to 1 for --mask-curve {self.shape}")
 
     def rate(self, progress: float) -> float:
         """Give the rate at a point of the phase.

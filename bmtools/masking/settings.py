@@ -25,5 +25,6 @@ class Corruption:
     def __post_init__(self) -> None:
         # Sums of decimal shares may miss 1 by a rounding.
         if not (self.masked >= 0 and self.random >= 0 and self.masked + self.random <= 1 + 1e-9):
-            raise ValueError(f"--masked-share and --random-share: found {self.masked} and "
-                             f"{self.random}, expected shares that add up to 1 at most")
+            raise ValueError(f"--mask-replace-prob and --random-replace-prob: found "
+                             f"{self.masked} and {self.random}, expected shares "
+                             "that add up to 1 at most")

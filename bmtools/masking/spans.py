@@ -7,9 +7,9 @@ from math import fsum
 
 import numpy as np
 
-from bmtools.dice import Purpose, series, shares
-from bmtools.masking.text import Text
-from bmtools.masking.units import Rates, Units, random_ranks, take, words_of
+from bmtools.keyed_random import Purpose, bits_per_key, to_uniform
+from bmtools.masking.mask_units import MaskUnits, Rates, find_words, random_ranks, take_units
+from bmtools.masking.token_batch import TokenBatch
 
 LONGEST = 10
 _STOP = 0.2
@@ -19,15 +19,15 @@ _PLACE_SHIFT = np.uint64(28)
 _NONE = np.uint64((1 << 64) - 1)
 
 
-def pick_spans(text: Text, rates: Rates) -> np.ndarray:
+def mask_spans(text: TokenBatch, rates: Rates) -> np.ndarray:
     """Pick spans of whole words in random order until a share of each sample's tokens is picked.
 
     A span begins at any word with the same probability and takes 1 to 10 words, 3.8 on average
     before it meets the end of the sample, a special token or another span. Two departures from
     the source: each word begins one span at most, and the span that crosses the budget is cut
-    between words, the last word taken by chance, so that the rate is met on average as in `take`.
-    Runs of hidden words are therefore somewhat shorter than spans drawn, by the cut, or longer,
-    where spans touch. The source also gives all tokens of a span one fate; here each token draws
+    between words, the last word taken by chance, so that the rate is met on average as in
+    `take_units`. Runs of hidden words are therefore somewhat shorter than spans drawn, by the
+    cut, or longer, where spans touch. The source also gives all tokens of a span one fate; here each token draws
     its own.
 
     Source: Joshi et al. 2020 (SpanBERT), section 3.1.
@@ -41,9 +41,9 @@ def pick_spans(text: Text, rates: Rates) -> np.ndarray:
     Raises:
         ValueError: a rate outside 0 to 1.
     """
-    words = words_of(text)
-    return take(text, words, _first_covered(words, _lengths(text, words),
-                                            random_ranks(text, words)), rates)
+    words = find_words(text)
+    return take_units(text, words, _first_covered(words, _lengths(text, words),
+                                                  random_ranks(text, words)), rates)
 
 
 def chances() -> list[float]:
@@ -57,9 +57,9 @@ def chances() -> list[float]:
     return [weight / total for weight in weights]
 
 
-def _lengths(text: Text, words: Units) -> np.ndarray:
+def _lengths(text: TokenBatch, words: MaskUnits) -> np.ndarray:
     """Draw the length in words of the span that begins at each word, ended by its surroundings."""
-    drawn = shares(series(text.keys, words.borders, Purpose.SPAN_LENGTH))
+    drawn = to_uniform(bits_per_key(text.keys, words.borders, Purpose.SPAN_LENGTH))
     lengths = 1 + np.searchsorted(list(accumulate(chances()[:-1])), drawn, side="right")
     numbers = np.arange(len(words))
     apart = np.ones(len(words) + 1, dtype=bool)
@@ -70,7 +70,7 @@ def _lengths(text: Text, words: Units) -> np.ndarray:
     return np.minimum(lengths, run_ends - numbers)
 
 
-def _first_covered(words: Units, lengths: np.ndarray, ranks: np.ndarray) -> np.ndarray:
+def _first_covered(words: MaskUnits, lengths: np.ndarray, ranks: np.ndarray) -> np.ndarray:
     """Rank each word by the span of lowest rank that covers it, and within that by its place."""
     codes = ranks >> _SPAN_SHIFT << _SPAN_SHIFT
     covered = codes.copy()

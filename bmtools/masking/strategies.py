@@ -8,24 +8,24 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from bmtools.masking.mask_units import Rates
 from bmtools.masking.settings import MASKINGS
-from bmtools.masking.spans import pick_spans
-from bmtools.masking.terms import PickTerms
-from bmtools.masking.text import Text
-from bmtools.masking.tokens import pick_tokens
-from bmtools.masking.units import Rates
-from bmtools.masking.words import pick_words
+from bmtools.masking.spans import mask_spans
+from bmtools.masking.terms import TermMasking
+from bmtools.masking.token_batch import TokenBatch
+from bmtools.masking.tokens import mask_tokens
+from bmtools.masking.words import mask_words
 
 
-class Pick(Protocol):
+class MaskStrategy(Protocol):
     """Anything that says which tokens of a text are hidden."""
 
-    def __call__(self, text: Text, rates: Rates) -> np.ndarray:
+    def __call__(self, text: TokenBatch, rates: Rates) -> np.ndarray:
         """Pick a share of each sample's maskable tokens, (tokens,) bool."""
 
 
 @dataclass(frozen=True)
-class Strategy:
+class StrategyInfo:
     """A way of masking.
 
     Args:
@@ -34,21 +34,21 @@ class Strategy:
         sees_words: whether it matters where words begin.
     """
 
-    make: Callable[..., Pick]
+    make: Callable[..., MaskStrategy]
     needs: tuple[str, ...] = ()
     sees_words: bool = True
 
 
 STRATEGIES = {
-    "tokens": Strategy(lambda: pick_tokens, sees_words=False),
-    "words": Strategy(lambda: pick_words),
-    "spans": Strategy(lambda: pick_spans),
-    "terms": Strategy(PickTerms, needs=("terms",)),
+    "tokens": StrategyInfo(lambda: mask_tokens, sees_words=False),
+    "words": StrategyInfo(lambda: mask_words),
+    "spans": StrategyInfo(lambda: mask_spans),
+    "terms": StrategyInfo(TermMasking, needs=("terms",)),
 }
 assert tuple(STRATEGIES) == MASKINGS
 
 
-def make_pick(name: str, **given: Any) -> Pick:
+def make_strategy(name: str, **given: Any) -> MaskStrategy:
     """Give the function that picks by a strategy.
 
     Args:

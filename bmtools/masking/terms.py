@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from bmtools.masking.text import Text
-from bmtools.masking.units import Rates, Units, random_ranks, take, words_of
+from bmtools.masking.mask_units import MaskUnits, Rates, find_words, random_ranks, take_units
+from bmtools.masking.token_batch import TokenBatch
 
 
 @dataclass(frozen=True, eq=False)
-class Marks:
+class TermPositions:
     """Where terms stand in a text.
 
     Args:
@@ -42,7 +42,7 @@ class TermList:
         self._size = int(ids.max(initial=0)) + 1
         self._edges, self._whole = _tree(ids, lengths, self._size)
 
-    def mark(self, text: Text) -> Marks:
+    def mark(self, text: TokenBatch) -> TermPositions:
         """Find all terms; of those that begin at one word the longest counts.
 
         A term begins and ends with a word of the text and does not leave its sample. Terms that
@@ -55,15 +55,15 @@ class TermList:
         depth = np.cumsum(depth[:-1])
         first = np.zeros(len(text), dtype=bool)
         first[begins[depth[begins] == 1]] = True
-        return Marks(depth > 0, first)
+        return TermPositions(depth > 0, first)
 
-    def _found(self, text: Text) -> tuple[np.ndarray, np.ndarray]:
+    def _found(self, text: TokenBatch) -> tuple[np.ndarray, np.ndarray]:
         """Follow the tree from the beginning of every word at once.
 
         Returns:
             where terms begin, rising, and their lengths in tokens.
         """
-        begins = words_of(text).begins
+        begins = find_words(text).begins
         longest = np.zeros(len(text), dtype=np.int64)
         goes_on = np.append(text.continues, False)
         ends_word = ~goes_on
@@ -91,7 +91,7 @@ class TermList:
 
 
 @dataclass(frozen=True, eq=False)
-class PickTerms:
+class TermMasking:
     """Pick terms first, then other words, until a share of each sample's tokens is picked.
 
     Args:
@@ -100,17 +100,17 @@ class PickTerms:
 
     terms: TermList
 
-    def __call__(self, text: Text, rates: Rates) -> np.ndarray:
-        """Pick terms and words; see `pick_marked`."""
-        return pick_marked(text, rates, self.terms.mark(text))
+    def __call__(self, text: TokenBatch, rates: Rates) -> np.ndarray:
+        """Pick terms and words; see `mask_terms`."""
+        return mask_terms(text, rates, self.terms.mark(text))
 
 
-def pick_marked(text: Text, rates: Rates, marks: Marks | np.ndarray) -> np.ndarray:
+def mask_terms(text: TokenBatch, rates: Rates, marks: TermPositions | np.ndarray) -> np.ndarray:
     """Pick marked terms in random order, then other words, until the budget is spent.
 
     A term is picked whole, with all of any word that it is part of. Where a sample's terms are
     more than its budget, some are picked and nothing else; the rate is met on average as in
-    `take`.
+    `take_units`.
 
     Args:
         rates: share of maskable tokens to pick, 0 to 1: one, or (samples,).
@@ -124,10 +124,10 @@ def pick_marked(text: Text, rates: Rates, marks: Marks | np.ndarray) -> np.ndarr
         ValueError: a rate outside 0 to 1.
     """
     if isinstance(marks, np.ndarray):
-        marks = Marks(marks, np.zeros_like(marks))
-    units, is_term = _joined(text, words_of(text), marks)
+        marks = TermPositions(marks, np.zeros_like(marks))
+    units, is_term = _joined(text, find_words(text), marks)
     ranks = random_ranks(text, units) >> np.uint64(1)
-    return take(text, units, ranks | (~is_term).astype(np.uint64) << np.uint64(63), rates)
+    return take_units(text, units, ranks | (~is_term).astype(np.uint64) << np.uint64(63), rates)
 
 
 def spellings(tokenizer: Any, terms: Iterable[str]) -> list[list[int]]:
@@ -171,7 +171,8 @@ def _tree(ids: np.ndarray, lengths: np.ndarray, size: int) -> tuple[np.ndarray, 
     return np.concatenate(levels or [np.zeros(0, dtype=np.int64)]), np.concatenate(whole)
 
 
-def _joined(text: Text, words: Units, marks: Marks) -> tuple[Units, np.ndarray]:
+def _joined(text: TokenBatch, words: MaskUnits, marks: TermPositions) -> tuple[MaskUnits,
+                                                                               np.ndarray]:
     """Join the words of each term to one unit.
 
     Returns:
@@ -183,7 +184,7 @@ def _joined(text: Text, words: Units, marks: Marks) -> tuple[Units, np.ndarray]:
     goes_on = inside & text.continues & ~marks.begins
     goes_on[1:] &= inside[:-1]
     firsts = np.flatnonzero(~goes_on[begins])
-    units = Units(begins[firsts], np.add.reduceat(words.sizes, firsts),
-                  text.borders_among(begins[firsts]))
+    units = MaskUnits(begins[firsts], np.add.reduceat(words.sizes, firsts),
+                      text.borders_among(begins[firsts]))
     marked = np.concatenate(([0], np.cumsum(inside)))
     return units, marked[units.begins + units.sizes] > marked[units.begins]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from bmtools.masking.text import Text
-from bmtools.masking.units import Rates, Units, draw
+from bmtools.masking.mask_units import MaskUnits, Rates, draw_units
+from bmtools.masking.token_batch import TokenBatch
 
 
-def pick_tokens(text: Text, rates: Rates) -> np.ndarray:
+def mask_tokens(text: TokenBatch, rates: Rates) -> np.ndarray:
     """Pick single tokens in random order until a share of each sample's tokens is picked.
 
     Source: Devlin et al. 2019 (BERT), section 3.1.
@@ -23,4 +23,5 @@ def pick_tokens(text: Text, rates: Rates) -> np.ndarray:
         ValueError: rate outside 0 to 1.
     """
     begins = np.flatnonzero(text.maskable)
-    return draw(text, Units(begins, np.ones_like(begins), text.borders_among(begins)), rates)
+    return draw_units(text, MaskUnits(begins, np.ones_like(begins), text.borders_among(begins)),
+                      rates)

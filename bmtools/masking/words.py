@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from bmtools.masking.text import Text
-from bmtools.masking.units import Rates, draw, words_of
+from bmtools.masking.mask_units import Rates, draw_units, find_words
+from bmtools.masking.token_batch import TokenBatch
 
 
-def pick_words(text: Text, rates: Rates) -> np.ndarray:
+def mask_words(text: TokenBatch, rates: Rates) -> np.ndarray:
     """Pick whole words in random order until a share of each sample's tokens is picked.
 
     Every word is as likely as any other to come next, so words of many tokens are picked as often
@@ -25,4 +25,4 @@ def pick_words(text: Text, rates: Rates) -> np.ndarray:
     Raises:
         ValueError: rate outside 0 to 1.
     """
-    return draw(text, words_of(text), rates)
+    return draw_units(text, find_words(text), rates)

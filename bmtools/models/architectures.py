@@ -30,7 +30,7 @@ _MOST_PADDING = 1_000  # as many rows of weights, never used, stand before RoBER
 
 
 @dataclass(frozen=True)
-class Shape:
+class ModelSize:
     """How large a model is.
 
     Args:
@@ -52,19 +52,19 @@ class Shape:
 # that of NVIDIA's model card. 800m and 1.2b take the shapes of Shoeybi et al. 2020 (Megatron-LM)
 # whose totals come nearest: 752 million and 1.2 billion there.
 SHAPES = {
-    "bert-tiny": Shape(2, 128),
-    "bert-mini": Shape(4, 256),
-    "bert-small": Shape(4, 512),
-    "bert-medium": Shape(8, 512),
-    "bert-base": Shape(12, 768),
-    "bert-large": Shape(24, 1024),
-    "roberta-base": Shape(12, 768),
-    "roberta-large": Shape(24, 1024),
-    "megatron-bert-345m": Shape(24, 1024),
-    "megatron-bert-800m": Shape(36, 1280),
-    "megatron-bert-1.2b": Shape(40, 1536, heads=16),
-    "modernbert-base": Shape(22, 768, inner=1152),
-    "modernbert-large": Shape(28, 1024, inner=2624),
+    "bert-tiny": ModelSize(2, 128),
+    "bert-mini": ModelSize(4, 256),
+    "bert-small": ModelSize(4, 512),
+    "bert-medium": ModelSize(8, 512),
+    "bert-base": ModelSize(12, 768),
+    "bert-large": ModelSize(24, 1024),
+    "roberta-base": ModelSize(12, 768),
+    "roberta-large": ModelSize(24, 1024),
+    "megatron-bert-345m": ModelSize(24, 1024),
+    "megatron-bert-800m": ModelSize(36, 1280),
+    "megatron-bert-1.2b": ModelSize(40, 1536, heads=16),
+    "modernbert-base": ModelSize(22, 768, inner=1152),
+    "modernbert-large": ModelSize(28, 1024, inner=2624),
 }
 
 
@@ -128,7 +128,7 @@ def adopt_vocabulary(config: Any, tokenizer: Any) -> None:
 def _named(architecture: str) -> Any:
     match = _SHAPE.fullmatch(architecture)
     if match:
-        family, shape = match[1], Shape(int(match[2]), int(match[3]))
+        family, shape = match[1], ModelSize(int(match[2]), int(match[3]))
     elif architecture in SHAPES:
         family, shape = architecture.rpartition("-")[0], SHAPES[architecture]
     else:
@@ -142,7 +142,7 @@ def _named(architecture: str) -> Any:
     return _config_of(family, shape)
 
 
-def _config_of(family: str, shape: Shape) -> Any:
+def _config_of(family: str, shape: ModelSize) -> Any:
     """Make a family's configuration, as published, with the vocabulary left open."""
     common = {"num_hidden_layers": shape.layers, "hidden_size": shape.width,
               "num_attention_heads": shape.heads or shape.width // _HEAD_WIDTH}
@@ -172,7 +172,7 @@ def build_model(config: Any) -> Any:
     return model
 
 
-def build_outline(config: Any) -> Any:
+def build_on_meta(config: Any) -> Any:
     """Build a model without weights, to ask for its shapes; this costs nothing."""
     with torch.device("meta"):
         return build_model(config)

@@ -15,7 +15,7 @@ from transformers import (
 )
 
 from bmtools.errors import CheckpointError
-from bmtools.io.aside import new_directory
+from bmtools.io.atomic import new_directory
 from bmtools.io.manifest import Manifest, hash_directory, read_manifest
 from bmtools.vocab.tokenizer import (
     fingerprint,

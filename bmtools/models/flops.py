@@ -6,14 +6,14 @@ from typing import Any
 
 from torch import nn
 
-from bmtools.models.architectures import build_outline
+from bmtools.models.architectures import build_on_meta
 
 _COUNTED = frozenset({"bert", "camembert", "megatron-bert", "modernbert", "roberta",
                       "xlm-roberta", "xlm-roberta-xl"})
 _BACKWARD_TOO = 3  # gradients of inputs and of weights take a multiplication each
 
 
-def training_flops_per_token(config: Any, row_tokens: int, mask_rate: float,
+def training_flops_per_token(config: Any, max_length: int, mask_rate: float,
                              windowed: bool = True) -> float | None:
     """Count the operations of training on one token, forward and backward.
 
@@ -25,7 +25,7 @@ def training_flops_per_token(config: Any, row_tokens: int, mask_rate: float,
 
     Args:
         config: of the model.
-        row_tokens: of a row, special ones included.
+        max_length: of a row, special ones included.
         mask_rate: share of a row's tokens where something is asked, 0 to 1.
         windowed: count scores of attention inside ModernBERT's windows only, which is all the
             model asks for; kernels without windows compute the others too.
@@ -35,21 +35,21 @@ def training_flops_per_token(config: Any, row_tokens: int, mask_rate: float,
     """
     if config.model_type not in _COUNTED:
         return None
-    model = build_outline(config)
+    model = build_on_meta(config)
     body = _multiplications(model.base_model)
     head = _multiplications(model) - body
-    scores = sum(scored_pairs(row_tokens, window if windowed else None)
-                 for window in _windows(config)) / row_tokens
+    scores = sum(scored_pairs(max_length, window if windowed else None)
+                 for window in _windows(config)) / max_length
     # A score and its share in the sum of values take a multiplication each for every channel.
     attention = 2 * scores * config.hidden_size
     return 2.0 * _BACKWARD_TOO * (body + attention + mask_rate * head)
 
 
-def scored_pairs(row_tokens: int, window: int | None) -> int:
+def scored_pairs(max_length: int, window: int | None) -> int:
     """Count the pairs of tokens that attend to each other, no further apart than a window."""
-    if window is None or window >= row_tokens:
-        return row_tokens**2
-    return row_tokens * (2 * window + 1) - window * (window + 1)
+    if window is None or window >= max_length:
+        return max_length**2
+    return max_length * (2 * window + 1) - window * (window + 1)
 
 
 def _multiplications(module: nn.Module) -> int:

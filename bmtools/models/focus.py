@@ -9,17 +9,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bmtools.models.mixtures import Mixtures
-from bmtools.models.settings import FocusSettings
-from bmtools.models.static_vectors import count_company, learn_vectors
-from bmtools.models.tracing import Origins
+from bmtools.models.settings import FocusConfig
+from bmtools.models.static_vectors import count_cooccurrences, learn_vectors
+from bmtools.models.vocab_overlap import VocabOverlap
+from bmtools.models.weighted_rows import WeightedRows
 
 _TOKENS_AT_ONCE = 256
 _LIKELY = 64
 
 
-def mix_by_company(tokenizer: Any, origins: Origins, texts: Iterable[str],
-                   settings: FocusSettings, seed: int) -> Mixtures:
+def focus_embeddings(tokenizer: Any, origins: VocabOverlap, texts: Iterable[str],
+                     settings: FocusConfig, seed: int) -> WeightedRows:
     """Mix each new token of known ones, weighted by how alike their static vectors are.
 
     Known tokens are those that both vocabularies have, special ones left out. Weights are the
@@ -39,15 +39,15 @@ def mix_by_company(tokenizer: Any, origins: Origins, texts: Iterable[str],
     Returns:
         mixtures of old rows, for the tokens that have a static vector.
     """
-    vectors = learn_vectors(count_company(tokenizer, texts, settings.focus_window,
-                                          settings.focus_tokens),
+    vectors = learn_vectors(count_cooccurrences(tokenizer, texts, settings.focus_window,
+                                                settings.focus_tokens),
                             settings.focus_width, settings.focus_least, seed)
     seen = vectors.norm(dim=1) > 0
     special = {*tokenizer.all_special_ids}
     known = [ours for ours in origins.shared if ours not in special and seen[ours]]
     fresh = [token for token in origins.pieces if seen[token]]
     if not known or not fresh:
-        return Mixtures.means({})
+        return WeightedRows.means({})
     old = np.array([origins.shared[ours] for ours in known])
     sources, weights, sizes = [], [], []
     for start in range(0, len(fresh), _TOKENS_AT_ONCE):
@@ -57,8 +57,8 @@ def mix_by_company(tokenizer: Any, origins: Origins, texts: Iterable[str],
         sources.append(old[columns.numpy()])
         weights.append(shares[rows, columns].numpy())
         sizes.append(torch.bincount(rows, minlength=len(shares)).numpy())
-    return Mixtures.of(np.array(fresh), np.concatenate(sources), np.concatenate(sizes),
-                       np.concatenate(weights))
+    return WeightedRows.of(np.array(fresh), np.concatenate(sources), np.concatenate(sizes),
+                           np.concatenate(weights))
 
 
 def sparsemax(scores: Tensor) -> Tensor:

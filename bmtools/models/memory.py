@@ -16,8 +16,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from bmtools.models.architectures import build_outline
-from bmtools.models.masked import encode, judge
+from bmtools.models.architectures import build_on_meta
+from bmtools.models.mlm import encode, masked_lm_loss
 
 GIB = 2**30
 # Numbers that an optimizer remembers of each weight. Muon remembers one of a matrix inside the
@@ -27,7 +27,7 @@ _PRECISIONS = ("no", "tf32", "bf16", "fp16")
 
 
 @dataclass(frozen=True)
-class Memory:
+class MemoryEstimate:
     """Bytes that a training step holds at its fullest, by what they are for.
 
     Args:
@@ -48,9 +48,9 @@ class Memory:
         return self.weights + self.gradients + self.optimizer + self.activations
 
 
-def memory_estimate(config: Any, rows: int, row_tokens: int, mask_rate: float = 0.15,
+def memory_estimate(config: Any, rows: int, max_length: int, mask_rate: float = 0.15,
                     optimizer: str = "adamw", precision: str = "no",
-                    checkpointing: bool = False) -> Memory:
+                    checkpointing: bool = False) -> MemoryEstimate:
     """Estimate the memory of training on a micro-batch, without the memory of doing it.
 
     A forward and a backward pass run on tensors that have a shape and no numbers, on the code
@@ -62,7 +62,7 @@ def memory_estimate(config: Any, rows: int, row_tokens: int, mask_rate: float = 
     Args:
         config: of the model.
         rows: in the micro-batch.
-        row_tokens: in a row.
+        max_length: in a row.
         mask_rate: share of tokens where something is asked.
         optimizer: adamw, stable-adamw, muon or sgd.
         precision: no (float32), tf32, bf16 or fp16.
@@ -83,11 +83,11 @@ def memory_estimate(config: Any, rows: int, row_tokens: int, mask_rate: float = 
         weights = sum(weight.nbytes for weight in model.parameters())
         for weight in model.parameters():
             weight.grad = torch.zeros_like(weight)
-        activations = _rehearse(model, rows, row_tokens, mask_rate, precision)
-    return Memory(weights, weights, weights * _REMEMBERED[optimizer], activations)
+        activations = _rehearse(model, rows, max_length, mask_rate, precision)
+    return MemoryEstimate(weights, weights, weights * _REMEMBERED[optimizer], activations)
 
 
-def rows_that_fit(estimate: Callable[[int], Memory], memory_bytes: int) -> int:
+def rows_that_fit(estimate: Callable[[int], MemoryEstimate], memory_bytes: int) -> int:
     """Find about the largest micro-batch that fits into memory, never a larger one; 0 if none does.
 
     Args:
@@ -108,7 +108,7 @@ def rows_that_fit(estimate: Callable[[int], Memory], memory_bytes: int) -> int:
 
 def _without_numbers(config: Any) -> Any:
     """Build a model of tensors that claim to be on the CPU; tied weights stay one."""
-    model = build_outline(config).train()
+    model = build_on_meta(config).train()
     made: dict[Tensor, Tensor] = {}
     for module in model.modules():
         for held in (module._parameters, module._buffers):
@@ -125,12 +125,12 @@ def _without_numbers(config: Any) -> Any:
     return model
 
 
-def _rehearse(model: nn.Module, rows: int, row_tokens: int, mask_rate: float,
+def _rehearse(model: nn.Module, rows: int, max_length: int, mask_rate: float,
               precision: str) -> int:
     """Run both passes and return the most bytes that were live beside weights and gradients."""
     half = torch.float16 if precision == "fp16" else torch.bfloat16
-    with Ledger() as ledger:
-        ids = torch.zeros((rows, row_tokens), dtype=torch.int64)
+    with MemoryTracker() as ledger:
+        ids = torch.zeros((rows, max_length), dtype=torch.int64)
         with torch.autocast("cpu", half, enabled=precision in ("bf16", "fp16")):
             loss = _loss(model, ids, max(1, round(ids.numel() * mask_rate)))
         loss.backward()
@@ -142,10 +142,10 @@ def _loss(model: nn.Module, ids: Tensor, asked: int) -> Tensor:
     from numbers; it takes the room that padding's takes."""
     states = encode(model, ids, torch.ones_like(ids, dtype=torch.bool), causal=True).flatten(0, 1)
     places = torch.arange(asked)
-    return judge(model, states[places], torch.zeros_like(places))[0]
+    return masked_lm_loss(model, states[places], torch.zeros_like(places))[0]
 
 
-class Ledger(TorchDispatchMode):
+class MemoryTracker(TorchDispatchMode):
     """Adds up the bytes of live tensors that were made while it is entered.
 
     `most` is what there was at most.

@@ -19,8 +19,8 @@ from transformers.masking_utils import sdpa_mask
 from transformers.models.megatron_bert.modeling_megatron_bert import MegatronBertSelfAttention
 
 from bmtools.errors import BmtoolsError, CheckpointError
-from bmtools.models.masked import encode, tells_segments
-from bmtools.models.varlen import Documents, attend, in_best_precision
+from bmtools.models.mlm import encode, has_segment_embeddings
+from bmtools.models.varlen import DocumentLengths, in_best_precision, varlen_attention
 
 ATTENTION = "bmtools_documents"
 ARCHITECTURES = {"bert": "BERT", "roberta": "RoBERTa", "xlm-roberta": "XLM-R",
@@ -78,7 +78,7 @@ def encode_packed(model: Any, ids: Tensor, lengths: Tensor, token_types: Tensor 
         ValueError: lengths that do not add up to the tokens.
     """
     _require_fit(model, token_types)
-    documents = Documents.of(lengths, ids.device, causal)
+    documents = DocumentLengths.of(lengths, ids.device, causal)
     if documents.tokens != len(ids):
         raise ValueError(f"lengths of packed documents: found {documents.tokens} tokens in all, "
                          f"expected {len(ids)}")
@@ -95,7 +95,7 @@ def _require_fit(model: Any, token_types: Tensor | None) -> None:
     if not _is_prepared(model):
         raise CheckpointError(f"{type(model).__name__}: packed documents would see each other; "
                               f"call prepare_packed first or {_WAY_OUT}")
-    if token_types is not None and not tells_segments(model):
+    if token_types is not None and not has_segment_embeddings(model):
         raise CheckpointError(f"{type(model).__name__}: tells no segments apart, expected a BERT "
                               "or Megatron-BERT with two token types")
 
@@ -107,7 +107,7 @@ def _is_prepared(model: Any) -> bool:
     return model.config._attn_implementation == ATTENTION
 
 
-def _positions(model: Any, documents: Documents) -> Tensor:
+def _positions(model: Any, documents: DocumentLengths) -> Tensor:
     """Number tokens as the model's positions do; those of RoBERTa begin past its padding."""
     learned = getattr(model.base_model.embeddings, "position_embeddings", None)
     first = 0 if learned is None or learned.padding_idx is None else learned.padding_idx + 1
@@ -123,7 +123,7 @@ def _no_mask(model: Any, device: torch.device) -> Any:
 
 def _attention(module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any,
                dropout: float = 0.0, scaling: float | None = None,
-               sliding_window: int | None = None, documents: Documents | None = None,
+               sliding_window: int | None = None, documents: DocumentLengths | None = None,
                **rest: Any) -> tuple[Tensor, None]:
     """Attend within documents if there are some, else as transformers does.
 
@@ -146,7 +146,7 @@ def _attention(module: Any, query: Tensor, key: Tensor, value: Tensor, attention
     reach = None if sliding_window is None else sliding_window - 1
     scale = query.shape[-1]**-0.5 if scaling is None else scaling
     query, key, value = (part[0].transpose(0, 1) for part in (query, key, value))
-    return attend(query, key, value, documents, scale, reach, dropout)[None], None
+    return varlen_attention(query, key, value, documents, scale, reach, dropout)[None], None
 
 
 class _MegatronAttention(MegatronBertSelfAttention):
@@ -154,17 +154,17 @@ class _MegatronAttention(MegatronBertSelfAttention):
 
     def forward(self, hidden_states: Tensor, attention_mask: Any = None,
                 *others: Any, **more: Any) -> Any:
-        if not isinstance(attention_mask, Documents):
+        if not isinstance(attention_mask, DocumentLengths):
             return super().forward(hidden_states, attention_mask, *others, **more)
         shape = (-1, self.num_attention_heads, self.attention_head_size)
         query, key, value = (part(hidden_states[0]).view(shape)
                              for part in (self.query, self.key, self.value))
-        found = attend(query, key, value, attention_mask, self.attention_head_size**-0.5,
-                       dropout=self.dropout.p if self.training else 0.0)
+        found = varlen_attention(query, key, value, attention_mask, self.attention_head_size**-0.5,
+                                 dropout=self.dropout.p if self.training else 0.0)
         return found.flatten(1)[None], None
 
 
-def _run_megatron(encoder: Any, row: dict[str, Tensor], documents: Documents) -> Tensor:
+def _run_megatron(encoder: Any, row: dict[str, Tensor], documents: DocumentLengths) -> Tensor:
     """Run Megatron-BERT by its parts: its whole drops what it does not know on the way."""
     embedded = encoder.embeddings(**row)
     return encoder.encoder(embedded, attention_mask=documents).last_hidden_state
@@ -190,7 +190,7 @@ def self_check(model: Any, ids: Tensor, lengths: Tensor, token_types: Tensor | N
         BmtoolsError: what differs, by how much, and the way out.
     """
     limit = _tolerance(model, ids.device) if tolerance is None else tolerance
-    documents = Documents.of(lengths, ids.device, causal)
+    documents = DocumentLengths.of(lengths, ids.device, causal)
     with _at_rest(model):
         packed = encode_packed(model, ids, lengths, token_types, causal)
         changed, untouched = _change_some(model, ids, documents)
@@ -232,7 +232,7 @@ def _plain(model: Any) -> Iterator[None]:
         model.set_attn_implementation(before)
 
 
-def _change_some(model: Any, ids: Tensor, documents: Documents) -> tuple[Tensor, Tensor]:
+def _change_some(model: Any, ids: Tensor, documents: DocumentLengths) -> tuple[Tensor, Tensor]:
     """Change every other document, or each one's last token where reading is causal.
 
     Returns:
@@ -247,7 +247,7 @@ def _change_some(model: Any, ids: Tensor, documents: Documents) -> tuple[Tensor,
     return torch.where(touched, other, ids), ~touched
 
 
-def _encode_alone(model: Any, ids: Tensor, documents: Documents,
+def _encode_alone(model: Any, ids: Tensor, documents: DocumentLengths,
                   token_types: Tensor | None) -> Tensor:
     """Run each document by itself through the plain model, (tokens, width)."""
     kinds = [None] * len(documents.lengths) if token_types is None \

@@ -12,7 +12,7 @@ READING = ("contextual", "focus", "distil")
 
 
 @dataclass(frozen=True)
-class TransferSettings:
+class TransferConfig:
     """How tokens that the base model lacks get their embeddings.
 
     Args:
@@ -50,7 +50,7 @@ class TransferSettings:
 
 
 @dataclass(frozen=True)
-class FocusSettings:
+class FocusConfig:
     """Static vectors behind `--method focus`, trained on the corpus.
 
     Args:
@@ -73,7 +73,7 @@ class FocusSettings:
 
 
 @dataclass(frozen=True)
-class DistilSettings:
+class TokenDistillationConfig:
     """How `--method distil` fits embeddings.
 
     Args:
@@ -90,7 +90,7 @@ class DistilSettings:
 
 
 @dataclass(frozen=True)
-class CompareSettings:
+class CompareConfig:
     """How methods are held against each other before one of them is trained.
 
     Args:
@@ -101,7 +101,7 @@ class CompareSettings:
         probe_steps: steps of a trial of pretraining from each start; 0 for none.
         probe_rate: learning rate of the trial.
         probe_batch: rows of a step.
-        probe_tokens: longest row, special tokens included.
+        probe_max_length: longest row, special tokens included.
         sample_tokens: new tokens whose nearest old neighbours are told.
     """
 
@@ -110,20 +110,21 @@ class CompareSettings:
     probe_steps: int = 100
     probe_rate: float = 5e-4
     probe_batch: int = 32
-    probe_tokens: int = 128
+    probe_max_length: int = 128
     sample_tokens: int = 5
 
     def __post_init__(self) -> None:
         for name in self.methods():
             require(name in METHODS, "--compare", repr(name),
-                     f"names from {', '.join(METHODS)}, separated by commas")
+                    f"names from {', '.join(METHODS)}, separated by commas")
         require(len(set(self.methods())) == len(self.methods()), "--compare", repr(self.compare),
-                 "each method once")
+                "each method once")
         require(0 < self.held_share < 1, "--held-share", self.held_share, "above 0, below 1")
         require(self.probe_steps >= 0, "--probe-steps", self.probe_steps, "0 or more")
         require(self.probe_rate > 0, "--probe-rate", self.probe_rate, "above 0")
         require(self.probe_batch >= 1, "--probe-batch", self.probe_batch, "1 or more")
-        require(self.probe_tokens >= 8, "--probe-tokens", self.probe_tokens, "8 or more")
+        require(self.probe_max_length >= 8, "--probe-max-length", self.probe_max_length,
+                "8 or more")
         require(self.sample_tokens >= 0, "--sample-tokens", self.sample_tokens, "0 or more")
 
     def methods(self) -> tuple[str, ...]:

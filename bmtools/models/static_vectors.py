@@ -18,7 +18,7 @@ _SPARE = 10
 
 
 @dataclass(frozen=True)
-class Counts:
+class CooccurrenceCounts:
     """How often tokens stand in each other's company.
 
     Args:
@@ -33,7 +33,8 @@ class Counts:
     alone: np.ndarray
 
 
-def count_company(tokenizer: Any, texts: Iterable[str], window: int, most: int) -> Counts:
+def count_cooccurrences(tokenizer: Any, texts: Iterable[str], window: int,
+                        most: int) -> CooccurrenceCounts:
     """Count pairs of tokens that stand within a window, a neighbour in full, others by distance.
 
     Weights are those that word2vec's random windows have on average (Levy et al. 2015, section
@@ -57,7 +58,7 @@ def count_company(tokenizer: Any, texts: Iterable[str], window: int, most: int) 
         if alone.sum() >= most:
             break
     keys, sums = pairs.counted()
-    return Counts(keys // size, keys % size, sums, alone)
+    return CooccurrenceCounts(keys // size, keys % size, sums, alone)
 
 
 class _Pairs:
@@ -93,7 +94,7 @@ def _read(tokenizer: Any, texts: Iterable[str]) -> Iterator[tuple[np.ndarray, np
         yield np.concatenate(parts), np.repeat(np.arange(len(parts)), [*map(len, parts)])
 
 
-def learn_vectors(counts: Counts, width: int, least: int, seed: int) -> Tensor:
+def learn_vectors(counts: CooccurrenceCounts, width: int, least: int, seed: int) -> Tensor:
     """Factorise how much more often tokens meet than by chance.
 
     Positive pointwise mutual information, its singular vectors weighted by the roots of the
@@ -127,7 +128,7 @@ def learn_vectors(counts: Counts, width: int, least: int, seed: int) -> Tensor:
     return torch.nn.functional.normalize(vectors, dim=1) * seen[:, None]
 
 
-def _information(counts: Counts, least: int) -> Tensor:
+def _information(counts: CooccurrenceCounts, least: int) -> Tensor:
     """Positive pointwise mutual information of all pairs, sparse and symmetric."""
     size = len(counts.alone)
     frequent = counts.alone >= least

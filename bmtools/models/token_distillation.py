@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from bmtools.models.checkpoint import Checkpoint
-from bmtools.models.contexts import Located, padded, read_states, states_of
-from bmtools.models.settings import DistilSettings
+from bmtools.models.context_embeddings import Located, padded, read_states, states_of
+from bmtools.models.settings import TokenDistillationConfig
 
 _LOOKS = 50
 _TAUGHT_BYTES = 2**30  # states of the teacher that are held
@@ -57,7 +57,7 @@ class _Lesson:
 
 
 def fit_embeddings(base: Checkpoint, located: Located, starts: Tensor, layers: str,
-                   batch_tokens: int, settings: DistilSettings,
+                   batch_tokens: int, settings: TokenDistillationConfig,
                    rng: np.random.Generator) -> Fitted:
     """Fit embeddings so that states around a new token match those with its pieces.
 
@@ -186,7 +186,8 @@ class _Student:
             self._kept[number] = taught
         return taught
 
-    def fit(self, lessons: _Lessons, settings: DistilSettings, rng: np.random.Generator) -> None:
+    def fit(self, lessons: _Lessons, settings: TokenDistillationConfig,
+            rng: np.random.Generator) -> None:
         """Go through all batches; only embeddings that stand in a batch move with it."""
         optimizer = torch.optim.SparseAdam([self.vectors], lr=settings.distil_rate)
         steps = settings.distil_epochs * len(lessons)

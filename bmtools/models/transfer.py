@@ -15,16 +15,21 @@ from bmtools.errors import BmtoolsError
 from bmtools.models.architectures import (
     adopt_vocabulary,
     build_model,
-    build_outline,
+    build_on_meta,
     first_position,
 )
 from bmtools.models.checkpoint import Checkpoint
-from bmtools.models.contexts import Located, Sentence, gather, locate, sample_sentences
-from bmtools.models.focus import mix_by_company
-from bmtools.models.mixtures import Mixtures
-from bmtools.models.settings import DistilSettings, FocusSettings, TransferSettings, parse_layers
+from bmtools.models.context_embeddings import Located, Sentence, gather, locate, sample_sentences
+from bmtools.models.focus import focus_embeddings
+from bmtools.models.settings import (
+    FocusConfig,
+    TokenDistillationConfig,
+    TransferConfig,
+    parse_layers,
+)
 from bmtools.models.token_distillation import fit_embeddings
-from bmtools.models.tracing import Origins, trace
+from bmtools.models.vocab_overlap import VocabOverlap, find_overlap
+from bmtools.models.weighted_rows import WeightedRows
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,7 @@ class Transfer:
     """
 
     model: Any
-    origins: Origins
+    origins: VocabOverlap
     report: dict[str, Any]
 
 
@@ -53,21 +58,21 @@ class _Start:
         report: what there is to tell.
     """
 
-    mixtures: Mixtures = field(default_factory=lambda: Mixtures.means({}))
+    mixtures: WeightedRows = field(default_factory=lambda: WeightedRows.means({}))
     tokens: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
     vectors: Tensor = field(default_factory=lambda: torch.zeros(0, 0))
     report: dict[str, Any] = field(default_factory=dict)
 
 
-def transfer(base: Checkpoint, tokenizer: Any, settings: TransferSettings,
-             sentences: Iterable[Sentence] = (), focus: FocusSettings | None = None,
-             distil: DistilSettings | None = None) -> Transfer:
+def transfer(base: Checkpoint, tokenizer: Any, settings: TransferConfig,
+             sentences: Iterable[Sentence] = (), focus: FocusConfig | None = None,
+             distil: TokenDistillationConfig | None = None) -> Transfer:
     """Move a model to a new vocabulary.
 
     Tokens that both vocabularies have keep their embedding and bias, special tokens by their
-    role; what is known in another spelling (`trace` says when) takes the mean of those. A new
-    token gets a random embedding, the mean of its pieces' embeddings (section 4, "BM averaged"),
-    the mean of the states that the model has for those pieces in sampled sentences (section 3),
+    role; what is known in another spelling (`find_overlap` says when) takes the mean of those. A
+    new token gets a random embedding, the mean of its pieces' embeddings (section 4, "BM
+    averaged"), the mean of the states that the model has for those pieces in sampled sentences (section 3),
     a mixture of known tokens (`focus`), or one fitted to sampled sentences
     (`token_distillation`). A token of which there are too few sentences falls back to the mean of
     its pieces.
@@ -89,26 +94,26 @@ def transfer(base: Checkpoint, tokenizer: Any, settings: TransferSettings,
         CheckpointError: vocabularies of two kinds, such as WordPiece and BPE.
         BmtoolsError: a layer that the base lacks, or fewer positions than it has.
     """
-    origins = trace(base.tokenizer, tokenizer)
+    origins = find_overlap(base.tokenizer, tokenizer)
     config = copy.deepcopy(base.model.config)
     adopt_vocabulary(config, tokenizer)
     _extend_positions(base.model.config, config, settings.max_positions)
     _check_layers(base.model.config, settings.layers)
     start = _find_start(base, tokenizer, origins, settings, sentences,
-                        focus or FocusSettings(), distil or DistilSettings())
+                        focus or FocusConfig(), distil or TokenDistillationConfig())
     hanging = _vocabulary_tensors(config)
     model = _rebuilt(base.model, config, hanging, settings.seed)
     _fill(base.model, model, hanging, origins, start, settings.method == "random")
     return Transfer(model, origins, _reported(base.model, model, origins, settings, start))
 
 
-def _find_start(base: Checkpoint, tokenizer: Any, origins: Origins, settings: TransferSettings,
-                sentences: Iterable[Sentence], focus: FocusSettings,
-                distil: DistilSettings) -> _Start:
+def _find_start(base: Checkpoint, tokenizer: Any, origins: VocabOverlap, settings: TransferConfig,
+                sentences: Iterable[Sentence], focus: FocusConfig,
+                distil: TokenDistillationConfig) -> _Start:
     """Find what the method has for new tokens."""
     if settings.method == "focus":
-        mixtures = mix_by_company(tokenizer, origins, (one.text for one in sentences), focus,
-                                  settings.seed)
+        mixtures = focus_embeddings(tokenizer, origins, (one.text for one in sentences), focus,
+                                    settings.seed)
         return _Start(mixtures, report={"focus": len(mixtures.tokens)})
     if settings.method not in ("contextual", "distil"):
         return _Start()
@@ -128,7 +133,7 @@ def _find_start(base: Checkpoint, tokenizer: Any, origins: Origins, settings: Tr
     return _Start(tokens=tokens, vectors=vectors, report={settings.method: len(tokens), **told})
 
 
-def _sampled(base: Checkpoint, tokenizer: Any, origins: Origins, settings: TransferSettings,
+def _sampled(base: Checkpoint, tokenizer: Any, origins: VocabOverlap, settings: TransferConfig,
              sentences: Iterable[Sentence]) -> Located:
     wanted = np.zeros(len(tokenizer), dtype=bool)
     wanted[list(origins.pieces)] = True
@@ -137,11 +142,11 @@ def _sampled(base: Checkpoint, tokenizer: Any, origins: Origins, settings: Trans
                                          rng))
 
 
-def _averages(model: Any, origins: Origins, tokens: int) -> Tensor:
+def _averages(model: Any, origins: VocabOverlap, tokens: int) -> Tensor:
     """Mean of the pieces' embeddings, (tokens, width); 0 for tokens that have none."""
     table = model.get_input_embeddings().weight.detach().cpu()
     averages = torch.zeros(tokens, table.shape[1])
-    Mixtures.means(origins.pieces).fill(averages, table)
+    WeightedRows.means(origins.pieces).fill(averages, table)
     return averages
 
 
@@ -213,19 +218,19 @@ def _vocabulary_tensors(config: Any) -> set[str]:
         sized = copy.deepcopy(config)
         sized.vocab_size += extra
         shapes.append({name: tensor.shape
-                       for name, tensor in build_outline(sized).state_dict().items()})
+                       for name, tensor in build_on_meta(sized).state_dict().items()})
     return {name for name in shapes[0] if shapes[0][name] != shapes[1][name]}
 
 
 @torch.no_grad()
-def _fill(old: Any, new: Any, hanging: set[str], origins: Origins, start: _Start,
+def _fill(old: Any, new: Any, hanging: set[str], origins: VocabOverlap, start: _Start,
           at_random: bool) -> None:
     """Fill every weight that hangs on the vocabulary, in place; tied ones are one weight."""
     entrance = new.get_input_embeddings().weight
     before, after = old.state_dict(), new.state_dict()
     ours, theirs = map(list, zip(*origins.shared.items(), strict=True))
-    folded = Mixtures.means(origins.folded)
-    averaged = Mixtures.means({} if at_random else origins.pieces)
+    folded = WeightedRows.means(origins.folded)
+    averaged = WeightedRows.means({} if at_random else origins.pieces)
     done: set[int] = set()
     for name in sorted(hanging):
         target, rows = after[name], before[name].cpu()
@@ -241,7 +246,7 @@ def _fill(old: Any, new: Any, hanging: set[str], origins: Origins, start: _Start
             target[start.tokens] = start.vectors
 
 
-def _reported(old: Any, new: Any, origins: Origins, settings: TransferSettings,
+def _reported(old: Any, new: Any, origins: VocabOverlap, settings: TransferConfig,
               start: _Start) -> dict[str, Any]:
     fresh = len(origins.pieces)
     told = {"contextual": 0, "focus": 0, "distil": 0, "sentences": 0, **start.report}

@@ -19,7 +19,7 @@ _SHORT_TOKENS = 256
 
 
 @dataclass(frozen=True)
-class Documents:
+class DocumentLengths:
     """Where documents lie in a row, and whether each is read forwards only.
 
     Args:
@@ -34,7 +34,7 @@ class Documents:
     causal: bool
 
     @classmethod
-    def of(cls, lengths: Tensor, device: torch.device, causal: bool = False) -> Documents:
+    def of(cls, lengths: Tensor, device: torch.device, causal: bool = False) -> DocumentLengths:
         """Note the documents of a row; waits for the GPU where `lengths`, (documents,), lie on one.
 
         Raises:
@@ -77,8 +77,9 @@ class Documents:
         return side, 0 if self.causal else side
 
 
-def attend(query: Tensor, key: Tensor, value: Tensor, documents: Documents, scale: float,
-           reach: int | None = None, dropout: float = 0.0) -> Tensor:
+def varlen_attention(query: Tensor, key: Tensor, value: Tensor, documents: DocumentLengths,
+                     scale: float,
+                     reach: int | None = None, dropout: float = 0.0) -> Tensor:
     """Let each token attend to its own document, with torch's fused kernel where that can.
 
     Args:

@@ -11,14 +11,14 @@ import torch
 
 from bmtools.errors import DataError
 from bmtools.records import Record
-from bmtools.scoring.asking import Answers, Digested, Masking, Predictor, special_ids
+from bmtools.scoring.predictor import Digested, MaskedCopies, MaskLogits, Predictor, special_ids
 from bmtools.vocab.encoding import encode
 
 _TEXTS_AT_ONCE = 1_000
 _ROWS_AT_ONCE = 64
 
 
-class Frequencies:
+class UnigramPredictor:
     """Unigram frequencies as a predictor, the same for every mask.
 
     The probability of a token is its count plus one over the sum of these (add-one smoothing);
@@ -41,8 +41,8 @@ class Frequencies:
         weights[sorted(special_ids(like.tokenizer))] = -np.inf
         self._logits = torch.from_numpy(weights).float()
 
-    def answers(self, maskings: Sequence[Masking],
-                digest: Callable[[Answers], Digested]) -> Iterator[Digested]:
+    def answers(self, maskings: Sequence[MaskedCopies],
+                digest: Callable[[MaskLogits], Digested]) -> Iterator[Digested]:
         """Yield what `digest` makes of the same logits for every hidden place."""
         asked = [(number, copy, place) for number, masking in enumerate(maskings)
                  for copy, (first, end) in enumerate(masking.spans.tolist())
@@ -50,12 +50,12 @@ class Frequencies:
         for start in range(0, len(asked), _ROWS_AT_ONCE):
             rows = np.array(asked[start:start + _ROWS_AT_ONCE], dtype=np.int64)
             sentences, copies, places = rows.T
-            yield digest(Answers(sentences, copies, places,
-                                 self._logits.expand(len(rows), -1)))
+            yield digest(MaskLogits(sentences, copies, places,
+                                    self._logits.expand(len(rows), -1)))
 
 
 def count_frequencies(records: Iterable[Record], predictors: Sequence[Predictor],
-                      name: str) -> list[Frequencies]:
+                      name: str) -> list[UnigramPredictor]:
     """Count the tokens of texts once for each distinct vocabulary among predictors.
 
     Raises:
@@ -70,7 +70,7 @@ def count_frequencies(records: Iterable[Record], predictors: Sequence[Predictor]
             count += np.bincount(ids, minlength=len(count))
     if not all(count.any() for count in counts):
         raise DataError(f"{name}: no words to count; expected records with text")
-    return [Frequencies(name, predictor, count)
+    return [UnigramPredictor(name, predictor, count)
             for predictor, count in zip(distinct, counts, strict=True)]
 
 

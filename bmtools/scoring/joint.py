@@ -15,9 +15,9 @@ from functools import partial
 import numpy as np
 import torch
 
-from bmtools.scoring.asking import Answers, Masking, Predictor
+from bmtools.scoring.predictor import MaskedCopies, MaskLogits, Predictor
 from bmtools.scoring.ranking import best_tokens
-from bmtools.scoring.targets import Target
+from bmtools.scoring.targets import MaskedTarget
 
 Word = tuple[int, ...]
 Beam = list[tuple[float, Word]]
@@ -43,7 +43,7 @@ class Found:
 class _Search:
     """A word looked for: beginnings that are followed, best first, and its own."""
 
-    target: Target
+    target: MaskedTarget
     beam: Beam = field(default_factory=lambda: [(0.0, ())])
     logprob: float = 0.0
 
@@ -51,16 +51,16 @@ class _Search:
         """Beginnings to go on from, the word's own last."""
         return [*(ids for _, ids in self.beam), self.target.pieces[:step]]
 
-    def masking(self, prefix: Word) -> Masking:
+    def masking(self, prefix: Word) -> MaskedCopies:
         """Lay out the sentence with a beginning written down and the rest of the word hidden."""
         place, pieces, ids = self.target.place, self.target.pieces, self.target.masking.ids
         filled = [*ids[:place], *prefix, *pieces[len(prefix):], *ids[place + 1:]]
         span = np.array([[place + len(prefix), place + len(pieces)]])
-        return Masking(np.array(filled, dtype=np.int64), span)
+        return MaskedCopies(np.array(filled, dtype=np.int64), span)
 
 
-def search(predictor: Predictor, targets: Sequence[Target], width: int,
-           is_right: Callable[[Target, Word], bool]) -> list[Found]:
+def search(predictor: Predictor, targets: Sequence[MaskedTarget], width: int,
+           is_right: Callable[[MaskedTarget, Word], bool]) -> list[Found]:
     """Rank words of several tokens among what a model would write in their place.
 
     Args:
@@ -95,7 +95,7 @@ def _advance(predictor: Predictor, searches: Sequence[_Search], step: int, width
         number = own + 1
 
 
-def _next_tokens(asked: Answers, wanted: np.ndarray, width: int,
+def _next_tokens(asked: MaskLogits, wanted: np.ndarray, width: int,
                  ) -> list[tuple[int, tuple[float, list[tuple[int, float]]]]]:
     """Log probability of each wanted token, and the best tokens with theirs."""
     logprobs = asked.logits.log_softmax(1)

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 from bmtools.errors import RecordError, Reject, refuse
 from bmtools.records import MASK, Record
 from bmtools.scoring import joint
-from bmtools.scoring.asking import Answers, Predictor, check_length
-from bmtools.scoring.crew import Done, asked_of_all, in_windows
+from bmtools.scoring.distributed import WindowResult, asked_of_all, in_windows
+from bmtools.scoring.predictor import MaskLogits, Predictor, check_length
 from bmtools.scoring.ranking import best_ranks, best_tokens
-from bmtools.scoring.settings import MrrSettings
-from bmtools.scoring.targets import Target, Targets, spell
+from bmtools.scoring.settings import MrrConfig
+from bmtools.scoring.targets import MaskedTarget, TargetLookup, spell
 
 _SHORTEN = "shorten the text around the mask"
 _LEAST_PROPOSALS = 5  # named in details, however few count
@@ -42,7 +42,7 @@ class MaskScore:
 
     record: Record
     predictor: int
-    target: Target
+    target: MaskedTarget
     rank: int | None
     reciprocal_rank: float
     probability: float
@@ -64,7 +64,7 @@ class MaskScore:
                 "probabilities": [round(share, 6) for _, share in self.proposals]}
 
 
-def score(records: Iterable[Record], predictors: Sequence[Predictor], settings: MrrSettings,
+def score(records: Iterable[Record], predictors: Sequence[Predictor], settings: MrrConfig,
           reject: Reject = refuse) -> Iterator[MaskScore]:
     """Rank each masked word under each predictor, record by record in input order.
 
@@ -72,32 +72,32 @@ def score(records: Iterable[Record], predictors: Sequence[Predictor], settings: 
     Among equally probable tokens the lower id goes first.
     """
     vocabularies = {predictor.vocabulary: predictor.tokenizer for predictor in predictors}
-    targets = {name: Targets(tokenizer, settings.ignore_case, bool(settings.like))
+    targets = {name: TargetLookup(tokenizer, settings.ignore_case, bool(settings.like))
                for name, tokenizer in vocabularies.items()}
     work = partial(_score_window, predictors=predictors, settings=settings, targets=targets)
     return in_windows(records, work, reject)
 
 
-def _score_window(records: list[Record], predictors: Sequence[Predictor], settings: MrrSettings,
-                  targets: dict[str, Targets]) -> Done[MaskScore]:
+def _score_window(records: list[Record], predictors: Sequence[Predictor], settings: MrrConfig,
+                  targets: dict[str, TargetLookup]) -> WindowResult[MaskScore]:
     asked, refused = asked_of_all(records, predictors,
                                   partial(_ask, settings=settings, targets=targets))
     columns = [_ranked(predictor, [questions[number] for _, questions in asked], settings)
                for number, predictor in enumerate(predictors)]
-    return Done([MaskScore(record, number, target, *columns[number][row])
-                 for row, (record, questions) in enumerate(asked)
-                 for number, target in enumerate(questions)], refused)
+    return WindowResult([MaskScore(record, number, target, *columns[number][row])
+                         for row, (record, questions) in enumerate(asked)
+                         for number, target in enumerate(questions)], refused)
 
 
-def _ask(predictor: Predictor, record: Record, settings: MrrSettings,
-         targets: dict[str, Targets]) -> Target:
+def _ask(predictor: Predictor, record: Record, settings: MrrConfig,
+         targets: dict[str, TargetLookup]) -> MaskedTarget:
     masks = record["text"].count(MASK)
     if masks != 1:
         raise RecordError(record.place, f"key 'text': found {masks or 'no'} {MASK}, expected one",
                           record)
     if "target" not in record:
         raise RecordError(record.place, f"key 'target' is missing, expected the word behind "
-                          f"{MASK} (bmtools import curated writes it)", record)
+                                        f"{MASK} (bmtools import curated writes it)", record)
     try:
         target = targets[predictor.vocabulary].find(record["text"], record["target"])
     except ValueError as error:
@@ -108,21 +108,21 @@ def _ask(predictor: Predictor, record: Record, settings: MrrSettings,
     return target
 
 
-class _Ranked(NamedTuple):
+class _RankedTarget(NamedTuple):
     rank: int | None
     reciprocal_rank: float
     probability: float
     proposals: tuple[tuple[str, float], ...]
 
 
-def _is_joint(target: Target, settings: MrrSettings) -> bool:
+def _is_joint(target: MaskedTarget, settings: MrrConfig) -> bool:
     return settings.multi_token == "joint" and not target.wanted and len(target.pieces) > 1
 
 
-def _ranked(predictor: Predictor, targets: Sequence[Target],
-            settings: MrrSettings) -> list[_Ranked]:
+def _ranked(predictor: Predictor, targets: Sequence[MaskedTarget],
+            settings: MrrConfig) -> list[_RankedTarget]:
     """Rank the wanted words at each mask, and name what is proposed there."""
-    found: dict[int, _Ranked] = {}
+    found: dict[int, _RankedTarget] = {}
     several = [number for number, target in enumerate(targets) if _is_joint(target, settings)]
     found.update(zip(several, _ranked_jointly(
         predictor, [targets[number] for number in several], settings), strict=True))
@@ -135,15 +135,15 @@ def _ranked(predictor: Predictor, targets: Sequence[Target],
     return [found[number] for number in range(len(targets))]
 
 
-def _wanted(target: Target, settings: MrrSettings) -> tuple[int, ...]:
+def _wanted(target: MaskedTarget, settings: MrrConfig) -> tuple[int, ...]:
     """Say which tokens are right at a single mask."""
     if settings.multi_token == "first" and not target.wanted:
         return target.pieces[:1] if len(target.pieces) > 1 else ()
     return target.wanted
 
 
-def _rank_tokens(asked: Answers, wanted: Sequence[tuple[int, ...]], settings: MrrSettings,
-                 name: Callable[[int], str]) -> list[tuple[int, _Ranked]]:
+def _rank_tokens(asked: MaskLogits, wanted: Sequence[tuple[int, ...]], settings: MrrConfig,
+                 name: Callable[[int], str]) -> list[tuple[int, _RankedTarget]]:
     """Rank the tokens wanted at each mask of a batch."""
     right = [wanted[number] for number in asked.sentences]
     sums = asked.logits.logsumexp(1)
@@ -155,12 +155,12 @@ def _rank_tokens(asked: Answers, wanted: Sequence[tuple[int, ...]], settings: Mr
         proposals = tuple((name(token), share) for token, share in
                           zip(best[row], shares, strict=False))[:settings.top]
         last = max((place for place, token in enumerate(best[row], 1) if token in ids), default=0)
-        found.append((number, _Ranked(rank, _reciprocal(rank, last, settings),
-                                      sum(shares[len(best[row]):]), proposals)))
+        found.append((number, _RankedTarget(rank, _reciprocal(rank, last, settings),
+                                            sum(shares[len(best[row]):]), proposals)))
     return found
 
 
-def _reciprocal(rank: int | None, last: int, settings: MrrSettings) -> float:
+def _reciprocal(rank: int | None, last: int, settings: MrrConfig) -> float:
     """Score a rank.
 
     Args:
@@ -173,21 +173,21 @@ def _reciprocal(rank: int | None, last: int, settings: MrrSettings) -> float:
     return round(1 / last, 2) if settings.like else 1 / rank
 
 
-def _ranked_jointly(predictor: Predictor, targets: Sequence[Target],
-                    settings: MrrSettings) -> list[_Ranked]:
+def _ranked_jointly(predictor: Predictor, targets: Sequence[MaskedTarget],
+                    settings: MrrConfig) -> list[_RankedTarget]:
     """Rank words of several tokens among words of as many."""
     backend = predictor.tokenizer.backend_tokenizer
 
     def spelled(ids: Sequence[int]) -> str:
         return str(backend.decode(list(ids), skip_special_tokens=False))
 
-    def is_right(target: Target, ids: tuple[int, ...]) -> bool:
+    def is_right(target: MaskedTarget, ids: tuple[int, ...]) -> bool:
         return settings.caseless \
             and spelled(ids).casefold() == spelled(target.pieces).casefold()
 
     width = max(settings.beam, settings.top)
-    return [_Ranked(one.rank, _reciprocal(one.rank, one.rank or 0, settings),
-                    math.exp(one.logprob),
-                    tuple((spelled(ids), math.exp(logprob))
-                          for ids, logprob in one.proposals[:settings.top]))
+    return [_RankedTarget(one.rank, _reciprocal(one.rank, one.rank or 0, settings),
+                          math.exp(one.logprob),
+                          tuple((spelled(ids), math.exp(logprob))
+                                for ids, logprob in one.proposals[:settings.top]))
             for one in joint.search(predictor, targets, width, is_right)]

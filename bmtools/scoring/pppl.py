@@ -19,15 +19,15 @@ import torch
 
 from bmtools.errors import DataError, RecordError, Reject, refuse
 from bmtools.records import Record
-from bmtools.scoring.asking import Answers, Masking, Predictor, check_length, special_ids
-from bmtools.scoring.comparing import Measure
-from bmtools.scoring.crew import Done, asked_of_all, in_windows
+from bmtools.scoring.comparison import RatioMetric
+from bmtools.scoring.distributed import WindowResult, asked_of_all, in_windows
 from bmtools.scoring.groups import Groups
-from bmtools.scoring.hiding import in_parts, read_sentence, sampled, spans_of
-from bmtools.scoring.settings import PpplSettings
+from bmtools.scoring.pll_masking import encode_sentence, sample_spans, spans_of, split_into_windows
+from bmtools.scoring.predictor import MaskedCopies, MaskLogits, Predictor, check_length, special_ids
+from bmtools.scoring.settings import PpplConfig
 from bmtools.scoring.signature import short, signature
 from bmtools.scoring.statistics import Moments, interval
-from bmtools.scoring.statistics_settings import StatisticsSettings
+from bmtools.scoring.statistics_settings import StatisticsConfig
 
 _SPLIT = ("score it in windows (--context 64) or split it into sentences first (bmtools import "
           "jsonl --sentences)")
@@ -75,10 +75,10 @@ class SentenceScore:
 
 
 @dataclass(frozen=True, slots=True)
-class _Question:
+class _SentenceCopies:
     """A sentence, in as many parts as the model needs; none where it is left out."""
 
-    parts: list[Masking]
+    parts: list[MaskedCopies]
     tokens: int
     unknown: int
 
@@ -91,7 +91,7 @@ class _Question:
 
 
 def score(records: Iterable[Record], predictors: Sequence[Predictor],
-          settings: PpplSettings | None = None, reject: Reject = refuse,
+          settings: PpplConfig | None = None, reject: Reject = refuse,
           seed: int = 0) -> Iterator[SentenceScore]:
     """Score each sentence under each predictor, sentence by sentence in input order.
 
@@ -105,48 +105,50 @@ def score(records: Iterable[Record], predictors: Sequence[Predictor],
         reject: receives what a predictor cannot take; it is kept from all.
         seed: of `settings.sample`.
     """
-    work = partial(_score_window, predictors=predictors, settings=settings or PpplSettings(),
+    work = partial(_score_window, predictors=predictors, settings=settings or PpplConfig(),
                    seed=seed)
     return in_windows(records, work, reject)
 
 
-def _score_window(records: list[Record], predictors: Sequence[Predictor], settings: PpplSettings,
-                  seed: int) -> Done[SentenceScore]:
+def _score_window(records: list[Record], predictors: Sequence[Predictor], settings: PpplConfig,
+                  seed: int) -> WindowResult[SentenceScore]:
     asked, refused = asked_of_all(records, predictors,
                                   partial(_ask, settings=settings, seed=seed))
     columns = [_log_probabilities(predictor, [questions[number] for _, questions in asked])
                for number, predictor in enumerate(predictors)]
-    return Done([SentenceScore(record, number, columns[number][row], question.copies,
-                               question.tokens, question.unknown)
-                 for row, (record, questions) in enumerate(asked)
-                 for number, question in enumerate(questions)], refused)
+    return WindowResult([SentenceScore(record, number, columns[number][row], question.copies,
+                                       question.tokens, question.unknown)
+                         for row, (record, questions) in enumerate(asked)
+                         for number, question in enumerate(questions)], refused)
 
 
-def _ask(predictor: Predictor, record: Record, settings: PpplSettings, seed: int) -> _Question:
+def _ask(predictor: Predictor, record: Record, settings: PpplConfig, seed: int) -> _SentenceCopies:
     tokenizer = predictor.tokenizer
-    sentence = read_sentence(tokenizer.backend_tokenizer.encode(record["text"]),
-                             sorted(special_ids(tokenizer)))
+    sentence = encode_sentence(tokenizer.backend_tokenizer.encode(record["text"]),
+                               sorted(special_ids(tokenizer)))
     if not len(sentence.asked):
         raise RecordError(record.place, "key 'text': found no tokens to score, "
-                          "expected a sentence", record)
+                                        "expected a sentence", record)
     unknown = int((sentence.ids[sentence.asked] == tokenizer.unk_token_id).sum())
     tokens = len(sentence.asked)
     if settings.most_tokens is not None and len(sentence.ids) > settings.most_tokens:
-        return _Question([], tokens, unknown)
+        return _SentenceCopies([], tokens, unknown)
     if not settings.context:
         check_length(predictor, record, len(sentence.ids), _SPLIT)
     name = f"{record.get('id')}\0{record['text']}"
-    spans = sampled(spans_of(sentence, settings.variant), settings.sample, name, seed)
+    spans = sample_spans(spans_of(sentence, settings.variant), settings.sample, name, seed)
     try:
-        parts = in_parts(sentence, spans, settings.variant == "whole-word", predictor.max_tokens,
-                         settings.context)
+        parts = split_into_windows(sentence, spans, settings.variant == "whole-word",
+                                   predictor.max_tokens,
+                                   settings.context)
     except ValueError as error:
         raise RecordError(record.place, f"--context: {error}, for {predictor.name} takes "
-                          f"{predictor.max_tokens} at a time", record) from error
-    return _Question(parts, tokens, unknown)
+                                        f"{predictor.max_tokens} at a time", record) from error
+    return _SentenceCopies(parts, tokens, unknown)
 
 
-def _log_probabilities(predictor: Predictor, questions: Sequence[_Question]) -> list[np.ndarray]:
+def _log_probabilities(predictor: Predictor,
+                       questions: Sequence[_SentenceCopies]) -> list[np.ndarray]:
     """Log probability of each token asked for, in nats: (asked,) float64 for each sentence."""
     maskings = [part for question in questions for part in question.parts]
     found: list[list[tuple[np.ndarray, np.ndarray]]] = [[] for _ in maskings]
@@ -161,7 +163,7 @@ def _log_probabilities(predictor: Predictor, questions: Sequence[_Question]) -> 
             for first, end in pairwise(numbers.tolist())]
 
 
-def _nats(maskings: Sequence[Masking], asked: Answers) -> tuple[np.ndarray, ...]:
+def _nats(maskings: Sequence[MaskedCopies], asked: MaskLogits) -> tuple[np.ndarray, ...]:
     """Read off the log probability of what was hidden: sentences, positions and values."""
     ids = np.array([maskings[sentence].ids[place] for sentence, place in
                     zip(asked.sentences, asked.positions, strict=True)], dtype=np.int64)
@@ -178,7 +180,7 @@ def _in_order(parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
     return values[np.argsort(places, kind="stable")]
 
 
-class Tally:
+class PpplTotals:
     """The sums behind a corpus-level score of one predictor.
 
     About sixty bytes are kept for each sentence: intervals are drawn over sentences.
@@ -190,12 +192,12 @@ class Tally:
         statistics: of intervals.
     """
 
-    def __init__(self, predictor: Predictor, settings: PpplSettings | None = None,
+    def __init__(self, predictor: Predictor, settings: PpplConfig | None = None,
                  by: Sequence[str] = (),
-                 statistics: StatisticsSettings | None = None) -> None:
+                 statistics: StatisticsConfig | None = None) -> None:
         self.predictor = predictor
-        self.settings = settings or PpplSettings()
-        self._statistics = statistics or StatisticsSettings()
+        self.settings = settings or PpplConfig()
+        self._statistics = statistics or StatisticsConfig()
         self._groups = Groups(by)
         self._rows = array("d")
         self._sampled = Moments()
@@ -210,11 +212,11 @@ class Tally:
             firsts = np.cumsum(score.copies) - score.copies
             self._sampled.add(np.add.reduceat(nats, firsts), score.copies)
 
-    def measures(self) -> dict[str, Measure]:
+    def measures(self) -> dict[str, RatioMetric]:
         """Give what models are compared by, each as sums over sentences; see `comparisons`."""
         found = self._sums()
-        return {"bits_per_character": Measure(found.all_nats / math.log(2), found.characters),
-                "nats_per_token": Measure(found.nats, found.asked, self.predictor.vocabulary)}
+        return {"bits_per_character": RatioMetric(found.all_nats / math.log(2), found.characters),
+                "nats_per_token": RatioMetric(found.nats, found.asked, self.predictor.vocabulary)}
 
     def line(self) -> dict[str, Any]:
         """Say the score and what it rests on.

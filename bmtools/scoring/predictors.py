@@ -14,13 +14,13 @@ from torch import Tensor
 
 from bmtools.errors import BmtoolsError
 from bmtools.models.checkpoint import Checkpoint, load_masked_lm, max_tokens
-from bmtools.models.eight_bit import make_eight_bit_reader
-from bmtools.models.masked import predict
-from bmtools.models.swift import Reader, make_reader
-from bmtools.scoring.asking import Answers, Digested, Masking
-from bmtools.scoring.crew import local_rank, world
-from bmtools.scoring.passes import HALVES, count_threads, in_threads, places_at_once
-from bmtools.scoring.settings import PassSettings
+from bmtools.models.fast_encoder import EncoderReader, make_reader
+from bmtools.models.int8 import make_int8_reader
+from bmtools.models.mlm import vocabulary_logits
+from bmtools.scoring.batching import HALVES, count_threads, in_threads, places_at_once
+from bmtools.scoring.distributed import local_rank, world
+from bmtools.scoring.predictor import Digested, MaskedCopies, MaskLogits
+from bmtools.scoring.settings import InferenceConfig
 
 _SENTENCES_COMPARED = 32
 _DIGITS = 6
@@ -36,7 +36,7 @@ class _Batch:
     every: bool
 
 
-class MaskedModel:
+class CheckpointPredictor:
     """A checkpoint that fills masks.
 
     Args:
@@ -45,7 +45,7 @@ class MaskedModel:
         device: of the checkpoint.
     """
 
-    def __init__(self, checkpoint: Checkpoint, settings: PassSettings, device: str) -> None:
+    def __init__(self, checkpoint: Checkpoint, settings: InferenceConfig, device: str) -> None:
         self.name = str(checkpoint.path)
         self.kind = {"precision": "fp32" if settings.precision == "no" else settings.precision}
         self.tokenizer = checkpoint.tokenizer
@@ -58,12 +58,12 @@ class MaskedModel:
         self._threads = count_threads(settings.threads, self._device)
         # In this order: it has the weights of a layer lie side by side.
         self._exact = make_reader(checkpoint.model, HALVES.get(settings.precision))
-        self._reader = make_eight_bit_reader(checkpoint.model, self._threads) \
+        self._reader = make_int8_reader(checkpoint.model, self._threads) \
             if settings.precision == "int8" else self._exact
         self._asked_at_once = places_at_once(checkpoint.model, self._device)
 
-    def answers(self, maskings: Sequence[Masking],
-                digest: Callable[[Answers], Digested]) -> Iterator[Digested]:
+    def answers(self, maskings: Sequence[MaskedCopies],
+                digest: Callable[[MaskLogits], Digested]) -> Iterator[Digested]:
         """Ask masked copies, the longest first, and yield what `digest` makes of their logits.
 
         Copies of one exact length share a pass, so nothing is padded; only the states at masks
@@ -79,7 +79,7 @@ class MaskedModel:
 
         yield from in_threads(work, self._batches(maskings), self._threads)
 
-    def _batches(self, maskings: Sequence[Masking]) -> Iterator[_Batch]:
+    def _batches(self, maskings: Sequence[MaskedCopies]) -> Iterator[_Batch]:
         alike = defaultdict(list)
         for number, masking in enumerate(maskings):
             alike[len(masking.ids), masking.every].append(number)
@@ -95,7 +95,7 @@ class MaskedModel:
                 part = slice(start, start + rows)
                 yield _Batch(sentences[part], copies[part], spans[part], every)
 
-    def _compare(self, few: Sequence[Masking]) -> dict[str, float]:
+    def _compare(self, few: Sequence[MaskedCopies]) -> dict[str, float]:
         """Say how far log probabilities in eight bits are from exact ones, at a few places.
 
         Returns:
@@ -115,8 +115,8 @@ class MaskedModel:
         return {"places": len(differences), "mean": round(differences.mean().item(), _DIGITS),
                 "largest": round(differences.abs().max().item(), _DIGITS)}
 
-    def _answer(self, maskings: Sequence[Masking], batch: _Batch,
-                reader: Reader | None = None) -> Answers:
+    def _answer(self, maskings: Sequence[MaskedCopies], batch: _Batch,
+                reader: EncoderReader | None = None) -> MaskLogits:
         ids = np.stack([maskings[number].ids for number in batch.sentences])
         places = np.arange(ids.shape[1])
         firsts, ends = batch.spans[:, :1], batch.spans[:, 1:]
@@ -124,11 +124,11 @@ class MaskedModel:
         ids[hidden] = self.tokenizer.mask_token_id
         rows, positions = np.nonzero(hidden) if batch.every \
             else (np.arange(len(ids)), firsts[:, 0])
-        return Answers(batch.sentences[rows], batch.copies[rows], positions,
-                       self._logits(reader or self._reader, ids, rows, positions))
+        return MaskLogits(batch.sentences[rows], batch.copies[rows], positions,
+                          self._logits(reader or self._reader, ids, rows, positions))
 
     @torch.inference_mode()
-    def _logits(self, reader: Reader, ids: np.ndarray, rows: np.ndarray,
+    def _logits(self, reader: EncoderReader, ids: np.ndarray, rows: np.ndarray,
                 positions: np.ndarray) -> Tensor:
         """Predict places of rows: (batch, tokens) and twice (asked,) to (asked, vocabulary)."""
         # Rows and places stay on the CPU: their numbers are looked at there.
@@ -136,18 +136,18 @@ class MaskedModel:
         dtype = HALVES.get(self._settings.precision)
         with torch.autocast(self._device.type, dtype=dtype, enabled=dtype is not None):
             states = reader.read(inputs, torch.from_numpy(rows), torch.from_numpy(positions))
-            return predict(self.checkpoint.model, states).float()
+            return vocabulary_logits(self.checkpoint.model, states).float()
 
 
-def _some_places(maskings: Sequence[Masking]) -> list[Masking]:
+def _some_places(maskings: Sequence[MaskedCopies]) -> list[MaskedCopies]:
     """Take one copy each of some sentences, spread over all of them."""
     asked = [masking for masking in maskings if len(masking.spans)]
     steps = max(1, len(asked) // _SENTENCES_COMPARED)
-    return [Masking(one.ids, one.spans[len(one.spans) // 2:][:1], one.every)
+    return [MaskedCopies(one.ids, one.spans[len(one.spans) // 2:][:1], one.every)
             for one in asked[::steps][:_SENTENCES_COMPARED]]
 
 
-def load_predictor(directory: Path, settings: PassSettings) -> MaskedModel:
+def load_predictor(directory: Path, settings: InferenceConfig) -> CheckpointPredictor:
     """Load a masked language model to be scored.
 
     Raises:
@@ -155,7 +155,7 @@ def load_predictor(directory: Path, settings: PassSettings) -> MaskedModel:
         BmtoolsError: the device is unknown or absent.
     """
     device = existing_device(settings.device)
-    return MaskedModel(load_masked_lm(directory, device), settings, device)
+    return CheckpointPredictor(load_masked_lm(directory, device), settings, device)
 
 
 def existing_device(name: str) -> str:

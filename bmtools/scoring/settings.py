@@ -15,7 +15,7 @@ _TOKENS_ON_GPU = 65_536
 
 
 @dataclass(frozen=True)
-class PassSettings:
+class InferenceConfig:
     """How masked copies meet a checkpoint; none of it moves a score beyond rounding, but for the
     precision.
 
@@ -44,7 +44,7 @@ class PassSettings:
 
 
 @dataclass(frozen=True)
-class PpplSettings:
+class PpplConfig:
     """What a pseudo-perplexity is made of.
 
     Args:
@@ -80,7 +80,7 @@ class PpplSettings:
 
 
 @dataclass(frozen=True)
-class MrrSettings:
+class MrrConfig:
     """What counts as found (Buonocore et al. 2023, equation 2).
 
     Args:

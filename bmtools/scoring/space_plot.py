@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from bmtools.errors import BmtoolsError
-from bmtools.io.aside import new_file
-from bmtools.scoring.space_measures import principal_components
-from bmtools.scoring.space_sample import Words
+from bmtools.io.atomic import new_file
+from bmtools.scoring.space_metrics import principal_components
+from bmtools.scoring.space_sample import SampledWords
 
 _DATES: dict[str, dict[str, Any]] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 _COLUMNS = 3
@@ -48,7 +48,7 @@ def require_tsne() -> None:
                            "--projection pca") from error
 
 
-def lay_out(vectors: np.ndarray, projection: str, seed: int) -> np.ndarray:
+def project(vectors: np.ndarray, projection: str, seed: int) -> np.ndarray:
     """Project vectors, (words, width), on a plane, (words, 2); the same each time.
 
     Args:
@@ -68,7 +68,7 @@ def lay_out(vectors: np.ndarray, projection: str, seed: int) -> np.ndarray:
     return found
 
 
-def draw_spaces(panels: Sequence[Panel], sample: Words, path: Path) -> None:
+def draw_spaces(panels: Sequence[Panel], sample: SampledWords, path: Path) -> None:
     """Draw a panel for each model, words coloured from High to Low frequency; needs no display.
 
     The same points give the same bytes.
@@ -115,7 +115,7 @@ def _scatter(axes: Any, panel: Panel, bands: np.ndarray) -> Any:
                         alpha=0.8, cmap=ListedColormap(colours), vmin=-0.5, vmax=last + 0.5)
 
 
-def _add_colour_bar(figure: Any, shown: Any, sample: Words) -> None:
+def _add_colour_bar(figure: Any, shown: Any, sample: SampledWords) -> None:
     """Say what colours mean: the most frequent words at the top, with the counts of each band."""
     last = int(sample.bands.max())
     bar = figure.colorbar(shown, ax=figure.axes, ticks=range(last + 1), shrink=0.7, aspect=30)

@@ -15,11 +15,11 @@ from typing import IO
 import msgspec
 import numpy as np
 
-from bmtools.dice import derive
 from bmtools.errors import DataError
+from bmtools.keyed_random import derive
 from bmtools.records import Record
-from bmtools.scoring.space_settings import SpaceSettings
-from bmtools.vocab.bottom_k import HIGHEST, word_keys
+from bmtools.scoring.space_settings import EmbeddingSpaceConfig
+from bmtools.search.reservoir import HIGHEST, word_keys
 from bmtools.vocab.words import WordCounter, find_words
 
 Choose = Callable[[list[str]], Iterable[object]]
@@ -30,7 +30,7 @@ _TIES, _WORDS, _PLACES = range(3)  # what priorities are drawn for
 
 
 @dataclass(frozen=True)
-class Words:
+class SampledWords:
     """The words drawn, band by band.
 
     Args:
@@ -45,7 +45,7 @@ class Words:
 
 
 @dataclass(frozen=True)
-class Context:
+class WordContext:
     """A word in its surroundings.
 
     Args:
@@ -61,8 +61,8 @@ class Context:
     end: int
 
 
-def sample_contexts(records: Iterable[Record], settings: SpaceSettings,
-                    choose: Choose | None = None) -> tuple[Words, list[Context]]:
+def sample_contexts(records: Iterable[Record], settings: EmbeddingSpaceConfig,
+                    choose: Choose | None = None) -> tuple[SampledWords, list[WordContext]]:
     """Draw words from bands of frequency, and for each of them places where it stands.
 
     The text is read once and lies in a temporary file meanwhile; memory holds a count for each
@@ -123,7 +123,7 @@ def _is_plain(form: str, least_letters: int) -> bool:
     return kinds.count("L") >= least_letters and all(kind in "LM" for kind in kinds)
 
 
-def choose_words(counts: Mapping[str, int], settings: SpaceSettings) -> Words:
+def choose_words(counts: Mapping[str, int], settings: EmbeddingSpaceConfig) -> SampledWords:
     """Part words into bands by the rank of their counts, and draw from each band.
 
     Words that are as frequent stand in an order drawn by the seed.
@@ -146,11 +146,11 @@ def choose_words(counts: Mapping[str, int], settings: SpaceSettings) -> Words:
     chosen = [band[np.sort(np.argsort(lots[band])[:settings.words])]
               for band in np.split(ranked, band_ends(len(known), settings)[:-1])]
     drawn = np.concatenate(chosen)
-    return Words([known[number] for number in drawn], times[drawn],
-                 np.repeat(np.arange(settings.bands), settings.words))
+    return SampledWords([known[number] for number in drawn], times[drawn],
+                        np.repeat(np.arange(settings.bands), settings.words))
 
 
-def band_ends(distinct: int, settings: SpaceSettings) -> list[int]:
+def band_ends(distinct: int, settings: EmbeddingSpaceConfig) -> list[int]:
     """Give the rank at which each band ends: equal steps on a log scale behind the first band."""
     growth = distinct / settings.words
     return [round(settings.words * growth ** (number / (settings.bands - 1)))
@@ -215,14 +215,14 @@ def _places_in(text: str, numbers: Mapping[str, int]) -> Iterator[tuple[int, int
             yield number, start, end
 
 
-def _contexts(spool: IO[bytes], places: Iterable[_Place], reach: int) -> Iterator[Context]:
+def _contexts(spool: IO[bytes], places: Iterable[_Place], reach: int) -> Iterator[WordContext]:
     for place in places:
         spool.seek(place.offset)
         text = msgspec.json.decode(spool.readline(), type=str)
-        yield cut_context(Context(place.word, text, place.start, place.end), reach)
+        yield cut_context(WordContext(place.word, text, place.start, place.end), reach)
 
 
-def cut_context(context: Context, reach: int) -> Context:
+def cut_context(context: WordContext, reach: int) -> WordContext:
     """Leave so many characters on either side of the word, and of words only whole ones.
 
     Where no white space stands, as in some scripts, what is left may begin or end anywhere.
@@ -235,4 +235,4 @@ def cut_context(context: Context, reach: int) -> Context:
     if last < len(text) and not text[last].isspace():
         part = re.search(r"(?<=\s)\S*$", text[context.end:last])
         last -= len(part[0]) if part else 0
-    return Context(context.word, text[first:last], context.start - first, context.end - first)
+    return WordContext(context.word, text[first:last], context.start - first, context.end - first)

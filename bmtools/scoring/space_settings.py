@@ -12,7 +12,7 @@ PRECISIONS = ("no", "bf16", "fp16")
 
 
 @dataclass(frozen=True)
-class SpaceSettings:
+class EmbeddingSpaceConfig:
     """Which words are looked at, where, and how they are laid out.
 
     Args:
@@ -65,7 +65,7 @@ class SpaceSettings:
 
 
 @dataclass(frozen=True)
-class ReadingSettings:
+class StateReadingConfig:
     """How text meets a checkpoint; but for precision, none of it moves a vector beyond rounding.
 
     Args:

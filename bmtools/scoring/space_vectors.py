@@ -12,29 +12,29 @@ import torch
 
 from bmtools.errors import BmtoolsError, DataError
 from bmtools.models.checkpoint import Checkpoint, load_masked_lm, max_tokens
-from bmtools.models.contexts import Located, Place, gather, locate
+from bmtools.models.context_embeddings import Located, Place, gather, locate
 from bmtools.models.settings import parse_layers
 from bmtools.scoring.predictors import existing_device
-from bmtools.scoring.space_sample import Context, cut_context
-from bmtools.scoring.space_settings import ReadingSettings
+from bmtools.scoring.space_sample import WordContext, cut_context
+from bmtools.scoring.space_settings import StateReadingConfig
 
 _DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 _FRAME = 2  # special tokens around what is read
 
 
 @dataclass(frozen=True)
-class Reader:
+class StateReader:
     """A checkpoint whose states are read.
 
     Args:
         checkpoint: on its device.
-        layers: whose states, as in `SpaceSettings`.
+        layers: whose states, as in `EmbeddingSpaceConfig`.
         passes: how many tokens at a time, and in what precision.
     """
 
     checkpoint: Checkpoint
     layers: str
-    passes: ReadingSettings
+    passes: StateReadingConfig
 
     def vectors(self, located: Located) -> np.ndarray:
         """Average the states over the pieces of each word: (places, width) float32."""
@@ -46,7 +46,7 @@ class Reader:
 
 
 @dataclass(frozen=True)
-class Reading:
+class WordVectors:
     """What one model made of the places that all models saw.
 
     Args:
@@ -62,7 +62,7 @@ class Reading:
     unknown: np.ndarray
 
 
-def load_reader(directory: Path, layers: str, passes: ReadingSettings) -> Reader:
+def load_reader(directory: Path, layers: str, passes: StateReadingConfig) -> StateReader:
     """Load a masked language model whose states are to be read.
 
     Raises:
@@ -75,10 +75,10 @@ def load_reader(directory: Path, layers: str, passes: ReadingSettings) -> Reader
         if not -last - 1 <= number <= last:
             raise BmtoolsError(f"--layers: found {number}, but {directory} has layers 1 to {last}, "
                                "and 0 for its embeddings")
-    return Reader(checkpoint, layers, passes)
+    return StateReader(checkpoint, layers, passes)
 
 
-def are_whole(forms: Sequence[str], readers: Sequence[Reader]) -> np.ndarray:
+def are_whole(forms: Sequence[str], readers: Sequence[StateReader]) -> np.ndarray:
     """Tell which words, as they are written behind a space, are one token to every model, bool."""
     whole = np.ones(len(forms), dtype=bool)
     for reader in readers:
@@ -89,7 +89,8 @@ def are_whole(forms: Sequence[str], readers: Sequence[Reader]) -> np.ndarray:
     return whole
 
 
-def narrow(contexts: Sequence[Context], readers: Sequence[Reader], reach: int) -> list[Context]:
+def narrow(contexts: Sequence[WordContext], readers: Sequence[StateReader],
+           reach: int) -> list[WordContext]:
     """Halve the surroundings of words until every model reads them; for all models alike.
 
     Args:
@@ -108,7 +109,7 @@ def narrow(contexts: Sequence[Context], readers: Sequence[Reader], reach: int) -
     return fitting
 
 
-def _too_long(contexts: Sequence[Context], pending: Sequence[int],
+def _too_long(contexts: Sequence[WordContext], pending: Sequence[int],
               checkpoint: Checkpoint) -> set[int]:
     encodings = checkpoint.tokenizer.backend_tokenizer.encode_batch_fast(
         [contexts[number].text for number in pending], add_special_tokens=False)
@@ -117,7 +118,8 @@ def _too_long(contexts: Sequence[Context], pending: Sequence[int],
             if len(encoding.ids) > longest}
 
 
-def read_all(contexts: Sequence[Context], readers: Sequence[Reader]) -> Iterator[Reading]:
+def read_all(contexts: Sequence[WordContext],
+             readers: Sequence[StateReader]) -> Iterator[WordVectors]:
     """Give each model's vectors of the places that all models see; each reads them in turn.
 
     Source: Ethayarajh 2019, section 3; words in several pieces are means over them, as in
@@ -138,7 +140,8 @@ def read_all(contexts: Sequence[Context], readers: Sequence[Reader]) -> Iterator
         kept = one.select(np.isin(one.tokens, seen))
         order = np.argsort(kept.tokens)
         unknown = _unknown(kept, reader.checkpoint.tokenizer.unk_token_id)
-        yield Reading(seen, reader.vectors(kept), (kept.ends - kept.firsts)[order], unknown[order])
+        yield WordVectors(seen, reader.vectors(kept), (kept.ends - kept.firsts)[order],
+                          unknown[order])
 
 
 def _unknown(located: Located, unknown_id: int | None) -> np.ndarray:

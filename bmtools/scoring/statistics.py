@@ -14,7 +14,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from bmtools.scoring.statistics_settings import StatisticsSettings
+from bmtools.scoring.statistics_settings import StatisticsConfig
 
 Sums = tuple[np.ndarray, np.ndarray]
 """Numerators and denominators of a model, each (units,); denominators are 0 or more."""
@@ -44,7 +44,7 @@ class Difference:
 
 
 def interval(numerators: np.ndarray, denominators: np.ndarray,
-             settings: StatisticsSettings) -> Interval | None:
+             settings: StatisticsConfig) -> Interval | None:
     """Bound a ratio of sums by the percentile bootstrap over units.
 
     Monotonic functions keep it: the exponential of both bounds of nats per token is the interval
@@ -66,7 +66,7 @@ def interval(numerators: np.ndarray, denominators: np.ndarray,
     return _percentiles(_ratio(*_resampled(columns, settings)), settings.confidence)
 
 
-def compare(first: Sums, second: Sums, settings: StatisticsSettings) -> Difference:
+def paired_difference(first: Sums, second: Sums, settings: StatisticsConfig) -> Difference:
     """Compare two models on the same units, pair by pair.
 
     The interval comes from resamples that are the same for both. The p-value comes from exchanges
@@ -175,7 +175,7 @@ def _percentiles(values: np.ndarray, confidence: float) -> Interval | None:
     return float(low), float(high)
 
 
-def _resampled(columns: np.ndarray, settings: StatisticsSettings) -> np.ndarray:
+def _resampled(columns: np.ndarray, settings: StatisticsConfig) -> np.ndarray:
     """Sum columns over units drawn with replacement: (columns, units) to (columns, resamples)."""
     generator = np.random.default_rng((settings.seed, _RESAMPLING))
     units = columns.shape[1]
@@ -187,7 +187,7 @@ def _resampled(columns: np.ndarray, settings: StatisticsSettings) -> np.ndarray:
     return sums
 
 
-def _p_value(columns: np.ndarray, settings: StatisticsSettings) -> float:
+def _p_value(columns: np.ndarray, settings: StatisticsConfig) -> float:
     """Share of exchanges whose models differ as much as the observed ones, these included.
 
     Args:
@@ -206,7 +206,7 @@ def _p_value(columns: np.ndarray, settings: StatisticsSettings) -> float:
     return extreme / counted
 
 
-def _exchanges(units: int, settings: StatisticsSettings) -> Iterator[np.ndarray]:
+def _exchanges(units: int, settings: StatisticsConfig) -> Iterator[np.ndarray]:
     """Yield which units change places, (exchanges, units) of 0 and 1, some exchanges at a time.
 
     They are all but the observed one, or random ones.

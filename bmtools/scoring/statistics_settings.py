@@ -8,7 +8,7 @@ from bmtools.errors import require
 
 
 @dataclass(frozen=True)
-class StatisticsSettings:
+class StatisticsConfig:
     """How sure scores and their differences are said to be.
 
     Args:

@@ -11,14 +11,14 @@ import numpy as np
 from tokenizers import decoders
 
 from bmtools.records import MASK
-from bmtools.scoring.asking import Masking, single_places
+from bmtools.scoring.predictor import MaskedCopies, single_positions
 
 _NOT_TEXT = "\N{REPLACEMENT CHARACTER}"
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class MaskedTarget:
     """What a predictor is asked about one masked word.
 
     Args:
@@ -27,7 +27,7 @@ class Target:
         pieces: ids of the word as it is spelled there; none where a token holds more than it.
     """
 
-    masking: Masking
+    masking: MaskedCopies
     wanted: tuple[int, ...]
     pieces: tuple[int, ...]
 
@@ -52,7 +52,7 @@ class Target:
         return int(self.masking.spans[0, 0])
 
 
-class Targets:
+class TargetLookup:
     """Looks up the tokens of words in one vocabulary.
 
     The word is put where the mask stands and the whole text is encoded, so that the token is the
@@ -76,7 +76,7 @@ class Targets:
             for number in sorted(tokenizer.get_vocab().values()):
                 self._by_folded[self._folded(number)].append(number)
 
-    def find(self, text: str, target: str) -> Target:
+    def find(self, text: str, target: str) -> MaskedTarget:
         """Find the place and the tokens of a word.
 
         Where it is no token of its own, all its pieces together become one place to hide.
@@ -96,10 +96,10 @@ class Targets:
             for variant in (word.lower(), word.upper(), word.capitalize()):
                 other = self._place(text, variant)
                 if other.wanted:
-                    return Target(other.masking, other.wanted, found.pieces)
+                    return MaskedTarget(other.masking, other.wanted, found.pieces)
         return found
 
-    def _place(self, text: str, word: str) -> Target:
+    def _place(self, text: str, word: str) -> MaskedTarget:
         begin = text.index(MASK)
         end = begin + len(word)
         whole = text[:begin] + word + text[begin + len(MASK):]
@@ -110,13 +110,13 @@ class Targets:
             raise ValueError(f"the tokenizer makes nothing of {word!r}")
         start, stop = over[0], over[-1] + 1
         ids = np.array([*encoding.ids[:start + 1], *encoding.ids[stop:]], dtype=np.int64)
-        masking = single_places(ids, np.array([start]))
+        masking = single_positions(ids, np.array([start]))
         covered = encoding.offsets[start][0], encoding.offsets[stop - 1][1]
         if not self._is_exactly(whole, covered, begin, end):
             # A token that holds more than the word is not the word's own.
-            return Target(masking, (), ())
+            return MaskedTarget(masking, (), ())
         pieces = tuple(encoding.ids[start:stop])
-        return Target(masking, self._right(pieces[0]) if len(pieces) == 1 else (), pieces)
+        return MaskedTarget(masking, self._right(pieces[0]) if len(pieces) == 1 else (), pieces)
 
     @staticmethod
     def _is_exactly(text: str, offsets: tuple[int, int], begin: int, end: int) -> bool:

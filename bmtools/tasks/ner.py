@@ -11,13 +11,13 @@ import numpy as np
 
 from bmtools.errors import RecordError, Reject, refuse
 from bmtools.records import Record
-from bmtools.tasks.labels import Span, from_tags, to_tags
-from bmtools.tasks.spans import Mention
-from bmtools.tasks.windows import Document, cut_documents
+from bmtools.tasks.span_scores import Mention
+from bmtools.tasks.tag_schemes import Span, spans_to_tags, tags_to_spans
+from bmtools.tasks.windows import WindowedText, cut_into_windows
 
 
 @dataclass
-class Tally:
+class EntityCounts:
     """What was read, and what the tags of words cannot say.
 
     Args:
@@ -59,7 +59,7 @@ class Example:
         gold: its distinct entities as they were annotated: start, end and type.
     """
 
-    document: Document
+    document: WindowedText
     tags: list[str]
     gold: frozenset[Span]
 
@@ -69,7 +69,7 @@ class Examples:
     """Annotated records in memory, and what was met on the way."""
 
     members: list[Example] = field(default_factory=list)
-    tally: Tally = field(default_factory=Tally)
+    tally: EntityCounts = field(default_factory=EntityCounts)
 
     def gold(self) -> Iterator[Mention]:
         """The entities of all records."""
@@ -78,44 +78,45 @@ class Examples:
                 yield (number, *span)
 
 
-def read_examples(records: Iterable[Record], tokenizer: Any, row_tokens: int,
+def read_examples(records: Iterable[Record], tokenizer: Any, max_length: int,
                   merge_types: str = "", reject: Reject = refuse) -> Examples:
     """Read annotated records; all are held in memory, windows and tags.
 
     Args:
         tokenizer: of the model.
-        row_tokens: longest window, special tokens included.
+        max_length: longest window, special tokens included.
         merge_types: one type for all entities, or empty.
         reject: receives records without the key `entities`.
     """
     taken = [record for record in records if _is_annotated(record, reject)]
-    documents = cut_documents(tokenizer, (record["text"] for record in taken), row_tokens)
+    documents = cut_into_windows(tokenizer, (record["text"] for record in taken), max_length)
     examples = Examples()
     for record, document in zip(taken, documents, strict=True):
         examples.members.append(_example(record, document, merge_types, examples.tally))
     return examples
 
 
-def mentions(document: Document, tags: Sequence[str]) -> list[Span]:
+def mentions(document: WindowedText, tags: Sequence[str]) -> list[Span]:
     """Read entities in code points from the tags of a document's words."""
     words = document.words
     return [(int(words[first, 0]), int(words[after - 1, 1]), kind)
-            for first, after, kind in from_tags(tags)]
+            for first, after, kind in tags_to_spans(tags)]
 
 
 def _is_annotated(record: Record, reject: Reject) -> bool:
     if "entities" in record:
         return True
     reject(RecordError(record.place, "key 'entities' is missing; expected a list, empty where "
-                       "the text names nothing", record))
+                                     "the text names nothing", record))
     return False
 
 
-def _example(record: Record, document: Document, merge_types: str, tally: Tally) -> Example:
+def _example(record: Record, document: WindowedText, merge_types: str,
+             tally: EntityCounts) -> Example:
     annotated = record["entities"]
     gold = {(entity["start"], entity["end"], merge_types or entity["type"])
             for entity in annotated}
-    tags = to_tags(len(document.words), _taggable(document.words, gold, tally))
+    tags = spans_to_tags(len(document.words), _taggable(document.words, gold, tally))
     tally.records += 1
     tally.windows += len(document.windows)
     tally.words += len(document.words)
@@ -127,7 +128,7 @@ def _example(record: Record, document: Document, merge_types: str, tally: Tally)
     return Example(document, tags, frozenset(gold))
 
 
-def _taggable(words: np.ndarray, gold: Iterable[Span], tally: Tally) -> list[Span]:
+def _taggable(words: np.ndarray, gold: Iterable[Span], tally: EntityCounts) -> list[Span]:
     """Choose entities that share no word, longest first, as spans of words."""
     taken = np.zeros(len(words), dtype=bool)
     chosen = []

@@ -8,25 +8,25 @@ from bmtools.errors import require
 
 
 @dataclass(frozen=True)
-class NerSettings:
+class NerConfig:
     """How annotated text becomes windows of tagged words.
 
     Args:
-        row_tokens: longest window, special tokens included; shorter where the model reads less.
+        max_length: longest window, special tokens included; shorter where the model reads less.
         merge_types: one name for entities of every type; empty keeps the types apart.
     """
 
-    row_tokens: int = 512
+    max_length: int = 512
     merge_types: str = ""
 
     def __post_init__(self) -> None:
-        require(self.row_tokens >= 8, "--row-tokens", self.row_tokens, "8 or more")
+        require(self.max_length >= 8, "--max-length", self.max_length, "8 or more")
         require(self.merge_types == self.merge_types.strip(), "--merge-types",
-                 repr(self.merge_types), "a name without spaces around it")
+                repr(self.merge_types), "a name without spaces around it")
 
 
 @dataclass(frozen=True)
-class FinetuneSettings:
+class FinetuneConfig:
     """How long a checkpoint is fine-tuned, and how often.
 
     Args:
@@ -49,20 +49,20 @@ class FinetuneSettings:
 
 
 @dataclass(frozen=True)
-class PredictSettings:
+class PredictConfig:
     """How records pass through a fine-tuned model.
 
     Args:
-        row_tokens: longest window, special tokens included; 0 for the length it was trained with.
+        max_length: longest window, special tokens included; 0 for the length it was trained with.
         batch_size: windows a pass.
         device: where the model runs: auto (a GPU if there is one), cpu, cuda or cuda:N.
     """
 
-    row_tokens: int = 0
+    max_length: int = 0
     batch_size: int = 32
     device: str = "auto"
 
     def __post_init__(self) -> None:
-        require(self.row_tokens == 0 or self.row_tokens >= 8, "--row-tokens", self.row_tokens,
-                 "0, or 8 or more")
+        require(self.max_length == 0 or self.max_length >= 8, "--max-length", self.max_length,
+                "0, or 8 or more")
         require(self.batch_size >= 1, "--batch-size", self.batch_size, "1 or more")

@@ -35,7 +35,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class WindowedText:
     """A text in words, and in windows that hold them all in order.
 
     Args:
@@ -47,23 +47,24 @@ class Document:
     windows: tuple[Window, ...]
 
 
-def cut_documents(tokenizer: Any, texts: Iterable[str], row_tokens: int) -> Iterator[Document]:
+def cut_into_windows(tokenizer: Any, texts: Iterable[str],
+                     max_length: int) -> Iterator[WindowedText]:
     """Cut texts into words and windows, in order.
 
     Windows end after a sentence where one ends in time, else between words; only a word longer
     than a window is cut, and its later pieces ask nothing.
 
     Args:
-        row_tokens: longest window, its two special tokens included.
+        max_length: longest window, its two special tokens included.
     """
     pending = iter(texts)
     while chunk := list(islice(pending, _TEXTS_AT_ONCE)):
         encodings = tokenizer.backend_tokenizer.encode_batch(chunk, add_special_tokens=False)
         for text, encoding in zip(chunk, encodings, strict=True):
-            yield _document(text, encoding, row_tokens - 2)
+            yield _document(text, encoding, max_length - 2)
 
 
-def lay_out(windows: Sequence[Window], tokenizer: Any) -> tuple[np.ndarray, np.ndarray]:
+def pad_windows(windows: Sequence[Window], tokenizer: Any) -> tuple[np.ndarray, np.ndarray]:
     """Lay windows under each other between their special tokens, padded to the longest.
 
     Returns:
@@ -79,7 +80,7 @@ def lay_out(windows: Sequence[Window], tokenizer: Any) -> tuple[np.ndarray, np.n
     return ids, np.arange(ids.shape[1]) < lengths[:, None] + 2
 
 
-def _document(text: str, encoding: Any, size: int) -> Document:
+def _document(text: str, encoding: Any, size: int) -> WindowedText:
     spans, firsts, leads = _words(text, encoding)
     words = np.array(spans, dtype=np.int64).reshape(-1, 2)
     places = np.array(firsts, dtype=np.int32)
@@ -92,7 +93,7 @@ def _document(text: str, encoding: Any, size: int) -> Document:
         held = places[np.searchsorted(places, start):np.searchsorted(places, end)]
         windows.append(Window(ids[start:end], held - start))
         start = end
-    return Document(words, tuple(windows))
+    return WindowedText(words, tuple(windows))
 
 
 def _words(text: str, encoding: Any) -> tuple[list[tuple[int, int]], list[int], list[int]]:

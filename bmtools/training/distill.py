@@ -13,26 +13,26 @@ from accelerate import Accelerator
 from bmtools.errors import BmtoolsError, Reject
 from bmtools.models.checkpoint import load_masked_lm, max_tokens
 from bmtools.models.packed import prepare_packed
-from bmtools.training.corpora import Wanted
+from bmtools.recipes.phases import longest_sequence
+from bmtools.recipes.settings import DistillationConfig
+from bmtools.training.datasets import DataConfig
 from bmtools.training.evaluation import HELD_OUT
-from bmtools.training.objectives import DistillObjective, MaskedObjective, PhasedObjective
-from bmtools.training.packing import is_packed
-from bmtools.training.phases import longest_row
-from bmtools.training.plan import Plan
-from bmtools.training.run import execute
-from bmtools.training.settings import DistillSettings
-from bmtools.training.start import Start, from_architecture, from_checkpoint
+from bmtools.training.model_init import InitialModel, from_architecture, from_checkpoint
+from bmtools.training.objectives import DistillationObjective, MaskedObjective, PhasedObjective
+from bmtools.training.packing_check import is_packed
+from bmtools.training.plan import TrainingPlan
+from bmtools.training.run import train
 from bmtools.vocab.tokenizer import same_vocabulary
 
 
 @dataclass(frozen=True)
-class Pupil:
+class StudentInit:
     """What is taught: a pretrained student, or an architecture with new weights."""
 
     student: Path | None = None
     architecture: str | None = None
 
-    def start(self, teacher: Any, seed: int) -> Start:
+    def start(self, teacher: Any, seed: int) -> InitialModel:
         """Load or build it.
 
         Raises:
@@ -46,7 +46,8 @@ class Pupil:
         return start
 
 
-def distill(plan: Plan, pupil: Pupil, teacher: Path, wanted: Wanted, settings: DistillSettings,
+def distill(plan: TrainingPlan, pupil: StudentInit, teacher: Path, wanted: DataConfig,
+            settings: DistillationConfig,
             reject: Reject) -> Iterator[dict[str, Any]]:
     """Train a student to restore words as its teacher does, and yield metrics.
 
@@ -60,9 +61,9 @@ def distill(plan: Plan, pupil: Pupil, teacher: Path, wanted: Wanted, settings: D
     taught = load_masked_lm(teacher)
     start = pupil.start(taught, plan.loop.seed)
     longest = min(start.longest, max_tokens(taught.model))
-    rows = longest_row(plan.script.phases)
+    rows = longest_sequence(plan.script.phases)
     if rows > longest:
-        raise BmtoolsError(f"--row-tokens: found {rows}, but student and teacher share "
+        raise BmtoolsError(f"--max-length: found {rows}, but student and teacher share "
                            f"{longest} positions")
 
     def objective(model: Any, accelerator: Accelerator) -> PhasedObjective:
@@ -70,7 +71,8 @@ def distill(plan: Plan, pupil: Pupil, teacher: Path, wanted: Wanted, settings: D
         if is_packed(plan, accelerator):
             prepare_packed(taught.model)
         torch.manual_seed(plan.loop.seed)
-        return PhasedObjective(model, {"masked": DistillObjective(model, taught.model, settings),
+        return PhasedObjective(model, {"masked": DistillationObjective(model, taught.model,
+                                                                       settings),
                                        HELD_OUT: MaskedObjective(model)})
 
-    yield from execute(plan, start, wanted, reject, objective)
+    yield from train(plan, start, wanted, reject, objective)

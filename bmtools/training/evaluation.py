@@ -9,13 +9,13 @@ import numpy as np
 import torch
 from accelerate import Accelerator
 
-from bmtools.corpus.shards import Corpus
-from bmtools.masking.strategies import Pick
-from bmtools.training.batches import Maker, Words
+from bmtools.data.batches import Collator, SpecialTokens
+from bmtools.data.nsp_pairs import NO_PAIR, SAMPLE
+from bmtools.data.sampler import BatchPlan, cut_evenly
+from bmtools.data.shards import Corpus
+from bmtools.masking.strategies import MaskStrategy
+from bmtools.recipes.settings import ObjectiveConfig
 from bmtools.training.objectives import Objective, PhasedObjective
-from bmtools.training.pairs import NO_PAIR, SAMPLE
-from bmtools.training.settings import TaskSettings
-from bmtools.training.stream import RowPlan, cut_alike
 
 HELD_OUT = "held-out"
 """Name under which a run's losses have that of hidden words and nothing else."""
@@ -24,7 +24,7 @@ _DIGITS = 6
 
 
 @dataclass(frozen=True)
-class HeldOut:
+class EvaluationSet:
     """Text that is asked about and never learned from.
 
     Whole words, 15 percent, 80/10/10, hidden by a fixed seed: the rate of a phase does not matter.
@@ -33,17 +33,17 @@ class HeldOut:
         corpus: the text.
         words: ids of the vocabulary.
         strategy: what hides words.
-        row_tokens: longest row, special tokens included.
+        max_length: longest row, special tokens included.
         batch_rows: rows a pass.
         task: what is asked.
     """
 
     corpus: Corpus
-    words: Words
-    strategy: Pick
-    row_tokens: int
+    words: SpecialTokens
+    strategy: MaskStrategy
+    max_length: int
     batch_rows: int = 32
-    task: TaskSettings = field(default_factory=TaskSettings)
+    task: ObjectiveConfig = field(default_factory=ObjectiveConfig)
 
     def score(self, objective: Objective, accelerator: Accelerator) -> dict[str, Any]:
         """Mean loss in nats per hidden token, and the share restored.
@@ -76,40 +76,41 @@ class HeldOut:
         return {"loss": round(loss / max(masked, 1), _DIGITS),
                 "accuracy": round(right / max(masked, 1), _DIGITS), "masked": int(masked)}
 
-    def maker(self) -> Maker:
+    def maker(self) -> Collator:
         """Make what lays the text out and hides some of it."""
-        return Maker([self.corpus], self.words, False, _SEED, {self.task.masking: self.strategy})
+        return Collator([self.corpus], self.words, False, _SEED, {self.task.masking: self.strategy})
 
-    def _plans(self) -> list[RowPlan]:
+    def _plans(self) -> list[BatchPlan]:
         """Rows of like length, a batch each."""
         whole = np.zeros(len(self.corpus), dtype=SAMPLE)
         whole["document"] = whole["draw"] = np.arange(len(self.corpus))
         whole["length"] = self.corpus.lengths
         whole[["other", "other_first", "other_length", "related"]] = NO_PAIR
-        samples = cut_alike(whole, [self.corpus], self.row_tokens)
+        samples = cut_evenly(whole, [self.corpus], self.max_length)
         samples = samples[np.argsort(samples["length"], kind="stable")]
-        return [RowPlan(part, np.arange(len(part)))
+        return [BatchPlan(part, np.arange(len(part)))
                 for part in np.split(samples, range(self.batch_rows, len(samples),
                                                     self.batch_rows))]
 
 
-class Examiner:
+class Evaluator:
     """Scores held-out texts amid a run, whatever the run asks at that moment.
 
     Args:
         objective: of the run; asks for hidden words, and nothing else, under the name `HELD_OUT`.
         words: ids of the vocabulary.
         strategy: what hides words.
-        row_tokens: longest row, special tokens included.
+        max_length: longest row, special tokens included.
         accelerator: of the run.
         batch_rows: rows a pass.
     """
 
-    def __init__(self, objective: Objective, words: Words, strategy: Pick, row_tokens: int,
-                 accelerator: Accelerator, batch_rows: int = HeldOut.batch_rows) -> None:
+    def __init__(self, objective: Objective, words: SpecialTokens, strategy: MaskStrategy,
+                 max_length: int,
+                 accelerator: Accelerator, batch_rows: int = EvaluationSet.batch_rows) -> None:
         assert isinstance(objective, PhasedObjective)
         self._objective = objective
-        self._made_for = (words, strategy, row_tokens, batch_rows)
+        self._made_for = (words, strategy, max_length, batch_rows)
         self._accelerator = accelerator
 
     def score(self, corpus: Corpus | None, task: str) -> dict[str, Any] | None:
@@ -117,6 +118,6 @@ class Examiner:
         if corpus is None:
             return None
         self._objective.switch(HELD_OUT)
-        found = HeldOut(corpus, *self._made_for).score(self._objective, self._accelerator)
+        found = EvaluationSet(corpus, *self._made_for).score(self._objective, self._accelerator)
         self._objective.switch(task)
         return found

@@ -14,22 +14,22 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor, nn
 
+from bmtools.data.batches import Batches, RankBatch
+from bmtools.data.split_batch import MicroBatch, split_in_half
 from bmtools.errors import BmtoolsError
 from bmtools.models.allocator import Gaps
-from bmtools.training.batches import Batches, Share
+from bmtools.recipes.settings import OptimizationConfig
 from bmtools.training.objectives import Objective
 from bmtools.training.optimizers import make_optimizer, parameter_groups
-from bmtools.training.pieces import Piece, halved
-from bmtools.training.settings import LoopSettings
 from bmtools.training.sharding import is_sharded, norm_of, set_gradient_sync, shard
 
 
-class Diverged(BmtoolsError):
+class DivergedError(BmtoolsError):
     """A loss that is no number, or has left for good."""
 
 
 @dataclass(frozen=True)
-class Step:
+class StepResult:
     """One update: its number from 1, its mean losses in nats, and what went in.
 
     Args:
@@ -55,7 +55,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Course:
+class LoopPlan:
     """How long the loop runs and how fast it learns.
 
     Args:
@@ -68,7 +68,7 @@ class Course:
 
 
 @dataclass(frozen=True)
-class Extras:
+class LoopHooks:
     """What a run adds to the plain loop.
 
     Args:
@@ -95,13 +95,13 @@ class Trainer:
         extras: what a run adds.
     """
 
-    def __init__(self, objective: Objective, course: Course, settings: LoopSettings,
-                 accelerator: Accelerator, extras: Extras | None = None) -> None:
+    def __init__(self, objective: Objective, course: LoopPlan, settings: OptimizationConfig,
+                 accelerator: Accelerator, extras: LoopHooks | None = None) -> None:
         self.settings = settings
         self.course = course
         self.accelerator = accelerator
         self.objective = objective
-        self._extras = extras or Extras()
+        self._extras = extras or LoopHooks()
         self._stop = False
         self._halvings = 0
         self._gaps = Gaps()
@@ -128,18 +128,19 @@ class Trainer:
         return make_optimizer(
             settings.optimizer,
             parameter_groups(self.objective, settings.weight_decay, self._extras.rates),
-            learning_rate=self.course.learning_rate(0), betas=(settings.beta1, settings.beta2),
+            learning_rate=self.course.learning_rate(0),
+        betas=(settings.adam_beta1, settings.adam_beta2),
             epsilon=settings.adam_epsilon)
 
-    def run(self, batches: Batches, first: int = 0) -> Generator[Step, None, None]:
+    def run(self, batches: Batches, first: int = 0) -> Generator[StepResult, None, None]:
         """Train from step `first`, counted from 0, and yield after each update."""
         rank, world = self.accelerator.process_index, self.accelerator.num_processes
-        with _Ahead(lambda number: batches.batch(number, rank, world),
-                    range(first, self.course.steps)) as shares:
+        with _Prefetcher(lambda number: batches.batch(number, rank, world),
+                         range(first, self.course.steps)) as shares:
             for number, share in shares:
                 yield self.step(number, share)
 
-    def step(self, number: int, share: Share, turn: int = 0) -> Step:
+    def step(self, number: int, share: RankBatch, turn: int = 0) -> StepResult:
         """Update once.
 
         Args:
@@ -161,34 +162,35 @@ class Trainer:
             scaler = self.accelerator.scaler
             self._extras.adjust(scaler.get_scale() if scaler else 1.0)
         norm = self.accelerator.clip_grad_norm_(self._module.parameters(),
-                                                self.settings.clip_norm)
+                                                self.settings.max_grad_norm)
         self.optimizer.step()
         self.optimizer.zero_grad()
         if self.accelerator.device.type == "cpu":
             self._gaps.give_back()
         losses, stop = self._mean_losses(sums, counts)
         if not math.isfinite(losses["loss"]):
-            raise Diverged(f"step {number + 1}: the loss is {losses['loss']}; lower "
-                           "--learning-rate, raise --warmup-share or use bf16 for fp16")
-        return Step(number + 1, losses, rate, counts, norm_of(norm), stop)
+            raise DivergedError(f"step {number + 1}: the loss is {losses['loss']}; lower "
+                                "--learning-rate, raise --warmup-ratio or use bf16 for fp16")
+        return StepResult(number + 1, losses, rate, counts, norm_of(norm), stop)
 
-    def _passes(self, number: int, share: Share, counts: Mapping[str, int], turn: int) -> Tensor:
+    def _passes(self, number: int, share: RankBatch, counts: Mapping[str, int],
+                turn: int) -> Tensor:
         """Take gradients; where a single process runs out of memory, in smaller passes from now on.
 
         Several processes would wait for the one that begins again.
         """
         pieces = share.pieces
         for _ in range(self._halvings):
-            pieces = halved(pieces)
+            pieces = split_in_half(pieces)
         rank = self.accelerator.process_index
         around = self._extras.around or contextlib.nullcontext
         while True:
             torch.manual_seed(_seed_of_step(self.settings.seed, number, rank, turn))
             try:
                 with around(2 * number + turn):
-                    return self._backward(Share(pieces, share.counts), counts)
+                    return self._backward(RankBatch(pieces, share.counts), counts)
             except torch.OutOfMemoryError as error:
-                smaller = halved(pieces)
+                smaller = split_in_half(pieces)
                 if self.accelerator.num_processes > 1 or len(smaller) == len(pieces):
                     raise BmtoolsError(f"step {number + 1}: {_out_of_memory(pieces)}") from error
             self.optimizer.zero_grad()
@@ -201,7 +203,7 @@ class Trainer:
         """Ask all processes to stop after the step that they are in."""
         self._stop = True
 
-    def _backward(self, share: Share, counts: Mapping[str, int]) -> Tensor:
+    def _backward(self, share: RankBatch, counts: Mapping[str, int]) -> Tensor:
         """Add up gradients over the pieces of this process's share; return sums by name."""
         parts, names = self.objective.parts, self.objective.sums
         world = self.accelerator.num_processes
@@ -250,22 +252,22 @@ class Trainer:
         return {"loss": loss, **means}, stop > 0
 
 
-class _Ahead:
+class _Prefetcher:
     """Makes the next batch while the present one is trained on."""
 
-    def __init__(self, make: Callable[[int], Share], numbers: range) -> None:
+    def __init__(self, make: Callable[[int], RankBatch], numbers: range) -> None:
         self._make = make
         self._numbers = numbers
         self._pool = ThreadPoolExecutor(1)
 
-    def __enter__(self) -> Iterator[tuple[int, Share]]:
+    def __enter__(self) -> Iterator[tuple[int, RankBatch]]:
         return self._shares()
 
     def __exit__(self, *_: object) -> None:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def _shares(self) -> Iterator[tuple[int, Share]]:
-        waiting: Future[Share] | None = None
+    def _shares(self) -> Iterator[tuple[int, RankBatch]]:
+        waiting: Future[RankBatch] | None = None
         for number in self._numbers:
             share = waiting.result() if waiting else self._make(number)
             waiting = self._pool.submit(self._make, number + 1) \
@@ -282,11 +284,11 @@ def set_dropout(model: nn.Module, probability: float) -> None:
             setattr(module, "attention_dropout", probability)  # noqa: B010, ModernBERT's
 
 
-def _out_of_memory(pieces: Sequence[Piece]) -> str:
+def _out_of_memory(pieces: Sequence[MicroBatch]) -> str:
     rows = len(next(iter(pieces[0].values())))
     what = f"a pass of {rows} rows" if "attended" in pieces[0] else f"a pass of {rows} tokens"
-    return (f"the GPU has too little memory for {what}; set --micro-batch, lower --row-tokens or "
-            "add --activation-checkpointing")
+    return (f"the GPU has too little memory for {what}; set --micro-batch-size, lower --max-length "
+            "or add --activation-checkpointing")
 
 
 def _seed_of_step(seed: int, number: int, rank: int, turn: int) -> int:

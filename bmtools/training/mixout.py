@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from bmtools.errors import CheckpointError
-from bmtools.training.depth import encoder_layers
+from bmtools.training.layers import encoder_layers
 
 _STREAM = 11  # keeps these draws apart from those of rows and masks, which share the seed
 

@@ -11,14 +11,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from bmtools.masking.corruption import IGNORED
-from bmtools.models.masked import encode, judge, predict
+from bmtools.models.mlm import encode, masked_lm_loss, vocabulary_logits
+from bmtools.models.nsp_head import NextSentenceHead
 from bmtools.models.packed import encode_packed
-from bmtools.models.pairs import NextSentenceHead
-from bmtools.training.settings import DistillSettings
+from bmtools.recipes.settings import DistillationConfig
 
 
 @dataclass(frozen=True)
-class Part:
+class LossTerm:
     """One term of a loss: its weight, and what its sum is divided by, a key of batch counts."""
 
     weight: float
@@ -32,7 +32,7 @@ class Objective(nn.Module):
     batch counts that it is divided by. `forward` returns the sums of both.
     """
 
-    parts: dict[str, Part]
+    parts: dict[str, LossTerm]
     measures: dict[str, str] = {}  # noqa: RUF012
     model: Any
 
@@ -43,7 +43,7 @@ class Objective(nn.Module):
 
 
 @dataclass(frozen=True)
-class Reading:
+class EncoderInputs:
     """What the encoder reads: rows of one document each, or documents end to end.
 
     Args:
@@ -79,7 +79,7 @@ class Reading:
 class MaskedObjective(Objective):
     """Restore hidden tokens; the head runs where something is hidden and nowhere else."""
 
-    parts = {"mlm": Part(1.0, "masked")}  # noqa: RUF012
+    parts = {"mlm": LossTerm(1.0, "masked")}  # noqa: RUF012
     measures = {"mlm_accuracy": "masked"}  # noqa: RUF012
 
     def __init__(self, model: nn.Module) -> None:
@@ -88,18 +88,18 @@ class MaskedObjective(Objective):
 
     def forward(self, ids: Tensor, labels: Tensor, attended: Tensor | None = None,
                 lengths: Tensor | None = None) -> dict[str, Tensor]:
-        """Sum cross-entropy, in nats, over labelled places; shapes as in `Reading`."""
-        states = Reading(ids, attended, lengths).states(self.model)
+        """Sum cross-entropy, in nats, over labelled places; shapes as in `EncoderInputs`."""
+        states = EncoderInputs(ids, attended, lengths).states(self.model)
         return _restored(self.model, states, labels)
 
 
-class PairObjective(Objective):
+class NspObjective(Objective):
     """Restore hidden tokens, and tell whether the second segment follows the first.
 
     Source: Devlin et al. 2019, section 3.1; the head is trained beside the model.
     """
 
-    parts = {"mlm": Part(1.0, "masked"), "nsp": Part(1.0, "pairs")}  # noqa: RUF012
+    parts = {"mlm": LossTerm(1.0, "masked"), "nsp": LossTerm(1.0, "pairs")}  # noqa: RUF012
     measures = {"mlm_accuracy": "masked", "nsp_accuracy": "pairs"}  # noqa: RUF012
 
     def __init__(self, model: Any, seed: int = 0) -> None:
@@ -111,14 +111,14 @@ class PairObjective(Objective):
     def forward(self, ids: Tensor, labels: Tensor, token_types: Tensor, related: Tensor,
                 attended: Tensor | None = None,
                 lengths: Tensor | None = None) -> dict[str, Tensor]:
-        """Sum both cross-entropies, in nats; related (documents,), others as in `Reading`."""
-        text = Reading(ids, attended, lengths, token_types)
+        """Sum both cross-entropies, in nats; related (documents,), others as in `EncoderInputs`."""
+        text = EncoderInputs(ids, attended, lengths, token_types)
         states = text.states(self.model)
         return {**_restored(self.model, states, labels),
-                **related_sums(self.head, text.firsts(states), related)}
+                **nsp_sums(self.head, text.firsts(states), related)}
 
 
-def related_sums(head: NextSentenceHead, firsts: Tensor, related: Tensor) -> dict[str, Tensor]:
+def nsp_sums(head: NextSentenceHead, firsts: Tensor, related: Tensor) -> dict[str, Tensor]:
     """Sum the loss of pairs, and count those told right; firsts (pairs, width)."""
     logits = head(firsts[:, None]).float()
     return {"nsp": functional.cross_entropy(logits, related, reduction="sum"),
@@ -131,7 +131,7 @@ class CausalObjective(Objective):
     Source: the causal detour of Touchent and de la Clergerie 2026, arXiv 2605.12438.
     """
 
-    parts = {"causal": Part(1.0, "predicted")}  # noqa: RUF012
+    parts = {"causal": LossTerm(1.0, "predicted")}  # noqa: RUF012
     measures = {"causal_accuracy": "predicted"}  # noqa: RUF012
 
     def __init__(self, model: nn.Module) -> None:
@@ -140,13 +140,13 @@ class CausalObjective(Objective):
 
     def forward(self, ids: Tensor, labels: Tensor, attended: Tensor | None = None,
                 lengths: Tensor | None = None) -> dict[str, Tensor]:
-        """Sum cross-entropy, in nats, of the token after each place; shapes as in `Reading`."""
-        states = Reading(ids, attended, lengths).states(self.model, causal=True)
+        """Sum cross-entropy, in nats, of the token after each; shapes as in `EncoderInputs`."""
+        states = EncoderInputs(ids, attended, lengths).states(self.model, causal=True)
         found = _restored(self.model, states, labels)
         return {"causal": found["mlm"], "causal_accuracy": found["mlm_accuracy"]}
 
 
-class DistillObjective(Objective):
+class DistillationObjective(Objective):
     """Restore hidden tokens, predict like the teacher there, and think like it everywhere.
 
     The divergence is taken at hidden places, where either model is asked, and multiplied by the
@@ -158,28 +158,28 @@ class DistillObjective(Objective):
 
     measures = {"mlm_accuracy": "masked"}  # noqa: RUF012
 
-    def __init__(self, student: Any, teacher: Any, settings: DistillSettings) -> None:
+    def __init__(self, student: Any, teacher: Any, settings: DistillationConfig) -> None:
         super().__init__()
         self.model = student
         self._teacher = [teacher]  # in a list: no part of this module's weights
         self._temperature = settings.temperature
-        self.parts = {"mlm": Part(settings.mlm_weight, "masked"),
-                      "kl": Part(settings.kl_weight, "masked"),
-                      "cosine": Part(settings.cosine_weight, "tokens")}
+        self.parts = {"mlm": LossTerm(settings.mlm_weight, "masked"),
+                      "kl": LossTerm(settings.kl_weight, "masked"),
+                      "cosine": LossTerm(settings.cosine_weight, "tokens")}
         width, wanted = student.config.hidden_size, teacher.config.hidden_size
         self.projection = nn.Identity() if width == wanted else nn.Linear(width, wanted)
 
     def forward(self, ids: Tensor, labels: Tensor, attended: Tensor | None = None,
                 lengths: Tensor | None = None) -> dict[str, Tensor]:
-        """Sum the three terms; shapes as in `Reading`."""
-        text = Reading(ids, attended, lengths)
+        """Sum the three terms; shapes as in `EncoderInputs`."""
+        text = EncoderInputs(ids, attended, lengths)
         asked = labels != IGNORED
         teacher = self._teacher[0]
         with torch.no_grad():
             taught_states = text.states(teacher)
-            taught = predict(teacher, taught_states[asked]).float()
+            taught = vocabulary_logits(teacher, taught_states[asked]).float()
         states = text.states(self.model)
-        logits = predict(self.model, states[asked]).float()
+        logits = vocabulary_logits(self.model, states[asked]).float()
         divergence = functional.kl_div(
             functional.log_softmax(logits / self._temperature, dim=-1),
             functional.log_softmax(taught / self._temperature, dim=-1),
@@ -225,5 +225,5 @@ class PhasedObjective(Objective):
 def _restored(model: Any, states: Tensor, labels: Tensor) -> dict[str, Tensor]:
     """Sum the loss of labelled places, and count those that are right."""
     asked = labels != IGNORED
-    loss, right = judge(model, states[asked], labels[asked])
+    loss, right = masked_lm_loss(model, states[asked], labels[asked])
     return {"mlm": loss, "mlm_accuracy": right}

@@ -17,8 +17,8 @@ from torch.optim import Optimizer
 from torch.optim.adamw import adamw
 
 from bmtools.errors import CheckpointError
-from bmtools.models.devices import describe_device
-from bmtools.training.depth import encoder_layers
+from bmtools.models.hardware import describe_hardware
+from bmtools.training.layers import encoder_layers
 
 _MUON_MOMENTUM = 0.95
 _NEWTON_STEPS = 5
@@ -213,7 +213,7 @@ def orthogonalise(matrices: Tensor) -> Tensor:
 
 @cache
 def _newton_dtype(kind: str) -> torch.dtype:
-    return torch.bfloat16 if kind != "cpu" or describe_device().bf16 else torch.float32
+    return torch.bfloat16 if kind != "cpu" or describe_hardware().bf16 else torch.float32
 
 
 def _adamw(state: Any, group: dict[str, Any], weights: list[nn.Parameter], rate: float) -> None:

@@ -12,17 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from bmtools.errors import BmtoolsError
-from bmtools.io.aside import refuse_existing
-from bmtools.training.phases import (
-    ReplaySettings,
-    Script,
+from bmtools.io.atomic import refuse_existing
+from bmtools.recipes.phases import (
+    ReplayConfig,
+    RunConfig,
     check_corpora,
     resolved,
     run_settings,
 )
-from bmtools.training.places import runs_directory
-from bmtools.training.regularisation import AdversarySettings, ForgettingSettings
-from bmtools.training.settings import LoopSettings, RunSettings
+from bmtools.recipes.regularization import AdversarialConfig, RegularizationConfig
+from bmtools.recipes.settings import OptimizationConfig, ReportingConfig
+from bmtools.training.run_directories import runs_directory
 
 REPLAY, EVALUATE, RETAIN = "replay", "evaluate", "retain"
 """Names of texts that are not trained on in the ordinary way."""
@@ -30,12 +30,12 @@ SHARD = "BMTOOLS_SHARD"
 """Variable of the environment that asks for weights to be shared out."""
 # What may change between sittings without changing the run: how the work is cut up, and names of
 # files whose content is compared instead.
-_FREE = ("micro_batch", "memory_gib", "activation_checkpointing", "compile",
+_FREE = ("micro_batch_size", "memory_gib", "activation_checkpointing", "compile",
          "model", "tokenizer", "teacher", "student", "terms")
 
 
 @dataclass(frozen=True)
-class Plan:
+class TrainingPlan:
     """A run as asked for.
 
     Args:
@@ -56,12 +56,12 @@ class Plan:
 
     command: str
     output: Path
-    script: Script
-    loop: LoopSettings
-    run: RunSettings
-    forgetting: ForgettingSettings = field(default_factory=ForgettingSettings)
-    replay: ReplaySettings = field(default_factory=ReplaySettings)
-    adversary: AdversarySettings = field(default_factory=AdversarySettings)
+    script: RunConfig
+    loop: OptimizationConfig
+    run: ReportingConfig
+    forgetting: RegularizationConfig = field(default_factory=RegularizationConfig)
+    replay: ReplayConfig = field(default_factory=ReplayConfig)
+    adversary: AdversarialConfig = field(default_factory=AdversarialConfig)
     extra: Mapping[str, Any] = field(default_factory=dict)
     parents: Mapping[str, str] = field(default_factory=dict)
     resume: bool = False
@@ -97,16 +97,17 @@ class Plan:
                 **{f"content of the {role}": digest for role, digest in self.parents.items()}}
 
 
-def lay_out(command: str, output: Path, script: Script, extra: Mapping[str, Any],
-            parents: Mapping[str, str]) -> Plan:
-    """Plan a run that takes all its settings from a script; arguments are those of `Plan`."""
-    return Plan(command, output, script, run_settings(script, LoopSettings),
-                run_settings(script, RunSettings), run_settings(script, ForgettingSettings),
-                run_settings(script, ReplaySettings), run_settings(script, AdversarySettings),
-                extra, parents)
+def make_plan(command: str, output: Path, script: RunConfig, extra: Mapping[str, Any],
+              parents: Mapping[str, str]) -> TrainingPlan:
+    """Plan a run that takes all its settings from a script; arguments as for `TrainingPlan`."""
+    return TrainingPlan(command, output, script, run_settings(script, OptimizationConfig),
+                        run_settings(script, ReportingConfig),
+                        run_settings(script, RegularizationConfig),
+                        run_settings(script, ReplayConfig), run_settings(script, AdversarialConfig),
+                        extra, parents)
 
 
-def check_targets(plan: Plan) -> None:
+def check_targets(plan: TrainingPlan) -> None:
     """Refuse, before anything heavy, to write over a checkpoint or an unfinished run."""
     refuse_existing(plan.output, plan.overwrite)
     run = runs_directory(plan.output)
@@ -115,7 +116,7 @@ def check_targets(plan: Plan) -> None:
                            "--overwrite starts again")
 
 
-def check_before(plan: Plan, names: Iterable[str], processes: int, sharded: bool) -> None:
+def check_before(plan: TrainingPlan, names: Iterable[str], processes: int, sharded: bool) -> None:
     """Refuse what cannot work, before text is encoded.
 
     Args:
@@ -138,7 +139,7 @@ def check_before(plan: Plan, names: Iterable[str], processes: int, sharded: bool
                            "all phases")
     for phase in plan.script.phases:
         for name, rows in (("--batch-size", phase.rows.batch_size),
-                           ("--batch-start", phase.rows.batch_start)):
+                           ("--initial-batch-size", phase.rows.initial_batch_size)):
             if rows % processes:
                 raise BmtoolsError(f"phase {phase.name!r}: {name}: found {rows}, expected a "
                                    f"multiple of the {processes} processes that share it")
@@ -146,11 +147,11 @@ def check_before(plan: Plan, names: Iterable[str], processes: int, sharded: bool
         _check_sharded(plan)
 
 
-def _check_sharded(plan: Plan) -> None:
+def _check_sharded(plan: TrainingPlan) -> None:
     """Refuse what looks at whole matrices, or was never tried on parts of them."""
     for name, found, is_whole in (
             ("--mixout", plan.forgetting.mixout, plan.forgetting.mixout > 0),
-            ("--l2-start", plan.forgetting.l2_start, plan.forgetting.l2_start > 0),
+            ("--l2-sp", plan.forgetting.l2_sp, plan.forgetting.l2_sp > 0),
             ("--adversarial", plan.adversary.adversarial, plan.adversary.adversarial > 0),
             ("--optimizer", plan.loop.optimizer, plan.loop.optimizer != "adamw"),
             ("--precision", plan.loop.precision, plan.loop.precision == "fp16"),

@@ -12,23 +12,23 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from bmtools.data.batches import RankBatch
+from bmtools.data.phase_steps import epoch_size
+from bmtools.data.sampler import Sampler
 from bmtools.errors import BmtoolsError, Reject
-from bmtools.models.devices import Device, most_energy_kwh
+from bmtools.models.hardware import Hardware, most_energy_kwh
 from bmtools.models.memory import GIB
-from bmtools.training.batches import Share
-from bmtools.training.corpora import Wanted
-from bmtools.training.demand import Demand
-from bmtools.training.fitting import demand_of
-from bmtools.training.lengths import yield_of
-from bmtools.training.loop import Course
-from bmtools.training.phases import Phase
-from bmtools.training.plan import REPLAY, Plan, check_before
-from bmtools.training.pretrain import Beginning, losses_of
-from bmtools.training.reports import Speed
-from bmtools.training.run import Run, prepared
-from bmtools.training.settings import ProbeSettings
-from bmtools.training.stream import Stream
-from bmtools.training.timeline import Timeline, batch_rows
+from bmtools.recipes.phases import Phase
+from bmtools.recipes.schedule import Schedule, batch_size_at
+from bmtools.recipes.settings import PreflightConfig
+from bmtools.training.datasets import DataConfig
+from bmtools.training.loop import LoopPlan
+from bmtools.training.metrics import Speed
+from bmtools.training.microbatch import demand_of
+from bmtools.training.plan import REPLAY, TrainingPlan, check_before
+from bmtools.training.pretrain import ModelInit, losses_of
+from bmtools.training.run import Run, prepare_run
+from bmtools.training.step_memory import StepMemory
 
 _FIRST_ROWS = 1
 _LEAST_STEPS = 3
@@ -45,7 +45,7 @@ class PhaseForecast:
         name: of the phase.
         steps: updates.
         tokens: that go in over all steps, padding left out.
-        row_tokens: longest row.
+        max_length: longest row.
         batch_size: rows a step, over all processes.
         layout: packed or padded.
         filled: share of the places of a row that hold a token; where rows are padded, of the
@@ -63,7 +63,7 @@ class PhaseForecast:
     name: str
     steps: int
     tokens: int
-    row_tokens: int
+    max_length: int
     batch_size: int
     layout: str
     filled: float
@@ -93,7 +93,7 @@ class Preflight:
         warnings: what speaks against these settings, for people.
     """
 
-    device: Device
+    device: Hardware
     precision: str
     native: bool
     parameters: int
@@ -112,8 +112,8 @@ class Preflight:
             "memory_gib": round(device.memory_bytes / GIB, 2), "bf16": device.bf16}}
 
 
-def preflight(plan: Plan, beginning: Beginning, wanted: Wanted, reject: Reject,
-              probe: ProbeSettings, processes: int = 1, sharded: bool = False) -> Preflight:
+def preflight(plan: TrainingPlan, beginning: ModelInit, wanted: DataConfig, reject: Reject,
+              probe: PreflightConfig, processes: int = 1, sharded: bool = False) -> Preflight:
     """Take some steps of each phase, and tell what all of them will take; nothing is kept.
 
     The steps are real but for their learning rate, which is 0. Records are encoded to a temporary
@@ -140,13 +140,13 @@ def preflight(plan: Plan, beginning: Beginning, wanted: Wanted, reject: Reject,
 
 
 @contextmanager
-def _prepared_aside(plan: Plan, beginning: Beginning, wanted: Wanted, reject: Reject,
+def _prepared_aside(plan: TrainingPlan, beginning: ModelInit, wanted: DataConfig, reject: Reject,
                     processes: int) -> Iterator[Run]:
     with tempfile.TemporaryDirectory(prefix="bmtools-preflight-") as directory:
         aside = replace(plan, output=Path(directory) / "model", resume=False, overwrite=False,
                         run=replace(plan.run, trackers=""))
-        with prepared(aside, beginning.start(plan), wanted, reject, losses_of(plan),
-                      processes) as run:
+        with prepare_run(aside, beginning.start(plan), wanted, reject, losses_of(plan),
+                         processes) as run:
             yield run
 
 
@@ -160,7 +160,8 @@ class _Look:
         processes: that will share the work.
     """
 
-    def __init__(self, plan: Plan, run: Run, probe: ProbeSettings, processes: int) -> None:
+    def __init__(self, plan: TrainingPlan, run: Run, probe: PreflightConfig,
+                 processes: int) -> None:
         self._plan = plan
         self._run = run
         self._probe = probe
@@ -174,7 +175,7 @@ class _Look:
         demands = [demand_of(self._plan, run.trainer, phase, run.packed, self._processes)
                    for phase in run.timeline]
         warnings = [*self._warned(precision, native, demands)]
-        run.trainer.course = Course(sys.maxsize, lambda _number: 0.0)
+        run.trainer.course = LoopPlan(sys.maxsize, lambda _number: 0.0)
         phases = tuple(self._phase(number, demand) for number, demand in enumerate(demands))
         return Preflight(
             speed.device, precision, native, _count(run, None),
@@ -182,24 +183,24 @@ class _Look:
             _sum([phase.hours for phase in phases]), _sum([phase.kwh for phase in phases]),
             tuple(warnings))
 
-    def _phase(self, number: int, demand: Demand) -> PhaseForecast:
+    def _phase(self, number: int, demand: StepMemory) -> PhaseForecast:
         run, phase = self._run, self._run.timeline.phases[number]
         steps = run.timeline.lengths[number]
-        rows = sum(batch_rows(step, steps, phase.rows) for step in range(steps))
-        tokens = round(rows * yield_of(phase, run.texts.trained, run.packed).row_tokens)
+        rows = sum(batch_size_at(step, steps, phase.rows) for step in range(steps))
+        tokens = round(rows * epoch_size(phase, run.texts.trained, run.packed).max_length)
         run.enter(run.timeline.stage(sum(run.timeline.lengths[:number])))
         rate, filled = self._timed(phase, steps, demand)
         hours = tokens * self._replaying() / rate / 3600 if self._processes == 1 else None
         kwh = None if hours is None else \
             most_energy_kwh(replace(self._speed.device, count=1), hours * 3600)
         return PhaseForecast(
-            phase.name, steps, tokens, phase.rows.row_tokens, phase.rows.batch_size,
+            phase.name, steps, tokens, phase.rows.max_length, phase.rows.batch_size,
             "packed" if run.packed else "padded", _rounded(filled), self._pass_rows(phase),
             _rounded(demand.bytes_of(self._pass_rows(phase)) / GIB),
             _count(run, run.held[number]), round(rate),
             _rounded(self._speed.utilisation(number, rate)), _rounded(hours), _rounded(kwh))
 
-    def _timed(self, phase: Phase, steps: int, demand: Demand) -> tuple[float, float]:
+    def _timed(self, phase: Phase, steps: int, demand: StepMemory) -> tuple[float, float]:
         """Time steps of a phase: tokens a second, and the share of places that are filled.
 
         A batch that would take long is probed in part, which counts the cost of an update too
@@ -241,10 +242,10 @@ class _Look:
 
     def _replaying(self) -> float:
         """Batches in all for each ordinary one."""
-        every = self._plan.replay.replay_every
+        every = self._plan.replay.replay_steps
         return 1 + 1 / every if every and REPLAY in self._run.texts.others else 1.0
 
-    def _warned(self, precision: str, native: bool, demands: list[Demand]) -> Iterator[str]:
+    def _warned(self, precision: str, native: bool, demands: list[StepMemory]) -> Iterator[str]:
         """Say what speaks against the settings.
 
         Raises:
@@ -259,15 +260,15 @@ class _Look:
             fitting, wanted = demand.rows_within(available), self._pass_rows(phase)
             if not fitting:
                 raise BmtoolsError(
-                    f"phase {phase.name!r}: a single row of {phase.rows.row_tokens} tokens takes "
+                    f"phase {phase.name!r}: a single row of {phase.rows.max_length} tokens takes "
                     f"{demand.bytes_of(1) / GIB:,.1f} GiB, but a process may use "
                     f"{available / GIB:,.1f}; lower "
-                    "--row-tokens, add --activation-checkpointing or take a smaller model")
+                    "--max-length, add --activation-checkpointing or take a smaller model")
             if fitting < wanted:
                 yield (f"phase {phase.name!r}: a pass of {wanted} rows may take "
                        f"{demand.bytes_of(wanted) / GIB:,.0f} GiB and a process may use "
                        f"{available / GIB:,.0f}: it may run OUT OF MEMORY; about {fitting} rows "
-                       "fit, see --micro-batch and --memory-gib")
+                       "fit, see --micro-batch-size and --memory-gib")
         if self._processes > 1:
             yield (f"tokens a second are those of one process alone; what {self._processes} give "
                    "together was not tried, so hours and energy are left out")
@@ -284,13 +285,13 @@ class _Again:
     """
 
     def __init__(self, run: Run, phase: Phase, steps: int, rows: int) -> None:
-        alone = Timeline([replace(phase, rows=replace(phase.rows, batch_size=rows,
-                                                      batch_start=0))], [steps])
+        alone = Schedule([replace(phase, rows=replace(phase.rows, batch_size=rows,
+                                                      initial_batch_size=0))], [steps])
         self._run = run
         self._steps = steps
-        self._row_tokens = phase.rows.row_tokens
-        self._batches = run.make_batches(Stream(run.texts.trained, alone, run.packed,
-                                                run.trainer.settings.seed),
+        self._row_tokens = phase.rows.max_length
+        self._batches = run.make_batches(Sampler(run.texts.trained, alone, run.packed,
+                                                 run.trainer.settings.seed),
                                          alone, run.texts.trained)
         self._tokens = self._places = 0
 
@@ -299,7 +300,7 @@ class _Again:
         """Share of places that hold a token, in the batches made so far."""
         return self._tokens / self._places
 
-    def batch(self, number: int, process: int = 0, processes: int = 1) -> Share:
+    def batch(self, number: int, process: int = 0, processes: int = 1) -> RankBatch:
         """Make a batch from its number."""
         share = self._batches.batch(number % self._steps, process, processes)
         self._tokens += share.counts["tokens"]

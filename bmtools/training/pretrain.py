@@ -10,33 +10,33 @@ from typing import Any
 from accelerate import Accelerator
 
 from bmtools.errors import Reject
-from bmtools.training.adversary import AdversarialObjective
-from bmtools.training.corpora import Wanted
+from bmtools.recipes.phases import longest_sequence
+from bmtools.recipes.regularization import AdversarialConfig
+from bmtools.training.adversarial import AdversarialObjective
+from bmtools.training.datasets import DataConfig
 from bmtools.training.evaluation import HELD_OUT
+from bmtools.training.model_init import InitialModel, from_architecture, from_checkpoint
 from bmtools.training.objectives import (
     CausalObjective,
     MaskedObjective,
+    NspObjective,
     Objective,
-    PairObjective,
     PhasedObjective,
 )
-from bmtools.training.phases import longest_row
-from bmtools.training.plan import Plan
-from bmtools.training.regularisation import AdversarySettings
-from bmtools.training.run import MakeObjective, execute
-from bmtools.training.start import Start, from_architecture, from_checkpoint
+from bmtools.training.plan import TrainingPlan
+from bmtools.training.run import MakeObjective, train
 from bmtools.vocab.tokenizer import load_tokenizer
 
 
 @dataclass(frozen=True)
-class Beginning:
+class ModelInit:
     """What to train: a checkpoint, or an architecture with a tokenizer."""
 
     model: Path | None = None
     architecture: str | None = None
     tokenizer: Path | None = None
 
-    def start(self, plan: Plan) -> Start:
+    def start(self, plan: TrainingPlan) -> InitialModel:
         """Load or build it, with as many positions as the rows of a plan need.
 
         Raises:
@@ -48,10 +48,10 @@ class Beginning:
         assert self.architecture is not None and self.tokenizer is not None
         return from_architecture(self.architecture, load_tokenizer(self.tokenizer),
                                  plan.loop.seed,
-                                 longest_row(plan.script.phases))
+                                 longest_sequence(plan.script.phases))
 
 
-def pretrain(plan: Plan, beginning: Beginning, wanted: Wanted,
+def pretrain(plan: TrainingPlan, beginning: ModelInit, wanted: DataConfig,
              reject: Reject) -> Iterator[dict[str, Any]]:
     """Train a masked language model and yield its metrics.
 
@@ -63,12 +63,12 @@ def pretrain(plan: Plan, beginning: Beginning, wanted: Wanted,
 
     Raises:
         CheckpointError: a checkpoint, tokenizer or directory of shards cannot be used.
-        BmtoolsError: as for `execute`.
+        BmtoolsError: as for `train`.
     """
-    yield from execute(plan, beginning.start(plan), wanted, reject, losses_of(plan))
+    yield from train(plan, beginning.start(plan), wanted, reject, losses_of(plan))
 
 
-def losses_of(plan: Plan) -> MakeObjective:
+def losses_of(plan: TrainingPlan) -> MakeObjective:
     """Give what makes the losses of all phases around a model, and that of held-out text."""
     tasks = sorted({phase.task.objective for phase in plan.script.phases})
 
@@ -80,9 +80,9 @@ def losses_of(plan: Plan) -> MakeObjective:
     return objective
 
 
-def _objective(task: str, model: Any, seed: int, adversary: AdversarySettings) -> Objective:
+def _objective(task: str, model: Any, seed: int, adversary: AdversarialConfig) -> Objective:
     if task == "masked+nsp":
-        pairs = PairObjective(model, seed)
+        pairs = NspObjective(model, seed)
         return AdversarialObjective(model, adversary, pairs.head) if adversary.adversarial \
             else pairs
     if task == "causal":

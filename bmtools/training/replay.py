@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from bmtools.corpus.shards import Corpus
-from bmtools.training.batches import Batches
-from bmtools.training.loop import Step, Trainer
-from bmtools.training.stream import Stream
-from bmtools.training.timeline import Timeline
+from bmtools.data.batches import Batches
+from bmtools.data.sampler import Sampler
+from bmtools.data.shards import Corpus
+from bmtools.recipes.schedule import Schedule
+from bmtools.training.loop import StepResult, Trainer
 
-MakeBatches = Callable[[Stream, Timeline, Mapping[str, Corpus]], Batches]
+MakeBatches = Callable[[Sampler, Schedule, Mapping[str, Corpus]], Batches]
 
 
 class Replay:
@@ -28,16 +28,16 @@ class Replay:
         make_batches: gives batches of a stream, a timeline and its corpora.
     """
 
-    def __init__(self, every: int, corpora: Mapping[str, Corpus], timeline: Timeline,
+    def __init__(self, every: int, corpora: Mapping[str, Corpus], timeline: Schedule,
                  packed: bool, seed: int, make_batches: MakeBatches) -> None:
         self._every = every
         turns = _turns(timeline, every)
         phases = [replace(phase, mixture=()) for phase, count in zip(timeline, turns, strict=True)
                   if count]
-        own = Timeline(phases, [count for count in turns if count])
-        self._batches = make_batches(Stream(corpora, own, packed, seed), own, corpora)
+        own = Schedule(phases, [count for count in turns if count])
+        self._batches = make_batches(Sampler(corpora, own, packed, seed), own, corpora)
 
-    def after(self, step: Step, trainer: Trainer) -> Step | None:
+    def after(self, step: StepResult, trainer: Trainer) -> StepResult | None:
         """Update once more where it is time, and tell how that went."""
         if step.number % self._every:
             return None
@@ -47,7 +47,7 @@ class Replay:
         return trainer.step(step.number - 1, share, turn=1)
 
 
-def _turns(timeline: Timeline, every: int) -> Sequence[int]:
+def _turns(timeline: Schedule, every: int) -> Sequence[int]:
     """Count the replayed batches of each phase."""
     turns, before = [], 0
     for steps in timeline.lengths:

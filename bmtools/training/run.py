@@ -11,39 +11,39 @@ from typing import Any
 from accelerate import Accelerator
 from torch import nn
 
+from bmtools.data.batches import Collator, SpecialTokens
+from bmtools.data.mixture_limits import check_mixture_limits
+from bmtools.data.phase_steps import resolve_steps
+from bmtools.data.sampler import Sampler
 from bmtools.errors import BmtoolsError, Reject
 from bmtools.models.checkpoint import load_masked_lm
-from bmtools.training.batches import Maker, Words
-from bmtools.training.caps import check_caps
-from bmtools.training.corpora import Texts, Wanted, open_texts
-from bmtools.training.depth import freeze, frozen_names, layer_rates, thaw
-from bmtools.training.evaluation import Examiner, HeldOut
-from bmtools.training.fitting import PhaseBatches, check_memory, fit_passes
-from bmtools.training.holding import make_holding
-from bmtools.training.keeping import Keeper, find_place, manifest_of
-from bmtools.training.lengths import measure
-from bmtools.training.loop import Course, Diverged, Extras, Step, Trainer
+from bmtools.recipes.phases import longest_sequence
+from bmtools.recipes.schedule import PhaseStep, Schedule
+from bmtools.training.checkpoints import Checkpointer, find_resume_point, manifest_of
+from bmtools.training.datasets import DataConfig, Datasets, open_datasets
+from bmtools.training.distributed import make_accelerator
+from bmtools.training.evaluation import EvaluationSet, Evaluator
+from bmtools.training.layers import freeze, frozen_names, layerwise_lr_scales, thaw
+from bmtools.training.loop import DivergedError, LoopHooks, LoopPlan, StepResult, Trainer
+from bmtools.training.metrics import DivergenceMonitor, Reporter, Speed, speed_of
+from bmtools.training.microbatch import PhaseBatches, check_memory, fit_passes
+from bmtools.training.model_init import InitialModel, check_fits
 from bmtools.training.objectives import PhasedObjective
-from bmtools.training.packing import is_packed, prepare_checked, prepare_fast, row_widths
-from bmtools.training.phases import longest_row
-from bmtools.training.places import logs_directory, runs_directory, tidied
-from bmtools.training.plan import EVALUATE, REPLAY, RETAIN, Plan, check_before
-from bmtools.training.processes import start_processes
+from bmtools.training.packing_check import is_packed, prepare_checked, prepare_fast, row_widths
+from bmtools.training.plan import EVALUATE, REPLAY, RETAIN, TrainingPlan, check_before
+from bmtools.training.regularization import make_regularizers
 from bmtools.training.replay import Replay
-from bmtools.training.reports import Reporter, Speed, Watch, speed_of
+from bmtools.training.resume import restore_extras, restore_memory
+from bmtools.training.run_directories import logs_directory, runs_directory, tidied
 from bmtools.training.sharding import is_sharded
-from bmtools.training.start import Start, check_fits
-from bmtools.training.state import restore_extras, restore_memory
-from bmtools.training.stopping import Budget, stops_on_signals
-from bmtools.training.stream import Stream
-from bmtools.training.timeline import Stage, Timeline
+from bmtools.training.stopping import TimeBudget, stops_on_signals
 from bmtools.training.trackers import named_trackers, start_trackers, track
 
 MakeObjective = Callable[[Any, Accelerator], PhasedObjective]
 
 
-def execute(plan: Plan, start: Start, wanted: Wanted, reject: Reject,
-            make_objective: MakeObjective) -> Iterator[dict[str, Any]]:
+def train(plan: TrainingPlan, start: InitialModel, wanted: DataConfig, reject: Reject,
+          make_objective: MakeObjective) -> Iterator[dict[str, Any]]:
     """Train and write the checkpoint; yield a line of metrics per report, then a description.
 
     A sitting that is told to stop ends with a line that has the key `stopped`. Lines with the key
@@ -61,7 +61,7 @@ def execute(plan: Plan, start: Start, wanted: Wanted, reject: Reject,
         BmtoolsError: something asked for does not fit the model, the texts, the processes or
             memory, another run lies there, or the loss left for good.
     """
-    with prepared(plan, start, wanted, reject, make_objective) as run, \
+    with prepare_run(plan, start, wanted, reject, make_objective) as run, \
             stops_on_signals(run.request_stop):
         for line in run.lines():
             if run.accelerator.is_main_process:
@@ -70,9 +70,9 @@ def execute(plan: Plan, start: Start, wanted: Wanted, reject: Reject,
 
 
 @contextmanager
-def prepared(plan: Plan, start: Start, wanted: Wanted, reject: Reject,
-             make_objective: MakeObjective, processes: int = 0) -> Iterator[Run]:
-    """Make a run ready for its first step; arguments and errors as for `execute`.
+def prepare_run(plan: TrainingPlan, start: InitialModel, wanted: DataConfig, reject: Reject,
+                make_objective: MakeObjective, processes: int = 0) -> Iterator[Run]:
+    """Make a run ready for its first step; arguments and errors as for `train`.
 
     Args:
         processes: that will share the work; 0 for those that there are.
@@ -80,15 +80,15 @@ def prepared(plan: Plan, start: Start, wanted: Wanted, reject: Reject,
     phases = plan.script.phases
     check_fits(start, phases)
     changing = len({phase.task.objective for phase in phases}) > 1
-    accelerator = start_processes(plan.loop, named_trackers(plan.run.trackers),
-                                  changing or any(phase.freezes for phase in phases),
-                                  logs_directory(plan.output))
+    accelerator = make_accelerator(plan.loop, named_trackers(plan.run.trackers),
+                                   changing or any(phase.freezes for phase in phases),
+                                   logs_directory(plan.output))
     processes = processes or accelerator.num_processes
     sharded = is_sharded(accelerator)
     check_before(plan, wanted.trained, processes, sharded)
     check_memory(plan, start.config, processes, sharded)
     with tidied(plan.output, accelerator.is_main_process):
-        texts = open_texts(plan, wanted, start, reject, accelerator)
+        texts = open_datasets(plan, wanted, start, reject, accelerator)
         yield Run(plan, texts, start, accelerator, make_objective, processes)
 
 
@@ -99,38 +99,39 @@ class Run:
         plan: the run as asked for.
         texts: what it reads.
         start: the model and its vocabulary.
-        accelerator: made by `start_processes`.
+        accelerator: made by `make_accelerator`.
         make_objective: gives the losses around a model.
         processes: that will share the work.
     """
 
-    def __init__(self, plan: Plan, texts: Texts, start: Start, accelerator: Accelerator,
+    def __init__(self, plan: TrainingPlan, texts: Datasets, start: InitialModel,
+                 accelerator: Accelerator,
                  make_objective: MakeObjective, processes: int) -> None:
         self._plan = plan
         self.texts = texts
         self._start = start
         self.accelerator = accelerator
         self.packed = is_packed(plan, accelerator)
-        self.timeline = measure(plan.script.phases, texts.trained, self.packed)
-        check_caps(self.timeline, texts.trained, self.packed)
-        self._place = find_place(plan, plan.identity(texts.contents(), start.vocabulary),
-                                 accelerator.is_main_process)
+        self.timeline = resolve_steps(plan.script.phases, texts.trained, self.packed)
+        check_mixture_limits(self.timeline, texts.trained, self.packed)
+        self._place = find_resume_point(plan, plan.identity(texts.contents(), start.vocabulary),
+                                        accelerator.is_main_process)
         self._progress = self._place.progress
         self._spent = self._progress.wall_seconds
-        self._budget = Budget(plan.began, plan.run.budget_seconds())
+        self._budget = TimeBudget(plan.began, plan.run.budget_seconds())
         self.trainer = self._make_trainer(make_objective)
         self.passes = fit_passes(plan, self.trainer, self.packed, processes)
         self.held = self._names_held()
         self._frozen: list[nn.Parameter] = []
-        self._keeper = Keeper(plan, start.tokenizer, self.trainer, self._progress, partial(
+        self._keeper = Checkpointer(plan, start.tokenizer, self.trainer, self._progress, partial(
             manifest_of, plan, texts, start.vocabulary, self.timeline, self.packed,
             self._progress))
         fitted = [rows for rows in self.passes.values() if rows and plan.loop.memory_gib]
-        self._examiner = Examiner(
-            self.trainer.objective, Words.of(start.tokenizer), texts.strategies["words"],
-            longest_row(self.timeline), accelerator, min([HeldOut.batch_rows, *fitted]))
+        self._examiner = Evaluator(
+            self.trainer.objective, SpecialTokens.of(start.tokenizer), texts.strategies["words"],
+            longest_sequence(self.timeline), accelerator, min([EvaluationSet.batch_rows, *fitted]))
         self._batches = self.make_batches(
-            Stream(texts.trained, self.timeline, self.packed, plan.loop.seed),
+            Sampler(texts.trained, self.timeline, self.packed, plan.loop.seed),
             self.timeline, texts.trained)
         self._replay = self._make_replay()
 
@@ -149,8 +150,8 @@ class Run:
         yield from self._retained("before")
         self._note_time()
         self._reporter = Reporter(
-            self._progress, self._plan.run.report_every, self.timeline.steps, self.speed())
-        watch = Watch()
+            self._progress, self._plan.run.logging_steps, self.timeline.steps, self.speed())
+        watch = DivergenceMonitor()
         for step in self._steps():
             yield from self._account(step, stage)
             watch.look(step, stage, self._keeper.way_back)
@@ -170,13 +171,13 @@ class Run:
         return speed_of(self._start.config, self.timeline, self.texts.trained, self._plan.loop,
                         self.accelerator)
 
-    def _steps(self) -> Iterator[Step]:
+    def _steps(self) -> Iterator[StepResult]:
         """Train; where a loss is no number, say what to go back to."""
         try:
             for step in self.trainer.run(self._batches, self._progress.step):
                 self._replayed = self._replay.after(step, self.trainer) if self._replay else None
                 yield step
-        except Diverged as error:
+        except DivergedError as error:
             raise BmtoolsError(f"{error}; {self._keeper.way_back()}") from error
 
     def _make_trainer(self, make_objective: MakeObjective) -> Trainer:
@@ -189,10 +190,11 @@ class Run:
         objective = make_objective(model, self.accelerator)
         if state:
             restore_extras(state, objective)
-        rates = layer_rates(model, plan.forgetting.layer_decay)
+        rates = layerwise_lr_scales(model, plan.forgetting.layer_decay)
         trainer = Trainer(
-            objective, Course(self.timeline.steps, self._learning_rate), plan.loop,
-            self.accelerator, Extras(rates, *make_holding(plan, model, state, self.accelerator)))
+            objective, LoopPlan(self.timeline.steps, self._learning_rate), plan.loop,
+            self.accelerator, LoopHooks(rates, *make_regularizers(plan, model, state,
+                                                                  self.accelerator)))
         if state:
             restore_memory(state, trainer.objective, trainer.optimizer)
             if self.accelerator.scaler and self._progress.scaler:
@@ -207,25 +209,26 @@ class Run:
         return [frozen_names(self.trainer.objective.model, phase.freeze.frozen_layers,
                              phase.freeze.patterns()) for phase in self.timeline]
 
-    def _maker(self, corpora: Mapping[str, Any]) -> Maker:
-        return Maker(list(corpora.values()), Words.of(self._start.tokenizer), self.packed,
-                     self._plan.loop.seed, self.texts.strategies,
-                     row_widths(self.timeline, self.accelerator))
+    def _maker(self, corpora: Mapping[str, Any]) -> Collator:
+        return Collator(list(corpora.values()), SpecialTokens.of(self._start.tokenizer),
+                        self.packed,
+                        self._plan.loop.seed, self.texts.strategies,
+                        row_widths(self.timeline, self.accelerator))
 
-    def make_batches(self, stream: Stream, timeline: Timeline,
+    def make_batches(self, stream: Sampler, timeline: Schedule,
                      corpora: Mapping[str, Any]) -> PhaseBatches:
         """Make the batches of a stream of these corpora, in passes that fit each phase."""
         return PhaseBatches(stream, timeline, self._maker(corpora), self.passes)
 
     def _make_replay(self) -> Replay | None:
-        every = self._plan.replay.replay_every
+        every = self._plan.replay.replay_steps
         if REPLAY not in self.texts.others or not every:
             return None
         corpora = {REPLAY: self.texts.others[REPLAY]}
         return Replay(every, corpora, self.timeline, self.packed, self._plan.loop.seed,
                       self.make_batches)
 
-    def enter(self, stage: Stage) -> None:
+    def enter(self, stage: PhaseStep) -> None:
         """Begin a phase: its task, and what it freezes."""
         objective = self.trainer.objective
         assert isinstance(objective, PhasedObjective)
@@ -233,7 +236,7 @@ class Run:
         thaw(self._frozen)
         self._frozen = freeze(objective.model, self.held[stage.number])
 
-    def _account(self, step: Step, stage: Stage) -> Iterator[dict[str, Any]]:
+    def _account(self, step: StepResult, stage: PhaseStep) -> Iterator[dict[str, Any]]:
         self._note_time()
         line = self._reporter.account(step, stage, self._replayed)
         if line:
@@ -244,20 +247,20 @@ class Run:
     def _note_time(self) -> None:
         self._progress.wall_seconds = self._spent + time.monotonic() - self._plan.began
 
-    def _kept(self, step: Step, stage: Stage) -> Iterator[dict[str, Any]]:
+    def _kept(self, step: StepResult, stage: PhaseStep) -> Iterator[dict[str, Any]]:
         """Evaluate, save and keep what is due after a step."""
         run = self._plan.run
         final = step.number == self.timeline.steps
-        if stage.is_last or _is_due(step.number, run.evaluate_every):
+        if stage.is_last or _is_due(step.number, run.eval_steps):
             yield from self._evaluated(step, stage)
         if stage.is_last and len(self.timeline.phases) > 1:
             self._keeper.keep(f"phase-{stage.number + 1}-{stage.phase.name}")
-        if _is_due(step.number, run.keep_every):
+        if _is_due(step.number, run.keep_steps):
             self._keeper.keep(f"step-{step.number:08d}")
-        if _is_due(step.number, run.save_every) and not final:
+        if _is_due(step.number, run.save_steps) and not final:
             self._keeper.save()
 
-    def _evaluated(self, step: Step, stage: Stage) -> Iterator[dict[str, Any]]:
+    def _evaluated(self, step: StepResult, stage: PhaseStep) -> Iterator[dict[str, Any]]:
         found = self._examiner.score(self.texts.others.get(EVALUATE), stage.phase.task.objective)
         if found:
             line = {"step": step.number, "phase": stage.phase.name, "evaluate": found}
@@ -277,7 +280,7 @@ class Run:
             self._progress.retained[when] = found
             yield {"step": self._progress.step, "retain": when, **found}
 
-    def _must_end(self, step: Step) -> bool:
+    def _must_end(self, step: StepResult) -> bool:
         """Save and end where a signal asked for it or the time is over, but not after the end."""
         if self._budget.is_spent():
             self.trainer.request_stop()

@@ -16,8 +16,8 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
-from bmtools.models.architectures import build_outline
-from bmtools.training.depth import encoder_layers
+from bmtools.models.architectures import build_on_meta
+from bmtools.training.layers import encoder_layers
 from bmtools.training.plan import SHARD
 
 _ACCELERATE = "ACCELERATE_USE_FSDP"
@@ -87,7 +87,7 @@ def plain_model(model: Any, keep: bool) -> Any:
     weights = whole(model.state_dict().items(), keep)
     if not keep:
         return None
-    copy = build_outline(model.config)
+    copy = build_on_meta(model.config)
     _fill(copy, weights)
     return copy
 

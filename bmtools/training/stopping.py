@@ -33,7 +33,7 @@ def stops_on_signals(stop: Callable[[], None]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-class Budget:
+class TimeBudget:
     """The time that a sitting may take.
 
     Args:

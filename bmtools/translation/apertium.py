@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from bmtools.errors import BmtoolsError
-from bmtools.translation.engine import Translation
 from bmtools.translation.languages import base, three_letters
+from bmtools.translation.translator import Translation
 
 # Apertium marks words with the first three and reads the other two as its own; where they stand
 # in the text, noncharacters take their place on the way through, and that of the minus before a

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bmtools.errors import BmtoolsError, CheckpointError
 from bmtools.translation.neural import NeuralTranslator
-from bmtools.translation.settings import ModelSettings
+from bmtools.translation.settings import ModelConfig
 
 
 class CTranslate2Translator(NeuralTranslator):
@@ -16,7 +16,7 @@ class CTranslate2Translator(NeuralTranslator):
 
     name = "ctranslate2"
 
-    def __init__(self, settings: ModelSettings, source: str, target: str) -> None:
+    def __init__(self, settings: ModelConfig, source: str, target: str) -> None:
         try:
             import ctranslate2
         except ImportError as error:

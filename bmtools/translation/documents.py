@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from bmtools.corpus.segment import sentence_spans
 from bmtools.errors import RecordError, Reject, refuse
 from bmtools.records import Record
-from bmtools.translation.engine import Translation, Translator
 from bmtools.translation.languages import base
-from bmtools.translation.settings import DocumentSettings
+from bmtools.translation.settings import DocumentConfig
+from bmtools.translation.translator import Translation, Translator
 
 TEXTS = ("title", "question", "text", "text_pair")
 ANNOTATIONS = ("entities", "relations", "answers", "target")
@@ -20,7 +20,7 @@ _CACHED_SENTENCES = 100_000
 
 
 @dataclass
-class Counts:
+class TranslationCounts:
     """What happened so far, for whoever tells it.
 
     Args:
@@ -59,7 +59,7 @@ class Counts:
 
 
 @dataclass(frozen=True)
-class _Document:
+class _SplitRecord:
     """A record and its texts, cut into white space, sentence, white space, ..., white space."""
 
     record: Record
@@ -71,8 +71,8 @@ class _Document:
 
 
 def translate_records(records: Iterable[Record], translator: Translator,
-                      settings: DocumentSettings, reject: Reject = refuse,
-                      counts: Counts | None = None) -> Iterator[Record]:
+                      settings: DocumentConfig, reject: Reject = refuse,
+                      counts: TranslationCounts | None = None) -> Iterator[Record]:
     """Translate the texts of records, sentence by sentence.
 
     Order, ids and unknown keys stay; a sentence that comes again is translated once. At most
@@ -85,8 +85,8 @@ def translate_records(records: Iterable[Record], translator: Translator,
         reject: receives records that cannot be translated.
         counts: added to while records go by.
     """
-    work = _Work(translator, settings, reject, Counts() if counts is None else counts)
-    waiting: list[_Document] = []
+    work = _Work(translator, settings, reject, TranslationCounts() if counts is None else counts)
+    waiting: list[_SplitRecord] = []
     for record in records:
         document = work.cut(record)
         if document is None:
@@ -101,8 +101,8 @@ def translate_records(records: Iterable[Record], translator: Translator,
 class _Work:
     """Documents on their way, and the sentences known so far."""
 
-    def __init__(self, translator: Translator, settings: DocumentSettings, reject: Reject,
-                 counts: Counts) -> None:
+    def __init__(self, translator: Translator, settings: DocumentConfig, reject: Reject,
+                 counts: TranslationCounts) -> None:
         self.translator = translator
         self.settings = settings
         self.reject = reject
@@ -110,12 +110,12 @@ class _Work:
         self.known: dict[str, Translation] = {}
         self.asked: dict[str, None] = {}
 
-    def cut(self, record: Record) -> _Document | None:
+    def cut(self, record: Record) -> _SplitRecord | None:
         """Cut a record into sentences; None where it was rejected."""
         fault = self._foreign(record)
         if fault and self.settings.other_languages == "keep":
             self.counts.passed_on += 1
-            return _Document(record)
+            return _SplitRecord(record)
         annotations = _annotations(record)
         if annotations and not fault and not self.settings.drop_annotations:
             fault = (f"key '{annotations[0]}': belongs to the words of the original, expected "
@@ -123,7 +123,7 @@ class _Work:
         if fault:
             self.reject(RecordError(record.place, fault, record))
             return None
-        return _Document(record, {
+        return _SplitRecord(record, {
             key: _pieces(record[key], self.settings.source) for key in TEXTS if key in record})
 
     def _foreign(self, record: Record) -> str:
@@ -139,7 +139,7 @@ class _Work:
         self.asked.update((one, None) for one in sentences if one not in self.known)
         return len(self.asked)
 
-    def finish(self, documents: list[_Document]) -> Iterator[Record]:
+    def finish(self, documents: list[_SplitRecord]) -> Iterator[Record]:
         """Translate the batch and put its documents together."""
         asked = list(self.asked)
         self.asked = {}
@@ -154,7 +154,7 @@ class _Work:
         for sentence in list(self.known)[:-_CACHED_SENTENCES]:
             del self.known[sentence]
 
-    def _is_rejected(self, document: _Document) -> bool:
+    def _is_rejected(self, document: _SplitRecord) -> bool:
         if self.settings.missing != "reject":
             return False
         for sentence in document.sentences:
@@ -165,7 +165,7 @@ class _Work:
                 return True
         return False
 
-    def _translated(self, document: _Document) -> Record:
+    def _translated(self, document: _SplitRecord) -> Record:
         sentences, annotations = document.sentences, _annotations(document.record)
         record = document.record.without(*annotations)
         found = [self.known[sentence] for sentence in sentences]
@@ -178,8 +178,8 @@ class _Work:
         self.counts.missing += missing
         self.counts.stripped += bool(annotations)
         told: dict[str, object] = {"engine": self.translator.name, **self.translator.details,
-                "source": self.settings.source, "target": self.settings.target,
-                "sentences": len(sentences), "missing": missing}
+                                   "source": self.settings.source, "target": self.settings.target,
+                                   "sentences": len(sentences), "missing": missing}
         if self.translator.marks_unknown:
             told["unknown_words"] = unknown
         texts = {key: self._joined(pieces) for key, pieces in document.pieces.items()}

@@ -10,7 +10,7 @@ from transformers.utils import logging
 
 from bmtools.errors import CheckpointError
 from bmtools.translation.neural import NeuralTranslator
-from bmtools.translation.settings import ModelSettings
+from bmtools.translation.settings import ModelConfig
 
 
 class HuggingFaceTranslator(NeuralTranslator):
@@ -18,7 +18,7 @@ class HuggingFaceTranslator(NeuralTranslator):
 
     name = "transformers"
 
-    def __init__(self, settings: ModelSettings, source: str, target: str) -> None:
+    def __init__(self, settings: ModelConfig, source: str, target: str) -> None:
         super().__init__(settings, source, target)
         precision = "float32" if settings.precision == "default" else settings.precision
         logging.disable_progress_bar()

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from bmtools.errors import DataError
-from bmtools.io.streams import open_bytes, read_lines
-from bmtools.translation.engine import Translation
+from bmtools.io.jsonl import open_bytes, read_lines
 from bmtools.translation.languages import base
+from bmtools.translation.translator import Translation
 
 _FINAL = re.compile(r"[\s.!?:;,…]*$")
 _LANG = "{http://www.w3.org/XML/1998/namespace}lang"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from bmtools.translation.engine import Translation
-from bmtools.translation.settings import ModelSettings
+from bmtools.translation.settings import ModelConfig
 from bmtools.translation.subwords import Subwords
+from bmtools.translation.translator import Translation
 
 
 class NeuralTranslator(ABC):
@@ -21,7 +21,7 @@ class NeuralTranslator(ABC):
     marks_unknown = False
     batch_sentences = 256
 
-    def __init__(self, settings: ModelSettings, source: str, target: str) -> None:
+    def __init__(self, settings: ModelConfig, source: str, target: str) -> None:
         self.settings = settings
         self.details = {"model": settings.model.resolve().name}
         self.subwords = Subwords(settings, source, target)

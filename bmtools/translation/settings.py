@@ -15,7 +15,7 @@ DEVICES = ("auto", "cpu", "cuda")
 
 
 @dataclass(frozen=True)
-class DocumentSettings:
+class DocumentConfig:
     """Which languages, and what becomes of what cannot be translated.
 
     Args:
@@ -39,7 +39,7 @@ class DocumentSettings:
 
 
 @dataclass(frozen=True)
-class ModelSettings:
+class ModelConfig:
     """How a neural model translates.
 
     Args:
@@ -66,7 +66,7 @@ class ModelSettings:
 
 
 @dataclass(frozen=True)
-class EngineSettings:
+class EngineConfig:
     """Which engine, and what it works with.
 
     Args:
@@ -83,7 +83,7 @@ class EngineSettings:
     target: str
     memory: Path | None = None
     via: str | None = None
-    model: ModelSettings | None = None
+    model: ModelConfig | None = None
 
     def __post_init__(self) -> None:
         faults = [*self._misplaced()]

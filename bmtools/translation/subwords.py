@@ -12,7 +12,7 @@ from typing import Any
 
 from bmtools.errors import CheckpointError
 from bmtools.translation.languages import base, three_letters, with_script
-from bmtools.translation.settings import ModelSettings
+from bmtools.translation.settings import ModelConfig
 
 # How models write languages: NLLB, M2M-100 and mBART mark both sides, Marian and MADLAD-400 put
 # the target before the source.
@@ -35,7 +35,7 @@ class Subwords:
         max_tokens: longest source sentence, marks included.
     """
 
-    def __init__(self, settings: ModelSettings, source: str, target: str) -> None:
+    def __init__(self, settings: ModelConfig, source: str, target: str) -> None:
         self._directory = settings.tokenizer or settings.model
         self.tokenizer = _load(self._directory)
         self.vocabulary: dict[str, int] = {
@@ -54,7 +54,7 @@ class Subwords:
                                   "pair; leave out --source-code and --target-code")
         self._special = {*self.tokenizer.all_special_tokens, *self.prefix, self.target_mark}
 
-    def _set_marks(self, settings: ModelSettings, source: str, target: str) -> None:
+    def _set_marks(self, settings: ModelConfig, source: str, target: str) -> None:
         mark = self._mark(target, settings.target_code, "--target-code")
         if mark.startswith(_BEFORE_SOURCE):
             self.prefix = [mark]

@@ -7,15 +7,15 @@ from typing import Any
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from bmtools.vocab.counting import blank, train
-from bmtools.vocab.family import Family, Words
-from bmtools.vocab.layout import Layout
-from bmtools.vocab.normalising import plain_normalizer
-from bmtools.vocab.settings import VocabularySettings
+from bmtools.vocab.normalization import plain_normalizer
+from bmtools.vocab.settings import VocabularyConfig
+from bmtools.vocab.special_tokens import SpecialTokensLayout
+from bmtools.vocab.tokenizer_type import TokenizerType, Words
 
 _SPACE = "\u0120"  # how the byte of a space is spelled
 
 
-def _steps(settings: VocabularySettings) -> Tokenizer:
+def _steps(settings: VocabularyConfig) -> Tokenizer:
     """GPT-2's steps; a digit of its own takes the space before it along, as a word does.
 
     The library's own step for digits also splits at such letters as stand for bytes and look like
@@ -28,7 +28,7 @@ def _steps(settings: VocabularySettings) -> Tokenizer:
     return blank(plain_normalizer(settings, join_spaces=False), splitter, decoders.ByteLevel())
 
 
-def _fit(words: Words, settings: VocabularySettings, layout: Layout) -> Any:
+def _fit(words: Words, settings: VocabularyConfig, layout: SpecialTokensLayout) -> Any:
     """Merge pairs of tokens, the most frequent first; ties go by the order of the bytes.
 
     Source: Sennrich et al. 2016, section 3.2, over bytes as in Radford et al. 2019, section 2.2.
@@ -54,8 +54,8 @@ def _first(model: dict[str, Any], size: int) -> dict[str, Any]:
     return {**model, "vocab": vocabulary, "merges": merges}
 
 
-def _count_alphabet(_words: Words, _settings: VocabularySettings) -> int:
+def _count_alphabet(_words: Words, _settings: VocabularyConfig) -> int:
     return len(pre_tokenizers.ByteLevel.alphabet())
 
 
-BPE = Family(_steps, _fit, _count_alphabet, _first)
+BPE = TokenizerType(_steps, _fit, _count_alphabet, _first)

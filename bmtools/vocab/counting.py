@@ -9,7 +9,7 @@ from typing import Any
 
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from bmtools.vocab.cutting import Cutting
+from bmtools.vocab.safe_cuts import SafeCuts
 
 _CHUNKS_AT_ONCE = 1_000
 _LINE_WORDS = 1_000
@@ -29,7 +29,7 @@ def count_split_words(texts: Iterable[str], backend: Tokenizer) -> Counter[str]:
         texts: read once.
         backend: its normalizer and pre-tokenizer are used, its model is not.
     """
-    cutting = Cutting(backend)
+    cutting = SafeCuts(backend)
     if not cutting.allowed:
         return _words_of(Counter(texts), backend, None)
     chunks: Counter[str] = Counter()

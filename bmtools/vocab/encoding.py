@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bmtools.vocab.cutting import Cutting
+from bmtools.vocab.safe_cuts import SafeCuts
 
 _TEXTS_AT_ONCE = 1_000
 _CACHED_CHARACTERS = 1 << 26
@@ -85,7 +85,7 @@ class Encoder:
     def __init__(self, backend: Any, mark_words: MarkWords | None = None) -> None:
         self._backend = backend
         self._mark_words = mark_words
-        self._cutting = Cutting(backend)
+        self._cutting = SafeCuts(backend)
         self._by_piece = self._cutting.allowed and mark_words is None
         self._inner = _inner_tokens(backend, self._cutting.inner)
         self._forget()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from bmtools.vocab.spelling import BLANK
+from bmtools.vocab.token_text import BLANK
 
 _AT_ONCE = 10_000
 # A word is encoded behind another, so that it has the space before it that it has in a text.

@@ -16,7 +16,7 @@ _LAYOUT_OF = {"wordpiece": "bert", "bpe": "roberta", "unigram": "roberta"}
 
 
 @dataclass(frozen=True)
-class VocabularySettings:
+class VocabularyConfig:
     """What vocabulary is learned, and from how much.
 
     Args:
@@ -57,14 +57,14 @@ class VocabularySettings:
 
     def __post_init__(self) -> None:
         require(self.size == AUTO or self.size >= _LEAST_SIZE, "--size", self.size,
-                 f"at least {_LEAST_SIZE}")
+                f"at least {_LEAST_SIZE}")
         require(self.min_frequency >= 1, "--min-frequency", self.min_frequency, "at least 1")
         require(self.max_alphabet >= 1, "--max-alphabet", self.max_alphabet, "at least 1")
         require(self.kind in KINDS, "--kind", self.kind, ", ".join(KINDS))
         require(self.layout in ("", *LAYOUTS), "--layout", self.layout, ", ".join(LAYOUTS))
         require(self.unicode in FORMS, "--unicode", self.unicode, ", ".join(FORMS))
         require(self.sample_megabytes >= 0, "--sample-megabytes", self.sample_megabytes,
-                 "0 or more")
+                "0 or more")
 
     @property
     def frame(self) -> str:
@@ -72,12 +72,12 @@ class VocabularySettings:
         return self.layout or _LAYOUT_OF[self.kind]
 
 
-WordPieceSettings = VocabularySettings
+WordPieceConfig = VocabularyConfig
 """What Python calls it where only WordPiece is meant."""
 
 
 @dataclass(frozen=True)
-class SizeSettings:
+class SizeSearchConfig:
     """How `--size auto` chooses.
 
     Args:
@@ -96,7 +96,7 @@ class SizeSettings:
     def __post_init__(self) -> None:
         sizes = self.sizes()
         require(len(sizes) >= 3 and sizes[0] >= _LEAST_SIZE, "--candidates", self.candidates,
-                 f"three whole numbers or more by commas, each at least {_LEAST_SIZE}")
+                f"three whole numbers or more by commas, each at least {_LEAST_SIZE}")
         require(0 < self.held_out < 1, "--held-out", self.held_out, "a share between 0 and 1")
         require(self.width >= 1, "--width", self.width, "at least 1")
 

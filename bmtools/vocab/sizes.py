@@ -12,10 +12,10 @@ from tokenizers import Tokenizer
 
 from bmtools.errors import DataError
 from bmtools.vocab.encoding import Encoder
-from bmtools.vocab.family import Family, Words
 from bmtools.vocab.fragmentation import fragmentation
-from bmtools.vocab.learning import FAMILIES
-from bmtools.vocab.settings import SizeSettings, VocabularySettings
+from bmtools.vocab.settings import SizeSearchConfig, VocabularyConfig
+from bmtools.vocab.tokenizer_type import TokenizerType, Words
+from bmtools.vocab.train import FAMILIES
 from bmtools.vocab.words import count_words
 
 _LEAST_POINTS = 3
@@ -75,7 +75,7 @@ class Choice:
 
 
 def choose_size(texts: Iterable[str], held_out: Sequence[str], terms: Sequence[str],
-                settings: VocabularySettings, choosing: SizeSettings) -> Choice:
+                settings: VocabularyConfig, choosing: SizeSearchConfig) -> Choice:
     """Learn candidates and take the one at the knee of the fragmentation curve.
 
     WordPiece and BPE learn once: what they learn at a smaller size is the beginning of what they
@@ -127,8 +127,8 @@ def find_knee(sizes: Sequence[float], values: Sequence[float]) -> int:
     return below.index(max(below))
 
 
-def _candidates(family: Family, words: Words, settings: VocabularySettings,
-                choosing: SizeSettings) -> Iterator[tuple[int, Any]]:
+def _candidates(family: TokenizerType, words: Words, settings: VocabularyConfig,
+                choosing: SizeSearchConfig) -> Iterator[tuple[int, Any]]:
     """Learn the candidates that the words support, the smallest first."""
     least = family.least(words, settings)
     sizes = [size for size in choosing.sizes() if size >= least]
@@ -144,7 +144,7 @@ def _candidates(family: Family, words: Words, settings: VocabularySettings,
     yield from made.items()
 
 
-def _one_by_one(family: Family, words: Words, settings: VocabularySettings,
+def _one_by_one(family: TokenizerType, words: Words, settings: VocabularyConfig,
                 sizes: Sequence[int]) -> dict[int, Any]:
     made = {}
     for size in sizes:
@@ -155,7 +155,7 @@ def _one_by_one(family: Family, words: Words, settings: VocabularySettings,
     return made
 
 
-def _from_largest(family: Family, words: Words, settings: VocabularySettings,
+def _from_largest(family: TokenizerType, words: Words, settings: VocabularyConfig,
                   sizes: Sequence[int]) -> dict[int, Any]:
     if not sizes:
         return {}
@@ -164,7 +164,7 @@ def _from_largest(family: Family, words: Words, settings: VocabularySettings,
             for size in sizes if size <= len(largest)}
 
 
-def cut(tokenizer: Any, size: int, family: Family, settings: VocabularySettings) -> Any:
+def cut(tokenizer: Any, size: int, family: TokenizerType, settings: VocabularyConfig) -> Any:
     """Give the tokenizer that would have been learned at a smaller size."""
     assert family.first is not None
     steps = json.loads(tokenizer.backend_tokenizer.to_str())

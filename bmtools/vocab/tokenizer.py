@@ -12,8 +12,8 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import AutoTokenizer
 
 from bmtools.errors import CheckpointError
-from bmtools.io.streams import read_lines
-from bmtools.vocab.steps import flat_steps
+from bmtools.io.jsonl import read_lines
+from bmtools.vocab.pipeline import flat_components
 
 _CONFIG = "tokenizer_config.json"
 _TOKENIZER = "tokenizer.json"
@@ -185,7 +185,7 @@ def lower_cases(tokenizer: Any) -> bool:
 
 def _folds(normalizer: Any) -> bool:
     return any(step["type"] == "Lowercase" or step.get("lowercase")
-               for step in flat_steps(normalizer or None))
+               for step in flat_components(normalizer or None))
 
 
 def _backend(tokenizer: Any) -> dict[str, Any]:

@@ -9,18 +9,18 @@ from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 
 from bmtools.vocab.counting import alphabet_of, blank, most_frequent
-from bmtools.vocab.family import Family, Words
-from bmtools.vocab.layout import Layout
-from bmtools.vocab.normalising import plain_normalizer
-from bmtools.vocab.settings import VocabularySettings
-from bmtools.vocab.spelling import BLANK
+from bmtools.vocab.normalization import plain_normalizer
+from bmtools.vocab.settings import VocabularyConfig
+from bmtools.vocab.special_tokens import SpecialTokensLayout
+from bmtools.vocab.token_text import BLANK
+from bmtools.vocab.tokenizer_type import TokenizerType, Words
 
 # Sums of probabilities depend on how words are shared out among threads, not on how many run.
 _THREADS = 8
 _LONGEST_PIECE = 32  # characters; long enough for the names of most substances
 
 
-def _steps(settings: VocabularySettings) -> Tokenizer:
+def _steps(settings: VocabularyConfig) -> Tokenizer:
     splitter: Any = pre_tokenizers.Metaspace()
     if settings.split_digits:
         splitter = pre_tokenizers.Sequence(
@@ -28,7 +28,7 @@ def _steps(settings: VocabularySettings) -> Tokenizer:
     return blank(plain_normalizer(settings, join_spaces=True), splitter, decoders.Metaspace())
 
 
-def _fit(words: Words, settings: VocabularySettings, layout: Layout) -> Any:
+def _fit(words: Words, settings: VocabularyConfig, layout: SpecialTokensLayout) -> Any:
     """Start from frequent strings and drop those that the likelihood of the text misses least.
 
     SentencePiece does it: the trainer of tokenizers gives other probabilities in every run, since
@@ -54,12 +54,12 @@ def _fit(words: Words, settings: VocabularySettings, layout: Layout) -> Any:
     return models.Unigram([*special, *pieces], unknown)
 
 
-def _alphabet(words: Words, settings: VocabularySettings) -> set[str]:
+def _alphabet(words: Words, settings: VocabularyConfig) -> set[str]:
     return set(most_frequent(alphabet_of(words), settings.max_alphabet))
 
 
-def _count_alphabet(words: Words, settings: VocabularySettings) -> int:
+def _count_alphabet(words: Words, settings: VocabularyConfig) -> int:
     return len(_alphabet(words, settings))
 
 
-UNIGRAM = Family(_steps, _fit, _count_alphabet)
+UNIGRAM = TokenizerType(_steps, _fit, _count_alphabet)

@@ -8,16 +8,16 @@ from typing import Any
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from bmtools.vocab.counting import alphabet_of, blank, most_frequent, train
-from bmtools.vocab.family import Family, Words
-from bmtools.vocab.layout import LAYOUTS, Layout
-from bmtools.vocab.normalising import bert_normalizer
-from bmtools.vocab.settings import VocabularySettings
+from bmtools.vocab.normalization import bert_normalizer
+from bmtools.vocab.settings import VocabularyConfig
+from bmtools.vocab.special_tokens import LAYOUTS, SpecialTokensLayout
+from bmtools.vocab.tokenizer_type import TokenizerType, Words
 
 SPECIAL = LAYOUTS["bert"].tokens
 INNER = "##"
 
 
-def learn(texts: Iterable[str], settings: VocabularySettings) -> Any:
+def learn(texts: Iterable[str], settings: VocabularyConfig) -> Any:
     """Learn a vocabulary and return a tokenizer; the same texts give the same bytes.
 
     Where the text supports fewer tokens than asked for, there are fewer.
@@ -32,7 +32,7 @@ def learn(texts: Iterable[str], settings: VocabularySettings) -> Any:
     return WORDPIECE.learn(WORDPIECE.count(texts, settings), settings)
 
 
-def _steps(settings: VocabularySettings) -> Tokenizer:
+def _steps(settings: VocabularyConfig) -> Tokenizer:
     splitter: Any = pre_tokenizers.BertPreTokenizer()
     if settings.split_digits:
         splitter = pre_tokenizers.Sequence(
@@ -40,7 +40,7 @@ def _steps(settings: VocabularySettings) -> Tokenizer:
     return blank(bert_normalizer(settings), splitter, decoders.WordPiece(prefix=INNER))
 
 
-def _fit(words: Words, settings: VocabularySettings, layout: Layout) -> Any:
+def _fit(words: Words, settings: VocabularyConfig, layout: SpecialTokensLayout) -> Any:
     """Merge pairs of pieces, the most frequent first.
 
     The library's trainer numbers the characters inside words in the order of a randomly seeded
@@ -79,8 +79,8 @@ def _spellable(words: Words, alphabet: list[str]) -> Words:
                   if word[0] in known and all(INNER + c in known for c in word[1:])})
 
 
-def _count_alphabet(words: Words, settings: VocabularySettings) -> int:
+def _count_alphabet(words: Words, settings: VocabularyConfig) -> int:
     return len(_alphabet(words, settings.max_alphabet))
 
 
-WORDPIECE = Family(_steps, _fit, _count_alphabet, _first)
+WORDPIECE = TokenizerType(_steps, _fit, _count_alphabet, _first)

@@ -72,10 +72,10 @@ missing general-vocabulary &&
 missing base-causal &&
     bmtools pretrain "$OUT/general.jsonl" -o "$OUT/base-causal" --resume \
         --architecture bert-4x256 --tokenizer "$OUT/general-vocabulary" \
-        --objective causal --row-tokens 64 --steps 500 --learning-rate 2e-3
+        --objective causal --max-length 64 --steps 500 --learning-rate 2e-3
 missing base &&
     bmtools pretrain "$OUT/general.jsonl" -o "$OUT/base" --resume --model "$OUT/base-causal" \
-        --row-tokens 64 --steps 400 --learning-rate 1e-3
+        --max-length 64 --steps 400 --learning-rate 1e-3
 
 step "A medical vocabulary, and a start for its tokens"
 missing vocabulary &&
@@ -87,19 +87,19 @@ missing initialised &&
 step "Continued pretraining: next words for two thirds of the time, then hidden words"
 missing medical-causal &&
     bmtools pretrain $MEDICAL -o "$OUT/medical-causal" --resume --model "$OUT/initialised" \
-        --objective causal --row-tokens 64 --steps 1200 --learning-rate 2e-3
+        --objective causal --max-length 64 --steps 1200 --learning-rate 2e-3
 missing medical &&
     bmtools pretrain $MEDICAL -o "$OUT/medical" --resume --model "$OUT/medical-causal" \
-        --row-tokens 64 --steps 1200 --learning-rate 1.5e-3 --mask-rate 0.2
+        --max-length 64 --steps 1200 --learning-rate 1.5e-3 --mask-rate 0.2
 
 step "A student of two layers of 128: pretrained, then distilled from the medical model"
 missing student-causal &&
     bmtools pretrain $MEDICAL -o "$OUT/student-causal" --resume --architecture bert-2x128 \
-        --tokenizer "$OUT/vocabulary" --objective causal --row-tokens 64 --steps 800 \
+        --tokenizer "$OUT/vocabulary" --objective causal --max-length 64 --steps 800 \
         --learning-rate 3e-3
 missing student &&
     bmtools distill $MEDICAL -o "$OUT/student" --resume --teacher "$OUT/medical" \
-        --student "$OUT/student-causal" --row-tokens 64 --steps 800 --learning-rate 2e-3
+        --student "$OUT/student-causal" --max-length 64 --steps 800 --learning-rate 2e-3
 
 step "Mean reciprocal rank on the curated sentences"
 missing curated.jsonl &&
@@ -118,7 +118,7 @@ done
 missing tagger &&
     bmtools finetune --task ner --model "$OUT/medical" -o "$OUT/tagger" --merge-types DISEASE \
         --train "$OUT/ncbi-train.jsonl" --dev "$OUT/ncbi-dev.jsonl" \
-        --test "$OUT/ncbi-test.jsonl" --seeds 3 --epochs 4 --patience 2 --row-tokens 128 \
+        --test "$OUT/ncbi-test.jsonl" --seeds 3 --epochs 4 --patience 2 --max-length 128 \
         --batch-size 16 --learning-rate 1e-3 | tee "$OUT/ner.jsonl"
 bmtools predict --model "$OUT/tagger" "$OUT/ncbi-test.jsonl" -o "$OUT/ncbi-predicted.jsonl"
 

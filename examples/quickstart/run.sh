@@ -24,7 +24,7 @@ done
 echo "== 3. A first model, with a small vocabulary" >&2
 bmtools build-vocab corpus.jsonl --uncased --size 500 -o first-vocabulary
 bmtools pretrain corpus.jsonl --architecture bert-2x128 --tokenizer first-vocabulary -o first \
-    --row-tokens 64 --batch-size 16 --steps 200 --learning-rate 2e-3 --dropout 0.1
+    --max-length 64 --batch-size 16 --steps 200 --learning-rate 2e-3 --dropout 0.1
 
 echo "== 4. A larger vocabulary, whose new tokens inherit what the first model knows" >&2
 bmtools build-vocab corpus.jsonl --uncased --size 1500 -o vocabulary
@@ -33,19 +33,19 @@ bmtools init-weights corpus.jsonl --base first --tokenizer vocabulary --method c
 
 echo "== 5. Pretraining: the next word first, then hidden words" >&2
 bmtools pretrain corpus.jsonl --model initialised -o causal --objective causal \
-    --row-tokens 64 --batch-size 16 --steps 200 --learning-rate 2e-3 --dropout 0.2
+    --max-length 64 --batch-size 16 --steps 200 --learning-rate 2e-3 --dropout 0.2
 bmtools pretrain corpus.jsonl --model causal -o pretrained --mask-rate 0.25 \
-    --row-tokens 64 --batch-size 16 --steps 1200 --learning-rate 1e-3 --dropout 0.1
+    --max-length 64 --batch-size 16 --steps 1200 --learning-rate 1e-3 --dropout 0.1
 
 echo "== 6. A smaller model learns from it" >&2
 bmtools distill corpus.jsonl --teacher pretrained --architecture bert-1x128 -o distilled \
-    --row-tokens 64 --batch-size 16 --steps 1500 --learning-rate 2e-3 --mask-rate 0.25
+    --max-length 64 --batch-size 16 --steps 1500 --learning-rate 2e-3 --mask-rate 0.25
 
 echo "== 7. Every model learns to find diseases and drugs" >&2
 for model in first initialised pretrained distilled; do
     bmtools finetune --task ner --model $model --train train.jsonl --dev dev.jsonl \
         --test test.jsonl --seeds 2 --epochs 10 --learning-rate 2e-3 -o tagger-$model \
-        --row-tokens 64
+        --max-length 64
 done > ner.jsonl
 bmtools predict test.jsonl --model tagger-pretrained -o predicted.jsonl
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from vocabulary import count_words, texts_of
 
-from bmtools.scoring.targets import Targets
+from bmtools.scoring.targets import TargetLookup
 from bmtools.vocab.tokenizer import load_tokenizer, lower_cases
 
 SELDOM = 20
@@ -36,7 +36,7 @@ def seen(records: Sequence[dict[str, Any]], words: Counter[str]) -> list[int]:
 def describe(name: str, tokenizer: Any, records: Sequence[dict[str, Any]],
              words: Counter[str]) -> dict[str, Any]:
     """Count what one vocabulary has as one token."""
-    targets = Targets(tokenizer, ignore_case=False)
+    targets = TargetLookup(tokenizer, ignore_case=False)
     own = [record for record in records if targets.find(record["text"], record["target"]).wanted]
     lengths = [len(encoded.ids) for encoded in
                tokenizer.backend_tokenizer.encode_batch(list(words), add_special_tokens=False)]

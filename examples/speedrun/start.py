@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from bmtools.corpus.shards import Corpus
+from bmtools.data.shards import Corpus
 from bmtools.io.manifest import Manifest
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.checkpoint import save_checkpoint
@@ -174,12 +174,12 @@ def main() -> None:
                         help="columns for positions, where heads begin by looking at neighbours")
     parser.add_argument("--vectors", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--scale", type=float, default=0.05, help="deviation of embeddings")
-    parser.add_argument("--row-tokens", type=int, default=0, help="longest row to come")
+    parser.add_argument("--max-length", type=int, default=0, help="longest row to come")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("-o", "--output", type=Path, required=True)
     given = parser.parse_args()
     tokenizer = load_tokenizer(given.tokenizer)
-    config = build_config(given.architecture, tokenizer, given.row_tokens)
+    config = build_config(given.architecture, tokenizer, given.max_length)
     config.num_attention_heads = given.heads or config.num_attention_heads
     config.initializer_range = given.scale
     torch.manual_seed(given.seed)

@@ -185,18 +185,18 @@ class Trial:
             "-o", self.folder / output, *more, lines=metrics)
         return metrics
 
-    def plan(self, seconds: float, probe_tokens: int) -> dict[str, int]:
+    def plan(self, seconds: float, probe_max_length: int) -> dict[str, int]:
         """Measure the speed here, once, and give the tokens of each phase that fill the time."""
         path = self.folder / "plan.json"
         if path.exists():
             return json.loads(path.read_text())["tokens"]
         began = self.beginning()[1]
         total = sum(self.asked["tokens"].values())
-        shrunk = {name: max(1, round(tokens * probe_tokens / total))
+        shrunk = {name: max(1, round(tokens * probe_max_length / total))
                   for name, tokens in self.asked["tokens"].items()}
         (self.folder / "probe.jsonl").unlink(missing_ok=True)
         begun = time.monotonic()
-        metrics = self.pretrain("probe", shrunk, "--report-every", 5, "--save-every", 0,
+        metrics = self.pretrain("probe", shrunk, "--logging-steps", 5, "--save-steps", 0,
                                 "--overwrite")
         wall = time.monotonic() - begun
         probe = spent(metrics)
@@ -213,7 +213,7 @@ class Trial:
         begun = time.monotonic()
         try:
             if not (self.folder / "model").exists():
-                self.pretrain("model", tokens, "--report-every", 100, "--save-every", 1000,
+                self.pretrain("model", tokens, "--logging-steps", 100, "--save-steps", 1000,
                               "--resume")
         finally:
             with clock.open("a") as stream:
@@ -239,7 +239,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--tokens", type=int, default=0,
                         help="so many tokens instead of minutes, to compare trials on any machine")
-    parser.add_argument("--probe-tokens", type=int, default=300_000)
+    parser.add_argument("--probe-max-length", type=int, default=300_000)
     given = parser.parse_args()
     results = given.out / "trials.jsonl"
     key = {"model": given.name, "seed": given.seed, "threads": given.threads,
@@ -254,7 +254,7 @@ def main() -> None:
                   for name, count in trial.asked["tokens"].items()}
         began = trial.beginning()[1]
     else:
-        tokens = trial.plan(60 * given.minutes, given.probe_tokens)
+        tokens = trial.plan(60 * given.minutes, given.probe_max_length)
         began = trial.beginning()[1]
     seconds = began + trial.train(tokens)
     score = trial.score()

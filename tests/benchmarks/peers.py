@@ -47,20 +47,20 @@ class Rows(torch.utils.data.Dataset):
                 "attention_mask": attended.astype(int).tolist()}
 
 
-def group_texts(documents: Sequence[np.ndarray], row_tokens: int) -> Rows:
+def group_texts(documents: Sequence[np.ndarray], max_length: int) -> Rows:
     """Lay documents, special tokens included, end to end and cut them; the last rest is dropped."""
     ids = np.concatenate(documents)
-    rows = ids[:len(ids) // row_tokens * row_tokens].reshape(-1, row_tokens)
+    rows = ids[:len(ids) // max_length * max_length].reshape(-1, max_length)
     return Rows(rows, np.ones(rows.shape, dtype=bool))
 
 
-def line_by_line(documents: Sequence[np.ndarray], row_tokens: int, padding: int) -> Rows:
+def line_by_line(documents: Sequence[np.ndarray], max_length: int, padding: int) -> Rows:
     """Give each document a row of full length: cut off where it is longer, padded where shorter."""
-    rows = np.full((len(documents), row_tokens), padding, dtype=documents[0].dtype)
+    rows = np.full((len(documents), max_length), padding, dtype=documents[0].dtype)
     attended = np.zeros(rows.shape, dtype=bool)
     for row, seen, document in zip(rows, attended, documents, strict=True):
-        kept = document if len(document) <= row_tokens else \
-            np.append(document[:row_tokens - 1], document[-1])
+        kept = document if len(document) <= max_length else \
+            np.append(document[:max_length - 1], document[-1])
         row[:len(kept)] = kept
         seen[:len(kept)] = True
     return Rows(rows, attended)

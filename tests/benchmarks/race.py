@@ -31,7 +31,7 @@ class Side:
     Args:
         program: bmtools or trainer.
         architecture: such as bert-4x256.
-        row_tokens: longest row, special tokens included.
+        max_length: longest row, special tokens included.
         step_tokens: useful tokens of a step, about; the number of rows follows.
         layout: padded or packed for bmtools; for Trainer grouped (documents end to end, cut) or
             lines (a document a row, padded to the longest row).
@@ -45,7 +45,7 @@ class Side:
 
     program: str
     architecture: str
-    row_tokens: int
+    max_length: int
     step_tokens: int
     layout: str
     dropout: float = 0.0
@@ -223,10 +223,10 @@ class Race:
 
 def note(benchmark: Any, side: Side, found: Mapping[str, Any], **more: Any) -> None:
     """Lay a summary beside a benchmark's times, and print it."""
-    benchmark.extra_info.update(found, architecture=side.architecture, row_tokens=side.row_tokens,
+    benchmark.extra_info.update(found, architecture=side.architecture, max_length=side.max_length,
                                 precision=side.precision, device=side.device,
                                 real_text=bool(side.text), **more)
-    print(f"\n{side.architecture}, rows of {side.row_tokens}, {side.precision}:")
+    print(f"\n{side.architecture}, rows of {side.max_length}, {side.precision}:")
     for name, ratios in found["times_faster"].items():
         print(f"  {name}: " + ", ".join(
             f"{one['median']} ({one['lowest']} to {one['highest']}, "

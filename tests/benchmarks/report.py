@@ -85,7 +85,7 @@ def _grouped(params: Measured, info: Measured) -> Row:
 def _lines(params: Measured, info: Measured) -> Row:
     kind = params["kind"].removesuffix("s")
     what, beside, speed, memory = _pretrain(
-        info, f"Trainer, rows of {info['row_tokens']} padded (`line_by_line`)")
+        info, f"Trainer, rows of {info['max_length']} padded (`line_by_line`)")
     article = "an" if kind[0] in "aeiou" else "a"
     return f"{what}, {article} {kind} a document", beside, speed, memory
 
@@ -94,7 +94,7 @@ def _pretrain(info: Measured, beside: str) -> Row:
     """Compare both layouts, or compiled and not, with each peer."""
     ours = list(info["times_faster"])
     peers = list(info["times_faster"][ours[0]])
-    what = f"`pretrain`, {_model(info['architecture'])}, rows of {info['row_tokens']}"
+    what = f"`pretrain`, {_model(info['architecture'])}, rows of {info['max_length']}"
     if info["precision"] != "no":
         what += f", {info['precision']}"
     speeds = [f"{_words(peer)}{_each(info, ours, peer)}" for peer in peers]
@@ -167,7 +167,7 @@ def _more(measured: Measured) -> Iterator[str]:
             told = (f"{name} {info['sides'][name]['tokens_per_second']:,} tokens/s, "
                     + (f"{share:.0%} of the peak" if share else "peak unknown")
                     for name, share in info["share_of_peak"].items())
-            yield f"\n{_model(info['architecture'])}, rows of {info['row_tokens']}: " \
+            yield f"\n{_model(info['architecture'])}, rows of {info['max_length']}: " \
                 + "; ".join(told) + ("" if info["real_text"] else " (made-up text)")
         for what, hours in info.get("gpu_hours", {}).items():
             yield f"{what}: {hours:,} GPU-hours"

@@ -21,19 +21,19 @@ from peers import AfterStep
 from race import MEASURED, Side, Turn
 from transformers import BertTokenizer
 
-from bmtools.corpus.shards import Corpus
-from bmtools.masking.strategies import make_pick
+from bmtools.data.batches import Collator, RowBatches, SpecialTokens
+from bmtools.data.phase_steps import resolve_steps
+from bmtools.data.sampler import Sampler, count_pieces
+from bmtools.data.shards import Corpus
+from bmtools.masking.strategies import make_strategy
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.packed import prepare_packed
-from bmtools.training.batches import Maker, RowBatches, Words
-from bmtools.training.lengths import measure
-from bmtools.training.loop import Course, Trainer
+from bmtools.recipes.phases import Phase
+from bmtools.recipes.settings import BatchConfig, OptimizationConfig, PhaseLengthConfig
+from bmtools.training.distributed import make_accelerator
+from bmtools.training.loop import LoopPlan, Trainer
 from bmtools.training.objectives import MaskedObjective
-from bmtools.training.packing import prepare_fast, row_widths
-from bmtools.training.phases import Phase
-from bmtools.training.processes import start_processes
-from bmtools.training.settings import LengthSettings, LoopSettings, RowSettings
-from bmtools.training.stream import Stream, count_pieces
+from bmtools.training.packing_check import prepare_fast, row_widths
 from bmtools.vocab.tokenizer import load_tokenizer
 
 _LEARNING_RATE = 5e-5  # run_mlm's
@@ -106,26 +106,28 @@ def set_up(side: Side) -> tuple[Trainer, RowBatches]:
     if packed:
         prepare_packed(model)
     rows = max(1, round(side.step_tokens / tokens_of_a_row(side, corpus)))
-    phase = Phase("main", LengthSettings(steps=100_000), RowSettings(
-        row_tokens=side.row_tokens, batch_size=rows, layout=side.layout))
+    phase = Phase("main", PhaseLengthConfig(steps=100_000), BatchConfig(
+        max_length=side.max_length, batch_size=rows, layout=side.layout))
     corpora = {"text": corpus}
-    timeline = measure([phase], corpora, packed)
-    settings = LoopSettings(dropout=side.dropout, precision=side.precision, compile=side.compiled)
-    accelerator = start_processes(settings)
+    timeline = resolve_steps([phase], corpora, packed)
+    settings = OptimizationConfig(dropout=side.dropout, precision=side.precision,
+                                  compile=side.compiled)
+    accelerator = make_accelerator(settings)
     prepare_fast(model, accelerator)
-    trainer = Trainer(MaskedObjective(model), Course(timeline.steps, lambda _: _LEARNING_RATE),
+    trainer = Trainer(MaskedObjective(model), LoopPlan(timeline.steps, lambda _: _LEARNING_RATE),
                       settings, accelerator)
-    maker = Maker([corpus], Words.of(tokenizer), packed, 0, {"words": make_pick("words")},
-                  row_widths(timeline, accelerator))
-    return trainer, RowBatches(Stream(corpora, timeline, packed, 0), timeline, maker)
+    maker = Collator([corpus], SpecialTokens.of(tokenizer), packed, 0,
+                     {"words": make_strategy("words")},
+                     row_widths(timeline, accelerator))
+    return trainer, RowBatches(Sampler(corpora, timeline, packed, 0), timeline, maker)
 
 
 def train_peer(side: Side, after_step: AfterStep) -> None:
     """Run transformers' Trainer."""
     corpus, tokenizer, model = load(side)
     documents = documents_of(corpus, tokenizer)
-    rows = peers.group_texts(documents, side.row_tokens) if side.layout == "grouped" else \
-        peers.line_by_line(documents, side.row_tokens, tokenizer.pad_token_id)
+    rows = peers.group_texts(documents, side.max_length) if side.layout == "grouped" else \
+        peers.line_by_line(documents, side.max_length, tokenizer.pad_token_id)
     del documents
     gpu = side.device == "cuda"
     with tempfile.TemporaryDirectory() as directory:
@@ -139,19 +141,19 @@ def train_peer(side: Side, after_step: AfterStep) -> None:
 def tokens_of_a_row(side: Side, corpus: Corpus) -> float:
     """Useful tokens of a row, on average."""
     lengths = corpus.lengths.astype(int)
-    longest = side.row_tokens - _SPECIALS
+    longest = side.max_length - _SPECIALS
     if side.layout == "padded":
         return float(lengths.sum() / count_pieces(lengths, longest).sum())
     if side.layout == "lines":
         return float(np.minimum(lengths, longest).mean())
     shown = lengths if side.layout == "grouped" else np.minimum(lengths, longest)
-    return float(side.row_tokens * shown.mean() / (shown.mean() + _SPECIALS))
+    return float(side.max_length * shown.mean() / (shown.mean() + _SPECIALS))
 
 
 def load(side: Side) -> tuple[Corpus, Any, Any]:
     """Open the text and build the model, with weights that are equal on both sides."""
     corpus, tokenizer = open_text(side)
-    config = build_config(side.architecture, tokenizer, side.row_tokens)
+    config = build_config(side.architecture, tokenizer, side.max_length)
     for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
         if hasattr(config, name):
             setattr(config, name, side.dropout)

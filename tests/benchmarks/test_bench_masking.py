@@ -23,10 +23,10 @@ import pytest
 import torch
 from transformers import BertTokenizer, DataCollatorForLanguageModeling
 
-from bmtools.dice import derive
-from bmtools.masking.corruption import IGNORED, Corruption, Masked, corrupt
-from bmtools.masking.text import Text
-from bmtools.masking.words import pick_words
+from bmtools.keyed_random import derive
+from bmtools.masking.corruption import IGNORED, Corruption, MaskedTokens, corrupt
+from bmtools.masking.token_batch import TokenBatch
+from bmtools.masking.words import mask_words
 
 _ROWS = 32
 _ROUNDS = 25
@@ -102,7 +102,7 @@ def test_words_against_transformers(benchmark: Any, tokenizer: Any, encodings: l
           f"the collator, {alone / own:.0f} times faster than its masking alone")
 
 
-def our_masking(rows: Rows, tokenizer: Any) -> Callable[[], Masked]:
+def our_masking(rows: Rows, tokenizer: Any) -> Callable[[], MaskedTokens]:
     """Mask flat arrays, which come new with every batch, as does all that is derived of them."""
     special = np.array(sorted(tokenizer.all_special_ids))
     ordinary = np.setdiff1d(np.arange(len(tokenizer)), special)
@@ -110,9 +110,9 @@ def our_masking(rows: Rows, tokenizer: Any) -> Callable[[], Masked]:
     maskable = ~np.isin(ids, special)
     sample = np.repeat(np.arange(_ROWS), rows.ids.shape[1])
 
-    def run() -> Masked:
-        text = Text(ids, starts, maskable, sample, derive(0, 0, np.arange(_ROWS)))
-        return corrupt(text, pick_words(text, _RATE), tokenizer.mask_token_id, ordinary,
+    def run() -> MaskedTokens:
+        text = TokenBatch(ids, starts, maskable, sample, derive(0, 0, np.arange(_ROWS)))
+        return corrupt(text, mask_words(text, _RATE), tokenizer.mask_token_id, ordinary,
                        Corruption())
 
     return run

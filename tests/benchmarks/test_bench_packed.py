@@ -22,11 +22,11 @@ import torch
 from torch import Tensor
 from transformers import BertConfig, BertForMaskedLM
 
-from bmtools.models.masked import encode as encode_rows
+from bmtools.models.mlm import encode as encode_rows
 from bmtools.models.packed import encode_packed, prepare_packed
-from bmtools.training.sampler import Sampler
+from bmtools.tasks.epoch_sampler import EpochSampler
 from bmtools.vocab.encoding import encode
-from bmtools.vocab.settings import WordPieceSettings
+from bmtools.vocab.settings import WordPieceConfig
 from bmtools.vocab.wordpiece import learn
 
 _ROUNDS = 3
@@ -61,7 +61,7 @@ def batches_of(documents: list[Tensor], batch_tokens: int, count: int,
     lengths = np.array([len(document) for document in documents])
     size = max(2, batch_tokens // int(lengths.mean()))
     order = np.random.default_rng(0).permutation(len(lengths))
-    sampler = Sampler(lengths, size, 0)
+    sampler = EpochSampler(lengths, size, 0)
     chosen = [sampler.batch(number) if alike else order[number * size:(number + 1) * size]
               for number in range(count)]
     return [sorted((documents[number] for number in batch), key=len) for batch in chosen]
@@ -69,15 +69,15 @@ def batches_of(documents: list[Tensor], batch_tokens: int, count: int,
 
 @pytest.mark.data
 @pytest.mark.parametrize("alike", [True, False], ids=["like-lengths", "any-lengths"])
-@pytest.mark.parametrize(("layers", "width", "row_tokens"), [
+@pytest.mark.parametrize(("layers", "width", "max_length"), [
     (4, 256, 128), (4, 256, 512), (6, 512, 128), (6, 512, 512)])
 def test_packed_against_padded(benchmark: Any, texts: list[str], layers: int, width: int,
-                               row_tokens: int, alike: bool) -> None:
+                               max_length: int, alike: bool) -> None:
     count, batch_tokens = 3, 3_500
     if benchmark.disabled:
         layers, width, texts, count, batch_tokens = 1, 64, texts[:12], 1, 300
-    tokenizer = learn(texts, WordPieceSettings(size=_VOCABULARY))
-    documents = [torch.from_numpy(text.ids[:row_tokens]).long()
+    tokenizer = learn(texts, WordPieceConfig(size=_VOCABULARY))
+    documents = [torch.from_numpy(text.ids[:max_length]).long()
                  for text in encode(tokenizer, texts)]
     with torch.random.fork_rng():
         torch.manual_seed(0)
@@ -98,7 +98,7 @@ def test_packed_against_padded(benchmark: Any, texts: list[str], layers: int, wi
     rate = tokens / benchmark.stats.stats.median
     benchmark.extra_info.update(tokens=tokens, tokens_per_second=round(rate),
                                 padded_tokens_per_second=round(tokens / peer))
-    print(f"\n{layers}x{width}, rows of {row_tokens}: {rate:.0f} tokens/s packed, "
+    print(f"\n{layers}x{width}, rows of {max_length}: {rate:.0f} tokens/s packed, "
           f"{tokens / peer:.0f} padded")
 
 

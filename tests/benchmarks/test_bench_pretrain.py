@@ -27,8 +27,8 @@ import torch
 from race import Race, Side, SideError, note
 from texts import encode_abstracts, encode_sentences
 
-from bmtools.io.machine import usable_cores
-from bmtools.models.devices import describe_device
+from bmtools.io.system import usable_cores
+from bmtools.models.hardware import describe_hardware
 
 _THREADS = int(os.environ.get("OMP_NUM_THREADS") or usable_cores())
 _ROUNDS = 4
@@ -56,12 +56,12 @@ def sentences(timed: None, data: Path,
 
 
 @pytest.mark.data
-@pytest.mark.parametrize(("architecture", "row_tokens", "step_tokens"), [
+@pytest.mark.parametrize(("architecture", "max_length", "step_tokens"), [
     ("bert-4x256", 128, 4_000), ("bert-4x256", 512, 4_000),
     ("bert-6x512", 128, 2_000), ("bert-6x512", 512, 2_000)])
 def test_pretrain_against_trainer(benchmark: Any, abstracts: tuple[str, str], architecture: str,
-                                  row_tokens: int, step_tokens: int) -> None:
-    ours = Side("bmtools", architecture, row_tokens, step_tokens, "padded", 0.0, "no", False,
+                                  max_length: int, step_tokens: int) -> None:
+    ours = Side("bmtools", architecture, max_length, step_tokens, "padded", 0.0, "no", False,
                 "cpu", *abstracts)
     peer = replace(ours, program="trainer", layout="grouped", dropout=0.1)
     run(benchmark, {"padded": ours, "packed": replace(ours, layout="packed"), "trainer": peer,
@@ -81,7 +81,7 @@ def test_pretrain_against_a_document_a_row(benchmark: Any, request: pytest.Fixtu
 
 @pytest.mark.data
 def test_pretrain_in_bf16(benchmark: Any, abstracts: tuple[str, str]) -> None:
-    if not describe_device().bf16:
+    if not describe_hardware().bf16:
         pytest.skip("this processor multiplies no bfloat16 matrices")
     ours = Side("bmtools", "bert-4x256", 128, 4_000, "padded", 0.0, "bf16", False, "cpu",
                 *abstracts)
@@ -159,7 +159,7 @@ if side["layout"] == "broken":
     sys.exit("no such layout")
 steps = peak = 0
 while True:
-    seconds = 3 * side["row_tokens"] * steps
+    seconds = 3 * side["max_length"] * steps
     turn = {"steps": steps, "tokens": 60 * steps, "seconds": seconds, "cpu_seconds": seconds / 2}
     print("measured: " + json.dumps({**turn, "peak_bytes": 10**6 * peak}), flush=True)
     steps, peak = int(sys.stdin.readline()), peak + 1
@@ -173,7 +173,7 @@ def test_race(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     program.write_text(_STAND_IN, encoding="utf-8")
     monkeypatch.setattr(race, "_PROGRAM", program)
     fast = Side("bmtools", "", 1, 60, "padded")
-    sides = {"fast": fast, "slow": replace(fast, row_tokens=4),
+    sides = {"fast": fast, "slow": replace(fast, max_length=4),
              "broken": replace(fast, layout="broken")}
     with Race(sides, 12.0, 1, optional=("broken",)) as found:
         for _ in range(3):

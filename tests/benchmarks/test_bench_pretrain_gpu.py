@@ -24,13 +24,13 @@ import torch
 from race import Race, Side, note
 from texts import encode_abstracts
 
+from bmtools.data.phase_steps import seen_tokens
 from bmtools.models.architectures import build_config
-from bmtools.models.devices import describe_device, model_flop_utilisation
 from bmtools.models.flops import training_flops_per_token
+from bmtools.models.hardware import describe_hardware, model_flop_utilisation
 from bmtools.models.varlen import kernel_fits
-from bmtools.training.lengths import seen_tokens
-from bmtools.training.phases import Phase
-from bmtools.training.settings import RowSettings
+from bmtools.recipes.phases import Phase
+from bmtools.recipes.settings import BatchConfig
 
 pytestmark = [pytest.mark.gpu,
               pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")]
@@ -60,11 +60,11 @@ def text(request: pytest.FixtureRequest,
     return encode_abstracts(data, tmp_path_factory.mktemp("abstracts"))
 
 
-@pytest.mark.parametrize(("architecture", "row_tokens"), [
+@pytest.mark.parametrize(("architecture", "max_length"), [
     ("bert-base", 128), ("bert-base", 512), ("modernbert-base", 1024)])
 def test_pretrain_on_a_gpu(benchmark: Any, text: tuple[str, str], architecture: str,
-                           row_tokens: int) -> None:
-    ours = Side("bmtools", architecture, row_tokens, _STEP_TOKENS, "packed", 0.0, "bf16", False,
+                           max_length: int) -> None:
+    ours = Side("bmtools", architecture, max_length, _STEP_TOKENS, "packed", 0.0, "bf16", False,
                 "cuda", *text)
     peer = replace(ours, program="trainer", layout="grouped")
     sides = {"packed": ours, "packed compiled": replace(ours, compiled=True),
@@ -75,10 +75,10 @@ def test_pretrain_on_a_gpu(benchmark: Any, text: tuple[str, str], architecture: 
                            rounds=_ROUNDS)
         found = running.summary("trainer", "trainer compiled")
     shares = dict(_shares_of_peak(ours, found["sides"]))
-    device = describe_device("cuda")
+    device = describe_hardware("cuda")
     note(benchmark, ours, found, gpu=device.name, share_of_peak=shares, kernel=_kernel())
     print(f"  {device.name}, share of its peak: {shares}; attention by {_kernel()}")
-    if architecture == "bert-base" and row_tokens == 512:
+    if architecture == "bert-base" and max_length == 512:
         best = max(found["sides"][name]["tokens_per_second"] for name in sides
                    if name.startswith("packed") and name in found["sides"])
         hours = {what: round(tokens / best / 3600, 1) for what, tokens in _COURSES.items()}
@@ -90,11 +90,11 @@ def _shares_of_peak(ours: Side, measured: dict[str, dict[str, float]]) -> Iterat
         tuple[str, float | None]]:
     """Share of the GPU's peak by side; None where the peak is not known."""
     corpus, tokenizer = side.open_text(ours)
-    config = build_config(ours.architecture, tokenizer, ours.row_tokens)
-    phase = Phase("main", rows=RowSettings(row_tokens=ours.row_tokens))
+    config = build_config(ours.architecture, tokenizer, ours.max_length)
+    phase = Phase("main", rows=BatchConfig(max_length=ours.max_length))
     flops = training_flops_per_token(config, seen_tokens(phase, {"text": corpus}), _MASK_RATE)
     assert flops is not None
-    device = describe_device("cuda")
+    device = describe_hardware("cuda")
     for name, one in measured.items():
         share = model_flop_utilisation(flops * one["tokens_per_second"], device, "bf16")
         yield name, share and round(share, 3)

@@ -28,7 +28,7 @@ from bmtools.corpus.curated import curated_records
 from bmtools.corpus.segment import sentence_spans
 from bmtools.io.manifest import Manifest
 from bmtools.models.checkpoint import save_checkpoint
-from bmtools.vocab.settings import WordPieceSettings
+from bmtools.vocab.settings import WordPieceConfig
 from bmtools.vocab.tokenizer import fingerprint
 from bmtools.vocab.wordpiece import learn
 
@@ -64,7 +64,7 @@ def run(*command: object, gpu: bool = False) -> Run:
 def build(directory: Path, texts: Sequence[str], layers: int, width: int, size: int,
           rows: int) -> Path:
     """A random BERT over a vocabulary learnt here, with an embedding for each of `rows` ids."""
-    tokenizer = learn(texts, WordPieceSettings(size=size))
+    tokenizer = learn(texts, WordPieceConfig(size=size))
     with torch.random.fork_rng():
         torch.manual_seed(0)
         model = BertForMaskedLM(BertConfig(
@@ -143,7 +143,7 @@ def test_pppl_against_minicons(benchmark: Any, texts: list[str], tmp_path: Path,
     without = [round(statistics.median(
         (other.seconds - starts[0]) / (one.seconds - start)
         for one, other in zip(own, peer, strict=True)), 2)
-        for own, start in ((exact, starts[1]), (rough, starts[2]))]
+               for own, start in ((exact, starts[1]), (rough, starts[2]))]
     benchmark.extra_info.update(
         sentences=sentences, vocabulary=vocabulary, threads=_THREADS,
         without_start={"exact": without[0], "int8": without[1], "starts": starts},

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bmtools.corpus.shards import Corpus
-from bmtools.vocab.settings import WordPieceSettings
+from bmtools.data.shards import Corpus
+from bmtools.vocab.settings import WordPieceConfig
 from bmtools.vocab.tokenizer import save_tokenizer
 from bmtools.vocab.wordpiece import learn
 
@@ -47,8 +47,8 @@ started = time.perf_counter()
 print(time.perf_counter() - started, peak() - opened, peak())
 """
 _OURS = _MEASURED.format(before="""
-from bmtools.io.streams import RecordReader
-from bmtools.training.tokenize import tokenize
+from bmtools.io.jsonl import RecordReader
+from bmtools.data.tokenize import tokenize
 from bmtools.vocab.tokenizer import load_tokenizer
 tokenizer = load_tokenizer(Path(sys.argv[1]))
 """, work="tokenize(RecordReader([sys.argv[2]]), tokenizer, Path(sys.argv[3]))")
@@ -74,7 +74,7 @@ def test_tokenize_against_datasets(benchmark: Any, data: Path, tmp_path: Path) -
     source.write_text("".join(json.dumps({"id": str(n), "text": text}, ensure_ascii=False) + "\n"
                               for n, text in enumerate(rows)), encoding="utf-8")
     size = 1_000 if benchmark.disabled else 30_000
-    save_tokenizer(learn(rows, WordPieceSettings(size=size)), tmp_path / "tokenizer")
+    save_tokenizer(learn(rows, WordPieceConfig(size=size)), tmp_path / "tokenizer")
     places = (tmp_path / f"out{number}" for number in itertools.count())
     ours: list[tuple[float, float, float]] = []
 

@@ -26,10 +26,10 @@ from transformers import BertTokenizer
 from bmtools.corpus.segment import sentence_spans
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.checkpoint import Checkpoint
-from bmtools.models.contexts import Sentence, gather, locate, sample_sentences
-from bmtools.models.settings import TransferSettings
-from bmtools.models.tracing import trace
+from bmtools.models.context_embeddings import Sentence, gather, locate, sample_sentences
+from bmtools.models.settings import TransferConfig
 from bmtools.models.transfer import transfer
+from bmtools.models.vocab_overlap import find_overlap
 from bmtools.vocab.tokenizer import fingerprint
 
 _ROUNDS = 3
@@ -70,7 +70,7 @@ def sentences(data: Path, abstracts: int) -> list[Sentence]:
 
 def sampled(base: Checkpoint, new: Any, text: list[Sentence]) -> Occurrences:
     wanted = np.zeros(len(new), dtype=bool)
-    wanted[list(trace(base.tokenizer, new).pieces)] = True
+    wanted[list(find_overlap(base.tokenizer, new).pieces)] = True
     found = sample_sentences(new, wanted, text, 20, np.random.default_rng(0))
     order = {one.text: number for number, one in enumerate(text)}
     return dict(sorted(found.items(), key=lambda item: order[item[0]]))
@@ -89,7 +89,7 @@ def test_contexts_against_plain_batches(benchmark: Any, data: Path, new: Any, la
     padding = _LONGEST if "padded" in beside else 0
 
     def ours() -> Vectors:
-        found = gather(base, locate(base, occurrences), "last", TransferSettings.batch_tokens)
+        found = gather(base, locate(base, occurrences), "last", TransferConfig.batch_tokens)
         return dict(zip(found.tokens.tolist(), found.vectors, strict=True))
 
     def theirs() -> Vectors:
@@ -119,7 +119,7 @@ def test_a_whole_vocabulary(benchmark: Any, data: Path, new: Any) -> None:
     if benchmark.disabled:
         pytest.skip("a matter of time alone")
     base, text = build(data, 4, 256), sentences(data, 8_000)
-    made = benchmark.pedantic(transfer, (base, new, TransferSettings("contextual"), text))
+    made = benchmark.pedantic(transfer, (base, new, TransferConfig("contextual"), text))
     benchmark.extra_info.update(made.report, threads=torch.get_num_threads())
     print(f"\n{made.report['contextual']} of {len(made.origins.pieces)} new tokens found in "
           f"{made.report['sentences']} sentences: {benchmark.stats.stats.median:.0f} s")

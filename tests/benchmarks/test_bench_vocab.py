@@ -37,10 +37,10 @@ peak = re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]
 print(seconds, int(peak) / 1024, tokens)
 """
 _OURS = _MEASURED.format(before="""
-from bmtools.vocab.building import build
-from bmtools.vocab.settings import SizeSettings, VocabularySettings
+from bmtools.vocab.build import build
+from bmtools.vocab.settings import SizeSearchConfig, VocabularyConfig
 """, work="""
-made = build(texts, VocabularySettings(kind=kind, size=size), SizeSettings())
+made = build(texts, VocabularyConfig(kind=kind, size=size), SizeSearchConfig())
 tokens = made.results["tokens"]
 """)
 _THEIRS = _MEASURED.format(before="""

@@ -24,8 +24,8 @@ def lines(*benchmarks: dict[str, Any]) -> list[str]:
 
 
 PRETRAIN = measured(
-    "test_pretrain_against_trainer", {"architecture": "bert-4x256", "row_tokens": 128},
-    architecture="bert-4x256", row_tokens=128, precision="no", threads=2, failures={},
+    "test_pretrain_against_trainer", {"architecture": "bert-4x256", "max_length": 128},
+    architecture="bert-4x256", max_length=128, precision="no", threads=2, failures={},
     times_faster={"padded": {"trainer": ratio(2.81), "trainer without dropout": ratio(2.55)},
                   "packed": {"trainer": ratio(10.4), "trainer without dropout": ratio(2.64)}},
     sides={"padded": {"peak_megabytes": 1400}, "packed": {"peak_megabytes": 1500},
@@ -89,7 +89,7 @@ def test_others_have_rows_of_their_own() -> None:
 def test_a_gpu_tells_its_peak_and_what_courses_take() -> None:
     one = {**PRETRAIN, "name": "test_pretrain_on_a_gpu[bert-base-512]"}
     one["extra_info"] = {
-        **PRETRAIN["extra_info"], "architecture": "bert-base", "row_tokens": 512,
+        **PRETRAIN["extra_info"], "architecture": "bert-base", "max_length": 512,
         "precision": "bf16", "gpu": "NVIDIA H100 80GB HBM3", "real_text": False,
         "share_of_peak": {"padded": 0.41, "packed": None}, "gpu_hours": {"a course": 1234.5},
         "sides": {**PRETRAIN["extra_info"]["sides"],

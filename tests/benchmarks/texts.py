@@ -10,8 +10,8 @@ from pathlib import Path
 from transformers import BertTokenizer
 
 from bmtools.corpus.segment import sentence_spans
-from bmtools.io.streams import RecordReader
-from bmtools.training.tokenize import tokenize
+from bmtools.data.tokenize import tokenize
+from bmtools.io.jsonl import RecordReader
 from bmtools.vocab.tokenizer import save_tokenizer
 
 _ABSTRACTS = "en/corpus/pubmed-drug-reviews.jsonl.gz"

@@ -51,13 +51,13 @@ def make_tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Pa
     """Save a tokenizer: `make_tokenizer("some words", ...)`; do not write into it."""
 
     def make(*texts: str) -> Path:
-        from bmtools.vocab.settings import WordPieceSettings
+        from bmtools.vocab.settings import WordPieceConfig
         from bmtools.vocab.tokenizer import save_tokenizer
         from bmtools.vocab.wordpiece import learn
 
         directory = tmp_path_factory.mktemp("tokenizer") / "tokenizer"
         directory.mkdir()
-        save_tokenizer(learn(texts * 2, WordPieceSettings(size=150)), directory)
+        save_tokenizer(learn(texts * 2, WordPieceConfig(size=150)), directory)
         return directory
 
     return make
@@ -103,7 +103,7 @@ def tiny_checkpoint(make_checkpoint: Callable[..., Path], tiny_tokenizer: Path) 
 @pytest.fixture
 def interrupted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """Call something that is interrupted right after its first state is saved."""
-    from bmtools.training import keeping
+    from bmtools.training import checkpoints as keeping
 
     save_state = keeping.save_state
 

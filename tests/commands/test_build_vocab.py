@@ -288,8 +288,8 @@ def test_models_train_on_it_and_load_elsewhere(run: Run, corpus: Path, tmp_path:
                "--size", "280", "--at-most")
     assert made.code == 0, made.err
     outcome = run("pretrain", corpus, "--architecture", architecture, "--tokenizer",
-                  tmp_path / "tok", "--layout", rows, "--row-tokens", 32, "--batch-size", 8,
-                  "--steps", 20, "--report-every", 20, "--learning-rate", "3e-3",
+                  tmp_path / "tok", "--layout", rows, "--max-length", 32, "--batch-size", 8,
+                  "--steps", 20, "--logging-steps", 20, "--learning-rate", "3e-3",
                   "-o", tmp_path / "model")
     assert outcome.code == 0, outcome.err
     assert outcome.records[0]["loss"] < 5.5

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bmtools.vocab import drawing
+from bmtools.vocab import plot as drawing
 
 Run = Callable[..., Any]
 TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##s", "##m", "##a", "cuore", "il"]

@@ -15,26 +15,26 @@ import torch
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from bmtools.io.manifest import Manifest, hash_directory
-from bmtools.training.phases import (
+from bmtools.recipes.phases import (
     Phase,
-    ReplaySettings,
-    Script,
+    ReplayConfig,
+    RunConfig,
     resolved,
 )
-from bmtools.training.regularisation import AdversarySettings, ForgettingSettings
-from bmtools.training.settings import (
-    DistillSettings,
-    LengthSettings,
-    LoopSettings,
-    RowSettings,
-    RunSettings,
-    ScheduleSettings,
+from bmtools.recipes.regularization import AdversarialConfig, RegularizationConfig
+from bmtools.recipes.settings import (
+    BatchConfig,
+    DistillationConfig,
+    LearningRateConfig,
+    OptimizationConfig,
+    PhaseLengthConfig,
+    ReportingConfig,
 )
 
 Run = Callable[..., Any]
 FILES = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json",
          "vocab.txt", "bmtools.json", "metrics.jsonl", "phases.toml"}
-QUICK = ("--steps", "4", "--report-every", "2", "--row-tokens", "16", "--batch-size", "4")
+QUICK = ("--steps", "4", "--logging-steps", "2", "--max-length", "16", "--batch-size", "4")
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
@@ -101,13 +101,13 @@ def test_the_directory_says_how_it_was_made(
     run(*taught, corpus, "--seed", "5", "--temperature", "3")
     content = manifest(taught[-1])
     assert content["command"] == "distill"
-    phase = Phase("main", LengthSettings(steps=4), RowSettings(row_tokens=16, batch_size=4),
-                  schedule=ScheduleSettings(warmup_share=0.05))
+    phase = Phase("main", PhaseLengthConfig(steps=4), BatchConfig(max_length=16, batch_size=4),
+                  schedule=LearningRateConfig(warmup_ratio=0.05))
     assert content["settings"] == {
-        "phases": resolved(Script((phase,)))["phases"], **asdict(LoopSettings(seed=5)),
-        **asdict(RunSettings(report_every=2)), **asdict(ForgettingSettings()),
-        **asdict(ReplaySettings()), **asdict(AdversarySettings()),
-        **asdict(DistillSettings(temperature=3)), "teacher": str(tiny_checkpoint),
+        "phases": resolved(RunConfig((phase,)))["phases"], **asdict(OptimizationConfig(seed=5)),
+        **asdict(ReportingConfig(logging_steps=2)), **asdict(RegularizationConfig()),
+        **asdict(ReplayConfig()), **asdict(AdversarialConfig()),
+        **asdict(DistillationConfig(temperature=3)), "teacher": str(tiny_checkpoint),
         "student": str(student), "architecture": None, "terms": None}
     assert content["seed"] == 5
     assert content["inputs"] == {str(corpus): hashlib.sha256(corpus.read_bytes()).hexdigest()}
@@ -235,10 +235,10 @@ def test_a_swapped_tokenizer_is_refused(run: Run, taught: list[Any], corpus: Pat
 def test_rows_fit_teacher_and_student(run: Run, request: pytest.FixtureRequest, corpus: Path,
                                       kind: str) -> None:
     """The teacher has 32 positions; new weights of the named architecture would have 512."""
-    outcome = run(*request.getfixturevalue(kind), "--row-tokens", "33", corpus)
+    outcome = run(*request.getfixturevalue(kind), "--max-length", "33", corpus)
     assert outcome.code == 1
     assert outcome.err == \
-        "bmtools: --row-tokens: found 33, but student and teacher share 32 positions\n"
+        "bmtools: --max-length: found 33, but student and teacher share 32 positions\n"
 
 
 def test_a_full_directory_is_kept_unless_told(run: Run, taught: list[Any],
@@ -274,7 +274,7 @@ def test_nothing_is_left_of_a_failed_write(run: Run, taught: list[Any], corpus: 
 def test_resumed_equals_uninterrupted(run: Run, interrupted: Run, fresh: list[Any], corpus: Path,
                                       tmp_path: Path, contents: Callable[..., Any]) -> None:
     """The projection between widths is part of what is resumed."""
-    more = ("--steps", "5", "--save-every", "2", "--dropout", "0.1", corpus)
+    more = ("--steps", "5", "--save-steps", "2", "--dropout", "0.1", corpus)
     run(*fresh[:-1], tmp_path / "whole", *more)
     assert interrupted(run, *fresh, *more).code == 130
     assert not (tmp_path / "out").exists()

@@ -11,7 +11,7 @@ import torch
 from bmtools.io.manifest import Manifest
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.checkpoint import save_checkpoint
-from bmtools.vocab.settings import WordPieceSettings
+from bmtools.vocab.settings import WordPieceConfig
 from bmtools.vocab.tokenizer import fingerprint
 from bmtools.vocab.wordpiece import learn
 
@@ -20,14 +20,14 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 TEXT = "il paziente ha diabete mellito e asma"
 RECORDS = [{"id": str(n), "text": TEXT, "entities": [
     {"start": 15, "end": 30, "type": "DIS"}, {"start": 33, "end": 37, "type": "DIS"}]}
-    for n in range(4)]
-QUICK = ("--seeds", "1", "--epochs", "2", "--learning-rate", "3e-3", "--row-tokens", "32")
+           for n in range(4)]
+QUICK = ("--seeds", "1", "--epochs", "2", "--learning-rate", "3e-3", "--max-length", "32")
 
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("models") / "random"
-    tokenizer = learn([TEXT] * 3, WordPieceSettings(size=100))
+    tokenizer = learn([TEXT] * 3, WordPieceConfig(size=100))
     torch.manual_seed(0)
     model = build_model(build_config("bert-1x64", tokenizer))
     save_checkpoint(directory, model, tokenizer, Manifest("test", {}, fingerprint(tokenizer)))

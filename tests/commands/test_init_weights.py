@@ -21,7 +21,7 @@ from transformers import (
 )
 
 from bmtools.io.manifest import Manifest, hash_directory
-from bmtools.models.settings import METHODS, DistilSettings, FocusSettings, TransferSettings
+from bmtools.models.settings import METHODS, FocusConfig, TokenDistillationConfig, TransferConfig
 
 Run = Callable[..., Any]
 FILES = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json",
@@ -68,7 +68,7 @@ def test_stdout_is_one_line_that_adds_up(run: Run, arguments: list[Any], corpus:
 
 
 @pytest.mark.parametrize(("method", "own"), [
-    ("focus", asdict(FocusSettings(focus_width=16))), ("distil", asdict(DistilSettings()))])
+    ("focus", asdict(FocusConfig(focus_width=16))), ("distil", asdict(TokenDistillationConfig()))])
 def test_settings_of_a_method_are_kept_where_they_count(
         run: Run, arguments: list[Any], corpus: Path, manifest: Callable[..., Any], method: str,
         own: dict[str, Any]) -> None:
@@ -94,7 +94,7 @@ def test_the_directory_says_how_it_was_made(
     content = manifest(arguments[-1])
     assert content["command"] == "init-weights"
     assert content["settings"] == {
-        **asdict(TransferSettings(max_sentences=2, seed=3)), "base": str(base),
+        **asdict(TransferConfig(max_sentences=2, seed=3)), "base": str(base),
         "tokenizer": str(tiny_tokenizer)}
     assert content["seed"] == 3
     assert content["inputs"] == {str(corpus): hashlib.sha256(corpus.read_bytes()).hexdigest()}
@@ -215,9 +215,9 @@ def test_a_tokenizer_of_another_family_is_one_line(run: Run, arguments: list[Any
 
 @pytest.mark.parametrize(("more", "message"), [
     (("--layers", "0,7"), "--layers: found 7, but the base has layers 1 to 1, and 0 for its "
-     "embeddings"),
+                          "embeddings"),
     (("--max-positions", "16"), "--max-positions: found 16, but the base has 32 positions; "
-     "expected more, or 0 to leave them as they are")])
+                                "expected more, or 0 to leave them as they are")])
 def test_what_the_base_cannot_do_is_one_line(run: Run, arguments: list[Any], corpus: Path,
                                              more: tuple[str, ...], message: str) -> None:
     outcome = run(*arguments, *more, corpus)
@@ -234,9 +234,9 @@ def test_positions_are_extended(run: Run, arguments: list[Any], corpus: Path) ->
 
 @pytest.mark.parametrize(("target", "reason"), [
     ({"word": "cuore", "start": 3}, "found {'word': 'cuore', 'start': 3}, expected an object with "
-     "word, start and end"),
+                                    "word, start and end"),
     ({"word": "cuore", "start": 3, "end": 99}, "found start 3 and end 99, expected offsets within "
-     "the text of 14 characters")])
+                                               "the text of 14 characters")])
 def test_a_wrong_target_stops_or_is_collected(run: Run, arguments: list[Any], write_lines: Run,
                                               tmp_path: Path, target: dict[str, Any],
                                               reason: str) -> None:
@@ -297,7 +297,7 @@ def test_directories_that_hold_something_else_are_named(
     (tmp_path / "empty").mkdir()
     no_base = run(*arguments, "--base", tmp_path / "empty", corpus)
     assert no_base.err == (f"bmtools: {tmp_path / 'empty'}: no config.json, expected a checkpoint "
-                        "directory\n")
+                           "directory\n")
     no_words = run(*arguments, "--tokenizer", tmp_path / "empty", corpus)
     assert no_words.err.startswith(f"bmtools: {tmp_path / 'empty'}: no tokenizer could be loaded")
     assert no_words.err.count("\n") == 1

@@ -11,8 +11,8 @@ import torch
 from bmtools.io.manifest import Manifest
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.checkpoint import save_checkpoint
-from bmtools.tasks.classifier import load_encoder, with_new_head
-from bmtools.vocab.settings import WordPieceSettings
+from bmtools.tasks.heads import load_encoder, with_new_head
+from bmtools.vocab.settings import WordPieceConfig
 from bmtools.vocab.tokenizer import fingerprint
 from bmtools.vocab.wordpiece import learn
 
@@ -27,7 +27,7 @@ RECORDS = [{"id": str(number), "text": text, "note": {"kept": [number]}}
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """`language`, a random masked language model, and `tagger`, a random classifier over it."""
     directory = tmp_path_factory.mktemp("models")
-    tokenizer = learn(TEXTS * 3, WordPieceSettings(size=100))
+    tokenizer = learn(TEXTS * 3, WordPieceConfig(size=100))
     torch.manual_seed(0)
     model = build_model(build_config("bert-1x64", tokenizer))
     vocabulary = fingerprint(tokenizer)
@@ -36,14 +36,14 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
                            ["O", "B-DIS", "I-DIS"], 0)
     tagger.classifier.weight.data *= 50
     save_checkpoint(directory / "tagger", tagger, tokenizer,
-                    Manifest("test", {"row_tokens": 16}, vocabulary))
+                    Manifest("test", {"max_length": 16}, vocabulary))
     return directory
 
 
 def test_help_names_the_options(run: Callable[..., Any]) -> None:
     outcome = run("predict", "--help")
     assert outcome.code == 0
-    assert "--device" in outcome.out and "--row-tokens" in outcome.out
+    assert "--device" in outcome.out and "--max-length" in outcome.out
 
 
 def test_records_keep_order_and_keys(run: Callable[..., Any], models: Path,

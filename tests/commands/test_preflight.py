@@ -19,7 +19,7 @@ KEYS = {"device", "precision", "native", "parameters", "packing_check", "process
 def asked(tiny_tokenizer: Path) -> list[Any]:
     """Arguments of a quick look."""
     return ["preflight", "--architecture", "bert-1x64", "--tokenizer", tiny_tokenizer,
-            "--steps", 4, "--row-tokens", 16, "--batch-size", 4, "--probe-seconds", 0.05]
+            "--steps", 4, "--max-length", 16, "--batch-size", 4, "--probe-seconds", 0.05]
 
 
 def test_help_tells_the_options_of_pretrain_too(run: Run) -> None:
@@ -56,7 +56,7 @@ def test_it_takes_the_command_line_of_pretrain(run: Run, piped: Run, asked: list
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine").write_text("x")
     more = ("-o", tmp_path / "out", "--overwrite", "--resume", "--processes", 2, "--layout",
-            "packed", "--trackers", "tensorboard", "--save-every", 1)
+            "packed", "--trackers", "tensorboard", "--save-steps", 1)
     found, other = run(*asked, corpus, *more), piped(corpus, *asked, *more)
     assert found.code == other.code == 0, found.err
     for outcome in (found, other):
@@ -97,7 +97,7 @@ def test_a_bad_line_stops_or_is_passed_over(run: Run, asked: list[Any], bad_corp
     (("--architecture", "bert-1x64"), "--architecture and --tokenizer go together"),
     (("--model", "MODEL", "--probe-seconds", "0"), "--probe-seconds: found 0.0, expected above 0"),
     (("--model", "MODEL", "--set", "stepz=4"), "found unknown key 'stepz', did you mean 'steps'"),
-    (("--model", "MODEL", "--replay-every", "4"), "--replay and --replay-every go together"),
+    (("--model", "MODEL", "--replay-steps", "4"), "--replay and --replay-steps go together"),
     (("--model", "MODEL", "--shard"), "--shard: found it with one process"),
 ])
 def test_wrong_usage_is_one_line(run: Run, tiny_checkpoint: Path, corpus: Path,
@@ -127,7 +127,7 @@ def test_a_bad_phases_file_is_one_line(run: Run, asked: list[Any], corpus: Path,
 
 
 def test_what_would_stop_the_run_stops_it(run: Run, tiny_checkpoint: Path, corpus: Path) -> None:
-    outcome = run("preflight", "--model", tiny_checkpoint, corpus, "--row-tokens", 64)
+    outcome = run("preflight", "--model", tiny_checkpoint, corpus, "--max-length", 64)
     assert outcome.code == 1
     assert outcome.out == ""
-    assert outcome.err == "bmtools: --row-tokens: found 64, but the model has 32 positions\n"
+    assert outcome.err == "bmtools: --max-length: found 64, but the model has 32 positions\n"

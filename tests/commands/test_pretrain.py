@@ -16,25 +16,25 @@ from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from bmtools.io.manifest import Manifest, hash_directory
-from bmtools.training.phases import (
+from bmtools.recipes.phases import (
     Phase,
-    ReplaySettings,
-    Script,
+    ReplayConfig,
+    RunConfig,
     resolved,
 )
-from bmtools.training.regularisation import AdversarySettings, ForgettingSettings
-from bmtools.training.settings import (
-    LengthSettings,
-    LoopSettings,
-    RowSettings,
-    RunSettings,
-    TaskSettings,
+from bmtools.recipes.regularization import AdversarialConfig, RegularizationConfig
+from bmtools.recipes.settings import (
+    BatchConfig,
+    ObjectiveConfig,
+    OptimizationConfig,
+    PhaseLengthConfig,
+    ReportingConfig,
 )
 
 Run = Callable[..., Any]
 FILES = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json",
          "vocab.txt", "bmtools.json", "metrics.jsonl", "phases.toml"}
-QUICK = ("--steps", "4", "--report-every", "2", "--row-tokens", "16", "--batch-size", "4")
+QUICK = ("--steps", "4", "--logging-steps", "2", "--max-length", "16", "--batch-size", "4")
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
@@ -81,12 +81,12 @@ def test_the_directory_says_how_it_was_made(
     run(*continued, corpus, "--seed", "5", "--mask-rate", "0.3", "--masking", "tokens")
     content = manifest(continued[-1])
     assert content["command"] == "pretrain"
-    phase = Phase("main", LengthSettings(steps=4), RowSettings(row_tokens=16, batch_size=4),
-                  TaskSettings(mask_rate=0.3, masking="tokens"))
+    phase = Phase("main", PhaseLengthConfig(steps=4), BatchConfig(max_length=16, batch_size=4),
+                  ObjectiveConfig(mask_rate=0.3, masking="tokens"))
     assert content["settings"] == {
-        "phases": resolved(Script((phase,)))["phases"], **asdict(LoopSettings(seed=5)),
-        **asdict(RunSettings(report_every=2)), **asdict(ForgettingSettings()),
-        **asdict(ReplaySettings()), **asdict(AdversarySettings()),
+        "phases": resolved(RunConfig((phase,)))["phases"], **asdict(OptimizationConfig(seed=5)),
+        **asdict(ReportingConfig(logging_steps=2)), **asdict(RegularizationConfig()),
+        **asdict(ReplayConfig()), **asdict(AdversarialConfig()),
         "model": str(tiny_checkpoint), "architecture": None, "tokenizer": None, "terms": None}
     assert content["seed"] == 5
     assert content["inputs"] == {str(corpus): hashlib.sha256(corpus.read_bytes()).hexdigest()}
@@ -205,14 +205,14 @@ def test_a_bad_line_stops_or_is_collected(run: Run, fresh: list[Any], bad_corpus
     (("--model", "MODEL", "--epochs", "0"), "--epochs: found 0.0, expected above 0"),
     (("--model", "MODEL", "--precision", "fp8"), "--precision: found fp8, expected no or bf16"),
     (("--model", "MODEL", "--objective", "x"), "--objective: found x, expected masked or masked+"),
-    (("--model", "MODEL", "--masked-share", "0.95"), "shares that add up to 1 at most"),
+    (("--model", "MODEL", "--mask-replace-prob", "0.95"), "shares that add up to 1 at most"),
     (("--model", "MODEL", "--recipe", "pubmedbertt"), "did you mean 'pubmedbert'?"),
     (("--model", "MODEL", "--recipe", "laptop", "--phases", "corpus.jsonl"),
      "expected one of --recipe and --phases"),
     (("--model", "MODEL", "--set", "stepz=4"), "found unknown key 'stepz', did you mean 'steps'"),
     (("--model", "MODEL", "--budget", "soon"), "--budget: found soon, expected a number and s, m"),
-    (("--model", "MODEL", "--replay", "MODEL"), "--replay and --replay-every go together"),
-    (("--model", "MODEL", "--replay-every", "4"), "--replay and --replay-every go together"),
+    (("--model", "MODEL", "--replay", "MODEL"), "--replay and --replay-steps go together"),
+    (("--model", "MODEL", "--replay-steps", "4"), "--replay and --replay-steps go together"),
     (("--model", "MODEL", "--corpus", "MODEL"), "expected NAME=PATH of a file of records or"),
     (("--model", "MODEL", "--corpus", "text=corpus.jsonl"), "found the name 'text', which FILES"),
     (("--model", "MODEL", "--corpus", "replay=corpus.jsonl"), "found the name 'replay', expected"),
@@ -252,7 +252,7 @@ PHASES = {
     (("--phases", "late-frozen"), "--frozen: found 'bert.none*', which matches none of the model"),
     (("--phases", "used-up"), "found caps that allow about"),
     (("--frozen-layers", "3"), "--frozen-layers: found 3, but the model has 1 layers"),
-    (("--row-tokens", "33"), "--row-tokens: found 33, but the model has 32 positions"),
+    (("--max-length", "33"), "--max-length: found 33, but the model has 32 positions"),
     (("--precision", "fp16"), "--precision: found fp16, which a CPU cannot train in"),
     (("--memory-gib", "0.0001"), "--memory-gib: found 0.0001, but a single row of 16 tokens takes"),
     (("--masking", "terms"), "--masking terms: found no terms, expected --terms as well"),
@@ -260,7 +260,7 @@ PHASES = {
     (("--trackers", "nonsense"), "--trackers: found 'nonsense', expected some of aim, "),
     (("--evaluate", "empty.jsonl"), "--evaluate: no text in the input; expected records with"),
     (("--retain", "empty.jsonl"), "--retain: no text in the input"),
-    (("--replay", "strange", "--replay-every", "2"), "strange: found vocabulary "),
+    (("--replay", "strange", "--replay-steps", "2"), "strange: found vocabulary "),
     (("--corpus", "more=strange"), "strange: found vocabulary "),
     (("--corpus", "more=folder"), "folder: found a directory without shards, expected files of"),
     (("--corpus", "more=plain", "--objective", "masked+nsp"),
@@ -321,8 +321,8 @@ def test_bf16_trains_on_a_cpu(run: Run, fresh: list[Any], corpus: Path) -> None:
 
 def test_what_is_kept_and_told_on_the_way(run: Run, fresh: list[Any], corpus: Path,
                                           tmp_path: Path, manifest: Callable[..., Any]) -> None:
-    outcome = run(*fresh, corpus, "--keep-every", "2", "--evaluate", corpus,
-                  "--evaluate-every", "2", "--retain", corpus)
+    outcome = run(*fresh, corpus, "--keep-steps", "2", "--evaluate", corpus,
+                  "--eval-steps", "2", "--retain", corpus)
     assert outcome.code == 0, outcome.err
     assert [sorted(set(line) & {"loss", "evaluate", "retain"}) for line in outcome.records] == [
         ["loss", "retain"], ["loss"], ["evaluate"], ["loss"], ["evaluate"], ["loss", "retain"],
@@ -342,7 +342,7 @@ def test_what_is_kept_and_told_on_the_way(run: Run, fresh: list[Any], corpus: Pa
 
 def test_as_many_states_are_kept_as_asked_for(run: Run, interrupted: Run, fresh: list[Any],
                                               corpus: Path, tmp_path: Path) -> None:
-    fresh[1:1] = ["--save-every", "1", "--states", "3", "--budget", "1h"]
+    fresh[1:1] = ["--save-steps", "1", "--save-total-limit", "3", "--budget", "1h"]
     for _ in range(3):
         assert interrupted(run, *fresh, corpus, "--resume").code == 130
     assert sorted(path.name for path in (tmp_path / "out.run").glob("step-*")) == [
@@ -421,8 +421,8 @@ def test_positions_before_the_first_token_do_not_count(run: Run, fresh: list[Any
     outcome = run(*fresh, corpus)
     assert outcome.code == 1
     assert outcome.err == \
-        "bmtools: --row-tokens: found 16, but the model has 14 positions\n"
-    assert run(*fresh, corpus, "--row-tokens", "14").code == 0
+        "bmtools: --max-length: found 16, but the model has 14 positions\n"
+    assert run(*fresh, corpus, "--max-length", "14").code == 0
 
 
 def test_a_model_with_a_swapped_tokenizer_is_refused(
@@ -493,10 +493,10 @@ def test_nothing_is_left_of_a_failed_write(run: Run, fresh: list[Any], corpus: P
 
 def test_a_loss_that_is_no_number_stops_the_run(run: Run, fresh: list[Any], corpus: Path,
                                                 tmp_path: Path) -> None:
-    outcome = run(*fresh, corpus, "--learning-rate", "1e38", "--warmup-share", "0")
+    outcome = run(*fresh, corpus, "--learning-rate", "1e38", "--warmup-ratio", "0")
     assert outcome.code == 1
     assert "the loss is nan; lower --learning-rate" in outcome.err
-    assert outcome.err.endswith("no state was saved yet; --save-every says how often one is\n")
+    assert outcome.err.endswith("no state was saved yet; --save-steps says how often one is\n")
     assert [path.name for path in tmp_path.iterdir()] == ["corpus.jsonl"]
 
 
@@ -506,9 +506,9 @@ def test_a_loss_that_leaves_names_the_last_good_state(
     path = tmp_path / "phases.toml"
     path.write_text("""
 [common]
-row_tokens = 16
+max_length = 16
 batch_size = 4
-warmup_share = 0.0
+warmup_ratio = 0.0
 [[phases]]
 name = "calm"
 steps = 4
@@ -517,7 +517,7 @@ name = "wild"
 steps = 40
 learning_rate = 1e38
 """)
-    given = ["pretrain", *fresh[1:5], "-o", fresh[-1], "--phases", path, corpus, "--save-every",
+    given = ["pretrain", *fresh[1:5], "-o", fresh[-1], "--phases", path, corpus, "--save-steps",
              "2"]
     outcome = run(*given)
     state = tmp_path / "out.run" / "step-00000004"
@@ -534,7 +534,7 @@ learning_rate = 1e38
 
 def test_resumed_equals_uninterrupted(run: Run, interrupted: Run, fresh: list[Any], corpus: Path,
                                       tmp_path: Path, contents: Callable[..., Any]) -> None:
-    fresh.insert(1, "--save-every")
+    fresh.insert(1, "--save-steps")
     fresh.insert(2, "3")
     more = ("--steps", "5", "--dropout", "0.1", corpus)
     run(*fresh[:-1], tmp_path / "whole", *more)
@@ -553,7 +553,7 @@ def test_resumed_equals_uninterrupted(run: Run, interrupted: Run, fresh: list[An
 
 def test_only_the_same_run_is_resumed(run: Run, interrupted: Run, fresh: list[Any], corpus: Path,
                                       write_lines: Run, tmp_path: Path) -> None:
-    fresh[1:1] = ["--save-every", "2"]
+    fresh[1:1] = ["--save-steps", "2"]
     interrupted(run, *fresh, corpus)
     outcome = run(*fresh, corpus, "--resume", "--mask-rate", "0.3")
     assert outcome.code == 1

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from bmtools.training.phases import resolved
-from bmtools.training.script import load_recipe, parse_script, recipe_names, recipe_text
+from bmtools.recipes.phases import resolved
+from bmtools.recipes.toml_files import load_recipe, parse_run_config, recipe_names, recipe_text
 
 Run = Callable[..., Any]
 SMALL = b'[[phases]]\nname = "only"\nsteps = 9  # few\n'
@@ -65,7 +65,7 @@ def test_a_recipe_is_shown_as_written(run: Run) -> None:
 def test_a_file_is_shown_as_understood(run: Run, phases: Path) -> None:
     outcome = run("recipe", "show", phases)
     assert (outcome.code, outcome.err) == (0, "")
-    assert parse_script(outcome.out.encode(), "out") == parse_script(SMALL, "in")
+    assert parse_run_config(outcome.out.encode(), "out") == parse_run_config(SMALL, "in")
     assert "mask_rate = 0.15" in outcome.out and "few" not in outcome.out
 
 
@@ -77,7 +77,7 @@ def test_json_holds_every_setting(run: Run, phases: Path) -> None:
     assert run("recipe", "show", "bioptimus", "--json").records == \
         [resolved(load_recipe("bioptimus"))]
     (shown,) = run("recipe", "show", phases, "--json").records
-    assert shown == resolved(parse_script(SMALL, "in"))
+    assert shown == resolved(parse_run_config(SMALL, "in"))
 
 
 def test_a_recipe_shown_into_a_file_is_the_recipe(run: Run, tmp_path: Path) -> None:

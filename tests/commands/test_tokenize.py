@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bmtools.corpus.shards import Corpus
+from bmtools.data.shards import Corpus
 
 Run = Callable[..., Any]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from seqeval.metrics.sequence_labeling import get_entities
 
-from bmtools.corpus.conll import ConllSettings, conll_records
+from bmtools.corpus.conll import ConllConfig, conll_records
 from bmtools.errors import RecordError
 from bmtools.records import Record, check
 
@@ -65,12 +65,12 @@ def test_sentences_ids_and_separators(source: Write) -> None:
 
 def test_columns_are_chosen(source: Write) -> None:
     record, = conll_records([source("B-X\tnote\tword\tlow\nI-X\tnote\tmore\t")],
-                            ConllSettings(token_column=3, tag_column=1))
+                            ConllConfig(token_column=3, tag_column=1))
     assert found(record) == [("word more", "X")]
 
 
 def test_untyped_entities_get_a_type(source: Write) -> None:
-    record, = conll_records([source("a\tB\nb\tB-Y\n")], ConllSettings(untyped="gene"))
+    record, = conll_records([source("a\tB\nb\tB-Y\n")], ConllConfig(untyped="gene"))
     assert found(record) == [("a", "gene"), ("b", "Y")]
 
 
@@ -85,7 +85,7 @@ def test_documents_name_their_sentences(source: Write) -> None:
 
 
 def test_documents_are_joined(source: Write) -> None:
-    records = list(conll_records([source(DOCUMENTS)], ConllSettings(documents=True)))
+    records = list(conll_records([source(DOCUMENTS)], ConllConfig(documents=True)))
     assert [(record["id"], record["text"]) for record in records] == [
         ("12", "a\nb c"), ("set-d2", "d"), ("15", "e")]
     assert [found(record) for record in records] == [[("b c", "ENTITY")], [("d", "ENTITY")], []]
@@ -93,7 +93,7 @@ def test_documents_are_joined(source: Write) -> None:
 
 def test_documents_need_a_line_that_begins_them(source: Write) -> None:
     with pytest.raises(RecordError, match=r"set\.tsv:1: found a sentence before any -DOCSTART-"):
-        list(conll_records([source("a O\n")], ConllSettings(documents=True)))
+        list(conll_records([source("a O\n")], ConllConfig(documents=True)))
 
 
 @pytest.mark.parametrize(("bad", "told"), [
@@ -116,7 +116,7 @@ def test_a_bad_line_is_told(source: Write, bad: str, told: str) -> None:
                                       {"token_column": 2, "tag_column": 2}, {"untyped": ""}])
 def test_bad_settings(settings: dict) -> None:
     with pytest.raises(ValueError, match=r"column|type"):
-        ConllSettings(**settings)
+        ConllConfig(**settings)
 
 
 def assert_as_seqeval(record: Record, tags: list[str], tokens: list[str]) -> None:
@@ -173,7 +173,7 @@ def test_real_counts(data: Path, name: str) -> None:
 @pytest.mark.data
 @pytest.mark.parametrize("name", SECOND)
 def test_real_counts_with_the_tag_second(data: Path, name: str) -> None:
-    settings = ConllSettings(tag_column=2)
+    settings = ConllConfig(tag_column=2)
     assert len(list(conll_records([str(data / name)], settings))) == SECOND[name]
 
 
@@ -195,7 +195,7 @@ def test_real_entities_agree_with_seqeval(data: Path, name: str) -> None:
 @pytest.mark.data
 def test_three_editions_of_one_set_agree(data: Path) -> None:
     where = data / "en/ner/NCBI-disease"
-    settings = ConllSettings(untyped="Disease")
+    settings = ConllConfig(untyped="Disease")
     texts = [[(record["text"], record["entities"])
               for record in conll_records([str(where / name)], settings)]
              for name in ("test.tsv", "conll4-test.txt", "iobes-test.tsv")]
@@ -204,7 +204,7 @@ def test_three_editions_of_one_set_agree(data: Path) -> None:
 
 @pytest.mark.data
 def test_real_documents(data: Path) -> None:
-    settings = ConllSettings(documents=True)
+    settings = ConllConfig(documents=True)
     records = list(conll_records([str(data / "en/pico/EBM-NLP/dev.txt")], settings))
     assert len(records) == 960
     assert sum(len(record["entities"]) for record in records) == 16561

@@ -64,7 +64,7 @@ def test_a_relation_across_a_border_joins_the_sentences() -> None:
     text = "One is. Two is. Three is. Four is."
     record = Record(id="1", text=text, lang="en", entities=[
         entity(text, "One", id="a"), entity(text, "Three", id="b")],
-        relations=[{"head": "b", "tail": "a", "type": "R"}])
+                    relations=[{"head": "b", "tail": "a", "type": "R"}])
     found = cut(record)
     assert [item["text"] for item in found] == ["One is. Two is. Three is.", "Four is."]
     assert found[0]["relations"] == record["relations"]

@@ -143,8 +143,8 @@ def test_bioptimus_phases(run: Any, read: Any, tmp_path: Path) -> None:
     phases = settings["phases"]
     assert [phase["masking"] for phase in phases] == ["tokens", "words", "words", "words"]
     assert [phase["mask_rate"] for phase in phases] == [0.15, 0.15, 0.2, 0.2]
-    assert phases[3]["masked_share"] == 1.0
-    rates = [(phase["learning_rate"], phase["final_share"]) for phase in phases]
+    assert phases[3]["mask_replace_prob"] == 1.0
+    rates = [(phase["learning_rate"], phase["min_lr_ratio"]) for phase in phases]
     for (rate, share), (following, _) in pairwise(rates):
         assert rate * share == pytest.approx(following, rel=1e-3)
     weights = [(out / "model.kept" / name / "model.safetensors").read_bytes() for name in names]

@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 import torch
 
-from bmtools.corpus.shards import Corpus, Document
+from bmtools.data.shards import Corpus, EncodedDocument
 from bmtools.models.architectures import build_config, build_model
-from bmtools.vocab.settings import WordPieceSettings
+from bmtools.vocab.settings import WordPieceConfig
 from bmtools.vocab.wordpiece import learn
 
 SPEEDRUN = Path(__file__).parents[2] / "examples" / "speedrun"
@@ -91,7 +91,7 @@ def test_clean_reports(part: Any, read: Any, tmp_path: Path) -> None:
 
 
 def pieces() -> Any:
-    return learn(["il cuore batte e il sangue scorre"] * 3, WordPieceSettings(100, uncased=True))
+    return learn(["il cuore batte e il sangue scorre"] * 3, WordPieceConfig(100, uncased=True))
 
 
 def test_words_become_tokens(part: Any) -> None:
@@ -143,7 +143,7 @@ def test_counts_know_their_neighbours(part: Any) -> None:
 def test_company_is_counted_within_documents(part: Any) -> None:
     rng = np.random.default_rng(0)
     documents = [rng.integers(0, 7, length) for length in (5, 1, 9)]
-    corpus = Corpus.of([Document(ids.astype(np.uint16), np.ones(len(ids), dtype=bool))
+    corpus = Corpus.of([EncodedDocument(ids.astype(np.uint16), np.ones(len(ids), dtype=bool))
                         for ids in documents])
     expected = np.zeros((7, 7))
     for ids in documents:

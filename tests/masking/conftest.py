@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
-from bmtools.dice import derive
-from bmtools.masking.text import Text
+from bmtools.keyed_random import derive
+from bmtools.masking.token_batch import TokenBatch
 
 SPECIAL = ["<s>", "</s>", "<mask>", "<pad>", "<unk>"]
 FIRST, LAST, MASK, ORDINARY = 0, 1, 2, len(SPECIAL)
@@ -21,19 +21,20 @@ Sample = tuple[Sequence[int], Sequence[bool]]
 
 
 @pytest.fixture(scope="session")
-def lay() -> Callable[..., Text]:
+def lay() -> Callable[..., TokenBatch]:
     """Lay samples of ids and word starts side by side, each between its special tokens."""
 
     def side_by_side(samples: Sequence[Sample], seed: int = 0, numbers: Sequence[int] | None = None,
-                     special: bool = True) -> Text:
+                     special: bool = True) -> TokenBatch:
         before, after = ([FIRST], [LAST]) if special else ([], [])
         ids = [[*before, *one, *after] for one, _ in samples]
         starts = [[*(True for _ in before), *one, *(True for _ in after)] for _, one in samples]
         flat = np.array([number for one in ids for number in one], dtype=np.int64)
         named = np.arange(len(samples)) if numbers is None else np.array(numbers)
-        return Text(flat, np.array([s for one in starts for s in one], dtype=bool),
-                    flat >= ORDINARY, np.repeat(np.arange(len(ids)), [len(one) for one in ids]),
-                    derive(seed, named))
+        return TokenBatch(flat, np.array([s for one in starts for s in one], dtype=bool),
+                          flat >= ORDINARY,
+                          np.repeat(np.arange(len(ids)), [len(one) for one in ids]),
+                          derive(seed, named))
 
     return side_by_side
 

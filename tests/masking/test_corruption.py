@@ -9,22 +9,22 @@ import numpy as np
 import pytest
 
 from bmtools.masking.corruption import IGNORED, Corruption, corrupt
-from bmtools.masking.text import Text
-from bmtools.masking.tokens import pick_tokens
+from bmtools.masking.token_batch import TokenBatch
+from bmtools.masking.tokens import mask_tokens
 
 MASK_ID = 2
 STRANGERS = np.arange(1000, 1095)
 
 
 @pytest.fixture(scope="module")
-def text(lay: Callable[..., Text], long_words: Any) -> Text:
+def text(lay: Callable[..., TokenBatch], long_words: Any) -> TokenBatch:
     return lay(long_words)
 
 
 @pytest.mark.parametrize(("masked", "random"), [(0.8, 0.1), (0.9, 0.05), (1.0, 0.0), (0.0, 1.0),
                                                 (0.5, 0.0)])
-def test_shares_and_labels(text: Text, masked: float, random: float) -> None:
-    picked = pick_tokens(text, 0.3)
+def test_shares_and_labels(text: TokenBatch, masked: float, random: float) -> None:
+    picked = mask_tokens(text, 0.3)
     before = text.ids.copy()
     shown = corrupt(text, picked, MASK_ID, STRANGERS, Corruption(masked, random))
     assert (text.ids == before).all()
@@ -39,7 +39,7 @@ def test_shares_and_labels(text: Text, masked: float, random: float) -> None:
         assert abs(found.mean() - share) <= 4 * error + 1e-12
 
 
-def test_strangers_are_as_likely_as_each_other(text: Text) -> None:
+def test_strangers_are_as_likely_as_each_other(text: TokenBatch) -> None:
     shown = corrupt(text, text.maskable, MASK_ID, STRANGERS, Corruption(0.5, 0.5))
     drawn = shown.inputs[shown.inputs >= 1000] - 1000
     counts = np.bincount(drawn, minlength=95)
@@ -47,7 +47,7 @@ def test_strangers_are_as_likely_as_each_other(text: Text) -> None:
     assert abs(chi_square - 94) < 4 * np.sqrt(2 * 94)
 
 
-def test_fates_say_nothing_about_places_or_neighbours(text: Text) -> None:
+def test_fates_say_nothing_about_places_or_neighbours(text: TokenBatch) -> None:
     shown = corrupt(text, text.maskable, MASK_ID, STRANGERS, Corruption(0.5, 0.5))
     fates = (shown.inputs[text.maskable] == MASK_ID).reshape(300, 200)
     assert np.abs(fates.mean(axis=0) - 0.5).max() < 4.5 * 0.5 / np.sqrt(300)
@@ -56,7 +56,7 @@ def test_fates_say_nothing_about_places_or_neighbours(text: Text) -> None:
     assert abs(alike - 0.5) < 4 * 0.5 / np.sqrt(300 * 199)
 
 
-def test_nothing_is_picked(text: Text) -> None:
+def test_nothing_is_picked(text: TokenBatch) -> None:
     shown = corrupt(text, np.zeros(len(text), dtype=bool), MASK_ID, STRANGERS, Corruption())
     assert (shown.inputs == text.ids).all()
     assert (shown.labels == IGNORED).all()
@@ -64,7 +64,8 @@ def test_nothing_is_picked(text: Text) -> None:
 
 @pytest.mark.parametrize("shares", [(0.9, 0.2), (-0.1, 0.5), (0.5, -0.1), (float("nan"), 0.1)])
 def test_shares_add_up_to_one_at_most(shares: tuple[float, float]) -> None:
-    with pytest.raises(ValueError, match=r"--masked-share and --random-share: .* add up to 1"):
+    with pytest.raises(ValueError,
+                       match=r"--mask-replace-prob and --random-replace-prob: .* add up to 1"):
         Corruption(*shares)
 
 

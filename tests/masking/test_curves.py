@@ -48,7 +48,8 @@ def test_what_is_outside_counts_as_the_nearer_end(shape: str) -> None:
     ({"shape": "linear", "end": -1.0}, "--mask-rate-end: found -1.0, expected 0 to 1"),
     ({"shape": "linear"}, "--mask-rate-end: found None, expected 0 to 1 for --mask-curve linear"),
     ({"end": 0.3}, "--mask-rate-end: found 0.3, expected none, or a --mask-curve"),
-    ({"shape": "steps", "end": 0.3, "stairs": 1}, "--mask-stairs: found 1, expected 2 or more")])
+    ({"shape": "steps", "end": 0.3, "stairs": 1},
+     "--mask-rate-steps: found 1, expected 2 or more")])
 def test_wrong_settings(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         RateCurve(**options)

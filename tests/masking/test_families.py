@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bmtools.masking.coverage import cover
+from bmtools.masking.coverage import count_coverage
 from bmtools.masking.segmenters import Segmenter, load_segmenter, word_starts
-from bmtools.masking.strategies import make_pick
+from bmtools.masking.strategies import make_strategy
 from bmtools.masking.terms import TermList
-from bmtools.masking.text import Text
+from bmtools.masking.token_batch import TokenBatch
 
 pytestmark = pytest.mark.data
 
@@ -55,24 +55,24 @@ def encoded(request: pytest.FixtureRequest, learn: Callable[..., Any],
 @pytest.mark.parametrize("name", ["words", "spans", "terms"])
 @pytest.mark.parametrize("rate", [0.15, 0.3])
 def test_the_rate_is_met_within_the_error_of_sampling(
-        encoded: tuple[list[str], Encoded], lay: Callable[..., Text], name: str,
+        encoded: tuple[list[str], Encoded], lay: Callable[..., TokenBatch], name: str,
         rate: float) -> None:
     samples = encoded[1].samples
     assert len(samples) > 15
-    pick = make_pick(name, terms=TermList([samples[0][0][:2], samples[1][0][:3]]))
+    pick = make_strategy(name, terms=TermList([samples[0][0][:2], samples[1][0][:3]]))
     off = []
     for seed in range(12):
         text = lay(samples, seed=seed)
         picked = pick(text, rate)
         off.append(np.diff(text.borders_among(np.flatnonzero(picked)))
                    - text.maskable_counts * rate)
-        found = cover(text, picked)
+        found = count_coverage(text, picked)
         assert found.touched == found.whole
     assert abs(np.mean(off)) < 4 * np.std(off) / np.sqrt(np.size(off))
 
 
 def test_no_run_of_letters_is_half_hidden(encoded: tuple[list[str], Encoded],
-                                          lay: Callable[..., Text]) -> None:
+                                          lay: Callable[..., TokenBatch]) -> None:
     texts, found = encoded
     if texts[0].count(" ") < 20:
         pytest.skip("letters say nothing about words where no spaces are written")
@@ -84,7 +84,7 @@ def test_no_run_of_letters_is_half_hidden(encoded: tuple[list[str], Encoded],
     assert whole > 100
 
 
-def test_no_segmented_word_is_half_hidden(learn: Callable[..., Any], lay: Callable[..., Text],
+def test_no_segmented_word_is_half_hidden(learn: Callable[..., Any], lay: Callable[..., TokenBatch],
                                           read: Callable[[str], list[str]]) -> None:
     pytest.importorskip("sudachipy")
     segment = load_segmenter("japanese")
@@ -97,7 +97,7 @@ def test_no_segmented_word_is_half_hidden(learn: Callable[..., Any], lay: Callab
     assert whole > 50
 
 
-def halves(found: Encoded, lay: Callable[..., Text], lengths: list[int],
+def halves(found: Encoded, lay: Callable[..., TokenBatch], lengths: list[int],
            words: list[list[tuple[int, int]]]) -> tuple[int, int]:
     """Count words of which a part and of which everything is hidden, by their characters.
 
@@ -105,7 +105,7 @@ def halves(found: Encoded, lay: Callable[..., Text], lengths: list[int],
     cannot be masked, are left out.
     """
     text = lay(found.samples, special=False)
-    picked = make_pick("words")(text, 0.15)
+    picked = make_strategy("words")(text, 0.15)
     hidden, shown, odd = ([np.zeros(length, dtype=bool) for length in lengths] for _ in range(3))
     reached = (-1, 0)
     for token, (number, begin, end) in enumerate(found.places):

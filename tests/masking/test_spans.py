@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bmtools.dice import Purpose, bits, uniforms
-from bmtools.masking.coverage import cover
-from bmtools.masking.spans import chances, pick_spans
-from bmtools.masking.text import Text
-from bmtools.masking.units import words_of
+from bmtools.keyed_random import Purpose, bits, uniforms
+from bmtools.masking.coverage import count_coverage
+from bmtools.masking.mask_units import find_words
+from bmtools.masking.spans import chances, mask_spans
+from bmtools.masking.token_batch import TokenBatch
 
 
-def plain_pick(text: Text, number: int, rate: float) -> list[int]:
+def plain_pick(text: TokenBatch, number: int, rate: float) -> list[int]:
     """The brute-force twin: draw span after span, hide word after word until the budget."""
-    words = words_of(text)
+    words = find_words(text)
     first, last = words.borders[number:number + 2].tolist()
     own = [list(range(b, b + s)) for b, s in zip(words.begins[first:last].tolist(),
                                                  words.sizes[first:last].tolist(), strict=True)]
@@ -49,12 +49,12 @@ def plain_length(key: int, start: int) -> int:
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.02, 0.15, 0.5, 1.0])
-def test_picks_are_those_of_plain_loops(lay: Callable[..., Text], made_up: Any,
+def test_picks_are_those_of_plain_loops(lay: Callable[..., TokenBatch], made_up: Any,
                                         rate: float) -> None:
     text = lay(made_up, seed=5)
     expected = sorted(place for number in range(text.samples)
                       for place in plain_pick(text, number, rate))
-    assert np.flatnonzero(pick_spans(text, rate)).tolist() == expected
+    assert np.flatnonzero(mask_spans(text, rate)).tolist() == expected
 
 
 def test_lengths_are_those_of_the_paper() -> None:
@@ -65,32 +65,33 @@ def test_lengths_are_those_of_the_paper() -> None:
     assert np.divide(chances()[1:], chances()[:-1]) == pytest.approx(np.full(9, 0.8))
 
 
-def test_one_span_is_as_long_as_drawn(lay: Callable[..., Text]) -> None:
+def test_one_span_is_as_long_as_drawn(lay: Callable[..., TokenBatch]) -> None:
     # Of 2,000 words a rate this low takes one word; the rest of the span is beyond the budget.
     text = lay([(list(range(9, 2009)), [True] * 2000)] * 50)
-    one = text.borders_among(np.flatnonzero(pick_spans(text, 1e-6)))
+    one = text.borders_among(np.flatnonzero(mask_spans(text, 1e-6)))
     assert one.tolist() == list(range(51))
     # A budget of ten words holds the first span whole.
     first = [int(bits(key, np.arange(2000), Purpose.ORDER).argmin()) for key in text.keys]
-    picked = pick_spans(text, 10 / 2000).reshape(50, 2002)[:, 1:-1]
+    picked = mask_spans(text, 10 / 2000).reshape(50, 2002)[:, 1:-1]
     for row, (start, key) in enumerate(zip(first, text.keys, strict=True)):
         length = min(plain_length(int(key), start), 2000 - start)
         assert picked[row, start:start + length].all()
 
 
-def test_the_rate_is_met_on_average(lay: Callable[..., Text], long_words: Any) -> None:
-    counts = np.array([pick_spans(lay(long_words, seed=seed, special=False), 0.15)
+def test_the_rate_is_met_on_average(lay: Callable[..., TokenBatch], long_words: Any) -> None:
+    counts = np.array([mask_spans(lay(long_words, seed=seed, special=False), 0.15)
                        .reshape(300, 200).sum(axis=1) for seed in range(10)])
     assert np.abs(counts - 30).max() < 8
     assert abs(counts.mean() - 30) < 4 * counts.std() / np.sqrt(counts.size)
 
 
-def test_words_stay_whole_and_stand_together(lay: Callable[..., Text], long_words: Any) -> None:
+def test_words_stay_whole_and_stand_together(lay: Callable[..., TokenBatch],
+                                             long_words: Any) -> None:
     text = lay(long_words)
-    picked = pick_spans(text, 0.15)
-    found = cover(text, picked)
+    picked = mask_spans(text, 0.15)
+    found = count_coverage(text, picked)
     assert found.touched == found.whole
-    words = words_of(text)
+    words = find_words(text)
     hidden = picked[words.begins]
     runs = (hidden[1:] & ~hidden[:-1]).sum()
     # 3.8 words on average, less what the budget cuts of the last of some three spans.

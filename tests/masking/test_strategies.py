@@ -10,33 +10,33 @@ import pytest
 
 from bmtools.masking.corruption import Corruption, corrupt
 from bmtools.masking.settings import MASKINGS
-from bmtools.masking.strategies import STRATEGIES, make_pick
+from bmtools.masking.strategies import STRATEGIES, make_strategy
 from bmtools.masking.terms import TermList
-from bmtools.masking.text import Text
+from bmtools.masking.token_batch import TokenBatch
 
 TERMS = TermList([[number, number + 1] for number in range(5, 200, 3)] + [[7], [100]])
 
 
 @pytest.fixture(params=MASKINGS)
 def pick(request: pytest.FixtureRequest) -> Any:
-    return make_pick(request.param, terms=TERMS)
+    return make_strategy(request.param, terms=TERMS)
 
 
-def shown(text: Text, pick: Any, rate: Any = 0.15) -> list[list[int]]:
+def shown(text: TokenBatch, pick: Any, rate: Any = 0.15) -> list[list[int]]:
     """What becomes of each sample's maskable tokens: inputs, and labels after them."""
     masked = corrupt(text, pick(text, rate), 2, np.arange(5, 200), Corruption())
     return [[*masked.inputs[own].tolist(), *masked.labels[own].tolist()] for own in (
         (text.sample == number) & text.maskable for number in range(text.samples))]
 
 
-def test_a_sample_is_masked_alone_as_among_others(lay: Callable[..., Text], made_up: Any,
+def test_a_sample_is_masked_alone_as_among_others(lay: Callable[..., TokenBatch], made_up: Any,
                                                   pick: Any) -> None:
     together = shown(lay(made_up, seed=4), pick)
     for number, sample in enumerate(made_up):
         assert shown(lay([sample], seed=4, numbers=[number]), pick) == [together[number]]
 
 
-def test_neither_order_nor_company_matters(lay: Callable[..., Text], made_up: Any,
+def test_neither_order_nor_company_matters(lay: Callable[..., TokenBatch], made_up: Any,
                                            pick: Any) -> None:
     together = shown(lay(made_up, seed=4), pick)
     order = np.random.default_rng(0).permutation(60)[:37].tolist()
@@ -44,12 +44,13 @@ def test_neither_order_nor_company_matters(lay: Callable[..., Text], made_up: An
     assert shuffled == [together[n] for n in order]
 
 
-def test_special_tokens_around_a_sample_do_not_matter(lay: Callable[..., Text], long_words: Any,
+def test_special_tokens_around_a_sample_do_not_matter(lay: Callable[..., TokenBatch],
+                                                      long_words: Any,
                                                       pick: Any) -> None:
     assert shown(lay(long_words[:30]), pick) == shown(lay(long_words[:30], special=False), pick)
 
 
-def test_the_rates_of_others_do_not_matter(lay: Callable[..., Text], made_up: Any,
+def test_the_rates_of_others_do_not_matter(lay: Callable[..., TokenBatch], made_up: Any,
                                            pick: Any) -> None:
     text = lay(made_up)
     rates = np.full(60, 0.15)
@@ -57,7 +58,7 @@ def test_the_rates_of_others_do_not_matter(lay: Callable[..., Text], made_up: An
     assert shown(text, pick, rates)[1::2] == shown(text, pick)[1::2]
 
 
-def test_nothing_that_cannot_be_masked_is_picked(lay: Callable[..., Text], made_up: Any,
+def test_nothing_that_cannot_be_masked_is_picked(lay: Callable[..., TokenBatch], made_up: Any,
                                                  pick: Any) -> None:
     text = lay(made_up)
     for rate in (0.15, 1.0):
@@ -68,7 +69,7 @@ def test_nothing_that_cannot_be_masked_is_picked(lay: Callable[..., Text], made_
 
 
 @pytest.mark.parametrize("rate", [-0.5, 1.5, float("nan")])
-def test_a_rate_is_a_share(lay: Callable[..., Text], made_up: Any, pick: Any,
+def test_a_rate_is_a_share(lay: Callable[..., TokenBatch], made_up: Any, pick: Any,
                            rate: float) -> None:
     with pytest.raises(ValueError, match="expected 0 to 1"):
         pick(lay(made_up), rate)
@@ -79,6 +80,6 @@ def test_strategies_say_what_they_need() -> None:
     assert {name for name, one in STRATEGIES.items() if one.needs} == {"terms"}
     assert {name for name, one in STRATEGIES.items() if not one.sees_words} == {"tokens"}
     with pytest.raises(ValueError, match="--masking terms: found no terms, expected --terms"):
-        make_pick("terms")
+        make_strategy("terms")
     with pytest.raises(ValueError, match="--masking: found other, expected tokens or words or"):
-        make_pick("other")
+        make_strategy("other")

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bmtools.masking.coverage import cover
-from bmtools.masking.terms import Marks, PickTerms, TermList, pick_marked, spellings
-from bmtools.masking.text import Text
-from bmtools.masking.units import words_of
-from bmtools.masking.words import pick_words
+from bmtools.masking.coverage import count_coverage
+from bmtools.masking.mask_units import find_words
+from bmtools.masking.terms import TermList, TermMasking, TermPositions, mask_terms, spellings
+from bmtools.masking.token_batch import TokenBatch
+from bmtools.masking.words import mask_words
 
 
-def plain_find(text: Text, terms: list[list[int]]) -> list[tuple[int, int]]:
+def plain_find(text: TokenBatch, terms: list[list[int]]) -> list[tuple[int, int]]:
     """The brute-force twin: try every term at every token; the longest at each place."""
     found = []
     for begin in range(len(text)):
@@ -26,7 +26,7 @@ def plain_find(text: Text, terms: list[list[int]]) -> list[tuple[int, int]]:
     return found
 
 
-def fits(text: Text, begin: int, term: list[int]) -> bool:
+def fits(text: TokenBatch, begin: int, term: list[int]) -> bool:
     end = begin + len(term)
     tokens = range(begin, end)
     return (end <= len(text) and text.ids[begin:end].tolist() == term
@@ -34,13 +34,13 @@ def fits(text: Text, begin: int, term: list[int]) -> bool:
             and not goes_on(text, begin) and not goes_on(text, end))
 
 
-def goes_on(text: Text, place: int) -> bool:
+def goes_on(text: TokenBatch, place: int) -> bool:
     """Whether a token continues the word of the one before it."""
     return bool(place < len(text) and place and not text.starts[place] and text.maskable[place]
                 and text.maskable[place - 1] and text.sample[place] == text.sample[place - 1])
 
 
-def plain_marks(text: Text, terms: list[list[int]]) -> tuple[list[bool], list[bool]]:
+def plain_marks(text: TokenBatch, terms: list[list[int]]) -> tuple[list[bool], list[bool]]:
     inside, begins = [False] * len(text), [False] * len(text)
     reached = 0
     for begin, length in plain_find(text, terms):
@@ -62,7 +62,7 @@ def crowded() -> tuple[list[Any], list[list[int]]]:
     return samples, terms
 
 
-def test_terms_are_found_where_plain_loops_find_them(lay: Callable[..., Text],
+def test_terms_are_found_where_plain_loops_find_them(lay: Callable[..., TokenBatch],
                                                      crowded: Any) -> None:
     samples, terms = crowded
     text = lay(samples, special=False)
@@ -73,7 +73,7 @@ def test_terms_are_found_where_plain_loops_find_them(lay: Callable[..., Text],
     assert 100 < sum(begins) < sum(inside) < len(text)
 
 
-def test_terms_keep_to_word_and_sample_borders(lay: Callable[..., Text]) -> None:
+def test_terms_keep_to_word_and_sample_borders(lay: Callable[..., TokenBatch]) -> None:
     terms = TermList([[10, 11], [20]])
     for ids, starts, expected in [
             ([10, 11, 12], [1, 0, 1], [1, 1, 0]),
@@ -90,94 +90,95 @@ def test_terms_keep_to_word_and_sample_borders(lay: Callable[..., Text]) -> None
 
 
 def test_terms_that_share_tokens_are_one_and_those_that_touch_are_two(
-        lay: Callable[..., Text]) -> None:
+        lay: Callable[..., TokenBatch]) -> None:
     text = lay([([10, 11, 12, 10, 11, 10, 11], [True] * 7)], special=False)
     marks = TermList([[10, 11], [11, 12]]).mark(text)
     assert marks.begins.tolist() == [True, False, False, True, False, True, False]
     assert marks.inside.all()
 
 
-def test_ids_beyond_those_of_the_terms_are_no_other_ids(lay: Callable[..., Text]) -> None:
+def test_ids_beyond_those_of_the_terms_are_no_other_ids(lay: Callable[..., TokenBatch]) -> None:
     # Steps are coded as node * 7 + id here, so 12 would be the step from node 1 by 5.
     text = lay([([12, 9], [True, True]), ([6, 5], [True, True])], special=False)
     assert TermList([[6, 5]]).mark(text).inside.tolist() == [False, False, True, True]
 
 
-def test_marks_of_two_samples_that_touch_are_two_terms(lay: Callable[..., Text]) -> None:
+def test_marks_of_two_samples_that_touch_are_two_terms(lay: Callable[..., TokenBatch]) -> None:
     text = lay([([9, 10, 11], [True] * 3)] * 500, special=False)
     ends = np.array([True, False, True] * 500)
-    picked = pick_marked(text, 1 / 3, ends).reshape(500, 3)
+    picked = mask_terms(text, 1 / 3, ends).reshape(500, 3)
     assert picked.sum(axis=1).tolist() == [1] * 500
     assert not picked[:, 1].any()
 
 
-def test_no_terms(lay: Callable[..., Text], made_up: Any) -> None:
+def test_no_terms(lay: Callable[..., TokenBatch], made_up: Any) -> None:
     text = lay(made_up)
     for terms in ([], [[]], [[10_000_000]]):
         assert not TermList(terms).mark(text).inside.any()
-        assert (PickTerms(TermList(terms))(text, 0.15)
-                == pick_marked(text, 0.15, np.zeros(len(text), dtype=bool))).all()
-    assert len(PickTerms(TermList([[9]]))(lay([]), 0.15)) == 0
+        assert (TermMasking(TermList(terms))(text, 0.15)
+                == mask_terms(text, 0.15, np.zeros(len(text), dtype=bool))).all()
+    assert len(TermMasking(TermList([[9]]))(lay([]), 0.15)) == 0
 
 
-def test_terms_come_first_and_words_fill_the_rest(lay: Callable[..., Text]) -> None:
+def test_terms_come_first_and_words_fill_the_rest(lay: Callable[..., TokenBatch]) -> None:
     # A tenth of the tokens are in terms of two words: less than the budget of 15 %.
     ids = ([10, 11] + [20] * 18) * 10
     text = lay([(ids, [True] * 200)] * 50, special=False)
-    picked = PickTerms(TermList([[10, 11]]))(text, 0.15)
+    picked = TermMasking(TermList([[10, 11]]))(text, 0.15)
     assert picked[text.ids < 20].all()
     assert np.diff(text.borders_among(np.flatnonzero(picked))).tolist() == [30] * 50
 
 
-def test_nothing_but_terms_where_they_are_more_than_the_budget(lay: Callable[..., Text]) -> None:
+def test_nothing_but_terms_where_they_are_more_than_the_budget(lay: Callable[...,
+                                                                             TokenBatch]) -> None:
     ids = ([10, 11] + [20] * 2) * 50
     text = lay([(ids, [True] * 200)] * 50, special=False)
-    picked = PickTerms(TermList([[10, 11]]))(text, 0.15)
+    picked = TermMasking(TermList([[10, 11]]))(text, 0.15)
     assert not picked[text.ids == 20].any()
     assert (picked[text.ids == 10] == picked[text.ids == 11]).all()
     assert np.diff(text.borders_among(np.flatnonzero(picked))).tolist() == [30] * 50
-    every = PickTerms(TermList([[10, 11]]))(text, 0.8)
+    every = TermMasking(TermList([[10, 11]]))(text, 0.8)
     assert every[text.ids < 20].all()
 
 
-def test_the_rate_is_met_on_average(lay: Callable[..., Text], long_words: Any) -> None:
+def test_the_rate_is_met_on_average(lay: Callable[..., TokenBatch], long_words: Any) -> None:
     rng = np.random.default_rng(0)
     listed = [ids[n:n + 3] for ids, _ in long_words for n in rng.integers(0, 197, size=9)]
-    counts = np.array([PickTerms(TermList(listed))(text, 0.15).reshape(300, 200).sum(axis=1)
+    counts = np.array([TermMasking(TermList(listed))(text, 0.15).reshape(300, 200).sum(axis=1)
                        for text in (lay(long_words, seed=seed, special=False)
                                     for seed in range(10))])
     assert abs(counts.mean() - 30) < 4 * counts.std() / np.sqrt(counts.size)
 
 
-def test_marks_of_the_caller_s_take_whole_words_along(lay: Callable[..., Text]) -> None:
+def test_marks_of_the_caller_s_take_whole_words_along(lay: Callable[..., TokenBatch]) -> None:
     starts = [True, False, True, True, False, False, True, True]
     text = lay([(list(range(10, 18)), starts)] * 400, special=False)
     marks = np.array([0, 1, 1, 0, 0, 0, 0, 0] * 400, dtype=bool)
-    picked = pick_marked(text, 3 / 8, marks).reshape(400, 8)
+    picked = mask_terms(text, 3 / 8, marks).reshape(400, 8)
     assert picked[:, :3].all() and not picked[:, 3:].any()
     # Two terms that touch are two where the second is said to begin.
     begins = np.array([0, 0, 1, 0, 0, 0, 0, 0] * 400, dtype=bool)
-    picked = pick_marked(text, 2 / 8, Marks(marks, begins)).reshape(400, 8)
+    picked = mask_terms(text, 2 / 8, TermPositions(marks, begins)).reshape(400, 8)
     assert set(picked[:, :3].sum(axis=1).tolist()) == {1, 2, 3}
     assert not picked[:, 3:].any()
 
 
-def test_no_word_is_half_hidden(lay: Callable[..., Text], long_words: Any) -> None:
+def test_no_word_is_half_hidden(lay: Callable[..., TokenBatch], long_words: Any) -> None:
     text = lay(long_words)
     marks = np.random.default_rng(0).random(len(text)) < 0.1
-    found = cover(text, pick_marked(text, 0.3, marks))
+    found = count_coverage(text, mask_terms(text, 0.3, marks))
     assert found.touched == found.whole > 0
 
 
-def test_terms_are_picked_in_the_order_of_no_one_but_chance(lay: Callable[..., Text]) -> None:
+def test_terms_are_picked_in_the_order_of_no_one_but_chance(lay: Callable[..., TokenBatch]) -> None:
     ids = [10, 20, 10, 20, 10, 20, 10, 20]
     text = lay([(ids, [True] * 8)] * 4000, special=False)
-    share = PickTerms(TermList([[10]]))(text, 2 / 8).reshape(4000, 8).mean(axis=0)
+    share = TermMasking(TermList([[10]]))(text, 2 / 8).reshape(4000, 8).mean(axis=0)
     assert share[1::2].tolist() == [0] * 4
     assert np.abs(share[::2] - 0.5).max() < 4.5 * 0.5 / np.sqrt(4000)
 
 
-def test_many_terms_are_found_together(lay: Callable[..., Text]) -> None:
+def test_many_terms_are_found_together(lay: Callable[..., TokenBatch]) -> None:
     rng = np.random.default_rng(3)
     terms = {tuple(rng.integers(5, 30_000, size=length).tolist())
              for length in rng.integers(1, 12, size=20_000).tolist()}
@@ -190,7 +191,7 @@ def test_many_terms_are_found_together(lay: Callable[..., Text]) -> None:
 
 
 def test_spellings_are_with_and_without_a_space(
-        learn: Callable[..., Any], lay: Callable[..., Text]) -> None:
+        learn: Callable[..., Any], lay: Callable[..., TokenBatch]) -> None:
     texts = ["asthma and lung cancer in asthma", "lung cancer is cancer of a lung"] * 30
     backend = learn(texts, 300)
     found = spellings(SimpleNamespace(backend_tokenizer=backend), ["lung cancer", "asthma"])
@@ -207,11 +208,11 @@ def test_spellings_are_with_and_without_a_space(
     assert marked.tolist() == [word not in ("and", "of") for word in words_at]
 
 
-def test_terms_are_not_words_that_are_picked_more_rarely(lay: Callable[..., Text],
+def test_terms_are_not_words_that_are_picked_more_rarely(lay: Callable[..., TokenBatch],
                                                          made_up: Any) -> None:
     text = lay(made_up)
-    ids = sorted(set(text.ids[words_of(text).begins].tolist()))[:20]
-    preferred = PickTerms(TermList([[one] for one in ids]))(text, 0.15)
-    plain = pick_words(text, 0.15)
+    ids = sorted(set(text.ids[find_words(text).begins].tolist()))[:20]
+    preferred = TermMasking(TermList([[one] for one in ids]))(text, 0.15)
+    plain = mask_words(text, 0.15)
     listed = np.isin(text.ids, ids)
     assert preferred[listed].sum() > 1.5 * plain[listed].sum()

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 pytestmark = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="this C library has none "
-                                "of these settings")
+                                                                          "of these settings")
 
 _PROLOGUE = """
 import numpy as np

@@ -10,13 +10,13 @@ import torch
 from transformers import RobertaConfig
 
 from bmtools.errors import BmtoolsError
-from bmtools.models.architectures import SHAPES, build_config, build_model, build_outline
+from bmtools.models.architectures import SHAPES, build_config, build_model, build_on_meta
 from bmtools.models.checkpoint import max_tokens
-from bmtools.models.masked import encode
-from bmtools.vocab.settings import WordPieceSettings
+from bmtools.models.mlm import encode
+from bmtools.vocab.settings import WordPieceConfig
 from bmtools.vocab.wordpiece import learn
 
-TOKENIZER = learn(["il cuore pompa il sangue"] * 3, WordPieceSettings(size=100))
+TOKENIZER = learn(["il cuore pompa il sangue"] * 3, WordPieceConfig(size=100))
 FAMILIES = ["bert-2x64", "roberta-2x64", "megatron-bert-2x64", "modernbert-4x64"]
 # Published millions of weights, and how far off they may be. Turc et al. 2019, table 1, and
 # Devlin et al. 2019 with 30,522 tokens: both count a pooler and a next-sentence head, which a
@@ -57,7 +57,7 @@ def test_every_name_has_a_published_size() -> None:
 @pytest.mark.parametrize(("name", "tokens"), MILLIONS)
 def test_sizes_are_the_published_ones(name: str, tokens: int) -> None:
     expected, tolerance = MILLIONS[name, tokens]
-    model = build_outline(build_config(name, Vocabulary(tokens)))
+    model = build_on_meta(build_config(name, Vocabulary(tokens)))
     assert model.num_parameters() / 1e6 == pytest.approx(expected, rel=tolerance)
 
 
@@ -110,7 +110,7 @@ def test_rows_as_long_as_was_asked_for(name: str, tokenizer: Any, one_thread: No
 def test_short_rows_leave_the_published_positions(name: str) -> None:
     for padding in (0, 1):
         config = build_config(name, Vocabulary(60, padding), positions=128)
-        assert max_tokens(build_outline(config)) == 512
+        assert max_tokens(build_on_meta(config)) == 512
     assert build_config("roberta-base", Vocabulary(60)).max_position_embeddings == 514
 
 
@@ -119,7 +119,7 @@ def test_a_file_s_positions_stay_when_the_padding_token_moves(tmp_path: Path) ->
                   pad_token_id=1).save_pretrained(tmp_path)
     for padding in (0, 1, 7):
         config = build_config(str(tmp_path), Vocabulary(60, padding), positions=500)
-        assert max_tokens(build_outline(config)) == 128
+        assert max_tokens(build_on_meta(config)) == 128
 
 
 def test_roberta_refuses_a_padding_token_far_from_the_start() -> None:
@@ -172,5 +172,5 @@ def test_other_streams_start_as_in_transformers() -> None:
 
 
 def test_an_outline_has_no_weights() -> None:
-    outline = build_outline(build_config("megatron-bert-1.2b", Vocabulary(30_522)))
+    outline = build_on_meta(build_config("megatron-bert-1.2b", Vocabulary(30_522)))
     assert {weight.device.type for weight in outline.parameters()} == {"meta"}

@@ -11,16 +11,16 @@ from transformers import DebertaV2Config
 
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.flops import scored_pairs, training_flops_per_token
-from bmtools.models.masked import encode, judge
-from bmtools.vocab.settings import WordPieceSettings
+from bmtools.models.mlm import encode, masked_lm_loss
+from bmtools.vocab.settings import WordPieceConfig
 from bmtools.vocab.wordpiece import learn
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-TOKENIZER = learn(["il cuore pompa il sangue"] * 3, WordPieceSettings(size=100))
+TOKENIZER = learn(["il cuore pompa il sangue"] * 3, WordPieceConfig(size=100))
 ROWS = 2
 
 
-def counted(config: Any, row_tokens: int, asked: int) -> float:
+def counted(config: Any, max_length: int, asked: int) -> float:
     """Operations a token of a forward and a backward pass, as torch counts them.
 
     Eager attention is made of plain products; fused kernels are counted with what they compute
@@ -28,20 +28,20 @@ def counted(config: Any, row_tokens: int, asked: int) -> float:
     """
     model = build_model(config).train()
     model.set_attn_implementation("eager")
-    ids = torch.full((ROWS, row_tokens), 5)
+    ids = torch.full((ROWS, max_length), 5)
     with FlopCounterMode(display=False) as counter:
         states = encode(model, ids, ids > 0)[:, :asked].flatten(0, 1)
-        judge(model, states, ids[:, :asked].flatten())[0].backward()
+        masked_lm_loss(model, states, ids[:, :asked].flatten())[0].backward()
     return counter.get_total_flops() / ids.numel()
 
 
 @pytest.mark.parametrize("name", ["bert-2x64", "roberta-3x128", "megatron-bert-2x128",
                                   "modernbert-4x64"])
-@pytest.mark.parametrize(("row_tokens", "asked"), [(32, 4), (200, 30), (96, 96)])
-def test_operations_are_those_that_torch_counts(name: str, row_tokens: int, asked: int) -> None:
+@pytest.mark.parametrize(("max_length", "asked"), [(32, 4), (200, 30), (96, 96)])
+def test_operations_are_those_that_torch_counts(name: str, max_length: int, asked: int) -> None:
     config = build_config(name, TOKENIZER)
-    found = training_flops_per_token(config, row_tokens, asked / row_tokens, windowed=False)
-    assert found == pytest.approx(counted(config, row_tokens, asked), rel=1e-3)
+    found = training_flops_per_token(config, max_length, asked / max_length, windowed=False)
+    assert found == pytest.approx(counted(config, max_length, asked), rel=1e-3)
 
 
 def test_the_head_counts_where_something_is_asked() -> None:
@@ -60,12 +60,12 @@ def test_six_operations_a_weight_is_the_rule_of_thumb() -> None:
     assert found == pytest.approx(6 * matrices, rel=1e-3)
 
 
-@pytest.mark.parametrize(("row_tokens", "window"), [(1, 4), (5, 4), (5, 5), (40, 4), (9, None)])
-def test_scored_pairs_are_those_of_the_mask(row_tokens: int, window: int | None) -> None:
+@pytest.mark.parametrize(("max_length", "window"), [(1, 4), (5, 4), (5, 5), (40, 4), (9, None)])
+def test_scored_pairs_are_those_of_the_mask(max_length: int, window: int | None) -> None:
     near = window is None
     pairs = sum(near or abs(a - b) <= (window or 0)
-                for a in range(row_tokens) for b in range(row_tokens))
-    assert scored_pairs(row_tokens, window) == pairs
+                for a in range(max_length) for b in range(max_length))
+    assert scored_pairs(max_length, window) == pairs
 
 
 def test_windows_spare_modernbert_most_scores() -> None:

@@ -10,9 +10,9 @@ import pytest
 import torch
 from transformers import BertTokenizer
 
-from bmtools.models.focus import mix_by_company, sparsemax
-from bmtools.models.settings import FocusSettings
-from bmtools.models.tracing import trace
+from bmtools.models.focus import focus_embeddings, sparsemax
+from bmtools.models.settings import FocusConfig
+from bmtools.models.vocab_overlap import find_overlap
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 DRUGS, ORGANS = ("aspirin", "codeine", "morphine"), ("liver", "kidney", "heart")
@@ -62,8 +62,8 @@ def test_a_new_token_is_mixed_of_those_that_keep_its_company(world: list[str]) -
     common = ("we", "take", "each", "day", "my", "hurts", "at", "night")
     old = words(*common, *DRUGS[:2], *ORGANS[:2], "mor", "##phine", "he", "##art")
     new = words(*common, *DRUGS, *ORGANS, "unseen")
-    found = mix_by_company(new, trace(old, new), world,
-                           FocusSettings(focus_width=8, focus_least=3), 0)
+    found = focus_embeddings(new, find_overlap(old, new), world,
+                             FocusConfig(focus_width=8, focus_least=3), 0)
     names = {new.convert_ids_to_tokens(int(token)): number
              for number, token in enumerate(found.tokens)}
     assert set(names) == {"morphine", "heart"}
@@ -77,4 +77,4 @@ def test_a_new_token_is_mixed_of_those_that_keep_its_company(world: list[str]) -
 
 def test_without_company_nothing_is_mixed(world: list[str]) -> None:
     old, new = words("we", "x", "##y"), words("we", "xy")
-    assert not len(mix_by_company(new, trace(old, new), world, FocusSettings(), 0).tokens)
+    assert not len(focus_embeddings(new, find_overlap(old, new), world, FocusConfig(), 0).tokens)

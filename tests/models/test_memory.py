@@ -10,13 +10,13 @@ import torch
 from torch import nn
 
 from bmtools.models.architectures import build_config, build_model
-from bmtools.models.masked import encode, judge
-from bmtools.models.memory import Ledger, memory_estimate, rows_that_fit
-from bmtools.vocab.settings import WordPieceSettings
+from bmtools.models.memory import MemoryTracker, memory_estimate, rows_that_fit
+from bmtools.models.mlm import encode, masked_lm_loss
+from bmtools.vocab.settings import WordPieceConfig
 from bmtools.vocab.wordpiece import learn
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-TOKENIZER = learn(["il cuore pompa il sangue"] * 3, WordPieceSettings(size=100))
+TOKENIZER = learn(["il cuore pompa il sangue"] * 3, WordPieceConfig(size=100))
 FAMILIES = ["bert-2x64", "roberta-2x64", "megatron-bert-2x64", "modernbert-4x64"]
 ROWS, ROW_TOKENS = 4, 96
 
@@ -36,7 +36,7 @@ def step(model: Any, device: str, precision: str) -> None:
     asked[:round(0.15 * len(asked))] = True
     with torch.autocast(device, torch.bfloat16, enabled=precision == "bf16"):
         states = encode(model, ids, attended).flatten(0, 1)[asked]
-        loss, _ = judge(model, states, ids.flatten()[asked])
+        loss, _ = masked_lm_loss(model, states, ids.flatten()[asked])
     loss.backward()
 
 
@@ -62,13 +62,13 @@ def test_activations_are_those_of_a_real_step(name: str, precision: str,
     model = ready(config, checkpointing)
     for weight in model.parameters():
         weight.grad = torch.zeros_like(weight)
-    with Ledger() as ledger:
+    with MemoryTracker() as ledger:
         step(model, "cpu", precision)
     assert found.activations == pytest.approx(ledger.most, rel=0.04)
 
 
 def test_the_ledger_counts_what_lives_at_once() -> None:
-    with Ledger() as ledger:
+    with MemoryTracker() as ledger:
         first = torch.zeros(1_000)
         del first
         second = torch.zeros(500)
@@ -83,7 +83,7 @@ def test_the_ledger_leaves_out_what_was_there() -> None:
     layer = nn.Linear(100, 200, bias=False)
     layer.weight.grad = torch.zeros_like(layer.weight)
     rows = torch.ones(3, 100)
-    with Ledger() as ledger:
+    with MemoryTracker() as ledger:
         layer(rows).sum().backward()
     assert ledger.most == pytest.approx(layer.weight.nbytes, rel=0.05), "a new gradient"
 
@@ -106,7 +106,7 @@ def test_weights_gradients_and_optimizer_are_counted_by_the_weight() -> None:
 
 
 def test_rows_that_fit_do_and_one_more_in_twenty_does_not() -> None:
-    estimate = partial(memory_estimate, config_of("bert-2x64"), row_tokens=ROW_TOKENS,
+    estimate = partial(memory_estimate, config_of("bert-2x64"), max_length=ROW_TOKENS,
                        precision="bf16")
     for megabytes in (40, 200):
         rows = rows_that_fit(estimate, megabytes * 10**6)

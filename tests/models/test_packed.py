@@ -27,9 +27,9 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from bmtools.errors import BmtoolsError, CheckpointError
 from bmtools.models import packed, varlen
 from bmtools.models.checkpoint import max_tokens
-from bmtools.models.masked import encode
+from bmtools.models.mlm import encode
 from bmtools.models.packed import encode_packed, prepare_packed, self_check
-from bmtools.models.varlen import Documents, attend_by_length, in_best_precision
+from bmtools.models.varlen import DocumentLengths, attend_by_length, in_best_precision
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 CAUSAL = pytest.mark.parametrize("causal", [False, True], ids=["both-ways", "causal"])
@@ -348,7 +348,7 @@ def test_attention_by_length_equals_a_mask_over_all_pairs(window: tuple[int, int
     found, expected = ([torch.randn(sum(lengths), 2, 8, generator=generator.manual_seed(0 + part))
                         .requires_grad_() for part in range(3)] for _ in range(2))
     ours = attend_by_length(*found, lengths, 0.3, window)
-    documents = Documents.of(torch.tensor(lengths), torch.device("cpu"))
+    documents = DocumentLengths.of(torch.tensor(lengths), torch.device("cpu"))
     theirs = dense_varlen(*expected, documents.borders, documents.borders, 60, 60, scale=0.3,
                           window_size=window)
     torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=0)
@@ -373,7 +373,7 @@ def test_torch_s_kernel_takes_what_it_is_given(window: tuple[int, int]) -> None:
 
 
 def test_positions_and_numbers_restart_by_hand() -> None:
-    documents = Documents.of(torch.tensor([2, 1, 3]), torch.device("cpu"))
+    documents = DocumentLengths.of(torch.tensor([2, 1, 3]), torch.device("cpu"))
     assert documents.positions().tolist() == [0, 1, 0, 0, 1, 2]
     assert documents.numbers().tolist() == [0, 0, 1, 2, 2, 2]
     assert documents.borders.tolist() == [0, 2, 3, 6]
@@ -411,7 +411,7 @@ def leaks(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Any,
 
 def looks_ahead(module: Any, *inputs: Any, documents: Any = None, **rest: Any) -> Any:
     """Keep documents apart and forget that each is read forwards."""
-    both_ways = documents and Documents(documents.lengths, documents.borders, False)
+    both_ways = documents and DocumentLengths(documents.lengths, documents.borders, False)
     return packed._attention(module, *inputs, documents=both_ways, **rest)
 
 
@@ -420,7 +420,7 @@ def off_by_one(module: Any, *inputs: Any, documents: Any = None, **rest: Any) ->
     if documents is not None:
         first, second, *others = documents.lengths
         lengths = torch.tensor([first - 1, second + 1, *others])
-        documents = Documents.of(lengths, documents.borders.device, documents.causal)
+        documents = DocumentLengths.of(lengths, documents.borders.device, documents.causal)
     return packed._attention(module, *inputs, documents=documents, **rest)
 
 
@@ -470,7 +470,7 @@ def test_self_check_catches_a_leak_in_megatron_bert(
         ready: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     if ready.config.model_type != "megatron-bert":
         pytest.skip("goes through the interface; tested above")
-    monkeypatch.setattr(packed, "attend", lambda *parts, **more: attend_by_length(
+    monkeypatch.setattr(packed, "varlen_attention", lambda *parts, **more: attend_by_length(
         *parts[:3], (len(parts[0]),), parts[4], (-1, -1)))
     with pytest.raises(BmtoolsError, match="changes when tokens it must not see change"):
         self_check(ready, *documents_for(ready))
@@ -489,7 +489,7 @@ def test_self_check_catches_positions_that_go_on(
         ready: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     if ready.config.model_type == "modernbert":
         pytest.skip("rotary positions are relative, so it does not matter where they begin")
-    monkeypatch.setattr(Documents, "positions",
+    monkeypatch.setattr(DocumentLengths, "positions",
                         lambda documents: torch.arange(documents.tokens))
     with pytest.raises(BmtoolsError, match="document 2 is not what it is alone"):
         self_check(ready, torch.arange(4, 24), torch.tensor([8, 12]))

@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from bmtools.models.masked import encode
+from bmtools.models.mlm import encode
 from bmtools.models.packed import encode_packed, prepare_packed, self_check
-from bmtools.models.varlen import Documents, attend, attend_by_length, kernel_fits
+from bmtools.models.varlen import DocumentLengths, attend_by_length, kernel_fits, varlen_attention
 
 pytestmark = [pytest.mark.gpu,
               pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")]
@@ -34,7 +34,7 @@ def near(found: Tensor, expected: Tensor, share: float) -> None:
 @CAUSAL
 def test_the_kernel_is_attention_by_length(
         reach: int | None, precision: torch.dtype, causal: bool) -> None:
-    documents = Documents.of(LENGTHS, torch.device("cuda"), causal)
+    documents = DocumentLengths.of(LENGTHS, torch.device("cuda"), causal)
     generator = torch.Generator().manual_seed(0)
     drawn = [torch.randn(1, 4, documents.tokens, 64, generator=generator).to("cuda", precision)
              for _ in range(4)]
@@ -42,7 +42,7 @@ def test_the_kernel_is_attention_by_length(
     exact = [part.float().requires_grad_() for part in drawn[:3]]
     query, key, value = (part[0].transpose(0, 1) for part in halves)
     needs_kernel(query)
-    found = attend(query, key, value, documents, 0.125, reach)
+    found = varlen_attention(query, key, value, documents, 0.125, reach)
     query, key, value = (part[0].transpose(0, 1) for part in exact)
     expected = attend_by_length(query, key, value, documents.lengths, 0.125,
                                 documents.window(reach))

@@ -12,28 +12,28 @@ import pytest
 from bmtools.models.settings import (
     METHODS,
     READING,
-    CompareSettings,
-    DistilSettings,
-    FocusSettings,
-    TransferSettings,
+    CompareConfig,
+    FocusConfig,
+    TokenDistillationConfig,
+    TransferConfig,
     parse_layers,
 )
 
 
 @pytest.mark.parametrize(("make", "option"), [
-    (lambda: TransferSettings("magic"), "--method: found 'magic'"),
-    (lambda: TransferSettings(layers="1,"), "--layers: found '1,'"),
-    (lambda: TransferSettings(max_sentences=0), "--max-sentences: found 0"),
-    (lambda: TransferSettings(max_positions=-1), "--max-positions: found -1"),
-    (lambda: TransferSettings(batch_tokens=0), "--batch-tokens: found 0"),
-    (lambda: FocusSettings(focus_width=1), "--focus-width: found 1"),
-    (lambda: FocusSettings(focus_least=0), "--focus-least: found 0"),
-    (lambda: FocusSettings(focus_tokens=0), "--focus-tokens: found 0"),
-    (lambda: DistilSettings(distil_epochs=0), "--distil-epochs: found 0"),
-    (lambda: CompareSettings("average,magic"), "--compare: found 'magic'"),
-    (lambda: CompareSettings(held_share=0.0), "--held-share: found 0.0"),
-    (lambda: CompareSettings(probe_tokens=7), "--probe-tokens: found 7"),
-    (lambda: CompareSettings(sample_tokens=-1), "--sample-tokens: found -1"),
+    (lambda: TransferConfig("magic"), "--method: found 'magic'"),
+    (lambda: TransferConfig(layers="1,"), "--layers: found '1,'"),
+    (lambda: TransferConfig(max_sentences=0), "--max-sentences: found 0"),
+    (lambda: TransferConfig(max_positions=-1), "--max-positions: found -1"),
+    (lambda: TransferConfig(batch_tokens=0), "--batch-tokens: found 0"),
+    (lambda: FocusConfig(focus_width=1), "--focus-width: found 1"),
+    (lambda: FocusConfig(focus_least=0), "--focus-least: found 0"),
+    (lambda: FocusConfig(focus_tokens=0), "--focus-tokens: found 0"),
+    (lambda: TokenDistillationConfig(distil_epochs=0), "--distil-epochs: found 0"),
+    (lambda: CompareConfig("average,magic"), "--compare: found 'magic'"),
+    (lambda: CompareConfig(held_share=0.0), "--held-share: found 0.0"),
+    (lambda: CompareConfig(probe_max_length=7), "--probe-max-length: found 7"),
+    (lambda: CompareConfig(sample_tokens=-1), "--sample-tokens: found -1"),
 ])
 def test_what_is_refused_names_its_option(make: Callable[[], Any], option: str) -> None:
     with pytest.raises(ValueError) as caught:
@@ -47,8 +47,8 @@ def test_layers_are_read() -> None:
 
 
 def test_methods_are_separated_by_commas() -> None:
-    assert CompareSettings(" random, distil,").methods() == ("random", "distil")
-    assert CompareSettings().methods() == ()
+    assert CompareConfig(" random, distil,").methods() == ("random", "distil")
+    assert CompareConfig().methods() == ()
     assert set(READING) < set(METHODS)
 
 

@@ -11,7 +11,7 @@ import torch
 from transformers import BertTokenizer
 
 from bmtools.models import static_vectors
-from bmtools.models.static_vectors import Counts, count_company, learn_vectors
+from bmtools.models.static_vectors import CooccurrenceCounts, count_cooccurrences, learn_vectors
 
 TEXTS = ["il cuore pompa il sangue", "il polmone", "sangue",
          "la milza accumula il sangue e la bile", "il cuore pompa"]
@@ -24,7 +24,7 @@ def tokenizer() -> Any:
     return BertTokenizer(vocab={token: n for n, token in enumerate(listed)})
 
 
-def dense(counts: Counts) -> np.ndarray:
+def dense(counts: CooccurrenceCounts) -> np.ndarray:
     size = len(counts.alone)
     table = np.zeros((size, size))
     np.add.at(table, (counts.first, counts.second), counts.together)
@@ -44,7 +44,7 @@ def test_counts_equal_a_loop(tokenizer: Any, monkeypatch: pytest.MonkeyPatch,
         for place, one in enumerate(ids):
             for distance, other in enumerate(ids[place + 1:place + 4], 1):
                 expected[one, other] += {1: 1.0, 2: 2 / 3, 3: 1 / 3}[distance]
-    found = count_company(tokenizer, TEXTS, 3, 10_000)
+    found = count_cooccurrences(tokenizer, TEXTS, 3, 10_000)
     table = dense(found)
     assert {pair: table[pair] for pair in expected} == pytest.approx(dict(expected))
     assert table.sum() == pytest.approx(sum(expected.values()))
@@ -56,7 +56,7 @@ def test_reading_ends_when_enough_is_counted(tokenizer: Any,
     monkeypatch.setattr(static_vectors, "_SENTENCES_AT_ONCE", 1)
     texts = iter(TEXTS)
     first = len(tokenizer(TEXTS[0], add_special_tokens=False)["input_ids"])
-    assert count_company(tokenizer, texts, 3, first).alone.sum() == first
+    assert count_cooccurrences(tokenizer, texts, 3, first).alone.sum() == first
     assert next(texts) == TEXTS[1]
 
 
@@ -66,10 +66,11 @@ def test_vectors_equal_a_full_decomposition() -> None:
     size, width = 60, 6
     first, second = (each.flatten() for each in np.mgrid[:size, :size])
     likes = np.eye(width)[np.arange(size) % width] * [3, 2.5, 2, 1.5, 1.2, 1] + 0.1
-    counts = Counts(first, second, rng.poisson(20 * (likes @ likes.T)).flatten().astype(float),
-                    np.full(size, 100))
+    counts = CooccurrenceCounts(first, second,
+                                rng.poisson(20 * (likes @ likes.T)).flatten().astype(float),
+                                np.full(size, 100))
     kept = counts.together > 0
-    counts = Counts(first[kept], second[kept], counts.together[kept], counts.alone)
+    counts = CooccurrenceCounts(first[kept], second[kept], counts.together[kept], counts.alone)
     both = dense(counts) + dense(counts).T
     margin = both.sum(axis=0)
     with np.errstate(divide="ignore"):
@@ -82,7 +83,7 @@ def test_vectors_equal_a_full_decomposition() -> None:
 
 
 def test_rare_tokens_have_no_vector_and_others_length_one(tokenizer: Any) -> None:
-    counts = count_company(tokenizer, TEXTS, 3, 10_000)
+    counts = count_cooccurrences(tokenizer, TEXTS, 3, 10_000)
     lengths = learn_vectors(counts, 8, 3, seed=0).norm(dim=1)
     frequent = torch.from_numpy(counts.alone >= 3)
     assert frequent.any() and not lengths[~frequent].any()
@@ -90,7 +91,7 @@ def test_rare_tokens_have_no_vector_and_others_length_one(tokenizer: Any) -> Non
 
 
 def test_one_seed_gives_the_same_and_disturbs_nobody(tokenizer: Any) -> None:
-    counts = count_company(tokenizer, TEXTS, 3, 10_000)
+    counts = count_cooccurrences(tokenizer, TEXTS, 3, 10_000)
     torch.manual_seed(5)
     expected = torch.rand(2)
     torch.manual_seed(5)

@@ -13,8 +13,8 @@ from transformers import BertTokenizer
 from bmtools.models import token_distillation
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.checkpoint import Checkpoint
-from bmtools.models.contexts import Located, locate
-from bmtools.models.settings import DistilSettings
+from bmtools.models.context_embeddings import Located, locate
+from bmtools.models.settings import TokenDistillationConfig
 from bmtools.models.token_distillation import fit_embeddings
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -24,7 +24,7 @@ ORGANS = ("heart", "liver", "lymphoma")
 TEXTS = [f"the {first} {verb} in the {second} of the cells" for first in ORGANS
          for second in ORGANS for verb in ("grew", "was")]
 NEW = 40
-FAST = DistilSettings(distil_epochs=60, distil_rate=0.02)
+FAST = TokenDistillationConfig(distil_epochs=60, distil_rate=0.02)
 ARCHITECTURES = ("bert-2x64", "roberta-2x64", "megatron-bert-2x64", "modernbert-2x64")
 
 
@@ -43,7 +43,7 @@ def places_of(word: str, number: int, texts: list[str]) -> dict[str, list[tuple[
 
 
 def fit(base: Checkpoint, located: Located, starts: torch.Tensor,
-        settings: DistilSettings = FAST, batch_tokens: int = 60) -> Any:
+        settings: TokenDistillationConfig = FAST, batch_tokens: int = 60) -> Any:
     return fit_embeddings(base, located, starts, "last", batch_tokens, settings,
                           np.random.default_rng(0))
 
@@ -69,7 +69,7 @@ def test_at_the_best_embedding_there_is_no_loss() -> None:
     starts[NEW] = base.model.get_input_embeddings().weight[10].detach()
     assert base.tokenizer.convert_ids_to_tokens(10) == "heart"
     fitted = fit(base, locate(base, places_of("heart", NEW, TEXTS)), starts,
-                 DistilSettings(distil_epochs=1, distil_rate=1e-9))
+                 TokenDistillationConfig(distil_epochs=1, distil_rate=1e-9))
     assert fitted.before < 1e-9
 
 
@@ -106,7 +106,7 @@ def test_the_model_stays_as_it_was() -> None:
     base = base_of()
     before = {name: weight.clone() for name, weight in base.model.state_dict().items()}
     fit(base, locate(base, places_of("heart", NEW, TEXTS)), torch.zeros(NEW + 1, 64),
-        DistilSettings(1))
+        TokenDistillationConfig(1))
     for name, weight in base.model.named_parameters():
         assert torch.equal(weight, before[name]) and weight.requires_grad and weight.grad is None
 
@@ -114,9 +114,9 @@ def test_the_model_stays_as_it_was() -> None:
 def test_states_of_the_teacher_are_held_or_read_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     base, starts = base_of(), torch.zeros(NEW + 1, 64)
     located = locate(base, places_of("heart", NEW, TEXTS))
-    held = fit(base, located, starts, DistilSettings(3))
+    held = fit(base, located, starts, TokenDistillationConfig(3))
     monkeypatch.setattr(token_distillation, "_TAUGHT_BYTES", 1)
-    assert torch.equal(fit(base, located, starts, DistilSettings(3)).vectors, held.vectors)
+    assert torch.equal(fit(base, located, starts, TokenDistillationConfig(3)).vectors, held.vectors)
 
 
 def test_only_tokens_of_a_batch_move() -> None:

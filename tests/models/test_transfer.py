@@ -14,12 +14,12 @@ from bmtools.errors import BmtoolsError
 from bmtools.io.manifest import Manifest
 from bmtools.models.architectures import build_config, build_model, first_position
 from bmtools.models.checkpoint import Checkpoint, max_tokens, save_checkpoint
-from bmtools.models.contexts import Sentence, sample_sentences
-from bmtools.models.focus import mix_by_company
-from bmtools.models.settings import METHODS, FocusSettings, TransferSettings
-from bmtools.models.tracing import trace
+from bmtools.models.context_embeddings import Sentence, sample_sentences
+from bmtools.models.focus import focus_embeddings
+from bmtools.models.settings import METHODS, FocusConfig, TransferConfig
 from bmtools.models.transfer import transfer
-from bmtools.vocab.settings import WordPieceSettings
+from bmtools.models.vocab_overlap import find_overlap
+from bmtools.vocab.settings import WordPieceConfig
 from bmtools.vocab.tokenizer import fingerprint
 from bmtools.vocab.wordpiece import learn
 
@@ -32,7 +32,7 @@ SENTENCES = [*map(Sentence, TEXTS)]
 
 @pytest.fixture(scope="module")
 def base() -> Checkpoint:
-    tokenizer = learn(OLD_TEXT, WordPieceSettings(size=120))
+    tokenizer = learn(OLD_TEXT, WordPieceConfig(size=120))
     torch.manual_seed(1)
     model = build_model(build_config("bert-2x64", tokenizer)).eval()
     torch.nn.init.normal_(model.cls.predictions.bias)
@@ -41,7 +41,7 @@ def base() -> Checkpoint:
 
 @pytest.fixture(scope="module")
 def new() -> Any:
-    return learn(NEW_TEXT, WordPieceSettings(size=140))
+    return learn(NEW_TEXT, WordPieceConfig(size=140))
 
 
 def row(model: Any, tokenizer: Any, token: str) -> torch.Tensor:
@@ -50,7 +50,7 @@ def row(model: Any, tokenizer: Any, token: str) -> torch.Tensor:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_shared_tokens_are_copied_exactly(base: Checkpoint, new: Any, method: str) -> None:
-    made = transfer(base, new, TransferSettings(method), SENTENCES)
+    made = transfer(base, new, TransferConfig(method), SENTENCES)
     shared = set(base.tokenizer.get_vocab()) & set(new.get_vocab())
     assert {"[MASK]", "cuore", "##e"} <= shared
     for token in shared:
@@ -70,7 +70,7 @@ def test_shared_tokens_are_copied_exactly(base: Checkpoint, new: Any, method: st
 
 
 def test_average_is_the_mean_of_the_pieces(base: Checkpoint, new: Any) -> None:
-    made = transfer(base, new, TransferSettings("average"))
+    made = transfer(base, new, TransferConfig("average"))
     pieces = base.tokenizer("broncocostrizione", add_special_tokens=False)["input_ids"]
     assert len(pieces) > 2
     expected = base.model.get_input_embeddings().weight[pieces].mean(dim=0)
@@ -84,7 +84,7 @@ def test_average_is_the_mean_of_the_pieces(base: Checkpoint, new: Any) -> None:
 @torch.inference_mode()
 def test_contextual_equals_a_computation_by_hand(base: Checkpoint, new: Any) -> None:
     """Last-layer states at the pieces, averaged over pieces, then over sentences."""
-    made = transfer(base, new, TransferSettings("contextual"), SENTENCES)
+    made = transfer(base, new, TransferConfig("contextual"), SENTENCES)
     vectors = []
     for sentence in (TEXTS[0], TEXTS[3]):
         given = base.tokenizer(sentence, return_tensors="pt", return_offsets_mapping=True)
@@ -101,7 +101,7 @@ def test_contextual_equals_a_computation_by_hand(base: Checkpoint, new: Any) -> 
 
 def test_rescaled_vectors_keep_their_direction(base: Checkpoint, new: Any) -> None:
     plain, rescaled = (
-        transfer(base, new, TransferSettings("contextual", rescale=rescale), SENTENCES).model
+        transfer(base, new, TransferConfig("contextual", rescale=rescale), SENTENCES).model
         for rescale in (False, True))
     found = [(row(plain, new, token), row(rescaled, new, token))
              for token in ("broncocostrizione", "ossigenato")]
@@ -112,8 +112,8 @@ def test_rescaled_vectors_keep_their_direction(base: Checkpoint, new: Any) -> No
 
 
 def test_tokens_found_nowhere_fall_back_to_their_pieces(base: Checkpoint, new: Any) -> None:
-    average = transfer(base, new, TransferSettings("average"))
-    contextual = transfer(base, new, TransferSettings("contextual"), [Sentence("Nulla.")])
+    average = transfer(base, new, TransferConfig("average"))
+    contextual = transfer(base, new, TransferConfig("contextual"), [Sentence("Nulla.")])
     assert torch.equal(row(contextual.model, new, "broncocostrizione"),
                        row(average.model, new, "broncocostrizione"))
     assert contextual.report["contextual"] == 0
@@ -121,15 +121,15 @@ def test_tokens_found_nowhere_fall_back_to_their_pieces(base: Checkpoint, new: A
 
 def test_random_rows_follow_the_seed(base: Checkpoint, new: Any) -> None:
     first, again, other = (
-        row(transfer(base, new, TransferSettings("random", seed=seed)).model, new, "ossigenato")
+        row(transfer(base, new, TransferConfig("random", seed=seed)).model, new, "ossigenato")
         for seed in (0, 0, 1))
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
 
 
 def test_pieces_inside_words_are_told_from_those_at_their_start(base: Checkpoint) -> None:
-    new = learn(NEW_TEXT, WordPieceSettings(size=140))
-    origins = trace(base.tokenizer, new)
+    new = learn(NEW_TEXT, WordPieceConfig(size=140))
+    origins = find_overlap(base.tokenizer, new)
     by_token = {new.convert_ids_to_tokens(n): base.tokenizer.convert_ids_to_tokens(p)
                 for n, p in origins.pieces.items()}
     inner = {token: pieces for token, pieces in by_token.items() if token.startswith("##")}
@@ -141,7 +141,7 @@ def test_pieces_inside_words_are_told_from_those_at_their_start(base: Checkpoint
 
 
 def test_at_most_so_many_sentences_uniformly() -> None:
-    tokenizer = learn(["uno due tre"] * 3, WordPieceSettings(size=100))
+    tokenizer = learn(["uno due tre"] * 3, WordPieceConfig(size=100))
     wanted = np.zeros(len(tokenizer), dtype=bool)
     wanted[tokenizer.convert_tokens_to_ids("due")] = True
     sentences = [f"due {'tre ' * n}" for n in range(40)]
@@ -182,7 +182,7 @@ def test_an_extended_vocabulary_reloaded_gives_old_tokens_their_logits(
         base: Checkpoint, architecture: str, tied: bool, tmp_path: Path) -> None:
     old = checkpoint(architecture, base.tokenizer, tied)
     new = extended(base.tokenizer, "broncocostrizione", "ossigenato", "##zioni")
-    made = transfer(old, new, TransferSettings("contextual", rescale=True), SENTENCES)
+    made = transfer(old, new, TransferConfig("contextual", rescale=True), SENTENCES)
     save_checkpoint(tmp_path / "out", made.model, new,
                     Manifest("test", {}, fingerprint(new)))
     reloaded, report = AutoModelForMaskedLM.from_pretrained(
@@ -203,7 +203,7 @@ def test_an_extended_vocabulary_reloaded_gives_old_tokens_their_logits(
 def test_all_that_hangs_on_the_vocabulary_moves(base: Checkpoint, new: Any, architecture: str,
                                                 tied: bool) -> None:
     old = checkpoint(architecture, base.tokenizer, tied)
-    made = transfer(old, new, TransferSettings("average"))
+    made = transfer(old, new, TransferConfig("average"))
     pieces = base.tokenizer("broncocostrizione", add_special_tokens=False)["input_ids"]
     number = new.convert_tokens_to_ids("broncocostrizione")
     before, after = old.model.get_output_embeddings(), made.model.get_output_embeddings()
@@ -221,9 +221,9 @@ def test_all_that_hangs_on_the_vocabulary_moves(base: Checkpoint, new: Any, arch
 def test_focus_mixes_output_weights_and_biases_alike(base: Checkpoint, new: Any) -> None:
     old = checkpoint("bert-2x64", base.tokenizer, tied=False)
     text = [Sentence(text) for text in NEW_TEXT]
-    focus = FocusSettings(focus_width=8, focus_least=1)
-    made = transfer(old, new, TransferSettings("focus"), text, focus)
-    mixtures = mix_by_company(new, made.origins, NEW_TEXT, focus, 0)
+    focus = FocusConfig(focus_width=8, focus_least=1)
+    made = transfer(old, new, TransferConfig("focus"), text, focus)
+    mixtures = focus_embeddings(new, made.origins, NEW_TEXT, focus, 0)
     assert len(mixtures.tokens) == made.report["focus"] > 1
     for name in ("bert.embeddings.word_embeddings.weight", "cls.predictions.decoder.weight",
                  "cls.predictions.bias"):
@@ -239,7 +239,7 @@ def test_another_spelling_has_the_row_of_the_one_known(base: Checkpoint) -> None
     new = BertTokenizer(vocab={token: n for n, token in enumerate(dict.fromkeys(listed))},
                         do_lower_case=True)
     for method in METHODS:
-        made = transfer(old, new, TransferSettings(method), SENTENCES)
+        made = transfer(old, new, TransferConfig(method), SENTENCES)
         assert (made.report["folded"], made.report["copied"]) == (2, len(new) - 2)
         assert torch.equal(row(made.model, new, "fegato"),
                            row(old.model, old.tokenizer, "Fegato"))
@@ -253,12 +253,12 @@ def test_more_positions_repeat_the_old_ones(base: Checkpoint, new: Any, architec
     """Longformer's way; what fits the old ones is read as before."""
     old = checkpoint(architecture, base.tokenizer)
     before = max_tokens(old.model)
-    made = transfer(old, new, TransferSettings("average", max_positions=2 * before + 10)).model
+    made = transfer(old, new, TransferConfig("average", max_positions=2 * before + 10)).model
     assert max_tokens(made) == 2 * before + 10
     tokens = ["[CLS]", "cuore", "[MASK]", "[SEP]"]
     states = [model.base_model(
         input_ids=torch.tensor([tokenizer.convert_tokens_to_ids(tokens)])).last_hidden_state
-        for model, tokenizer in ((old.model, old.tokenizer), (made, new))]
+              for model, tokenizer in ((old.model, old.tokenizer), (made, new))]
     torch.testing.assert_close(*states)
     table = getattr(made.base_model.embeddings, "position_embeddings", None)
     if table is not None:
@@ -266,7 +266,7 @@ def test_more_positions_repeat_the_old_ones(base: Checkpoint, new: Any, architec
         assert torch.equal(rows[before:2 * before], rows[:before])
         assert torch.equal(rows[2 * before:], rows[:10])
     with pytest.raises(BmtoolsError, match="--max-positions: found 16, but the base has"):
-        transfer(old, new, TransferSettings("average", max_positions=16))
+        transfer(old, new, TransferConfig("average", max_positions=16))
 
 
 def test_layers_that_are_not_there_are_found_before_anything_is_read(base: Checkpoint,
@@ -277,7 +277,7 @@ def test_layers_that_are_not_there_are_found_before_anything_is_read(base: Check
 
     for layers in ("3", "-4", "0,5"):
         with pytest.raises(BmtoolsError, match="but the base has layers 1 to 2"):
-            transfer(base, new, TransferSettings("contextual", layers=layers), unread())
+            transfer(base, new, TransferConfig("contextual", layers=layers), unread())
 
 
 def test_no_generator_of_others_is_disturbed(base: Checkpoint, new: Any) -> None:
@@ -285,7 +285,7 @@ def test_no_generator_of_others_is_disturbed(base: Checkpoint, new: Any) -> None
     expected = torch.rand(2)
     torch.manual_seed(5)
     for method in METHODS:
-        transfer(base, new, TransferSettings(method), SENTENCES)
+        transfer(base, new, TransferConfig(method), SENTENCES)
     assert torch.equal(torch.rand(2), expected)
 
 
@@ -296,11 +296,11 @@ def test_positions_stay_where_the_padding_id_moves(base: Checkpoint, new: Any) -
     config.pad_token_id = 1
     torch.manual_seed(2)
     old = Checkpoint(Path(), build_model(config).eval(), base.tokenizer, base.vocabulary)
-    made = transfer(old, new, TransferSettings("average")).model
+    made = transfer(old, new, TransferConfig("average")).model
     assert new.pad_token_id == 0
     assert made.config.max_position_embeddings == config.max_position_embeddings - 1
     tokens = ["[CLS]", "cuore", "[MASK]", "respiro", "[SEP]"]
     states = [model.base_model(
         input_ids=torch.tensor([tokenizer.convert_tokens_to_ids(tokens)])).last_hidden_state
-        for model, tokenizer in ((old.model, old.tokenizer), (made, new))]
+              for model, tokenizer in ((old.model, old.tokenizer), (made, new))]
     torch.testing.assert_close(*states)

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from bmtools.training.phases import Script, identity, run_settings, to_toml
-from bmtools.training.regularisation import AdversarySettings, ForgettingSettings
-from bmtools.training.script import load_recipe, parse_script, recipe_names, recipe_text
-from bmtools.training.settings import LoopSettings
+from bmtools.recipes.phases import RunConfig, identity, run_settings, to_toml
+from bmtools.recipes.regularization import AdversarialConfig, RegularizationConfig
+from bmtools.recipes.settings import OptimizationConfig
+from bmtools.recipes.toml_files import load_recipe, parse_run_config, recipe_names, recipe_text
 
 NAMES = ("biobit", "bioclinical-modernbert", "biolm-base", "biolm-large", "biomegatron-1.2b",
          "biomegatron-345m", "biomegatron-800m", "bioptimus", "clm-detour", "laptop", "medbit-r12",
@@ -21,48 +21,48 @@ AUTHORS = {"biobit": "Buonocore et al. 2023", "medbit": "Buonocore et al. 2023",
            "bioptimus": "Pavlova and Makhlouf 2023", "pubmedbert": "Gu et al. 2021",
            "bioclinical": "Sounack et al. 2025", "clm": "Touchent and de la Clergerie 2026",
            "laptop": "none: made for bmtools, as tried in examples/speedrun"}
-MEDBIT = {"row_tokens": 512, "mask_rate": 0.15, "learning_rate": 3e-5, "schedule": "cosine",
+MEDBIT = {"max_length": 512, "mask_rate": 0.15, "learning_rate": 3e-5, "schedule": "cosine",
           "batch_size": 16, "epochs": 10.0, "steps": 0, "tokens": 0, "objective": "masked",
-          "masking": "tokens", "final_share": 0.0}
+          "masking": "tokens", "min_lr_ratio": 0.0}
 MEDBIT_RUN = {"weight_decay": 0.01, "adam_epsilon": 1e-6, "layer_decay": 0.95}
-BIOLM = {"row_tokens": 512, "mask_rate": 0.15, "batch_size": 8192, "steps": 500_000,
-         "warmup_share": 0.05, "schedule": "linear", "final_share": 0.0, "objective": "masked",
-         "masked_share": 0.8, "random_share": 0.1}
-BIOLM_RUN = {"beta1": 0.9, "beta2": 0.98, "adam_epsilon": 1e-6, "dropout": 0.1,
+BIOLM = {"max_length": 512, "mask_rate": 0.15, "batch_size": 8192, "steps": 500_000,
+         "warmup_ratio": 0.05, "schedule": "linear", "min_lr_ratio": 0.0, "objective": "masked",
+         "mask_replace_prob": 0.8, "random_replace_prob": 0.1}
+BIOLM_RUN = {"adam_beta1": 0.9, "adam_beta2": 0.98, "adam_epsilon": 1e-6, "dropout": 0.1,
              "weight_decay": 0.01, "precision": "fp16"}
-PUBMEDBERT = {"steps": 62_500, "batch_size": 8192, "learning_rate": 6e-4, "warmup_share": 0.1,
-              "schedule": "linear", "final_share": 0.0, "masking": "words",
-              "objective": "masked+nsp", "masked_share": 0.8, "random_share": 0.1}
+PUBMEDBERT = {"steps": 62_500, "batch_size": 8192, "learning_rate": 6e-4, "warmup_ratio": 0.1,
+              "schedule": "linear", "min_lr_ratio": 0.0, "masking": "words",
+              "objective": "masked+nsp", "mask_replace_prob": 0.8, "random_replace_prob": 0.1}
 BIOMEGATRON = {"epochs": 1.0, "steps": 0, "tokens": 0, "batch_size": 1024, "learning_rate": 1e-4,
                "masking": "spans", "mask_rate": 0.15, "schedule": "linear"}
-BIOMEGATRON_RUN = {"weight_decay": 0.01, "clip_norm": 1.0, "dropout": 0.1}
+BIOMEGATRON_RUN = {"weight_decay": 0.01, "max_grad_norm": 1.0, "dropout": 0.1}
 BIOPTIMUS = {"batch_size": 256, "schedule": "linear", "objective": "masked"}
-MODERNBERT = {"row_tokens": 8192, "batch_size": 576, "learning_rate": 3e-4, "warmup_share": 0.0,
+MODERNBERT = {"max_length": 8192, "batch_size": 576, "learning_rate": 3e-4, "warmup_ratio": 0.0,
               "layout": "packed", "objective": "masked"}
-DETOUR = {"row_tokens": 8192, "batch_size": 384, "learning_rate": 2e-4, "frozen_layers": 0}
+DETOUR = {"max_length": 8192, "batch_size": 384, "learning_rate": 2e-4, "frozen_layers": 0}
 # Values of each phase, and of the run.
 PAPERS: dict[str, tuple[list[dict[str, Any]], dict[str, Any]]] = {
     # Methods, "Italian Language Pretraining"; Lee et al. 2020, 4.2; Devlin et al. 2019, A.2.
     "biobit": ([{"objective": "masked+nsp", "mask_rate": 0.15, "masking": "tokens",
-                 "row_tokens": 512, "batch_size": 192, "steps": 1_000_000, "learning_rate": 1e-4,
+                 "max_length": 512, "batch_size": 192, "steps": 1_000_000, "learning_rate": 1e-4,
                  "warmup_steps": 10_000, "schedule": "linear"}],
-               {"weight_decay": 0.01, "beta2": 0.999, "dropout": 0.1}),
+               {"weight_decay": 0.01, "adam_beta2": 0.999, "dropout": 0.1}),
     # Table 2, rows R3+ and R12+, and the notebook.
-    "medbit-r3": ([{**MEDBIT, "warmup_share": 0.02}], {**MEDBIT_RUN, "mixout": 0.9}),
-    "medbit-r12": ([{**MEDBIT, "warmup_share": 0.0, "warmup_steps": 0}],
-                   {**MEDBIT_RUN, "replay_every": 50, "mixout": 0.0}),
+    "medbit-r3": ([{**MEDBIT, "warmup_ratio": 0.02}], {**MEDBIT_RUN, "mixout": 0.9}),
+    "medbit-r12": ([{**MEDBIT, "warmup_ratio": 0.0, "warmup_steps": 0}],
+                   {**MEDBIT_RUN, "replay_steps": 50, "mixout": 0.0}),
     # Section 5.1.
     "biolm-base": ([{**BIOLM, "learning_rate": 6e-4}], BIOLM_RUN),
     "biolm-large": ([{**BIOLM, "learning_rate": 4e-4}], BIOLM_RUN),
     # Table 4; lengths from table 8 and section 8.2.
-    "bioptimus": ([{**BIOPTIMUS, "masking": "tokens", "mask_rate": 0.15, "masked_share": 0.8,
-                    "random_share": 0.1, "epochs": 7.0, "learning_rate": 1e-4},
-                   {**BIOPTIMUS, "masking": "words", "mask_rate": 0.15, "masked_share": 0.8,
-                    "random_share": 0.1, "epochs": 8.0},
-                   {**BIOPTIMUS, "masking": "words", "mask_rate": 0.2, "masked_share": 0.8,
-                    "random_share": 0.1, "epochs": 9.0},
-                   {**BIOPTIMUS, "masking": "words", "mask_rate": 0.2, "masked_share": 1.0,
-                    "random_share": 0.0, "epochs": 10.0}],
+    "bioptimus": ([{**BIOPTIMUS, "masking": "tokens", "mask_rate": 0.15, "mask_replace_prob": 0.8,
+                    "random_replace_prob": 0.1, "epochs": 7.0, "learning_rate": 1e-4},
+                   {**BIOPTIMUS, "masking": "words", "mask_rate": 0.15, "mask_replace_prob": 0.8,
+                    "random_replace_prob": 0.1, "epochs": 8.0},
+                   {**BIOPTIMUS, "masking": "words", "mask_rate": 0.2, "mask_replace_prob": 0.8,
+                    "random_replace_prob": 0.1, "epochs": 9.0},
+                   {**BIOPTIMUS, "masking": "words", "mask_rate": 0.2, "mask_replace_prob": 1.0,
+                    "random_replace_prob": 0.0, "epochs": 10.0}],
                   {"weight_decay": 0.01}),
     # Section 5.5; Shoeybi et al. 2020, 4.2.
     "biomegatron-345m": ([BIOMEGATRON], BIOMEGATRON_RUN),
@@ -72,7 +72,7 @@ PAPERS: dict[str, tuple[list[dict[str, Any]], dict[str, Any]]] = {
     "pubmedbert": ([{**PUBMEDBERT, "mask_rate": 0.15, "mask_curve": "fixed"}],
                    {"adversarial": None}),
     "pubmedbert-mask-schedule": ([{**PUBMEDBERT, "mask_rate": 0.05, "mask_rate_end": 0.25,
-                                   "mask_curve": "steps", "mask_stairs": 5}], {}),
+                                   "mask_curve": "steps", "mask_rate_steps": 5}], {}),
     "pubmedbert-adversarial": ([{**PUBMEDBERT, "mask_rate": 0.15}],
                                {"adversarial": 10.0, "adversarial_noise": 1e-5,
                                 "adversarial_steps": 1, "adversarial_step": 1e-3}),
@@ -80,15 +80,15 @@ PAPERS: dict[str, tuple[list[dict[str, Any]], dict[str, Any]]] = {
     "bioclinical-modernbert": (
         [{**MODERNBERT, "tokens": 160_453_000_000, "mask_rate": 0.3, "schedule": "constant"},
          {**MODERNBERT, "tokens": 8_247_337_000, "mask_rate": 0.15, "schedule": "wsd",
-          "decay_share": 1.0, "final_share": 0.001}],
-        {"optimizer": "stable-adamw", "beta1": 0.9, "beta2": 0.98, "adam_epsilon": 1e-6,
+          "decay_ratio": 1.0, "min_lr_ratio": 0.001}],
+        {"optimizer": "stable-adamw", "adam_beta1": 0.9, "adam_beta2": 0.98, "adam_epsilon": 1e-6,
          "precision": "bf16"}),
     # The model card.
     "clm-detour": ([{**DETOUR, "objective": "causal", "tokens": 50_000_000_000,
                      "schedule": "constant"},
                     {**DETOUR, "objective": "masked", "tokens": 5_000_000_000, "mask_rate": 0.15,
-                     "schedule": "wsd", "decay_share": 1.0, "final_share": 0.1}],
-                   {"beta1": 0.9, "beta2": 0.98, "precision": "bf16"}),
+                     "schedule": "wsd", "decay_ratio": 1.0, "min_lr_ratio": 0.1}],
+                   {"adam_beta1": 0.9, "adam_beta2": 0.98, "precision": "bf16"}),
 }
 STARTS = {"biolm-base": "roberta-base", "biolm-large": "roberta-large", "pubmedbert": "bert-base",
           "pubmedbert-adversarial": "bert-base", "pubmedbert-mask-schedule": "bert-base",
@@ -119,7 +119,7 @@ def test_each_fits_a_terminal(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_each_reads_back_equal(name: str) -> None:
     script = load_recipe(name)
-    again = parse_script(to_toml(script).encode(), name)
+    again = parse_run_config(to_toml(script).encode(), name)
     assert again == script
     assert identity(again) == identity(script)
 
@@ -152,7 +152,7 @@ def test_one_alone_needs_a_named_corpus() -> None:
         assert not any(_mixtures(load_recipe(name)))
 
 
-def _mixtures(script: Script) -> list[list[tuple[str, float]]]:
+def _mixtures(script: RunConfig) -> list[list[tuple[str, float]]]:
     return [[(portion.corpus, portion.weight) for portion in phase.mixture]
             for phase in script.phases]
 
@@ -161,10 +161,10 @@ def test_phases_of_bioptimus_share_one_straight_line_of_34_epochs() -> None:
     phases = load_recipe("bioptimus").phases
     assert sum(phase.length.epochs for phase in phases) == 34
     peak = 0.06 * 34
-    assert phases[0].schedule.warmup_share * 7 == pytest.approx(peak, rel=1e-3)
-    assert [phase.schedule.warmup_share for phase in phases[1:]] == [0, 0, 0]
+    assert phases[0].schedule.warmup_ratio * 7 == pytest.approx(peak, rel=1e-3)
+    assert [phase.schedule.warmup_ratio for phase in phases[1:]] == [0, 0, 0]
     rates = [(phase.schedule.learning_rate, phase.schedule.learning_rate
-              * phase.schedule.final_share) for phase in phases]
+              * phase.schedule.min_lr_ratio) for phase in phases]
     borders = [1e-4 * (34 - epoch) / (34 - peak) for epoch in (7, 15, 24)]
     assert [last for _, last in rates[:-1]] == pytest.approx(borders, rel=1e-3)
     assert [first for first, _ in rates[1:]] == pytest.approx(borders, rel=1e-3)
@@ -174,24 +174,24 @@ def test_phases_of_bioptimus_share_one_straight_line_of_34_epochs() -> None:
 def test_weight_decay_of_modernbert_is_scaled_to_what_is_multiplied_by_the_rate() -> None:
     script = load_recipe("bioclinical-modernbert")
     rate = script.phases[0].schedule.learning_rate
-    assert run_settings(script, LoopSettings).weight_decay * rate == \
+    assert run_settings(script, OptimizationConfig).weight_decay * rate == \
         pytest.approx(1e-5, rel=2e-3)
 
 
 def test_what_a_run_needs_is_made_of_a_recipe() -> None:
     script = load_recipe("medbit-r3")
-    assert run_settings(script, ForgettingSettings) == ForgettingSettings(0.95, 0.9)
-    assert run_settings(script, LoopSettings) == LoopSettings()
-    assert run_settings(load_recipe("pubmedbert-adversarial"), AdversarySettings) == \
-        AdversarySettings(10.0, 1e-5, 1, 1e-3, adversarial_norm="inf")
+    assert run_settings(script, RegularizationConfig) == RegularizationConfig(0.95, 0.9)
+    assert run_settings(script, OptimizationConfig) == OptimizationConfig()
+    assert run_settings(load_recipe("pubmedbert-adversarial"), AdversarialConfig) == \
+        AdversarialConfig(10.0, 1e-5, 1, 1e-3, adversarial_norm="inf")
 
 
 def test_laptop_hides_whole_words_in_short_rows() -> None:
     [phase] = load_recipe("laptop").phases
     assert (phase.task.objective, phase.task.masking) == ("masked", "words")
-    assert (phase.task.masked_share, phase.task.random_share) == (1.0, 0.0)
-    assert phase.rows.row_tokens == 128
-    assert run_settings(load_recipe("laptop"), LoopSettings).optimizer == "muon"
+    assert (phase.task.mask_replace_prob, phase.task.random_replace_prob) == (1.0, 0.0)
+    assert phase.rows.max_length == 128
+    assert run_settings(load_recipe("laptop"), OptimizationConfig).optimizer == "muon"
 
 
 def test_they_are_files_of_the_package() -> None:

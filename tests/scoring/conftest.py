@@ -24,9 +24,9 @@ from transformers import (
 
 from bmtools.models.checkpoint import Checkpoint
 from bmtools.records import Record
-from bmtools.scoring.predictors import MaskedModel
-from bmtools.scoring.settings import PassSettings
-from bmtools.vocab.settings import WordPieceSettings
+from bmtools.scoring.predictors import CheckpointPredictor
+from bmtools.scoring.settings import InferenceConfig
+from bmtools.vocab.settings import WordPieceConfig
 from bmtools.vocab.tokenizer import fingerprint
 from bmtools.vocab.wordpiece import learn
 
@@ -45,10 +45,11 @@ _SHAPE: dict[str, Any] = {
     "initializer_range": 0.3}
 
 
-def predictor(model: Any, tokenizer: Any, name: str = "model", **passes: Any) -> MaskedModel:
+def predictor(model: Any, tokenizer: Any, name: str = "model",
+              **passes: Any) -> CheckpointPredictor:
     """Wrap a model that was never saved."""
     checkpoint = Checkpoint(Path(name), model.eval(), tokenizer, fingerprint(tokenizer))
-    return MaskedModel(checkpoint, PassSettings(**passes), "cpu")
+    return CheckpointPredictor(checkpoint, InferenceConfig(**passes), "cpu")
 
 
 def byte_bpe(trimmed: bool, texts: Sequence[str] = TEXTS,
@@ -105,15 +106,15 @@ def bert(tokenizer: Any, tokens: int = 64) -> Any:
 
 
 @pytest.fixture(scope="session")
-def wordpiece() -> MaskedModel:
-    tokenizer = learn(TEXTS * 3, WordPieceSettings(size=140, uncased=False))
+def wordpiece() -> CheckpointPredictor:
+    tokenizer = learn(TEXTS * 3, WordPieceConfig(size=140, uncased=False))
     with torch.random.fork_rng():
         torch.manual_seed(1)
         return predictor(bert(tokenizer), tokenizer, "wordpiece")
 
 
 @pytest.fixture(scope="session")
-def roberta() -> MaskedModel:
+def roberta() -> CheckpointPredictor:
     tokenizer = byte_bpe(trimmed=True)
     with torch.random.fork_rng():
         torch.manual_seed(2)
@@ -121,7 +122,7 @@ def roberta() -> MaskedModel:
 
 
 @pytest.fixture(scope="session")
-def modernbert() -> MaskedModel:
+def modernbert() -> CheckpointPredictor:
     tokenizer = byte_bpe(trimmed=False)
     with torch.random.fork_rng():
         torch.manual_seed(3)
@@ -129,7 +130,7 @@ def modernbert() -> MaskedModel:
 
 
 @pytest.fixture(scope="session")
-def unigram() -> MaskedModel:
+def unigram() -> CheckpointPredictor:
     tokenizer = metaspace()
     with torch.random.fork_rng():
         torch.manual_seed(4)
@@ -137,7 +138,7 @@ def unigram() -> MaskedModel:
 
 
 @pytest.fixture(params=["wordpiece", "roberta", "modernbert", "unigram"])
-def any_model(request: pytest.FixtureRequest) -> MaskedModel:
+def any_model(request: pytest.FixtureRequest) -> CheckpointPredictor:
     return request.getfixturevalue(request.param)
 
 
@@ -148,14 +149,14 @@ def records() -> list[Record]:
 
 
 @pytest.fixture
-def known() -> Callable[..., MaskedModel]:
+def known() -> Callable[..., CheckpointPredictor]:
     """Make a model that proposes tokens with given weights, whatever it reads.
 
     `known({"cuore": 8, "mano": 4})` gives `cuore` 8 parts of the sum of weights, and so on; the
     ids follow the order of the dictionary, after the five special tokens, whose weight is 0.
     """
 
-    def make(weights: Mapping[str, float], **settings: Any) -> MaskedModel:
+    def make(weights: Mapping[str, float], **settings: Any) -> CheckpointPredictor:
         words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *weights]
         tokenizer = BertTokenizer(vocab={word: number for number, word in enumerate(words)},
                                   do_lower_case=False)
@@ -182,16 +183,16 @@ def sentences(data: Path) -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def clinical(sentences: list[str]) -> MaskedModel:
+def clinical(sentences: list[str]) -> CheckpointPredictor:
     """A random BERT over a WordPiece vocabulary of those sentences."""
-    tokenizer = learn(sentences, WordPieceSettings(size=900))
+    tokenizer = learn(sentences, WordPieceConfig(size=900))
     with torch.random.fork_rng():
         torch.manual_seed(5)
         return predictor(bert(tokenizer, tokens=128), tokenizer, "clinical")
 
 
 @pytest.fixture(scope="session")
-def clinical_bytes(sentences: list[str]) -> MaskedModel:
+def clinical_bytes(sentences: list[str]) -> CheckpointPredictor:
     """A random RoBERTa over byte-level BPE of those sentences."""
     tokenizer = byte_bpe(trimmed=True, texts=sentences, size=900)
     with torch.random.fork_rng():

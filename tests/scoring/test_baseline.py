@@ -12,10 +12,10 @@ import pytest
 from bmtools.errors import DataError
 from bmtools.records import Record
 from bmtools.scoring import mrr, pppl
-from bmtools.scoring.asking import Answers, Masking, single_places
-from bmtools.scoring.baseline import Frequencies, count_frequencies
-from bmtools.scoring.predictors import MaskedModel
-from bmtools.scoring.settings import MrrSettings
+from bmtools.scoring.baseline import UnigramPredictor, count_frequencies
+from bmtools.scoring.predictor import MaskedCopies, MaskLogits, single_positions
+from bmtools.scoring.predictors import CheckpointPredictor
+from bmtools.scoring.settings import MrrConfig
 
 
 def corpus(*texts: str) -> list[Record]:
@@ -23,15 +23,15 @@ def corpus(*texts: str) -> list[Record]:
 
 
 @pytest.fixture
-def counted(known: Callable[..., MaskedModel]) -> Frequencies:
+def counted(known: Callable[..., CheckpointPredictor]) -> UnigramPredictor:
     model = known({"il": 1, "cuore": 1, "batte": 1, "rene": 1, "vede": 1, "mano": 1})
     [found] = count_frequencies(corpus("il cuore batte", "il cuore", "il rene"), [model],
                                 "corpus.jsonl")
     return found
 
 
-def test_probabilities_are_counts_plus_one(counted: Frequencies) -> None:
-    tally = pppl.Tally(counted)
+def test_probabilities_are_counts_plus_one(counted: UnigramPredictor) -> None:
+    tally = pppl.PpplTotals(counted)
     for one in pppl.score(corpus("il cuore", "mano"), [counted]):
         tally.add(one)
     line = tally.line()
@@ -42,40 +42,40 @@ def test_probabilities_are_counts_plus_one(counted: Frequencies) -> None:
     assert "baseline:unigram+1" in line["signature"]
 
 
-def test_probabilities_add_up_to_one(counted: Frequencies) -> None:
+def test_probabilities_add_up_to_one(counted: UnigramPredictor) -> None:
     [batch] = counted.answers([counted_masking(counted, "il")], itself)
     assert batch.logits.exp().sum().item() == pytest.approx(14)
     assert batch.logits.softmax(1).sum().item() == pytest.approx(1)
 
 
-def counted_masking(predictor: Any, text: str) -> Masking:
+def counted_masking(predictor: Any, text: str) -> MaskedCopies:
     ids = np.array(predictor.tokenizer(text)["input_ids"])
-    return single_places(ids, np.arange(1, len(ids) - 1))
+    return single_positions(ids, np.arange(1, len(ids) - 1))
 
 
-def itself(answers: Answers) -> Answers:
+def itself(answers: MaskLogits) -> MaskLogits:
     return answers
 
 
 @pytest.mark.parametrize(("target", "rank"), [
     ("il", 1), ("cuore", 2), ("batte", 3), ("rene", 4), ("vede", 6), ("mano", 7)])
 def test_the_most_frequent_tokens_are_proposed(
-        counted: Frequencies, target: str, rank: int) -> None:
+        counted: UnigramPredictor, target: str, rank: int) -> None:
     record = Record(id="1", text="il [MASK] vede", target=target)
-    [one] = mrr.score([record], [counted], MrrSettings())
+    [one] = mrr.score([record], [counted], MrrConfig())
     # Among tokens never seen, [UNK] has the lowest id.
     assert [word for word, _ in one.proposals] == ["il", "cuore", "batte", "rene", "[UNK]"]
     assert one.rank == rank
 
 
-def test_one_baseline_for_each_vocabulary(known: Callable[..., MaskedModel]) -> None:
+def test_one_baseline_for_each_vocabulary(known: Callable[..., CheckpointPredictor]) -> None:
     one, same = known({"il": 1, "cuore": 1}), known({"il": 1, "cuore": 1}, name="same")
     other = known({"cuore": 1, "il": 1}, name="other")
     found = count_frequencies(corpus("il cuore"), [one, same, other], "c")
     assert [baseline.vocabulary for baseline in found] == [one.vocabulary, other.vocabulary]
 
 
-def test_reading_goes_in_chunks(known: Callable[..., MaskedModel]) -> None:
+def test_reading_goes_in_chunks(known: Callable[..., CheckpointPredictor]) -> None:
     model = known({"il": 1, "cuore": 1})
     [found] = count_frequencies(corpus(*["il"] * 2_500, "cuore"), [model], "c")
     [batch] = found.answers([counted_masking(found, "il")], itself)
@@ -84,6 +84,6 @@ def test_reading_goes_in_chunks(known: Callable[..., MaskedModel]) -> None:
 
 @pytest.mark.parametrize("texts", [(), ("",)])
 def test_nothing_to_count_is_an_error(
-        known: Callable[..., MaskedModel], texts: tuple[str, ...]) -> None:
+        known: Callable[..., CheckpointPredictor], texts: tuple[str, ...]) -> None:
     with pytest.raises(DataError, match=r"c\.jsonl: no words to count"):
         count_frequencies(corpus(*texts), [known({"il": 1})], "c.jsonl")

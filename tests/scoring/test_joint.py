@@ -10,17 +10,18 @@ import torch
 
 from bmtools.records import MASK, Record
 from bmtools.scoring.mrr import MaskScore, score
-from bmtools.scoring.predictors import MaskedModel
-from bmtools.scoring.settings import MrrSettings
+from bmtools.scoring.predictors import CheckpointPredictor
+from bmtools.scoring.settings import MrrConfig
 
 
 def ask(model: Any, text: str, target: str, **settings: Any) -> MaskScore:
     record = Record(id="1", text=text, target=target)
-    [one] = score([record], [model], MrrSettings(multi_token="joint", **settings))
+    [one] = score([record], [model], MrrConfig(multi_token="joint", **settings))
     return one
 
 
-def exhaustive(model: MaskedModel, text: str, target: str) -> list[tuple[float, tuple[int, int]]]:
+def exhaustive(model: CheckpointPredictor, text: str,
+               target: str) -> list[tuple[float, tuple[int, int]]]:
     """Log probability of every pair of tokens behind two masks, best first."""
     tokenizer, network = model.tokenizer, model.checkpoint.model
     ids = tokenizer(text.replace(MASK, target), return_tensors="pt")["input_ids"]
@@ -38,7 +39,7 @@ def exhaustive(model: MaskedModel, text: str, target: str) -> list[tuple[float, 
                    for other, value in enumerate(row)), key=lambda found: (-found[0], found[1]))
 
 
-def word_of_two(model: MaskedModel) -> str:
+def word_of_two(model: CheckpointPredictor) -> str:
     """A word that the vocabulary has in two pieces."""
     for word in ("malattia", "paziente", "cervello", "pressione", "dopamina", "cronica", "sonno"):
         if len(model.tokenizer(word, add_special_tokens=False)["input_ids"]) == 2:
@@ -47,7 +48,7 @@ def word_of_two(model: MaskedModel) -> str:
 
 
 def test_a_beam_as_wide_as_the_vocabulary_finds_what_an_exhaustive_search_finds(
-        wordpiece: MaskedModel) -> None:
+        wordpiece: CheckpointPredictor) -> None:
     word = word_of_two(wordpiece)
     text = f"Il {MASK} riduce la nausea."
     everything = exhaustive(wordpiece, text, word)
@@ -64,7 +65,7 @@ def test_a_beam_as_wide_as_the_vocabulary_finds_what_an_exhaustive_search_finds(
         [math.exp(value) for value, _ in everything[:5]], rel=1e-4)
 
 
-def test_a_word_beyond_the_beam_has_no_rank(wordpiece: MaskedModel) -> None:
+def test_a_word_beyond_the_beam_has_no_rank(wordpiece: CheckpointPredictor) -> None:
     word = word_of_two(wordpiece)
     text = f"Il {MASK} riduce la nausea."
     rank = ask(wordpiece, text, word, beam=20_000, top=20_000).rank
@@ -75,15 +76,15 @@ def test_a_word_beyond_the_beam_has_no_rank(wordpiece: MaskedModel) -> None:
         assert found.probability > 0
 
 
-def test_words_of_one_token_are_ranked_as_ever(wordpiece: MaskedModel) -> None:
+def test_words_of_one_token_are_ranked_as_ever(wordpiece: CheckpointPredictor) -> None:
     record = Record(id="1", text=f"Il cuore {MASK}.", target="la")
-    [usual] = score([record], [wordpiece], MrrSettings())
+    [usual] = score([record], [wordpiece], MrrConfig())
     found = ask(wordpiece, record["text"], "la")
     assert (found.rank, found.proposals) == (usual.rank, usual.proposals)
     assert usual.target.tokens == 1
 
 
-def test_case_may_be_ignored_in_words_of_several_tokens(wordpiece: MaskedModel) -> None:
+def test_case_may_be_ignored_in_words_of_several_tokens(wordpiece: CheckpointPredictor) -> None:
     word = word_of_two(wordpiece)
     text = f"Il {MASK} riduce la nausea."
     strict = ask(wordpiece, text, word, beam=20_000, top=20_000)

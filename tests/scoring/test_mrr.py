@@ -14,13 +14,13 @@ from transformers import pipeline
 
 from bmtools.errors import DataError, RecordError
 from bmtools.records import MASK, Record
-from bmtools.scoring.comparing import comparisons
+from bmtools.scoring.comparison import comparisons
 from bmtools.scoring.mrr import MaskScore, score
-from bmtools.scoring.mrr_tally import Tally, agreement
-from bmtools.scoring.predictors import MaskedModel
+from bmtools.scoring.mrr_totals import MrrTotals, agreement
+from bmtools.scoring.predictors import CheckpointPredictor
 from bmtools.scoring.ranking import best_ranks, best_tokens
-from bmtools.scoring.settings import MrrSettings, PassSettings
-from bmtools.scoring.statistics_settings import StatisticsSettings
+from bmtools.scoring.settings import InferenceConfig, MrrConfig
+from bmtools.scoring.statistics_settings import StatisticsConfig
 
 # The order by weight is: cuore, il, ##re, rene, Cuore, mano, fegato.
 WEIGHTS = {"il": 50, "cuore": 60, "##re": 40, "mano": 10, "rene": 30, "Cuore": 20, "fegato": 5,
@@ -33,7 +33,7 @@ def masked(target: str, text: str = "il [MASK] .", **keys: str) -> Record:
 
 
 def scores(records: Sequence[Record], model: Any, **settings: Any) -> list[MaskScore]:
-    return list(score(records, [model], MrrSettings(**settings)))
+    return list(score(records, [model], MrrConfig(**settings)))
 
 
 def words(score: MaskScore) -> list[str]:
@@ -41,7 +41,7 @@ def words(score: MaskScore) -> list[str]:
 
 
 def totals(records: Sequence[Record], model: Any, **settings: Any) -> dict[str, Any]:
-    tally = Tally(model, MrrSettings(**settings))
+    tally = MrrTotals(model, MrrConfig(**settings))
     for one in scores(records, model, **settings):
         tally.add(one)
     return tally.line()
@@ -62,7 +62,7 @@ def totals(records: Sequence[Record], model: Any, **settings: Any) -> dict[str, 
     ("60%", {}, None, 0),             # two tokens
 ])
 def test_a_table_worked_by_hand(
-        known: Callable[..., MaskedModel], target: str, settings: dict[str, Any],
+        known: Callable[..., CheckpointPredictor], target: str, settings: dict[str, Any],
         rank: int | None, reciprocal: float) -> None:
     [one] = scores([masked(target)], known(WEIGHTS), **settings)
     assert (one.rank, one.reciprocal_rank) == (rank, pytest.approx(reciprocal))
@@ -70,7 +70,8 @@ def test_a_table_worked_by_hand(
         :settings.get("top", 5)]
 
 
-def test_a_mask_that_touches_a_word_asks_for_a_piece(known: Callable[..., MaskedModel]) -> None:
+def test_a_mask_that_touches_a_word_asks_for_a_piece(known: Callable[...,
+                                                                     CheckpointPredictor]) -> None:
     piece, whole = scores([masked("re", "il ve[MASK] ."), masked("re", "il cuo[MASK] .")],
                           known({**WEIGHTS, "ve": 1}))
     assert (piece.rank, piece.target.tokens) == (3, 1)
@@ -78,7 +79,7 @@ def test_a_mask_that_touches_a_word_asks_for_a_piece(known: Callable[..., Masked
     assert (whole.rank, whole.target.multi_token) == (None, True)
 
 
-def test_the_mean_by_domain_and_what_was_counted(known: Callable[..., MaskedModel]) -> None:
+def test_the_mean_by_domain_and_what_was_counted(known: Callable[..., CheckpointPredictor]) -> None:
     model = known(WEIGHTS)
     records = [masked("cuore", domain="Cardiologia"), masked("60%", domain="Cardiologia"),
                masked("rene", domain="Nefrologia"), masked("milza", "vede [MASK] ."),
@@ -105,12 +106,13 @@ def test_the_mean_by_domain_and_what_was_counted(known: Callable[..., MaskedMode
     assert "match:caseless" in skipping["signature"]
 
 
-def test_maskings_of_one_sentence_are_one_sentence(known: Callable[..., MaskedModel]) -> None:
+def test_maskings_of_one_sentence_are_one_sentence(known: Callable[...,
+                                                                   CheckpointPredictor]) -> None:
     records = [masked("cuore"), masked("il", "[MASK] cuore ."), masked("rene")]
     assert totals(records, known(WEIGHTS))["sentences"] == 2
 
 
-def test_equal_logits_are_ranked_by_id(known: Callable[..., MaskedModel]) -> None:
+def test_equal_logits_are_ranked_by_id(known: Callable[..., CheckpointPredictor]) -> None:
     model = known({"il": 1, "cuore": 1, "rene": 2, ".": 1})
     found = {word: scores([masked(word)], model)[0] for word in ("rene", "il", "cuore", ".")}
     assert {word: one.rank for word, one in found.items()} == {
@@ -140,7 +142,7 @@ def test_ranks_and_best_tokens_equal_a_sort() -> None:
     ("Il dolore è già più [MASK].", "dolente"),
 ])
 def test_single_tokens_are_found_in_every_family(
-        any_model: MaskedModel, text: str, target: str) -> None:
+        any_model: CheckpointPredictor, text: str, target: str) -> None:
     """The input has one mask where the word was, and the rest is as it was."""
     tokenizer = any_model.tokenizer
     whole = tokenizer(text.replace(MASK, target))["input_ids"]
@@ -175,7 +177,7 @@ def test_byte_level_words_come_with_their_space(
     assert model.tokenizer.decode([*accented.target.wanted]) == " già"
 
 
-def test_ranks_equal_the_whole_model(any_model: MaskedModel) -> None:
+def test_ranks_equal_the_whole_model(any_model: CheckpointPredictor) -> None:
     tokenizer, model = any_model.tokenizer, any_model.checkpoint.model
     records = [masked("malattia", "La [MASK] di Parkinson riduce la dopamina nel cervello."),
                masked("riduce", "Un farmaco [MASK] la pressione."), masked("cuore", "Il [MASK].")]
@@ -192,18 +194,19 @@ def test_ranks_equal_the_whole_model(any_model: MaskedModel) -> None:
         assert len(one.proposals) == 5
 
 
-def test_batches_and_order_do_not_matter(wordpiece: MaskedModel, records: list[Record]) -> None:
+def test_batches_and_order_do_not_matter(wordpiece: CheckpointPredictor,
+                                         records: list[Record]) -> None:
     asked = [masked(word, record["text"].replace(word, MASK, 1)) for record in records
              for word in record["text"].split() if record["text"].count(word) == 1]
     usual = totals(asked, wordpiece)
-    small = MaskedModel(wordpiece.checkpoint, PassSettings(batch_tokens=1), "cpu")
+    small = CheckpointPredictor(wordpiece.checkpoint, InferenceConfig(batch_tokens=1), "cpu")
     again = totals(asked[::-1], small)
     assert again["mrr"] == pytest.approx(usual["mrr"], abs=1e-5)
     assert usual["maskings"] > 30
 
 
 def test_words_in_pieces_are_missed_skipped_or_judged_by_their_first(
-        known: Callable[..., MaskedModel]) -> None:
+        known: Callable[..., CheckpointPredictor]) -> None:
     model = known(WEIGHTS)
     record = masked("cuorere")  # cuore ##re
     [missed], [first] = scores([record], model), scores([record], model, multi_token="first")
@@ -227,7 +230,7 @@ def test_words_in_pieces_are_missed_skipped_or_judged_by_their_first(
     assert "|beam:20|" in totals([record], model, multi_token="joint")["signature"]
 
 
-def test_like_biobit_is_the_published_evaluation(known: Callable[..., MaskedModel]) -> None:
+def test_like_biobit_is_the_published_evaluation(known: Callable[..., CheckpointPredictor]) -> None:
     """Proposals of transformers' own pipeline, compared as Buonocore et al. do."""
     model = known({"il": 50, "cuore": 60, "Cuore": 45, "##re": 40, "60": 30, "mano": 10,
                    ".": 1, "%": 1})
@@ -250,25 +253,25 @@ def test_like_biobit_is_the_published_evaluation(known: Callable[..., MaskedMode
     assert "|match:caseless|like:biobit|punctuation:dropped|" in line["signature"]
 
 
-def test_groups_by_sentence_and_by_word(known: Callable[..., MaskedModel]) -> None:
+def test_groups_by_sentence_and_by_word(known: Callable[..., CheckpointPredictor]) -> None:
     model = known(WEIGHTS)
     records = [masked("cuore"), masked("il", "[MASK] cuore ."), masked("cuore", "vede [MASK] .")]
-    tally = Tally(model, MrrSettings(), ["sentence", "target"])
-    for one in score(records, [model], MrrSettings()):
+    tally = MrrTotals(model, MrrConfig(), ["sentence", "target"])
+    for one in score(records, [model], MrrConfig()):
         tally.add(one)
     by = tally.line()["by"]
     assert {name: (one["mrr"], one["maskings"]) for name, one in by["sentence"].items()} == {
         "il cuore .": (0.75, 2), "vede cuore .": (1, 1)}
     assert {name: (one["mrr"], one["sentences"]) for name, one in by["target"].items()} == {
         "cuore": (1, 2), "il": (0.5, 1)}
-    tally = Tally(model, MrrSettings(), ["domian"])
-    for one in score(records, [model], MrrSettings()):
+    tally = MrrTotals(model, MrrConfig(), ["domian"])
+    for one in score(records, [model], MrrConfig()):
         tally.add(one)
     with pytest.raises(DataError, match="--by: found 'domian', which no record has"):
         tally.line()
 
 
-def test_intervals_are_drawn_over_sentences(known: Callable[..., MaskedModel]) -> None:
+def test_intervals_are_drawn_over_sentences(known: Callable[..., CheckpointPredictor]) -> None:
     """Ten maskings of two sentences vary as two do."""
     model = known(WEIGHTS)
     records = [masked("cuore")] * 5 + [masked("mano", "vede [MASK] .")] * 5
@@ -277,17 +280,17 @@ def test_intervals_are_drawn_over_sentences(known: Callable[..., MaskedModel]) -
     assert "interval" not in totals(records[:5], model)
 
 
-def test_what_models_agree_in(known: Callable[..., MaskedModel]) -> None:
+def test_what_models_agree_in(known: Callable[..., CheckpointPredictor]) -> None:
     one, two = known(WEIGHTS), known({**WEIGHTS, "rene": 100}, name="two")
-    tallies = [Tally(model, MrrSettings()) for model in (one, two)]
+    tallies = [MrrTotals(model, MrrConfig()) for model in (one, two)]
     records = [masked(word) for word in ("cuore", "rene", "fegato", "il", "mano")]
-    for found in score(records, [one, two], MrrSettings()):
+    for found in score(records, [one, two], MrrConfig()):
         tallies[found.predictor].add(found)
     assert agreement(tallies) == [{
         "compared": ["known", "two"], "metric": "found", "never": 2, "always": 0, "changing": 3,
         "maskings": 5}]
     assert agreement(tallies[:1]) == []
-    [line] = comparisons(tallies, StatisticsSettings())
+    [line] = comparisons(tallies, StatisticsConfig())
     assert line["difference"] == pytest.approx(
         (1 + 1 / 4 + 1 / 2 - 1 / 2 - 1 - 1 / 3) / 5, abs=1e-6)
 
@@ -297,29 +300,30 @@ def test_what_models_agree_in(known: Callable[..., MaskedModel]) -> None:
      "m.jsonl:3: key 'target' is missing, expected the word behind [MASK] (bmtools import "
      "curated writes it)"),
     (masked("\u0007"), "m.jsonl:1: key 'target': the tokenizer makes nothing of '\\x07', expected "
-     "a visible word"),
+                       "a visible word"),
     (Record(id="1", text="il cuore", target="il", place="m.jsonl:4"),
      "m.jsonl:4: key 'text': found no [MASK], expected one"),
     (Record(id="1", text="[MASK] [MASK]", place="m.jsonl:5"),
      "m.jsonl:5: key 'text': found 2 [MASK], expected one"),
     (masked("il", "[MASK]" + " il" * 70), "m.jsonl:1: found 73 tokens, but known takes at most "
-     "64, special ones included; shorten the text around the mask"),
+                                          "64, special ones included; "
+                                          "shorten the text around the mask"),
 ])
 def test_bad_records_are_named(
-        known: Callable[..., MaskedModel], record: Record, message: str) -> None:
+        known: Callable[..., CheckpointPredictor], record: Record, message: str) -> None:
     refused: list[RecordError] = []
-    assert not list(score([record], [known(WEIGHTS)], MrrSettings(), refused.append))
+    assert not list(score([record], [known(WEIGHTS)], MrrConfig(), refused.append))
     assert [str(error) for error in refused] == [message]
 
 
-def test_nothing_to_count_is_an_error(known: Callable[..., MaskedModel]) -> None:
+def test_nothing_to_count_is_an_error(known: Callable[..., CheckpointPredictor]) -> None:
     with pytest.raises(DataError, match="no masked words in the input"):
         totals([], known(WEIGHTS))
     with pytest.raises(DataError, match="all 1 masked words are of several tokens in known"):
         totals([masked("60%")], known(WEIGHTS), multi_token="skip")
 
 
-def test_details_name_the_record(known: Callable[..., MaskedModel]) -> None:
+def test_details_name_the_record(known: Callable[..., CheckpointPredictor]) -> None:
     [one] = scores([masked("rene", domain="Nefrologia")], known(WEIGHTS), top=2)
     assert one.line() == {
         "id": "1", "domain": "Nefrologia", "target": "rene", "tokens": 1, "rank": 4,
@@ -333,12 +337,12 @@ def test_details_name_the_record(known: Callable[..., MaskedModel]) -> None:
     ({"like": "biobit", "top": 3}, "--like biobit: found --top or --multi-token beside it")])
 def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        MrrSettings(**settings)
+        MrrConfig(**settings)
 
 
 @pytest.mark.data
 def test_the_published_set_is_counted_whole(
-        known: Callable[..., MaskedModel], data: Path) -> None:
+        known: Callable[..., CheckpointPredictor], data: Path) -> None:
     """897 maskings over 54 sentences (Buonocore et al. 2023), in the 22 areas of the file."""
     from bmtools.corpus.curated import curated_records
 

@@ -16,11 +16,11 @@ import torch
 
 from bmtools.errors import BmtoolsError, DataError, RecordError
 from bmtools.records import Record
-from bmtools.scoring.comparing import comparisons
-from bmtools.scoring.pppl import SentenceScore, Tally, score
-from bmtools.scoring.predictors import MaskedModel, load_predictor
-from bmtools.scoring.settings import PassSettings, PpplSettings
-from bmtools.scoring.statistics_settings import StatisticsSettings
+from bmtools.scoring.comparison import comparisons
+from bmtools.scoring.pppl import PpplTotals, SentenceScore, score
+from bmtools.scoring.predictors import CheckpointPredictor, load_predictor
+from bmtools.scoring.settings import InferenceConfig, PpplConfig
+from bmtools.scoring.statistics_settings import StatisticsConfig
 
 TEXTS = (
     "La malattia di Parkinson riduce la dopamina nel cervello.", "Il cuore batte.",
@@ -30,8 +30,8 @@ TEXTS = (
 
 def totals(records: Sequence[Record], predictor: Any, seed: int = 0, by: Sequence[str] = (),
            resamples: int = 100, **settings: Any) -> dict[str, Any]:
-    chosen = PpplSettings(**settings)
-    tally = Tally(predictor, chosen, by, StatisticsSettings(resamples, seed=seed))
+    chosen = PpplConfig(**settings)
+    tally = PpplTotals(predictor, chosen, by, StatisticsConfig(resamples, seed=seed))
     for sentence in score(records, [predictor], chosen, seed=seed):
         tally.add(sentence)
     return tally.line()
@@ -41,7 +41,7 @@ def texts_of(*texts: str) -> list[Record]:
     return [Record(id=str(number), text=text) for number, text in enumerate(texts)]
 
 
-def test_a_table_worked_by_hand(known: Callable[..., MaskedModel]) -> None:
+def test_a_table_worked_by_hand(known: Callable[..., CheckpointPredictor]) -> None:
     # Weights add up to 16: p(il) = 1/2, p(cuore) = 1/4, p(batte) = 1/8, p([UNK]) = 0.
     model = known({"il": 8, "cuore": 4, "batte": 2, "##no": 1, ".": 1})
     line = totals(texts_of("il cuore batte", "il", "cuoreno ."), model)
@@ -57,18 +57,19 @@ def test_a_table_worked_by_hand(known: Callable[..., MaskedModel]) -> None:
     assert line["vocabulary"] == model.vocabulary[:12]
 
 
-def test_unknown_tokens_count_and_are_told(known: Callable[..., MaskedModel]) -> None:
+def test_unknown_tokens_count_and_are_told(known: Callable[..., CheckpointPredictor]) -> None:
     line = totals(texts_of("il rene"), known({"il": 1, "cuore": 1}))
     assert (line["tokens"], line["unknown"]) == (2, 1)
     assert line["pppl"] == math.inf  # no weight at all on [UNK] here
 
 
-def test_a_mark_in_the_text_is_context_and_not_scored(known: Callable[..., MaskedModel]) -> None:
+def test_a_mark_in_the_text_is_context_and_not_scored(known: Callable[...,
+                                                                      CheckpointPredictor]) -> None:
     line = totals(texts_of("il [MASK] batte"), known({"il": 8, "batte": 8}))
     assert (line["tokens"], line["pppl"]) == (2, 2)
 
 
-def brute_force(predictor: MaskedModel, text: str) -> list[float]:
+def brute_force(predictor: CheckpointPredictor, text: str) -> list[float]:
     """One masked copy at a time, through the whole model."""
     tokenizer, model = predictor.tokenizer, predictor.checkpoint.model
     ids = tokenizer(text, return_tensors="pt")["input_ids"]
@@ -82,7 +83,7 @@ def brute_force(predictor: MaskedModel, text: str) -> list[float]:
     return found
 
 
-def test_equals_one_copy_at_a_time(any_model: MaskedModel, records: list[Record]) -> None:
+def test_equals_one_copy_at_a_time(any_model: CheckpointPredictor, records: list[Record]) -> None:
     scores = list(score(records, [any_model]))
     assert [one.record["id"] for one in scores] == [record["id"] for record in records]
     for one in scores:
@@ -92,14 +93,15 @@ def test_equals_one_copy_at_a_time(any_model: MaskedModel, records: list[Record]
 
 @pytest.mark.parametrize("batch_tokens", [1, 40, 1_000_000])
 def test_neither_batch_size_nor_order_matter(
-        any_model: MaskedModel, records: list[Record], batch_tokens: int) -> None:
+        any_model: CheckpointPredictor, records: list[Record], batch_tokens: int) -> None:
     usual = {one.record["id"]: one.logprobs for one in score(records, [any_model])}
-    again = MaskedModel(any_model.checkpoint, PassSettings(batch_tokens=batch_tokens), "cpu")
+    again = CheckpointPredictor(any_model.checkpoint, InferenceConfig(batch_tokens=batch_tokens),
+                                "cpu")
     for one in score(records[::-1], [again]):
         assert one.logprobs == pytest.approx(usual[one.record["id"]], abs=1e-5)
 
 
-def test_windows_are_bounded_and_read_once(known: Callable[..., MaskedModel]) -> None:
+def test_windows_are_bounded_and_read_once(known: Callable[..., CheckpointPredictor]) -> None:
     read = 0
 
     def endless() -> Iterator[Record]:
@@ -116,7 +118,7 @@ def test_windows_are_bounded_and_read_once(known: Callable[..., MaskedModel]) ->
     assert read <= 1_000
 
 
-def test_a_long_sentence_is_kept_from_all_models(known: Callable[..., MaskedModel]) -> None:
+def test_a_long_sentence_is_kept_from_all_models(known: Callable[..., CheckpointPredictor]) -> None:
     refused: list[RecordError] = []
     wide = known({"il": 1})
     narrow = known({"il": 1}, tokens=5, name="narrow")
@@ -131,7 +133,7 @@ def test_a_long_sentence_is_kept_from_all_models(known: Callable[..., MaskedMode
         list(score(records, [wide, narrow]))
 
 
-def test_the_longest_sentence_fits(any_model: MaskedModel) -> None:
+def test_the_longest_sentence_fits(any_model: CheckpointPredictor) -> None:
     texts = [" ".join(["la"] * words) for words in range(1, 80)]
     lengths = [len(any_model.tokenizer(text)["input_ids"]) for text in texts]
     longest = max(length for length in lengths if length <= any_model.max_tokens)
@@ -143,18 +145,19 @@ def test_the_longest_sentence_fits(any_model: MaskedModel) -> None:
 
 
 @pytest.mark.parametrize("text", ["", " \t", "[MASK]"])
-def test_a_text_without_tokens_is_refused(known: Callable[..., MaskedModel], text: str) -> None:
+def test_a_text_without_tokens_is_refused(known: Callable[..., CheckpointPredictor],
+                                          text: str) -> None:
     with pytest.raises(RecordError, match="found no tokens to score, expected a sentence"):
         list(score(texts_of(text), [known({"il": 1})]))
 
 
-def test_nothing_to_score_is_an_error(known: Callable[..., MaskedModel]) -> None:
+def test_nothing_to_score_is_an_error(known: Callable[..., CheckpointPredictor]) -> None:
     with pytest.raises(DataError, match="no sentences in the input"):
         totals([], known({"il": 1}))
 
 
-def test_bf16_is_near_and_says_so(wordpiece: MaskedModel, records: list[Record]) -> None:
-    half = MaskedModel(wordpiece.checkpoint, PassSettings(precision="bf16"), "cpu")
+def test_bf16_is_near_and_says_so(wordpiece: CheckpointPredictor, records: list[Record]) -> None:
+    half = CheckpointPredictor(wordpiece.checkpoint, InferenceConfig(precision="bf16"), "cpu")
     exact, near = totals(records, wordpiece), totals(records, half)
     assert near["nats_per_token"] == pytest.approx(exact["nats_per_token"], rel=0.02)
     assert "precision:bf16" in near["signature"]
@@ -192,7 +195,7 @@ def test_equals_minicons_on_two_hundred_real_sentences(
         family: str, ours: str, theirs: str, sentences: list[str],
         request: pytest.FixtureRequest) -> None:
     model = request.getfixturevalue(family)
-    scores = list(score(texts_of(*sentences), [model], PpplSettings(variant=ours)))
+    scores = list(score(texts_of(*sentences), [model], PpplConfig(variant=ours)))
     expected = minicons(model.checkpoint.model, model.tokenizer, sentences, theirs)
     assert len(expected) == 200
     assert [one.logprobs.sum() for one in scores] == pytest.approx(expected, rel=1e-4)
@@ -200,16 +203,17 @@ def test_equals_minicons_on_two_hundred_real_sentences(
 
 @pytest.mark.parametrize(("ours", "theirs"), VARIANTS)
 def test_equals_minicons_in_every_family(
-        any_model: MaskedModel, records: list[Record], ours: str, theirs: str) -> None:
-    scores = list(score(records, [any_model], PpplSettings(variant=ours)))
+        any_model: CheckpointPredictor, records: list[Record], ours: str, theirs: str) -> None:
+    scores = list(score(records, [any_model], PpplConfig(variant=ours)))
     expected = minicons(any_model.checkpoint.model, any_model.tokenizer,
                         [record["text"] for record in records], theirs)
     assert [one.logprobs.sum() for one in scores] == pytest.approx(expected, rel=1e-4)
 
 
-def test_whole_words_are_hidden_at_once(any_model: MaskedModel, records: list[Record]) -> None:
+def test_whole_words_are_hidden_at_once(any_model: CheckpointPredictor,
+                                        records: list[Record]) -> None:
     network, tokenizer = any_model.checkpoint.model, any_model.tokenizer
-    for one in score(records, [any_model], PpplSettings(variant="whole-word")):
+    for one in score(records, [any_model], PpplConfig(variant="whole-word")):
         encoding = tokenizer(one.record["text"])
         ids, words = torch.tensor([encoding["input_ids"]]), encoding.word_ids()
         expected = []
@@ -226,13 +230,13 @@ def test_whole_words_are_hidden_at_once(any_model: MaskedModel, records: list[Re
         assert one.copies.sum() == len(expected)
 
 
-def test_long_texts_are_read_through_a_window(any_model: MaskedModel) -> None:
+def test_long_texts_are_read_through_a_window(any_model: CheckpointPredictor) -> None:
     """Far tokens are asked with as much to see as was promised, and in order."""
     text = " ".join(["La malattia di Parkinson riduce la dopamina nel cervello."] * 12)
     tokenizer, network = any_model.tokenizer, any_model.checkpoint.model
     ids = tokenizer(text)["input_ids"]
     assert len(ids) > 2 * any_model.max_tokens
-    [one] = score(texts_of(text), [any_model], PpplSettings(context=20))
+    [one] = score(texts_of(text), [any_model], PpplConfig(context=20))
     assert len(one.logprobs) == one.tokens == len(ids) - 2
     # The first token's window is the beginning of the text, the last one's is its end.
     room = any_model.max_tokens - 2
@@ -244,19 +248,19 @@ def test_long_texts_are_read_through_a_window(any_model: MaskedModel) -> None:
         expected = logits.log_softmax(0)[window[place]].item()
         assert one.logprobs[0 if place == 1 else -1] == pytest.approx(expected, rel=1e-4)
     with pytest.raises(RecordError, match="--context: found a context of 40 tokens, expected at"):
-        list(score(texts_of(text), [any_model], PpplSettings(context=40)))
+        list(score(texts_of(text), [any_model], PpplConfig(context=40)))
 
 
 def test_short_texts_are_what_they_are_without_windows(
-        any_model: MaskedModel, records: list[Record]) -> None:
+        any_model: CheckpointPredictor, records: list[Record]) -> None:
     usual = [one.logprobs for one in score(records, [any_model])]
-    again = [one.logprobs for one in score(records, [any_model], PpplSettings(context=8))]
+    again = [one.logprobs for one in score(records, [any_model], PpplConfig(context=8))]
     for one, other in zip(usual, again, strict=True):
         assert other == pytest.approx(one, abs=1e-6)
 
 
 @pytest.mark.parametrize("variant", ["original", "within-word", "whole-word"])
-def test_a_sample_is_as_far_off_as_it_says(wordpiece: MaskedModel, variant: str) -> None:
+def test_a_sample_is_as_far_off_as_it_says(wordpiece: CheckpointPredictor, variant: str) -> None:
     words = " ".join(record_text for record_text in TEXTS).split()
     rng = random.Random(0)
     records = texts_of(*(" ".join(rng.choices(words, k=12)) for _ in range(40)))
@@ -277,8 +281,8 @@ def test_a_sample_is_as_far_off_as_it_says(wordpiece: MaskedModel, variant: str)
 
 
 def test_like_biobit_is_the_mean_over_sentences_of_the_models_own_loss(
-        wordpiece: MaskedModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(PpplSettings, "most_tokens", 18)
+        wordpiece: CheckpointPredictor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PpplConfig, "most_tokens", 18)
     records = texts_of(*TEXTS)
     tokenizer, network = wordpiece.tokenizer, wordpiece.checkpoint.model
     expected, left_out = [], 0
@@ -300,7 +304,7 @@ def test_like_biobit_is_the_mean_over_sentences_of_the_models_own_loss(
     assert "|like:biobit|" in line["signature"]
 
 
-def test_groups_intervals_and_words(known: Callable[..., MaskedModel]) -> None:
+def test_groups_intervals_and_words(known: Callable[..., CheckpointPredictor]) -> None:
     model = known({"il": 8, "cuore": 4, "batte": 2, "##no": 1, ".": 1})
     records = [record.replace(domain=domain) for record, domain in zip(
         texts_of("il cuore batte", "il", "cuoreno ."), ("Cardio", "Neuro", "Cardio"),
@@ -319,13 +323,13 @@ def test_groups_intervals_and_words(known: Callable[..., MaskedModel]) -> None:
 
 
 def test_models_are_compared_in_bits_and_by_token_where_they_share_a_vocabulary(
-        known: Callable[..., MaskedModel], wordpiece: MaskedModel) -> None:
+        known: Callable[..., CheckpointPredictor], wordpiece: CheckpointPredictor) -> None:
     one, two = known({"il": 3, "cuore": 1}), known({"il": 1, "cuore": 1}, name="two")
     records = texts_of("il il il", "il cuore", "il il")
-    tallies = [Tally(model) for model in (one, two, wordpiece)]
+    tallies = [PpplTotals(model) for model in (one, two, wordpiece)]
     for found in score(records, [one, two, wordpiece]):
         tallies[found.predictor].add(found)
-    lines = comparisons(tallies, StatisticsSettings())
+    lines = comparisons(tallies, StatisticsConfig())
     assert [(line["metric"], line["compared"]) for line in lines] == [
         ("bits_per_character", ["known", "two"]), ("nats_per_token", ["known", "two"]),
         ("bits_per_character", ["known", "wordpiece"]),
@@ -336,9 +340,10 @@ def test_models_are_compared_in_bits_and_by_token_where_they_share_a_vocabulary(
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_threads_change_nothing(
-        any_model: MaskedModel, records: list[Record], threads: int) -> None:
+        any_model: CheckpointPredictor, records: list[Record], threads: int) -> None:
     usual = [one.logprobs for one in score(records, [any_model])]
-    again = MaskedModel(any_model.checkpoint, PassSettings(threads=threads, batch_tokens=60), "cpu")
+    again = CheckpointPredictor(any_model.checkpoint,
+                                InferenceConfig(threads=threads, batch_tokens=60), "cpu")
     for one, before in zip(score(records, [again]), usual, strict=True):
         assert one.logprobs == pytest.approx(before, abs=1e-5)
 
@@ -350,24 +355,25 @@ def test_threads_change_nothing(
     ({"like": "biobit", "sample": 0.5}, "--like biobit: found --variant, --sample or --context")])
 def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        PpplSettings(**settings)
+        PpplConfig(**settings)
 
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 @pytest.mark.parametrize(("precision", "error"), [("no", 1e-3), ("bf16", 0.05), ("fp16", 0.02)])
 def test_a_gpu_gives_the_same(
-        any_model: MaskedModel, records: list[Record], precision: str, error: float) -> None:
+        any_model: CheckpointPredictor, records: list[Record], precision: str,
+        error: float) -> None:
     usual = [one.logprobs.sum() for one in score(records, [any_model])]
     moved = copy.deepcopy(any_model.checkpoint.model).to("cuda")
-    there = MaskedModel(replace(any_model.checkpoint, model=moved),
-                        PassSettings(precision=precision), "cuda")
+    there = CheckpointPredictor(replace(any_model.checkpoint, model=moved),
+                                InferenceConfig(precision=precision), "cuda")
     found = [one.logprobs.sum() for one in score(records, [there])]
     assert found == pytest.approx(usual, rel=error)
 
 
 def test_an_unknown_and_an_absent_device() -> None:
     with pytest.raises(BmtoolsError, match="--device: found 'tpu'"):
-        load_predictor(Path("nowhere"), PassSettings(device="tpu"))
+        load_predictor(Path("nowhere"), InferenceConfig(device="tpu"))
     with pytest.raises(BmtoolsError, match="expected auto or cpu"):
-        load_predictor(Path("nowhere"), PassSettings(device="cuda:99"))
+        load_predictor(Path("nowhere"), InferenceConfig(device="cuda:99"))

@@ -11,12 +11,13 @@ import pytest
 
 from bmtools.errors import BmtoolsError
 from bmtools.scoring import space_plot
-from bmtools.scoring.space_plot import Panel, draw_spaces, lay_out, require_tsne, shorten_names
-from bmtools.scoring.space_sample import Words
+from bmtools.scoring.space_plot import Panel, draw_spaces, project, require_tsne, shorten_names
+from bmtools.scoring.space_sample import SampledWords
 
 BANDS = np.repeat([0, 1, 2], 5)
-SAMPLE = Words([f"word{number}" for number in range(15)],
-               np.array([4000, 900, 800, 700, 600, 50, 40, 30, 20, 11, 9, 8, 7, 6, 5]), BANDS)
+SAMPLE = SampledWords([f"word{number}" for number in range(15)],
+                      np.array([4000, 900, 800, 700, 600, 50, 40, 30, 20, 11, 9, 8, 7, 6, 5]),
+                      BANDS)
 SIGNATURES = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
 
 
@@ -51,15 +52,15 @@ def test_a_panel_each_and_a_bar_from_high_to_low(tmp_path: Path) -> None:
 
 def test_components_are_laid_out_the_same_each_time() -> None:
     vectors = np.random.default_rng(1).normal(size=(15, 6))
-    assert (lay_out(vectors, "pca", 0) == lay_out(vectors, "pca", 1)).all()
+    assert (project(vectors, "pca", 0) == project(vectors, "pca", 1)).all()
 
 
 def test_neighbours_stay_neighbours_in_a_map_that_repeats() -> None:
     pytest.importorskip("sklearn")
     rng = np.random.default_rng(2)
     vectors = rng.normal(size=(60, 6)) + 20 * np.eye(6)[np.repeat([0, 1, 2], 20)]
-    found = lay_out(vectors, "tsne", 3)
-    assert (found == lay_out(vectors, "tsne", 3)).all()
+    found = project(vectors, "tsne", 3)
+    assert (found == project(vectors, "tsne", 3)).all()
     centres = found.reshape(3, 20, 2).mean(axis=1)
     distances = np.linalg.norm(found[:, None] - centres, axis=2)
     assert (distances.argmin(axis=1) == np.repeat([0, 1, 2], 20)).all()

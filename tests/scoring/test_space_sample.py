@@ -12,20 +12,20 @@ import pytest
 from bmtools.errors import DataError
 from bmtools.records import Record
 from bmtools.scoring.space_sample import (
-    Context,
+    WordContext,
     band_ends,
     choose_words,
     cut_context,
     sample_contexts,
 )
-from bmtools.scoring.space_settings import SpaceSettings
+from bmtools.scoring.space_settings import EmbeddingSpaceConfig
 
 LETTERS = "abcdefghijklmnopqrst"
 
 
-def few(**changed: Any) -> SpaceSettings:
-    return SpaceSettings(**{"bands": 2, "words": 2, "occurrences": 3, "least_count": 1,
-                            "neighbours": 1, **changed})
+def few(**changed: Any) -> EmbeddingSpaceConfig:
+    return EmbeddingSpaceConfig(**{"bands": 2, "words": 2, "occurrences": 3, "least_count": 1,
+                                   "neighbours": 1, **changed})
 
 
 def read(texts: list[str]) -> Iterator[Record]:
@@ -126,7 +126,7 @@ def test_only_chosen_forms_count_and_are_drawn() -> None:
 def test_context_holds_whole_words_within_reach(reach: int, text: str) -> None:
     whole = "il malato ha asma, grave."
     start = whole.index("asma")
-    cut = cut_context(Context(7, whole, start, start + 4), reach)
+    cut = cut_context(WordContext(7, whole, start, start + 4), reach)
     assert cut.text[cut.start:cut.end] == "asma"
     assert cut.word == 7
     assert cut.text.strip(" ,.") == text.strip(" ,.")
@@ -135,7 +135,7 @@ def test_context_holds_whole_words_within_reach(reach: int, text: str) -> None:
 
 def test_context_without_white_space_is_cut_anywhere() -> None:
     whole = "-".join(LETTERS)
-    cut = cut_context(Context(0, whole, 10, 11), 4)
+    cut = cut_context(WordContext(0, whole, 10, 11), 4)
     assert (cut.text, cut.text[cut.start:cut.end]) == (whole[6:15], whole[10])
 
 
@@ -143,7 +143,8 @@ def test_context_without_white_space_is_cut_anywhere() -> None:
     ([], "no words in the input; expected records with some text"),
     (["", " . "], "no words in the input; expected records with some text"),
     (["uno due tre 4 5 6"], "found 3 words that stand in the text 1 times or more, expected 4 or "
-     "more for 2 bands of 2; give more text, or lower --words, --bands or --least-count")])
+                            "more for 2 bands of 2; give more text, "
+                             "or lower --words, --bands or --least-count")])
 def test_too_few_words_are_one_clear_line(texts: list[str], message: str) -> None:
     with pytest.raises(DataError) as raised:
         sample_contexts(read(texts), few())

@@ -12,9 +12,9 @@ import torch
 from bmtools.errors import BmtoolsError
 from bmtools.io.manifest import Manifest
 from bmtools.models.checkpoint import save_checkpoint
-from bmtools.scoring.space_sample import Context
-from bmtools.scoring.space_settings import ReadingSettings
-from bmtools.scoring.space_vectors import Reader, are_whole, load_reader, narrow, read_all
+from bmtools.scoring.space_sample import WordContext
+from bmtools.scoring.space_settings import StateReadingConfig
+from bmtools.scoring.space_vectors import StateReader, are_whole, load_reader, narrow, read_all
 
 TEXT = "Il cuore pompa il sangue nelle arterie."
 LONG = " ".join(["Il cuore pompa"] * 30)
@@ -22,16 +22,16 @@ LONG = " ".join(["Il cuore pompa"] * 30)
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def reader(model: Any, layers: str = "last", **passes: Any) -> Reader:
-    return Reader(model.checkpoint, layers, ReadingSettings(**passes))
+def reader(model: Any, layers: str = "last", **passes: Any) -> StateReader:
+    return StateReader(model.checkpoint, layers, StateReadingConfig(**passes))
 
 
-def contexts_of(text: str, *words: str) -> list[Context]:
-    return [Context(number, text, text.index(word), text.index(word) + len(word))
+def contexts_of(text: str, *words: str) -> list[WordContext]:
+    return [WordContext(number, text, text.index(word), text.index(word) + len(word))
             for number, word in enumerate(words)]
 
 
-def states_by_hand(model: Any, context: Context, layer: int) -> np.ndarray:
+def states_by_hand(model: Any, context: WordContext, layer: int) -> np.ndarray:
     """Run one text through transformers and average the tokens that touch the word."""
     tokenizer = model.tokenizer
     encoding = tokenizer.backend_tokenizer.encode(context.text, add_special_tokens=False)
@@ -84,7 +84,7 @@ def test_pieces_and_unknown_words_are_told(wordpiece: Any) -> None:
 def test_surroundings_shrink_for_all_until_all_fit(wordpiece: Any, modernbert: Any) -> None:
     readers = [reader(wordpiece), reader(modernbert)]
     place = LONG.index("cuore", 200)
-    contexts = [Context(0, LONG, place, place + 5), *contexts_of(TEXT, "sangue")]
+    contexts = [WordContext(0, LONG, place, place + 5), *contexts_of(TEXT, "sangue")]
     fitting = narrow(contexts, readers, len(LONG))
     assert fitting[1] == contexts[1]
     assert fitting[0].text[fitting[0].start:fitting[0].end] == "cuore"
@@ -96,7 +96,7 @@ def test_surroundings_shrink_for_all_until_all_fit(wordpiece: Any, modernbert: A
 
 def test_a_word_that_no_model_can_read_is_left_out_for_all(wordpiece: Any) -> None:
     monster = "".join(chr(ord("a") + number % 26) for number in range(400))
-    contexts = [Context(0, f"{monster} cuore", 0, 400), *contexts_of(TEXT, "sangue")]
+    contexts = [WordContext(0, f"{monster} cuore", 0, 400), *contexts_of(TEXT, "sangue")]
     fitting = narrow(contexts, [reader(wordpiece)], 150)
     sizes = len(wordpiece.tokenizer(fitting[0].text)["input_ids"])
     [found] = read_all(fitting, [reader(wordpiece)])
@@ -114,7 +114,7 @@ def test_a_layer_that_is_not_there(wordpiece: Any, tmp_path: Path) -> None:
     path = tmp_path / "model"
     save_checkpoint(path, wordpiece.checkpoint.model, wordpiece.tokenizer,
                     Manifest("test", {}, wordpiece.vocabulary))
-    passes = ReadingSettings(device="cpu")
+    passes = StateReadingConfig(device="cpu")
     assert load_reader(path, "-3,2", passes).layers == "-3,2"
     for number in (3, -4):
         with pytest.raises(BmtoolsError) as raised:

@@ -10,10 +10,10 @@ import pytest
 from scipy import stats
 
 from bmtools.scoring import statistics
-from bmtools.scoring.statistics import Moments, Sums, compare, holm, interval
-from bmtools.scoring.statistics_settings import StatisticsSettings
+from bmtools.scoring.statistics import Moments, Sums, holm, interval, paired_difference
+from bmtools.scoring.statistics_settings import StatisticsConfig
 
-MANY = StatisticsSettings(resamples=20_000)
+MANY = StatisticsConfig(resamples=20_000)
 
 
 def sampling_error(numerators: np.ndarray, denominators: np.ndarray, share: float,
@@ -51,7 +51,7 @@ def gap_of(*columns: np.ndarray, axis: int = -1) -> np.ndarray:
 @pytest.mark.parametrize("confidence", [0.95, 0.6])
 def test_an_interval_is_scipys(units: int, confidence: float) -> None:
     sums = sentences(units, units)
-    settings = StatisticsSettings(20_000, confidence)
+    settings = StatisticsConfig(20_000, confidence)
     found = interval(*sums, settings)
     other = stats.bootstrap(sums, lambda n, d, axis: n.sum(axis) / d.sum(axis), paired=True,
                             vectorized=True, n_resamples=20_000, method="percentile",
@@ -63,7 +63,7 @@ def test_an_interval_is_scipys(units: int, confidence: float) -> None:
 
 def test_the_interval_of_a_difference_is_scipys() -> None:
     first, second = pair(3, 60)
-    found = compare(first, second, MANY)
+    found = paired_difference(first, second, MANY)
     other = stats.bootstrap((*first, *second), gap_of, paired=True, vectorized=True,
                             n_resamples=20_000, method="percentile", rng=np.random.default_rng(7))
     assert found.difference == pytest.approx(float(gap_of(*first, *second)))
@@ -74,21 +74,21 @@ def test_the_interval_of_a_difference_is_scipys() -> None:
 def test_resamples_are_the_same_for_both_models() -> None:
     """A model that is worse by one everywhere is worse by one in every resample."""
     nats, tokens = sentences(0, 50)
-    found = compare((nats + tokens, tokens), (nats, tokens), StatisticsSettings())
+    found = paired_difference((nats + tokens, tokens), (nats, tokens), StatisticsConfig())
     assert found.interval == pytest.approx((1, 1))
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_few_units_get_scipys_exact_p_value(seed: int) -> None:
     first, second = pair(seed, 9, gap=0.8)
-    found = compare(first, second, StatisticsSettings(1000))
+    found = paired_difference(first, second, StatisticsConfig(1000))
     assert found.p_value == pytest.approx(permuted(first, second, math.inf), abs=1e-12)
 
 
 @pytest.mark.parametrize(("seed", "gap"), [(0, 0.1), (1, 0.3), (2, 0.6)])
 def test_many_units_get_scipys_p_value(seed: int, gap: float) -> None:
     first, second = pair(seed, 60, gap)
-    found = compare(first, second, MANY)
+    found = paired_difference(first, second, MANY)
     expected = permuted(first, second, 20_000)
     error = math.sqrt(2 * expected * (1 - expected) / 20_000)
     assert found.p_value == pytest.approx(expected, abs=4 * error + 1e-4)
@@ -112,16 +112,17 @@ def permuted(first: Sums, second: Sums, resamples: float) -> float:
 def test_an_exact_p_value_by_hand() -> None:
     """Signs before 1, 2 and 3 make sums of size 6, 4, 2 and 0, each in two of eight ways."""
     ones = np.ones(3)
-    settings = StatisticsSettings(9)
+    settings = StatisticsConfig(9)
     for changes, extreme in (([1, 2, 3], 2), ([-1, 2, 3], 4), ([1, -2, 3], 6), ([1, 2, -3], 8)):
-        found = compare((np.array(changes), ones), (np.zeros(3), ones), settings)
+        found = paired_difference((np.array(changes), ones), (np.zeros(3), ones), settings)
         assert found.p_value == extreme / 8
 
 
 def test_exact_exchanges_are_tried_only_where_they_are_fewer() -> None:
     first, second = (np.array([1.0, 2, 3]), np.ones(3)), (np.zeros(3), np.ones(3))
-    assert compare(first, second, StatisticsSettings(8)).p_value in [n / 9 for n in range(1, 10)]
-    assert compare(first, second, StatisticsSettings(9)).p_value == 2 / 8
+    assert paired_difference(first, second,
+                             StatisticsConfig(8)).p_value in [n / 9 for n in range(1, 10)]
+    assert paired_difference(first, second, StatisticsConfig(9)).p_value == 2 / 8
 
 
 def test_ties_by_rounding_are_extreme() -> None:
@@ -130,31 +131,31 @@ def test_ties_by_rounding_are_extreme() -> None:
     for scale in (0.1, 1e-7, 1e9 / 3):
         first = scale * np.array([1, 1, 1, 1, 1, 1, -1, -1])
         expected = sum(abs(sum(signs)) >= 4 for signs in itertools.product((1, -1), repeat=8)) / 256
-        found = compare((first, ones), (0 * ones, ones), StatisticsSettings())
+        found = paired_difference((first, ones), (0 * ones, ones), StatisticsConfig())
         assert found.p_value == pytest.approx(expected)
 
 
 def test_a_model_does_not_differ_from_itself() -> None:
     sums = sentences(0, 100)
-    found = compare(sums, sums, StatisticsSettings())
+    found = paired_difference(sums, sums, StatisticsConfig())
     assert (found.difference, found.interval, found.p_value) == (0, (0, 0), 1)
 
 
 def test_p_values_are_uniform_without_a_difference() -> None:
     """At a level of 20 percent, a fifth of comparisons of equals differ."""
-    settings = StatisticsSettings(200)
+    settings = StatisticsConfig(200)
     found = []
     for seed in range(300):
         generator = np.random.default_rng(seed)
         tokens = generator.integers(1, 30, 40)
         one, two = tokens * generator.exponential(size=(2, 40))
-        found.append(compare((one, tokens), (two, tokens), settings).p_value)
+        found.append(paired_difference((one, tokens), (two, tokens), settings).p_value)
     share = np.mean(np.array(found) <= 0.2)
     assert abs(share - 0.2) < 3 * math.sqrt(0.2 * 0.8 / 300)
 
 
 def test_intervals_hold_the_truth_as_often_as_said() -> None:
-    settings = StatisticsSettings(300, 0.9)
+    settings = StatisticsConfig(300, 0.9)
     bounds = np.array([interval(*sentences(seed, 200), settings) for seed in range(400)])
     share = np.mean((bounds[:, 0] <= 2) & (bounds[:, 1] >= 2))
     assert abs(share - 0.9) < 0.045
@@ -162,26 +163,26 @@ def test_intervals_hold_the_truth_as_often_as_said() -> None:
 
 def test_same_seed_same_numbers() -> None:
     first, second = pair(0, 50)
-    found = [compare(first, second, StatisticsSettings(seed=seed)) for seed in (0, 0, 1)]
+    found = [paired_difference(first, second, StatisticsConfig(seed=seed)) for seed in (0, 0, 1)]
     assert found[0] == found[1]
     assert found[0].interval != found[2].interval
     assert found[0].p_value != found[2].p_value
-    assert interval(*first, StatisticsSettings()) == interval(*first, StatisticsSettings())
+    assert interval(*first, StatisticsConfig()) == interval(*first, StatisticsConfig())
 
 
 @pytest.mark.parametrize("units", [9, 33, 100])
 def test_memory_changes_nothing(units: int, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = pair(0, units)
-    settings = StatisticsSettings(1001)
-    expected = compare(first, second, settings), interval(*first, settings)
+    settings = StatisticsConfig(1001)
+    expected = paired_difference(first, second, settings), interval(*first, settings)
     for numbers in (1, 7 * units, 1000 * units):
         monkeypatch.setattr(statistics, "_NUMBERS_AT_ONCE", numbers)
-        assert (compare(first, second, settings), interval(*first, settings)) == expected
+        assert (paired_difference(first, second, settings), interval(*first, settings)) == expected
 
 
 def test_rows_of_units_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(statistics, "_NUMBERS_AT_ONCE", 100)
-    shapes = [one.shape for one in statistics._exchanges(40, StatisticsSettings(5))]
+    shapes = [one.shape for one in statistics._exchanges(40, StatisticsConfig(5))]
     assert shapes == [(2, 40), (2, 40), (1, 40)]
 
 
@@ -191,27 +192,27 @@ def test_rows_of_units_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_cannot_vary_has_no_interval(numerators: list[float], denominators: list[int]) -> None:
     sums = np.array(numerators), np.array(denominators)
     other = np.ones(len(numerators)), np.ones(len(numerators))
-    assert interval(*sums, StatisticsSettings()) is None
+    assert interval(*sums, StatisticsConfig()) is None
     assert sampling_error(*sums, 0.1, 0.95) is None
     for first, second in ((sums, other), (other, sums), (sums, sums)):
-        found = compare(first, second, StatisticsSettings())
+        found = paired_difference(first, second, StatisticsConfig())
         assert (found.interval, found.p_value) == (None, None)
 
 
 def test_no_resamples_no_interval() -> None:
     first, second = pair(0, 50)
-    found = compare(first, second, StatisticsSettings(resamples=0))
-    assert interval(*first, StatisticsSettings(resamples=0)) is None
+    found = paired_difference(first, second, StatisticsConfig(resamples=0))
+    assert interval(*first, StatisticsConfig(resamples=0)) is None
     assert (found.interval, found.p_value) == (None, None)
     assert found.difference == pytest.approx(float(gap_of(*first, *second)))
 
 
 def test_units_that_nobody_counts_change_nothing() -> None:
     first, second = pair(0, 50)
-    settings = StatisticsSettings()
+    settings = StatisticsConfig()
     longer = [tuple(np.insert(column, [0, 20, 50], 0) for column in sums)
               for sums in (first, second)]
-    assert compare(*longer, settings) == compare(first, second, settings)
+    assert paired_difference(*longer, settings) == paired_difference(first, second, settings)
     assert interval(*longer[0], settings) == interval(*first, settings)
 
 
@@ -219,7 +220,7 @@ def test_models_may_count_different_units() -> None:
     """Words that only one vocabulary has whole are left out for the other."""
     first = np.array([1.0, 0.5, 0, 0.25]), np.array([1, 1, 0, 1])
     second = np.array([0.5, 0, 0.2, 0.25]), np.array([1, 0, 1, 1])
-    found = compare(first, second, MANY)
+    found = paired_difference(first, second, MANY)
     assert found.difference == pytest.approx(1.75 / 3 - 0.95 / 3)
     assert found.interval is not None and found.interval[0] < found.difference < found.interval[1]
     # By hand: units two and three each go to either model, so denominators are 2 to 4.
@@ -283,5 +284,5 @@ def test_a_sampling_error_by_hand() -> None:
 ])
 def test_wrong_settings_are_refused(options: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError) as refused:
-        StatisticsSettings(**options)  # type: ignore[arg-type]
+        StatisticsConfig(**options)  # type: ignore[arg-type]
     assert str(refused.value) == message

@@ -7,27 +7,27 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bmtools.tasks.windows import Document, cut_documents, lay_out
+from bmtools.tasks.windows import WindowedText, cut_into_windows, pad_windows
 
 ACCENTED = "Caffe\u0301, 🧬🧬 e  l'asma (PKU)."
 
 
-def cut(tokenizer: Any, text: str, row_tokens: int = 512) -> Document:
-    return next(cut_documents(tokenizer, [text], row_tokens))
+def cut(tokenizer: Any, text: str, max_length: int = 512) -> WindowedText:
+    return next(cut_into_windows(tokenizer, [text], max_length))
 
 
-def words(document: Document, text: str) -> list[str]:
+def words(document: WindowedText, text: str) -> list[str]:
     return [text[start:end] for start, end in document.words]
 
 
-def assert_whole(document: Document, tokenizer: Any, text: str, row_tokens: int) -> None:
+def assert_whole(document: WindowedText, tokenizer: Any, text: str, max_length: int) -> None:
     """Every token stands in one window, every word is asked once, at a piece of its own."""
     encoding = tokenizer.backend_tokenizer.encode(text, add_special_tokens=False)
     seen = [number for window in document.windows for number in window.ids]
     assert seen == encoding.ids
     places, before = [], 0
     for window in document.windows:
-        assert 0 < len(window.ids) <= row_tokens - 2
+        assert 0 < len(window.ids) <= max_length - 2
         assert all(0 <= first < len(window.ids) for first in window.firsts)
         places += [before + int(first) for first in window.firsts]
         before += len(window.ids)
@@ -80,11 +80,11 @@ def test_an_empty_text_has_no_windows(tokenizer: Any) -> None:
     assert document.windows == () and document.words.shape == (0, 2)
 
 
-@pytest.mark.parametrize("row_tokens", [8, 13, 40, 512])
-def test_every_token_is_seen_once(tokenizer: Any, row_tokens: int) -> None:
+@pytest.mark.parametrize("max_length", [8, 13, 40, 512])
+def test_every_token_is_seen_once(tokenizer: Any, max_length: int) -> None:
     texts = [ACCENTED * 7, "Due casi di E. coli! 患者は糖尿病です。" * 6, "x" * 90, "", "a " * 50]
-    for text, document in zip(texts, cut_documents(tokenizer, texts, row_tokens), strict=True):
-        assert_whole(document, tokenizer, text, row_tokens)
+    for text, document in zip(texts, cut_into_windows(tokenizer, texts, max_length), strict=True):
+        assert_whole(document, tokenizer, text, max_length)
 
 
 def test_no_word_is_cut_that_fits(tokenizers: dict[str, Any]) -> None:
@@ -98,9 +98,9 @@ def test_no_word_is_cut_that_fits(tokenizers: dict[str, Any]) -> None:
         assert encoding.word_ids[before] != encoding.word_ids[before - 1]
 
 
-def starts(tokenizer: Any, text: str, row_tokens: int) -> list[str]:
+def starts(tokenizer: Any, text: str, max_length: int) -> list[str]:
     """The text of each window's first word."""
-    document = cut(tokenizer, text, row_tokens)
+    document = cut(tokenizer, text, max_length)
     found, before = [], 0
     for window in document.windows:
         found.append(words(document, text)[before])
@@ -119,7 +119,7 @@ def test_a_line_ends_a_sentence(tokenizers: dict[str, Any]) -> None:
 
 def test_windows_are_laid_between_special_tokens(tokenizer: Any) -> None:
     windows = [cut(tokenizer, text).windows[0] for text in ("asma", "ipertensione arteriosa e")]
-    ids, attended = lay_out(windows, tokenizer)
+    ids, attended = pad_windows(windows, tokenizer)
     assert ids.shape[1] == max(len(window.ids) for window in windows) + 2
     for row, seen, window in zip(ids, attended, windows, strict=True):
         assert row[seen].tolist() == [tokenizer.cls_token_id, *window.ids,
@@ -131,7 +131,7 @@ def test_windows_are_laid_between_special_tokens(tokenizer: Any) -> None:
 def test_real_documents_lose_nothing(data: Path, tokenizer: Any) -> None:
     with (data / "it/corpus/native-clinical.jsonl").open(encoding="utf-8") as lines:
         texts = [json.loads(next(lines))["text"] for _ in range(30)]
-    for text, document in zip(texts, cut_documents(tokenizer, texts, 64), strict=True):
+    for text, document in zip(texts, cut_into_windows(tokenizer, texts, 64), strict=True):
         assert_whole(document, tokenizer, text, 64)
         for start, end in document.words:
             assert text[start:end] == text[start:end].strip()

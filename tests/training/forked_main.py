@@ -11,7 +11,7 @@ import sys
 
 import torch
 
-from bmtools.cli import main
+from bmtools.cli.main import main
 
 os.environ.update(ENVIRONMENT)
 for number, path in ((1, OUT), (2, ERR)):

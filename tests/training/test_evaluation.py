@@ -9,19 +9,20 @@ import pytest
 import torch
 from accelerate import Accelerator
 
-from bmtools.corpus.shards import Corpus
-from bmtools.masking.strategies import make_pick
+from bmtools.data.batches import SpecialTokens
+from bmtools.data.shards import Corpus
+from bmtools.masking.strategies import make_strategy
 from bmtools.models.packed import prepare_packed
-from bmtools.training.batches import Words
-from bmtools.training.evaluation import HeldOut
+from bmtools.training.evaluation import EvaluationSet
 from bmtools.training.objectives import MaskedObjective
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 TEXTS = [f"Il cuore pompa il sangue. {'Il polmone filtra la bile. ' * n}" for n in range(40)]
 
 
-def held_out(corpus: Corpus, tokenizer: Any, **settings: Any) -> HeldOut:
-    return HeldOut(corpus, Words.of(tokenizer), make_pick("words"), 32, **settings)
+def held_out(corpus: Corpus, tokenizer: Any, **settings: Any) -> EvaluationSet:
+    return EvaluationSet(corpus, SpecialTokens.of(tokenizer), make_strategy("words"), 32,
+                         **settings)
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ def test_it_is_the_mean_over_hidden_tokens_of_all_text(
     found = held.score(MaskedObjective(model), Accelerator(cpu=True))
     asked, losses, right = [], [], []
     model.eval()
-    for plan in HeldOut(corpus, held.words, held.strategy, 32, batch_rows=1)._plans():
+    for plan in EvaluationSet(corpus, held.words, held.strategy, 32, batch_rows=1)._plans():
         inputs, _ = held.maker().make(plan, held.task, held.task.mask_rate)
         with torch.no_grad():
             logits = model(inputs["ids"], inputs["attended"].long()).logits[0]

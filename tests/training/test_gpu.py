@@ -10,9 +10,9 @@ import torch
 from accelerate import Accelerator
 
 from bmtools.models.packed import prepare_packed
-from bmtools.training.loop import Course, Trainer
+from bmtools.recipes.settings import OptimizationConfig
+from bmtools.training.loop import LoopPlan, Trainer
 from bmtools.training.objectives import MaskedObjective
-from bmtools.training.settings import LoopSettings
 
 pytestmark = [pytest.mark.gpu,
               pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")]
@@ -20,8 +20,8 @@ TEXTS = [f"Il cuore pompa il sangue {'e il polmone filtra aria ' * n}." for n in
 
 
 def losses(model: Any, batches: Any, accelerator: Accelerator) -> list[float]:
-    trainer = Trainer(MaskedObjective(copy.deepcopy(model)), Course(5, lambda _number: 1e-3),
-                      LoopSettings(tf32=False), accelerator)
+    trainer = Trainer(MaskedObjective(copy.deepcopy(model)), LoopPlan(5, lambda _number: 1e-3),
+                      OptimizationConfig(tf32=False), accelerator)
     return [step.loss for step in trainer.run(batches)]
 
 

@@ -11,20 +11,20 @@ import torch
 from accelerate import Accelerator
 
 from bmtools.errors import BmtoolsError
-from bmtools.training.loop import Course, Extras, Trainer, set_dropout
+from bmtools.recipes.phases import Phase
+from bmtools.recipes.settings import OptimizationConfig
+from bmtools.training.loop import LoopHooks, LoopPlan, Trainer, set_dropout
 from bmtools.training.objectives import MaskedObjective
-from bmtools.training.phases import Phase
-from bmtools.training.settings import LoopSettings
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-SETTINGS = LoopSettings()
-COURSE = Course(4, lambda _number: 1e-3)
+SETTINGS = OptimizationConfig()
+COURSE = LoopPlan(4, lambda _number: 1e-3)
 TEXTS = [f"Il cuore pompa il sangue {'e il polmone filtra aria ' * n}." for n in range(9)]
 
 
-def losses(model: Any, toy: Any, phase: Phase, settings: LoopSettings = SETTINGS,
-           extras: Extras | None = None, packed: bool = False) -> list[float]:
-    batches = toy.batches(TEXTS, phase, micro_batch=settings.micro_batch, packed=packed)
+def losses(model: Any, toy: Any, phase: Phase, settings: OptimizationConfig = SETTINGS,
+           extras: LoopHooks | None = None, packed: bool = False) -> list[float]:
+    batches = toy.batches(TEXTS, phase, micro_batch_size=settings.micro_batch_size, packed=packed)
     trainer = Trainer(MaskedObjective(copy.deepcopy(model)), COURSE, settings,
                       Accelerator(cpu=True), extras)
     return [step.loss for step in trainer.run(batches)]
@@ -33,7 +33,7 @@ def losses(model: Any, toy: Any, phase: Phase, settings: LoopSettings = SETTINGS
 @pytest.mark.parametrize("rows", [1, 2, 3])
 def test_pieces_of_a_batch_add_up_to_it(model: Any, toy: Any, toy_phase: Any, rows: int) -> None:
     whole = losses(model, toy, toy_phase())
-    cut = losses(model, toy, toy_phase(), replace(SETTINGS, micro_batch=rows))
+    cut = losses(model, toy, toy_phase(), replace(SETTINGS, micro_batch_size=rows))
     assert cut == pytest.approx(whole, rel=1e-5)
 
 
@@ -41,8 +41,8 @@ def test_a_step_is_adamw_s(model: Any, toy: Any, toy_phase: Any) -> None:
     """One step of the loop against torch's own optimizer on transformers' own loss."""
     twin = copy.deepcopy(model)
     batches = toy.batches(TEXTS, toy_phase())
-    settings = LoopSettings(weight_decay=0.0, clip_norm=1e9)
-    trainer = Trainer(MaskedObjective(model), Course(1, lambda _number: 1e-3), settings,
+    settings = OptimizationConfig(weight_decay=0.0, max_grad_norm=1e9)
+    trainer = Trainer(MaskedObjective(model), LoopPlan(1, lambda _number: 1e-3), settings,
                       Accelerator(cpu=True))
     [step] = trainer.run(batches)
 
@@ -62,7 +62,7 @@ def test_a_step_is_adamw_s(model: Any, toy: Any, toy_phase: Any) -> None:
 
 def test_the_share_restored_is_told(model: Any, toy: Any, toy_phase: Any) -> None:
     batches = toy.batches(TEXTS, toy_phase())
-    trainer = Trainer(MaskedObjective(model), Course(1, lambda _number: 1e-9), SETTINGS,
+    trainer = Trainer(MaskedObjective(model), LoopPlan(1, lambda _number: 1e-9), SETTINGS,
                       Accelerator(cpu=True))
     [step] = trainer.run(batches)
     [given] = batches.batch(0).pieces
@@ -86,8 +86,9 @@ def test_dropout_is_set_everywhere_and_repeats_by_step(model: Any, toy: Any,
 def test_weights_of_rate_0_stay(model: Any, toy: Any, toy_phase: Any) -> None:
     name = "bert.encoder.layer.0.output.dense.weight"
     objective = MaskedObjective(copy.deepcopy(model))
-    trainer = Trainer(objective, COURSE, LoopSettings(weight_decay=0.0), Accelerator(cpu=True),
-                      Extras(rates={name: 0.0}))
+    trainer = Trainer(objective, COURSE, OptimizationConfig(weight_decay=0.0),
+                      Accelerator(cpu=True),
+                      LoopHooks(rates={name: 0.0}))
     list(trainer.run(toy.batches(TEXTS, toy_phase())))
     before, after = (dict(one.named_parameters()) for one in (model, objective.model))
     assert torch.equal(before[name], after[name])
@@ -98,7 +99,7 @@ def test_weights_of_rate_0_stay(model: Any, toy: Any, toy_phase: Any) -> None:
 def test_gradients_can_be_adjusted_before_they_are_clipped(model: Any, toy: Any,
                                                            toy_phase: Any) -> None:
     seen = []
-    losses(model, toy, toy_phase(), extras=Extras(adjust=seen.append))
+    losses(model, toy, toy_phase(), extras=LoopHooks(adjust=seen.append))
     assert seen == [1.0] * 4
 
 
@@ -114,6 +115,6 @@ def test_packed_rows_train_too(model: Any, toy: Any, toy_phase: Any) -> None:
 
     prepare_packed(model)
     whole = losses(model, toy, toy_phase(), packed=True)
-    cut = losses(model, toy, toy_phase(), replace(SETTINGS, micro_batch=1), packed=True)
+    cut = losses(model, toy, toy_phase(), replace(SETTINGS, micro_batch_size=1), packed=True)
     assert whole[-1] < whole[0]
     assert cut == pytest.approx(whole, rel=1e-5)

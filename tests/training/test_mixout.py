@@ -13,7 +13,11 @@ from torch.nn.parallel import DistributedDataParallel
 from transformers import ModernBertConfig, ModernBertForMaskedLM
 
 from bmtools.errors import CheckpointError
-from bmtools.training.anchor import load_anchors, save_anchors, take_anchors
+from bmtools.training.initial_weights import (
+    copy_initial_weights,
+    load_initial_weights,
+    save_initial_weights,
+)
 from bmtools.training.mixout import Mixout, mix, mixed_names
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -30,7 +34,7 @@ def model(model: Any) -> Any:
 @pytest.fixture
 def start(model: Any) -> dict[str, torch.Tensor]:
     """The weights before training moved them."""
-    found = take_anchors(model)
+    found = copy_initial_weights(model)
     rng = torch.Generator().manual_seed(5)
     with torch.no_grad():
         for weight in model.parameters():
@@ -221,11 +225,11 @@ def test_wrapped_for_many_processes_it_is_the_same(model: Any, start: dict,
 def test_a_resumed_run_mixes_with_the_same_start(model: Any, start: dict, tmp_path: Path) -> None:
     held = {name: start[name] for name in mixed_names(model)}
     expected = mixed_gradients(model, Mixout(model, held, 0.5, seed=1), 9)
-    save_anchors(tmp_path / "anchors.safetensors", held)
-    again = load_anchors(tmp_path / "anchors.safetensors", model)
+    save_initial_weights(tmp_path / "anchors.safetensors", held)
+    again = load_initial_weights(tmp_path / "anchors.safetensors", model)
     found = mixed_gradients(model, Mixout(model, again, 0.5, seed=1), 9)
     assert all(torch.equal(found[name], expected[name]) for name in expected)
-    assert take_anchors(model, mixed_names(model)).keys() == held.keys()
+    assert copy_initial_weights(model, mixed_names(model)).keys() == held.keys()
 
 
 def test_a_matrix_without_its_start_is_refused(model: Any, start: dict) -> None:

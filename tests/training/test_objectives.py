@@ -10,16 +10,16 @@ from torch.nn import functional
 
 from bmtools.masking.corruption import IGNORED
 from bmtools.models.architectures import build_config, build_model
+from bmtools.models.nsp_head import join_nsp_head
 from bmtools.models.packed import prepare_packed
-from bmtools.models.pairs import with_relationship
+from bmtools.recipes.settings import DistillationConfig
 from bmtools.training.objectives import (
     CausalObjective,
-    DistillObjective,
+    DistillationObjective,
     MaskedObjective,
-    PairObjective,
+    NspObjective,
     PhasedObjective,
 )
-from bmtools.training.settings import DistillSettings
 
 
 @pytest.fixture
@@ -49,11 +49,11 @@ def test_packed_losses_are_those_of_rows(model: Any, batch: dict, kind: type) ->
 
 def test_pairs_are_judged_as_bert_does(model: Any, tokenizer: Any, batch: dict) -> None:
     """Both losses against BertForPreTraining, which has the same heads in one model."""
-    objective = PairObjective(model.eval())
+    objective = NspObjective(model.eval())
     types = (torch.arange(12) > 5).long().expand(4, 12)
     related = torch.tensor([0, 1, 1, 0])
     found = objective(**batch, token_types=types, related=related)
-    joined = with_relationship(model, objective.head)
+    joined = join_nsp_head(model, objective.head)
     theirs = joined(input_ids=batch["ids"], attention_mask=batch["attended"].long(),
                     token_type_ids=types, labels=batch["labels"], next_sentence_label=related)
     asked = (batch["labels"] != IGNORED).sum()
@@ -65,7 +65,7 @@ def test_pairs_are_judged_as_bert_does(model: Any, tokenizer: Any, batch: dict) 
 def test_one_model_takes_turns_at_its_tasks(model: Any, batch: dict) -> None:
     phased = PhasedObjective(model.eval(), {"masked": MaskedObjective(model),
                                             "causal": CausalObjective(model),
-                                            "masked+nsp": PairObjective(model)})
+                                            "masked+nsp": NspObjective(model)})
     weights = {name for name, _ in phased.named_parameters()}
     assert weights == {f"model.{name}" for name, _ in model.named_parameters()} | {
         f"heads.head.{part}.{kind}" for part in ("pooler", "relationship")
@@ -106,7 +106,7 @@ def test_distillation_terms_are_those_of_the_paper(
         model: Any, tokenizer: Any, batch: dict, student: str) -> None:
     torch.manual_seed(1)
     teacher, pupil = model.eval(), build_model(build_config(student, tokenizer)).eval()
-    objective = DistillObjective(pupil, teacher, DistillSettings(temperature=2.0))
+    objective = DistillationObjective(pupil, teacher, DistillationConfig(temperature=2.0))
     assert isinstance(objective.projection, torch.nn.Identity) == (student == "bert-1x64")
     given = {"input_ids": batch["ids"], "attention_mask": batch["attended"].long(),
              "output_hidden_states": True}
@@ -130,14 +130,14 @@ def test_distillation_terms_are_those_of_the_paper(
 
 @torch.no_grad()
 def test_a_student_that_is_its_teacher_has_nothing_to_learn(model: Any, batch: dict) -> None:
-    found = DistillObjective(model.eval(), model, DistillSettings())(**batch)
+    found = DistillationObjective(model.eval(), model, DistillationConfig())(**batch)
     assert found["kl"].item() == pytest.approx(0, abs=1e-4)
     assert found["cosine"].item() == pytest.approx(0, abs=1e-4)
 
 
 def test_the_teacher_is_not_trained(model: Any, tokenizer: Any, batch: dict) -> None:
     pupil = build_model(build_config("bert-1x64", tokenizer))
-    objective = DistillObjective(pupil, model, DistillSettings())
+    objective = DistillationObjective(pupil, model, DistillationConfig())
     sum(objective(**batch)[name] for name in objective.parts).backward()
     assert all(parameter.grad is None for parameter in model.parameters())
     assert {id(p) for p in objective.parameters()} == {id(p) for p in pupil.parameters()}

@@ -12,7 +12,7 @@ from torch import nn
 
 from bmtools.errors import CheckpointError
 from bmtools.training import optimizers
-from bmtools.training.depth import depths, freeze, frozen_names, layer_rates, thaw
+from bmtools.training.layers import freeze, frozen_names, layer_numbers, layerwise_lr_scales, thaw
 from bmtools.training.optimizers import (
     Muon,
     StableAdamW,
@@ -66,13 +66,13 @@ def train(model: Any, optimizer: Any, steps: int) -> None:
 
 def test_groups_hold_every_weight_once_by_scale_decay_and_place(model: Any) -> None:
     objective = Beside(model)
-    groups = parameter_groups(objective, 0.1, layer_rates(model, 0.5))
+    groups = parameter_groups(objective, 0.1, layerwise_lr_scales(model, 0.5))
     listed = [weight for group in groups for weight in group["params"]]
     assert len(listed) == len({id(weight) for weight in listed})
     assert {id(weight) for weight in listed} == {id(weight) for weight in objective.parameters()}
     found = {id(weight): (group["lr_scale"], group["weight_decay"], group["inner"])
              for group in groups for weight in group["params"]}
-    for name, depth in depths(model).items():
+    for name, depth in layer_numbers(model).items():
         weight = model.get_parameter(name)
         matrix = weight.ndim == 2
         assert found[id(weight)] == (0.5 ** (3 - depth), 0.1 if matrix else 0.0,
@@ -99,13 +99,13 @@ def test_frozen_weights_rest_until_a_later_phase(model: Any, name: str) -> None:
 def stable_adamw_written_out(weights: list[torch.Tensor], gradients: list[list[torch.Tensor]],
                              rate: float, decay: float) -> list[list[float]]:
     """Wortsman et al. 2023, algorithm 2, tensor by tensor; returns RMS by step and tensor."""
-    beta1, beta2, epsilon = 0.9, 0.99, 1e-6
+    adam_beta1, adam_beta2, epsilon = 0.9, 0.99, 1e-6
     first = [torch.zeros_like(weight) for weight in weights]
     second = [torch.zeros_like(weight) for weight in weights]
     sizes = []
     for t, step in enumerate(gradients, start=1):
-        hat1 = beta1 * (1 - beta1 ** (t - 1)) / (1 - beta1**t)
-        hat2 = beta2 * (1 - beta2 ** (t - 1)) / (1 - beta2**t)
+        hat1 = adam_beta1 * (1 - adam_beta1 ** (t - 1)) / (1 - adam_beta1**t)
+        hat2 = adam_beta2 * (1 - adam_beta2 ** (t - 1)) / (1 - adam_beta2**t)
         sizes.append([])
         for n, g in enumerate(step):
             first[n] = hat1 * first[n] + (1 - hat1) * g
@@ -219,7 +219,7 @@ def test_outside_the_layers_muon_is_adamw(model: Any) -> None:
     twin = copy.deepcopy(model.eval())
     for each, name in ((model, "muon"), (twin, "adamw")):
         train(each, make_optimizer(name, parameter_groups(Beside(each), 0.1), 1e-3), 1)
-    depth = depths(model)
+    depth = layer_numbers(model)
     for name, weight in model.named_parameters():
         inner = weight.ndim == 2 and depth[name] in (1, 2)
         assert torch.equal(weight, twin.get_parameter(name)) != inner

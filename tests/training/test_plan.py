@@ -13,28 +13,35 @@ from typing import Any
 import pytest
 
 from bmtools.errors import BmtoolsError
-from bmtools.training.phases import Phase, Portion, Script
-from bmtools.training.plan import Plan, check_before, check_targets
-from bmtools.training.regularisation import AdversarySettings, ForgettingSettings
-from bmtools.training.settings import LoopSettings, RowSettings, RunSettings, ScheduleSettings
+from bmtools.recipes.phases import MixtureWeight, Phase, RunConfig
+from bmtools.recipes.regularization import AdversarialConfig, RegularizationConfig
+from bmtools.recipes.settings import (
+    BatchConfig,
+    LearningRateConfig,
+    OptimizationConfig,
+    ReportingConfig,
+)
+from bmtools.training.plan import TrainingPlan, check_before, check_targets
 
 CONTENTS = {"text": ["b", "a"], "more": ["c"]}
 
 
 @pytest.fixture
-def plan(toy_phase: Callable[..., Phase], tmp_path: Path) -> Plan:
+def plan(toy_phase: Callable[..., Phase], tmp_path: Path) -> TrainingPlan:
     """Two phases."""
-    return Plan("pretrain", tmp_path / "out", Script((toy_phase(name="a"), toy_phase(name="b"))),
-                LoopSettings(), RunSettings(), extra={"architecture": "bert-1x64", "model": "here"},
-                parents={"model": "hash"})
+    return TrainingPlan("pretrain", tmp_path / "out",
+                        RunConfig((toy_phase(name="a"), toy_phase(name="b"))),
+                        OptimizationConfig(), ReportingConfig(),
+                        extra={"architecture": "bert-1x64", "model": "here"},
+                        parents={"model": "hash"})
 
 
-def test_what_may_change_between_sittings_is_no_part_of_a_run(plan: Plan) -> None:
+def test_what_may_change_between_sittings_is_no_part_of_a_run(plan: TrainingPlan) -> None:
     before = plan.identity(CONTENTS, "v")
     for other in (
-            replace(plan, run=RunSettings(report_every=1, save_every=7, budget="2h")),
-            replace(plan, loop=LoopSettings(micro_batch=2, memory_gib=3, compile=True,
-                                            activation_checkpointing=True)),
+            replace(plan, run=ReportingConfig(logging_steps=1, save_steps=7, budget="2h")),
+            replace(plan, loop=OptimizationConfig(micro_batch_size=2, memory_gib=3, compile=True,
+                                                  activation_checkpointing=True)),
             replace(plan, output=Path("elsewhere")),
             replace(plan, extra={**plan.extra, "model": "moved", "terms": "moved"})):
         assert other.identity(CONTENTS, "v") == before
@@ -42,19 +49,19 @@ def test_what_may_change_between_sittings_is_no_part_of_a_run(plan: Plan) -> Non
     assert json.loads(json.dumps(before)) == before
 
 
-def test_what_may_not_change_is_named(plan: Plan) -> None:
+def test_what_may_not_change_is_named(plan: TrainingPlan) -> None:
     before = plan.identity(CONTENTS, "v")
 
     def changed(other: dict[str, Any]) -> set[str]:
         return {name for name in {*before, *other} if before.get(name) != other.get(name)}
 
     first, second = plan.script.phases
-    slower = replace(second, schedule=ScheduleSettings(learning_rate=1e-5))
+    slower = replace(second, schedule=LearningRateConfig(learning_rate=1e-5))
     for other, names in (
-            (replace(plan, script=Script((first, slower))), {"b: learning_rate"}),
-            (replace(plan, loop=LoopSettings(seed=4)), {"seed"}),
-            (replace(plan, forgetting=ForgettingSettings(mixout=0.5)), {"mixout"}),
-            (replace(plan, adversary=AdversarySettings(adversarial=1)), {"adversarial"}),
+            (replace(plan, script=RunConfig((first, slower))), {"b: learning_rate"}),
+            (replace(plan, loop=OptimizationConfig(seed=4)), {"seed"}),
+            (replace(plan, forgetting=RegularizationConfig(mixout=0.5)), {"mixout"}),
+            (replace(plan, adversary=AdversarialConfig(adversarial=1)), {"adversarial"}),
             (replace(plan, extra={"architecture": "bert-2x64"}), {"architecture"}),
             (replace(plan, parents={"model": "other"}), {"content of the model"})):
         assert changed(other.identity(CONTENTS, "v")) == names
@@ -63,12 +70,12 @@ def test_what_may_not_change_is_named(plan: Plan) -> None:
     assert changed(plan.identity(CONTENTS, "w")) == {"vocabulary"}
 
 
-def test_one_phase_needs_no_name(plan: Plan) -> None:
-    single = replace(plan, script=Script(plan.script.phases[:1]))
+def test_one_phase_needs_no_name(plan: TrainingPlan) -> None:
+    single = replace(plan, script=RunConfig(plan.script.phases[:1]))
     assert single.identity(CONTENTS, "v")["learning_rate"] == 5e-4
 
 
-def test_an_unfinished_run_is_not_thrown_away(plan: Plan) -> None:
+def test_an_unfinished_run_is_not_thrown_away(plan: TrainingPlan) -> None:
     check_targets(plan)
     (plan.output.parent / "out.run").mkdir()
     with pytest.raises(BmtoolsError, match=r"out\.run holds an unfinished run; --resume goes on"):
@@ -78,23 +85,24 @@ def test_an_unfinished_run_is_not_thrown_away(plan: Plan) -> None:
 
 
 @pytest.mark.parametrize(("rows", "processes", "message"), [
-    (RowSettings(batch_size=9), 2, "phase 'b': --batch-size: found 9, expected a multiple of the "
+    (BatchConfig(batch_size=9), 2, "phase 'b': --batch-size: found 9, expected a multiple of the "
                                    "2 processes"),
-    (RowSettings(batch_size=9, batch_start=3), 9, "--batch-start: found 3, expected a multiple"),
-    (RowSettings(layout="packed"), 1, "--layout: found auto and packed, expected one"),
+    (BatchConfig(batch_size=9, initial_batch_size=3), 9,
+     "--initial-batch-size: found 3, expected a multiple"),
+    (BatchConfig(layout="packed"), 1, "--layout: found auto and packed, expected one"),
 ])
-def test_rows_that_cannot_be_are_refused(plan: Plan, rows: RowSettings, processes: int,
+def test_rows_that_cannot_be_are_refused(plan: TrainingPlan, rows: BatchConfig, processes: int,
                                          message: str) -> None:
     first, second = plan.script.phases
-    rows_of_first = replace(first, rows=RowSettings(batch_size=18))
-    script = Script((rows_of_first, replace(second, rows=rows)))
+    rows_of_first = replace(first, rows=BatchConfig(batch_size=18))
+    script = RunConfig((rows_of_first, replace(second, rows=rows)))
     with pytest.raises(BmtoolsError, match=message):
         check_before(replace(plan, script=script), ["text"], processes, False)
 
 
-def test_a_mixture_names_texts_that_are_there(plan: Plan) -> None:
-    mixed = replace(plan.script.phases[0], mixture=(Portion("clinical", 1.0),))
-    asked = replace(plan, script=Script((mixed,)))
+def test_a_mixture_names_texts_that_are_there(plan: TrainingPlan) -> None:
+    mixed = replace(plan.script.phases[0], mixture=(MixtureWeight("clinical", 1.0),))
+    asked = replace(plan, script=RunConfig((mixed,)))
     check_before(asked, ["text", "clinical"], 1, False)
     with pytest.raises(BmtoolsError, match="phase 'a': mixture: found 'clinical', expected text; "
                                            "--corpus NAME=PATH gives a text its name"):
@@ -102,15 +110,15 @@ def test_a_mixture_names_texts_that_are_there(plan: Plan) -> None:
 
 
 @pytest.mark.parametrize(("change", "message"), [
-    ({"forgetting": ForgettingSettings(mixout=0.5)}, "--mixout: found 0.5"),
-    ({"forgetting": ForgettingSettings(l2_start=0.1)}, "--l2-start: found 0.1"),
-    ({"adversary": AdversarySettings(adversarial=10)}, "--adversarial: found 10"),
-    ({"loop": LoopSettings(optimizer="muon")}, "--optimizer: found muon"),
-    ({"loop": LoopSettings(precision="fp16")}, "--precision: found fp16"),
-    ({"loop": LoopSettings(compile=True)}, "--compile: found True"),
+    ({"forgetting": RegularizationConfig(mixout=0.5)}, "--mixout: found 0.5"),
+    ({"forgetting": RegularizationConfig(l2_sp=0.1)}, "--l2-sp: found 0.1"),
+    ({"adversary": AdversarialConfig(adversarial=10)}, "--adversarial: found 10"),
+    ({"loop": OptimizationConfig(optimizer="muon")}, "--optimizer: found muon"),
+    ({"loop": OptimizationConfig(precision="fp16")}, "--precision: found fp16"),
+    ({"loop": OptimizationConfig(compile=True)}, "--compile: found True"),
 ])
 def test_what_needs_whole_weights_is_refused_where_they_are_shared_out(
-        plan: Plan, change: dict[str, Any], message: str) -> None:
+        plan: TrainingPlan, change: dict[str, Any], message: str) -> None:
     asked = replace(plan, **change)
     check_before(asked, ["text"], 2, False)
     with pytest.raises(BmtoolsError, match=f"{message}.* processes share out"):

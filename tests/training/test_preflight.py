@@ -11,25 +11,25 @@ from typing import Any
 import pytest
 
 from bmtools.errors import BmtoolsError, refuse
-from bmtools.models.devices import Device
-from bmtools.training import reports
-from bmtools.training.corpora import Wanted
-from bmtools.training.phases import Phase, ReplaySettings, Script
-from bmtools.training.plan import Plan
-from bmtools.training.preflight import Preflight, preflight
-from bmtools.training.pretrain import Beginning, pretrain
-from bmtools.training.settings import (
-    FreezeSettings,
-    LengthSettings,
-    LoopSettings,
-    ProbeSettings,
-    RowSettings,
-    RunSettings,
+from bmtools.models.hardware import Hardware
+from bmtools.recipes.phases import Phase, ReplayConfig, RunConfig
+from bmtools.recipes.settings import (
+    BatchConfig,
+    FreezeConfig,
+    OptimizationConfig,
+    PhaseLengthConfig,
+    PreflightConfig,
+    ReportingConfig,
 )
+from bmtools.training import metrics as reports
+from bmtools.training.datasets import DataConfig
+from bmtools.training.plan import TrainingPlan
+from bmtools.training.preflight import Preflight, preflight
+from bmtools.training.pretrain import ModelInit, pretrain
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 GIB = 2**30
-QUICK = ProbeSettings(probe_seconds=0.05)
+QUICK = PreflightConfig(probe_seconds=0.05)
 
 
 @pytest.fixture
@@ -46,10 +46,10 @@ def look(corpus: Path, vocabulary: Path, tmp_path: Path,
     """Look at phases of a small model: `look(phase, memory_gib=1.0)`."""
 
     def call(*phases: Phase, processes: int = 1, sharded: bool = False,
-             probe: ProbeSettings = QUICK, replay: int = 0, **loop: Any) -> Preflight:
+             probe: PreflightConfig = QUICK, replay: int = 0, **loop: Any) -> Preflight:
         plan = plan_of(tmp_path / "m", phases, replay, **loop)
-        wanted = Wanted({"text": (str(corpus),)}, {"replay": (str(corpus),)} if replay else {})
-        return preflight(plan, Beginning(None, "bert-2x64", vocabulary), wanted, refuse, probe,
+        wanted = DataConfig({"text": (str(corpus),)}, {"replay": (str(corpus),)} if replay else {})
+        return preflight(plan, ModelInit(None, "bert-2x64", vocabulary), wanted, refuse, probe,
                          processes, sharded)
 
     return call
@@ -60,30 +60,30 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Pretend to compute on something: `machine(bf16=False)`."""
 
     def pretend(**facts: Any) -> None:
-        found = replace(Device("cpu", "an abacus", 2, 1000 * GIB, True), **facts)
-        monkeypatch.setattr(reports, "describe_device", lambda _kind: found)
+        found = replace(Hardware("cpu", "an abacus", 2, 1000 * GIB, True), **facts)
+        monkeypatch.setattr(reports, "describe_hardware", lambda _kind: found)
 
     return pretend
 
 
-def plan_of(output: Path, phases: tuple[Phase, ...], replay: int = 0, **loop: Any) -> Plan:
-    return Plan("pretrain", output, Script(phases), LoopSettings(**loop),
-                RunSettings(report_every=1000), replay=ReplaySettings(replay),
-                extra={"architecture": "bert-2x64"})
+def plan_of(output: Path, phases: tuple[Phase, ...], replay: int = 0, **loop: Any) -> TrainingPlan:
+    return TrainingPlan("pretrain", output, RunConfig(phases), OptimizationConfig(**loop),
+                        ReportingConfig(logging_steps=1000), replay=ReplayConfig(replay),
+                        extra={"architecture": "bert-2x64"})
 
 
 def test_it_foretells_a_run(look: Callable[..., Preflight], toy_phase: Callable[..., Phase],
                             corpus: Path, vocabulary: Path, tmp_path: Path) -> None:
     """Steps and tokens nearly exactly, speed within a factor of two at one of three looks."""
-    phases = (toy_phase(200, RowSettings(32, 16), "a"),
-              replace(toy_phase(0, RowSettings(32, 16), "b", objective="causal"),
-                      length=LengthSettings(epochs=8)))
+    phases = (toy_phase(200, BatchConfig(32, 16), "a"),
+              replace(toy_phase(0, BatchConfig(32, 16), "b", objective="causal"),
+                      length=PhaseLengthConfig(epochs=8)))
     plan = plan_of(tmp_path / "m", phases)
-    lines = list(pretrain(plan, Beginning(None, "bert-2x64", vocabulary),
-                          Wanted({"text": (str(corpus),)}), refuse))
+    lines = list(pretrain(plan, ModelInit(None, "bert-2x64", vocabulary),
+                          DataConfig({"text": (str(corpus),)}), refuse))
     told = [line for line in lines if "tokens_per_second" in line]
     for _ in range(3):
-        found = look(*phases, probe=ProbeSettings(0.5))
+        found = look(*phases, probe=PreflightConfig(0.5))
         ratios = [phase.tokens_per_second / line["tokens_per_second"]
                   for phase, line in zip(found.phases, told, strict=True)]
         if all(0.5 < ratio < 2 for ratio in ratios):
@@ -102,7 +102,7 @@ def test_it_foretells_a_run(look: Callable[..., Preflight], toy_phase: Callable[
 def test_nothing_stays_behind(look: Callable[..., Preflight], toy_phase: Callable[..., Phase],
                               tmp_path: Path, aside: Path, layout: str) -> None:
     before = sorted(path.name for path in tmp_path.iterdir())
-    found = look(toy_phase(2, RowSettings(32, 8, layout=layout)))
+    found = look(toy_phase(2, BatchConfig(32, 8, layout=layout)))
     assert sorted(path.name for path in tmp_path.iterdir()) == before
     assert not list(aside.iterdir())
     [phase] = found.phases
@@ -113,7 +113,7 @@ def test_nothing_stays_behind(look: Callable[..., Preflight], toy_phase: Callabl
 
 def test_weights_and_their_rest_are_counted(look: Callable[..., Preflight],
                                             toy_phase: Callable[..., Phase], model: Any) -> None:
-    half = replace(toy_phase(2, name="half"), freeze=FreezeSettings(frozen_layers=1))
+    half = replace(toy_phase(2, name="half"), freeze=FreezeConfig(frozen_layers=1))
     found = look(toy_phase(2, name="all"), half)
     weights = dict(model.named_parameters())
     held = sum(weight.numel() for name, weight in weights.items()
@@ -125,18 +125,18 @@ def test_weights_and_their_rest_are_counted(look: Callable[..., Preflight],
 def test_a_growing_batch_counts_as_it_grows(look: Callable[..., Preflight],
                                             toy_phase: Callable[..., Phase]) -> None:
     """Ten steps of 2, 4, 6 and 8 rows, and ten of 8."""
-    flat, growing = look(toy_phase(20, RowSettings(32, 8), "flat"),
-                         toy_phase(20, RowSettings(32, 8, 2, 0.5), "growing")).phases
+    flat, growing = look(toy_phase(20, BatchConfig(32, 8), "flat"),
+                         toy_phase(20, BatchConfig(32, 8, 2, 0.5), "growing")).phases
     assert growing.tokens / flat.tokens == pytest.approx(
         (8 * 10 + 2 * 4 + 4 * 3 + 6 * 3) / 160, rel=0.01)
 
 
 def test_passes_are_those_asked_for_or_fitted(look: Callable[..., Preflight],
                                               toy_phase: Callable[..., Phase]) -> None:
-    phase = toy_phase(2, RowSettings(32, 8))
+    phase = toy_phase(2, BatchConfig(32, 8))
     assert look(phase).phases[0].pass_rows == 8
-    assert look(phase, micro_batch=2).phases[0].pass_rows == 2
-    wide = toy_phase(2, RowSettings(32, 4096))
+    assert look(phase, micro_batch_size=2).phases[0].pass_rows == 2
+    wide = toy_phase(2, BatchConfig(32, 4096))
     whole = look(wide, memory_gib=1000.0).phases[0]
     assert whole.pass_rows == 4096
     less = look(wide, memory_gib=whole.memory_gib - 0.1).phases[0]
@@ -155,16 +155,16 @@ def test_several_processes_are_not_guessed(look: Callable[..., Preflight],
                                            toy_phase: Callable[..., Phase],
                                            machine: Callable[..., None]) -> None:
     machine(bf16=False)
-    found = look(toy_phase(2, RowSettings(32, 8)), processes=4, sharded=True)
+    found = look(toy_phase(2, BatchConfig(32, 8)), processes=4, sharded=True)
     assert found.phases[0].pass_rows == 2
     assert found.phases[0].tokens_per_second > 0
     assert (found.phases[0].hours, found.hours, found.kwh) == (None, None, None)
     [warning] = found.warnings
     assert "what 4 give together was not tried" in warning
     with pytest.raises(BmtoolsError, match="found 8, expected a multiple of the 3 processes"):
-        look(toy_phase(2, RowSettings(32, 8)), processes=3)
+        look(toy_phase(2, BatchConfig(32, 8)), processes=3)
     with pytest.raises(BmtoolsError, match="--optimizer: found muon, which does not go"):
-        look(toy_phase(2, RowSettings(32, 8)), processes=2, sharded=True, optimizer="muon")
+        look(toy_phase(2, BatchConfig(32, 8)), processes=2, sharded=True, optimizer="muon")
 
 
 @pytest.mark.parametrize(("precision", "bf16", "native"), [
@@ -200,8 +200,8 @@ def test_memory_that_is_not_there(look: Callable[..., Preflight],
                                   toy_phase: Callable[..., Phase],
                                   machine: Callable[..., None]) -> None:
     """Of a batch that does not fit, a part is tried; of a row that does not fit, nothing."""
-    phase = toy_phase(2, RowSettings(32, 65536))
-    needed = look(toy_phase(2, RowSettings(32, 64))).phases[0].memory_gib
+    phase = toy_phase(2, BatchConfig(32, 65536))
+    needed = look(toy_phase(2, BatchConfig(32, 64))).phases[0].memory_gib
     machine(memory_bytes=int((needed + 1) * GIB), bf16=False)
     found = look(phase)
     [warning] = found.warnings

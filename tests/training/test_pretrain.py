@@ -17,25 +17,25 @@ import torch
 
 from bmtools.errors import refuse
 from bmtools.models.checkpoint import load_masked_lm
-from bmtools.training.corpora import Wanted
-from bmtools.training.phases import Phase, Script
-from bmtools.training.plan import Plan
-from bmtools.training.pretrain import Beginning, pretrain
-from bmtools.training.settings import (
-    LengthSettings,
-    LoopSettings,
-    RowSettings,
-    RunSettings,
-    ScheduleSettings,
+from bmtools.recipes.phases import Phase, RunConfig
+from bmtools.recipes.settings import (
+    BatchConfig,
+    LearningRateConfig,
+    OptimizationConfig,
+    PhaseLengthConfig,
+    ReportingConfig,
 )
+from bmtools.training.datasets import DataConfig
+from bmtools.training.plan import TrainingPlan
+from bmtools.training.pretrain import ModelInit, pretrain
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-ROWS = ("--row-tokens", "16", "--batch-size", "8", "--learning-rate", "2e-3")
+ROWS = ("--max-length", "16", "--batch-size", "8", "--learning-rate", "2e-3")
 
 
 def arguments(corpus: Path, vocabulary: Path, output: Path, *more: str) -> list[str]:
     return ["pretrain", str(corpus), "--architecture", "bert-1x64", "--tokenizer", str(vocabulary),
-            "-o", str(output), *ROWS, "--report-every", "1", *more]
+            "-o", str(output), *ROWS, "--logging-steps", "1", *more]
 
 
 def losses(lines: list[dict[str, Any]]) -> dict[int, float]:
@@ -48,7 +48,7 @@ def test_it_learns_the_toy_language(run, corpus: Path, vocabulary: Path, tmp_pat
     """Packed rows hold twice as many sentences, so they take half the steps."""
     steps = {"padded": 150, "packed": 75}[layout]
     outcome = run(*arguments(corpus, vocabulary, tmp_path / "m", "--layout", layout),
-                  "--steps", steps, *(["--row-tokens", 32] if layout == "packed" else []))
+                  "--steps", steps, *(["--max-length", 32] if layout == "packed" else []))
     assert outcome.code == 0, outcome.err
     found = losses(outcome.records)
     assert found[1] > 4.0
@@ -67,13 +67,14 @@ def test_it_learns_the_toy_language(run, corpus: Path, vocabulary: Path, tmp_pat
 @pytest.fixture
 def unfinished(corpus: Path, vocabulary: Path, tmp_path: Path) -> list[str]:
     """The arguments of a run that was left after six of nine steps."""
-    given = arguments(corpus, vocabulary, tmp_path / "m", "--steps", "9", "--save-every", "4")
-    phase = Phase("main", LengthSettings(steps=9), RowSettings(row_tokens=16, batch_size=8),
-                  schedule=ScheduleSettings(learning_rate=2e-3))
-    plan = Plan("pretrain", tmp_path / "m", Script((phase,)), LoopSettings(),
-                RunSettings(report_every=1, save_every=4), extra={"architecture": "bert-1x64"})
-    lines = pretrain(plan, Beginning(None, "bert-1x64", vocabulary),
-                     Wanted({"text": (str(corpus),)}), refuse)
+    given = arguments(corpus, vocabulary, tmp_path / "m", "--steps", "9", "--save-steps", "4")
+    phase = Phase("main", PhaseLengthConfig(steps=9), BatchConfig(max_length=16, batch_size=8),
+                  schedule=LearningRateConfig(learning_rate=2e-3))
+    plan = TrainingPlan("pretrain", tmp_path / "m", RunConfig((phase,)), OptimizationConfig(),
+                        ReportingConfig(logging_steps=1, save_steps=4),
+                        extra={"architecture": "bert-1x64"})
+    lines = pretrain(plan, ModelInit(None, "bert-1x64", vocabulary),
+                     DataConfig({"text": (str(corpus),)}), refuse)
     assert [next(lines)["step"] for _ in range(6)] == [1, 2, 3, 4, 5, 6]
     lines.close()
     assert (tmp_path / "m.run" / "step-00000004").is_dir()
@@ -164,7 +165,7 @@ def test_launched_by_itself_or_by_accelerate_it_gives_the_losses_of_one(
     """Our own launcher also passes SIGTERM on; bad records are collected once."""
     with corpus.open("a") as stream:
         stream.write('{"id": 1}\n')
-    more = ("--steps", "300", "--save-every", "0", "--set", "schedule=constant",
+    more = ("--steps", "300", "--save-steps", "0", "--set", "schedule=constant",
             "--rejects", str(tmp_path / "rejects.jsonl"))
     expected = losses(run(*arguments(corpus, vocabulary, tmp_path / "one", *more)).records)
 

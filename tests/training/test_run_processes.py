@@ -27,18 +27,18 @@ from bmtools.vocab.tokenizer import save_tokenizer
 
 HELPER = Path(__file__).with_name("forked_main.py")
 CLOCKS = {"tokens_per_second", "seconds_left", "wall_seconds"}
-ROWS = ("--row-tokens", "24", "--batch-size", "8")
+ROWS = ("--max-length", "24", "--batch-size", "8")
 # Three phases that ask for different things, and everything that leaves traces between steps.
 PHASES = """
 [run]
-replay_every = 3
+replay_steps = 3
 mixout = 0.4
-l2_start = 0.01
+l2_sp = 0.01
 layer_decay = 0.9
 dropout = 0.1
 
 [common]
-row_tokens = 24
+max_length = 24
 batch_size = 8
 learning_rate = 2e-3
 warmup_steps = 2
@@ -57,8 +57,8 @@ mixture = { text = 1.0, more = { weight = 2.0, end = 0.5 } }
 [[phases]]
 name = "late"
 steps = 7
-batch_start = 4
-ramp_share = 0.5
+initial_batch_size = 4
+ramp_ratio = 0.5
 mask_rate = 0.1
 mask_rate_end = 0.3
 mask_curve = "linear"
@@ -174,7 +174,7 @@ def start(place: Path, tmp_path: Path) -> Start:
 
 def common(place: Path) -> list[object]:
     return ["pretrain", place / "text.jsonl", "--architecture", "bert-1x64", "--tokenizer",
-            place / "vocabulary", "--report-every", 2]
+            place / "vocabulary", "--logging-steps", 2]
 
 
 def phased(place: Path) -> list[object]:
@@ -224,7 +224,7 @@ def dies(step: int, moment: str = "after") -> str:
     kill = "os.kill(os.getpid(), 9)"
     if moment == "amid":
         return f"""
-import bmtools.training.state as state
+import bmtools.training.resume as state
 flush = state.flush_to_disk
 def die(directory):
     if ".step-{step:08d}." in directory.name:
@@ -234,14 +234,14 @@ state.flush_to_disk = die
 """
     order = [kill, "save(keeper)"] if moment == "before" else ["save(keeper)", kill]
     return f"""
-import bmtools.training.keeping as keeping
-save = keeping.Keeper.save
+import bmtools.training.checkpoints as keeping
+save = keeping.Checkpointer.save
 def die(keeper):
     if keeper._progress.step == {step}:
         {order[0]}
         {order[1]}
     save(keeper)
-keeping.Keeper.save = die
+keeping.Checkpointer.save = die
 """
 
 
@@ -250,7 +250,7 @@ def test_killed_in_each_phase_and_at_their_borders_equals_never_stopped(
         start: Start, place: Path, tmp_path: Path, never_stopped: Callable[[str], Path],
         layout: str) -> None:
     """Replay, mixout, the pull to the start, a mixture, a ramp and dropout are all on."""
-    given = [*phased(place), "--layout", layout, "--save-every", 1]
+    given = [*phased(place), "--layout", layout, "--save-steps", 1]
     rng = random.Random()
     deaths = {"padded": [(rng.randrange(2, 5), "after"), (5, "amid"), (5, "after"), (7, "before"),
                          (11, "after"), (rng.randrange(13, 17), "amid")],
@@ -285,7 +285,7 @@ def test_each_phase_is_kept_and_froze_what_it_should(
 def test_killed_at_any_moment_equals_never_stopped(
         start: Start, place: Path, tmp_path: Path, never_stopped: Callable[[str], Path]) -> None:
     """A clock decides, so that this may fall into any line of the program."""
-    given = [*phased(place), "--layout", "padded", "--save-every", 2]
+    given = [*phased(place), "--layout", "padded", "--save-steps", 2]
     for number in range(4):
         job = start("killed", *given, *(["--resume"] if number else []))
         time.sleep(random.uniform(0.05, 1.0))
@@ -302,7 +302,7 @@ def test_killed_at_any_moment_equals_never_stopped(
 
 def test_a_damaged_state_is_passed_over_with_a_word(
         start: Start, place: Path, tmp_path: Path, never_stopped: Callable[[str], Path]) -> None:
-    given = [*phased(place), "--layout", "padded", "--save-every", 4, "--states", 2]
+    given = [*phased(place), "--layout", "padded", "--save-steps", 4, "--save-total-limit", 2]
     assert start("out", *given, hook=dies(12)).wait() == [-signal.SIGKILL]
     run = tmp_path / "out.run"
     assert sorted(path.name for path in run.glob("step-*")) == ["step-00000008", "step-00000012"]
@@ -319,16 +319,16 @@ def test_a_damaged_state_is_passed_over_with_a_word(
 def test_a_damaged_state_is_not_counted_among_those_kept(start: Start, place: Path,
                                                          tmp_path: Path) -> None:
     """With the only older state dropped in its favour, nothing would be left."""
-    given = ["--steps", 20, "--save-every", 4, *ROWS]
-    start("out", *given, "--states", 2, hook=dies(12)).wait()
+    given = ["--steps", 20, "--save-steps", 4, *ROWS]
+    start("out", *given, "--save-total-limit", 2, hook=dies(12)).wait()
     (tmp_path / "out.run/step-00000012/config.json").unlink()
-    assert start("out", *given, "--resume", "--states", 1, hook=dies(12, "before")
+    assert start("out", *given, "--resume", "--save-total-limit", 1, hook=dies(12, "before")
                  ).wait() == [-signal.SIGKILL]
     assert [path.name for path in (tmp_path / "out.run").glob("step-*")] == ["step-00000008"]
 
 
 def test_no_whole_state_is_one_clear_line(start: Start, tmp_path: Path) -> None:
-    given = ["--steps", 9, "--save-every", 4, *ROWS]
+    given = ["--steps", 9, "--save-steps", 4, *ROWS]
     start("out", *given, hook=dies(4)).wait()
     (tmp_path / "out.run/step-00000004/state.json").write_text("{")
     job = start("out", *given, "--resume")
@@ -342,7 +342,7 @@ def test_no_whole_state_is_one_clear_line(start: Start, tmp_path: Path) -> None:
 def test_a_signal_ends_the_sitting_with_a_state(
         start: Start, place: Path, tmp_path: Path, never_stopped: Callable[[str], Path],
         number: int) -> None:
-    given = [*phased(place), "--layout", "padded", "--save-every", 0]
+    given = [*phased(place), "--layout", "padded", "--save-steps", 0]
     stopped = start("out", *given).after(3, number)
     assert stopped.wait() == [75]
     assert stopped.err == "bmtools: stopped before the end; --resume goes on\n"
@@ -358,7 +358,7 @@ def test_a_signal_ends_the_sitting_with_a_state(
 def test_a_spent_budget_ends_the_sitting_with_a_state(
         start: Start, place: Path, tmp_path: Path, never_stopped: Callable[[str], Path]) -> None:
     """It is spent at once here, so each sitting takes the two steps it takes to notice."""
-    given = [*phased(place), "--layout", "padded", "--save-every", 0, "--budget", "0.01s"]
+    given = [*phased(place), "--layout", "padded", "--save-steps", 0, "--budget", "0.01s"]
     reached = []
     for sitting in range(STEPS):
         job = start("out", *given, *(["--resume"] if sitting else []))
@@ -371,7 +371,7 @@ def test_a_spent_budget_ends_the_sitting_with_a_state(
 
 
 def test_ctrl_c_says_so_and_keeps_the_last_state(start: Start, tmp_path: Path) -> None:
-    job = start("out", "--steps", 4000, "--save-every", 2, *ROWS).after(5, signal.SIGINT)
+    job = start("out", "--steps", 4000, "--save-steps", 2, *ROWS).after(5, signal.SIGINT)
     assert job.wait() == [130]
     assert job.err == "bmtools: interrupted\n"
     assert [path.name for path in (tmp_path / "out.run").glob("step-*")]
@@ -379,12 +379,12 @@ def test_ctrl_c_says_so_and_keeps_the_last_state(start: Start, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("settings", [
-    ("--optimizer", "stable-adamw", "--precision", "bf16", "--micro-batch", 3,
+    ("--optimizer", "stable-adamw", "--precision", "bf16", "--micro-batch-size", 3,
      "--activation-checkpointing"),
     ("--optimizer", "muon", "--adversarial", 5, "--mixout", 0)], ids=["stable-adamw", "muon"])
 def test_every_way_to_train_resumes_to_the_bit(start: Start, place: Path, tmp_path: Path,
                                                settings: tuple[object, ...]) -> None:
-    given = [*phased(place), "--layout", "packed", "--save-every", 1, *settings]
+    given = [*phased(place), "--layout", "packed", "--save-steps", 1, *settings]
     start("whole", *given).succeed()
     assert start("out", *given, hook=dies(9)).wait() == [-signal.SIGKILL]
     start("out", *given, "--resume").succeed()
@@ -394,7 +394,7 @@ def test_every_way_to_train_resumes_to_the_bit(start: Start, place: Path, tmp_pa
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="what compiles models needs g++")
 def test_a_compiled_model_learns_the_same_and_resumes(start: Start, tmp_path: Path) -> None:
-    given = ["--steps", 5, *ROWS, "--save-every", 0]
+    given = ["--steps", 5, *ROWS, "--save-steps", 0]
     compiled = [*given, "--compile"]
     cache = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")}
     start("plain", *given).succeed()
@@ -428,7 +428,7 @@ def test_several_processes_give_the_losses_of_one(start: Start, place: Path, tmp
 
 def test_resumed_by_other_numbers_of_processes(start: Start, place: Path, tmp_path: Path) -> None:
     """Two begin, one goes on over a border, four finish."""
-    given = [*phased(place), "--layout", "padded", "--dropout", 0, "--save-every", 1]
+    given = [*phased(place), "--layout", "padded", "--dropout", 0, "--save-steps", 1]
     start("whole", *given).succeed()
     assert start("out", *given, processes=2, hook=dies(4)).wait() == [-signal.SIGKILL] * 2
     assert start("out", *given, "--resume", hook=dies(12)).wait() == [-signal.SIGKILL]
@@ -439,7 +439,7 @@ def test_resumed_by_other_numbers_of_processes(start: Start, place: Path, tmp_pa
 
 def test_two_processes_stop_together(start: Start, place: Path, tmp_path: Path) -> None:
     """Only one of them is told."""
-    given = [*phased(place), "--layout", "padded", "--save-every", 0]
+    given = [*phased(place), "--layout", "padded", "--save-steps", 0]
     start("whole", *given, processes=2).succeed()
     job = start("out", *given, processes=2)
     job._members = job._members[::-1]
@@ -467,8 +467,8 @@ def test_a_student_resumes_and_is_taught_by_two(start: Start, place: Path, tmp_p
     def teach(name: str, *more: object, **settings: Any) -> Job:
         return Job(tmp_path, ["distill", place / "text.jsonl", "-o", tmp_path / name,
                               "--teacher", never_stopped("packed"), "--architecture", "bert-1x128",
-                              "--layout", "packed", "--steps", 8, *ROWS, "--report-every", 2,
-                              "--save-every", 1, *more], **settings)
+                              "--layout", "packed", "--steps", 8, *ROWS, "--logging-steps", 2,
+                              "--save-steps", 1, *more], **settings)
 
     teach("whole").succeed()
     teach("two", processes=2).succeed()
@@ -483,15 +483,15 @@ def test_a_student_resumes_and_is_taught_by_two(start: Start, place: Path, tmp_p
 
 
 def sharing(place: Path, layout: str) -> list[object]:
-    return [*phased(place), "--layout", layout, "--dropout", 0, "--save-every", 1,
-            "--mixout", 0, "--l2-start", 0, "--evaluate", place / "old.jsonl"]
+    return [*phased(place), "--layout", layout, "--dropout", 0, "--save-steps", 1,
+            "--mixout", 0, "--l2-sp", 0, "--evaluate", place / "old.jsonl"]
 
 
 def test_shared_out_weights_give_the_losses_of_one_process(
         start: Start, place: Path, tmp_path: Path) -> None:
     given = sharing(place, "packed")
     start("whole", *given).succeed()
-    start("shards", *given, "--shard", "--activation-checkpointing", "--micro-batch", 2,
+    start("shards", *given, "--shard", "--activation-checkpointing", "--micro-batch-size", 2,
           processes=2).succeed()
     assert losses(metrics(tmp_path / "shards")) == pytest.approx(
         losses(metrics(tmp_path / "whole")), abs=2e-5)
@@ -533,7 +533,7 @@ def test_what_needs_whole_weights_is_refused_with_shares(start: Start, place: Pa
 def test_a_gpu_resumes_what_a_kill_ended(start: Start, place: Path, tmp_path: Path,
                                          precision: str) -> None:
     """What fp16 scales losses by is part of a state; sums of a GPU have no fixed order."""
-    given = [*phased(place), "--precision", precision, "--save-every", 1]
+    given = [*phased(place), "--precision", precision, "--save-steps", 1]
     start("whole", *given).succeed()
     assert start("out", *given, hook=dies(9)).wait() == [-signal.SIGKILL]
     state = json.loads((tmp_path / "out.run/step-00000009/state.json").read_text())

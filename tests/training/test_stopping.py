@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from bmtools.training.stopping import Budget, stops_on_signals
+from bmtools.training.stopping import TimeBudget, stops_on_signals
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
@@ -41,7 +41,7 @@ def test_threads_other_than_the_first_take_no_signals() -> None:
 
 def test_a_budget_counts_from_the_beginning_of_the_sitting() -> None:
     now = time.monotonic()
-    assert Budget(now - 10, 9).is_spent()
-    assert not Budget(now - 10, 60).is_spent()
-    assert not Budget(now - 1e9, float("inf")).is_spent()
-    assert not Budget(now - 1e9, None).is_spent()
+    assert TimeBudget(now - 10, 9).is_spent()
+    assert not TimeBudget(now - 10, 60).is_spent()
+    assert not TimeBudget(now - 1e9, float("inf")).is_spent()
+    assert not TimeBudget(now - 1e9, None).is_spent()

@@ -45,7 +45,7 @@ def test_tensorboard_gets_every_report(run: Any, corpus: Path, vocabulary: Path,
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     assert run("pretrain", corpus, "--architecture", "bert-1x64", "--tokenizer", vocabulary,
-               "-o", tmp_path / "out", "--row-tokens", 16, "--steps", 4, "--report-every", 2,
+               "-o", tmp_path / "out", "--max-length", 16, "--steps", 4, "--logging-steps", 2,
                "--trackers", "tensorboard", "--evaluate", corpus).code == 0
     [events] = (tmp_path / "out.logs" / "bmtools-pretrain").glob("events*")
     found = EventAccumulator(str(events))

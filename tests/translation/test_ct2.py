@@ -11,7 +11,7 @@ import pytest
 from bmtools.errors import CheckpointError
 from bmtools.translation.ct2 import CTranslate2Translator
 from bmtools.translation.hugging_face import HuggingFaceTranslator
-from bmtools.translation.settings import ModelSettings
+from bmtools.translation.settings import ModelConfig
 
 pytest.importorskip("ctranslate2")
 UNSEEN = ["The patient has pain.", "We studied fever.", "No drug reduces a fever (p < 0.05).",
@@ -21,17 +21,17 @@ UNSEEN = ["The patient has pain.", "We studied fever.", "No drug reduces a fever
 def test_greedy_translations_are_those_of_transformers(
         model: Path, converted: Callable[[Path], Path], pairs: dict[str, str]) -> None:
     sentences = [*pairs, *UNSEEN]
-    settings = ModelSettings(converted(model), tokenizer=model, beam_size=1, batch_tokens=64)
+    settings = ModelConfig(converted(model), tokenizer=model, beam_size=1, batch_tokens=64)
     ours = CTranslate2Translator(settings, "en", "it").translate(sentences)
     theirs = HuggingFaceTranslator(
-        ModelSettings(model, beam_size=1), "en", "it").translate(sentences)
+        ModelConfig(model, beam_size=1), "en", "it").translate(sentences)
     assert ours == theirs
     assert [one.text for one in ours[:len(pairs)]] == list(pairs.values())
 
 
 def test_int8_and_beams_still_know_the_sentences(
         nllb: Path, converted: Callable[[Path], Path], pairs: dict[str, str]) -> None:
-    settings = ModelSettings(converted(nllb), tokenizer=nllb, precision="int8", beam_size=4)
+    settings = ModelConfig(converted(nllb), tokenizer=nllb, precision="int8", beam_size=4)
     translator = CTranslate2Translator(settings, "en", "it")
     assert [one.text for one in translator.translate(list(pairs))] == list(pairs.values())
 
@@ -42,15 +42,15 @@ def test_the_tokenizer_may_lie_beside_the_converted_model(
     directory = shutil.copytree(converted(nllb), tmp_path / "model")
     for name in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copy(nllb / name, directory)
-    settings = ModelSettings(directory, max_tokens=64)
+    settings = ModelConfig(directory, max_tokens=64)
     translator = CTranslate2Translator(settings, "en", "it")
     assert translator.translate(["No patient died."])[0].text == pairs["No patient died."]
     with pytest.raises(CheckpointError, match="--max-tokens does"):
-        CTranslate2Translator(ModelSettings(directory), "en", "it")
+        CTranslate2Translator(ModelConfig(directory), "en", "it")
 
 
 def test_nothing_is_cut_off_in_silence(nllb: Path, converted: Callable[[Path], Path]) -> None:
-    settings = ModelSettings(converted(nllb), tokenizer=nllb, max_tokens=12)
+    settings = ModelConfig(converted(nllb), tokenizer=nllb, max_tokens=12)
     long, short = CTranslate2Translator(settings, "en", "it").translate(
         ["Fever is common. " * 9, "Fever is common."])
     assert long.fault.endswith("tokens, the model takes 12")
@@ -60,17 +60,17 @@ def test_nothing_is_cut_off_in_silence(nllb: Path, converted: Callable[[Path], P
 def test_a_directory_without_tokenizer_says_what_to_do(
         marian: Path, converted: Callable[[Path], Path]) -> None:
     with pytest.raises(CheckpointError, match="--tokenizer names the directory"):
-        CTranslate2Translator(ModelSettings(converted(marian)), "en", "it")
+        CTranslate2Translator(ModelConfig(converted(marian)), "en", "it")
 
 
 def test_a_tokenizer_of_another_model_is_noticed(
         marian: Path, nllb: Path, converted: Callable[[Path], Path]) -> None:
     with pytest.raises(CheckpointError, match="lacks eng_Latn, ita_Latn"):
-        CTranslate2Translator(ModelSettings(converted(marian), tokenizer=nllb), "en", "it")
+        CTranslate2Translator(ModelConfig(converted(marian), tokenizer=nllb), "en", "it")
     with pytest.raises(CheckpointError, match="of the tokenizer's"):
-        CTranslate2Translator(ModelSettings(converted(nllb), tokenizer=marian), "en", "it")
+        CTranslate2Translator(ModelConfig(converted(nllb), tokenizer=marian), "en", "it")
 
 
 def test_a_directory_that_was_not_converted_is_refused(marian: Path) -> None:
     with pytest.raises(CheckpointError, match="ct2-transformers-converter"):
-        CTranslate2Translator(ModelSettings(marian), "en", "it")
+        CTranslate2Translator(ModelConfig(marian), "en", "it")

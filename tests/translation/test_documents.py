@@ -10,12 +10,12 @@ import pytest
 from bmtools.errors import RecordError
 from bmtools.records import Record
 from bmtools.translation import documents
-from bmtools.translation.documents import Counts, translate_records
-from bmtools.translation.settings import DocumentSettings
+from bmtools.translation.documents import TranslationCounts, translate_records
+from bmtools.translation.settings import DocumentConfig
 
 WORDS = {"Pain.": "Dolore.", "No fever.": "Niente febbre.", "Why?": "Perché??",
          "It is over now.": "È finita."}
-EN_IT = DocumentSettings("en", "it")
+EN_IT = DocumentConfig("en", "it")
 
 
 def _record(number: int, text: str, **keys: Any) -> Record:
@@ -60,7 +60,7 @@ def test_a_sentence_is_translated_once_and_batches_are_small(
             seen.append(number)
             yield _record(number, text)
 
-    counts = Counts()
+    counts = TranslationCounts()
     translated = translate_records(source(), translator, EN_IT, counts=counts)
     assert next(translated)["id"] == "0"
     assert seen == [0, 1]
@@ -81,9 +81,9 @@ def test_other_languages_are_rejected_or_kept_in_place(dictionary: Callable[...,
         "x.jsonl:2: key 'lang': found 'it' already, expected 'en'; leave the record out, or pass "
         "it on with --other-languages keep")
     assert errors[1].reason.startswith("key 'lang': found 'es', expected 'en'")
-    counts = Counts()
+    counts = TranslationCounts()
     kept = list(translate_records(
-        records, dictionary(WORDS), DocumentSettings("en", "it", other_languages="keep"),
+        records, dictionary(WORDS), DocumentConfig("en", "it", other_languages="keep"),
         counts=counts))
     assert [record["id"] for record in kept] == ["1", "2", "3", "4"]
     assert kept[1:3] == records[1:3]
@@ -99,9 +99,9 @@ def test_annotations_are_refused_or_dropped(
     record = _record(7, text, **{key: value})
     with pytest.raises(RecordError, match=f"x.jsonl:7: key '{key}': .*--drop-annotations"):
         list(translate_records([record], dictionary(WORDS), EN_IT))
-    counts = Counts()
+    counts = TranslationCounts()
     [translated] = translate_records(
-        [record], dictionary(WORDS), DocumentSettings("en", "it", drop_annotations=True),
+        [record], dictionary(WORDS), DocumentConfig("en", "it", drop_annotations=True),
         counts=counts)
     assert key not in translated
     assert counts.stripped == 1
@@ -119,9 +119,9 @@ def test_a_missing_sentence_rejects_its_record_or_is_kept_or_dropped(
                               "with --missing keep or drop")
     assert errors[0].content is records[0]
     for missing, text in (("keep", "Dolore. Cough.  Perché??"), ("drop", "Dolore. Perché??")):
-        counts = Counts()
+        counts = TranslationCounts()
         first, _ = translate_records(records, dictionary(WORDS),
-                                     DocumentSettings("en", "it", missing=missing), counts=counts)
+                                     DocumentConfig("en", "it", missing=missing), counts=counts)
         assert first["text"] == text
         assert first["meta"]["translation"]["missing"] == 1
         assert counts.missing == 1
@@ -130,4 +130,4 @@ def test_a_missing_sentence_rejects_its_record_or_is_kept_or_dropped(
 
 def test_source_and_target_must_differ() -> None:
     with pytest.raises(ValueError, match="both en"):
-        DocumentSettings("en", "en-GB")
+        DocumentConfig("en", "en-GB")

@@ -72,7 +72,7 @@ def test_a_bad_or_dangerous_tmx_is_refused(tmp_path: Path, content: str, message
 
 def test_exact_matches_win_and_loose_ones_keep_the_sentence_s_dress(tmp_path: Path) -> None:
     path = _written(tmp_path / "m.tsv", "No pain.\tNessun dolore.\nNO PAIN\tNIENTE\n"
-                    "no pain.\tnessun dolore.\nfever\tfebbre\nfever\tcalore\n")
+                                        "no pain.\tnessun dolore.\nfever\tfebbre\nfever\tcalore\n")
     translator = MemoryTranslator(path, "en", "it")
     found = translator.translate(
         ["No pain.", "NO PAIN", "no pain.", "No Pain!", "Fever", "fever;", "Cough."])

@@ -10,14 +10,14 @@ import pytest
 from transformers import AutoTokenizer
 
 from bmtools.errors import CheckpointError
-from bmtools.translation.settings import ModelSettings
+from bmtools.translation.settings import ModelConfig
 from bmtools.translation.subwords import Subwords
 
 
 def test_tokens_are_those_of_the_model_s_own_tokenizer(
         model: Path, pairs: dict[str, str], recwarn: pytest.WarningsRecorder) -> None:
     theirs = AutoTokenizer.from_pretrained(model, local_files_only=True)
-    ours = Subwords(ModelSettings(model), "en", "it")
+    ours = Subwords(ModelConfig(model), "en", "it")
     for sentence, translation in pairs.items():
         assert ours.encode(sentence) == theirs.convert_ids_to_tokens(theirs(sentence).input_ids)
         target = theirs.convert_ids_to_tokens(theirs(text_target=translation).input_ids)
@@ -29,23 +29,23 @@ def test_tokens_are_those_of_the_model_s_own_tokenizer(
 def test_marks_are_found_by_the_code_of_the_language(
         family: str, prefix: list[str], mark: str | None,
         request: pytest.FixtureRequest) -> None:
-    subwords = Subwords(ModelSettings(request.getfixturevalue(family)), "en", "it")
+    subwords = Subwords(ModelConfig(request.getfixturevalue(family)), "en", "it")
     assert (subwords.prefix, subwords.target_mark) == (prefix, mark)
 
 
 def test_a_mark_can_be_named(nllb: Path) -> None:
-    settings = ModelSettings(nllb, source_code="ita_Latn", target_code="cat_Latn")
+    settings = ModelConfig(nllb, source_code="ita_Latn", target_code="cat_Latn")
     subwords = Subwords(settings, "en", "it")
     assert (subwords.prefix, subwords.target_mark) == (["ita_Latn"], "cat_Latn")
     with pytest.raises(CheckpointError, match=r"no mark for 'fra_Latn'.*--target-code names one"):
-        Subwords(ModelSettings(nllb, target_code="fra_Latn"), "en", "it")
+        Subwords(ModelConfig(nllb, target_code="fra_Latn"), "en", "it")
     with pytest.raises(CheckpointError, match=r"no mark for 'fr'.*cat_Latn"):
-        Subwords(ModelSettings(nllb), "en", "fr")
+        Subwords(ModelConfig(nllb), "en", "fr")
 
 
 def test_a_pair_of_languages_takes_no_codes(marian: Path) -> None:
     with pytest.raises(CheckpointError, match="leave out --source-code"):
-        Subwords(ModelSettings(marian, source_code="en"), "en", "it")
+        Subwords(ModelConfig(marian, source_code="en"), "en", "it")
 
 
 def test_marian_with_several_targets_names_its_target_first(marian: Path, tmp_path: Path) -> None:
@@ -53,13 +53,13 @@ def test_marian_with_several_targets_names_its_target_first(marian: Path, tmp_pa
     vocabulary = json.loads((directory / "vocab.json").read_text())
     vocabulary[">>ita<<"] = len(vocabulary)
     (directory / "vocab.json").write_text(json.dumps(vocabulary))
-    subwords = Subwords(ModelSettings(directory), "en", "it")
+    subwords = Subwords(ModelConfig(directory), "en", "it")
     assert (subwords.prefix, subwords.target_mark) == ([">>ita<<"], None)
     assert subwords.encode("No patient died.")[0] == ">>ita<<"
     with pytest.raises(CheckpointError, match=r"only some like >>ita<<"):
-        Subwords(ModelSettings(directory), "en", "es")
+        Subwords(ModelConfig(directory), "en", "es")
 
 
 def test_an_empty_directory_holds_no_tokenizer(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="holds no tokenizer"):
-        Subwords(ModelSettings(tmp_path), "en", "it")
+        Subwords(ModelConfig(tmp_path), "en", "it")

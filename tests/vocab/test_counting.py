@@ -12,8 +12,8 @@ import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from bmtools.vocab.counting import count_split_words, split, train
-from bmtools.vocab.learning import FAMILIES
-from bmtools.vocab.settings import KINDS, VocabularySettings
+from bmtools.vocab.settings import KINDS, VocabularyConfig
+from bmtools.vocab.train import FAMILIES
 
 SIGNS = ["a", "Be", "tNF", "7", "10", " ", " ", "  ", "\n", "\t ", ",", "-", "'", "è", "e\u0301",
          "\u03b1", "\u00b5g", "\u4e2d", "\u00a0", "\ufb01", "'s"]
@@ -23,7 +23,7 @@ CHOICES: list[dict[str, Any]] = [
 
 
 def backend(kind: str, choices: dict[str, Any]) -> Tokenizer:
-    return FAMILIES[kind].steps(VocabularySettings(kind=kind, **choices))
+    return FAMILIES[kind].steps(VocabularyConfig(kind=kind, **choices))
 
 
 @pytest.mark.parametrize("choices", CHOICES, ids=lambda choices: ",".join(choices) or "plain")

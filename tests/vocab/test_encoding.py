@@ -26,9 +26,9 @@ from tokenizers import (
 from transformers import PreTrainedTokenizerFast
 
 from bmtools.vocab import encoding
-from bmtools.vocab.cutting import Cutting
 from bmtools.vocab.encoding import Encoder, encode
-from bmtools.vocab.settings import WordPieceSettings
+from bmtools.vocab.safe_cuts import SafeCuts
+from bmtools.vocab.settings import WordPieceConfig
 from bmtools.vocab.wordpiece import learn
 
 TEXTS = ["La broncocostrizione riduce il respiro.", "Il cuore pompa il sangue ossigenato."] * 20
@@ -48,7 +48,7 @@ NASTY = [
 
 
 def wordpiece(uncased: bool = False) -> Any:
-    return learn(TEXTS, WordPieceSettings(size=100, uncased=uncased, strip_accents=uncased))
+    return learn(TEXTS, WordPieceConfig(size=100, uncased=uncased, strip_accents=uncased))
 
 
 def byte_bpe(processor: str, normalizer: Any = None, added: Sequence[Any] = ()) -> Any:
@@ -99,7 +99,7 @@ def deberta() -> Any:
 def xlm_roberta() -> Any:
     return unigram(pre_tokenizers.Sequence([
         pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(prepend_scheme="first")]),
-        normalizers.NFKC(), odd())
+                   normalizers.NFKC(), odd())
 
 
 FAMILIES: dict[str, Callable[[], Any]] = {
@@ -215,11 +215,11 @@ def test_a_piece_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("family", ["WordPiece", "byte BPE, RobertaProcessing", "Unigram"])
 def test_a_wrong_cut_is_noticed_and_undone(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def in_words(self: Cutting, text: str) -> list[str]:
+    def in_words(self: SafeCuts, text: str) -> list[str]:
         return [text[:5], text[5:]]
 
     tokenizer = FAMILIES[family]()
-    monkeypatch.setattr(Cutting, "cut", in_words)
+    monkeypatch.setattr(SafeCuts, "cut", in_words)
     found = Encoder(tokenizer.backend_tokenizer).encode([SENTENCE, TEXTS[0]])
     assert not found.by_piece
     expected = [ids for ids, _ in by_library(tokenizer, [SENTENCE, TEXTS[0]])]

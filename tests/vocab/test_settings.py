@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bmtools.vocab.settings import SizeSettings, VocabularySettings
+from bmtools.vocab.settings import SizeSearchConfig, VocabularyConfig
 
 
 @pytest.mark.parametrize(("given", "message"), [
@@ -19,21 +19,21 @@ from bmtools.vocab.settings import SizeSettings, VocabularySettings
 ])
 def test_wrong_values_name_their_option(given: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        VocabularySettings(**given)
+        VocabularyConfig(**given)
 
 
 @pytest.mark.parametrize("given", ["", "1000,2000", "a,b,c", "99,1000,2000", "1000,1000,2000"])
 def test_three_candidates_are_needed(given: str) -> None:
     with pytest.raises(ValueError, match="--candidates: found"):
-        SizeSettings(candidates=given)
+        SizeSearchConfig(candidates=given)
 
 
 def test_candidates_rise() -> None:
-    assert SizeSettings(candidates="300, 100,200").sizes() == [100, 200, 300]
+    assert SizeSearchConfig(candidates="300, 100,200").sizes() == [100, 200, 300]
 
 
 def test_each_kind_has_its_layout_unless_told() -> None:
-    assert VocabularySettings().frame == "bert"
-    assert VocabularySettings(kind="bpe").frame == VocabularySettings(kind="unigram").frame \
+    assert VocabularyConfig().frame == "bert"
+    assert VocabularyConfig(kind="bpe").frame == VocabularyConfig(kind="unigram").frame \
         == "roberta"
-    assert VocabularySettings(kind="bpe", layout="modernbert").frame == "modernbert"
+    assert VocabularyConfig(kind="bpe", layout="modernbert").frame == "modernbert"

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from bmtools.errors import DataError
-from bmtools.vocab.family import Family
-from bmtools.vocab.learning import FAMILIES, learn_vocabulary
-from bmtools.vocab.settings import KINDS, SizeSettings, VocabularySettings
+from bmtools.vocab.settings import KINDS, SizeSearchConfig, VocabularyConfig
 from bmtools.vocab.sizes import choose_size, cut, find_knee
 from bmtools.vocab.tokenizer import fingerprint
+from bmtools.vocab.tokenizer_type import TokenizerType
+from bmtools.vocab.train import FAMILIES, learn_vocabulary
 
 TEXTS = ["il cuore batte e il sangue scorre nelle arterie del paziente",
          "la mobilità del ginocchio è ridotta: perché la gonartrosi bilaterale?",
@@ -46,12 +46,12 @@ def test_the_knee_by_geometry() -> None:
 
 @pytest.mark.parametrize("kind", ["wordpiece", "bpe"])
 def test_the_beginning_is_what_a_smaller_size_learns(kind: str) -> None:
-    family: Family = FAMILIES[kind]
-    settings = VocabularySettings(kind=kind, size=500, at_most=True)
+    family: TokenizerType = FAMILIES[kind]
+    settings = VocabularyConfig(kind=kind, size=500, at_most=True)
     largest = learn_vocabulary(TEXTS, settings)
     words = family.count(TEXTS, settings)
     for size in range(max(family.least(words, settings), 100), len(largest) + 1, 7):
-        exact = VocabularySettings(kind=kind, size=size)
+        exact = VocabularyConfig(kind=kind, size=size)
         assert fingerprint(cut(largest, size, family, settings)) == \
             fingerprint(learn_vocabulary(TEXTS, exact))
 
@@ -59,8 +59,8 @@ def test_the_beginning_is_what_a_smaller_size_learns(kind: str) -> None:
 @pytest.mark.data
 @pytest.mark.parametrize("kind", ["wordpiece", "bpe"])
 def test_the_beginning_on_real_text(kind: str, clinical: list[str]) -> None:
-    largest = learn_vocabulary(clinical, VocabularySettings(kind=kind, size=4_000))
-    settings = VocabularySettings(kind=kind, size=1_500)
+    largest = learn_vocabulary(clinical, VocabularyConfig(kind=kind, size=4_000))
+    settings = VocabularyConfig(kind=kind, size=1_500)
     assert fingerprint(cut(largest, 1_500, FAMILIES[kind], settings)) == \
         fingerprint(learn_vocabulary(clinical, settings))
 
@@ -69,10 +69,10 @@ def test_the_beginning_on_real_text(kind: str, clinical: list[str]) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_curve_on_real_text(kind: str, clinical: list[str]) -> None:
     sizes = [800, 1_600, 3_200, 5_000, 90_000]
-    choosing = SizeSettings(candidates=",".join(map(str, sizes)), width=100)
+    choosing = SizeSearchConfig(candidates=",".join(map(str, sizes)), width=100)
     held_out, learned = clinical[:80], clinical[80:]
     found = choose_size(iter(learned), held_out, ["diabete mellito", "dolore"],
-                        VocabularySettings(kind=kind, size=0), choosing)
+                        VocabularyConfig(kind=kind, size=0), choosing)
     assert [point.size for point in found.curve] == sizes[:4]  # the text supports no 90,000
     assert [point.parameters for point in found.curve] == [80_000, 160_000, 320_000, 500_000]
     falling = [point.pieces_per_word for point in found.curve]
@@ -87,14 +87,14 @@ def test_a_curve_on_real_text(kind: str, clinical: list[str]) -> None:
         len(found.tokenizer(text, add_special_tokens=False)["input_ids"]) for text in held_out)
     assert found.curve[-1].tokens_to_largest == 1
     # What is chosen was learned from the rest alone.
-    exact = VocabularySettings(kind=kind, size=found.chosen)
+    exact = VocabularyConfig(kind=kind, size=found.chosen)
     assert fingerprint(found.tokenizer) == fingerprint(learn_vocabulary(learned, exact))
 
 
 def test_errors_name_the_way_out() -> None:
-    settings = VocabularySettings(size=0)
+    settings = VocabularyConfig(size=0)
     with pytest.raises(DataError, match=r"--candidates: found 1000,2000,3000, of which the text "
                                         "supports 0; expected 3 at least"):
-        choose_size(TEXTS, TEXTS, [], settings, SizeSettings(candidates="1000,2000,3000"))
+        choose_size(TEXTS, TEXTS, [], settings, SizeSearchConfig(candidates="1000,2000,3000"))
     with pytest.raises(DataError, match="no words in the held-out text"):
-        choose_size(TEXTS, [], [], settings, SizeSettings())
+        choose_size(TEXTS, [], [], settings, SizeSearchConfig())

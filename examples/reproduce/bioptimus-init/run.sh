@@ -63,9 +63,9 @@ arm() {  # NAME OPTION...: start, then train, under every seed
         fi
         missing "arms/$name-$seed" && bmtools pretrain "$OUT/train.jsonl" \
             -o "$OUT/arms/$name-$seed" --resume --model "$OUT/starts/$name-$seed" \
-            --seed "$seed" --steps "$STEPS" --row-tokens 128 --batch-size 32 \
+            --seed "$seed" --steps "$STEPS" --max-length 128 --batch-size 32 \
             --learning-rate 1e-3 --retain "$OUT/held.jsonl" --evaluate "$OUT/held.jsonl" \
-            --evaluate-every "$EVERY" > /dev/null
+            --eval-steps "$EVERY" > /dev/null
     done
     return 0
 }

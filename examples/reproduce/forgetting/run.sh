@@ -63,7 +63,7 @@ arm() {  # NAME OPTION...: go on from the general model under every seed
         missing "arms/$name-$seed" || continue
         echo "== $name, seed $seed ($SECONDS s)" >&2
         bmtools pretrain "$OUT/new-train.jsonl" -o "$OUT/arms/$name-$seed" --resume \
-            --model "$OUT/base" --seed "$seed" --tokens "$NEW_TOKENS" --row-tokens 128 \
+            --model "$OUT/base" --seed "$seed" --tokens "$NEW_TOKENS" --max-length 128 \
             --batch-size 32 --learning-rate 1e-3 --retain "$OUT/general-held.jsonl" \
             --evaluate "$OUT/new-held.jsonl" "$@" > /dev/null
     done
@@ -71,11 +71,11 @@ arm() {  # NAME OPTION...: go on from the general model under every seed
 for name in $ARMS; do
     case $name in
         plain) arm plain ;;
-        replay) arm replay --replay "$OUT/general-train.jsonl" --replay-every 4 ;;
+        replay) arm replay --replay "$OUT/general-train.jsonl" --replay-steps 4 ;;
         mixout) arm mixout --mixout 0.9 ;;
         layer-decay) arm layer-decay --layer-decay 0.8 ;;
         frozen) arm frozen --frozen-layers 2 ;;
-        l2-start) arm l2-start --l2-start 0.01 ;;
+        l2-start) arm l2-start --l2-sp 0.01 ;;
         *) echo "ARMS: found $name, expected names from this script" >&2; exit 2 ;;
     esac
 done

@@ -35,11 +35,11 @@ ROW_TOKENS = 128
 BATCH_ROWS = 32
 
 
-def group_texts(encoded: Sequence[Sequence[int]], row_tokens: int) -> list[dict[str, list[int]]]:
+def group_texts(encoded: Sequence[Sequence[int]], max_length: int) -> list[dict[str, list[int]]]:
     """Lay texts end to end and cut them into full rows, as run_mlm's group_texts does."""
     tokens = [token for text in encoded for token in text]
-    return [{"input_ids": tokens[start:start + row_tokens]}
-            for start in range(0, len(tokens) - row_tokens + 1, row_tokens)]
+    return [{"input_ids": tokens[start:start + max_length]}
+            for start in range(0, len(tokens) - max_length + 1, max_length)]
 
 
 class Curve(TrainerCallback):

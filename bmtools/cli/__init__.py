@@ -1,0 +1,1 @@
+"""The command line: main program, shared options, launching, progress and tables."""

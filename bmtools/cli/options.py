@@ -1,0 +1,137 @@
+"""Families of options, spelled once, so that they mean the same in every command."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import tomllib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from bmtools.cli.launcher import is_first
+from bmtools.cli.main import TRACEBACK
+from bmtools.errors import BmtoolsError, RecordError, Reject, refuse
+from bmtools.io.jsonl import STDIN, RecordReader, encode_line, open_output
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+directory = click.Path(path_type=Path, file_okay=False)
+existing_directory = click.Path(path_type=Path, file_okay=False, exists=True)
+
+
+class Command(click.Command):
+    """A command that also takes its options from `--config FILE.toml`."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.params.append(click.Option(
+            ["--config"], type=click.Path(path_type=Path, exists=True, dir_okay=False),
+            is_eager=True, expose_value=False, callback=_read_config,
+            help="Take options from this TOML file; the command line wins."))
+        self.params.append(click.Option(
+            [TRACEBACK], is_flag=True, expose_value=False, help="Show where an error arose."))
+
+
+def _read_config(ctx: click.Context, _param: click.Parameter, path: Path | None) -> None:
+    """Make a TOML file's values the defaults: top-level keys, and the command's own table."""
+    if path is None:
+        return
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise click.UsageError(f"{path}: not TOML ({error})", ctx) from error
+    plain = {key: value for key, value in content.items() if not isinstance(value, dict)}
+    own = content.get(ctx.command.name or "", {})
+    values = {key.replace("-", "_"): value for key, value in {**plain, **own}.items()}
+    known = {_flag_name(param): param.name for param in ctx.command.params
+             if isinstance(param, click.Option)}
+    unknown = sorted(set(values) - set(known))
+    if unknown:
+        raise click.UsageError(
+            f"{path}: found {', '.join(map(repr, unknown))}, which {ctx.command.name} does not "
+            f"know; expected some of {', '.join(sorted(known))}", ctx)
+    ctx.default_map = {known[key]: value for key, value in values.items()}
+
+
+def _flag_name(option: click.Option) -> str:
+    longest = max(option.opts, key=len)
+    return longest.lstrip("-").replace("-", "_")
+
+
+def reads_records(function: Function) -> Function:
+    """Add FILES and `--rejects`; the function gets `records` and `reject`."""
+
+    @click.argument("files", nargs=-1, metavar="[FILES]...",
+                    type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+    @takes_rejects
+    @functools.wraps(function)
+    def wrapper(*args: Any, files: tuple[str, ...], reject: Reject, **options: Any) -> Any:
+        records = RecordReader(sources(files), reject)
+        return function(*args, records=records, reject=reject, **options)
+
+    return wrapper  # type: ignore[return-value]
+
+
+def takes_rejects(function: Function) -> Function:
+    """Add `--rejects`; the function gets `reject`, which raises where the option is absent."""
+
+    @click.option("--rejects", metavar="FILE",
+                  help="Collect bad records here, with their reason, and go on.")
+    @functools.wraps(function)
+    def wrapper(*args: Any, rejects: str | None, **options: Any) -> Any:
+        with _collector(rejects) as reject:
+            return function(*args, reject=reject, **options)
+
+    return wrapper  # type: ignore[return-value]
+
+
+def writes_records(function: Function) -> Function:
+    """Add `-o/--output`; the function gets `output`, `-` for stdout."""
+    return click.option("-o", "--output", default=STDIN, show_default="stdout", metavar="FILE",
+                        help="Write here; .gz and .zst compress.")(function)
+
+
+def writes_directory(function: Function) -> Function:
+    """Add `-o/--output DIR` and `--overwrite`."""
+    function = click.option("--overwrite", is_flag=True,
+                            help="Replace what the directory holds.")(function)
+    return click.option("-o", "--output", required=True, type=directory, metavar="DIR",
+                        help="Directory to write.")(function)
+
+
+def sources(files: tuple[str, ...]) -> tuple[str, ...]:
+    """Name the inputs: stdin where none is given, with a word to whoever sits at a terminal."""
+    names = files or (STDIN,)
+    if STDIN in names and sys.stdin.isatty():
+        click.echo("bmtools: reading from the terminal; end with Ctrl-D", err=True)
+    return names
+
+
+@contextmanager
+def _collector(path: str | None) -> Iterator[Reject]:
+    if path is None:
+        yield refuse
+        return
+    if not is_first():
+        yield lambda error: None  # the first process meets the same records
+        return
+    count = 0
+    with open_output(path) as stream:
+
+        def collect(error: RecordError) -> None:
+            nonlocal count
+            count += 1
+            stream.write(encode_line(
+                {"place": error.place, "reason": error.reason, "record": error.content}))
+
+        failure = None
+        try:
+            yield collect
+        except BmtoolsError as error:
+            failure = error  # perhaps because too much was refused: all the more reason to keep it
+    click.echo(f"bmtools: {count} bad records in {path}", err=True)
+    if failure is not None:
+        raise failure

@@ -1,0 +1,1 @@
+"""Tokenized shards, packing, sampling, NSP pairs and batches."""

@@ -1,0 +1,139 @@
+"""Text by the megabyte: blocks of lines, encoded in order by several processes.
+
+Worker processes import this module, so it must not bring transformers along, which would cost each
+of them seconds and hundreds of megabytes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from tokenizers import Tokenizer
+
+from bmtools.corpus.segment import sentence_spans
+from bmtools.data.settings import ShardConfig
+from bmtools.data.shard_files import DocumentBatch
+from bmtools.errors import RecordError
+from bmtools.io.jsonl import parse_records
+from bmtools.io.parallel import Block, map_blocks
+from bmtools.vocab.encoding import EncodedTexts, Encoder, MarkWords
+
+
+@dataclass(frozen=True)
+class EncodeTask:
+    """What a worker needs to know.
+
+    Args:
+        tokenizer: as JSON.
+        settings: what to look for in the text.
+        mark_words: says where words begin, in place of the tokenizer.
+    """
+
+    tokenizer: str
+    settings: ShardConfig
+    mark_words: MarkWords | None
+
+
+@dataclass(frozen=True)
+class EncodedBlock:
+    """What became of a block.
+
+    Args:
+        block: number of the block.
+        before: hash of all content before it.
+        documents: those with tokens.
+        counts: records, characters and so on, by name.
+        rejects: place, reason and content of each bad record.
+    """
+
+    block: int
+    before: str
+    documents: DocumentBatch
+    counts: Counter[str]
+    rejects: list[tuple[str, str, Any]]
+
+
+def encode_blocks(blocks: Iterator[Block], task: EncodeTask,
+                  processes: int) -> Generator[EncodedBlock]:
+    """Encode blocks, in order.
+
+    Args:
+        blocks: read ahead by a few for each process.
+        task: what to look for.
+        processes: 0 for one a core; one works in this process, and so does a single block.
+
+    Raises:
+        BmtoolsError: a process died.
+    """
+    return map_blocks(blocks, partial(BlockEncoder, task), processes,
+                      "go on with --resume and fewer --processes")
+
+
+class BlockEncoder:
+    """Parses the records of a block, checks them and encodes their text."""
+
+    def __init__(self, task: EncodeTask) -> None:
+        self._settings = task.settings
+        self._encoder = Encoder(Tokenizer.from_str(task.tokenizer), task.mark_words)
+
+    def __call__(self, block: Block) -> EncodedBlock:
+        rejects: list[tuple[str, str, Any]] = []
+
+        def reject(error: RecordError) -> None:
+            rejects.append((error.place, error.reason, error.content))
+
+        texts: list[str] = []
+        points: list[list[int]] = []
+        lines = block.lines.split(b"\n")
+        for record in parse_records(lines, block.name, reject, block.first_line - 1):
+            if self._settings.sentences and not (record.get("lang") or self._settings.lang):
+                reject(RecordError(record.place, "found no language, expected the key 'lang' or "
+                                                 "--lang to find sentences by", dict(record)))
+                continue
+            texts.append(title_and_text(record))
+            if self._settings.sentences:
+                points.append(_sentence_points(record, self._settings.lang))
+        found = self._encoder.encode(texts, points if self._settings.sentences else None)
+        counts = Counter(records=len(texts), characters=sum(map(len, texts)),
+                         encoded_whole=len(texts) * (not found.by_piece))
+        return EncodedBlock(block.number, block.before, _documents(found, counts), counts, rejects)
+
+
+def title_and_text(record: Mapping[str, Any]) -> str:
+    """What a model reads of a record: its title, if it has one, a line break and its text."""
+    return f"{record['title']}\n{record['text']}" if record.get("title") else str(record["text"])
+
+
+def _sentence_points(record: Mapping[str, Any], lang: str) -> list[int]:
+    """Where sentences begin in the full text; a title is one of its own."""
+    shift = len(record["title"]) + 1 if record.get("title") else 0
+    spans = sentence_spans(record["text"], record.get("lang") or lang)
+    return [*([0] if shift else []), *(start + shift for start, _ in spans)]
+
+
+def _documents(found: EncodedTexts, counts: Counter[str]) -> DocumentBatch:
+    """Leave texts without tokens out, and count what is left."""
+    kept = found.lengths[found.lengths > 0]
+    sentences = None
+    if found.points:
+        sentences = _sentence_starts(found)
+        counts["sentences"] = len(sentences)
+    counts.update(documents=len(kept), empty=len(found.lengths) - len(kept),
+                  tokens=len(found.ids), words=int(found.starts.sum()))
+    # Half the bytes to send where the ids allow it.
+    narrow = np.uint16 if not len(found.ids) or found.ids.max() < 1 << 16 else np.uint32
+    return DocumentBatch(found.ids.astype(narrow), found.starts, kept, sentences)
+
+
+def _sentence_starts(found: EncodedTexts) -> np.ndarray:
+    """Lay sentence starts end to end; the first is where the text begins, none is empty."""
+    origins = np.cumsum(found.lengths) - found.lengths
+    starts = [np.unique(np.array([0, *points])) for points in found.points]
+    return np.concatenate([
+        places[places < length] + origin
+        for places, length, origin in zip(starts, found.lengths, origins, strict=True)])

@@ -1,0 +1,243 @@
+"""The files that hold documents as token ids.
+
+A shard is one safetensors file: `ids` (uint16 or uint32), `word_starts` (a bit a token, the lowest
+first), `documents` (where each begins, and where the last one ends) and, if asked for, `sentences`
+(where each begins). Places count tokens from the beginning of the shard.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bmtools.errors import CheckpointError, DataError
+from bmtools.io.atomic import new_file
+
+SHARDS = "shard-*.safetensors"
+REMEDY = "make the shards again with `bmtools tokenize`"
+_FORMAT = "bmtools-shard-1"
+_TYPES: dict[str, np.dtype[Any]] = {"U8": np.dtype("<u1"), "U16": np.dtype("<u2"),
+                                    "U32": np.dtype("<u4")}
+_TENSORS = {"ids": ("U16", "U32"), "word_starts": ("U8",), "documents": ("U32",),
+            "sentences": ("U32",)}
+_LONGEST_HEADER = 1 << 20
+
+
+class EncodedDocument(NamedTuple):
+    """One document.
+
+    Args:
+        ids: (tokens,) whole numbers.
+        starts: (tokens,) bool, True where a word begins.
+        sentences: tokens at which sentences begin, in order; None where nobody looked.
+    """
+
+    ids: np.ndarray
+    starts: np.ndarray
+    sentences: Sequence[int] | np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class DocumentBatch:
+    """Documents laid end to end.
+
+    Args:
+        ids: (all tokens,) whole numbers.
+        starts: (all tokens,) bool, True where a word begins.
+        lengths: (documents,) tokens of each, 1 or more.
+        sentences: (all sentences,) where each begins, counted over all tokens; or None.
+    """
+
+    ids: np.ndarray
+    starts: np.ndarray
+    lengths: np.ndarray
+    sentences: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def split(self, number: int) -> tuple[DocumentBatch, DocumentBatch]:
+        """Part the first `number` documents from the others."""
+        tokens = int(self.lengths[:number].sum())
+        early = late = None
+        if self.sentences is not None:
+            place = int(np.searchsorted(self.sentences, tokens))
+            early, late = self.sentences[:place], self.sentences[place:] - tokens
+        return (DocumentBatch(self.ids[:tokens], self.starts[:tokens], self.lengths[:number],
+                              early),
+                DocumentBatch(self.ids[tokens:], self.starts[tokens:], self.lengths[number:], late))
+
+
+def concatenate(documents: Iterable[EncodedDocument | tuple]) -> DocumentBatch:
+    """Lay documents end to end; those without tokens are left out.
+
+    Raises:
+        DataError: there is none with tokens.
+    """
+    kept = [one for one in (EncodedDocument(*each) for each in documents) if len(one.ids)]
+    if not kept:
+        raise DataError("found no document with tokens, expected one at least")
+    lengths = np.array([len(one.ids) for one in kept], dtype=np.int64)
+    origins = np.cumsum(lengths) - lengths
+    sentences = None
+    if kept[0].sentences is not None:
+        sentences = np.concatenate([
+            np.asarray(one.sentences, dtype=np.int64) + origin
+            for one, origin in zip(kept, origins, strict=True)])
+    return DocumentBatch(np.concatenate([np.asarray(one.ids) for one in kept]),
+                         np.concatenate([np.asarray(one.starts, dtype=bool) for one in kept]),
+                         lengths, sentences)
+
+
+class ShardWriter:
+    """Collects documents and writes them as numbered shards.
+
+    Holds one shard in memory: two or four bytes a token, and five a document.
+
+    Args:
+        directory: where the shards go; it exists.
+        vocabulary: fingerprint of the tokenizer.
+        size: ids that the vocabulary has.
+        shard_tokens: most tokens of a shard, but for a document that is longer.
+        number: number of the first shard to write.
+    """
+
+    def __init__(self, directory: Path, vocabulary: str, size: int, shard_tokens: int,
+                 number: int = 0) -> None:
+        self._directory = directory
+        self._vocabulary = vocabulary
+        self._type = _TYPES["U16" if size <= 1 << 16 else "U32"]
+        self._shard_tokens = shard_tokens
+        self.number = number
+        self._clear()
+
+    def _clear(self) -> None:
+        self.tokens = 0
+        self._ids: list[np.ndarray] = []
+        self._bits: list[np.ndarray] = []
+        self._odd = np.empty(0, dtype=bool)
+        self._lengths: list[np.ndarray] = []
+        self._sentences: list[np.ndarray] = []
+
+    def room(self, documents: DocumentBatch) -> int:
+        """How many of the documents, from the first on, still go into the open shard."""
+        ends = np.cumsum(documents.lengths)
+        fitting = int(np.searchsorted(ends, self._shard_tokens - self.tokens, side="right"))
+        return fitting if self.tokens or fitting else min(1, len(documents))
+
+    def add(self, documents: DocumentBatch) -> None:
+        """Put documents into the open shard."""
+        self._ids.append(documents.ids.astype(self._type))
+        starts = np.concatenate([self._odd, documents.starts])
+        whole = len(starts) // 8 * 8
+        self._bits.append(np.packbits(starts[:whole], bitorder="little"))
+        self._odd = starts[whole:]
+        self._lengths.append(documents.lengths.astype(np.uint32))
+        if documents.sentences is not None:
+            self._sentences.append((documents.sentences + self.tokens).astype(np.uint32))
+        self.tokens += len(documents.ids)
+
+    def close(self) -> None:
+        """Write the open shard and begin another; one without tokens is left out."""
+        if not self.tokens:
+            return
+        borders = np.concatenate([np.zeros(1, np.uint32), *self._lengths])
+        parts = {"documents": [np.cumsum(borders, dtype=np.int64).astype("<u4")],
+                 "ids": self._ids,
+                 "word_starts": [*self._bits, np.packbits(self._odd, bitorder="little")]}
+        if self._sentences:
+            parts["sentences"] = self._sentences
+        metadata = {"format": _FORMAT, "vocabulary": self._vocabulary}
+        _write(shard_path(self._directory, self.number), parts, metadata)
+        self.number += 1
+        self._clear()
+
+
+def shard_path(directory: Path, number: int) -> Path:
+    """Name a shard."""
+    return directory / SHARDS.replace("*", f"{number:05d}")
+
+
+def _write(path: Path, parts: Mapping[str, Sequence[np.ndarray]],
+           metadata: Mapping[str, str]) -> None:
+    """Write a safetensors file from arrays in parts, without a copy of the whole.
+
+    Wide numbers come first, so that all lie at places that their width divides.
+    """
+    codes = {kind: code for code, kind in _TYPES.items()}
+    header: dict[str, Any] = {"__metadata__": dict(metadata)}
+    end = 0
+    order = sorted(parts, key=lambda name: (-parts[name][0].itemsize, name))
+    for name in order:
+        start, end = end, end + sum(part.nbytes for part in parts[name])
+        kind = parts[name][0].dtype
+        header[name] = {"dtype": codes[kind], "shape": [(end - start) // kind.itemsize],
+                        "data_offsets": [start, end]}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    with new_file(path) as stream:
+        stream.write(len(text).to_bytes(8, "little") + text)
+        for name in order:
+            for part in parts[name]:
+                stream.write(part.data)
+
+
+def map_shard(path: Path) -> tuple[dict[str, np.ndarray], str]:
+    """Map a shard into memory.
+
+    Returns:
+        its arrays by name, `sentences` only where somebody looked, and the fingerprint of the
+        tokenizer.
+
+    Raises:
+        CheckpointError: missing, cut short or another kind of file.
+    """
+    arrays, kinds, metadata = _mapped(path)
+    wrong = [name for name in {*kinds, "ids", "word_starts", "documents"}
+             if kinds.get(name) not in _TENSORS.get(name, ())]
+    if metadata.get("format") != _FORMAT or wrong:
+        found = ", ".join(f"{name} {kind}" for name, kind in sorted(kinds.items())) or "nothing"
+        raise CheckpointError(f"{path}: found {found}, format {metadata.get('format')}, expected "
+                              f"a shard of format {_FORMAT}; {REMEDY}")
+    return arrays, metadata.get("vocabulary", "")
+
+
+def _mapped(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str], dict[str, str]]:
+    """Map a safetensors file: views of its tensors, their types, and its metadata."""
+    try:
+        with path.open("rb") as stream:
+            content = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+    except FileNotFoundError as error:
+        raise CheckpointError(f"{path}: no such file; {REMEDY}") from error
+    except ValueError as error:
+        raise CheckpointError(f"{path}: found an empty file, expected a shard; {REMEDY}") from error
+    size = int.from_bytes(content[:8], "little")
+    try:
+        if not 2 <= size <= min(_LONGEST_HEADER, len(content) - 8):
+            raise ValueError("no header")
+        header = json.loads(content[8:8 + size])
+        metadata = header.pop("__metadata__", {})
+        tensors = {name: _view(content, 8 + size, entry) for name, entry in header.items()}
+        kinds = {name: entry["dtype"] for name, entry in header.items()}
+        ends = [entry["data_offsets"][1] for entry in header.values()]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CheckpointError(f"{path}: not a whole shard ({error}); {REMEDY}") from error
+    if 8 + size + max(ends, default=0) != len(content):
+        raise CheckpointError(f"{path}: found {len(content)} bytes, expected "
+                              f"{8 + size + max(ends, default=0)}; the file is cut short, {REMEDY}")
+    return tensors, kinds, metadata
+
+
+def _view(content: mmap.mmap, base: int, entry: Mapping[str, Any]) -> np.ndarray:
+    kind = _TYPES.get(entry["dtype"])
+    start, end = entry["data_offsets"]
+    [length] = entry["shape"]
+    if kind is None or length * kind.itemsize != end - start:
+        raise ValueError(f"found {length} numbers of type {entry['dtype']} in {end - start} bytes")
+    return np.frombuffer(content, kind, length, base + start)

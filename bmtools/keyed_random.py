@@ -1,0 +1,153 @@
+"""Random numbers that need no history: each is a function of a key, a counter and a purpose.
+
+A generator that is drawn from in turn gives a sample other numbers when other samples come before
+it. Here a number depends on nothing but its own name, so what happens to a sample is the same
+alone, among others, in any order and on any number of processes. Only whole-number arithmetic
+modulo 2^64 is used, which is the same on every platform.
+
+Source: SplitMix64 (Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators",
+with the multipliers of the published code): the n-th number is a mixing function of the seed plus
+n steps. Each purpose has seeds of its own.
+"""
+
+from __future__ import annotations
+
+import operator
+from enum import IntEnum
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+Numbers = int | np.ndarray
+
+_MODULUS = 1 << 64
+_APART = 0xD1342543DE82EF95
+_STEP = np.uint64(0x9E3779B97F4A7C15)
+_ROUNDS = ((np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)),
+           (np.uint64(27), np.uint64(0x94D049BB133111EB)))
+_LAST_SHIFT = np.uint64(31)
+_HALF = np.uint64(32)
+_LOWER_HALF = np.uint64((1 << 32) - 1)
+
+
+class Purpose(IntEnum):
+    """What numbers are drawn for; those of one purpose say nothing about those of another."""
+
+    ORDER = 1
+    CROSSING = 2
+    SPAN_LENGTH = 3
+    FATE = 4
+
+
+def derive(key: Numbers, *numbers: Numbers) -> np.ndarray:
+    """Mix whole numbers into a key: `derive(seed, epoch, samples)`, one key for each sample.
+
+    Args:
+        key: a seed or keys made before.
+        numbers: whole numbers or arrays of them that broadcast with the key; their order counts.
+
+    Returns:
+        uint64, of the shape that key and numbers broadcast to.
+    """
+    mixed: Any = key
+    for number in numbers:
+        if isinstance(mixed, int) and isinstance(number, int):
+            mixed = _mix_one(mixed + (number + 1) * int(_STEP))
+        else:
+            mixed = _mix(np.add(_whole(mixed), _steps(number)))
+    return _whole(mixed)
+
+
+def bits(keys: Numbers, counters: Numbers, purpose: int) -> np.ndarray:
+    """Draw 64 random bits for each pair of key and counter, as uint64; the two broadcast."""
+    return _mix(np.add(np.add(_whole(keys), _apart(purpose)), _steps(counters)))
+
+
+def uniforms(keys: Numbers, counters: Numbers, purpose: int) -> np.ndarray:
+    """Draw a number from 0 to less than 1 for each pair of key and counter, as float64."""
+    return to_uniform(bits(keys, counters, purpose))
+
+
+def bits_per_key(keys: np.ndarray, borders: np.ndarray, purpose: int) -> np.ndarray:
+    """Draw the first numbers of each key, one key after the other.
+
+    The same as `bits` with counters that begin at 0 for each key.
+
+    Args:
+        keys: (keys,) uint64.
+        borders: (keys + 1,) where each key's numbers begin, from 0, and where the last one's end.
+
+    Returns:
+        (last border,) uint64.
+    """
+    # A counter is the place in the result less the place where the key's numbers begin.
+    begins = _whole(keys) + _apart(purpose) - _whole(borders[:-1]) * _STEP
+    drawn = begins.repeat(borders[1:] - borders[:-1])
+    drawn += _first_steps(len(drawn).bit_length())[:len(drawn)]
+    return _mix(drawn)
+
+
+def to_uniform(drawn: np.ndarray) -> np.ndarray:
+    """Turn 64 bits into a number from 0 to less than 1, by the highest 53 of them."""
+    return np.multiply(np.right_shift(drawn, np.uint64(11)), 2.0 ** -53)
+
+
+def to_uniform_high(drawn: np.ndarray) -> np.ndarray:
+    """Turn 64 bits into a number from 0 to less than 1, by those that `choices` does not use."""
+    return np.multiply(np.right_shift(drawn, _HALF), 2.0 ** -32)
+
+
+def choices(drawn: np.ndarray, counts: Numbers) -> np.ndarray:
+    """Turn 64 bits into a number from 0 to count - 1, by the lowest 32 of them."""
+    chosen = np.bitwise_and(drawn, _LOWER_HALF)
+    chosen *= _whole(counts)
+    chosen >>= _HALF
+    return chosen
+
+
+@cache
+def _apart(purpose: int) -> np.uint64:
+    """How far the seeds of a purpose are from a key."""
+    return np.uint64(purpose * _APART % _MODULUS)
+
+
+def _steps(counters: Numbers) -> np.ndarray | np.uint64:
+    if isinstance(counters, np.ndarray):
+        return np.multiply(np.add(_whole(counters), np.uint64(1)), _STEP)
+    return np.uint64((operator.index(counters) + 1) * int(_STEP) % _MODULUS)
+
+
+@cache
+def _first_steps(bits: int) -> np.ndarray:
+    """The steps of counters below 2^bits, made once."""
+    return np.multiply(np.arange(1, (1 << bits) + 1, dtype=np.uint64), _STEP)
+
+
+def _whole(numbers: Numbers) -> np.ndarray:
+    """Take whole numbers modulo 2^64."""
+    if isinstance(numbers, np.ndarray):
+        return numbers.astype(np.uint64, copy=False)
+    return np.array(operator.index(numbers) % _MODULUS, dtype=np.uint64)
+
+
+def _mix_one(value: int) -> int:
+    """What `_mix` gives for one number; Python's own are faster than arrays of one."""
+    value %= _MODULUS
+    for shift, factor in _ROUNDS:
+        value = (value ^ value >> int(shift)) * int(factor) % _MODULUS
+    return value ^ value >> int(_LAST_SHIFT)
+
+
+def _mix(values: np.ndarray) -> np.ndarray:
+    """Spread every bit over all 64, in place.
+
+    Operators would turn an array without axes into a number, whose overflow numpy warns of.
+    """
+    values = np.asarray(values)
+    shifted = np.empty_like(values)
+    for shift, factor in _ROUNDS:
+        values ^= np.right_shift(values, shift, out=shifted)
+        np.multiply(values, factor, out=values)
+    values ^= np.right_shift(values, _LAST_SHIFT, out=shifted)
+    return values

@@ -1,0 +1,155 @@
+"""What a machine can do: its processors, its memory, and how much of them a run uses."""
+
+from __future__ import annotations
+
+import platform
+import re
+from dataclasses import dataclass
+
+import torch
+
+from bmtools.io.system import read_system, usable_cores, usable_memory_bytes
+
+_JOULES_PER_KWH = 3.6e6
+
+
+@dataclass(frozen=True)
+class GpuSpec:
+    """What a GPU's maker promises; dense matrices, without structured sparsity.
+
+    Args:
+        half: TFLOP/s with bfloat16 or float16 inputs and sums in float32.
+        tf32: TFLOP/s with TensorFloat-32 inputs.
+        full: TFLOP/s with float32 inputs.
+        watts: most power that the board draws.
+        bf16: whether it multiplies bfloat16 matrices; all multiply float16.
+    """
+
+    half: float
+    tf32: float
+    full: float
+    watts: int
+    bf16: bool = True
+
+
+# NVIDIA's data sheets of each product; where they print rates "with sparsity", half of those.
+# A10G: Amazon's variant, NVIDIA's data sheet of its own. RTX 3090: GA102 white paper, appendix A.
+# RTX 4090: Ada white paper, appendix A. Names are those that the driver reports, whole, so that
+# slices of a GPU (MIG) and mobile variants are unknown rather than wrong.
+_PEAKS = {
+    r"NVIDIA H200( SXM)?": GpuSpec(989.4, 494.7, 66.9, 700),
+    r"NVIDIA H200 NVL": GpuSpec(835.5, 417.5, 60.0, 600),
+    r"NVIDIA H100 80GB HBM3": GpuSpec(989.4, 494.7, 66.9, 700),
+    r"NVIDIA H100 PCIe": GpuSpec(756.0, 378.0, 51.2, 350),
+    r"NVIDIA H100 NVL": GpuSpec(835.5, 417.5, 60.0, 400),
+    r"(NVIDIA )?A100-SXM4-(40|80)GB": GpuSpec(312.0, 156.0, 19.5, 400),
+    r"(NVIDIA )?A100-PCIE-40GB": GpuSpec(312.0, 156.0, 19.5, 250),
+    r"NVIDIA A100 80GB PCIe": GpuSpec(312.0, 156.0, 19.5, 300),
+    r"(Tesla )?V100-SXM2-(16|32)GB": GpuSpec(125.0, 15.7, 15.7, 300, bf16=False),
+    r"(Tesla )?V100-PCIE-(16|32)GB": GpuSpec(112.0, 14.0, 14.0, 250, bf16=False),
+    r"(Tesla )?V100S-PCIE-32GB": GpuSpec(130.0, 16.4, 16.4, 250, bf16=False),
+    r"NVIDIA L4": GpuSpec(121.0, 60.0, 30.3, 72),
+    r"NVIDIA L40": GpuSpec(181.0, 90.5, 90.5, 300),
+    r"NVIDIA L40S": GpuSpec(362.0, 183.0, 91.6, 350),
+    r"NVIDIA A10": GpuSpec(125.0, 62.5, 31.2, 150),
+    r"NVIDIA A10G": GpuSpec(70.0, 35.0, 31.5, 300),
+    r"(Tesla|NVIDIA) T4": GpuSpec(65.0, 8.1, 8.1, 70, bf16=False),
+    r"(NVIDIA )?GeForce RTX 3090": GpuSpec(71.0, 35.6, 35.6, 350),
+    r"(NVIDIA )?GeForce RTX 4090": GpuSpec(165.2, 82.6, 82.6, 450),
+}
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """What computes, and what it has.
+
+    Args:
+        kind: as torch calls it: cpu, cuda or mps.
+        name: the maker's.
+        count: GPUs of the machine that this process may use, or processor cores.
+        memory_bytes: of one GPU, or what this process may use of the machine's.
+        bf16: whether bfloat16 matrices are multiplied by instructions of their own; without them
+            bf16 is slower than float32.
+        watts: most power that the board of one GPU draws; None where it is not known.
+    """
+
+    kind: str
+    name: str
+    count: int
+    memory_bytes: int
+    bf16: bool
+    watts: int | None = None
+
+
+def describe_hardware(kind: str = "cpu") -> Hardware:
+    """Tell what this machine has, as far as this process may use it.
+
+    Args:
+        kind: cpu, cuda (or cuda:NUMBER) or mps.
+    """
+    if kind.startswith("cuda"):
+        return _describe_gpu(kind)
+    flags = _processor_fields("flags", "Features")
+    name = next(iter(_processor_fields("model name")), "") or platform.machine()
+    fast = {"avx512_bf16", "amx_bf16", "bf16"}
+    return Hardware(kind, " ".join(name.split()), usable_cores(), usable_memory_bytes(),
+                    any(fast & set(line.split()) for line in flags))
+
+
+def _describe_gpu(kind: str) -> Hardware:
+    """Ask the driver, and the data sheet for the power."""
+    found = torch.cuda.get_device_properties(kind)
+    peak = find_peak(found.name)
+    return Hardware("cuda", found.name, torch.cuda.device_count(), found.total_memory,
+                    (found.major, found.minor) >= (8, 0), peak.watts if peak else None)
+
+
+def find_peak(name: str) -> GpuSpec | None:
+    """Look a GPU up by the name that its driver reports; None for one that is not listed."""
+    return next((peak for known, peak in _PEAKS.items() if re.fullmatch(known, name)), None)
+
+
+def peak_flops_per_second(device: Hardware, precision: str) -> float | None:
+    """Look up the most operations a second of one GPU; None where they are not known.
+
+    Args:
+        device: from `describe_hardware`.
+        precision: no (float32), tf32, bf16 or fp16.
+    """
+    peak = find_peak(device.name) if device.kind == "cuda" else None
+    if peak is None or (precision == "bf16" and not peak.bf16):
+        return None
+    rates = {"no": peak.full, "tf32": peak.tf32, "bf16": peak.half, "fp16": peak.half}
+    return rates[precision] * 1e12
+
+
+def model_flop_utilisation(flops_per_second: float, device: Hardware,
+                           precision: str) -> float | None:
+    """Tell what share of a GPU's promised arithmetic a run uses; None where it is not known.
+
+    Source: Chowdhery et al. 2022 (PaLM), section 4.1.
+
+    Args:
+        flops_per_second: that the model asks for, on one GPU; see `training_flops_per_token`.
+        device: from `describe_hardware`.
+        precision: no (float32), tf32, bf16 or fp16.
+    """
+    peak = peak_flops_per_second(device, precision)
+    return None if peak is None else flops_per_second / peak
+
+
+def most_energy_kwh(device: Hardware, seconds: float) -> float | None:
+    """Bound the energy of all GPUs of this machine from above, by what their boards may draw.
+
+    What the rest of the machine and its cooling draw comes on top.
+
+    Returns:
+        kilowatt-hours; None where the power of a board is not known.
+    """
+    return None if device.watts is None else device.watts * device.count * seconds / _JOULES_PER_KWH
+
+
+def _processor_fields(*names: str) -> set[str]:
+    """Read what Linux says of the processors; nothing elsewhere."""
+    pairs = (line.partition(":") for line in read_system("proc/cpuinfo").splitlines())
+    return {value.strip() for name, _, value in pairs if name.strip() in names}

@@ -1,0 +1,144 @@
+"""Which phase a step lies in, and what holds there: learning rate, batch, masking rate."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from bmtools.masking.curves import RateCurve
+from bmtools.recipes.phases import Phase
+from bmtools.recipes.settings import BatchConfig, LearningRateConfig, PhaseLengthConfig
+
+
+@dataclass(frozen=True)
+class PhaseStep:
+    """A step's place in a run.
+
+    Args:
+        number: of the phase, from 0.
+        phase: what it asks for.
+        step: of the phase, from 0.
+        steps: of the phase.
+    """
+
+    number: int
+    phase: Phase
+    step: int
+    steps: int
+
+    @property
+    def progress(self) -> float:
+        """Share of the phase that is over."""
+        return self.step / self.steps
+
+    @property
+    def learning_rate(self) -> float:
+        """Rate of this update."""
+        return learning_rate(self.step, self.steps, self.phase.schedule)
+
+    @property
+    def batch_rows(self) -> int:
+        """Rows of this batch, over all processes."""
+        return batch_size_at(self.step, self.steps, self.phase.rows)
+
+    @property
+    def mask_rate(self) -> float:
+        """Share of tokens to hide."""
+        task = self.phase.task
+        curve = RateCurve(task.mask_curve, task.mask_rate, task.mask_rate_end or None,
+                          task.mask_rate_steps)
+        return curve.rate(self.progress)
+
+    @property
+    def is_last(self) -> bool:
+        """Whether the phase ends with this step."""
+        return self.step == self.steps - 1
+
+
+class Schedule:
+    """Phases one after the other.
+
+    Args:
+        phases: in order.
+        steps: of each phase.
+    """
+
+    def __init__(self, phases: Sequence[Phase], steps: Sequence[int]) -> None:
+        self.phases = tuple(phases)
+        self.lengths = tuple(steps)
+        self.steps = sum(steps)
+
+    def stage(self, number: int) -> PhaseStep:
+        """Place step `number`, from 0; steps behind the end count as its last."""
+        left = min(number, self.steps - 1)
+        for place, (phase, steps) in enumerate(zip(self.phases, self.lengths, strict=True)):
+            if left < steps:
+                return PhaseStep(place, phase, left, steps)
+            left -= steps
+        raise AssertionError("a timeline has a step")
+
+    def __iter__(self) -> Iterator[Phase]:
+        return iter(self.phases)
+
+
+@dataclass(frozen=True)
+class EpochSize:
+    """What a phase's text gives: rows of an epoch, and tokens of a full row, on average."""
+
+    rows: float
+    max_length: float
+
+
+def make_schedule(phases: Sequence[Phase], measure: Callable[[Phase], EpochSize]) -> Schedule:
+    """Turn lengths in tokens and epochs into steps.
+
+    Args:
+        phases: in order.
+        measure: what the text of a phase gives.
+    """
+    return Schedule(phases, [_count_steps(phase.length, phase.rows, measure(phase))
+                             for phase in phases])
+
+
+def _count_steps(length: PhaseLengthConfig, rows: BatchConfig, given: EpochSize) -> int:
+    if length.steps:
+        return length.steps
+    wanted = length.tokens / given.max_length if length.tokens else length.epochs * given.rows
+    return max(1, math.ceil(wanted / _mean_batch(rows) - 1e-6))
+
+
+def _mean_batch(rows: BatchConfig) -> float:
+    start = rows.initial_batch_size or rows.batch_size
+    return rows.batch_size - rows.ramp_ratio * (rows.batch_size - start) / 2
+
+
+def learning_rate(step: int, steps: int, schedule: LearningRateConfig) -> float:
+    """Rate of update `step`, from 0, of so many."""
+    warmup = schedule.warmup_steps or round(schedule.warmup_ratio * steps)
+    if step < warmup:
+        return schedule.learning_rate * (step + 1) / warmup
+    share = _shape(step, steps, warmup, schedule)
+    final = schedule.min_lr_ratio
+    return schedule.learning_rate * (final + (1 - final) * share)
+
+
+def _shape(step: int, steps: int, warmup: int, schedule: LearningRateConfig) -> float:
+    """From 1 behind the warm-up to 0 behind the last step."""
+    if schedule.schedule == "constant":
+        return 1.0
+    if schedule.schedule == "wsd":
+        falling = max(round(schedule.decay_ratio * steps), 1)
+        return 1 - math.sqrt(max(step - (steps - falling), 0) / falling)
+    left = (steps - step) / max(steps - warmup, 1)
+    return left if schedule.schedule == "linear" else (1 - math.cos(math.pi * left)) / 2
+
+
+def batch_size_at(step: int, steps: int, rows: BatchConfig) -> int:
+    """Rows of a batch: a linear ramp up to the full size, in steps of its starting size."""
+    ramp = round(rows.ramp_ratio * steps) if rows.initial_batch_size else 0
+    if step >= ramp:
+        return rows.batch_size
+    start = rows.initial_batch_size
+    grown = start + (rows.batch_size - start) * step / ramp
+    return max(start, int(grown) // start * start)

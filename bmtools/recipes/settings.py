@@ -1,0 +1,300 @@
+"""Settings of training runs; importing this costs nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bmtools.errors import require
+from bmtools.masking.curves import SHAPES
+from bmtools.masking.settings import MASKINGS
+
+OBJECTIVES = ("masked", "masked+nsp", "causal")
+PRECISIONS = ("no", "bf16", "fp16")
+SCHEDULES = ("linear", "cosine", "constant", "wsd")
+OPTIMIZERS = ("adamw", "stable-adamw", "muon")
+LAYOUTS = ("auto", "padded", "packed")
+
+
+@dataclass(frozen=True)
+class OptimizationConfig:
+    """How a loop optimises, whatever it optimises.
+
+    Args:
+        optimizer: adamw, stable-adamw (update clipping, Wortsman et al. 2023) or muon (matrices
+            of the encoder by Muon, the rest by AdamW).
+        weight_decay: decoupled, on matrices only.
+        adam_beta1: decay of the optimizer's mean of gradients.
+        adam_beta2: decay of its mean of squared gradients.
+        adam_epsilon: AdamW's.
+        max_grad_norm: gradients are scaled down to this norm.
+        dropout: probability everywhere in the model while it trains. Off for pretraining, a
+            departure from Devlin et al. 2019: nothing is seen often enough to be learnt by
+            heart, and training is faster (Geiping and Goldstein 2022, section 4.3).
+        micro_batch_size: rows in memory at a time; gradients add up to the batch. 0: all at once.
+        memory_gib: GiB that a process stays below, libraries and all, on a GPU those of the GPU:
+            a pass of each phase is rehearsed, and the micro-batch fitted to what it takes where
+            micro_batch_size is 0. 0 sets no bound, and a GPU that runs out of memory halves the
+            micro-batch.
+        precision: what matrices are multiplied in: no (float32), bf16 or fp16.
+        tf32: let a GPU multiply float32 matrices in TF32.
+        compile: compile the model; costs minutes at the start.
+        activation_checkpointing: keep no activations inside layers, compute them again.
+        seed: seed of the order of documents, of masking, of new weights and of dropout.
+    """
+
+    optimizer: str = "adamw"
+    weight_decay: float = 0.01
+    adam_beta1: float = 0.9
+    adam_beta2: float = 0.999
+    adam_epsilon: float = 1e-6
+    max_grad_norm: float = 1.0
+    dropout: float = 0.0
+    micro_batch_size: int = 0
+    memory_gib: float = 0.0
+    precision: str = "no"
+    tf32: bool = True
+    compile: bool = False
+    activation_checkpointing: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _choice("--optimizer", self.optimizer, OPTIMIZERS)
+        require(self.weight_decay >= 0, "--weight-decay", self.weight_decay, "0 or more")
+        require(0 <= self.adam_beta1 < 1, "--adam-beta1", self.adam_beta1, "0 to less than 1")
+        require(0 <= self.adam_beta2 < 1, "--adam-beta2", self.adam_beta2, "0 to less than 1")
+        require(self.adam_epsilon > 0, "--adam-epsilon", self.adam_epsilon, "above 0")
+        require(self.max_grad_norm > 0, "--max-grad-norm", self.max_grad_norm, "above 0")
+        require(0 <= self.dropout < 1, "--dropout", self.dropout, "0 to less than 1")
+        require(self.micro_batch_size >= 0, "--micro-batch-size", self.micro_batch_size,
+                "0 or more")
+        require(self.memory_gib >= 0, "--memory-gib", self.memory_gib, "0 or more")
+        _choice("--precision", self.precision, PRECISIONS)
+
+
+@dataclass(frozen=True)
+class LearningRateConfig:
+    """The learning rate over a phase.
+
+    Args:
+        learning_rate: peak rate.
+        schedule: what follows the warm-up: linear (to the final rate), cosine (to the final
+            rate), constant, or wsd (constant, then a fall by 1 - sqrt over the last part;
+            Hägele et al. 2024).
+        warmup_ratio: share of the phase on which the rate rises from 0, linearly.
+        warmup_steps: the same in steps; counts where it is not 0.
+        decay_ratio: share of the phase on which wsd falls.
+        min_lr_ratio: rate at the end of the phase, as a share of the peak.
+    """
+
+    learning_rate: float = 5e-4
+    schedule: str = "linear"
+    warmup_ratio: float = 0.1
+    warmup_steps: int = 0
+    decay_ratio: float = 0.2
+    min_lr_ratio: float = 0.0
+
+    def __post_init__(self) -> None:
+        require(self.learning_rate > 0, "--learning-rate", self.learning_rate, "above 0")
+        _choice("--schedule", self.schedule, SCHEDULES)
+        require(0 <= self.warmup_ratio <= 1, "--warmup-ratio", self.warmup_ratio, "0 to 1")
+        require(self.warmup_steps >= 0, "--warmup-steps", self.warmup_steps, "0 or more")
+        require(0 <= self.decay_ratio <= 1, "--decay-ratio", self.decay_ratio, "0 to 1")
+        require(0 <= self.min_lr_ratio <= 1, "--min-lr-ratio", self.min_lr_ratio, "0 to 1")
+
+
+@dataclass(frozen=True)
+class PhaseLengthConfig:
+    """How long a phase is: in steps, else in tokens, else in epochs.
+
+    Args:
+        steps: updates; 0 leaves it to tokens or epochs.
+        tokens: tokens that go in, padding left out; 0 leaves it to epochs.
+        epochs: passes over the text, rounded to whole steps.
+    """
+
+    steps: int = 0
+    tokens: int = 0
+    epochs: float = 1.0
+
+    def __post_init__(self) -> None:
+        require(self.steps >= 0, "--steps", self.steps, "0 or more")
+        require(self.tokens >= 0, "--tokens", self.tokens, "0 or more")
+        require(self.steps > 0 or self.tokens > 0 or self.epochs > 0, "--epochs", self.epochs,
+                "above 0")
+
+
+@dataclass(frozen=True)
+class BatchConfig:
+    """How text becomes batches of rows.
+
+    Args:
+        max_length: longest row, special tokens included.
+        batch_size: rows a step, over all processes.
+        initial_batch_size: rows a step at the beginning of the phase; 0 for no ramp.
+        ramp_ratio: share of the phase on which the batch grows to its size, linearly.
+        layout: padded (a row holds one document, rows of like length share a batch), packed
+            (documents share a row, attention and positions do not cross) or auto (packed on a
+            GPU, padded elsewhere).
+    """
+
+    max_length: int = 128
+    batch_size: int = 32
+    initial_batch_size: int = 0
+    ramp_ratio: float = 0.1
+    layout: str = "auto"
+
+    def __post_init__(self) -> None:
+        require(self.max_length >= 8, "--max-length", self.max_length, "8 or more")
+        require(self.batch_size >= 1, "--batch-size", self.batch_size, "1 or more")
+        require(0 <= self.initial_batch_size <= self.batch_size, "--initial-batch-size",
+                self.initial_batch_size,
+                "0, or rows up to --batch-size")
+        require(0 <= self.ramp_ratio <= 1, "--ramp-ratio", self.ramp_ratio, "0 to 1")
+        _choice("--layout", self.layout, LAYOUTS)
+
+
+@dataclass(frozen=True)
+class ObjectiveConfig:
+    """What a phase asks of the model.
+
+    Args:
+        objective: masked (restore hidden words), masked+nsp (and tell whether the second segment
+            follows the first) or causal (predict the next token).
+        masking: what is hidden together: words, tokens, spans of words, or listed terms first.
+        mask_rate: share of tokens hidden, at the beginning where it changes.
+        mask_rate_end: share hidden at the end of the phase; 0: as at the beginning.
+        mask_curve: how the share changes: fixed, steps, linear or cosine.
+        mask_rate_steps: number of equal parts of the phase where mask_curve is steps.
+        mask_replace_prob: share of hidden tokens that become the mask token.
+        random_replace_prob: share of hidden tokens that become a random token.
+    """
+
+    objective: str = "masked"
+    masking: str = "words"
+    mask_rate: float = 0.15
+    mask_rate_end: float = 0.0
+    mask_curve: str = "fixed"
+    mask_rate_steps: int = 5
+    mask_replace_prob: float = 0.8
+    random_replace_prob: float = 0.1
+
+    def __post_init__(self) -> None:
+        _choice("--objective", self.objective, OBJECTIVES)
+        _choice("--masking", self.masking, MASKINGS)
+        require(0 < self.mask_rate <= 1, "--mask-rate", self.mask_rate, "above 0, at most 1")
+        require(0 <= self.mask_rate_end <= 1, "--mask-rate-end", self.mask_rate_end, "0 to 1")
+        _choice("--mask-curve", self.mask_curve, SHAPES)
+        require(self.mask_curve == "fixed" or self.mask_rate_end > 0, "--mask-rate-end",
+                self.mask_rate_end, f"a share above 0 beside --mask-curve {self.mask_curve}")
+        require(self.mask_curve != "fixed" or self.mask_rate_end in (0, self.mask_rate),
+                "--mask-curve", self.mask_curve, "steps, linear or cosine beside --mask-rate-end")
+        require(self.mask_rate_steps >= 2, "--mask-rate-steps", self.mask_rate_steps, "2 or more")
+        shares = (self.mask_replace_prob, self.random_replace_prob)
+        require(min(shares) >= 0 and sum(shares) <= 1 + 1e-9,
+                "--mask-replace-prob and --random-replace-prob",
+                shares, "shares that add up to 1 at most")
+
+
+@dataclass(frozen=True)
+class FreezeConfig:
+    """What a phase leaves as it is.
+
+    Args:
+        frozen_layers: layers frozen from the bottom, the embeddings with them; 0 freezes nothing.
+        frozen: names of further weights to freeze, with * and ?, separated by commas.
+    """
+
+    frozen_layers: int = 0
+    frozen: str = ""
+
+    def __post_init__(self) -> None:
+        require(self.frozen_layers >= 0, "--frozen-layers", self.frozen_layers, "0 or more")
+
+    def patterns(self) -> tuple[str, ...]:
+        """Patterns of names, one by one."""
+        return tuple(part.strip() for part in self.frozen.split(",") if part.strip())
+
+
+@dataclass(frozen=True)
+class ReportingConfig:
+    """What a run reports and keeps, and how long a sitting may be.
+
+    Args:
+        logging_steps: steps between lines of metrics.
+        save_steps: steps between states to resume from; 0 for none.
+        save_total_limit: states kept; the oldest goes when a new one is whole.
+        keep_steps: steps between checkpoints kept for good beside the output; 0 for none.
+        eval_steps: steps between evaluations on held-out text; 0 for the end of each phase.
+        budget: wall time after which a sitting saves a state and ends, such as 90m or 24h.
+        trackers: services that get the metrics too, such as tensorboard or wandb, by commas.
+    """
+
+    logging_steps: int = 50
+    save_steps: int = 500
+    save_total_limit: int = 1
+    keep_steps: int = 0
+    eval_steps: int = 0
+    budget: str = ""
+    trackers: str = ""
+
+    def __post_init__(self) -> None:
+        require(self.logging_steps >= 1, "--logging-steps", self.logging_steps, "1 or more")
+        require(self.save_steps >= 0, "--save-steps", self.save_steps, "0 or more")
+        require(self.save_total_limit >= 1, "--save-total-limit", self.save_total_limit,
+                "1 or more")
+        require(self.keep_steps >= 0, "--keep-steps", self.keep_steps, "0 or more")
+        require(self.eval_steps >= 0, "--eval-steps", self.eval_steps, "0 or more")
+        require(self.budget_seconds() is not None, "--budget", self.budget,
+                "a number and s, m, h or d, such as 90m")
+
+    def budget_seconds(self) -> float | None:
+        """Budget in seconds; infinite where there is none, None where it cannot be read."""
+        if not self.budget:
+            return float("inf")
+        unit = {"s": 1, "m": 60, "h": 3600, "d": 86400}.get(self.budget[-1])
+        try:
+            seconds = float(self.budget[:-1]) * (unit or 0)
+        except ValueError:
+            return None
+        return seconds if seconds > 0 else None
+
+
+@dataclass(frozen=True)
+class PreflightConfig:
+    """How a preflight looks at a machine.
+
+    Args:
+        probe_seconds: seconds that steps of each phase are timed for.
+    """
+
+    probe_seconds: float = 10.0
+
+    def __post_init__(self) -> None:
+        require(self.probe_seconds > 0, "--probe-seconds", self.probe_seconds, "above 0")
+
+
+@dataclass(frozen=True)
+class DistillationConfig:
+    """What a student learns from (Lewis et al. 2020, Bio-LM, section 7.1).
+
+    Args:
+        mlm_weight: weight of the masked-LM loss.
+        kl_weight: weight of the divergence from the teacher's predictions.
+        cosine_weight: weight of the distance between last-layer states.
+        temperature: divides the logits of both before they are compared.
+    """
+
+    mlm_weight: float = 5.0
+    kl_weight: float = 2.0
+    cosine_weight: float = 1.0
+    temperature: float = 2.0
+
+    def __post_init__(self) -> None:
+        weights = (self.mlm_weight, self.kl_weight, self.cosine_weight)
+        require(min(weights) >= 0 and sum(weights) > 0, "loss weights", weights,
+                "0 or more, not all 0")
+        require(self.temperature > 0, "--temperature", self.temperature, "above 0")
+
+
+def _choice(name: str, found: str, choices: tuple[str, ...]) -> None:
+    require(found in choices, name, found, " or ".join(choices))

@@ -1,0 +1,1 @@
+"""Finding many words in text, and sampling the sentences that contain them."""

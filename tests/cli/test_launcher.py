@@ -1,0 +1,198 @@
+"""Several processes that look like one: their errors, exit codes and signals."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bmtools.cli.launcher import STOPPED, run_processes
+
+# What the crew does, by rank; each writes its process id first.
+PRELUDE = """
+import os, signal, sys, time
+from pathlib import Path
+rank, folder = int(os.environ["RANK"]), Path(sys.argv[1])
+(folder / f"{rank}.pid").write_text(str(os.getpid()))
+def say(text): print(text, file=sys.stderr, flush=True)
+"""
+SUPERVISOR = """
+import sys
+from bmtools.cli.launcher import run_processes
+sys.exit(run_processes(2, sys.argv[1:2], [sys.executable, sys.argv[2]]))
+"""
+
+Go = Callable[..., int]
+
+
+@pytest.fixture
+def crew(tmp_path: Path) -> Callable[[str], list[str]]:
+    """Write the program of a crew: `crew("say('x')")`."""
+
+    def write(body: str) -> list[str]:
+        path = tmp_path / "program.py"
+        path.write_text(PRELUDE + body)
+        return [sys.executable, str(path)]
+
+    return write
+
+
+@pytest.fixture
+def go(crew: Callable[[str], list[str]], tmp_path: Path) -> Go:
+    def call(body: str, processes: int = 2, *more: str) -> int:
+        return run_processes(processes, [str(tmp_path), *more], crew(body))
+
+    return call
+
+
+def alive(folder: Path) -> list[int]:
+    """Ranks that still run."""
+    found = []
+    for path in folder.glob("*.pid"):
+        state = Path(f"/proc/{path.read_text()}/stat")
+        if state.exists() and state.read_text().rpartition(") ")[2][0] != "Z":
+            found.append(int(path.stem))
+    return sorted(found)
+
+
+def test_each_knows_its_place_and_where_to_meet(go: Go, tmp_path: Path) -> None:
+    names = ("WORLD_SIZE", "LOCAL_WORLD_SIZE", "LOCAL_RANK", "RANK", "MASTER_ADDR", "MASTER_PORT")
+    assert go(f"(folder / str(rank)).write_text(' '.join(os.environ[n] for n in {names}))", 3) == 0
+    found = [(tmp_path / str(rank)).read_text().split() for rank in range(3)]
+    ports = {line[-1] for line in found}
+    assert len(ports) == 1 and 1024 < int(ports.pop()) < 65536
+    assert [line[:-1] for line in found] == [
+        ["3", "3", str(rank), str(rank), "127.0.0.1"] for rank in range(3)]
+
+
+def test_only_the_first_is_heard_while_all_is_well(go: Go, capfd) -> None:
+    assert go("print(f'out {rank}'); say(f'word of {rank}')") == 0
+    out, err = capfd.readouterr()
+    assert sorted(out.splitlines()) == ["out 0", "out 1"]
+    assert err == "word of 0\n"
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_the_first_to_fail_is_heard_alone(go: Go, capfd, tmp_path: Path, rank: int) -> None:
+    """Its peer notices that it is gone, and complains too."""
+    started = time.monotonic()
+    code = go(f"""
+if rank == {rank}:
+    say("bmtools: the fault")
+    (folder / "spoken").touch()
+    sys.exit(3)
+while not (folder / "spoken").exists():
+    time.sleep(0.001)
+say("bmtools: unexpected RuntimeError: connection closed by peer")
+sys.exit(1)
+""")
+    assert code == 3
+    assert capfd.readouterr().err == "bmtools: the fault\n"
+    assert time.monotonic() - started < 10 and not alive(tmp_path)
+
+
+def test_a_fault_that_all_have_is_told_once(go: Go, capfd) -> None:
+    assert go("time.sleep(0.02 * rank); say('bmtools: the fault'); sys.exit(2)", 4) == 2
+    assert capfd.readouterr().err == "bmtools: the fault\n"
+
+
+def test_one_that_waits_for_the_fallen_is_ended(go: Go, capfd, tmp_path: Path) -> None:
+    assert go("rank or time.sleep(60)\nsay('bmtools: the fault'); sys.exit(1)") == 1
+    assert capfd.readouterr().err == "bmtools: the fault\n"
+    assert not alive(tmp_path)
+
+
+def test_one_that_is_killed_is_named(go: Go, capfd) -> None:
+    code = go("""
+if rank == 1: os.kill(os.getpid(), signal.SIGKILL)
+time.sleep(0.3); say("RuntimeError: connection closed by peer"); sys.exit(1)
+""")
+    assert code == 1
+    assert capfd.readouterr().err == \
+        "bmtools: process 2 of 2 was ended by SIGKILL, perhaps for lack of memory\n"
+
+
+def test_a_traceback_that_was_asked_for_comes_whole(go: Go, capfd) -> None:
+    body = "rank and say('Traceback:') or rank and say('  a line') or rank and sys.exit('the end')"
+    assert go(body + "\ntime.sleep(60)", 2, "--traceback") == 1
+    assert capfd.readouterr().err == "Traceback:\n  a line\nthe end\n"
+
+
+def test_stopping_is_told_from_the_end_and_from_failure(go: Go) -> None:
+    assert go(f"sys.exit(0 if rank else {STOPPED})") == STOPPED
+
+
+def test_who_is_late_behind_the_first_does_no_harm(go: Go, capfd) -> None:
+    """`| head` ends the first early and well; its peers lose it."""
+    assert go("rank and (time.sleep(0.5), say('connection closed'), sys.exit(1))") == 0
+    assert capfd.readouterr().err == ""
+
+
+def supervisor(program: list[str], folder: Path) -> subprocess.Popen[str]:
+    """Start a supervisor of its own and wait until its crew is there."""
+    process = subprocess.Popen([sys.executable, "-c", SUPERVISOR, str(folder), program[1]],
+                               stderr=subprocess.PIPE, text=True)
+    while len(list(folder.glob("*.ready"))) < 2:
+        assert process.poll() is None
+        time.sleep(0.01)
+    return process
+
+
+WAITS = "(folder / f'{rank}.ready').touch()\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
+def test_signals_reach_all_and_are_waited_for(
+        crew: Callable[[str], list[str]], tmp_path: Path, number: int) -> None:
+    program = crew(f"""
+def stop(number, frame):
+    time.sleep(0.3)
+    (folder / f"{{rank}}.saved").touch()
+    sys.exit(0 if rank else {STOPPED})
+signal.signal({int(number)}, stop)
+{WAITS}
+time.sleep(60)
+""")
+    process = supervisor(program, tmp_path)
+    process.send_signal(number)
+    assert process.communicate(timeout=20)[1] == ""
+    assert process.returncode == STOPPED
+    assert {path.name for path in tmp_path.glob("*.saved")} == {"0.saved", "1.saved"}
+
+
+def test_a_signal_that_nobody_takes_gives_the_code_of_a_shell(
+        crew: Callable[[str], list[str]], tmp_path: Path) -> None:
+    process = supervisor(crew(WAITS + "time.sleep(60)"), tmp_path)
+    process.send_signal(signal.SIGTERM)
+    assert process.communicate(timeout=20)[1] == ""
+    assert process.returncode == 128 + signal.SIGTERM
+    assert not alive(tmp_path)
+
+
+def test_nobody_outlives_a_supervisor_that_is_killed(
+        crew: Callable[[str], list[str]], tmp_path: Path) -> None:
+    """Or two runs would soon write to one place."""
+    program = crew(f"""
+from bmtools.cli.launcher import ends_with_supervisor
+ends_with_supervisor()
+{WAITS}
+time.sleep(60)
+""")
+    process = supervisor(program, tmp_path)
+    assert alive(tmp_path) == [0, 1]
+    process.kill()
+    process.wait()
+    assert process.stderr is not None
+    process.stderr.close()
+    for _ in range(500):
+        if not alive(tmp_path):
+            break
+        time.sleep(0.01)
+    assert not alive(tmp_path)
+    assert "BMTOOLS_SUPERVISED" not in os.environ

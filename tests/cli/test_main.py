@@ -1,0 +1,133 @@
+"""The command line as a whole."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+
+import click
+import pytest
+
+from bmtools.cli.main import COMMANDS, bmtools
+
+Run = Callable[..., object]
+
+
+@pytest.mark.parametrize("arguments", [["--help"], *([name, "--help"] for name in COMMANDS)],
+                         ids=["bmtools", *COMMANDS])
+def test_help_never_imports_torch(arguments: list[str]) -> None:
+    code = ("import sys\nfrom bmtools.cli.main import main\n"
+            "try: main(sys.argv[1:])\n"
+            "except SystemExit as end: assert not end.code\n"
+            "loaded = {'torch', 'transformers', 'tokenizers', 'lxml'} & set(sys.modules)\n"
+            "assert not loaded, loaded")
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True,
+                          text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "Usage: bmtools" in done.stdout
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_table_and_the_command_agree(name: str) -> None:
+    command = bmtools.get_command(click.Context(bmtools), name)
+    assert command is not None
+    assert command.name == name
+    assert (command.help or "").split("\n")[0] == COMMANDS[name]
+
+
+def test_version(run) -> None:
+    assert run("--version").out == f"bmtools {version('bmtools')}\n"
+
+
+@pytest.mark.parametrize("arguments", [("frobnicate",), ("--nope",), ("pretrain", "--nope"),
+                                       ("import", "nonsense")])
+def test_wrong_usage_is_one_line_and_exit_2(run, arguments: tuple[str, ...]) -> None:
+    outcome = run(*arguments)
+    assert outcome.code == 2
+    assert len(outcome.err.splitlines()) == 1
+    assert "--help" in outcome.err
+
+
+def test_traceback_shows_the_rest(shell, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.jsonl"
+    bad.write_text("{}\n")
+    arguments = ("build-vocab", bad, "-o", tmp_path / "v")
+    short, full = shell(*arguments), shell(*arguments, "--traceback")
+    assert short.code == 1
+    assert short.err == f"bmtools: {bad}:1: key 'id' is missing\n"
+    assert "Traceback" in full.err
+
+
+def test_environment_config_and_command_line_in_that_order(run, tmp_path: Path, write_lines,
+                                                           monkeypatch) -> None:
+    text = write_lines("a.jsonl", {"id": "1", "text": "cuore e polmone " * 40})
+    config = tmp_path / "c.toml"
+    config.write_text("size = 110\nat-most = true\n[build-vocab]\nmin-frequency = 3\n")
+
+    def settings(*arguments: object) -> dict:
+        import json
+
+        out = tmp_path / "v"
+        assert run("build-vocab", text, "-o", out, "--overwrite", *arguments).code == 0
+        return json.loads((out / "bmtools.json").read_text())["settings"]
+
+    monkeypatch.setenv("BMTOOLS_BUILD_VOCAB_MAX_ALPHABET", "77")
+    found = settings("--config", config, "--min-frequency", "4")
+    assert (found["size"], found["min_frequency"], found["max_alphabet"]) == (110, 4, 77)
+    monkeypatch.setenv("BMTOOLS_BUILD_VOCAB_SIZE", "120")
+    assert settings("--config", config)["size"] == 120
+
+
+def test_an_unknown_key_in_the_config_is_wrong_usage(run, tmp_path: Path) -> None:
+    config = tmp_path / "c.toml"
+    config.write_text("sizee = 110\n")
+    outcome = run("build-vocab", "--config", config, "-o", tmp_path / "v")
+    assert outcome.code == 2
+    assert "'sizee'" in outcome.err
+    assert "size" in outcome.err
+
+
+def test_head_ends_a_command_quietly(tmp_path: Path) -> None:
+    text = tmp_path / "a.txt"
+    text.write_text("una riga di testo\n" * 50_000)
+    command = f"{sys.executable} -m bmtools import text {text} | head -n 1"
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True,
+                          check=False)
+    assert done.returncode == 0
+    assert done.stdout.count(b"\n") == 1
+    assert done.stderr == b""
+
+
+def test_interruption_exits_130() -> None:
+    # Where the tests run in the background, the signal may be ignored, which children inherit.
+    process = subprocess.Popen([sys.executable, "-m", "bmtools", "import", "jsonl"],
+                               stdin=subprocess.PIPE, stderr=subprocess.PIPE,
+                               stdout=subprocess.PIPE,
+                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+    time.sleep(1.5)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert err == b"bmtools: interrupted\n"
+
+
+def test_completion_names_the_commands(shell) -> None:
+    outcome = shell(COMP_WORDS="bmtools score", COMP_CWORD="1",
+                    _BMTOOLS_COMPLETE="bash_complete")
+    assert outcome.out.split() == [f"plain,score-{what}" for what in
+                                   ("pppl", "mrr", "masking", "space")]
+
+
+def test_help_is_fast() -> None:
+    def seconds() -> float:
+        started = time.perf_counter()
+        subprocess.run([sys.executable, "-m", "bmtools", "--help"], capture_output=True,
+                       check=True)
+        return time.perf_counter() - started
+
+    assert min(seconds() for _ in range(5)) < 0.3

@@ -1,0 +1,14 @@
+"""Names taken from file names."""
+
+from __future__ import annotations
+
+import pytest
+
+from bmtools.corpus.record_ids import stem
+
+
+@pytest.mark.parametrize(("name", "expected"), [
+    ("-", "stdin"), ("ner/test.tsv", "test"), ("test.tsv.gz", "test"), ("a.b.txt.zst", "a.b"),
+    ("notes", "notes"), ("notes.gz", "notes")])
+def test_stem(name: str, expected: str) -> None:
+    assert stem(name) == expected

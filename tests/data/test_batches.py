@@ -1,0 +1,163 @@
+"""Batches by number: what the model gets, and that nothing but the number decides it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from bmtools.data.batches import MicroBatched, RowBatches
+from bmtools.errors import BmtoolsError
+from bmtools.masking.corruption import IGNORED
+from bmtools.recipes.settings import BatchConfig
+
+TEXTS = [f"Il cuore pompa il sangue. {'E il polmone filtra aria. ' * n}" for n in range(9)]
+
+
+def pieces(batches: RowBatches, number: int = 0) -> dict[str, torch.Tensor]:
+    [piece] = batches.batch(number).pieces
+    return dict(piece)
+
+
+def test_rows_stand_between_their_special_tokens(toy: Any, toy_phase: Any) -> None:
+    batches = toy.batches(TEXTS, toy_phase())
+    share = batches.batch(0)
+    shown = pieces(batches)
+    ids, attended, labels = shown["ids"], shown["attended"], shown["labels"]
+    assert share.counts["tokens"] == int(attended.sum())
+    assert share.counts["masked"] == int((labels != IGNORED).sum()) > 0
+    assert (ids[:, 0] == toy.tokenizer.cls_token_id).all()
+    assert (ids[~attended] == toy.tokenizer.pad_token_id).all()
+    for row in range(4):
+        last = int(attended[row].sum()) - 1
+        assert ids[row, last] == toy.tokenizer.sep_token_id
+        assert labels[row, 0] == labels[row, last] == IGNORED
+
+
+def test_masking_hides_and_asks_the_same_tokens(toy: Any, toy_phase: Any) -> None:
+    phase = toy_phase(mask_rate=0.3, mask_replace_prob=1.0, random_replace_prob=0.0)
+    shown = pieces(toy.batches(TEXTS, phase), 3)
+    asked = shown["labels"] != IGNORED
+    assert ((shown["ids"] == toy.tokenizer.mask_token_id) == asked).all()
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_causal_labels_are_the_next_tokens(toy: Any, toy_phase: Any, packed: bool) -> None:
+    batches = toy.batches(TEXTS, toy_phase(objective="causal"), packed=packed)
+    share, shown = batches.batch(0), pieces(batches)
+    ids, labels = shown["ids"], shown["labels"]
+    asked = labels != IGNORED
+    assert (labels[asked] == ids.roll(-1, dims=-1)[asked]).all()
+    documents = len(shown["lengths"]) if packed else 4
+    assert share.counts["predicted"] == int(asked.sum()) == share.counts["tokens"] - documents
+    assert (ids[~asked & (ids != toy.tokenizer.pad_token_id)] == toy.tokenizer.sep_token_id).all()
+
+
+def test_rows_are_widened_to_the_next_of_the_widths(toy: Any, toy_phase: Any) -> None:
+    phase = toy_phase(6, BatchConfig(30, 3))
+    plain = toy.batches(TEXTS, phase)
+    widened = toy.batches(TEXTS, phase, widths=[8, 16, 24, 30])
+    seen = set()
+    for number in range(6):
+        narrow, wide = pieces(plain, number), pieces(widened, number)
+        longest = narrow["ids"].shape[1]
+        seen.add(wide["ids"].shape[1])
+        assert min(width for width in (8, 16, 24, 30) if width >= longest) == wide["ids"].shape[1]
+        for name, fill in (("ids", toy.tokenizer.pad_token_id), ("labels", IGNORED),
+                           ("attended", 0)):
+            assert torch.equal(wide[name][:, :longest], narrow[name])
+            assert (wide[name][:, longest:] == fill).all()
+    assert len(seen) > 1
+
+
+def test_packed_documents_are_masked_like_those_of_padded_rows(toy: Any, toy_phase: Any) -> None:
+    """The same sample is hidden alike, alone in a row or packed among others."""
+    found = []
+    for packed in (False, True):
+        batches = toy.batches(TEXTS, toy_phase(8, BatchConfig(128, 3)), packed=packed)
+        samples = {}
+        for number in range(8):
+            plan = batches._stream.batch(number)
+            for one, (ids, labels) in zip(plan.samples, _documents(pieces(batches, number)),
+                                          strict=True):
+                samples[tuple(one[["draw", "first", "length"]])] = (*ids.tolist(),
+                                                                    *labels.tolist())
+        found.append(samples)
+    shared = found[0].keys() & found[1].keys()
+    assert len(shared) > 8
+    assert all(found[0][name] == found[1][name] for name in shared)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_batch_depends_on_seed_and_number_alone(toy: Any, toy_phase: Any, packed: bool) -> None:
+    first = toy.batches(TEXTS, toy_phase(), packed=packed, seed=7)
+    other = toy.batches(TEXTS, toy_phase(), packed=packed, seed=7)
+    expected = [pieces(first, number) for number in range(12)]
+    for number in reversed(range(12)):
+        for name, value in pieces(other, number).items():
+            assert torch.equal(value, expected[number][name])
+    strange = pieces(toy.batches(TEXTS, toy_phase(), packed=packed, seed=8), 0)
+    assert not torch.equal(strange["ids"], expected[0]["ids"]) \
+        or not torch.equal(strange["labels"], expected[0]["labels"])
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("processes", [1, 2, 4])
+def test_any_number_of_processes_sees_the_same_across_a_phase_border(
+        toy: Any, toy_phase: Any, packed: bool, processes: int) -> None:
+    """Bit for bit: ids, labels and counts, summed over processes, begun anew at every step."""
+    phases = (toy_phase(5, name="one"),
+              toy_phase(5, BatchConfig(64, 8), name="two", masking="tokens", mask_rate=0.3))
+
+    def stream_of(number: int, processes: int, micro_batch_size: int) -> list[tuple[int, ...]]:
+        shares = [toy.batches(TEXTS, *phases, packed=packed, micro_batch_size=micro_batch_size)
+                  .batch(number, rank, processes) for rank in range(processes)]
+        rows = []
+        for share in shares:
+            for piece in share.pieces:
+                for part, asked in _documents(piece):
+                    rows.append((*part.tolist(), *asked.tolist()))
+        return sorted(rows)
+
+    for number in (0, 3, 4, 5, 6, 9):
+        assert stream_of(number, processes, 1) == stream_of(number, 1, 0)
+
+
+def _documents(piece: dict[str, torch.Tensor]) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    if "lengths" in piece:
+        sizes = piece["lengths"].tolist()
+        return list(zip(piece["ids"].split(sizes), piece["labels"].split(sizes), strict=True))
+    return [(ids[keep], labels[keep]) for ids, labels, keep in
+            zip(piece["ids"], piece["labels"], piece["attended"], strict=True)]
+
+
+def test_pairs_say_where_the_second_segment_is(toy: Any, toy_phase: Any) -> None:
+    for packed in (False, True):
+        batches = toy.batches(TEXTS * 4, toy_phase(objective="masked+nsp"), packed=packed)
+        shown = pieces(batches)
+        separators = shown["ids"] == toy.tokenizer.sep_token_id
+        assert int(separators.sum()) == 2 * len(shown["related"])
+        types = shown["token_types"]
+        assert set(types.unique().tolist()) == {0, 1}
+        assert batches.batch(0).counts["pairs"] == len(shown["related"])
+        if not packed:
+            for row, ends in zip(types, separators, strict=True):
+                first, second = np.nonzero(ends.numpy())[0]
+                assert row[:first + 1].sum() == 0
+                assert row[first + 1:second + 1].sum() == second - first
+                assert row[second + 1:].sum() == 0
+
+
+def test_pieces_of_fine_tuning_batches_hold_so_many_rows(toy: Any, toy_phase: Any) -> None:
+    batches = toy.batches(TEXTS, toy_phase())
+    cut = MicroBatched(batches, 3).batch(0, 0, 1)
+    assert [len(piece["ids"]) for piece in cut.pieces] == [3, 1]
+    assert cut.counts == batches.batch(0).counts
+    assert torch.equal(torch.cat([piece["ids"] for piece in cut.pieces]), pieces(batches)["ids"])
+
+
+def test_rows_that_processes_cannot_share_are_refused(toy: Any, toy_phase: Any) -> None:
+    with pytest.raises(BmtoolsError, match="--batch-size: found 4, expected a multiple of the 3"):
+        toy.batches(TEXTS, toy_phase()).batch(0, 0, 3)

@@ -1,0 +1,232 @@
+"""What a run shows, and when: by number alone, nothing twice, nothing left out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from bmtools.data.nsp_pairs import FOLLOWS, RANDOM
+from bmtools.data.sampler import BatchPlan, Sampler, mask_keys
+from bmtools.data.shards import Corpus, EncodedDocument
+from bmtools.errors import DataError
+from bmtools.recipes.phases import MixtureWeight, Phase
+from bmtools.recipes.schedule import Schedule
+from bmtools.recipes.settings import BatchConfig, ObjectiveConfig, PhaseLengthConfig
+
+
+def make_corpus(documents: int, seed: int = 0, longest: int = 100) -> Corpus:
+    """Documents whose ids tell where each token stands."""
+    rng = np.random.default_rng(seed)
+    made = []
+    for _ in range(documents):
+        length = int(rng.integers(1, longest))
+        starts = rng.random(length) < 0.6
+        starts[0] = True
+        sentences = [0, *np.nonzero(starts & (rng.random(length) < 0.15))[0].tolist()]
+        made.append(EncodedDocument(rng.integers(5, 90, length), starts, sorted(set(sentences))))
+    return Corpus.of(made)
+
+
+def phase(name: str = "main", steps: int = 10, max_length: int = 32, batch_size: int = 8,
+          objective: str = "masked", mixture: Sequence[MixtureWeight] = (), **rows: int) -> Phase:
+    return Phase(name, PhaseLengthConfig(steps=steps), BatchConfig(max_length, batch_size, **rows),
+                 ObjectiveConfig(objective), mixture=tuple(mixture))
+
+
+def stream(corpora: dict[str, Corpus], *phases: Phase, packed: bool = False,
+           seed: int = 0) -> Sampler:
+    timeline = Schedule(phases, [one.length.steps for one in phases])
+    return Sampler(corpora, timeline, packed, seed)
+
+
+def shown(plans: Sequence[BatchPlan], corpus: Corpus, number: int = 0) -> list[np.ndarray]:
+    """How often each token of each document was shown."""
+    seen = [np.zeros(int(length), dtype=int) for length in corpus.lengths]
+    for plan in plans:
+        for one in plan.samples[plan.samples["corpus"] == number]:
+            seen[one["document"]][one["first"]:one["first"] + one["length"]] += 1
+    return seen
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_the_first_epoch_shows_each_token_before_any_comes_again(packed: bool) -> None:
+    corpus = make_corpus(300)
+    plans, steps = [], stream({"text": corpus}, phase(steps=400), packed=packed)
+    for number in range(400):
+        plans.append(steps.batch(number))
+        if np.concatenate(shown(plans, corpus)).max() > 1:
+            break
+    before = np.concatenate(shown(plans[:-1], corpus))
+    # What waits for a whole batch or a full row comes with the next epoch's first documents.
+    assert before.mean() > 0.9
+    # They have all come when two epochs' worth of tokens has.
+    while np.concatenate(shown(plans, corpus)).mean() < 2:
+        plans.append(steps.batch(len(plans)))
+    assert np.concatenate(shown(plans, corpus)).min() >= 1
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_any_batch_can_be_asked_for(packed: bool) -> None:
+    corpora = {"a": make_corpus(50), "b": make_corpus(70, 1)}
+    phases = (phase("one", 7, mixture=[MixtureWeight("a", 2.0), MixtureWeight("b", 1.0)]),
+              phase("two", 9, 48, 6))
+    straight = stream(corpora, *phases, packed=packed)
+    expected = [straight.batch(number).samples for number in range(16)]
+    for number in (15, 3, 7, 6, 8, 0):
+        fresh = stream(corpora, *phases, packed=packed)
+        assert np.array_equal(fresh.batch(number).samples, expected[number])
+        assert np.array_equal(straight.batch(number).samples, expected[number])
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_rows_hold_what_they_may(packed: bool) -> None:
+    corpus = make_corpus(300)
+    steps = stream({"text": corpus}, phase(steps=50), packed=packed)
+    for number in range(50):
+        plan = steps.batch(number)
+        assert len(plan) == 8
+        sizes = np.bincount(plan.rows, plan.samples["length"] + 2)
+        assert sizes.max() <= 32
+        assert packed or np.array_equal(plan.rows, np.arange(8))
+        assert (plan.samples["length"] > 0).all()
+
+
+def test_packed_rows_are_full_to_99_percent() -> None:
+    corpus = make_corpus(2000, longest=600)
+    steps = stream({"text": corpus}, phase(steps=30, max_length=512, batch_size=32), packed=True)
+    fill = [np.bincount(plan.rows, plan.samples["length"] + 2).mean() / 512
+            for plan in map(steps.batch, range(30))]
+    assert np.mean(fill) > 0.99
+
+
+def test_padded_rows_of_a_batch_are_alike() -> None:
+    corpus = make_corpus(2000, longest=120)
+    steps = stream({"text": corpus}, phase(steps=100, max_length=128))
+    spread = [np.ptp(steps.batch(number).samples["length"]) for number in range(100)]
+    assert np.mean(spread) < 3
+
+
+def test_documents_are_cut_between_words() -> None:
+    corpus = make_corpus(200, longest=400)
+    for packed in (False, True):
+        steps = stream({"text": corpus}, phase(steps=40), packed=packed)
+        cut = [one for number in range(40) for one in steps.batch(number).samples if one["first"]]
+        begins = [corpus.gather(one["document"][None], one["first"][None],
+                                one["length"][None])[1][0] for one in cut]
+        assert len(cut) > 100 and np.mean(begins) > 0.95
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("processes", [1, 2, 4])
+def test_processes_share_the_rows_of_one(packed: bool, processes: int) -> None:
+    corpora = {"text": make_corpus(120)}
+    whole = stream(corpora, phase(steps=12), packed=packed)
+    for number in range(12):
+        plan = whole.batch(number)
+        parts = [plan.select(np.arange(rank, len(plan), processes)) for rank in range(processes)]
+        assert sum(len(part) for part in parts) == len(plan)
+        together = np.concatenate([part.samples for part in parts])
+        assert np.array_equal(np.sort(together), np.sort(plan.samples))
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_what_a_phase_leaves_over_comes_first_in_the_next(packed: bool) -> None:
+    """Nothing is skipped and nothing comes twice where a phase ends in the middle of an epoch."""
+    corpus = make_corpus(300)
+    phases = (phase("one", 9), phase("two", 300, 64, 4))
+    steps = stream({"text": corpus}, *phases, packed=packed)
+    plans = []
+    for number in range(309):
+        plans.append(steps.batch(number))
+        if np.concatenate(shown(plans, corpus)).max() > 1:
+            break
+    assert number > 12
+    assert np.concatenate(shown(plans[:-1], corpus)).mean() > 0.9
+    while np.concatenate(shown(plans, corpus)).mean() < 2:
+        plans.append(steps.batch(len(plans)))
+    assert np.concatenate(shown(plans, corpus)).min() >= 1
+
+
+def test_masks_depend_on_the_sample_not_on_the_batch() -> None:
+    corpora = {"text": make_corpus(200, longest=30)}
+    small = stream(corpora, phase(steps=50, batch_size=4))
+    large = stream(corpora, phase(steps=25, batch_size=8))
+
+    def keys(steps: Sampler, count: int) -> dict[tuple[int, ...], int]:
+        return {tuple(one[["draw", "document", "first"]]): int(key)
+                for plan in map(steps.batch, range(count))
+                for one, key in zip(plan.samples, mask_keys(plan.samples, 0), strict=True)}
+
+    ours, theirs = keys(small, 50), keys(large, 25)
+    shared = ours.keys() & theirs.keys()
+    assert len(shared) > 150 and all(ours[name] == theirs[name] for name in shared)
+    assert len(set(ours.values())) == len(ours)
+
+
+def test_a_document_is_masked_anew_in_each_epoch() -> None:
+    steps = stream({"text": make_corpus(8, longest=30)}, phase(steps=2))
+    first, second = (steps.batch(number).samples for number in range(2))
+    assert sorted(first["document"]) == sorted(second["document"])
+    assert not set(mask_keys(first, 0)) & set(mask_keys(second, 0))
+
+
+def test_weights_hold_over_a_run() -> None:
+    corpora = {"a": make_corpus(400, 1, 20), "b": make_corpus(100, 2, 200)}
+    steps = stream(corpora, phase(steps=300, mixture=[MixtureWeight("a", 3.0), MixtureWeight("b",
+                                                                                             1.0)]))
+    tokens = np.zeros(2)
+    for plan in map(steps.batch, range(300)):
+        tokens += np.bincount(plan.samples["corpus"], plan.samples["length"], minlength=2)
+    assert tokens[0] / tokens[1] == pytest.approx(3.0, rel=0.1)
+
+
+def test_a_used_up_mixture_says_so() -> None:
+    corpora = {"a": make_corpus(20)}
+    steps = stream(corpora, phase("late", steps=500, mixture=[MixtureWeight("a", 1.0, epochs=2)]))
+    with pytest.raises(DataError, match=r"phase late: step .* finds the corpora used up"):
+        for number in range(500):
+            steps.batch(number)
+
+
+def test_batches_ramp_up() -> None:
+    ramp = phase(steps=10, batch_size=8, initial_batch_size=2, ramp_ratio=0.5)
+    steps = stream({"text": make_corpus(100)}, ramp)
+    assert [len(steps.batch(number)) for number in range(6)] == [2, 2, 4, 4, 6, 8]
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_half_of_the_pairs_are_neighbours(packed: bool) -> None:
+    corpus = make_corpus(400, longest=600)
+    steps = stream({"text": corpus}, phase(steps=200, max_length=64, objective="masked+nsp"),
+                   packed=packed)
+    samples = np.concatenate([steps.batch(number).samples for number in range(200)])
+    follows, strange = (samples[samples["related"] == label] for label in (FOLLOWS, RANDOM))
+    assert len(follows) / len(samples) == pytest.approx(0.5, abs=0.03)
+    assert (follows["other"] == follows["document"]).all()
+    assert (follows["other_first"] == follows["first"] + follows["length"]).all()
+    assert (strange["other"] != strange["document"]).all()
+    assert (samples["length"] > 0).all() and (samples["other_length"] > 0).all()
+    assert (samples["length"] + samples["other_length"] + 3).max() <= 64
+
+
+def test_first_segments_and_true_neighbours_are_each_document_once() -> None:
+    """Sentences that a stranger displaced begin the next pair, so that none is lost."""
+    corpus = make_corpus(64, longest=200)
+    steps = stream({"text": corpus}, phase(steps=200, max_length=64, batch_size=1,
+                                           objective="masked+nsp"))
+    plans = [steps.batch(number) for number in range(200)]
+    seen = shown(plans, corpus)
+    for plan in plans:
+        for one in plan.samples[plan.samples["related"] == FOLLOWS]:
+            seen[one["document"]][one["other_first"]:one["other_first"] + one["other_length"]] += 1
+    first_epoch = [plan.samples["draw"][0] < 64 for plan in plans]
+    assert all(first_epoch[:150])
+    epoch = [plan for plan in plans if plan.samples["draw"][0] < 64]
+    again = shown(epoch, corpus)
+    for plan in epoch:
+        for one in plan.samples[plan.samples["related"] == FOLLOWS]:
+            again[one["document"]][one["other_first"]:one["other_first"]
+                                   + one["other_length"]] += 1
+    assert np.concatenate(again).max() == 1

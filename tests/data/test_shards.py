@@ -1,0 +1,275 @@
+"""Shards written, mapped and read back, against brute-force twins."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from bmtools.data.shard_files import DocumentBatch, ShardWriter, concatenate, shard_path
+from bmtools.data.shards import Corpus, EncodedDocument, Shard, is_shards
+from bmtools.errors import CheckpointError, DataError
+from bmtools.io.manifest import Manifest
+
+BOUND = 100
+
+
+def documents(number: int = 60, seed: int = 0, ids: int = 30_000) -> list[EncodedDocument]:
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, 40, size=number)
+    lengths[number // 2] = BOUND + 37
+    return [EncodedDocument(rng.integers(0, ids, size=length), rng.random(length) < 0.3,
+                            np.unique(np.append(0, rng.integers(0, length, size=3))))
+            for length in lengths.tolist()]
+
+
+def write(directory: Path, given: list[EncodedDocument], size: int = 30_000,
+          vocabulary: str = "v" * 64,
+          steps: int = 7) -> Path:
+    """Write shards of a hundred tokens from a few documents at a time."""
+    directory.mkdir()
+    writer = ShardWriter(directory, vocabulary, size, BOUND)
+    for start in range(0, len(given), steps):
+        rest = concatenate(given[start:start + steps])
+        while len(rest):
+            head, rest = rest.split(writer.room(rest))
+            writer.add(head)
+            if len(rest):
+                writer.close()
+    writer.close()
+    tokens = sum(len(one.ids) for one in given)
+    Manifest("tokenize", {}, vocabulary, inputs={"a.jsonl": "0" * 64},
+             results={"shards": writer.number, "tokens": tokens}).write(directory)
+    return directory
+
+
+@pytest.fixture
+def shards(tmp_path: Path) -> Path:
+    return write(tmp_path / "shards", documents())
+
+
+@pytest.fixture(params=["in memory", "in files"])
+def corpus(request: pytest.FixtureRequest, shards: Path) -> Corpus:
+    return Corpus.of(documents()) if request.param == "in memory" else Corpus.open(shards)
+
+
+def test_documents_come_back_as_they_went_in(corpus: Corpus) -> None:
+    given = documents()
+    assert corpus.lengths.tolist() == [len(one.ids) for one in given]
+    assert (len(corpus), corpus.tokens) == (len(given), sum(len(one.ids) for one in given))
+    everything = np.arange(len(given))
+    ids, starts = corpus.gather(everything, np.zeros(len(given), int), corpus.lengths)
+    assert (ids.dtype, starts.dtype) == (np.int64, np.bool_)
+    assert ids.tolist() == np.concatenate([one.ids for one in given]).tolist()
+    assert starts.tolist() == np.concatenate([one.starts for one in given]).tolist()
+    assert corpus.has_sentences
+    for number, one in enumerate(given):
+        assert one.sentences is not None
+        assert corpus.sentence_starts(number).tolist() == list(one.sentences)
+
+
+def test_pieces_come_in_the_order_asked_for(corpus: Corpus) -> None:
+    given, rng = documents(), np.random.default_rng(1)
+    numbers = rng.integers(0, len(given), size=500)
+    firsts = rng.integers(0, corpus.lengths[numbers])
+    lengths = rng.integers(0, corpus.lengths[numbers] - firsts + 1)
+    ids, starts = corpus.gather(numbers, firsts, lengths)
+    pieces = [(given[number].ids[first:first + length], given[number].starts[first:first + length])
+              for number, first, length in zip(numbers, firsts, lengths, strict=True)]
+    assert ids.tolist() == np.concatenate([piece for piece, _ in pieces]).tolist()
+    assert starts.tolist() == np.concatenate([piece for _, piece in pieces]).tolist()
+    nothing = np.empty(0, dtype=np.int64)
+    assert [len(found) for found in corpus.gather(nothing, nothing, nothing)] == [0, 0]
+
+
+@pytest.mark.parametrize(("first", "length"), [(0, 1_000), (-1, 2), (5, -1)])
+def test_a_piece_beyond_its_document_is_refused(corpus: Corpus, first: int, length: int) -> None:
+    with pytest.raises(IndexError, match="beyond its document"):
+        corpus.gather(np.array([3]), np.array([first]), np.array([length]))
+
+
+@pytest.mark.parametrize("slack", [0, 1, 3, 50])
+def test_offsets_move_back_to_the_next_word_start(corpus: Corpus, slack: int) -> None:
+    given = documents()
+    places = [(number, offset) for number, one in enumerate(given)
+              for offset in range(len(one.ids) + 1)]
+    np.random.default_rng(2).shuffle(places)
+    numbers, offsets = np.array(places).T
+    found = corpus.word_start_at_or_before(numbers, offsets, slack)
+    assert found.tolist() == [slowly(given[number], offset, slack) for number, offset in places]
+
+
+def slowly(document: EncodedDocument, offset: int, slack: int) -> int:
+    """The definition, an offset at a time."""
+    for place in range(offset, max(offset - slack, 0) - 1, -1):
+        if place in (0, len(document.ids)) or document.starts[place]:
+            return place
+    return offset
+
+
+def test_documents_without_tokens_are_left_out() -> None:
+    nothing = EncodedDocument(np.empty(0, int), np.empty(0, bool))
+    word = (np.array([5]), np.array([True]))
+    assert Corpus.of([nothing, word, nothing]).lengths.tolist() == [1]
+    with pytest.raises(DataError, match="no document with tokens"):
+        Corpus.of([nothing])
+
+
+def test_several_directories_are_one_corpus(tmp_path: Path, shards: Path) -> None:
+    other = write(tmp_path / "other", documents(seed=5))
+    both = Corpus.open(shards, other)
+    assert len(both) == 120
+    assert both.gather([60], [0], [both.lengths[60]])[0].tolist() == documents(
+        seed=5)[0].ids.tolist()
+    assert both.inputs == {"a.jsonl": "0" * 64}
+    stranger = write(tmp_path / "stranger", documents(), vocabulary="w" * 64)
+    with pytest.raises(CheckpointError, match="stranger: found vocabulary wwwwwwwwwwww, expected"):
+        Corpus.open(shards, stranger)
+
+
+def test_a_directory_of_shards_is_told_from_others(tmp_path: Path, shards: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert is_shards(shards)
+    assert not any(map(is_shards, (tmp_path, tmp_path / "file", tmp_path / "absent")))
+    for wrong in (tmp_path, tmp_path / "absent"):
+        with pytest.raises(CheckpointError, match=f"{wrong.name}: found no shards, expected"):
+            Corpus.open(wrong)
+
+
+def test_shards_of_another_run_are_noticed(tmp_path: Path, shards: Path) -> None:
+    last = sorted(shards.glob("shard-*"))[-1]
+    shard_path(shards, 90).write_bytes(last.read_bytes())
+    with pytest.raises(CheckpointError, match=r"shards: found \d+ shards with"):
+        Corpus.open(shards)
+    shard_path(shards, 90).unlink()
+    other = write(tmp_path / "other", documents(), vocabulary="w" * 64)
+    shard_path(shards, 1).write_bytes(shard_path(other, 1).read_bytes())
+    with pytest.raises(CheckpointError, match="shards of several vocabularies"):
+        Corpus.open(shards)
+
+
+def test_shards_without_a_manifest_are_refused(shards: Path) -> None:
+    (shards / "bmtools.json").unlink()
+    with pytest.raises(CheckpointError, match="found no manifest, expected a directory that"):
+        Corpus.open(shards)
+
+
+def test_ids_stay_in_the_file(shards: Path) -> None:
+    shard = Shard.read(shard_path(shards, 0))
+    for array in (shard.ids, shard.bits, shard.borders):
+        assert not array.flags.owndata and not array.flags.writeable
+
+
+def test_shards_hold_whole_documents_up_to_their_bound(shards: Path) -> None:
+    given = documents()
+    sizes = [len(load_file(path)["ids"]) for path in sorted(shards.glob("shard-*"))]
+    assert sum(sizes) == sum(len(one.ids) for one in given) and len(sizes) > 5
+    assert sorted(sizes)[-1] == BOUND + 37, "one document is longer than a shard"
+    assert sorted(sizes)[-2] <= BOUND
+    for left, right in itertools.pairwise(sizes):
+        assert left + right > BOUND, "the next document would have fitted"
+
+
+def test_other_programs_read_the_files(shards: Path) -> None:
+    found = load_file(shard_path(shards, 0))
+    first = documents()[0]
+    assert {name: array.dtype.name for name, array in found.items()} == {
+        "ids": "uint16", "word_starts": "uint8", "documents": "uint32", "sentences": "uint32"}
+    assert found["documents"][:2].tolist() == [0, len(first.ids)]
+    bits = np.unpackbits(found["word_starts"], bitorder="little")
+    assert bits[:len(first.ids)].tolist() == first.starts.tolist()
+
+
+def test_the_same_documents_give_the_same_bytes_however_they_come(tmp_path: Path) -> None:
+    one = write(tmp_path / "one", documents(), steps=1)
+    many = write(tmp_path / "many", documents(), steps=60)
+    assert ([path.read_bytes() for path in sorted(one.glob("shard-*"))]
+            == [path.read_bytes() for path in sorted(many.glob("shard-*"))])
+
+
+@pytest.mark.parametrize(("size", "kind"), [(1 << 16, "uint16"), ((1 << 16) + 1, "uint32")])
+def test_ids_are_as_narrow_as_the_vocabulary_allows(tmp_path: Path, size: int, kind: str) -> None:
+    given = [EncodedDocument(np.array([0, size - 1]), np.array([True, True]))]
+    written = write(tmp_path / "shards", given, size)
+    assert load_file(shard_path(written, 0))["ids"].dtype.name == kind
+    corpus = Corpus.open(written)
+    assert corpus.gather([0], [0], [2])[0].tolist() == [0, size - 1]
+    assert not corpus.has_sentences
+    with pytest.raises(CheckpointError, match="bmtools tokenize --sentences"):
+        corpus.sentence_starts(0)
+
+
+def test_split_parts_sentences_too() -> None:
+    early, late = concatenate(documents()).split(20)
+    assert len(early) == 20 and len(late) == 40
+    again = Corpus((Shard.of(early, ""), Shard.of(late, "")), "")
+    for number, one in enumerate(documents()):
+        assert one.sentences is not None
+        assert again.sentence_starts(number).tolist() == list(one.sentences)
+
+
+def cut_short(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def cut_in_the_header(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:40])
+
+
+def emptied(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def garbled(path: Path) -> None:
+    path.write_bytes(np.random.default_rng(0).bytes(5_000))
+
+
+def grown(path: Path) -> None:
+    path.write_bytes(path.read_bytes() + b"\0")
+
+
+def of_wide_ids(path: Path) -> None:
+    save_file({**load_file(path), "ids": load_file(path)["ids"].astype(np.int64)}, path)
+
+
+def of_two_dimensions(path: Path) -> None:
+    save_file({"ids": np.zeros((2, 2), np.uint16)}, path)
+
+
+def a_model(path: Path) -> None:
+    save_file({"bert.weight": np.zeros(4, np.uint16)}, path)
+
+
+def with_borders_astray(path: Path) -> None:
+    raw = path.read_bytes()
+    size = int.from_bytes(raw[:8], "little")
+    begin = 8 + size + json.loads(raw[8:8 + size])["documents"]["data_offsets"][0]
+    path.write_bytes(raw[:begin + 4] + b"\xff\xff\0\0" + raw[begin + 8:])
+
+
+DAMAGES = [cut_short, cut_in_the_header, emptied, garbled, grown, of_wide_ids, of_two_dimensions,
+           a_model, with_borders_astray, Path.unlink]
+
+
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
+def test_a_damaged_shard_is_named(shards: Path, damage: Callable[[Path], None]) -> None:
+    path = shard_path(shards, 2)
+    damage(path)
+    with pytest.raises(CheckpointError) as raised:
+        Corpus.open(shards)
+    assert str(raised.value).startswith(f"{path}: ")
+    assert "make the shards again with `bmtools tokenize`" in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_laying_out_keeps_to_what_documents_say() -> None:
+    laid = concatenate([(np.array([1, 2]), np.array([True, False]), [0]),
+                        (np.array([3]), np.array([True]), [0])])
+    assert isinstance(laid, DocumentBatch)
+    assert laid.sentences is not None
+    assert (laid.lengths.tolist(), laid.sentences.tolist()) == ([2, 1], [0, 2])

@@ -1,0 +1,88 @@
+"""The keyed order shows each document once an epoch; mixtures keep to their weights."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from bmtools.data.shuffle import CorpusSize, Mixture, document_numbers, permute
+from bmtools.recipes.phases import MixtureWeight
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 16, 17, 100, 1000, 4097])
+def test_a_permutation_names_each_number_once(size: int) -> None:
+    assert sorted(permute(np.arange(size), size, 7)) == list(range(size))
+
+
+def test_permutations_depend_on_the_key_and_on_nothing_else() -> None:
+    numbers = np.arange(1000)
+    first = permute(numbers, 1000, 1)
+    assert not np.array_equal(first, permute(numbers, 1000, 2))
+    assert np.array_equal(first[500:510], permute(numbers[500:510], 1000, 1))
+
+
+def test_the_order_looks_random() -> None:
+    """Neighbours are far apart, and no place keeps its number more often than chance has it."""
+    size = 10_000
+    found = permute(np.arange(size), size, 3)
+    assert np.abs(np.diff(found)).mean() == pytest.approx(size / 3, rel=0.05)
+    assert (found == np.arange(size)).sum() < 8
+    assert abs(np.corrcoef(np.arange(size), found)[0, 1]) < 0.05
+
+
+def test_each_epoch_shows_every_document_in_another_order() -> None:
+    epochs = document_numbers(np.arange(30), 10, 0, 0).reshape(3, 10)
+    assert all(sorted(epoch) == list(range(10)) for epoch in epochs)
+    assert not np.array_equal(epochs[0], epochs[1])
+    assert not np.array_equal(epochs[0], document_numbers(np.arange(10), 10, 0, 1))
+
+
+STOCKS = {"long": CorpusSize(100, 50_000), "short": CorpusSize(1_000, 50_000)}
+
+
+def tokens_drawn(mixture: Mixture, windows: int, progress: float = 0.0) -> dict[str, float]:
+    total = dict.fromkeys(STOCKS, 0.0)
+    for _ in range(windows):
+        for name, count in mixture.take(progress).items():
+            total[name] += count * STOCKS[name].tokens / STOCKS[name].documents
+    return total
+
+
+def test_weights_count_tokens() -> None:
+    found = tokens_drawn(Mixture(STOCKS,
+                                 [MixtureWeight("long", 3.0), MixtureWeight("short", 1.0)]), 50)
+    assert found["long"] / found["short"] == pytest.approx(3.0, rel=0.02)
+
+
+def test_without_weights_an_epoch_shows_all_of_every_corpus() -> None:
+    mixture = Mixture(STOCKS, [])
+    assert mixture.window == 1100
+    assert mixture.take(0.0) == {"long": 100, "short": 1000}
+
+
+def test_weights_anneal() -> None:
+    portions = [MixtureWeight("long", 1.0, 0.0), MixtureWeight("short", 0.0, 1.0)]
+    assert {k for k, n in Mixture(STOCKS, portions).take(0.0).items() if n} == {"long"}
+    assert {k for k, n in Mixture(STOCKS, portions).take(1.0).items() if n} == {"short"}
+    halfway = tokens_drawn(Mixture(STOCKS, portions), 50, 0.5)
+    assert halfway["long"] == pytest.approx(halfway["short"], rel=0.02)
+
+
+def test_a_cap_ends_a_corpus_and_then_the_mixture() -> None:
+    mixture = Mixture(STOCKS, [MixtureWeight("long", 1.0, epochs=2), MixtureWeight("short", 1.0,
+                                                                                   epochs=1)])
+    total = dict.fromkeys(STOCKS, 0)
+    while taken := mixture.take(0.0):
+        for name, count in taken.items():
+            total[name] += count
+    assert total == {"long": 200, "short": 1000}
+
+
+def test_a_corpus_without_a_cap_goes_on() -> None:
+    mixture = Mixture(STOCKS, [MixtureWeight("long", 1.0, epochs=1), MixtureWeight("short", 1.0)])
+    assert math.isinf(mixture._portions[1].epochs)
+    for _ in range(20):
+        taken = mixture.take(0.0)
+    assert taken.get("long", 0) == 0 and taken["short"] > 0

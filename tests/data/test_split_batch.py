@@ -1,0 +1,92 @@
+"""Passes cut in two where memory does not suffice."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from accelerate import Accelerator
+from torch import Tensor
+
+from bmtools.data.batches import RankBatch
+from bmtools.data.split_batch import split_in_half
+from bmtools.errors import BmtoolsError
+from bmtools.models.packed import prepare_packed
+from bmtools.recipes.phases import Phase
+from bmtools.recipes.settings import BatchConfig, OptimizationConfig
+from bmtools.training.loop import LoopPlan, Trainer
+from bmtools.training.objectives import MaskedObjective, NspObjective
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+TEXTS = [f"Il cuore pompa il sangue. {'Il polmone filtra la bile. ' * (n % 5)}" for n in range(60)]
+
+
+@torch.no_grad()
+def sums(objective: Any, pieces: Any) -> dict[str, float]:
+    found = [objective(**piece) for piece in pieces]
+    return {name: float(sum(part[name] for part in found)) for name in found[0]}
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("task", ["masked", "masked+nsp"])
+def test_halves_hold_what_the_whole_held(model: Any, toy: Any, toy_phase: Callable[..., Phase],
+                                         packed: bool, task: str) -> None:
+    phase = toy_phase(rows=BatchConfig(32, 6), objective=task)
+    share = toy.batches(TEXTS, phase, packed=packed).batch(0)
+    if packed:
+        prepare_packed(model)
+    objective = (MaskedObjective if task == "masked" else NspObjective)(model).eval()
+    pieces, expected = list(share.pieces), sums(objective, share.pieces)
+    for _ in range(6):
+        pieces = split_in_half(pieces)
+        assert sums(objective, pieces) == pytest.approx(expected, rel=1e-4)
+    # Nothing is left to cut: single rows, or single documents.
+    assert len(split_in_half(pieces)) == len(pieces) >= 6
+    sizes = {len(piece["lengths"]) if packed else len(piece["ids"]) for piece in pieces}
+    assert sizes == {1}
+
+
+class Narrow(MaskedObjective):
+    """Takes passes of a few rows only, as a card would; tells how large they were."""
+
+    def __init__(self, model: Any, most: int) -> None:
+        super().__init__(model)
+        self.most = most
+        self.seen: list[int] = []
+
+    def forward(self, ids: Tensor, *others: Tensor, **more: Tensor) -> dict[str, Tensor]:
+        if len(ids) > self.most:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        self.seen.append(len(ids))
+        return super().forward(ids, *others, **more)
+
+
+def train(objective: Any, batches: Any) -> list[float]:
+    accelerator = Accelerator(cpu=True)
+    trainer = Trainer(objective, LoopPlan(4, lambda _: 1e-3), OptimizationConfig(), accelerator)
+    return [step.loss for step in trainer.run(batches)]
+
+
+def test_out_of_memory_makes_passes_smaller_from_then_on(
+        model: Any, toy: Any, toy_phase: Callable[..., Phase]) -> None:
+    batches = toy.batches(TEXTS, toy_phase(steps=4, rows=BatchConfig(32, 8)))
+    expected = train(MaskedObjective(copy.deepcopy(model)), batches)
+    narrow = Narrow(model, 3)
+    assert train(narrow, batches) == pytest.approx(expected, abs=1e-5)
+    assert narrow.seen == [2, 2, 2, 2] * 4
+
+
+def test_a_row_that_does_not_fit_is_one_clear_line(
+        model: Any, toy: Any, toy_phase: Callable[..., Phase]) -> None:
+    batches = toy.batches(TEXTS, toy_phase(steps=4, rows=BatchConfig(32, 8)))
+    with pytest.raises(BmtoolsError, match="step 1: the GPU has too little memory for a pass of "
+                                           "1 rows; set --micro-batch-size, lower --max-length"):
+        train(Narrow(model, 0), batches)
+
+
+def test_counts_stay_as_they_are(toy: Any, toy_phase: Callable[..., Phase]) -> None:
+    share = toy.batches(TEXTS, toy_phase()).batch(0)
+    assert RankBatch(split_in_half(share.pieces), share.counts).counts == share.counts

@@ -1,0 +1,423 @@
+"""Records into shards: the same bytes by any number of processes, killed or not."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bmtools.data import tokenize as module
+from bmtools.data.settings import ShardConfig
+from bmtools.data.shards import Corpus, is_shards
+from bmtools.data.tokenize import check_shard_target, open_corpus, tokenize
+from bmtools.errors import BmtoolsError, CheckpointError, DataError, RecordError
+from bmtools.io import parallel as blocks
+from bmtools.io.jsonl import RecordReader
+from bmtools.vocab.tokenizer import fingerprint, load_tokenizer
+
+WORDS = ["il", "cuore", "pompa", "sangue", "la", "milza", "filtra", "bile", "e", "glucosio"]
+SMALL = ShardConfig(shard_tokens=2_000)
+
+
+def lines(number: int, seed: int = 0) -> list[dict[str, Any]]:
+    """Records of a few words; some have a title, some no word at all."""
+    rng = np.random.default_rng(seed)
+    return [{"id": str(n), "lang": "it", "text": " ".join(rng.choice(WORDS, rng.integers(60))),
+             **({"title": f"Il rene {n}"} if n % 3 == 0 else {})} for n in range(number)]
+
+
+@pytest.fixture
+def source(write_lines: Callable[..., Path]) -> Path:
+    return write_lines("text.jsonl", *lines(600))
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tens of blocks out of a small file."""
+    monkeypatch.setattr(blocks, "_BLOCK_BYTES", 4_000)
+
+
+def files_of(directory: Path) -> dict[str, bytes]:
+    """All files; of the manifest, what time does not change."""
+    found = {path.name: path.read_bytes() for path in directory.iterdir()}
+    manifest = json.loads(found["bmtools.json"])
+    found["bmtools.json"] = json.dumps({**manifest, "wall_seconds": 0}).encode()
+    return found
+
+
+def stopping_after(count: int) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """Watch blocks go by, and interrupt."""
+
+    def watch(encoded: Iterator[Any]) -> Iterator[Any]:
+        for number, one in enumerate(encoded, 1):
+            yield one
+            if number == count:
+                raise KeyboardInterrupt
+
+    return watch
+
+
+def counting(seen: list[int]) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    def watch(encoded: Iterator[Any]) -> Iterator[Any]:
+        for one in encoded:
+            seen.append(one.block)
+            yield one
+
+    return watch
+
+
+def test_shards_hold_what_the_tokenizer_says(source: Path, tokenizer: Any, tmp_path: Path) -> None:
+    records = RecordReader([str(source)])
+    manifest = tokenize(records, tokenizer, tmp_path / "shards", SMALL)
+    texts = [f"{one['title']}\n{one['text']}" if "title" in one else one["text"]
+             for one in lines(600)]
+    found = tokenizer.backend_tokenizer.encode_batch(texts, add_special_tokens=False)
+    expected = [one.ids for one in found if one.ids]
+    corpus = Corpus.open(tmp_path / "shards")
+    assert len(corpus) == len(expected)
+    for number, ids in enumerate(expected):
+        assert corpus.gather([number], [0], [len(ids)])[0].tolist() == ids
+    _, starts = corpus.gather(range(len(corpus)), np.zeros(len(corpus)), corpus.lengths)
+    assert starts.sum() == sum(len(set(one.word_ids)) for one in found)
+    empty = sum(not one.ids for one in found)
+    assert empty > 0, "or nothing is told about texts without words"
+    assert manifest["results"] == {
+        "shards": len(corpus.shards), "records": 600, "documents": 600 - empty, "empty": empty,
+        "tokens": corpus.tokens, "words": starts.sum(), "encoded_whole": 0,
+        "characters": sum(map(len, texts))}
+    assert len(corpus.shards) > 3
+    assert manifest["inputs"] == records.hashes == corpus.inputs
+    assert fingerprint(load_tokenizer(tmp_path / "shards")) == corpus.vocabulary
+
+
+def test_processes_change_no_byte(source: Path, tokenizer: Any, tmp_path: Path) -> None:
+    settings = ShardConfig(shard_tokens=2_000, sentences=True)
+    for processes in (1, 2):
+        tokenize(RecordReader([str(source)]), tokenizer, tmp_path / str(processes), settings,
+                 processes=processes)
+    assert files_of(tmp_path / "1") == files_of(tmp_path / "2")
+
+
+def test_block_size_changes_no_byte(source: Path, tokenizer: Any, tmp_path: Path,
+                                    monkeypatch: pytest.MonkeyPatch) -> None:
+    tokenize(RecordReader([str(source)]), tokenizer, tmp_path / "small", SMALL)
+    monkeypatch.setattr(blocks, "_BLOCK_BYTES", 1 << 20)
+    tokenize(RecordReader([str(source)]), tokenizer, tmp_path / "large", SMALL)
+    assert files_of(tmp_path / "small") == files_of(tmp_path / "large")
+
+
+@pytest.mark.parametrize("bound", [150, 2_000, 4_000])
+def test_interrupted_twice_equals_uninterrupted(source: Path, tokenizer: Any, tmp_path: Path,
+                                                bound: int) -> None:
+    settings = ShardConfig(shard_tokens=bound, sentences=True)
+
+    def go(name: str, **options: Any) -> dict[str, Any]:
+        return tokenize(RecordReader([str(source)]), tokenizer, tmp_path / name, settings,
+                        **options)
+
+    whole = go("whole")
+    for count in (11, 5):
+        with pytest.raises(KeyboardInterrupt):
+            go("parts", resume=True, watch=stopping_after(count))
+    assert not (tmp_path / "parts").exists()
+    assert is_shards(tmp_path / "parts.run")
+    seen: list[int] = []
+    parts = go("parts", resume=True, watch=counting(seen))
+    assert seen[0] > 5, "encoded what was in shards already"
+    assert parts["results"] == whole["results"]
+    assert files_of(tmp_path / "parts") == files_of(tmp_path / "whole")
+    assert not (tmp_path / "parts.run").exists()
+
+
+def test_killed_equals_uninterrupted(tokenizer: Any, vocabulary: Path, source: Path,
+                                     tmp_path: Path) -> None:
+    """SIGKILL of the command while its input still flows; its workers must not outlive it."""
+    given = source.read_bytes() * 100  # there, a block is a megabyte
+    options = ["--tokenizer", str(vocabulary), "--shard-tokens", "50000", "--processes", "2"]
+    command = [sys.executable, "-m", "bmtools", "tokenize", *options]
+    with subprocess.Popen([*command, "-o", str(tmp_path / "parts")], stdin=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL) as running:
+        assert running.stdin is not None
+        running.stdin.write(given[:len(given) * 3 // 4])
+        running.stdin.flush()
+        until(lambda: is_shards(tmp_path / "parts.run"))
+        workers = children(running.pid)
+        assert workers
+        running.kill()
+        with contextlib.suppress(BrokenPipeError):
+            running.stdin.close()
+    until(lambda: not any(map(alive, workers)))
+    assert not (tmp_path / "parts").exists()
+    for name, more in (("parts", ["--resume"]), ("whole", [])):
+        subprocess.run([*command, "-o", str(tmp_path / name), *more], input=given, check=True,
+                       capture_output=True)
+    assert files_of(tmp_path / "parts") == files_of(tmp_path / "whole")
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline, "waited for a minute"
+        time.sleep(0.02)
+
+
+def children(process: int) -> list[int]:
+    listed = Path(f"/proc/{process}/task/{process}/children").read_text(encoding="ascii")
+    return [int(number) for number in listed.split()]
+
+
+def alive(process: int) -> bool:
+    try:
+        status = Path(f"/proc/{process}/stat").read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return False
+    return status.rpartition(")")[2].split()[0] != "Z"
+
+
+def test_a_run_that_fails_at_the_very_end_is_not_lost(
+        source: Path, tokenizer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(tokenizer: Any, directory: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "save_tokenizer", full)
+        with pytest.raises(OSError, match="No space left"):
+            tokenize(RecordReader([str(source)]), tokenizer, tmp_path / "parts", SMALL)
+    seen: list[int] = []
+    tokenize(RecordReader([str(source)]), tokenizer, tmp_path / "parts", SMALL, resume=True,
+             watch=counting(seen))
+    tokenize(RecordReader([str(source)]), tokenizer, tmp_path / "whole", SMALL)
+    assert len(seen) == 1, "only the last block"
+    assert files_of(tmp_path / "parts") == files_of(tmp_path / "whole")
+
+
+def test_the_input_must_be_the_same_to_resume(source: Path, tokenizer: Any, tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        tokenize(RecordReader([str(source)]), tokenizer, tmp_path / "s", SMALL,
+                 watch=stopping_after(12))
+    raw = source.read_bytes()
+    for other in (raw.replace(b"cuore", b"fegato", 1), raw[:9_000], b""):
+        source.write_bytes(other)
+        with pytest.raises(CheckpointError, match=r"s\.run: the unfinished run read other text"):
+            tokenize(RecordReader([str(source)]), tokenizer, tmp_path / "s", SMALL, resume=True)
+    source.write_bytes(raw)
+    renamed = source.rename(tmp_path / "renamed.jsonl")
+    with pytest.raises(CheckpointError, match=r"s\.run: made with shard_tokens 2000, found 9;"):
+        tokenize(RecordReader([str(renamed)]), tokenizer, tmp_path / "s",
+                 ShardConfig(shard_tokens=9), resume=True)
+    tokenize(RecordReader([str(renamed)]), tokenizer, tmp_path / "s", SMALL, resume=True)
+
+
+def test_a_damaged_unfinished_run_is_named(source: Path, tokenizer: Any, tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        tokenize(RecordReader([str(source)]), tokenizer, tmp_path / "s", SMALL,
+                 watch=stopping_after(12))
+    [*_, last] = sorted((tmp_path / "s.run").glob("shard-*"))
+    for path, damage in ((last, b"x" * 99), (tmp_path / "s.run/progress-00000.json", b"{")):
+        path.write_bytes(damage)
+        with pytest.raises(CheckpointError, match=path.name):
+            tokenize(RecordReader([str(source)]), tokenizer, tmp_path / "s", SMALL, resume=True)
+
+
+def test_an_unfinished_run_is_not_lost_by_chance(source: Path, tokenizer: Any,
+                                                 tmp_path: Path) -> None:
+    def go(**options: Any) -> None:
+        tokenize(RecordReader([str(source)]), tokenizer, tmp_path / "s", SMALL, **options)
+
+    with pytest.raises(KeyboardInterrupt):
+        go(watch=stopping_after(12))
+    with pytest.raises(BmtoolsError, match=r"s\.run holds an unfinished run; --resume goes on"):
+        go()
+    seen: list[int] = []
+    go(overwrite=True, watch=counting(seen))
+    assert seen[0] == 0
+    with pytest.raises(BmtoolsError, match="s is not empty"):
+        go()
+    with pytest.raises(BmtoolsError, match="s is not empty"):
+        check_shard_target(tmp_path / "s")
+
+
+def test_finished_shards_are_only_confirmed(source: Path, tokenizer: Any, tmp_path: Path,
+                                            monkeypatch: pytest.MonkeyPatch) -> None:
+    first = tokenize(RecordReader([str(source)]), tokenizer, tmp_path / "s", SMALL)
+    (tmp_path / "s.run").mkdir()  # as a kill between renaming and tidying up leaves it
+    with monkeypatch.context() as patch:
+        patch.delattr(module, "encode_blocks")
+        again = RecordReader([str(source)])
+        assert tokenize(again, tokenizer, tmp_path / "s", SMALL, resume=True) == first
+    assert again.hashes == first["inputs"]
+    assert not (tmp_path / "s.run").exists()
+    source.write_bytes(source.read_bytes() + b'{"id": "x", "text": "il"}\n')
+    with pytest.raises(CheckpointError, match="s: made of other text than this"):
+        tokenize(RecordReader([str(source)]), tokenizer, tmp_path / "s", SMALL, resume=True)
+    with pytest.raises(CheckpointError, match="s: made with sentences False, found True"):
+        tokenize(RecordReader([str(source)]), tokenizer, tmp_path / "s",
+                 ShardConfig(sentences=True, shard_tokens=2_000), resume=True)
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_the_first_bad_line_is_named_by_file_and_number(
+        source: Path, tokenizer: Any, tmp_path: Path, processes: int) -> None:
+    raw = source.read_bytes().splitlines(keepends=True)
+    source.write_bytes(b"".join([*raw[:300], b'\n{"id": "x"}\nno JSON\n', *raw[300:]]))
+    with pytest.raises(RecordError, match=r"text\.jsonl:302: key 'text' is missing"):
+        tokenize(RecordReader([str(source)]), tokenizer, tmp_path / "s", SMALL,
+                 processes=processes)
+
+
+def test_bad_lines_are_collected_as_by_the_reader_and_once(
+        source: Path, tokenizer: Any, tmp_path: Path) -> None:
+    raw = source.read_bytes().splitlines(keepends=True)
+    for place in range(550, 0, -50):
+        raw[place:place] = [b'{"id": 3, "text": "il"}\n', b"\n", b"[1]\n", b"\xff\n", b"{\n"]
+    source.write_bytes(b"".join(raw))
+
+    def told(into: list[Any]) -> Callable[[RecordError], None]:
+        return lambda error: into.append((error.place, error.reason, error.content))
+
+    expected: list[Any] = []
+    read = len(list(RecordReader([str(source)], told(expected))))
+    assert len(expected) == 44
+    found: list[Any] = []
+    result = tokenize(RecordReader([str(source)], told(found)), tokenizer, tmp_path / "a", SMALL)
+    assert found == expected
+    assert result["results"]["records"] == read == 600
+    with pytest.raises(KeyboardInterrupt):
+        tokenize(RecordReader([str(source)], told([])), tokenizer, tmp_path / "b", SMALL,
+                 watch=stopping_after(9))
+    resumed: list[Any] = []
+    tokenize(RecordReader([str(source)], told(resumed)), tokenizer, tmp_path / "b", SMALL,
+             resume=True)
+    assert resumed == expected
+    assert files_of(tmp_path / "a") == files_of(tmp_path / "b")
+
+
+def test_several_files_are_one_corpus(write_lines: Callable[..., Path], tokenizer: Any,
+                                      tmp_path: Path) -> None:
+    whole = write_lines("whole.jsonl", *lines(200))
+    first = write_lines("first.jsonl", *lines(200)[:90])
+    second = write_lines("second.jsonl", *lines(200)[90:])
+    tokenize(RecordReader([str(whole)]), tokenizer, tmp_path / "one", SMALL)
+    tokenize(RecordReader([str(first), str(second)]), tokenizer, tmp_path / "two", SMALL)
+    one, two = files_of(tmp_path / "one"), files_of(tmp_path / "two")
+    assert one.pop("bmtools.json") != two.pop("bmtools.json")
+    assert one == two
+
+
+def test_no_text_is_an_error(write_lines: Callable[..., Path], tokenizer: Any,
+                             tmp_path: Path) -> None:
+    for name, records in (("none.jsonl", []), ("blank.jsonl", [{"id": "a", "text": "  "}])):
+        source = write_lines(name, *records)
+        with pytest.raises(DataError, match="no text in the input; expected records with"):
+            tokenize(RecordReader([str(source)]), tokenizer, tmp_path / "s")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["blank.jsonl", "none.jsonl"]
+
+
+def test_sentences_begin_where_they_begin(write_lines: Callable[..., Path], tokenizer: Any,
+                                          tmp_path: Path) -> None:
+    source = write_lines(
+        "a.jsonl", {"id": "a", "lang": "it", "title": "Il cuore",
+                    "text": "Il cuore pompa il sangue. La milza filtra.\n\nIl rene."},
+        {"id": "b", "lang": "it", "text": "La bile."}, {"id": "c", "text": "La linfa. Il rene."})
+    rejected: list[RecordError] = []
+    result = tokenize(RecordReader([str(source)], rejected.append), tokenizer, tmp_path / "s",
+                      ShardConfig(sentences=True))
+    corpus = Corpus.open(tmp_path / "s")
+    found = [sentences(corpus, tokenizer, number) for number in range(len(corpus))]
+    assert found == [["Il cuore", "Il cuore pompa il sangue.", "La milza filtra.", "Il rene."],
+                     ["La bile."]]
+    assert result["results"]["sentences"] == 5
+    assert [str(error) for error in rejected] == [
+        f"{source}:3: found no language, expected the key 'lang' or --lang to find sentences by"]
+    tokenize(RecordReader([str(source)]), tokenizer, tmp_path / "t",
+             ShardConfig(sentences=True, lang="it"))
+    corpus = Corpus.open(tmp_path / "t")
+    assert sentences(corpus, tokenizer, 2) == ["La linfa.", "Il rene."]
+
+
+def sentences(corpus: Corpus, tokenizer: Any, document: int) -> list[str]:
+    ids, _ = corpus.gather([document], [0], [corpus.lengths[document]])
+    parts = np.split(ids, corpus.sentence_starts(document)[1:])
+    return [tokenizer.decode(part.tolist()) for part in parts]
+
+
+def test_a_segmenter_says_where_words_begin(source: Path, tokenizer: Any, tmp_path: Path,
+                                            monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(text: str, offsets: np.ndarray) -> np.ndarray:
+        return np.arange(len(offsets)) == 0
+
+    asked = []
+    monkeypatch.setattr(module, "word_marker", lambda name: asked.append(name) or never)
+    result = tokenize(RecordReader([str(source)]), tokenizer, tmp_path / "s",
+                      ShardConfig(segmenter="japanese"))
+    assert asked == ["japanese"]
+    assert result["results"]["words"] == result["results"]["documents"]
+    assert result["results"]["encoded_whole"] == 600
+    assert result["settings"]["segmenter"] == "japanese"
+
+
+def test_shards_of_another_vocabulary_are_refused(source: Path, tokenizer: Any,
+                                                  tmp_path: Path) -> None:
+    tokenize(RecordReader([str(source)]), tokenizer, tmp_path / "s", SMALL)
+    assert len(open_corpus([tmp_path / "s"], fingerprint(tokenizer))) > 500
+    with pytest.raises(CheckpointError, match=r"s: found vocabulary \w{12}, expected 000000000000"):
+        open_corpus([tmp_path / "s"], "0" * 64)
+
+
+def test_a_worker_that_dies_ends_the_run(source: Path, tokenizer: Any, tmp_path: Path) -> None:
+    def kill_one(encoded: Iterator[Any]) -> Iterable[Any]:
+        for one in encoded:
+            yield one
+            for worker in children(os.getpid()):
+                if b"spawn_main" in Path(f"/proc/{worker}/cmdline").read_bytes():
+                    os.kill(worker, signal.SIGKILL)
+
+    with pytest.raises(BmtoolsError, match=r"a worker process ended, .*; go on with --resume"):
+        tokenize(RecordReader([str(source)]), tokenizer, tmp_path / "s", SMALL, processes=2,
+                 watch=kill_one)
+
+
+# The kernel's own peak: what getrusage says includes the process that forked this one.
+_MEASURED = """
+import re, sys
+from pathlib import Path
+from bmtools.data.settings import ShardConfig
+from bmtools.io.jsonl import RecordReader
+from bmtools.data.tokenize import tokenize
+from bmtools.vocab.tokenizer import load_tokenizer
+tokenizer = load_tokenizer(Path(sys.argv[1]))
+tokenize(RecordReader([sys.argv[2]]), tokenizer, Path(sys.argv[3]),
+         ShardConfig(shard_tokens=100_000))
+print(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
+"""
+
+
+def test_memory_does_not_grow_with_the_input(source: Path, vocabulary: Path,
+                                             tmp_path: Path) -> None:
+    raw = source.read_bytes()
+    peaks = []
+    for copies in (10, 90):
+        given = tmp_path / f"{copies}.jsonl"
+        given.write_bytes(raw * copies)
+        done = subprocess.run(
+            [sys.executable, "-c", _MEASURED, vocabulary, given, tmp_path / str(copies)],
+            capture_output=True, check=True)
+        peaks.append(int(done.stdout) / 1024)
+    assert given.stat().st_size > 10e6
+    assert peaks[1] - peaks[0] < 6, f"{peaks} megabytes"
+
+
+def test_workers_import_neither_torch_nor_transformers() -> None:
+    code = ("import sys, bmtools.data.encode_blocks\n"
+            "assert not {'torch', 'transformers'} & set(sys.modules)")
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,162 @@
+"""States of new tokens in sentences: sampled as asked, read once, as if each were read alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import BertTokenizer
+
+from bmtools.models import context_embeddings as contexts
+from bmtools.models.architectures import build_config, build_model
+from bmtools.models.checkpoint import Checkpoint
+from bmtools.models.context_embeddings import Sentence, gather, locate, sample_sentences
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+SPECIAL = ["[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]"]
+PIECES = ["the", "in", "of", "was", "grew", "lym", "##pho", "##ma", "car", "##cin", "##oma",
+          "cell", "##s", ","]
+NEW = ["lymphoma", "carcinoma", "cells", "Cells"]
+TEXTS = ["the lymphoma grew", "the lymphoma was in cells", "cells of the carcinoma",
+         "in the carcinoma , the lymphoma grew of cells , of cells", "the car was in the car"]
+
+
+def tokenizer(tokens: list[str], uncased: bool = True) -> Any:
+    return BertTokenizer(vocab={token: n for n, token in enumerate([*SPECIAL, *tokens])},
+                         do_lower_case=uncased)
+
+
+OLD_WORDS, NEW_WORDS = tokenizer(PIECES), tokenizer([*PIECES, *NEW], uncased=False)
+
+
+def drawn(sentences: list[Sentence], most: int = 20, seed: int = 0) -> dict[str, Any]:
+    wanted = np.zeros(len(NEW_WORDS), dtype=bool)
+    wanted[NEW_WORDS.convert_tokens_to_ids(NEW)] = True
+    found = sample_sentences(NEW_WORDS, wanted, sentences, most, np.random.default_rng(seed))
+    return {text: [(NEW_WORDS.convert_ids_to_tokens(token), start, end)
+                   for token, start, end in places] for text, places in found.items()}
+
+
+def base_of(model: Any) -> Checkpoint:
+    return Checkpoint(Path(), model, OLD_WORDS, "")
+
+
+def small_bert() -> Checkpoint:
+    config = build_config("bert-1x64", OLD_WORDS)
+    config.max_position_embeddings = 40
+    return base_of(build_model(config).eval())
+
+
+@torch.inference_mode()
+def one_at_a_time(base: Checkpoint, occurrences: Any, layers: list[int]) -> dict[int, Any]:
+    """Each sentence alone, without padding, through transformers' own output."""
+    found: dict[int, list[torch.Tensor]] = {}
+    for text, places in occurrences.items():
+        given = base.tokenizer(text, return_tensors="pt", return_offsets_mapping=True)
+        offsets = given["offset_mapping"][0].tolist()
+        output = base.model.base_model(input_ids=given["input_ids"], output_hidden_states=True)
+        every = [*output.hidden_states[:-1], output.last_hidden_state]
+        states = torch.stack([every[number][0] for number in layers]).mean(dim=0)
+        for token, start, end in places:
+            inside = [n for n, (first, last) in enumerate(offsets) if first < end and start < last]
+            found.setdefault(token, []).append(states[inside].mean(dim=0))
+    return {token: torch.stack(vectors).mean(dim=0) for token, vectors in found.items()}
+
+
+@pytest.mark.parametrize(("layers", "numbers"), [
+    ("last", [-1]), ("all", [0, 1, 2, 3]), ("0,-1", [0, 3]), ("2", [2])])
+def test_batches_equal_one_sentence_at_a_time(model: Any, layers: str,
+                                              numbers: list[int]) -> None:
+    base = base_of(model)
+    wanted = np.zeros(len(NEW_WORDS), dtype=bool)
+    wanted[NEW_WORDS.convert_tokens_to_ids(NEW)] = True
+    occurrences = sample_sentences(NEW_WORDS, wanted, map(Sentence, TEXTS), 20,
+                                   np.random.default_rng(0))
+    expected = one_at_a_time(base, occurrences, numbers)
+    for batch_tokens in (1, 20, 4_096):
+        found = gather(base, locate(base, occurrences), layers, batch_tokens)
+        assert found.tokens.tolist() == sorted(expected)
+        for token, vector in zip(found.tokens.tolist(), found.vectors, strict=True):
+            torch.testing.assert_close(vector, expected[token], atol=1e-5, rtol=0)
+
+
+def test_only_sentences_that_are_needed_are_read_each_once(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    base = small_bert()
+    rows: list[tuple[int, ...]] = []
+    read = contexts.read_states
+
+    def counted(base: Checkpoint, ids: Any, attended: Any, layers: str) -> Any:
+        rows.extend(tuple(row[seen].tolist()) for row, seen in zip(ids, attended, strict=True))
+        assert len(ids) == 1 or ids.numel() <= 24
+        return read(base, ids, attended, layers)
+
+    monkeypatch.setattr(contexts, "read_states", counted)
+    occurrences = sample_sentences(NEW_WORDS, np.arange(len(NEW_WORDS)) >= len(OLD_WORDS),
+                                   map(Sentence, TEXTS * 2), 20, np.random.default_rng(0))
+    assert max(map(len, occurrences.values())) > 2
+    gather(base, locate(base, occurrences), "last", 24)
+    assert sorted(rows) == sorted(tuple(OLD_WORDS(text)["input_ids"]) for text in TEXTS[:4])
+    assert list(map(len, rows)) == sorted(map(len, rows))
+
+
+def test_a_token_counts_once_a_sentence_at_its_first_place() -> None:
+    found = drawn([Sentence(TEXTS[3])])
+    assert found == {TEXTS[3]: [("lymphoma", 23, 31), ("carcinoma", 7, 16), ("cells", 40, 45)]}
+
+
+def test_targets_are_taken_as_they_are_and_others_from_their_sentences() -> None:
+    """`lymphoma` is a target somewhere, so it is used where it is one, and nowhere else."""
+    sentences = [Sentence(TEXTS[0], (("lymphoma", 4, 12),)), Sentence(TEXTS[1]),
+                 Sentence(TEXTS[3], (("cells", 51, 56), ("carcinoma", 7, 16)))]
+    found = drawn(sentences)
+    assert found[TEXTS[0]] == [("lymphoma", 4, 12)]
+    assert found[TEXTS[3]] == [("carcinoma", 7, 16), ("cells", 51, 56)]
+    assert TEXTS[1] not in found
+    late = drawn(sentences[::-1])
+    assert {text: sorted(places) for text, places in late.items()} == {
+        text: sorted(places) for text, places in found.items()}
+
+
+def test_a_target_in_another_case_goes_by_its_name() -> None:
+    """The new tokenizer is cased; what was found without regard to case is used all the same."""
+    found = drawn([Sentence("the LYMPHOMA grew", (("lymphoma", 4, 12),)),
+                   Sentence("Cells grew", (("cells", 0, 5),))])
+    assert found == {"the LYMPHOMA grew": [("lymphoma", 4, 12)],
+                     "Cells grew": [("Cells", 0, 5)]}
+
+
+def test_targets_are_capped_uniformly() -> None:
+    texts = [f"the lymphoma was {'in ' * n}cells" for n in range(20)]
+    sentences = [Sentence(text, (("lymphoma", 4, 12),)) for text in texts]
+    counts: Counter[str] = Counter()
+    for seed in range(300):
+        found = drawn(sentences, 5, seed)
+        chosen = [text for text, places in found.items() if ("lymphoma", 4, 12) in places]
+        assert len(chosen) == 5
+        counts.update(chosen)
+    assert all(40 < counts[text] < 115 for text in texts)  # 75 expected, 7.5 the deviation
+
+
+def test_what_the_base_cannot_read_is_left_out() -> None:
+    base = small_bert()
+    number = NEW_WORDS.convert_tokens_to_ids("lymphoma")
+    long = "the lymphoma " * 30
+    located = locate(base, {long: [(number, 4, 12)], TEXTS[0]: [(number, 4, 12)],
+                            "\u200b": [(number, 0, 1)]})
+    assert len(located.ids) == 1 and located.firsts.tolist() == [2] and located.ends.tolist() == [5]
+    nothing = locate(base, {})
+    assert not len(gather(base, nothing, "last", 100).tokens)
+
+
+def test_an_occurrence_knows_whether_its_pieces_are_its_own() -> None:
+    base = small_bert()
+    located = locate(base, {"the lymphoma": [(20, 4, 12), (21, 4, 9), (22, 8, 12)]})
+    assert dict(zip(located.tokens.tolist(), located.exact.tolist(), strict=True)) == {
+        20: True, 21: False, 22: False}
+    chosen = located.select(np.flatnonzero(located.tokens == 20))
+    assert (chosen.tokens.tolist(), len(chosen.ids)) == ([20], 1)

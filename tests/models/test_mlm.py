@@ -1,0 +1,285 @@
+"""A model in two parts equals the model in one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+from transformers import AutoModelForMaskedLM, ModernBertConfig, RobertaConfig
+
+from bmtools.errors import CheckpointError
+from bmtools.models import mlm as masked
+from bmtools.models.mlm import (
+    _SummedLoss,
+    encode,
+    has_segment_embeddings,
+    masked_lm_loss,
+    vocabulary_logits,
+)
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+IGNORED = -100
+
+
+def batch() -> tuple[torch.Tensor, torch.Tensor]:
+    ids = torch.randint(4, 60, (3, 20), generator=torch.Generator().manual_seed(1))
+    attended = torch.arange(20) < torch.tensor([20, 13, 7])[:, None]
+    return ids.where(attended, torch.tensor(1)), attended
+
+
+def asked_labels(ids: torch.Tensor, attended: torch.Tensor) -> torch.Tensor:
+    rng = torch.Generator().manual_seed(2)
+    asked = attended & (torch.rand(ids.shape, generator=rng) < 0.3)
+    others = torch.randint(4, 60, ids.shape, generator=rng)
+    return others.where(asked, torch.tensor(IGNORED))
+
+
+def gradients(model: Any) -> dict[str, torch.Tensor]:
+    found = {name: weight.grad.clone() for name, weight in model.named_parameters()
+             if weight.grad is not None}
+    model.zero_grad()
+    return found
+
+
+def same_gradients(ours: dict[str, torch.Tensor], theirs: dict[str, torch.Tensor]) -> None:
+    assert ours.keys() == theirs.keys()
+    assert any(value.abs().max() > 1e-3 for value in theirs.values())
+    for name, value in theirs.items():
+        torch.testing.assert_close(ours[name], value, atol=1e-6, rtol=1e-5, msg=name)
+
+
+@torch.inference_mode()
+def test_encoder_and_head_give_the_model_s_logits(model: Any) -> None:
+    ids, attended = batch()
+    whole = model(input_ids=ids, attention_mask=attended.long()).logits
+    states = encode(model, ids, attended)
+    torch.testing.assert_close(vocabulary_logits(model, states)[attended], whole[attended])
+    torch.testing.assert_close(vocabulary_logits(model, states[1, 4]), whole[1, 4])
+
+
+def test_the_loss_at_asked_places_is_transformers_own(model: Any) -> None:
+    """The head runs at asked places alone; loss and all gradients are those of the whole."""
+    ids, attended = batch()
+    labels = asked_labels(ids, attended)
+    whole = model(input_ids=ids, attention_mask=attended.long(), labels=labels).loss
+    whole.backward()
+    theirs = gradients(model)
+    asked = labels != IGNORED
+    logits = vocabulary_logits(model, encode(model, ids, attended)[asked])
+    assert logits.shape == (asked.sum(), 60)
+    ours = functional.cross_entropy(logits, labels[asked])
+    ours.backward()
+    torch.testing.assert_close(ours, whole, atol=1e-5, rtol=0)
+    same_gradients(gradients(model), theirs)
+
+
+def test_modernbert_s_own_sparse_prediction_agrees() -> None:
+    config = ModernBertConfig(
+        vocab_size=60, hidden_size=32, num_hidden_layers=3, num_attention_heads=4,
+        intermediate_size=48, pad_token_id=1, bos_token_id=2, eos_token_id=3, cls_token_id=2,
+        sep_token_id=3, sparse_prediction=True)
+    model = AutoModelForMaskedLM.from_config(config).eval()
+    ids, attended = batch()
+    labels = asked_labels(ids, attended)
+    whole = model(input_ids=ids, attention_mask=attended.long(), labels=labels)
+    asked = labels != IGNORED
+    assert len(whole.logits) == asked.sum()
+    total, _ = masked_lm_loss(model, encode(model, ids, attended)[asked], labels[asked])
+    torch.testing.assert_close(total / asked.sum(), whole.loss, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 5, None])
+def test_judging_in_pieces_is_judging_at_once(model: Any, chunk: int | None) -> None:
+    """Loss, count and every gradient, against a plain computation over all places."""
+    ids, attended = batch()
+    labels = asked_labels(ids, attended)
+    asked = labels != IGNORED
+    assert asked.sum() >= 10
+    logits = vocabulary_logits(model, encode(model, ids, attended)[asked])
+    plain = functional.cross_entropy(logits, labels[asked], reduction="sum")
+    (plain * 0.25).backward()
+    theirs = gradients(model)
+    wanted = labels[asked]
+    wanted[::2] = logits.argmax(dim=-1)[::2]
+    right = (logits.argmax(dim=-1) == wanted).sum()
+    with torch.no_grad():
+        counted = masked_lm_loss(model, encode(model, ids, attended)[asked], wanted, chunk)[1]
+    assert counted == right > 0
+
+    total, _ = masked_lm_loss(model, encode(model, ids, attended)[asked], labels[asked], chunk)
+    (total * 0.25).backward()
+    torch.testing.assert_close(total, plain)
+    same_gradients(gradients(model), theirs)
+    with torch.no_grad():
+        quiet, _ = masked_lm_loss(model, encode(model, ids, attended)[asked], labels[asked], chunk)
+    torch.testing.assert_close(quiet, plain)
+
+
+def test_pieces_leave_frozen_weights_alone(model: Any) -> None:
+    for weight in model.parameters():
+        weight.requires_grad_(False)
+    head = next(weight for name, weight in model.named_parameters()
+                if name.startswith(("cls.", "lm_head.", "head.")) and weight.ndim == 2)
+    head.requires_grad_(True)
+    ids, attended = batch()
+    total, _ = masked_lm_loss(model, encode(model, ids, attended)[attended], ids[attended], chunk=4)
+    total.backward()
+    assert head.grad is not None and head.grad.abs().max() > 0
+    assert sum(weight.grad is not None for weight in model.parameters()) == 1
+
+
+def test_pieces_in_bf16_lose_no_more_than_bf16_does(model: Any) -> None:
+    ids, attended = batch()
+    sums = []
+    for chunk in (1_000, 4):
+        with torch.autocast("cpu", torch.bfloat16):
+            total, _ = masked_lm_loss(model, encode(model, ids, attended)[attended], ids[attended],
+                                      chunk)
+        total.backward()
+        sums.append((total.detach(), gradients(model)))
+    (whole, theirs), (pieces, ours) = sums
+    torch.testing.assert_close(pieces, whole, atol=0, rtol=1e-3)
+    for name, value in theirs.items():
+        assert (ours[name] - value).norm() <= 0.02 * value.norm() + 1e-4, name
+
+
+def test_the_loss_of_extreme_logits_is_torch_s() -> None:
+    """Shares of 0, one that takes all, and equal ones."""
+    logits = torch.randn(6, 9, generator=torch.Generator().manual_seed(0)) * 3
+    logits[0] *= 200
+    logits[1] = 1e4
+    logits[2, 4] = -1e30
+    labels = torch.tensor([int(logits[0].argmin()), 3, 4, 0, 1, 2])
+    theirs = logits.clone().requires_grad_()
+    expected = functional.cross_entropy(theirs, labels, reduction="sum")
+    (expected / 3).backward()
+    ours = logits.clone().requires_grad_()
+    total, right = _SummedLoss.apply(ours.clone(), labels)
+    (total / 3).backward()
+    torch.testing.assert_close(total, expected)
+    torch.testing.assert_close(ours.grad, theirs.grad)
+    assert right == 1 + sum(logits[place].argmax() == labels[place] for place in (0, 3, 4, 5))
+
+
+def test_the_loss_refuses_to_go_back_twice() -> None:
+    logits = torch.randn(2, 5, requires_grad=True)
+    total, _ = _SummedLoss.apply(logits.clone(), torch.tensor([1, 2]))
+    total.backward(retain_graph=True)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        total.backward()
+
+
+def test_places_past_the_labels_change_nothing() -> None:
+    logits = torch.randn(7, 5, generator=torch.Generator().manual_seed(0))
+    labels = torch.tensor([1, 2, 4, 0])
+    found = []
+    for rows in (4, 7):
+        own = logits[:rows].clone().requires_grad_()
+        total, right = _SummedLoss.apply(own.clone(), labels)
+        total.backward()
+        found.append((total, right, own.grad))
+    (few, few_right, few_grad), (many, many_right, many_grad) = found
+    assert torch.equal(few, many) and torch.equal(few_right, many_right)
+    assert torch.equal(many_grad[:4], few_grad) and not many_grad[4:].any()
+
+
+def test_in_bf16_a_cpu_sees_few_shapes(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums of 5 and of 9 places go through products of one shape; in float32 through two."""
+    asked = []
+    monkeypatch.setattr(masked, "vocabulary_logits", lambda model, states: (
+        asked.append(len(states)), vocabulary_logits(model, states))[1])
+    states = torch.randn(9, 32, generator=torch.Generator().manual_seed(0))
+    labels = torch.arange(9)
+    for count in (5, 9):
+        plain, _ = masked_lm_loss(model, states[:count], labels[:count])
+        with torch.autocast("cpu", torch.bfloat16):
+            total, _ = masked_lm_loss(model, states[:count], labels[:count])
+        torch.testing.assert_close(total, plain, rtol=0.02, atol=0)
+    assert len(set(asked[1::2])) == 1 and set(asked[::2]) == {5, 9}
+
+
+def test_nothing_asked_is_no_loss(model: Any) -> None:
+    total, right = masked_lm_loss(model, torch.zeros(0, 32), torch.zeros(0, dtype=torch.int64))
+    assert (total, right) == (0, 0)
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("causal", [False, True])
+def test_embeddings_stand_for_ids(model: Any, causal: bool) -> None:
+    ids, attended = batch()
+    embeddings = model.get_input_embeddings()(ids)
+    torch.testing.assert_close(
+        encode(model, ids, attended, causal, embeddings=embeddings)[attended],
+        encode(model, ids, attended, causal)[attended])
+    changed = embeddings.clone()
+    changed[0, 3] *= 2
+    assert not torch.allclose(encode(model, ids, attended, embeddings=changed)[0],
+                              encode(model, ids, attended, embeddings=embeddings)[0])
+
+
+@torch.inference_mode()
+def test_padding_inside_moves_no_position_of_embeddings(model: Any) -> None:
+    """What transformers makes of ids, RoBERTa's positions included, holds for embeddings too."""
+    ids, attended = batch()
+    attended[0, 4:7] = False
+    attended[1, :3] = False
+    ids = ids.where(attended, torch.tensor(1))
+    embeddings = model.get_input_embeddings()(ids)
+    found = encode(model, ids, attended, embeddings=embeddings)
+    whole = model.base_model(input_ids=ids, attention_mask=attended.long()).last_hidden_state
+    torch.testing.assert_close(found[attended], whole[attended])
+
+
+@torch.inference_mode()
+def test_token_types_reach_models_that_know_them(model: Any) -> None:
+    ids, attended = batch()
+    types = (torch.arange(20) >= 5).long().expand(3, 20)
+    if not hasattr(model.base_model.embeddings, "token_type_embeddings"):
+        assert not has_segment_embeddings(model)
+        with pytest.raises(CheckpointError, match="tells no segments apart"):
+            encode(model, ids, attended, token_types=types)
+        return
+    whole = model.base_model(input_ids=ids, attention_mask=attended.long(),
+                             token_type_ids=types).last_hidden_state
+    found = encode(model, ids, attended, token_types=types)
+    torch.testing.assert_close(found[attended], whole[attended])
+    assert not torch.allclose(found[0], encode(model, ids, attended)[0])
+    torch.testing.assert_close(encode(model, ids, attended, token_types=torch.zeros_like(ids)),
+                               encode(model, ids, attended))
+
+
+def test_a_single_token_type_tells_nothing() -> None:
+    model = AutoModelForMaskedLM.from_config(RobertaConfig(
+        vocab_size=60, hidden_size=32, num_hidden_layers=1, num_attention_heads=4,
+        type_vocab_size=1))
+    assert not has_segment_embeddings(model)
+    with pytest.raises(CheckpointError, match="RobertaForMaskedLM: tells no segments apart"):
+        encode(model, *batch(), token_types=torch.zeros(3, 20, dtype=torch.int64))
+
+
+@torch.inference_mode()
+def test_causal_states_do_not_see_what_comes_after(model: Any) -> None:
+    ids, attended = batch()
+    before = encode(model, ids, attended, causal=True)
+    changed = ids.clone()
+    changed[:, 6] = 5 + (changed[:, 6] == 5)
+    after = encode(model, changed, attended, causal=True)
+    torch.testing.assert_close(before[:, :6], after[:, :6])
+    assert not torch.allclose(before[:, 6], after[:, 6])
+    assert not torch.allclose(before[0, 7], after[0, 7])
+
+
+@torch.inference_mode()
+def test_causal_states_equal_those_of_the_text_cut_short(model: Any) -> None:
+    ids, attended = batch()
+    whole = encode(model, ids[:1], attended[:1], causal=True)
+    short = encode(model, ids[:1, :9], attended[:1, :9], causal=True)
+    torch.testing.assert_close(whole[:, :9], short, atol=1e-5, rtol=1e-5)
+
+
+def test_an_unknown_head_is_named() -> None:
+    with pytest.raises(CheckpointError, match="head of this architecture is not known"):
+        vocabulary_logits(nn.Linear(2, 2), torch.zeros(1, 2))

@@ -1,0 +1,165 @@
+"""Tokens found again in an old vocabulary, in three families of tokenizers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
+from transformers import BertTokenizer, PreTrainedTokenizerFast
+
+from bmtools.errors import CheckpointError
+from bmtools.models.vocab_overlap import find_overlap, surface
+from bmtools.vocab.token_text import kind_of
+
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+ROLES = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]",
+         "mask_token": "[MASK]"}
+
+
+def word_pieces(*tokens: str, uncased: bool = False) -> Any:
+    listed = [*SPECIAL, *tokens]
+    return BertTokenizer(vocab={token: n for n, token in enumerate(listed)},
+                         do_lower_case=uncased)
+
+
+def byte_pairs(*words: str, uncased: bool = False) -> Any:
+    """Byte-level BPE that knows these words and all prefixes of them, a space spelled Ġ."""
+    merges = [(word[:end], word[end]) for word in words for end in range(1, len(word))]
+    letters = sorted({letter for word in words for letter in word})
+    tokens = list(dict.fromkeys([*SPECIAL, *letters, *("".join(pair) for pair in merges)]))
+    backend = Tokenizer(models.BPE(vocab={token: n for n, token in enumerate(tokens)},
+                                   merges=list(dict.fromkeys(merges))))
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
+    if uncased:
+        backend.normalizer = normalizers.Lowercase()
+    return PreTrainedTokenizerFast(tokenizer_object=backend, **ROLES)
+
+
+def unigrams(*tokens: str) -> Any:
+    backend = Tokenizer(models.Unigram(
+        [(token, 0.0) for token in SPECIAL] + [(token, -float(n)) for n, token in
+                                               enumerate(tokens)], unk_id=1))
+    backend.pre_tokenizer = pre_tokenizers.Metaspace()
+    return PreTrainedTokenizerFast(tokenizer_object=backend, **ROLES)
+
+
+def traced(old: Any, new: Any, token: str) -> Any:
+    """Say how a token was found, and as what."""
+    origins, number = find_overlap(old, new), new.get_vocab()[token]
+    names = old.convert_ids_to_tokens
+    if number in origins.shared:
+        return "shared", names(origins.shared[number])
+    how = "folded" if number in origins.folded else "pieces"
+    return how, names(getattr(origins, how)[number])
+
+
+def test_each_token_is_in_one_place() -> None:
+    old, new = word_pieces("a", "##b", "Ab"), word_pieces("ab", "##b", "abb", "x", uncased=True)
+    origins = find_overlap(old, new)
+    parts = (origins.shared, origins.folded, origins.pieces)
+    assert sorted(number for part in parts for number in part) == list(range(len(new)))
+
+
+def test_inner_pieces_are_told_from_beginnings() -> None:
+    old = word_pieces("lym", "oma", "##oma", "##ph")
+    new = word_pieces("lymphoma", "oma", "##oma", "##phoma", "##lym")
+    assert traced(old, new, "lymphoma") == ("pieces", ["lym", "##ph", "##oma"])
+    assert traced(old, new, "oma") == ("shared", "oma")
+    assert traced(old, new, "##oma") == ("shared", "##oma")
+    assert traced(old, new, "##phoma") == ("pieces", ["##ph", "##oma"])
+    assert traced(old, new, "##lym") == ("pieces", ["[UNK]"])
+
+
+def test_a_cased_token_is_read_by_an_uncased_base_in_its_own_spelling() -> None:
+    old = word_pieces("alzheimer", "us", "re", "##ne", "##e", uncased=True)
+    new = word_pieces("Alzheimer", "us", "US", "Rene", "R\u00e9n\u00e9", "##NE")
+    assert traced(old, new, "Alzheimer") == ("folded", ["alzheimer"])
+    assert traced(old, new, "us") == ("shared", "us")
+    assert traced(old, new, "US") == ("folded", ["us"])
+    assert traced(old, new, "R\u00e9n\u00e9") == ("pieces", ["re", "##ne"])
+    assert traced(old, new, "##NE") == ("folded", ["##ne"])
+
+
+def test_an_uncased_token_is_all_spellings_of_a_cased_base_in_equal_parts() -> None:
+    old = word_pieces("aids", "AIDS", "Alzheimer", "ALZHEIMER", "##A", "a", "##l")
+    new = word_pieces("aids", "alzheimer", "##a", "al", uncased=True)
+    assert traced(old, new, "aids") == ("shared", "aids")
+    assert traced(old, new, "alzheimer") == ("folded", ["Alzheimer", "ALZHEIMER"])
+    assert traced(old, new, "##a") == ("folded", ["##A"])
+    assert traced(old, new, "al") == ("pieces", ["a", "##l"])
+
+
+def test_two_cased_vocabularies_fold_nothing() -> None:
+    old, new = word_pieces("lymph", "L", "##ymph"), word_pieces("Lymph")
+    assert traced(old, new, "Lymph") == ("pieces", ["L", "##ymph"])
+
+
+def test_special_tokens_go_by_their_role() -> None:
+    renamed = PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer(models.WordPiece(
+            vocab={token: n for n, token in enumerate(["<mask>", "<s>", "</s>", "<pad>", "<unk>",
+                                                       "a"])}, unk_token="<unk>")),
+        pad_token="<pad>", unk_token="<unk>", cls_token="<s>", sep_token="</s>",
+        mask_token="<mask>")
+    old = word_pieces("a")
+    for ours, theirs in (("<mask>", "[MASK]"), ("<s>", "[CLS]"), ("</s>", "[SEP]"),
+                         ("<pad>", "[PAD]"), ("<unk>", "[UNK]"), ("a", "a")):
+        assert traced(old, renamed, ours) == ("shared", theirs)
+
+
+def test_a_space_is_part_of_a_byte_level_token() -> None:
+    old, new = byte_pairs("\u0120lym", "lym", "pho"), byte_pairs("\u0120lympho", "lympho")
+    assert traced(old, new, "\u0120lympho") == ("pieces", ["\u0120lym", "pho"])
+    assert traced(old, new, "lympho") == ("pieces", ["lym", "pho"])
+    assert traced(old, new, "\u0120lym") == ("shared", "\u0120lym")
+
+
+def test_byte_level_tokens_fold_as_text() -> None:
+    """\u00c9 is two bytes; half of it is no text and stays as it is."""
+    small, large = "\u0120\u00c3\u00a9t", "\u0120\u00c3\u012bt"  # of " \u00e9t" and " \u00c9t"
+    old, new = byte_pairs(small, uncased=True), byte_pairs(large)
+    assert traced(old, new, large) == ("folded", [small])
+    assert traced(old, new, "\u0120\u00c3") == ("shared", "\u0120\u00c3")
+    assert traced(byte_pairs(large), byte_pairs(small, uncased=True), small) == ("folded", [large])
+
+
+def test_a_space_is_part_of_a_unigram() -> None:
+    old = unigrams("\u2581lym", "lym", "pho", "\u2581")
+    new = unigrams("\u2581lympho", "lympho", "lym")
+    assert traced(old, new, "\u2581lympho") == ("pieces", ["\u2581lym", "pho"])
+    assert traced(old, new, "lympho") == ("pieces", ["lym", "pho"])
+    assert traced(old, new, "lym") == ("shared", "lym")
+
+
+@pytest.mark.parametrize(("one", "other", "message"), [
+    (word_pieces("a"), unigrams("a"), "the base has a WordPiece vocabulary, the tokenizer a "
+                                      "Unigram one; expected two of a kind"),
+    (PreTrainedTokenizerFast(tokenizer_object=Tokenizer(models.BPE()), **ROLES), byte_pairs("ab"),
+     "the base has a BPE vocabulary, the tokenizer a byte-level BPE one; expected two of a kind"),
+])
+def test_families_are_not_mixed(one: Any, other: Any, message: str) -> None:
+    with pytest.raises(CheckpointError) as caught:
+        find_overlap(one, other)
+    assert str(caught.value) == message
+
+
+def test_a_tokenizer_without_a_mask_is_refused() -> None:
+    lacking = word_pieces("a")
+    lacking.mask_token = None
+    with pytest.raises(CheckpointError, match="the new tokenizer has no mask token"):
+        find_overlap(word_pieces("a"), lacking)
+
+
+def test_ids_with_gaps_are_refused() -> None:
+    gaps = BertTokenizer(vocab={**{token: n for n, token in enumerate(SPECIAL)}, "a": 9})
+    with pytest.raises(CheckpointError, match="has 6 tokens, but ids up to 9"):
+        find_overlap(word_pieces("a"), gaps)
+
+
+def test_surfaces_for_people() -> None:
+    assert kind_of(byte_pairs("ab").backend_tokenizer) == "byte-level BPE"
+    assert surface("\u0120\u00c3\u00a9t", "byte-level BPE") == "\u00e9t"
+    assert surface("\u2581ab", "Unigram") == "ab"
+    assert surface("##ab", "WordPiece") == "##ab"

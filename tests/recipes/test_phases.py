@@ -1,0 +1,229 @@
+"""What phases and scripts hold, refuse and write down."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import subprocess
+import sys
+import tomllib
+from collections import Counter
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+
+from bmtools.recipes.phases import (
+    PHASE_FIELDS,
+    PHASE_KINDS,
+    RUN_FIELDS,
+    RUN_KINDS,
+    MixtureWeight,
+    Phase,
+    ReplayConfig,
+    RunConfig,
+    check_corpora,
+    identity,
+    resolved,
+    run_settings,
+    single_phase,
+    to_toml,
+)
+from bmtools.recipes.regularization import RegularizationConfig
+from bmtools.recipes.settings import (
+    BatchConfig,
+    FreezeConfig,
+    LearningRateConfig,
+    ObjectiveConfig,
+    OptimizationConfig,
+    PhaseLengthConfig,
+)
+from bmtools.recipes.toml_files import parse_run_config
+
+STEPS = Phase("a", PhaseLengthConfig(steps=100), schedule=LearningRateConfig(warmup_steps=10))
+
+
+def test_importing_loads_nothing_heavy() -> None:
+    code = ("import sys\nimport bmtools.recipes.toml_files\n"
+            "print({'torch', 'numpy', 'transformers', 'tokenizers'} & set(sys.modules))")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
+                          check=True)
+    assert done.stdout == "set()\n"
+
+
+def test_no_two_settings_share_a_name() -> None:
+    names = Counter(one.name for kind in (*PHASE_KINDS.values(), *RUN_KINDS)
+                    for one in fields(kind))
+    assert [name for name, times in names.items() if times > 1] == []
+    assert not {"name", "mixture"} & set(names)
+    assert set(names) == {*PHASE_FIELDS, *RUN_FIELDS}
+
+
+def test_values_are_flat() -> None:
+    phase = Phase("a", rows=BatchConfig(max_length=64), task=ObjectiveConfig(mask_rate=0.3))
+    assert list(phase.values()) == list(PHASE_FIELDS)
+    assert (phase.values()["max_length"], phase.values()["mask_rate"]) == (64, 0.3)
+
+
+@pytest.mark.parametrize(("given", "steps", "tokens", "epochs", "warmup_steps"), [
+    ({"steps": 7}, 7, 0, 1.0, 10),
+    ({"tokens": 900}, 0, 900, 1.0, 10),
+    ({"epochs": 3.0}, 0, 0, 3.0, 10),
+    ({"epochs": 3.0, "steps": 7}, 7, 0, 3.0, 10),
+    ({"warmup_ratio": 0.5}, 100, 0, 1.0, 0),
+    ({"warmup_ratio": 0.5, "warmup_steps": 3}, 100, 0, 1.0, 3),
+])
+def test_a_new_value_is_not_outvoted_by_an_old_one(given: dict[str, Any], steps: int, tokens: int,
+                                                   epochs: float, warmup_steps: int) -> None:
+    changed = STEPS.changed(given)
+    assert changed.length == PhaseLengthConfig(steps, tokens, epochs)
+    assert changed.schedule.warmup_steps == warmup_steps
+    assert changed.rows == STEPS.rows
+
+
+@pytest.mark.parametrize(("values", "message"), [
+    ({"mask_rat": 0.2}, "found unknown setting 'mask_rat', did you mean 'mask_rate'?"),
+    ({"seed": 1}, f"found unknown setting 'seed', expected one of {', '.join(PHASE_FIELDS)}, "
+                  "mixture"),
+    ({"initial_batch_size": 64},
+     "--initial-batch-size: found 64, expected 0, or rows up to --batch-size"),
+])
+def test_changes_are_checked(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError) as error:
+        STEPS.changed(values)
+    assert str(error.value) == message
+
+
+@pytest.mark.parametrize(("make", "message"), [
+    (lambda: Phase("a.b"), "name: found 'a.b', expected letters, digits, - and _"),
+    (lambda: Phase(""), "name: found '', expected letters, digits, - and _"),
+    (lambda: Phase("a", mixture=(MixtureWeight("x", 0.0), MixtureWeight("y", 0.0, 1.0))),
+     "mixture: found no weight above 0, expected one at least"),
+    (lambda: Phase("a", mixture=(MixtureWeight("x", 1.0, 0.0),)),
+     "mixture: found no weight above 0 at the end of the phase, expected one at least"),
+    (lambda: Phase("a", mixture=(MixtureWeight("x", 1.0), MixtureWeight("x", 2.0))),
+     "mixture: found 'x' twice, expected each corpus once"),
+    (lambda: MixtureWeight("x", -1.0), "mixture: x: weight: found -1.0, expected 0 or more"),
+    (lambda: MixtureWeight("x", math.nan), "mixture: x: weight: found nan, expected 0 or more"),
+    (lambda: MixtureWeight("x", 1.0, math.inf), "mixture: x: end: found inf, expected 0 or more"),
+    (lambda: MixtureWeight("x", 1.0, epochs=0.0),
+     "mixture: x: epochs: found 0.0, expected above 0"),
+    (lambda: RunConfig(()), "found no phases, expected one [[phases]] at least"),
+    (lambda: RunConfig((Phase("a"), Phase("b"), Phase("a"))),
+     "found two phases named 'a', expected names that differ"),
+    (lambda: RunConfig((Phase("a"),), run={"layer_decai": 1.0}),
+     "found unknown setting 'layer_decai', did you mean 'layer_decay'?"),
+    (lambda: RunConfig((Phase("a"),), run={"dropout": 1.0}),
+     "--dropout: found 1.0, expected 0 to less than 1"),
+    (lambda: ReplayConfig(-1), "--replay-steps: found -1, expected 0 or more"),
+])
+def test_nonsense_is_refused(make: Any, message: str) -> None:
+    with pytest.raises(ValueError) as error:
+        make()
+    assert str(error.value) == message
+
+
+def test_one_phase_holds_what_it_was_given() -> None:
+    parts = (PhaseLengthConfig(epochs=2.0), BatchConfig(max_length=32),
+             ObjectiveConfig(mask_rate=0.3),
+             LearningRateConfig(schedule="wsd"), FreezeConfig(frozen_layers=1))
+    script = single_phase(*parts, mixture=(MixtureWeight("x", 1.0),))
+    (phase,) = script.phases
+    assert (phase.length, phase.rows, phase.task, phase.schedule, phase.freeze) == parts
+    assert phase.mixture == (MixtureWeight("x", 1.0),)
+    assert (script.run, script.architecture) == ({}, "")
+
+
+def test_settings_of_a_run_keep_their_defaults() -> None:
+    script = RunConfig((Phase("a"),), run={"dropout": 0.1, "mixout": 0.9})
+    assert run_settings(script, OptimizationConfig) == OptimizationConfig(dropout=0.1)
+    assert run_settings(script, RegularizationConfig) == RegularizationConfig(mixout=0.9)
+    assert run_settings(script, ReplayConfig) == ReplayConfig()
+
+
+def test_corpora_that_are_not_there_are_named() -> None:
+    phases = (Phase("first"), Phase("second", mixture=(MixtureWeight("notes", 1.0),)))
+    check_corpora(phases, ["notes", "abstracts"])
+    with pytest.raises(ValueError) as error:
+        check_corpora(phases, ["note", "abstracts"])
+    assert str(error.value) == "phase 'second': mixture: found 'notes', did you mean 'note'?"
+    with pytest.raises(ValueError) as error:
+        check_corpora(phases, ["text"])
+    assert str(error.value) == "phase 'second': mixture: found 'notes', expected text"
+
+
+def test_resolved_is_plain_and_complete() -> None:
+    phase = Phase("a", PhaseLengthConfig(epochs=2), mixture=(
+        MixtureWeight("x", 1), MixtureWeight("y", 3, 0, 2)))
+    script = RunConfig((phase,), "A title", "a source", ("a note",), "bert-tiny", {"seed": 3})
+    content = resolved(script)
+    assert json.loads(json.dumps(content)) == content
+    assert {key: value for key, value in content.items() if key != "phases"} == {
+        "title": "A title", "source": "a source", "notes": ["a note"],
+        "architecture": "bert-tiny", "run": {"seed": 3}}
+    assert content["phases"][0]["mixture"] == {
+        "x": {"weight": 1.0}, "y": {"weight": 3.0, "end": 0.0, "epochs": 2.0}}
+    assert set(content["phases"][0]) == {"name", *PHASE_FIELDS, "mixture"}
+
+
+def test_identity_is_of_what_is_asked_for() -> None:
+    script = RunConfig((Phase("a", PhaseLengthConfig(epochs=1.0)),),
+                       run={"dropout": 0.0, "seed": 1})
+    same = RunConfig((Phase("a", PhaseLengthConfig(epochs=1)),), title="Other words",
+                     run={"seed": 1, "dropout": 0})
+    assert identity(script) == identity(same)
+    others = [replace(script, architecture="bert-tiny"), replace(script, run={"seed": 2}),
+              replace(script, phases=(Phase("b"),)),
+              replace(script, phases=(Phase("a", mixture=(MixtureWeight("x", 1.0),)),)),
+              replace(script, phases=(*script.phases, Phase("b")))]
+    assert len({identity(one) for one in (script, *others)}) == 6
+
+
+def test_written_scripts_share_what_phases_agree_on() -> None:
+    script = RunConfig((Phase("a", PhaseLengthConfig(steps=5)),
+                        Phase("b", PhaseLengthConfig(steps=9),
+                              mixture=(MixtureWeight("x y", 1.0, 2.0),))))
+    table = tomllib.loads(to_toml(script))
+    first, second = table["phases"]
+    # A length has three spellings, which go together.
+    assert first == {"name": "a", "steps": 5, "tokens": 0, "epochs": 1.0}
+    assert second["mixture"] == {"x y": {"weight": 1.0, "end": 2.0}}
+    assert {*table["common"], "steps", "tokens", "epochs"} == set(PHASE_FIELDS)
+
+
+def test_written_scripts_read_back_equal() -> None:
+    rng = random.Random(0)
+    scripts = [_random_script(rng) for _ in range(300)]
+    assert max(len(script.phases) for script in scripts) == 3
+    for script in scripts:
+        again = parse_run_config(to_toml(script).encode(), "again")
+        assert again == script
+        assert hash(again) == hash(script)
+        assert identity(again) == identity(script)
+
+
+def _random_script(rng: random.Random) -> RunConfig:
+    """Draw until the draw is a script that makes sense."""
+    while True:
+        try:
+            phases = tuple(_random_phase(rng, f"p{number}") for number in range(rng.randint(1, 3)))
+            run = rng.choice([{}, {"seed": 3, "dropout": 0.5, "compile": True, "budget": "3h"}])
+            return RunConfig(phases, rng.choice(["", 'quoted "\\\n\x7f\x00 ü 😀']), run=run,
+                             notes=tuple(rng.choices(["one", "two\tthree"], k=rng.randint(0, 2))))
+        except ValueError:
+            continue
+
+
+def _random_phase(rng: random.Random, name: str) -> Phase:
+    parts = {part: kind(**{one.name: _random_value(rng, PHASE_FIELDS[one.name], one.default)
+                           for one in fields(kind)}) for part, kind in PHASE_KINDS.items()}
+    corpora = rng.sample(["a", "b c", 'd."e', "ü"], rng.randint(0, 3))
+    mixture = tuple(MixtureWeight(corpus, rng.choice([0.0, 2.5]), rng.choice([None, 0.0, 3.0]),
+                                  rng.choice([math.inf, 2.0])) for corpus in corpora)
+    return Phase(name, mixture=mixture, **parts)
+
+
+def _random_value(rng: random.Random, kind: type, default: Any) -> Any:
+    others = {int: [0, 3, 8, 12], float: [0.0, 0.25, 1.0], str: [default], bool: [True]}
+    return rng.choice([default, default, rng.choice(others[kind])])

@@ -1,0 +1,50 @@
+"""Settings of what holds training back."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+from typing import Any
+
+import click
+import pytest
+
+from bmtools.cli.settings import takes_settings
+from bmtools.recipes.regularization import AdversarialConfig, RegularizationConfig
+
+
+@pytest.mark.parametrize(("kind", "field", "value"), [
+    (RegularizationConfig, "layer_decay", 0.0), (RegularizationConfig, "layer_decay", 1.1),
+    (RegularizationConfig, "mixout", 1.0), (RegularizationConfig, "mixout", -0.1),
+    (RegularizationConfig, "l2_sp", -1.0),
+    (AdversarialConfig, "adversarial", -1.0), (AdversarialConfig, "adversarial_noise", 0.0),
+    (AdversarialConfig, "adversarial_steps", 0), (AdversarialConfig, "adversarial_step", 0.0),
+    (AdversarialConfig, "adversarial_radius", 0.0), (AdversarialConfig, "adversarial_norm", "l1")])
+def test_a_wrong_value_names_its_option(kind: Any, field: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=f"--{field.replace('_', '-')}: found {value}, expected"):
+        kind(**{field: value})
+
+
+def test_the_start_is_needed_where_something_looks_back_at_it() -> None:
+    assert not RegularizationConfig(layer_decay=0.9).needs_start
+    assert RegularizationConfig(mixout=0.9).needs_start
+    assert RegularizationConfig(l2_sp=0.01).needs_start
+
+
+@pytest.mark.parametrize("kind", [RegularizationConfig, AdversarialConfig])
+def test_every_field_becomes_an_option_with_help(kind: Any) -> None:
+    @click.command()
+    @takes_settings(kind, "settings")
+    def command(settings: Any) -> None:
+        assert settings == kind()
+
+    options = {option.name: option for option in command.params}
+    assert options.keys() == {field.name for field in dataclasses.fields(kind)}
+    assert all(getattr(option, "help", "") for option in options.values())
+    command.main([], standalone_mode=False)
+
+
+def test_settings_do_not_import_torch() -> None:
+    code = "import sys, bmtools.recipes.regularization; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

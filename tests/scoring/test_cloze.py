@@ -1,0 +1,236 @@
+"""Which words are hidden, and what becomes of the record around them."""
+
+# ruff: noqa: RUF001
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bmtools.errors import DataError, RecordError
+from bmtools.io.jsonl import read_records
+from bmtools.records import MASK, Record, check
+from bmtools.scoring import cloze as module
+from bmtools.scoring.cloze import Terms, Unit, make_clozes, read_terms
+from bmtools.search.case_folding import CASELESS
+
+
+def listed(*terms: str) -> Terms:
+    return Terms.of(terms, CASELESS)
+
+
+def marked(text: str, *mentions: str, **keys: Any) -> Record:
+    """A record whose entities are the first places of mentions; `KIND:mention` names a type."""
+    entities = []
+    for mention in mentions:
+        kind, _, words = mention.rpartition(":")
+        start = text.index(words)
+        entities.append({"start": start, "end": start + len(words), "type": kind or "D"})
+    return Record(id="a", text=text, entities=entities, **keys)
+
+
+def hidden(record: Record, terms: Terms | None = None, unit: Unit = "word") -> list[str]:
+    """The hidden words; each masking is checked on its way."""
+    found = list(make_clozes([record], terms, unit))
+    for number, one in enumerate(found, 1):
+        check(one)
+        assert one["id"] == f"{record['id']}-m{number}"
+        assert one.place == record.place
+        assert one["text"].replace(MASK, one["target"]) == record["text"]
+    places = [one["text"].index(MASK) for one in found]
+    assert places == sorted(set(places))
+    return [one["target"] for one in found]
+
+
+def plain(text: str) -> Record:
+    return Record(id="a", text=text, place="notes.jsonl:3")
+
+
+@pytest.mark.parametrize(("text", "terms", "words"), [
+    ("Il diabete, poi l'insulina.", ["insulina", "diabete"], ["diabete", "insulina"]),
+    ("DIABETE e Diabete.", ["diabete"], ["DIABETE", "Diabete"]),
+    ("Prediabete e diabetico.", ["diabete"], []),
+    ("Il diabete mellito di tipo 2.", ["diabete mellito di tipo 2", "diabete", "mellito"],
+     ["diabete", "mellito", "di", "tipo", "2"]),
+    ("Ha (TNF-alpha), la fistola artero-venosa", ["tnf-alpha", "fistola artero-venosa"],
+     ["TNF", "alpha", "fistola", "artero", "venosa"]),
+    ("Crohn's disease, dell'addome, L’asma", ["Crohn's disease", "l’asma", "dell'addome"],
+     ["Crohn", "disease", "dell", "addome", "asma"]),
+    ("A 5'-nucleotidase of 60% and Ca2+ ions", ["5'-nucleotidase", "60%", "ca2+ ions"],
+     ["5", "nucleotidase", "60", "Ca2", "ions"]),
+    ("acute renal\tfailure", ["renal failure", "acute renal"], ["acute", "renal", "failure"]),
+    ("Straße der Σίσυφος", ["STRASSE", "σίσυφοσ"], ["Straße", "Σίσυφος"]),
+    ("perche\u0301 no", ["perch\u00e9"], ["perche\u0301"]),
+    ("患者糖尿病", ["糖尿病"], ["糖尿病"]),
+])
+def test_words_of_terms(text: str, terms: list[str], words: list[str]) -> None:
+    assert hidden(plain(text), listed(*terms)) == words
+
+
+@pytest.mark.parametrize(("text", "terms", "mentions"), [
+    ("Il diabete mellito di tipo 2 e il diabete.", ["diabete", "diabete mellito di tipo 2"],
+     ["diabete mellito di tipo 2", "diabete"]),
+    ("acute renal failure syndrome", ["acute renal", "renal failure syndrome"],
+     ["renal failure syndrome"]),
+    ("acute renal failures", ["acute renal", "renal failure"], ["acute renal"]),
+    ("Crohn's disease", ["crohn's disease"], ["Crohn's disease"]),
+    ("A Ca2+ channel", ["Ca2+"], ["Ca2+"]),
+])
+def test_mentions_of_terms(text: str, terms: list[str], mentions: list[str]) -> None:
+    assert hidden(plain(text), listed(*terms), "mention") == mentions
+
+
+def test_words_of_entities() -> None:
+    record = marked("With severe (renal) failure.", "severe (renal) failure")
+    assert hidden(record) == ["severe", "renal", "failure"]
+    assert hidden(record, unit="mention") == ["severe (renal) failure"]
+
+
+def test_white_space_and_signs_around_a_mention_stay() -> None:
+    record = Record(id="a", text="x  a b \n -- y", entities=[
+        {"start": 2, "end": 8, "type": "D"}, {"start": 8, "end": 12, "type": "D"}])
+    assert hidden(record, unit="mention") == ["a b"]
+    assert hidden(record) == ["a", "b"]
+
+
+def test_the_next_word_of_a_spelling_is_its_own() -> None:
+    """`in` also stands inside `insulin`, which comes first."""
+    found = list(make_clozes([marked("insulin in in-patients", "insulin in in-patients")], None))
+    assert [one["text"] for one in found] == [
+        "[MASK] in in-patients", "insulin [MASK] in-patients", "insulin in [MASK]-patients",
+        "insulin in in-[MASK]"]
+
+
+def test_a_place_is_hidden_once() -> None:
+    record = marked("Acute renal failure.", "Acute renal failure", "S:renal", "T:failure")
+    assert hidden(record, listed("renal failure")) == ["Acute", "renal", "failure"]
+    assert hidden(record, listed("renal failure"), "mention") == ["Acute renal failure"]
+    assert {one["type"] for one in make_clozes([record], listed("renal failure"))} == {"D"}
+
+
+def test_an_entity_counts_before_a_term_of_its_place() -> None:
+    record = marked("An ulcer and asthma.", "U:ulcer")
+    for unit in ("word", "mention"):
+        found = list(make_clozes([record], listed("ulcer", "asthma"), unit))
+        assert [(one["target"], one.get("type")) for one in found] == [
+            ("ulcer", "U"), ("asthma", None)]
+
+
+def test_other_keys_stay() -> None:
+    record = marked("An ulcer.", "U:ulcer", lang="en", labels=["x"], meta={"start": 3},
+                    spans=[], answers=[{"text": "An"}])
+    (one,) = make_clozes([record], None)
+    assert one == {"id": "a-m1", "text": "An [MASK].", "lang": "en", "labels": ["x"],
+                   "meta": {"start": 3}, "spans": [], "answers": [{"text": "An"}],
+                   "target": "ulcer", "type": "U"}
+
+
+def test_what_speaks_of_places_goes() -> None:
+    record = marked("An ulcer.", "U:ulcer", relations=[], answers=[{"text": "An", "start": 0}],
+                    targets=[{"word": "ulcer", "start": 3, "end": 8}])
+    (one,) = make_clozes([record], None)
+    assert set(one) == {"id", "text", "target", "type"}
+
+
+def test_a_type_of_the_record_stays() -> None:
+    (one,) = make_clozes([marked("An ulcer.", "U:ulcer", type="note")], None)
+    assert one["type"] == "note"
+
+
+def test_maskings_pass_as_they_are() -> None:
+    done = Record(id="a", text="An [MASK] ulcer.", target="acute")
+    (same,) = make_clozes([done], listed("ulcer"))
+    assert same is done
+
+
+def test_discontinuous_entities_are_passed_over_and_counted() -> None:
+    counts: Counter[str] = Counter()
+    record = Record(id="a", text="renal and liver failure", entities=[
+        {"start": 0, "end": 23, "type": "D", "spans": [(0, 5), (16, 23)]},
+        {"start": 10, "end": 23, "type": "D", "spans": [(10, 23)]}])
+    assert [one["target"] for one in make_clozes([record], None, counts=counts)] == ["liver",
+                                                                                     "failure"]
+    assert +counts == {"entities of several parts passed over": 1}
+
+
+def test_records_without_a_word_are_counted() -> None:
+    counts: Counter[str] = Counter()
+    records = [plain("Nothing here."), plain("An ulcer."), plain(""), marked("A -- b", "--")]
+    assert len(list(make_clozes(records, listed("ulcer"), counts=counts))) == 1
+    assert +counts == {"records without a word to hide left out": 3}
+
+
+def test_entities_outside_the_text_are_rejected() -> None:
+    bad = Record(id="a", text="ulcer", place="notes.jsonl:3",
+                 entities=[{"start": 3, "end": 9, "type": "D"}])
+    with pytest.raises(RecordError, match=r"^notes.jsonl:3: key 'entities\[0\]': found start 3"):
+        list(make_clozes([bad], None))
+    errors: list[RecordError] = []
+    found = list(make_clozes([bad, plain("An ulcer.")], listed("ulcer"), reject=errors.append))
+    assert [one["target"] for one in found] == ["ulcer"]
+    assert [error.content for error in errors] == [bad]
+
+
+def test_records_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Order stays, and few records are read ahead, whatever is held at once."""
+    records = [Record(id=str(number), text="An ulcer." * (number % 3)) for number in range(20)]
+    expected = list(make_clozes(records, listed("ulcer")))
+    monkeypatch.setattr(module, "_RECORDS_AT_ONCE", 3)
+    pending = iter(records)
+    found = make_clozes(pending, listed("ulcer"))
+    assert next(found)["id"] == "1-m1"
+    assert next(pending)["id"] == "3"
+    monkeypatch.setattr(module, "_RECORDS_AT_ONCE", 1000)
+    monkeypatch.setattr(module, "_CHARACTERS_AT_ONCE", 20)
+    assert list(make_clozes(records, listed("ulcer"))) == expected
+    pending = iter(records)
+    next(make_clozes(pending, listed("ulcer")))
+    assert next(pending)["id"] == "3"
+
+
+def test_terms_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "terms.txt"
+    path.write_text("\ufeff\nulcer\r\n  renal  failure \nUlcer\n", encoding="utf-8")
+    assert read_terms(str(path)).words == ("ulcer", "renal  failure")
+    assert hidden(plain("Renal failure, ulcer."), read_terms(str(path))) == [
+        "Renal", "failure", "ulcer"]
+
+
+@pytest.mark.parametrize(("content", "message"), [
+    (b"", ": found no words, expected one a line"),
+    (b"\n\n", ": found no words, expected one a line"),
+    (b"a\n--\n", ":2: found '--', of which no letter and no figure is left to look for; correct "
+                 "the line or leave it out"),
+    (b"a\n\xe0\n", ":2: byte 1 is not UTF-8; convert the file first (iconv -t UTF-8)"),
+])
+def test_wrong_lists_are_refused(content: bytes, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "terms.txt"
+    path.write_bytes(content)
+    with pytest.raises(DataError) as refused:
+        read_terms(str(path))
+    assert str(refused.value) == f"{path}{message}"
+
+
+@pytest.mark.data
+def test_terms_in_real_text_are_found_as_a_plain_search_finds_them(data: Path) -> None:
+    """A twin that looks at every stretch of letters and figures, one word at a time."""
+    terms = ["insulina", "diabete", "dialisi", "TC", "addome", "ipertensione"]
+    wanted = {term.casefold() for term in terms}
+    source = data / "it" / "corpus" / "native-clinical.jsonl"
+    records = [record for _, record in zip(range(150), read_records(str(source)), strict=False)]
+    found = [(one["id"].rpartition("-m")[0], one["text"].index(MASK), one["target"])
+             for one in make_clozes(records, listed(*terms))]
+    expected = [(record["id"], start, word) for record in records
+                for start, word in runs(record["text"]) if word.casefold() in wanted]
+    assert found == expected
+    assert len(found) > 40
+
+
+def runs(text: str) -> list[tuple[int, str]]:
+    kinds = [unicodedata.category(one)[0] in "LMN" for one in text]
+    begins = [n for n, kind in enumerate(kinds) if kind and not (n and kinds[n - 1])]
+    return [(n, text[n:next((end for end in range(n, len(text)) if not kinds[end]), len(text))])
+            for n in begins]

@@ -1,0 +1,131 @@
+"""What is told of a model's space, put together by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bmtools.records import Record
+from bmtools.scoring.embedding_space import Space, WordStatistics, compare_spaces, resample
+from bmtools.scoring.space_sample import SampledWords, sample_contexts
+from bmtools.scoring.space_settings import EmbeddingSpaceConfig, StateReadingConfig
+from bmtools.scoring.space_vectors import StateReader, WordVectors
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+FREQUENT = ["cuore", "sangue", "asma"]
+RARE = ["mellito", "artrosi", "respiro"]
+
+
+def settings(**changed: Any) -> EmbeddingSpaceConfig:
+    return EmbeddingSpaceConfig(**{"bands": 2, "words": 3, "least_count": 2, "occurrences": 2,
+                                   "neighbours": 2, "resamples": 200, **changed})
+
+
+def reader(model: Any, **passes: Any) -> StateReader:
+    return StateReader(model.checkpoint, "last", StateReadingConfig(**passes))
+
+
+def lines_of(readers: list[StateReader], chosen: EmbeddingSpaceConfig) -> list[dict[str, Any]]:
+    texts = [" ".join(FREQUENT)] * 6 + [" ".join([*FREQUENT, *RARE])] * 2
+    records = [Record(id=str(number), text=text) for number, text in enumerate(texts)]
+    return [line for line, _ in compare_spaces(readers, *sample_contexts(records, chosen), chosen)]
+
+
+def made_up(apart: float, each: int = 4, words: int = 50) -> Space:
+    """Two bands of words, each word's places around its own point."""
+    rng = np.random.default_rng(0)
+    bands = np.repeat([0, 1], words)
+    centres = rng.normal(size=(2 * words, 12)) + apart * np.eye(12)[bands]
+    places = np.repeat(np.arange(2 * words), each)
+    vectors = (centres[places] + 0.1 * rng.normal(size=(len(places), 12))).astype(np.float32)
+    ones = np.ones(len(places), dtype=np.int64)
+    return Space(SampledWords([f"word{n}" for n in range(2 * words)], 100 - 50 * bands, bands),
+                 WordVectors(np.arange(len(places)), vectors, ones, ones < 0), places)
+
+
+def test_planted_bands_are_apart_and_others_are_not() -> None:
+    ones = np.ones((1, 100))
+    mixed, apart = (WordStatistics.of(made_up(distance),
+                                      settings(words=50, neighbours=5)).draws(ones)
+                    for distance in (0.0, 20.0))
+    assert mixed["own_band_neighbours"][0] == pytest.approx(49 / 99, abs=0.08)
+    assert abs(mixed["silhouette"][0]) < 0.05
+    assert apart["own_band_neighbours"][0] == 1
+    assert apart["silhouette"][0] > 0.8
+    assert mixed["silhouette"] == mixed["extremes_silhouette"]
+    assert mixed["self_similarity"][0] > 0.95 > mixed["average_cosine"][0]
+
+
+def test_weights_are_repeated_words() -> None:
+    space, chosen = made_up(1.0), settings(words=50)
+    account = WordStatistics.of(space, chosen)
+    weights = np.random.default_rng(1).integers(0, 3, 100).astype(float)
+    found = account.draws(weights[None])
+    for name, values in account.values.items():
+        assert found[name][0] == pytest.approx(np.repeat(values, weights.astype(int)).mean())
+
+
+def test_resamples_are_those_of_each_band() -> None:
+    space, chosen = made_up(1.0), settings(words=50, resamples=4_000)
+    account, weights = WordStatistics.of(space, chosen), resample(space.sample.bands, chosen)
+    assert (weights[:, :50].sum(axis=1) == 50).all() and (weights.sum(axis=1) == 100).all()
+    values = account.values["own_band_neighbours"]
+    # The spread of a mean of two means, each over as many independent draws as there are words.
+    expected = np.sqrt(sum(values[part].var() / 50 for part in (slice(50), slice(50, 100)))) / 2
+    assert account.draws(weights)["own_band_neighbours"].std() == pytest.approx(expected, rel=0.05)
+
+
+def test_a_line_for_each_model_with_the_change_from_the_first(wordpiece: Any,
+                                                              modernbert: Any) -> None:
+    first, same, other = lines_of([reader(wordpiece), reader(wordpiece), reader(modernbert)],
+                                  settings())
+    assert (first["model"], other["model"]) == ("wordpiece", "modernbert")
+    assert "change" not in first
+    assert same["average_cosine"] == first["average_cosine"]
+    assert all(change == {"value": 0, "low": 0, "high": 0}
+               for name, change in same["change"].items() if name != "from")
+    for name, (low, high) in first["intervals"].items():
+        assert low <= high, name
+    changed = other["change"]["average_cosine"]
+    assert changed["value"] == pytest.approx(other["average_cosine"] - first["average_cosine"],
+                                             abs=2e-6)
+    assert changed["low"] < changed["high"]
+    assert (first["words"], first["occurrences"]) == (6, 12)
+    assert first["adjusted_self_similarity"] == pytest.approx(
+        first["self_similarity"] - first["average_cosine"], abs=2e-6)
+    assert "layers:last|bands:2|words:3" in first["signature"]
+
+
+def test_bands_are_told_one_by_one(wordpiece: Any) -> None:
+    [line] = lines_of([reader(wordpiece)], settings())
+    frequent, rare = line["bands"]
+    assert (frequent["least_count"], frequent["most_count"]) == (8, 8)
+    assert (rare["least_count"], rare["most_count"]) == (2, 2)
+    for band in (frequent, rare):
+        assert (band["words"], band["occurrences"]) == (3, 6)
+    for name in ("self_similarity", "own_band_neighbours", "silhouette"):
+        assert line[name] == pytest.approx((frequent[name] + rare[name]) / 2, abs=2e-6)
+    assert line["chance_neighbours"] == 0.4
+
+
+def test_one_place_of_each_word_has_no_self_similarity(wordpiece: Any) -> None:
+    [line] = lines_of([reader(wordpiece)], settings(occurrences=1, least_count=1, resamples=0))
+    assert line["self_similarity"] is None
+    assert line["intervals"] == {}
+    assert line["average_cosine"] is not None
+
+
+def test_models_of_few_tokens_and_few_words_read_the_same_places(wordpiece: Any,
+                                                                 known: Any) -> None:
+    short = known({"cuore": 1, "sangue": 1, "asma": 1, "mellito": 1, "artrosi": 1}, tokens=3)
+    texts = [f"{word} {word}" for word in [*FREQUENT, *RARE]]
+    records = [Record(id=word, text=word) for word in texts]
+    chosen = settings()
+    words, contexts = sample_contexts(records, chosen)
+    lines = [line for line, _ in compare_spaces([reader(wordpiece), reader(short)], words, contexts,
+                                                chosen)]
+    assert [line["words"] for line in lines] == [6, 6]
+    assert lines[1]["unknown"] == 2
+    assert {band["pieces"] for band in lines[1]["bands"]} == {1}

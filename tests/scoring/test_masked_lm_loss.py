@@ -1,0 +1,384 @@
+"""Perplexity under masking, held to transformers' own loss, to known models and to twins."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from bmtools.data.nsp_pairs import NO_PAIR, SAMPLE
+from bmtools.data.sampler import cut_evenly
+from bmtools.errors import BmtoolsError, DataError, RecordError
+from bmtools.records import Record
+from bmtools.scoring import masked_lm_loss as masking
+from bmtools.scoring.masked_lm_loss import MaskedLmLoss
+from bmtools.scoring.masked_lm_sequences import SequenceMasker, cut, text_keys
+from bmtools.scoring.masked_lm_settings import Combination, MaskedLmLossConfig
+from bmtools.scoring.predictors import CheckpointPredictor
+from bmtools.scoring.settings import InferenceConfig
+from bmtools.scoring.statistics_settings import StatisticsConfig
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+WEIGHTS = {"il": 8, "cuore": 4, "batte": 2, "##no": 1, ".": 1}
+QUICK = StatisticsConfig(resamples=50)
+
+
+def settings(**given: Any) -> MaskedLmLossConfig:
+    return MaskedLmLossConfig(**{"max_tokens": 32, "masking": "words", **given})
+
+
+def scored(records: Sequence[Record], models: Sequence[CheckpointPredictor],
+           how: MaskedLmLossConfig, **given: Any) -> list[dict[str, Any]]:
+    experiment = MaskedLmLoss(models, how, **given)
+    assert sum(experiment.run(records)) > 0
+    return list(experiment.lines(QUICK))
+
+
+def texts_of(*texts: str) -> list[Record]:
+    return [Record(id=str(number), text=text) for number, text in enumerate(texts)]
+
+
+def drawn_texts(count: int, words: int, seed: int = 0) -> list[Record]:
+    """Texts of the known model's words."""
+    rng = np.random.default_rng(seed)
+    vocabulary = ["il", "cuore", "batte", "cuoreno", "batteno", "."]
+    return texts_of(*(" ".join(rng.choice(vocabulary, words)) for _ in range(count)))
+
+
+def test_a_table_worked_by_hand(known: Callable[..., CheckpointPredictor]) -> None:
+    # Weights add up to 16: p(il) = 1/2, p(cuore) = 1/4, p(batte) = 1/8, p(##no) = p(.) = 1/16.
+    [line] = scored(texts_of("il cuore batte", "il", "cuoreno ."), [known(WEIGHTS)],
+                    settings(mask_rate="1", corruption="100/0/0", repeats=2))
+    # bits: 1 + 2 + 3; 1; 2 + 4 + 4. Everything is hidden, in both draws.
+    assert line["perplexity"] == pytest.approx(2 ** (17 / 7), abs=1e-4)
+    assert line["nats_per_token"] == pytest.approx(17 / 7 * math.log(2), abs=1e-5)
+    assert line["accuracy"] == pytest.approx(2 / 7, abs=1e-6)
+    assert (line["hidden"], line["tokens"], line["records"], line["rows"]) == (14, 7, 3, 3)
+    assert (line["hidden_share"], line["whole_words"], line["perplexity_sd"]) == (1, 1, 0)
+    assert line["by_fate"] == {"masked": {name: line[name] for name in line["by_fate"]["masked"]}}
+    assert line["signature"].startswith(
+        "mlm:words|rate:1.0|corruption:100/0/0|repeats:2|seed:0|max_tokens:32|"
+        "segmenter:tokenizer|precision:fp32|case:kept|bmtools:")
+
+
+@pytest.mark.parametrize("corruption", ["80/10/10", "40/40/20", "100/0/0"])
+def test_equals_the_loss_of_transformers(any_model: CheckpointPredictor, records: list[Record],
+                                         corruption: str) -> None:
+    how = settings(masking="tokens,words,spans", mask_rate="0.3,0.5", corruption=corruption,
+                   repeats=2, max_tokens=16)
+    lines = scored(records, [any_model], how, seed=7)
+    for combination, line in zip(how.combinations(), lines, strict=True):
+        nats, counts = loss_of_transformers(any_model, records, how, combination, seed=7)
+        assert line["hidden"] == counts
+        assert line["nats_per_token"] == pytest.approx(nats / counts, rel=1e-4)
+
+
+def loss_of_transformers(model: CheckpointPredictor, records: list[Record], how: MaskedLmLossConfig,
+                         combination: Combination, seed: int) -> tuple[float, int]:
+    """Add up what the whole model says of one row after the other."""
+    tokenizer = model.tokenizer
+    hider = SequenceMasker(tokenizer, how, seed=seed)
+    rows = hider.rows(hider.encode(records), text_keys(records))
+    nats, counts = 0.0, 0
+    for draw in range(how.repeats):
+        shown, _ = hider.hide(rows, combination, draw)
+        for begin, end in zip(rows.borders[:-1], rows.borders[1:], strict=True):
+            ids = [tokenizer.cls_token_id, *shown.inputs[begin:end], tokenizer.sep_token_id]
+            labels = torch.tensor([[-100, *shown.labels[begin:end], -100]])
+            asked = int((labels >= 0).sum())
+            with torch.no_grad():
+                loss = model.checkpoint.model(input_ids=torch.tensor([ids]), labels=labels).loss
+            nats, counts = nats + float(loss) * asked, counts + asked
+    return nats, counts
+
+
+@pytest.mark.parametrize("name", ["tokens", "words", "spans"])
+@pytest.mark.parametrize("rate", [0.15, 0.4])
+def test_the_share_hidden_is_near_the_rate(known: Callable[..., CheckpointPredictor], name: str,
+                                           rate: float) -> None:
+    [line] = scored(drawn_texts(60, 70), [known(WEIGHTS)],
+                    settings(masking=name, mask_rate=str(rate), max_tokens=64))
+    assert line["hidden_share"] == pytest.approx(rate, abs=0.02)
+    assert line["hidden"] == pytest.approx(line["tokens"] * 3 * line["hidden_share"], abs=0.01)
+    assert (line["whole_words"] == 1) == (name != "tokens")
+
+
+def test_words_are_hidden_whole(any_model: CheckpointPredictor) -> None:
+    records = texts_of("Neurotrasmettitori serotoninergici riducono l'ipercolesterolemia.",
+                       "La broncopneumopatia, cronica e ostruttiva, sonnecchia nell'addome.")
+    unknown = any_model.tokenizer.unk_token_id
+    hider = SequenceMasker(any_model.tokenizer, settings(max_tokens=62))
+    rows = hider.rows(hider.encode(records), text_keys(records))
+    assert len(rows.texts) == len(records)
+    pieces = 0
+    for draw in range(4):
+        shown, _ = hider.hide(rows, Combination("words", 0.3, "80/10/10"), draw)
+        for record, begin, end in zip(records, rows.borders[:-1], rows.borders[1:], strict=True):
+            found = any_model.tokenizer.backend_tokenizer.encode(
+                record["text"], add_special_tokens=False)
+            asked = (shown.labels[begin:end] >= 0).tolist()
+            assert unknown not in shown.labels[begin:end]
+            for word in set(found.word_ids):
+                own = [place for place, of in enumerate(found.word_ids) if of == word]
+                # An unknown token is never hidden, and ends the word that it stands in.
+                if unknown not in [found.ids[place] for place in own]:
+                    assert len({asked[place] for place in own}) == 1
+                    pieces += len(own) > 1 and asked[own[0]]
+    assert pieces > 5
+
+
+def test_terms_come_first(known: Callable[..., CheckpointPredictor]) -> None:
+    model = known({**WEIGHTS, "rene": 1})
+    texts = texts_of(*["il cuore batte . il cuore batte . il cuore batte . rene il cuore ."] * 9)
+    for number, record in enumerate(texts):
+        record["id"] = f"text {number}"
+    [by_terms, by_words] = scored(texts, [model], settings(
+        masking="terms,words", mask_rate="0.05", corruption="100/0/0"), terms=["rene"])
+    # p(rene) = 1/17, and nothing else is hidden: a sixteenth is one token.
+    assert by_terms["perplexity"] == pytest.approx(17, abs=1e-3)
+    assert by_words["perplexity"] < 10
+    assert "|terms:" in by_terms["signature"] and "|terms:" not in by_words["signature"]
+
+
+@pytest.mark.parametrize(("longest", "seed"), [(6, 0), (14, 1), (30, 2), (126, 3), (40, 4)])
+def test_texts_are_cut_as_pretraining_cuts_them(longest: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, 5 * longest, 50)
+    starts = rng.random(lengths.sum()) < 0.3
+    firsts = np.cumsum(lengths) - lengths
+    starts[firsts] = True
+
+    class OneCorpus:
+        """Looks for word starts one place after the other."""
+
+        def word_start_at_or_before(self, documents: np.ndarray, offsets: np.ndarray,
+                                    slack: int) -> np.ndarray:
+            return np.array([next((place for place in range(offset, offset - slack - 1, -1)
+                                   if starts[firsts[document] + place]), offset)
+                             for document, offset in zip(documents, offsets, strict=True)])
+
+    whole = np.zeros(len(lengths), dtype=SAMPLE)
+    whole["document"], whole["length"] = np.arange(len(lengths)), lengths
+    whole[["other", "other_first", "other_length", "related"]] = NO_PAIR
+    expected = cut_evenly(whole, [OneCorpus()], longest + 2)  # type: ignore[list-item]
+    borders, texts = cut(lengths, starts, longest)
+    assert texts.tolist() == expected["document"].tolist()
+    assert (borders[:-1] - firsts[texts]).tolist() == expected["first"].tolist()
+    assert np.diff(borders).tolist() == expected["length"].tolist()
+    assert np.diff(borders).max() <= longest
+
+
+def test_fates_add_up(known: Callable[..., CheckpointPredictor]) -> None:
+    [line] = scored(drawn_texts(60, 40), [known({**WEIGHTS, **{f"w{n}": 1 for n in range(200)}})],
+                    settings(masking="tokens", mask_rate="0.5", corruption="60/30/10"))
+    fates, hidden = line["by_fate"], line["hidden"]
+    assert sum(one["hidden"] for one in fates.values()) == hidden
+    assert sum(one["hidden"] * one["nats_per_token"] for one in fates.values()) == pytest.approx(
+        hidden * line["nats_per_token"], rel=1e-5)
+    assert {name: one["hidden"] / hidden for name, one in fates.items()} == pytest.approx(
+        {"masked": 0.6, "random": 0.3, "same": 0.1}, abs=0.03)
+
+
+@pytest.mark.parametrize(("corruption", "fates"), [
+    ("0/0/100", {"same"}), ("100/0/0", {"masked"}), ("50/0/50", {"masked", "same"})])
+def test_fates_without_a_token_are_left_out(
+        known: Callable[..., CheckpointPredictor], corruption: str, fates: set[str]) -> None:
+    [line] = scored(drawn_texts(8, 20), [known(WEIGHTS)],
+                    settings(mask_rate="0.4", corruption=corruption))
+    assert set(line["by_fate"]) == fates
+
+
+def test_the_spread_is_that_of_the_draws(known: Callable[..., CheckpointPredictor]) -> None:
+    model, texts = known(WEIGHTS), drawn_texts(5, 20)
+    how = settings(mask_rate="0.2", repeats=4)
+    [line] = scored(texts, [model], how)
+    hider = SequenceMasker(model.tokenizer, how)
+    rows = hider.rows(hider.encode(texts), text_keys(texts))
+    losses = [0.0] * 5 + [math.log(16 / weight) for weight in WEIGHTS.values()]
+    found = []
+    for draw in range(4):
+        labels = hider.hide(rows, how.combinations()[0], draw)[0].labels
+        found.append(math.exp(statistics.mean(losses[one] for one in labels if one >= 0)))
+    assert len(set(found)) > 1
+    assert line["perplexity_sd"] == pytest.approx(statistics.stdev(found), rel=1e-4)
+    assert "perplexity_sd" not in scored(texts, [model], settings(repeats=1))[0]
+
+
+@pytest.mark.parametrize("passes", [{"batch_tokens": 40}, {"threads": 3}, {"batch_tokens": 1}])
+def test_batches_and_threads_change_nothing(wordpiece: CheckpointPredictor, records: list[Record],
+                                            passes: dict[str, int]) -> None:
+    how = settings(masking="tokens,words", mask_rate="0.2,0.4", max_tokens=12)
+    alone = scored(records, [wordpiece], how, passes=InferenceConfig(threads=1))
+    close(scored(records, [wordpiece], how, passes=InferenceConfig(**passes)), alone)
+
+
+def test_rows_of_a_length_share_a_pass(known: Callable[..., CheckpointPredictor]) -> None:
+    texts = texts_of("il cuore", "il batte", "il . cuore", "batte . batte", "cuore . .")
+    experiment = MaskedLmLoss([known(WEIGHTS)], settings(mask_rate="1", repeats=2))
+    assert list(experiment.run(texts)) == [2 * 9, 2 * 4]
+
+
+def test_order_and_windows_change_nothing(wordpiece: CheckpointPredictor, records: list[Record],
+                                          monkeypatch: pytest.MonkeyPatch) -> None:
+    how = settings(masking="tokens,words", mask_rate="0.4", max_tokens=12)
+    expected = scored(records, [wordpiece], how, by=["id"])
+    monkeypatch.setattr(masking, "_TOKENS_AT_ONCE", 30)
+    close(scored(records[::-1], [wordpiece], how, by=["id"]), expected)
+
+
+def close(found: list[dict[str, Any]], expected: list[dict[str, Any]]) -> None:
+    """Compare lines: counts exactly, losses up to rounding."""
+    assert len(found) == len(expected)
+    for one, other in zip(map(flat, found), map(flat, expected), strict=True):
+        assert one.keys() == other.keys()
+        for name, value in one.items():
+            is_loss = isinstance(value, float)
+            assert value == (pytest.approx(other[name], rel=1e-4) if is_loss else other[name])
+
+
+def flat(line: Any, path: str = "") -> dict[str, Any]:
+    """Give the values of nested lines by their paths."""
+    items = line.items() if isinstance(line, dict) else enumerate(line)
+    found: dict[str, Any] = {}
+    for name, value in items:
+        nested = isinstance(value, dict | list)
+        found |= flat(value, f"{path}{name}.") if nested else {f"{path}{name}": value}
+    return found
+
+
+def test_what_is_hidden_depends_on_text_seed_and_draw_alone(wordpiece: CheckpointPredictor,
+                                                            records: list[Record]) -> None:
+    how, combination = settings(max_tokens=60), Combination("words", 0.3, "80/10/10")
+
+    def labels(own: list[Record], seed: int = 0, draw: int = 0) -> list[list[int]]:
+        hider = SequenceMasker(wordpiece.tokenizer, how, seed=seed)
+        rows = hider.rows(hider.encode(own), text_keys(own))
+        found = hider.hide(rows, combination, draw)[0].labels
+        return [found[begin:end].tolist()
+                for begin, end in zip(rows.borders[:-1], rows.borders[1:], strict=True)]
+
+    together = labels(records)
+    assert [labels([record])[0] for record in records] == together
+    assert together != labels(records, seed=1) != labels(records, draw=1) != together
+
+
+def test_corruption_hides_the_same_and_a_higher_rate_more(wordpiece: CheckpointPredictor,
+                                                          records: list[Record]) -> None:
+    hider = SequenceMasker(wordpiece.tokenizer, settings(masking="tokens", max_tokens=60))
+    rows = hider.rows(hider.encode(records), text_keys(records))
+
+    def asked(rate: float, corruption: str) -> np.ndarray:
+        shown, _ = hider.hide(rows, Combination("tokens", rate, corruption), 0)
+        return shown.labels >= 0
+
+    low = asked(0.2, "80/10/10")
+    assert np.array_equal(low, asked(0.2, "100/0/0"))
+    assert asked(0.4, "80/10/10")[low].mean() > 0.9
+
+
+def test_models_of_one_vocabulary_meet_the_same_masks(
+        known: Callable[..., CheckpointPredictor]) -> None:
+    model, twin, other = known(WEIGHTS), known(WEIGHTS, name="twin"), known({"il": 1, "cuore": 1})
+    first, second, third = scored(drawn_texts(4, 20), [model, twin, other], settings())
+    assert [one.pop("model") for one in (first, second, third)] == ["known", "twin", "known"]
+    assert first == second
+    assert third["vocabulary"] != first["vocabulary"]
+    assert third["tokens"] < first["tokens"]  # unknown tokens are not hidden
+
+
+def test_a_text_unknown_to_one_vocabulary_is_kept_from_all(
+        known: Callable[..., CheckpointPredictor]) -> None:
+    models = [known(WEIGHTS), known({"rene": 1})]
+    texts = [Record(id="a", text="il cuore", place="t.jsonl:1"),
+             Record(id="b", text="il rene", place="t.jsonl:2")]
+    refused: list[RecordError] = []
+    experiment = MaskedLmLoss(models, settings(mask_rate="1"))
+    list(experiment.run(texts, refused.append))
+    assert [error.place for error in refused] == ["t.jsonl:1"]
+    assert [line["records"] for line in experiment.lines(QUICK)] == [1, 1]
+    with pytest.raises(RecordError, match=r"t.jsonl:1: key 'text': found no tokens to hide"):
+        list(MaskedLmLoss(models, settings()).run(texts))
+
+
+def test_titles_count(known: Callable[..., CheckpointPredictor]) -> None:
+    texts = [Record(id="a", text="cuore", title="il")]
+    [line] = scored(texts, [known(WEIGHTS)], settings(mask_rate="1", corruption="100/0/0"))
+    assert line["perplexity"] == pytest.approx(2 ** 1.5, abs=1e-4)
+
+
+def test_scores_apart_by_a_key(known: Callable[..., CheckpointPredictor]) -> None:
+    texts = texts_of("il il", "cuore cuore", "cuore", "il batte")
+    for record, domain in zip(texts, "abb", strict=False):
+        record["meta"] = {"domain": domain}
+    [line] = scored(texts, [known(WEIGHTS)], settings(mask_rate="1", corruption="100/0/0"),
+                    by=["meta.domain"])
+    groups = line["by"]["meta.domain"]
+    assert {name: round(one["perplexity"], 3) for name, one in groups.items()} == {
+        "a": 2, "b": 4, "-": 4}
+    assert {name: one["records"] for name, one in groups.items()} == {"a": 1, "b": 2, "-": 1}
+    assert sum(one["hidden"] for one in groups.values()) == line["hidden"]
+
+
+def test_the_interval_is_over_texts(known: Callable[..., CheckpointPredictor]) -> None:
+    how = settings(mask_rate="1", corruption="100/0/0")
+    [even] = scored(texts_of("il", "il il", "il"), [known(WEIGHTS)], how)
+    assert even["interval"] == [even["perplexity"]] * 2
+    [uneven] = scored(texts_of("il", "cuore", ".", "il", "batte"), [known(WEIGHTS)], how)
+    low, high = uneven["interval"]
+    assert 2 <= low < uneven["perplexity"] < high <= 16
+    experiment = MaskedLmLoss([known(WEIGHTS)], how)
+    list(experiment.run(texts_of("il", "cuore")))
+    assert "interval" not in next(experiment.lines(StatisticsConfig(resamples=0)))
+
+
+def test_a_loss_without_bound_is_no_error(known: Callable[..., CheckpointPredictor]) -> None:
+    [line] = scored(texts_of("il cuore", "il"), [known({"il": 1, "cuore": 0})],
+                    settings(mask_rate="1", corruption="100/0/0"))
+    assert line["perplexity"] == math.inf
+    assert "perplexity_sd" not in line and "interval" not in line
+
+
+def test_no_text_and_rows_too_long_are_told(known: Callable[..., CheckpointPredictor]) -> None:
+    experiment = MaskedLmLoss([known(WEIGHTS)], settings())
+    assert list(experiment.run([])) == []
+    with pytest.raises(DataError, match="no text in the input"):
+        list(experiment.lines())
+    with pytest.raises(BmtoolsError, match="--max-tokens: found 65, but known takes at most 64"):
+        MaskedLmLoss([known(WEIGHTS)], settings(max_tokens=65))
+
+
+def test_combinations_are_all_of_them() -> None:
+    found = MaskedLmLossConfig("tokens, words", "0.15,.2", "80/10/10,100/0/0.0").combinations()
+    assert len(found) == 8
+    assert found[0] == Combination("tokens", 0.15, "80/10/10")
+    assert found[1] == Combination("tokens", 0.15, "100/0/0")
+    assert found[-1] == Combination("words", 0.2, "100/0/0")
+    assert (found[0].shares.masked, found[0].shares.random) == (0.8, 0.1)
+    both = Combination("words", 0.2, "70/30/0").shares
+    assert both.masked + both.random == 1
+
+
+@pytest.mark.parametrize(("given", "message"), [
+    ({"masking": "token"}, "--masking: found 'token', expected names from tokens, words"),
+    ({"masking": ","}, "--masking: found ',', expected one at least"),
+    ({"masking": "words,words"}, "--masking: found 'words,words', expected each once"),
+    ({"mask_rate": "0.15,1.5"}, "--mask-rate: found '0.15,1.5', expected shares above 0"),
+    ({"mask_rate": "0"}, "--mask-rate: found '0', expected shares above 0"),
+    ({"mask_rate": "nan"}, "--mask-rate: found 'nan', expected shares above 0"),
+    ({"mask_rate": "many"}, "--mask-rate: found 'many', expected shares above 0"),
+    ({"mask_rate": "0.2,0.20"}, "--mask-rate: found '0.2,0.20', expected each once"),
+    ({"corruption": "80/10"}, "--corruption: found '80/10', expected percentages that add up"),
+    ({"corruption": "0.8/0.1/0.1"}, "--corruption: found '0.8/0.1/0.1', expected percentages"),
+    ({"corruption": "110/-10/0"}, "--corruption: found '110/-10/0', expected percentages"),
+    ({"corruption": "a/b/c"}, "--corruption: found 'a/b/c', expected percentages"),
+    ({"repeats": 0}, "--repeats: found 0, expected 1 or more"),
+    ({"max_tokens": 7}, "--max-tokens: found 7, expected 8 or more"),
+])
+def test_wrong_settings_are_refused(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message.replace(".", r"\.")):
+        MaskedLmLossConfig(**given)

@@ -1,0 +1,76 @@
+"""Earlier scores as a bar: what holds, what fails, what cannot be held against each other."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bmtools.errors import BmtoolsError, DataError
+from bmtools.scoring.regression_gate import check_regression, read_reference
+
+SIGNATURE = "mrr:top5|multi_token:miss|precision:fp32|case:kept|bmtools:0.1.0|torch:2.13.0"
+
+
+def line(mrr: float, **keys: Any) -> dict[str, Any]:
+    return {"model": "new", "mrr": mrr, "maskings": 9, "vocabulary": "v", "signature": SIGNATURE,
+            **keys}
+
+
+@pytest.fixture
+def earlier(tmp_path: Path) -> Path:
+    path = tmp_path / "earlier.jsonl"
+    lines = [line(0.2, model="old"), line(0.3, model="older"), {"compared": ["old", "older"]}]
+    path.write_text("".join(json.dumps(one) + "\n" for one in lines))
+    return path
+
+
+def test_the_best_earlier_score_is_the_bar(earlier: Path) -> None:
+    bar = read_reference(earlier)
+    check_regression(bar, [line(0.3), line(0.4)], 2)
+    with pytest.raises(BmtoolsError) as error:
+        check_regression(bar, [line(0.3), line(0.29, model="worse")], 2)
+    assert str(error.value) == (f"mrr: found 0.29 of worse, expected at least 0.3, that of older "
+                                f"({earlier})")
+
+
+def test_other_versions_and_precisions_may_be_compared(earlier: Path) -> None:
+    newer = SIGNATURE.replace("0.1.0", "9.9").replace("fp32", "bf16").replace("kept", "folded")
+    check_regression(read_reference(earlier), [line(0.5, signature=newer)], 1)
+
+
+@pytest.mark.parametrize(("changed", "message"), [
+    ({"signature": SIGNATURE.replace("top5", "top10")},
+     "found signature 'mrr:top5|multi_token:miss', expected 'mrr:top10|multi_token:miss'"),
+    ({"maskings": 8}, "found maskings 9, expected 8 as in this run")])
+def test_scores_made_otherwise_are_refused(
+        earlier: Path, changed: dict[str, Any], message: str) -> None:
+    with pytest.raises(DataError) as error:
+        check_regression(read_reference(earlier), [line(0.5, **changed)], 1)
+    assert message in str(error.value)
+
+
+def test_records_ask_for_the_baseline_of_the_same_vocabulary(tmp_path: Path) -> None:
+    path = tmp_path / "corpus.jsonl"
+    path.write_text('{"id": "1", "text": "il cuore"}\n')
+    bar = read_reference(path)
+    assert not bar.lines
+    baselines = [line(0.1, model="frequency", vocabulary="w"),
+                 line(0.2, model="frequency", vocabulary="v")]
+    check_regression(bar, [line(0.2), *baselines], 1)
+    with pytest.raises(BmtoolsError, match=r"0\.15 of new, expected at least 0\.2, that of freq"):
+        check_regression(bar, [line(0.15), *baselines], 1)
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    ("", "found nothing, expected lines that score-mrr wrote"),
+    ("{}\n", ":1: found neither a score nor a record"),
+    ("no\n", ":1: found 'no' ("), ("[1]\n", ":1: found '[1]' (")])
+def test_other_files_are_refused(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text(text)
+    with pytest.raises(DataError) as error:
+        read_reference(path)
+    assert message in str(error.value)

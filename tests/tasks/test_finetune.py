@@ -1,0 +1,316 @@
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from bmtools.errors import BmtoolsError, CheckpointError, DataError, RecordError
+from bmtools.io.manifest import Manifest, read_manifest
+from bmtools.models.architectures import build_config, build_model
+from bmtools.models.checkpoint import load_token_classifier, save_checkpoint
+from bmtools.recipes.settings import LearningRateConfig, OptimizationConfig
+from bmtools.records import Record
+from bmtools.tasks.finetune import SEEDS, Evaluation, FinetunePlan, finetune
+from bmtools.tasks.heads import load_encoder, with_new_head
+from bmtools.tasks.ner_training import NerTask, TaggedBatches
+from bmtools.tasks.settings import FinetuneConfig, NerConfig, PredictConfig
+from bmtools.tasks.tagging import load_tagger, predict
+from bmtools.vocab.settings import WordPieceConfig
+from bmtools.vocab.tokenizer import fingerprint
+from bmtools.vocab.wordpiece import learn
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+WORDS = ["il", "la", "paziente", "con", "dolore", "e", "febbre", "due", "caffe\u0301", "🧬"]
+MARKED = {"diabete mellito": "DIS", "asma 🧬🧬": "DIS", "insulina": "DRUG"}
+LOOP = OptimizationConfig(dropout=0.1)
+SCHEDULE = LearningRateConfig(3e-3)
+
+
+def record(rng: random.Random, number: int, words: int = 12) -> Record:
+    """Ordinary words with marked ones between them, which are the entities."""
+    text, entities = "", []
+    for _ in range(words):
+        mention = rng.choice(list(MARKED)) if rng.random() < 0.25 else rng.choice(WORDS)
+        start = len(text) + bool(text)
+        text += " " * bool(text) + mention
+        if mention in MARKED:
+            entities.append({"start": start, "end": len(text), "type": MARKED[mention]})
+    return Record(id=str(number), text=text + ".", entities=entities)
+
+
+def records(seed: int, count: int, words: int = 12) -> list[Record]:
+    rng = random.Random(seed)
+    return [record(rng, number, words) for number in range(count)]
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A masked language model of one layer with random weights."""
+    directory = tmp_path_factory.mktemp("models") / "random"
+    tokenizer = learn((r["text"] for r in records(9, 80)), WordPieceConfig(size=120))
+    torch.manual_seed(0)
+    model = build_model(build_config("bert-1x64", tokenizer))
+    save_checkpoint(directory, model, tokenizer,
+                    Manifest("test", {}, fingerprint(tokenizer)))
+    return directory
+
+
+Tune = Callable[..., list[dict[str, Any]]]
+
+
+@pytest.fixture
+def tune(checkpoint: Path, tmp_path: Path) -> Tune:
+    """Fine-tune the random model on the toy set."""
+
+    def call(output: str = "tuned", train: list[Record] | None = None,
+             dev: list[Record] | None = None, test: list[Record] | None = None,
+             settings: FinetuneConfig | None = None, ner: NerConfig | None = None,
+             loop: OptimizationConfig = LOOP, **options: Any) -> list[dict[str, Any]]:
+        settings = settings or FinetuneConfig(seeds=1, epochs=6, batch_size=8)
+        ner = ner or NerConfig(max_length=32)
+        plan = FinetunePlan(checkpoint, tmp_path / output, settings, loop, SCHEDULE)
+        splits = {"train": records(1, 60) if train is None else train,
+                  "dev": records(2, 12) if dev is None else dev}
+        if test is not None:
+            splits["test"] = test
+        task = NerTask(checkpoint, ner, settings.batch_size)
+        return list(finetune(plan, task, splits, dict, **options))
+
+    return call
+
+
+def test_a_random_model_learns_marked_words(tune: Tune, tmp_path: Path,
+                                            checkpoint: Path) -> None:
+    lines = tune(test=records(3, 12, words=60), settings=FinetuneConfig(
+        seeds=2, epochs=8, batch_size=8))
+    assert [line["split"] for line in lines[:3]] == ["train", "dev", "test"]
+    seeds = [line for line in lines if "best_epoch" in line]
+    assert [line["seed"] for line in seeds] == [0, 1]
+    for line in seeds:
+        assert line["dev"]["f1"] == line["test"]["f1"] == 1
+        assert set(line["test"]["by_type"]) == {"DIS", "DRUG"}
+    assert lines[-1]["dev_f1"] == {"mean": 1.0, "deviation": 0.0}
+    assert lines[-1]["test_f1"] == {"mean": 1.0, "deviation": 0.0}
+    assert lines[-1]["model"] == str(checkpoint)
+    output = Path(lines[-1]["checkpoint"])
+    assert output == tmp_path / "tuned"
+    told = [json.loads(line) for line in (output / SEEDS).read_text().splitlines()]
+    assert told == seeds
+    manifest = read_manifest(output)
+    assert manifest["command"] == "finetune"
+    assert manifest["settings"]["max_length"] == 32
+    assert manifest["results"]["best_seed"] == manifest["seed"] == 0
+
+
+def test_predictions_stand_at_exact_offsets(tune: Tune, tmp_path: Path) -> None:
+    tune()
+    asked = records(4, 10, words=70)
+    settings = PredictConfig(batch_size=4)
+    tagger = load_tagger(tmp_path / "tuned", settings)
+    assert tagger.max_length == 32, "windows are as long as in training"
+    stripped = [r.without("entities") for r in asked]
+    for gold, found in zip(asked, predict(stripped, tagger, settings), strict=True):
+        assert [{key: e[key] for key in ("start", "end", "type")} for e in found["entities"]] \
+            == gold["entities"]
+        for entity in found["entities"]:
+            assert gold["text"][entity["start"]:entity["end"]] == entity["text"]
+            assert 0.5 < entity["score"] <= 1
+        assert [e["id"] for e in found["entities"]] == \
+            [f"T{n}" for n in range(1, len(gold["entities"]) + 1)]
+
+
+def test_the_saved_model_scores_what_was_told(tune: Tune, tmp_path: Path) -> None:
+    lines = tune(settings=FinetuneConfig(seeds=2, epochs=2, batch_size=8))
+    seeds = [line for line in lines if "best_epoch" in line]
+    best = max(seeds, key=lambda line: line["dev"]["f1"])
+    settings = PredictConfig()
+    tagger = load_tagger(tmp_path / "tuned", settings)
+    given = records(2, 12)
+    gold = {(r["id"], e["start"], e["end"], e["type"]) for r in given for e in r["entities"]}
+    found = {(r["id"], e["start"], e["end"], e["type"])
+             for r in predict(given, tagger, settings) for e in r["entities"]}
+    assert len(gold & found) == best["dev"]["correct"]
+    assert len(found) == best["dev"]["found"]
+
+
+def test_same_seed_same_bytes(tune: Tune, tmp_path: Path) -> None:
+    settings = FinetuneConfig(seeds=1, epochs=2, batch_size=8)
+    first, second = (tune(output, settings=settings) for output in ("a", "b"))
+    assert first[:-1] == second[:-1]
+    tune("c", settings=settings, loop=replace(LOOP, seed=1))
+    a, b, c = ((tmp_path / name / "model.safetensors").read_bytes() for name in "abc")
+    assert a == b and a != c
+
+
+def test_a_seed_does_not_depend_on_those_before_it(tune: Tune) -> None:
+    def lines_of(seed: int, lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [line for line in lines if line.get("seed") == seed]
+
+    both = tune("both", settings=FinetuneConfig(seeds=2, epochs=2, batch_size=8))
+    alone = tune("alone", settings=FinetuneConfig(seeds=1, epochs=2, batch_size=8),
+                 loop=replace(LOOP, seed=1))
+    assert lines_of(1, both) == lines_of(1, alone)
+
+
+@pytest.mark.parametrize(("scores", "patience", "best", "ran"), [
+    ([0.1, 0.3, 0.2, 0.3, 0.9], 2, 2, 4),
+    ([0.1, 0.3, 0.2, 0.4, 0.3], 2, 4, 5),
+    ([0.5, 0.5, 0.5], 1, 1, 2),
+    ([0.0, 0.0, 0.0, 0.2, 0.2], 1, 4, 5),
+])
+def test_training_stops_when_patience_ends(
+        checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scores: list[float],
+        patience: int, best: int, ran: int) -> None:
+    """Equal scores are no progress; but as long as nothing is found, a falling loss is."""
+    coming = iter(scores)
+    losses = iter(range(9, 0, -1))
+    monkeypatch.setattr(NerTask, "evaluate", lambda self, model, name: Evaluation(
+        {"f1": next(coming)}, {}, next(losses)))
+    settings = FinetuneConfig(seeds=1, epochs=len(scores), patience=patience, batch_size=8)
+    task = NerTask(checkpoint, NerConfig(max_length=32), 8)
+    plan = FinetunePlan(checkpoint, tmp_path / "tuned", settings, LOOP, SCHEDULE)
+    lines = list(finetune(plan, task, {"train": records(1, 8), "dev": records(2, 2)}, dict))
+    seed = next(line for line in lines if "best_epoch" in line)
+    assert (seed["best_epoch"], seed["epochs"]) == (best, ran)
+
+
+def test_types_can_be_merged(tune: Tune, tmp_path: Path) -> None:
+    tune(ner=NerConfig(max_length=32, merge_types="Disease"),
+         settings=FinetuneConfig(seeds=1, epochs=1))
+    model = load_token_classifier(tmp_path / "tuned").model
+    assert model.config.id2label == {0: "O", 1: "B-Disease", 2: "I-Disease"}
+
+
+def test_types_that_training_lacks_are_told_and_missed(tune: Tune) -> None:
+    test = [Record(id="1", text="asma e due", entities=[{"start": 0, "end": 4, "type": "NEW"}])]
+    lines = tune(test=test, settings=FinetuneConfig(seeds=1, epochs=1))
+    assert lines[2]["unseen_types"] == {"NEW": 1}
+    seed = next(line for line in lines if "best_epoch" in line)
+    assert seed["test"]["by_type"]["NEW"]["recall"] == 0
+
+
+def test_windows_shorter_than_the_positions_are_kept(tune: Tune, tmp_path: Path) -> None:
+    tune(ner=NerConfig(max_length=4096), settings=FinetuneConfig(seeds=1, epochs=1))
+    assert read_manifest(tmp_path / "tuned")["settings"]["max_length"] == 512
+
+
+@pytest.mark.parametrize("split", ["train", "dev", "test"])
+def test_a_set_without_entities_is_refused(tune: Tune, tmp_path: Path, split: str) -> None:
+    bare = [Record(id="1", text="asma", entities=[])]
+    with pytest.raises(DataError, match=f"--{split}: found no entities in 1 records"):
+        tune(**{split: bare})
+    assert not (tmp_path / "tuned").exists()
+
+
+def test_bad_records_are_collected(tune: Tune) -> None:
+    errors: list[RecordError] = []
+    bad = Record(id="x", text="asma", place="train.jsonl:7")
+    lines = tune(train=[bad, *records(1, 20)], settings=FinetuneConfig(seeds=1, epochs=1),
+                 reject=errors.append)
+    assert [error.place for error in errors] == ["train.jsonl:7"]
+    assert lines[0]["records"] == 20
+
+
+def test_several_processes_are_refused(tune: Tune, monkeypatch: pytest.MonkeyPatch) -> None:
+    from accelerate import Accelerator
+
+    monkeypatch.setattr(Accelerator, "num_processes", 2)
+    with pytest.raises(BmtoolsError, match="one process"):
+        tune()
+
+
+def batches(checkpoint: Path, count: int, batch_size: int = 8, seed: int = 0) -> TaggedBatches:
+    task = NerTask(checkpoint, NerConfig(max_length=24), batch_size)
+    list(task.read({"train": records(5, count, words=25)}))
+    return task.batches(seed)
+
+
+def test_each_epoch_asks_every_word_once(checkpoint: Path) -> None:
+    made = batches(checkpoint, 50)
+    task = NerTask(checkpoint, NerConfig(max_length=24), 8)
+    told = next(task.read({"train": records(5, 50, words=25)}))
+    for epoch in range(3):
+        numbers = range(epoch * made.per_epoch, (epoch + 1) * made.per_epoch)
+        found = [made.batch(number) for number in numbers]
+        assert sum(len(batch.pieces[0]["ids"]) for batch in found) == told["windows"]
+        assert sum(batch.counts["words"] for batch in found) == told["words"]
+        assert max(batch.pieces[0]["ids"].shape[1] for batch in found) <= 24
+
+
+def test_batches_come_from_their_number_alone(checkpoint: Path) -> None:
+    made, again = batches(checkpoint, 40), batches(checkpoint, 40)
+    [last] = made.batch(11).pieces
+    for number in range(12):
+        [final] = again.batch(number).pieces
+    assert all(torch.equal(last[name], final[name]) for name in last)
+    [other] = batches(checkpoint, 40, seed=1).batch(11).pieces
+    assert not all(last[name].shape == other[name].shape
+                   and torch.equal(last[name], other[name]) for name in last)
+
+
+def test_batches_are_padded_little(checkpoint: Path) -> None:
+    made = batches(checkpoint, 120)
+    shown = [made.batch(number) for number in range(made.per_epoch)]
+    cells = sum(batch.pieces[0]["ids"].numel() for batch in shown)
+    assert sum(batch.counts["tokens"] for batch in shown) / cells > 0.9
+
+
+def test_labels_stand_at_first_pieces(checkpoint: Path) -> None:
+    task = NerTask(checkpoint, NerConfig(max_length=64), 4)
+    list(task.read({"train": [Record(id="1", text="per diabete mellito", entities=[
+        {"start": 4, "end": 19, "type": "X"}])]}))
+    batch = task.batches(0).batch(0)
+    labels = batch.pieces[0]["labels"][0].numpy()
+    assert [label for label in labels if label >= 0] == [0, 1, 2]
+    tokens = task.tokenizer.convert_ids_to_tokens(batch.pieces[0]["ids"][0].tolist())
+    assert not any(tokens[place].startswith("##") for place in np.flatnonzero(labels >= 0))
+
+
+def test_a_new_head_depends_on_its_seed_alone(checkpoint: Path) -> None:
+    encoder = load_encoder(checkpoint).model
+    torch.manual_seed(7)
+    first = with_new_head(encoder, ["O", "B-X", "I-X"], 3)
+    torch.manual_seed(8)
+    second = with_new_head(encoder, ["O", "B-X", "I-X"], 3)
+    other = with_new_head(encoder, ["O", "B-X", "I-X"], 4)
+    assert torch.equal(first.classifier.weight, second.classifier.weight)
+    assert not torch.equal(first.classifier.weight, other.classifier.weight)
+
+
+def test_a_fine_tuned_model_can_be_started_from(tune: Tune, tmp_path: Path) -> None:
+    tune(settings=FinetuneConfig(seeds=1, epochs=1))
+    task = NerTask(tmp_path / "tuned", NerConfig(max_length=32, merge_types="One"), 8)
+    list(task.read({"train": records(1, 5)}))
+    assert task.start(0).classifier.out_features == 3
+
+
+def test_checkpoints_without_an_encoder_are_refused(checkpoint: Path, tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    with pytest.raises(CheckpointError, match=r"no config\.json"):
+        load_encoder(tmp_path)
+    for path in checkpoint.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    weights = load_file(tmp_path / "model.safetensors")
+    lost = next(name for name in weights if "layer.0.attention" in name)
+    save_file({name: value for name, value in weights.items() if name != lost},
+              tmp_path / "model.safetensors", {"format": "pt"})
+    with pytest.raises(CheckpointError, match=r"no fitting weights for bert\.encoder"):
+        load_encoder(tmp_path)
+
+
+def test_other_labels_are_refused(checkpoint: Path, tmp_path: Path) -> None:
+    loaded = load_encoder(checkpoint)
+    model = with_new_head(loaded.model, ["LABEL_0", "LABEL_1"], 0)
+    save_checkpoint(tmp_path / "m", model, loaded.tokenizer,
+                    Manifest("test", {}, loaded.vocabulary))
+    with pytest.raises(CheckpointError, match="found labels LABEL_0, LABEL_1, expected O"):
+        load_tagger(tmp_path / "m", PredictConfig())

@@ -1,0 +1,158 @@
+"""Random numbers from keys, counters and purposes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bmtools.keyed_random import (
+    Purpose,
+    bits,
+    bits_per_key,
+    choices,
+    derive,
+    to_uniform,
+    to_uniform_high,
+    uniforms,
+)
+
+DRAWS = 1 << 18
+
+
+def plain(key: int, counter: int, purpose: int) -> int:
+    """The brute-force twin, in Python's own whole numbers."""
+    value = (key + purpose * 0xD1342543DE82EF95 + (counter + 1) * 0x9E3779B97F4A7C15) % 2**64
+    value = (value ^ value >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+    value = (value ^ value >> 27) * 0x94D049BB133111EB % 2**64
+    return value ^ value >> 31
+
+
+def test_the_numbers_of_the_published_generator() -> None:
+    # The first outputs of SplitMix64 seeded with 1234567, as published with it.
+    expected = [6457827717110365317, 3203168211198807973, 9817491932198370423,
+                4593380528125082431, 16408922859458223821]
+    assert bits(1234567, np.arange(5), purpose=0).tolist() == expected
+
+
+def test_arrays_and_single_numbers_agree_with_plain_arithmetic() -> None:
+    keys = [0, 1, 2**63, 2**64 - 1, 987654321]
+    for purpose in Purpose:
+        expected = [[plain(key, counter, purpose) for counter in range(4)] for key in keys]
+        table = bits(np.array(keys, dtype=np.uint64)[:, None], np.arange(4), purpose)
+        assert table.tolist() == expected
+        assert [[int(bits(key, counter, purpose)) for counter in range(4)]
+                for key in keys] == expected
+
+
+def test_a_series_is_what_single_draws_give() -> None:
+    keys, counts = derive(3, np.arange(6)), np.array([4, 0, 1, 1000, 0, 3])
+    borders = np.append(0, np.cumsum(counts))
+    counters = np.concatenate([np.arange(count) for count in counts])
+    assert (bits_per_key(keys, borders, Purpose.FATE)
+            == bits(np.repeat(keys, counts), counters, Purpose.FATE)).all()
+    assert len(bits_per_key(keys[:0], borders[:1], Purpose.FATE)) == 0
+
+
+def test_nothing_that_is_given_changes() -> None:
+    keys = derive(0, np.arange(5))
+    before = keys.copy()
+    bits_per_key(keys, 3 * np.arange(6), Purpose.ORDER)
+    uniforms(keys, np.arange(5), Purpose.ORDER)
+    derive(keys, 4)
+    assert (keys == before).all()
+
+
+def streams() -> dict[str, np.ndarray]:
+    """Numbers that stand side by side in each way that they may be used."""
+    one = derive(0, 0)
+    many = derive(0, np.arange(DRAWS))
+    plain_keys = np.arange(DRAWS, dtype=np.uint64)
+    return {"counters of a key": uniforms(one, np.arange(DRAWS), Purpose.ORDER),
+            "a counter of many keys": uniforms(many, 0, Purpose.ORDER),
+            "keys that were never mixed": uniforms(plain_keys, 7, Purpose.FATE),
+            "every 1024th counter": uniforms(one, 1024 * np.arange(DRAWS), Purpose.ORDER)}
+
+
+@pytest.mark.parametrize("name", streams())
+def test_numbers_are_spread_evenly(name: str) -> None:
+    drawn = streams()[name]
+    assert drawn.min() >= 0 and drawn.max() < 1
+    assert abs(drawn.mean() - 0.5) < 4 * np.sqrt(1 / 12 / DRAWS)
+    # The variance of the squared distance from the mean is 1/180.
+    assert abs(drawn.var() - 1 / 12) < 4 * np.sqrt(1 / 180 / DRAWS)
+    for bins in (16, 256, 4096):
+        counts = np.histogram(drawn, bins, (0, 1))[0]
+        chi_square = ((counts - DRAWS / bins) ** 2).sum() / (DRAWS / bins)
+        assert abs(chi_square - (bins - 1)) < 4 * np.sqrt(2 * (bins - 1))
+
+
+@pytest.mark.parametrize("name", streams())
+def test_numbers_say_nothing_about_those_after_them(name: str) -> None:
+    drawn = streams()[name] - 0.5
+    for lag in (1, 2, 3, 64):
+        correlation = 12 * (drawn[:-lag] * drawn[lag:]).mean()
+        assert abs(correlation) < 4 / np.sqrt(DRAWS)
+    pairs = np.histogram2d(drawn[:-1:2], drawn[1::2], 32, ((-0.5, 0.5), (-0.5, 0.5)))[0]
+    expected = DRAWS / 2 / 32**2
+    assert abs(((pairs - expected) ** 2).sum() / expected - 1023) < 4 * np.sqrt(2 * 1023)
+
+
+def test_purposes_say_nothing_about_each_other() -> None:
+    keys = derive(1, np.arange(512))[:, None]
+    drawn = {purpose: uniforms(keys, np.arange(512), purpose).ravel() - 0.5 for purpose in Purpose}
+    for one in Purpose:
+        for other in Purpose:
+            if one < other:
+                assert abs(12 * (drawn[one] * drawn[other]).mean()) < 4 / np.sqrt(DRAWS)
+
+
+def test_every_bit_is_a_fair_coin() -> None:
+    drawn = bits(derive(5, np.arange(512))[:, None], np.arange(512), Purpose.FATE).ravel()
+    ones = np.unpackbits(drawn.view(np.uint8)).reshape(-1, 64).mean(axis=0)
+    assert np.abs(ones - 0.5).max() < 4.5 * 0.5 / np.sqrt(DRAWS)
+
+
+def test_the_two_ends_of_64_bits_are_apart() -> None:
+    drawn = bits_per_key(derive(6, np.arange(512)), 512 * np.arange(513), Purpose.FATE)
+    upper, lower = to_uniform(drawn), choices(drawn, 1000) / 1000
+    assert abs(12 * ((upper - 0.5) * (lower - 0.4995)).mean()) < 4 / np.sqrt(DRAWS)
+    few = choices(drawn[upper > 0.9], 10)
+    assert sorted(set(few.tolist())) == list(range(10))
+    assert np.bincount(few).std() < 4 * np.sqrt(len(few) / 10)
+
+
+def test_what_is_chosen_says_nothing_about_the_other_share() -> None:
+    drawn = bits_per_key(derive(7, np.arange(512)), 512 * np.arange(513), Purpose.ORDER)
+    share = to_uniform_high(drawn)
+    assert abs(share.mean() - 0.5) < 4 / np.sqrt(12 * DRAWS)
+    assert abs(12 * ((share - 0.5) * (choices(drawn, 1000) / 1000 - 0.4995)).mean()) \
+        < 4 / np.sqrt(DRAWS)
+
+
+def test_counts_to_choose_from_may_differ() -> None:
+    drawn = bits(derive(8, np.arange(6)), 0, Purpose.ORDER)
+    counts = np.array([1, 2, 3, 100, 7, 1])
+    assert choices(drawn, counts).tolist() == [int(choices(drawn[n:n + 1], int(count))[0])
+                                               for n, count in enumerate(counts)]
+
+
+@pytest.mark.parametrize("numbers", [(), (4,), (0, 9, 2**63), (-1, -7)])
+def test_keys_of_numbers_are_those_of_arrays(numbers: tuple[int, ...]) -> None:
+    arrays = [np.array([number % 2**64], dtype=np.uint64) for number in numbers]
+    assert int(derive(3, *numbers)) == int(derive(np.array([3]), *arrays)[0])
+
+
+def test_keys_differ_by_every_number_and_by_their_order() -> None:
+    grid = derive(0, np.arange(64)[:, None, None], np.arange(64)[:, None], np.arange(64))
+    assert len(np.unique(grid)) == grid.size
+    assert int(derive(0, 1, 2)) != int(derive(0, 2, 1))
+    assert int(derive(derive(0, 1), 2)) == int(derive(0, 1, 2))
+    seeds = derive(np.arange(512)[:, None], np.arange(512))
+    assert len(np.unique(seeds)) == seeds.size
+
+
+def test_keys_are_the_same_everywhere() -> None:
+    # A change here changes every mask of every run.
+    assert derive(7, 3, np.arange(2)).tolist() == [12594722297300939132, 4270312243260898756]
+    assert int(derive(7, 3, 1)) == plain(plain(7, 3, 0), 1, 0)
+    assert float(uniforms(7, 3, Purpose.ORDER)) == 0.14699469703423584

@@ -1,0 +1,108 @@
+"""Fixtures: a tiny tokenizer, model and corpus, and batches of them."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from bmtools.data.batches import Collator, RowBatches, SpecialTokens
+from bmtools.data.sampler import Sampler
+from bmtools.data.shards import Corpus, EncodedDocument
+from bmtools.masking.strategies import make_strategy
+from bmtools.models.architectures import build_config, build_model
+from bmtools.recipes.phases import Phase
+from bmtools.recipes.schedule import Schedule
+from bmtools.recipes.settings import BatchConfig, ObjectiveConfig, PhaseLengthConfig
+from bmtools.vocab.encoding import encode
+from bmtools.vocab.settings import WordPieceConfig
+from bmtools.vocab.tokenizer import fingerprint, save_tokenizer
+from bmtools.vocab.wordpiece import learn
+
+SUBJECTS = ("Il cuore", "Il polmone", "Il fegato", "Il rene", "La milza")
+VERBS = ("pompa", "filtra", "regola", "trasporta", "accumula")
+OBJECTS = ("il sangue", "la bile", "l'ossigeno", "il glucosio", "la linfa")
+SENTENCES = [f"{' '.join(words)}." for words in itertools.product(SUBJECTS, VERBS, OBJECTS)]
+
+
+@pytest.fixture(scope="session")
+def tokenizer() -> Any:
+    """WordPiece over the toy sentences."""
+    return learn(SENTENCES, WordPieceConfig(size=120))
+
+
+@pytest.fixture
+def model(tokenizer: Any) -> Any:
+    """Two layers of 64, random."""
+    torch.manual_seed(0)
+    return build_model(build_config("bert-2x64", tokenizer))
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    """The toy sentences as records."""
+    path = tmp_path / "corpus.jsonl"
+    path.write_text("".join(json.dumps({"id": str(n), "text": text}) + "\n"
+                            for n, text in enumerate(SENTENCES)), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def vocabulary(tmp_path: Path, tokenizer: Any) -> Path:
+    """The tokenizer as a directory."""
+    save_tokenizer(tokenizer, tmp_path / "vocabulary")
+    return tmp_path / "vocabulary"
+
+
+@dataclass(frozen=True)
+class Toy:
+    """Batches of a small text, as a run would make them."""
+
+    tokenizer: Any
+
+    def corpus(self, texts: Sequence[str]) -> Corpus:
+        """Encode texts; a point ends a sentence."""
+        documents = []
+        for encoded in encode(self.tokenizer, texts):
+            points = np.isin(encoded.ids, self.tokenizer.convert_tokens_to_ids(["."]))
+            sentences = [0, *(np.nonzero(points[:-1])[0] + 1).tolist()]
+            documents.append(EncodedDocument(encoded.ids, encoded.starts, sentences))
+        return Corpus.of(documents, fingerprint(self.tokenizer))
+
+    def batches(self, texts: Sequence[str], *phases: Phase, packed: bool = False, seed: int = 0,
+                micro_batch_size: int = 0, widths: Sequence[int] | None = None) -> RowBatches:
+        """Make the batches of phases."""
+        corpora = {"text": self.corpus(texts)}
+        timeline = Schedule(phases, [phase.length.steps for phase in phases])
+        picks = {name: make_strategy(name) for name in ("words", "tokens", "spans")}
+        maker = Collator(list(corpora.values()), SpecialTokens.of(self.tokenizer), packed, seed,
+                         picks,
+                         widths)
+        return RowBatches(Sampler(corpora, timeline, packed, seed), timeline, maker,
+                          micro_batch_size)
+
+
+@pytest.fixture(scope="session")
+def toy(tokenizer: Any) -> Toy:
+    """Makes batches with the toy tokenizer."""
+    return Toy(tokenizer)
+
+
+@pytest.fixture(scope="session")
+def toy_phase() -> Callable[..., Phase]:
+    """Makes a phase: `toy_phase(steps=4, objective="causal")`."""
+    return make_phase
+
+
+def make_phase(steps: int = 12, rows: BatchConfig | None = None, name: str = "main",
+               **task: Any) -> Phase:
+    """A phase of rows of 32 tokens, 4 a batch."""
+    return Phase(name, PhaseLengthConfig(steps=steps), rows or BatchConfig(32, 4),
+                 ObjectiveConfig(**task))

@@ -1,0 +1,300 @@
+"""The adversary, against a twin that runs rows one by one, with the whole vocabulary and loops."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from transformers import (
+    AutoModelForMaskedLM,
+    BertConfig,
+    MegatronBertConfig,
+    ModernBertConfig,
+    RobertaConfig,
+    XLMRobertaConfig,
+)
+
+from bmtools.masking.corruption import IGNORED
+from bmtools.models.architectures import build_config, build_model
+from bmtools.models.packed import prepare_packed
+from bmtools.recipes.regularization import AdversarialConfig
+from bmtools.training.adversarial import AdversarialObjective, bounded, divergence, unit
+from bmtools.training.loop import set_dropout
+from bmtools.training.objectives import MaskedObjective, NspObjective
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+SMALL = {"vocab_size": 60, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
+         "intermediate_size": 48, "max_position_embeddings": 40, "pad_token_id": 1,
+         "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+CONFIGS = {
+    "BERT": lambda: BertConfig(**SMALL),
+    "RoBERTa": lambda: RobertaConfig(**SMALL),
+    "XLM-R": lambda: XLMRobertaConfig(**SMALL),
+    "Megatron-BERT": lambda: MegatronBertConfig(**SMALL),
+    "ModernBERT": lambda: ModernBertConfig(
+        **SMALL, local_attention=8, global_attn_every_n_layers=2, bos_token_id=2, eos_token_id=3,
+        cls_token_id=2, sep_token_id=3),
+}
+SETTINGS = AdversarialConfig(adversarial=10.0)
+STRONG = AdversarialConfig(adversarial=1.0, adversarial_noise=0.02, adversarial_step=0.05,
+                           adversarial_radius=0.06, adversarial_steps=2)
+
+
+def build(family: str) -> Any:
+    torch.manual_seed(0)
+    return AutoModelForMaskedLM.from_config(CONFIGS[family]())
+
+
+@pytest.fixture
+def batch() -> dict[str, torch.Tensor]:
+    rng = torch.Generator().manual_seed(3)
+    ids = torch.randint(5, 60, (4, 12), generator=rng)
+    attended = torch.arange(12) < torch.tensor([12, 9, 12, 5])[:, None]
+    asked = (torch.rand(ids.shape, generator=rng) < 0.4) & attended
+    return {"ids": ids.where(attended, torch.tensor(1)), "attended": attended,
+            "labels": ids.where(asked, torch.tensor(IGNORED))}
+
+
+def row_logits(model: Any, ids: torch.Tensor, offset: torch.Tensor) -> torch.Tensor:
+    """Logits of a whole row without padding, through embeddings instead of ids."""
+    embedded = model.get_input_embeddings()(ids)[None] + offset
+    return model(inputs_embeds=embedded).logits[0].log_softmax(-1)
+
+
+def kl(given: torch.Tensor, found: torch.Tensor) -> torch.Tensor:
+    return sum((p.exp() * (p - q)).sum() for p, q in zip(given, found, strict=True))
+
+
+def climbed(row: torch.Tensor, slope: torch.Tensor, settings: AdversarialConfig) -> torch.Tensor:
+    """One step for each token of a row, in loops."""
+    found = []
+    for offset, uphill in zip(row, slope, strict=True):
+        if settings.adversarial_norm == "inf":
+            offset = offset + settings.adversarial_step * uphill / uphill.abs().max()
+            offset = torch.stack([value.clamp(-settings.adversarial_radius,
+                                              settings.adversarial_radius) for value in offset])
+        else:
+            offset = offset + settings.adversarial_step * uphill / uphill.square().sum().sqrt()
+            length = offset.square().sum().sqrt()
+            if length > settings.adversarial_radius:
+                offset = offset * settings.adversarial_radius / length
+        found.append(offset)
+    return torch.stack(found)
+
+
+def twin(model: Any, batch: dict, settings: AdversarialConfig, seed: int) -> dict[str, Any]:
+    torch.manual_seed(seed)
+    noise = torch.randn(*batch["ids"].shape, 32, dtype=torch.float64)
+    sums: dict[str, Any] = {"mlm": 0.0, "adversarial": 0.0}
+    for ids, attended, labels, drawn in zip(batch["ids"], batch["attended"], batch["labels"],
+                                            noise, strict=True):
+        length = int(attended.sum())
+        ids, labels = ids[:length], labels[:length]
+        asked = labels != IGNORED
+        clean = row_logits(model, ids, torch.zeros(length, 32, dtype=torch.float64))[asked]
+        offset = drawn[:length] * settings.adversarial_noise
+        for _ in range(settings.adversarial_steps):
+            offset = offset.detach().requires_grad_()
+            [slope] = torch.autograd.grad(
+                kl(clean.detach(), row_logits(model, ids, offset)[asked]), offset)
+            offset = climbed(offset.detach(), slope, settings)
+        moved = row_logits(model, ids, offset)[asked]
+        sums["mlm"] -= sum(row[label] for row, label in zip(clean, labels[asked], strict=True))
+        sums["adversarial"] += kl(clean.detach(), moved) + kl(moved.detach(), clean)
+    return sums
+
+
+@pytest.mark.parametrize("norm", ["inf", "l2"])
+@pytest.mark.parametrize("family", CONFIGS)
+def test_terms_and_gradients_are_those_of_the_twin(family: str, norm: str, batch: dict) -> None:
+    model = build(family).double()
+    other = copy.deepcopy(model)
+    settings = AdversarialConfig(**{**vars(STRONG), "adversarial_norm": norm})
+    torch.manual_seed(8)
+    found = AdversarialObjective(model, settings).train()(**batch)
+    expected = twin(other, batch, settings, seed=8)
+    assert expected["adversarial"] > 0.01
+    for name, value in expected.items():
+        torch.testing.assert_close(found[name], value, rtol=1e-5, atol=1e-8)
+        found[name].backward(retain_graph=True)
+        value.backward(retain_graph=True)
+        for (weight, mine), theirs in zip(model.named_parameters(), other.parameters(),
+                                          strict=True):
+            if theirs.grad is not None:
+                torch.testing.assert_close(mine.grad, theirs.grad, rtol=1e-5, atol=1e-8,
+                                           msg=lambda text, weight=weight: f"{weight}: {text}")
+        model.zero_grad()
+        other.zero_grad()
+
+
+def test_the_plain_term_and_its_measure_are_those_without_adversary(batch: dict) -> None:
+    model = build("BERT")
+    plain = MaskedObjective(model)(**batch)
+    found = AdversarialObjective(model, SETTINGS)(**batch)
+    assert found["mlm"] == plain["mlm"]
+    assert found["mlm_accuracy"] == plain["mlm_accuracy"]
+    assert found["adversarial"] > 0
+
+
+def test_parts_carry_the_weight() -> None:
+    objective = AdversarialObjective(build("BERT"), SETTINGS)
+    assert {name: (part.weight, part.per) for name, part in objective.parts.items()} == {
+        "mlm": (1.0, "masked"), "adversarial": (10.0, "masked")}
+    assert set(objective.sums) == {"mlm", "adversarial", "mlm_accuracy"}
+
+
+def test_the_adversary_does_more_than_noise_of_its_size(batch: dict) -> None:
+    model = build("BERT")
+    objective = AdversarialObjective(model, STRONG)
+    asked = batch["labels"] != IGNORED
+    seen: list[torch.Tensor] = []
+    moved = objective._embeddings.moved
+
+    def keep(offset: torch.Tensor) -> Any:
+        seen.append(offset.detach())
+        return moved(offset)
+
+    objective._embeddings.moved = keep  # type: ignore[method-assign]
+    objective(**batch)
+    worst = seen[-1]
+    assert worst.abs().max() <= STRONG.adversarial_radius * (1 + 1e-6)
+    assert not worst[~batch["attended"]].any()
+
+    @torch.no_grad()
+    def felt(offset: torch.Tensor) -> float:
+        given = {"attention_mask": batch["attended"].long()}
+        embedded = model.get_input_embeddings()(batch["ids"])
+        clean = model(inputs_embeds=embedded, **given).logits[asked]
+        return divergence(clean, model(inputs_embeds=embedded + offset, **given).logits[asked])
+
+    rng = torch.Generator().manual_seed(1)
+    for _ in range(5):
+        random = torch.rand(worst.shape, generator=rng) * 2 - 1
+        assert felt(worst) > 2 * felt(random * STRONG.adversarial_radius)
+
+
+def test_outside_of_training_there_is_no_adversary(batch: dict) -> None:
+    objective = AdversarialObjective(build("BERT"), SETTINGS)
+    objective.model.eval()
+    with torch.inference_mode():
+        found = objective(**batch)
+    assert found["adversarial"] == 0 and found["mlm"] > 0
+
+
+def test_noise_repeats_with_torch_s_seed(batch: dict) -> None:
+    objective = AdversarialObjective(build("BERT"), SETTINGS)
+    found = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        found.append(objective(**batch)["adversarial"].item())
+    assert found[0] == found[1] != found[2]
+
+
+def test_nothing_asked_is_nothing_lost(batch: dict) -> None:
+    batch["labels"] = torch.full_like(batch["labels"], IGNORED)
+    found = AdversarialObjective(build("BERT"), SETTINGS)(**batch)
+    assert found["mlm"] == 0 and found["adversarial"] == 0
+    (found["mlm"] + found["adversarial"]).backward()
+
+
+@pytest.mark.parametrize("family", ["BERT", "RoBERTa", "ModernBERT", "Megatron-BERT"])
+def test_packed_documents_are_treated_as_rows(family: str, batch: dict) -> None:
+    model = build(family)
+    rows = {"ids": batch["ids"].clamp(min=5), "attended": torch.ones_like(batch["attended"]),
+            "labels": batch["labels"]}
+    prepare_packed(model)
+    objective = AdversarialObjective(model, STRONG)
+    torch.manual_seed(4)
+    padded = objective(**rows)
+    torch.manual_seed(4)
+    packed = objective(rows["ids"].flatten(), rows["labels"].flatten(),
+                       lengths=torch.full((4,), 12))
+    for name, value in padded.items():
+        torch.testing.assert_close(packed[name], value, rtol=1e-3, atol=1e-3)
+
+
+def test_recomputed_activations_change_nothing(batch: dict) -> None:
+    model = build("BERT")
+    objective = AdversarialObjective(model, STRONG).train()
+    found = []
+    for _ in range(2):
+        torch.manual_seed(4)
+        sums = objective(**batch)
+        (sums["mlm"] + sums["adversarial"]).backward()
+        found.append([weight.grad.clone() for weight in model.parameters()])
+        model.zero_grad()
+        name = "activation_checkpointing_enable"
+        if not hasattr(model, name):
+            name = "gradient_checkpointing_enable"
+        getattr(model, name)({"use_reentrant": False})
+    assert all(map(torch.equal, *found))
+
+
+@pytest.mark.parametrize("compiled_before", [False, True])
+def test_a_compiled_encoder_meets_the_adversary_too(batch: dict, compiled_before: bool) -> None:
+    uncompiled, model = AdversarialObjective(build("BERT"), STRONG), build("BERT")
+    torch.manual_seed(4)
+    plain = uncompiled(**batch)
+    if compiled_before:
+        model.base_model.compile(backend="eager", dynamic=True)
+        MaskedObjective(model)(**batch)
+    objective = AdversarialObjective(model, STRONG)
+    if not compiled_before:
+        model.base_model.compile(backend="eager", dynamic=True)
+    torch.manual_seed(4)
+    compiled = objective(**batch)
+    for name, value in plain.items():
+        torch.testing.assert_close(compiled[name], value)
+
+
+def test_bfloat16_finds_much_the_same(batch: dict) -> None:
+    objective = AdversarialObjective(build("BERT"), STRONG)
+    torch.manual_seed(4)
+    full = objective(**batch)["adversarial"]
+    torch.manual_seed(4)
+    with torch.autocast("cpu", torch.bfloat16):
+        half = objective(**batch)["adversarial"]
+    assert half.dtype == torch.float32
+    assert half.item() == pytest.approx(full.item(), rel=0.1)
+
+
+def test_the_model_is_saved_as_it_was(batch: dict, tmp_path: Any) -> None:
+    model = build("RoBERTa")
+    names = list(model.state_dict())
+    AdversarialObjective(model, SETTINGS)(**batch)
+    model.save_pretrained(tmp_path)
+    again = AutoModelForMaskedLM.from_pretrained(tmp_path)
+    assert list(again.state_dict()) == names == list(model.state_dict())
+
+
+def test_lengths_by_hand() -> None:
+    vectors = torch.tensor([[3.0, -4.0], [0.0, 0.0]])
+    assert unit(vectors, "inf").tolist() == [[0.75, -1.0], [0.0, 0.0]]
+    torch.testing.assert_close(unit(vectors, "l2"), torch.tensor([[0.6, -0.8], [0.0, 0.0]]))
+    assert bounded(vectors, 3.5, "inf").tolist() == [[3.0, -3.5], [0.0, 0.0]]
+    torch.testing.assert_close(bounded(vectors, 1.0, "l2"), torch.tensor([[0.6, -0.8], [0.0, 0.0]]))
+    assert bounded(vectors, 6.0, "l2").tolist() == vectors.tolist()
+
+
+def test_pairs_are_judged_beside_the_adversary(tokenizer: Any) -> None:
+    """The same next-sentence and masked losses as without it, on the clean pass."""
+    torch.manual_seed(0)
+    model = build_model(build_config("bert-1x64", tokenizer))
+    plain = NspObjective(model)
+    attacked = AdversarialObjective(model, AdversarialConfig(adversarial=1.0), plain.head)
+    ids = torch.randint(5, len(tokenizer), (3, 10), generator=torch.Generator().manual_seed(1))
+    labels = ids.where(torch.arange(10) % 3 == 0, torch.tensor(IGNORED))
+    batch = {"ids": ids, "labels": labels, "attended": torch.ones_like(ids, dtype=torch.bool),
+             "token_types": (torch.arange(10) > 4).long().expand(3, 10),
+             "related": torch.tensor([0, 1, 0])}
+    for module in (plain, attacked):
+        set_dropout(module, 0.0)
+        module.train()
+    found, expected = attacked(**batch), plain(**batch)
+    assert set(found) == {*expected, "adversarial"} == set(attacked.sums)
+    for name, value in expected.items():
+        torch.testing.assert_close(found[name], value)
+    assert found["adversarial"] > 0

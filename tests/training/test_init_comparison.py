@@ -1,0 +1,161 @@
+"""Starts held against each other: asked alike, on text that none of them saw."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from accelerate import Accelerator
+
+from bmtools.data.batches import SpecialTokens
+from bmtools.masking.strategies import make_strategy
+from bmtools.models.architectures import build_config, build_model
+from bmtools.models.checkpoint import Checkpoint
+from bmtools.models.context_embeddings import Sentence
+from bmtools.models.settings import (
+    CompareConfig,
+    FocusConfig,
+    TokenDistillationConfig,
+    TransferConfig,
+)
+from bmtools.records import Record
+from bmtools.training import init_comparison as start_report
+from bmtools.training.evaluation import EvaluationSet
+from bmtools.training.init_comparison import InitComparison, LossByTokenAge, compare_inits
+from bmtools.training.objectives import MaskedObjective
+from bmtools.vocab.settings import WordPieceConfig
+from bmtools.vocab.tokenizer import fingerprint
+from bmtools.vocab.wordpiece import learn
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+SENTENCES = [f"{subject} {verb} {thing}." for subject in ("Il cuore", "Il polmone", "Il fegato")
+             for verb in ("pompa", "filtra", "regola", "trasporta", "accumula")
+             for thing in ("il sangue", "la bile", "l'ossigeno", "il glucosio", "la linfa")]
+RECORDS = [Record(id=str(n), text=text) for n, text in enumerate(SENTENCES)]
+QUICK = CompareConfig("random,average,contextual", held_share=0.3, probe_steps=3, probe_batch=4)
+
+
+@pytest.fixture(scope="module")
+def base() -> Checkpoint:
+    """A model that knows other words."""
+    words = learn(["Il pane cotto riscalda la casa.", "La pompa filtra acqua."] * 9,
+                  WordPieceConfig(size=100))
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = build_model(build_config("bert-1x64", words)).eval()
+    return Checkpoint(Path(), model, words, fingerprint(words))
+
+
+@pytest.fixture
+def compare(base: Checkpoint, tokenizer: Any, tmp_path: Path,
+            monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[dict[str, Any]]]:
+    """Compare: `compare(QUICK, seen=texts)`; what contexts are read from is noted in `seen`."""
+    (tmp_path / "aside").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "aside"))
+
+    def call(settings: CompareConfig, seen: list[str] | None = None, seed: int = 0,
+             records: Iterable[Record] = RECORDS,
+             held_out: Iterable[Record] | None = None) -> list[dict[str, Any]]:
+        def read(found: Iterable[Record]) -> Iterator[Sentence]:
+            for record in found:
+                if seen is not None:
+                    seen.append(record["text"])
+                yield Sentence(record["text"])
+
+        contest = InitComparison(base, tokenizer, settings, TransferConfig(seed=seed),
+                                 FocusConfig(focus_least=1), TokenDistillationConfig(1), read)
+        lines = list(compare_inits(contest, records, held_out))
+        assert not list((tmp_path / "aside").iterdir())
+        return lines
+
+    return call
+
+
+def test_all_are_asked_the_same(compare: Callable[..., list[dict[str, Any]]]) -> None:
+    lines = compare(QUICK)
+    assert [line["method"] for line in lines] == ["random", "average", "contextual"]
+    for when in ("start", "probe"):
+        assert len({(line[when]["masked"], line[when]["new_masked"]) for line in lines}) == 1
+        assert len({line[when]["loss"] for line in lines}) == 3
+    for line in lines:
+        for found in (line["start"], line["probe"]):
+            new, old = found["new_masked"], found["masked"] - found["new_masked"]
+            assert new > 0 and old > 0
+            assert found["loss"] == pytest.approx(
+                (new * found["new_loss"] + old * found["old_loss"]) / (new + old), abs=1e-5)
+        assert line["probe"]["steps"] == 3
+
+
+def test_training_helps(compare: Callable[..., list[dict[str, Any]]]) -> None:
+    [line] = compare(replace(QUICK, compare="average", probe_steps=40, probe_rate=5e-3,
+                             probe_batch=16))
+    assert line["probe"]["loss"] < line["start"]["loss"] - 0.3
+
+
+def test_held_out_text_is_used_for_nothing_else(
+        compare: Callable[..., list[dict[str, Any]]], monkeypatch: pytest.MonkeyPatch) -> None:
+    files: dict[str, list[str]] = {}
+    tokenize = start_report.tokenize
+
+    def spied(records: Any, *arguments: Any, **options: Any) -> Any:
+        name = Path(records.names[0]).stem
+        files[name] = [record["text"] for record in start_report.RecordReader(records.names)]
+        return tokenize(records, *arguments, **options)
+
+    monkeypatch.setattr(start_report, "tokenize", spied)
+    seen: list[str] = []
+    twice = [*RECORDS, *(record.replace(id=f"{record['id']}-again") for record in RECORDS)]
+    compare(replace(QUICK, compare="contextual"), seen, records=twice)
+    assert sorted(seen) == sorted(files["train"])
+    assert not set(files["train"]) & set(files["held"])
+    assert sorted(files["train"] + files["held"]) == sorted(record["text"] for record in twice)
+    assert 0.15 < len(files["held"]) / len(twice) < 0.45
+    before = files["held"]
+    compare(replace(QUICK, compare="average"), records=twice, seed=1)
+    assert files["held"] != before
+
+
+def test_named_text_is_asked_about(compare: Callable[..., list[dict[str, Any]]]) -> None:
+    seen: list[str] = []
+    [line] = compare(replace(QUICK, compare="contextual", probe_steps=0), seen,
+                     held_out=RECORDS[:3])
+    assert seen == SENTENCES
+    assert "probe" not in line and 0 < line["start"]["masked"] < 12
+
+
+def test_one_seed_gives_the_same(compare: Callable[..., list[dict[str, Any]]]) -> None:
+    first, again = (compare(replace(QUICK, compare="distil,focus")) for _ in range(2))
+    for one, other in zip(first, again, strict=True):
+        for line in (one, other):
+            line["seconds"] = line["probe"]["seconds"] = None
+    assert first == again
+
+
+def test_neighbours_are_old_tokens_of_new_ones(compare: Callable[..., list[dict[str, Any]]],
+                                               base: Checkpoint, tokenizer: Any) -> None:
+    lines = compare(replace(QUICK, compare="random,average", sample_tokens=4, probe_steps=0))
+    told = [line["neighbours"] for line in lines]
+    assert [one["token"] for one in told[0]] == [one["token"] for one in told[1]]
+    known = set(base.tokenizer.get_vocab())
+    for one in told[1]:
+        assert one["token"] in tokenizer.get_vocab() and one["token"] not in known
+        assert set(one["neighbours"]) <= known & set(tokenizer.get_vocab())
+        assert one["cosines"] == sorted(one["cosines"], reverse=True)
+
+
+def test_counting_apart_changes_no_sum(toy: Any, model: Any, tokenizer: Any) -> None:
+    fresh = torch.arange(len(tokenizer)) % 3 == 0
+    counted = LossByTokenAge(model, fresh)
+    held = EvaluationSet(toy.corpus(SENTENCES), SpecialTokens.of(tokenizer),
+                         make_strategy("words"), 32)
+    accelerator = Accelerator(cpu=True)
+    assert held.score(counted, accelerator) == pytest.approx(
+        held.score(MaskedObjective(model), accelerator), abs=1e-5)
+    nothing = LossByTokenAge(model, torch.zeros(len(tokenizer), dtype=torch.bool))
+    whole = held.score(nothing, accelerator)["loss"]
+    assert nothing.losses() == {"new_loss": None, "old_loss": whole, "new_masked": 0}

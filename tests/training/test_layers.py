@@ -1,0 +1,174 @@
+"""Depths in every family, against tables written out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from transformers import (
+    AutoModelForMaskedLM,
+    BertConfig,
+    BertForTokenClassification,
+    DebertaV2Config,
+    MegatronBertConfig,
+    ModernBertConfig,
+    RobertaConfig,
+    XLMRobertaConfig,
+)
+
+from bmtools.errors import BmtoolsError, CheckpointError
+from bmtools.training.layers import (
+    encoder_layers,
+    freeze,
+    frozen_names,
+    layer_numbers,
+    layerwise_lr_scales,
+    thaw,
+)
+
+SMALL = {"vocab_size": 60, "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4,
+         "intermediate_size": 48, "max_position_embeddings": 40, "pad_token_id": 1}
+CONFIGS = {
+    "BERT": lambda: BertConfig(**SMALL),
+    "RoBERTa": lambda: RobertaConfig(**SMALL),
+    "XLM-R": lambda: XLMRobertaConfig(**SMALL),
+    "Megatron-BERT": lambda: MegatronBertConfig(**SMALL),
+    "ModernBERT": lambda: ModernBertConfig(**SMALL, bos_token_id=2, eos_token_id=3,
+                                           cls_token_id=2, sep_token_id=3),
+    "DeBERTa": lambda: DebertaV2Config(**SMALL, relative_attention=True, pos_att_type=["p2c"]),
+}
+EXPECTED = {
+    "BERT": {"bert.embeddings.word_embeddings.weight": 0, "bert.embeddings.LayerNorm.bias": 0,
+             "bert.encoder.layer.0.attention.self.query.weight": 1,
+             "bert.encoder.layer.2.output.LayerNorm.weight": 3,
+             "cls.predictions.bias": 4, "cls.predictions.transform.dense.weight": 4},
+    "RoBERTa": {"roberta.embeddings.position_embeddings.weight": 0,
+                "roberta.encoder.layer.1.output.dense.weight": 2, "lm_head.dense.weight": 4},
+    # The head comes first here, so the tied weight bears the decoder's name.
+    "XLM-R": {"lm_head.decoder.weight": 0, "roberta.embeddings.LayerNorm.weight": 0,
+              "roberta.encoder.layer.0.output.dense.weight": 1, "lm_head.bias": 4},
+    "Megatron-BERT": {"bert.embeddings.word_embeddings.weight": 0,
+                      "bert.encoder.layer.2.attention.ln.weight": 3, "bert.encoder.ln.weight": 4,
+                      "cls.predictions.transform.LayerNorm.weight": 4},
+    "ModernBERT": {"model.embeddings.tok_embeddings.weight": 0, "model.embeddings.norm.weight": 0,
+                   "model.layers.0.attn.Wqkv.weight": 1, "model.layers.2.mlp.Wi.weight": 3,
+                   "model.final_norm.weight": 4, "head.dense.weight": 4, "decoder.bias": 4},
+    "DeBERTa": {"deberta.embeddings.word_embeddings.weight": 0,
+                "deberta.encoder.rel_embeddings.weight": 0,
+                "deberta.encoder.layer.1.attention.self.query_proj.weight": 2,
+                "cls.predictions.transform.dense.weight": 4},
+}
+
+
+def build(family: str) -> Any:
+    torch.manual_seed(0)
+    return AutoModelForMaskedLM.from_config(CONFIGS[family]())
+
+
+@pytest.mark.parametrize("family", CONFIGS)
+def test_depths_are_those_of_the_table(family: str) -> None:
+    model = build(family)
+    found = layer_numbers(model)
+    assert {name: found[name] for name in EXPECTED[family]} == EXPECTED[family]
+    assert found.keys() == dict(model.named_parameters()).keys()
+    assert set(found.values()) == {0, 1, 2, 3, 4}
+
+
+def test_a_head_for_tags_and_a_pooler_are_on_top() -> None:
+    model = BertForTokenClassification(BertConfig(**SMALL))
+    assert layer_numbers(model)["classifier.weight"] == 4
+    encoder = build("BERT").bert.__class__(BertConfig(**SMALL))
+    assert layer_numbers(encoder)["pooler.dense.weight"] == 4
+
+
+class Custom(nn.Module):
+    """No config, no base model; layers hold lists of their own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Embedding(5, 4)
+        self.blocks = nn.ModuleList(
+            nn.ModuleDict({"experts": nn.ModuleList(nn.Linear(4, 4) for _ in range(7))})
+            for _ in range(2))
+        self.heads = nn.ModuleList([nn.Linear(4, 5, bias=False)])
+        self.heads[0].weight = self.stem.weight
+
+
+def test_any_module_with_a_list_of_layers_will_do() -> None:
+    model = Custom()
+    assert encoder_layers(model) is model.blocks
+    assert {name.split(".")[1] if "." in name else name: depth
+            for name, depth in layer_numbers(model).items() if name.startswith("blocks")} == \
+        {"0": 1, "1": 2}
+    assert layer_numbers(model)["stem.weight"] == 0
+    assert "heads.0.weight" not in layer_numbers(model)
+
+
+def test_a_model_without_layers_is_refused() -> None:
+    with pytest.raises(CheckpointError, match="Linear: found no list of layers"):
+        layer_numbers(nn.Linear(2, 2))
+
+
+def test_rates_fall_by_the_layer() -> None:
+    found = layerwise_lr_scales(build("BERT"), 0.5)
+    assert found["cls.predictions.bias"] == 1
+    assert found["bert.encoder.layer.2.output.dense.weight"] == 0.5
+    assert found["bert.encoder.layer.0.output.dense.weight"] == 0.125
+    assert found["bert.embeddings.word_embeddings.weight"] == 0.0625
+    assert set(layerwise_lr_scales(build("ModernBERT"), 1.0).values()) == {1.0}
+
+
+@pytest.mark.parametrize("family", CONFIGS)
+def test_low_layers_freeze_with_the_embeddings(family: str) -> None:
+    model = build(family)
+    frozen = frozen_names(model, layers=2)
+    assert frozen == {name for name, depth in layer_numbers(model).items() if depth <= 2}
+    assert model.get_input_embeddings().weight in {
+        weight for name, weight in model.named_parameters() if name in frozen}
+    assert frozen_names(model) == set()
+
+
+def test_patterns_name_weights_and_a_tied_one_by_either_name() -> None:
+    model = build("BERT")
+    assert frozen_names(model, patterns=["*.layer.1.*LayerNorm.bias"]) == {
+        "bert.encoder.layer.1.attention.output.LayerNorm.bias",
+        "bert.encoder.layer.1.output.LayerNorm.bias"}
+    assert frozen_names(model, patterns=["cls.predictions.decoder.weight"]) == {
+        "bert.embeddings.word_embeddings.weight"}
+    assert frozen_names(build("XLM-R"), patterns=["*.word_embeddings.*"]) == {
+        "lm_head.decoder.weight"}
+    assert len(frozen_names(model, 1, ["cls.*"])) > len(frozen_names(model, 1))
+
+
+def test_a_pattern_that_matches_nothing_is_an_error() -> None:
+    with pytest.raises(BmtoolsError) as refused:
+        frozen_names(build("ModernBERT"), patterns=["encoder.layer.0.*"])
+    assert str(refused.value) == (
+        "--frozen: found 'encoder.layer.0.*', which matches none of the model's weights; they "
+        "have names such as model.layers.0.attn.Wqkv.weight")
+
+
+def test_more_layers_than_there_are_is_an_error() -> None:
+    assert frozen_names(build("BERT"), layers=3)
+    with pytest.raises(BmtoolsError, match="--frozen-layers: found 4, but the model has 3 layers"):
+        frozen_names(build("BERT"), layers=4)
+
+
+def test_something_must_be_left_to_train() -> None:
+    with pytest.raises(BmtoolsError, match="freeze every weight"):
+        frozen_names(build("BERT"), patterns=["*"])
+
+
+def test_freezing_is_undone_and_leaves_what_was_frozen_before() -> None:
+    model = build("RoBERTa")
+    model.lm_head.bias.requires_grad_(False)
+    before = {name: weight.requires_grad for name, weight in model.named_parameters()}
+    names = frozen_names(model, 1, ["lm_head.*"])
+    model.lm_head.dense.weight.grad = torch.ones_like(model.lm_head.dense.weight)
+    held = freeze(model, names)
+    assert {name for name, weight in model.named_parameters() if not weight.requires_grad} == names
+    assert model.lm_head.dense.weight.grad is None
+    thaw(held)
+    assert {name: weight.requires_grad for name, weight in model.named_parameters()} == before

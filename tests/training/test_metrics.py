@@ -1,0 +1,123 @@
+"""What a run tells: means that add up, speed, time left, and a loss that leaves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from bmtools.errors import BmtoolsError
+from bmtools.models.hardware import Hardware
+from bmtools.recipes.phases import Phase
+from bmtools.recipes.schedule import Schedule
+from bmtools.training.loop import StepResult
+from bmtools.training.metrics import DivergenceMonitor, Reporter, Speed
+from bmtools.training.resume import Progress
+
+SPEED = Speed(Hardware("cpu", "x", 2, 1 << 30, False), "no", 1, [1e6, 1e6])
+
+
+def step(number: int, loss: float = 1.0, **counts: int) -> StepResult:
+    return StepResult(number, {"loss": loss, "mlm_accuracy": loss / 10}, 1e-3 * number,
+                      {"rows": 4, "tokens": 50, **counts}, gradient_norm=2 * loss)
+
+
+def reports(progress: Progress, timeline: Schedule, steps: Sequence[StepResult], every: int,
+            replayed: Callable[[int], StepResult | None] = lambda number: None,
+            speed: Speed = SPEED) -> list[dict[str, Any]]:
+    reporter = Reporter(progress, every, timeline.steps, speed)
+    lines = []
+    for one in steps:
+        progress.wall_seconds += 0.5
+        line = reporter.account(one, timeline.stage(one.number - 1), replayed(one.number))
+        if line:
+            lines.append(line)
+    return lines
+
+
+def two_phases(make: Callable[..., Phase]) -> Schedule:
+    return Schedule([make(name="a"), make(name="b")], [5, 4])
+
+
+def test_means_are_of_the_steps_since_the_last_line(toy_phase: Callable[..., Phase]) -> None:
+    """Every three steps, and where a phase ends."""
+    timeline = two_phases(toy_phase)
+    steps = [step(number, float(number), maskable=40, masked=number, words=20, touched=3)
+             for number in range(1, 10)]
+    lines = reports(Progress({}), timeline, steps, 3)
+    assert [(line["step"], line["phase"], line["loss"]) for line in lines] == [
+        (3, "a", 2.0), (5, "a", 4.5), (6, "b", 6.0), (9, "b", 8.0)]
+    assert [line["gradient_norm"] for line in lines] == [4.0, 9.0, 12.0, 16.0]
+    assert [line["mask_rate"] for line in lines] == [0.05, 0.1125, 0.15, 0.2]
+    assert {line["words_touched"] for line in lines} == {0.15}
+    assert [line["tokens_seen"] for line in lines] == [150, 250, 300, 450]
+    assert {line["tokens_per_second"] for line in lines} == {100}
+    assert [line["seconds_left"] for line in lines] == [3.0, 2.0, 1.5, 0.0]
+
+
+def test_a_sitting_that_ends_between_lines_loses_nothing(
+        toy_phase: Callable[..., Phase]) -> None:
+    timeline = two_phases(toy_phase)
+    steps = [step(number, math.sqrt(number)) for number in range(1, 10)]
+    whole, parted = Progress({}), Progress({})
+    reports(whole, timeline, steps, 4)
+    reports(parted, timeline, steps[:2], 4)
+    reports(parted, timeline, steps[2:], 4)
+    clocks = ("tokens_per_second", "seconds_left")
+    assert [{k: v for k, v in line.items() if k not in clocks} for line in whole.metrics] == \
+        [{k: v for k, v in line.items() if k not in clocks} for line in parted.metrics]
+
+
+def test_replayed_losses_have_a_mean_of_their_own(toy_phase: Callable[..., Phase]) -> None:
+    timeline = two_phases(toy_phase)
+    lines = reports(Progress({}), timeline, [step(number) for number in range(1, 6)], 4,
+                    lambda number: None if number % 2 else step(number, 10.0 * number))
+    assert [line.get("replay_loss") for line in lines] == [30.0, None]
+    assert lines[0]["loss"] == 1.0
+
+
+def test_utilisation_is_told_where_the_peak_is_known(toy_phase: Callable[..., Phase]) -> None:
+    timeline = two_phases(toy_phase)
+    card = Hardware("cuda", "NVIDIA H200", 1, 1 << 37, True)
+    fast = Speed(card, "bf16", 2, [1e10, None])
+    lines = reports(Progress({}), timeline, [step(number) for number in range(1, 10)], 5,
+                    speed=fast)
+    # 100 tokens a second, two cards: 5e11 FLOP/s each, of 989.4e12.
+    assert lines[0]["model_flop_utilisation"] == round(5e11 / 989.4e12, 4)
+    assert "model_flop_utilisation" not in lines[-1]
+
+
+def watched(losses: Sequence[float], timeline: Schedule, **settings: Any) -> int:
+    """Steps until the watch speaks up; as many as there are if it does not."""
+    watch = DivergenceMonitor(**settings)
+    for number, loss in enumerate(losses, 1):
+        try:
+            watch.look(step(number, loss), timeline.stage(number - 1), lambda: "go back")
+        except BmtoolsError as error:
+            assert str(error).endswith("diverges; lower --learning-rate or raise --warmup-ratio; "
+                                       "go back")
+            return number
+    return len(losses)
+
+
+def test_a_loss_that_leaves_for_good_is_noticed(toy_phase: Callable[..., Phase]) -> None:
+    timeline = Schedule([toy_phase()], [1000])
+    falling = [8 - number / 100 for number in range(300)]
+    assert watched(falling, timeline) == 300
+    assert 300 < watched([*falling, *[10.0] * 300], timeline) < 400
+    # A spike, a plateau and a slow rise of less than two nats are no divergence.
+    assert watched([*falling, *[40.0] * 3, *falling[-100:]], timeline) == 403
+    assert watched([*falling, *[6.5] * 600], timeline) == 900
+
+
+def test_the_first_steps_are_no_divergence(toy_phase: Callable[..., Phase]) -> None:
+    """Warm-up may raise the loss before anything is learnt."""
+    timeline = Schedule([toy_phase()], [1000])
+    assert watched([5.0, 6.0, 9.0, 12.0, *[9.0] * 90, *[6.0] * 200], timeline) == 294
+
+
+def test_another_phase_is_another_loss(toy_phase: Callable[..., Phase]) -> None:
+    timeline = Schedule([toy_phase(name="a"), toy_phase(name="b")], [200, 300])
+    losses = [*[2.0] * 200, *[7.0] * 300]
+    assert watched(losses, timeline) == 500
+    assert watched(losses, Schedule([toy_phase()], [500])) < 500

@@ -1,0 +1,87 @@
+"""Packed rows: whether, and only for a model that keeps documents apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import torch
+from accelerate import Accelerator
+
+from bmtools.data.batches import Collator, SpecialTokens
+from bmtools.errors import BmtoolsError
+from bmtools.masking.strategies import make_strategy
+from bmtools.models import packed as packed_models
+from bmtools.recipes.phases import Phase, RunConfig
+from bmtools.recipes.schedule import Schedule
+from bmtools.recipes.settings import BatchConfig, OptimizationConfig, ReportingConfig
+from bmtools.training.packing_check import is_packed, prepare_checked, row_widths
+from bmtools.training.plan import TrainingPlan
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+TEXTS = [f"Il cuore pompa il sangue. {'Il polmone filtra la bile. ' * (n % 5)}" for n in range(60)]
+
+
+@pytest.mark.parametrize(("layout", "expected"), [("packed", True), ("padded", False),
+                                                  ("auto", False)])
+def test_a_processor_packs_where_it_is_told_to(toy_phase: Callable[..., Phase], layout: str,
+                                               expected: bool) -> None:
+    phase = toy_phase(rows=BatchConfig(layout=layout))
+    plan = TrainingPlan("test", Path("out"), RunConfig((phase,)), OptimizationConfig(),
+                        ReportingConfig())
+    assert is_packed(plan, Accelerator(cpu=True)) is expected
+
+
+@pytest.mark.parametrize(("precision", "expected"), [
+    ("no", None), ("bf16", [16, 32, 48, 60])])
+def test_in_halves_rows_have_few_widths(toy_phase: Callable[..., Phase], precision: str,
+                                        expected: list[int] | None) -> None:
+    phases = [toy_phase(name=str(tokens), rows=BatchConfig(tokens)) for tokens in (60, 24)]
+    accelerator = SimpleNamespace(mixed_precision=precision)
+    assert row_widths(Schedule(phases, [1, 1]), cast("Any", accelerator)) == expected
+
+
+@pytest.fixture
+def prepare(model: Any, toy: Any, toy_phase: Callable[..., Phase]) -> Callable[[], None]:
+    """Prepare a model for three phases that ask for different things."""
+    phases = [toy_phase(name=f"phase-{number}", rows=BatchConfig(32, 3), objective=task)
+              for number, task in enumerate(("causal", "masked+nsp", "masked"))]
+
+    def call() -> None:
+        corpora = {"text": toy.corpus(TEXTS)}
+        maker = Collator(list(corpora.values()), SpecialTokens.of(toy.tokenizer), True, 0,
+                         {"words": make_strategy("words")})
+        prepare_checked(model, Schedule(phases, [3, 3, 3]), corpora, maker, 0,
+                        Accelerator(cpu=True))
+
+    return call
+
+
+def test_a_sound_model_passes_and_is_left_as_it_was(model: Any,
+                                                    prepare: Callable[[], None]) -> None:
+    before = {name: weight.clone() for name, weight in model.state_dict().items()}
+    torch.manual_seed(2)
+    expected = torch.rand(3)
+    torch.manual_seed(2)
+    prepare()
+    assert torch.equal(torch.rand(3), expected)
+    assert all(torch.equal(weight, before[name]) for name, weight in model.state_dict().items())
+    assert all(weight.grad is None for weight in model.parameters())
+
+
+def test_a_leak_stops_the_run_before_it_begins(prepare: Callable[[], None],
+                                               monkeypatch: pytest.MonkeyPatch) -> None:
+    """Attention over the whole row, as transformers does it without our help."""
+    attend = packed_models.varlen_attention
+
+    def leaky(query: Any, key: Any, value: Any, documents: Any, *others: Any) -> Any:
+        one = packed_models.DocumentLengths.of(torch.tensor([len(query)]), query.device,
+                                               documents.causal)
+        return attend(query, key, value, one, *others)
+
+    monkeypatch.setattr(packed_models, "varlen_attention", leaky)
+    with pytest.raises(BmtoolsError, match=r"packed document .* use --layout padded"):
+        prepare()

@@ -1,0 +1,154 @@
+"""States: whole or no state, equal after a journey to disk, and of one run only."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from bmtools.errors import CheckpointError
+from bmtools.io.manifest import Manifest
+from bmtools.models.checkpoint import load_masked_lm
+from bmtools.training import resume as states
+from bmtools.training.objectives import MaskedObjective, NspObjective, PhasedObjective
+from bmtools.training.optimizers import make_optimizer, parameter_groups
+from bmtools.training.resume import (
+    Progress,
+    damaged_states,
+    latest_state,
+    read_progress,
+    restore_extras,
+    restore_memory,
+    save_state,
+)
+from bmtools.vocab.tokenizer import fingerprint
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def phased(model: Any) -> PhasedObjective:
+    """Hidden words and pairs around one model; pairs bring a head."""
+    return PhasedObjective(model, {"masked": MaskedObjective(model),
+                                   "masked+nsp": NspObjective(model)})
+
+
+def trained(model: Any, optimizer: str = "adamw", steps: int = 2) -> tuple[Any, Any]:
+    """An objective and an optimizer that remembers something; the encoder's biases are frozen."""
+    objective = phased(model)
+    for name, weight in objective.named_parameters():
+        weight.requires_grad_(not (name.startswith("model.bert") and name.endswith("bias")))
+    made = make_optimizer(optimizer, parameter_groups(objective, 0.01), 1e-3)
+    torch.manual_seed(1)
+    for _ in range(steps):
+        for weight in objective.parameters():
+            weight.grad = torch.randn_like(weight) if weight.requires_grad else None
+        made.step()
+    return objective, made
+
+
+@pytest.fixture
+def save(tokenizer: Any, tmp_path: Path) -> Any:
+    """Save a state: `save(objective, optimizer, progress, ...)`."""
+
+    def call(objective: Any, optimizer: Any, progress: Progress, **more: Any) -> None:
+        save_state(tmp_path, progress, objective, optimizer, tokenizer,
+                   Manifest("test", {}, fingerprint(tokenizer)), **more)
+
+    return call
+
+
+@pytest.mark.parametrize("name", ["adamw", "stable-adamw", "muon"])
+def test_what_is_saved_comes_back_to_the_bit(model: Any, save: Any, tmp_path: Path,
+                                             name: str) -> None:
+    objective, optimizer = trained(model, name)
+    progress = Progress({"seed": 1}, 7, 100, 2.5, {"loss": 0.1 + 0.2}, [{"step": 5}],
+                        {"before": {"loss": 1 / 3}}, {"scale": 65536.0})
+    save(objective, optimizer, progress)
+    found = latest_state(tmp_path)
+    assert found == tmp_path / "step-00000007"
+    assert vars(read_progress(found, {"seed": 1})) == vars(progress)
+
+    again = phased(load_masked_lm(found).model)
+    restore_extras(found, again)
+    fresh = make_optimizer(name, parameter_groups(again, 0.01), 1e-3)
+    restore_memory(found, again, fresh)
+    ours, theirs = objective.state_dict(), again.state_dict()
+    assert ours.keys() == theirs.keys() and "heads.head.pooler.weight" in ours
+    assert all(torch.equal(ours[key], theirs[key]) for key in ours)
+    weights = dict(again.named_parameters())
+    for key, weight in objective.named_parameters():
+        memory, copy = optimizer.state.get(weight, {}), fresh.state.get(weights[key], {})
+        assert memory.keys() == copy.keys(), key
+        for kind in memory:
+            assert torch.equal(memory[kind], copy[kind])
+            assert memory[kind].dtype == copy[kind].dtype
+
+
+def test_only_the_newest_stay(model: Any, save: Any, tmp_path: Path) -> None:
+    objective, optimizer = trained(model)
+    for step in (2, 4, 6, 8):
+        save(objective, optimizer, Progress({}, step), kept=2)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["step-00000006", "step-00000008"]
+
+
+def test_a_process_that_does_not_write_writes_nothing(model: Any, save: Any,
+                                                      tmp_path: Path) -> None:
+    save(*trained(model), Progress({}), writes=False)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("damage", [
+    lambda state: (state / "model.safetensors").write_bytes(b"\0" * 5),
+    lambda state: (state / "optimizer.safetensors").unlink(),
+    lambda state: (state / "state.json").write_text("{"),
+    lambda state: (state / "state.json").write_text("[]"),
+    lambda state: (state / "state.json").unlink(),
+], ids=["shorter", "missing", "no JSON", "no object", "no state"])
+def test_a_damaged_state_is_no_state(model: Any, save: Any, tmp_path: Path, damage: Any) -> None:
+    objective, optimizer = trained(model)
+    for step in (3, 6):
+        save(objective, optimizer, Progress({}, step), kept=2)
+    damage(tmp_path / "step-00000006")
+    assert latest_state(tmp_path) == tmp_path / "step-00000003"
+    assert damaged_states(tmp_path) == [tmp_path / "step-00000006"]
+
+
+def test_a_crash_amid_writing_leaves_the_state_before(
+        model: Any, save: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    objective, optimizer = trained(model)
+    save(objective, optimizer, Progress({}, 3))
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(states, "save_file", full)
+    with pytest.raises(OSError, match="No space left"):
+        save(objective, optimizer, Progress({}, 6))
+    assert [path.name for path in tmp_path.iterdir()] == ["step-00000003"]
+    assert latest_state(tmp_path) == tmp_path / "step-00000003"
+
+
+@pytest.mark.parametrize(("identity", "message"), [
+    ({"seed": 2, "of": [1, 2]}, "has seed 1, found 2; resume with what it was started with"),
+    ({"seed": 1, "of": [1]}, r"has of \[1, 2\], found \[1\]"),
+    ({"seed": 1, "of": [1, 2], "new": 0.1}, "has new None, found 0.1"),
+    ({"of": [1, 2]}, "has seed 1, found None"),
+])
+def test_another_run_is_told_apart(model: Any, save: Any, tmp_path: Path,
+                                   identity: dict[str, Any], message: str) -> None:
+    save(*trained(model), Progress({"seed": 1, "of": (1, 2)}, 3))
+    state = tmp_path / "step-00000003"
+    assert read_progress(state, {"seed": 1, "of": (1, 2)}).step == 3
+    with pytest.raises(CheckpointError, match=message):
+        read_progress(state, identity)
+
+
+def test_a_state_of_another_version_is_refused(model: Any, save: Any, tmp_path: Path) -> None:
+    save(*trained(model), Progress({}, 3))
+    path = tmp_path / "step-00000003" / "state.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "later": 1}))
+    with pytest.raises(CheckpointError, match="written by another version of bmtools"):
+        read_progress(path.parent, {})

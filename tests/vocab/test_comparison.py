@@ -1,0 +1,272 @@
+"""What vocabularies make of the same text, entities and terms."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from transformers import BertTokenizer, BertTokenizerFast
+
+from bmtools.corpus.conll import conll_records
+from bmtools.errors import DataError
+from bmtools.records import Record
+from bmtools.vocab.comparison import Term, compare_vocabularies, read_terms
+from bmtools.vocab.settings import WordPieceConfig
+from bmtools.vocab.tokenizer import Vocabulary, open_vocabulary
+from bmtools.vocab.wordpiece import learn
+
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+CHARACTERS = [*"abcdefghijklmnopqrstuvwxyz-.", *(f"##{one}" for one in
+                                                 "abcdefghijklmnopqrstuvwxyz")]
+RECORDS = [
+    Record(id="1", title="Asma", text="asma e diabete, asma-like.", entities=[
+        {"start": 0, "end": 4, "type": "Disease"},
+        {"start": 7, "end": 14, "type": "Disease"},
+        {"start": 16, "end": 25, "type": "Disease"}]),
+    Record(id="2", text="il farmaco", entities=[{"start": 3, "end": 10, "type": "Drug"}]),
+    Record(id="3", text="asma\te \u05d0", entities=[
+        {"start": 0, "end": 6, "type": "Disease", "spans": [[0, 4], [5, 6]]}])]
+
+
+def wordpiece(*words: str) -> Vocabulary:
+    tokens = [*SPECIAL, *CHARACTERS, *words]
+    tokenizer = BertTokenizer(vocab={token: n for n, token in enumerate(tokens)})
+    return Vocabulary(tokenizer.backend_tokenizer, folds_case=True)
+
+
+def lines_of(*arguments: Any, **settings: Any) -> dict[tuple[str, str], dict[str, Any]]:
+    return {(line["vocabulary"], line["scope"]): line
+            for line in compare_vocabularies(*arguments, **settings)}
+
+
+def figures(line: dict[str, Any], *keys: str) -> tuple[Any, ...]:
+    return tuple(line[key] for key in keys)
+
+
+PAIR = {"whole": wordpiece("asma", "diabete", "like"), "letters": wordpiece("as", "##ma")}
+
+
+def test_a_hand_worked_text() -> None:
+    found = lines_of(PAIR, RECORDS)
+    # asma asma e diabete asma like il farmaco asma e א: eleven words; signs: , - .
+    whole, letters = found["whole", "text"], found["letters", "text"]
+    assert figures(whole, "words", "pieces", "tokens") == (11, 4 + 2 + 1 + 1 + 2 + 7 + 1, 18 + 3)
+    assert figures(letters, "words", "pieces", "tokens") == (11, 30, 30 + 3)  # 8+2+7+4+2+6+1
+    assert figures(whole, "whole_share", "unknown_share") == (round(8 / 11, 4), round(1 / 11, 4))
+    assert figures(letters, "whole_share", "pieces_per_word") == (0.1818, round(30 / 11, 4))
+    assert figures(letters, "tokens_per_1000_words", "relative_tokens") == (3000.0, 1.5714)
+    assert whole["relative_tokens"] == 1
+
+
+def test_entities_are_counted_mention_by_mention_and_apart() -> None:
+    found = lines_of(PAIR, RECORDS)
+    assert list(found)[:8] == [(name, scope) for scope in (
+        "text", "entities", "entities:Disease", "entities:Drug") for name in PAIR]
+    disease = found["letters", "entities:Disease"]
+    # asma, diabete, asma-like, asma e: six words, one sign.
+    assert figures(disease, "mentions", "distinct_mentions", "words", "tokens") == (4, 4, 6, 18 + 1)
+    assert figures(disease, "pieces", "pieces_per_word") == (18, 3)
+    assert disease["whole_mentions_share"] == 0
+    assert found["whole", "entities:Disease"]["whole_mentions_share"] == 0.5
+    both, drug = found["whole", "entities"], found["whole", "entities:Drug"]
+    assert figures(both, "mentions", "words", "tokens") == (5, 7, 7 + 7)
+    assert figures(drug, "words", "pieces") == (1, 7)
+
+
+def test_repeats_count_once_among_distinct_mentions() -> None:
+    records = [Record(id="1", text="asma asma il", entities=[
+        {"start": 0, "end": 4, "type": "A"}, {"start": 5, "end": 9, "type": "A"},
+        {"start": 10, "end": 12, "type": "A"}])]
+    line = lines_of(PAIR, records)["whole", "entities:A"]
+    assert figures(line, "mentions", "distinct_mentions") == (3, 2)
+    assert figures(line, "pieces_per_word", "distinct_pieces_per_word") == (round(4 / 3, 4), 1.5)
+    assert figures(line, "whole_share", "distinct_whole_share") == (round(2 / 3, 4), 0.5)
+
+
+def test_the_worst_terms_and_the_costliest() -> None:
+    records = [Record(id="1", text="farmaco asma asma asma like like il")]
+    line = lines_of(PAIR, records, worst=2)["letters", "text"]
+    assert line["worst"] == [
+        {"term": "farmaco", "count": 1, "pieces": ["f", "##a", "##r", "##ma", "##c", "##o"]},
+        {"term": "like", "count": 2, "pieces": ["l", "##i", "##k", "##e"]}]
+    assert [one["term"] for one in line["costliest"]] == ["like", "farmaco"]
+    line = lines_of(PAIR, [*records, *records], terms=[Term("asma")] * 9, worst=9)
+    assert [one["term"] for one in line["letters", "text"]["costliest"]] == [
+        "like", "farmaco", "asma", "il"]
+    assert [one["term"] for one in line["whole", "text"]["worst"]] == ["farmaco", "il"]
+    assert line["letters", "terms"]["worst"] == [
+        {"term": "asma", "count": 9, "pieces": ["as", "##ma"]}]
+    assert line["whole", "terms"]["worst"] == []
+
+
+def test_signs_do_not_make_a_mention_broken() -> None:
+    line = lines_of(PAIR, [], [Term("asma - like.")])["whole", "terms"]
+    assert figures(line, "words", "pieces", "tokens") == (2, 2, 4)
+    assert (line["worst"], line["costliest"]) == ([], [])
+
+
+def test_unknown_words_are_named() -> None:
+    found = lines_of(PAIR, RECORDS)["whole", "text"]
+    assert found["unknown"] == [{"term": "\u05d0", "count": 1, "pieces": ["[UNK]"]}]
+
+
+def test_terms_with_types_and_without() -> None:
+    found = lines_of(PAIR, [], [Term("asma", "disease"), Term("il"), Term("farmaco", "drug.x")])
+    assert [scope for name, scope in found if name == "whole"] == [
+        "terms", "terms:disease", "terms:drug.x", "overlap"]
+    assert figures(found["whole", "terms"], "mentions", "pieces") == (3, 1 + 2 + 7)
+    assert "terms" not in {scope for _, scope in lines_of(PAIR, [], [Term("asma", "disease")])}
+
+
+def test_overlap_counts_tokens_and_their_use() -> None:
+    records = [Record(id="1", text="asma asma il")]
+    line = lines_of(PAIR, records)["whole", "overlap"]
+    ours, shared = len(CHARACTERS) + 3, len(CHARACTERS)
+    assert figures(line, "other", "shared") == ("letters", shared)
+    assert line["jaccard"] == round(shared / (ours + 2), 4)
+    assert figures(line, "shared_share", "other_shared_share") == (
+        round(shared / ours, 4), round(shared / (ours - 1), 4))
+    # asma asma i ##l; as ##ma as ##ma i ##l
+    assert figures(line, "shared_usage", "other_shared_usage") == (0.5, round(2 / 6, 4))
+    without = lines_of(PAIR, [], [Term("asma")])["whole", "overlap"]
+    assert without["shared_usage"] is None
+
+
+def test_a_corpus_in_tokens() -> None:
+    line = lines_of(PAIR, RECORDS, corpus_words=1_000_000)["letters", "text"]
+    assert line["corpus_tokens"] == 3_000_000
+    assert "corpus_tokens" not in lines_of(PAIR, RECORDS)["letters", "text"]
+
+
+def test_a_segmenter_counts_words_where_no_spaces_are() -> None:
+    tokens = [*SPECIAL, "心", "臓", "病", "院"]
+    tokenizer = BertTokenizer(vocab={token: n for n, token in enumerate(tokens)})
+    vocabularies = {"bert": Vocabulary(tokenizer.backend_tokenizer, folds_case=True)}
+    records = [Record(id="1", text="心臓病院", entities=[{"start": 0, "end": 4, "type": "A"}])]
+
+    def starts(text: str) -> list[int]:
+        return list(range(0, len(text), 2))
+
+    for scope in ("text", "entities:A"):
+        plain = lines_of(vocabularies, records)["bert", scope]
+        cut = lines_of(vocabularies, records, find_starts=starts)["bert", scope]
+        assert figures(plain, "words", "pieces_per_word", "tokens") == (1, 4, 4)
+        assert figures(cut, "words", "pieces_per_word", "tokens") == (2, 2, 4)
+
+
+@pytest.mark.parametrize("records", [[], [Record(id="1", text="…", title="")]])
+def test_nothing_to_compare_on_is_an_error(records: list[Record]) -> None:
+    with pytest.raises(DataError, match="no words in the input"):
+        list(compare_vocabularies(PAIR, records))
+
+
+def test_terms_are_read_with_their_types(tmp_path: Path) -> None:
+    path = tmp_path / "terms.tsv"
+    path.write_text("asma\tdisease\n\n il farmaco \r\n", encoding="utf-8")
+    assert list(read_terms(str(path))) == [Term("asma", "disease"), Term("il farmaco")]
+    for line in ("a\tb\tc", "\tdisease"):
+        path.write_text(f"asma\n{line}\n")
+        with pytest.raises(DataError, match=f"{path}:2: found .*expected a term"):
+            list(read_terms(str(path)))
+
+
+def judged(tokenizer: Any, texts: Counter[str]) -> int:
+    """Tokens by transformers itself, text by text."""
+    return sum(count * len(tokenizer.tokenize(text)) for text, count in texts.items())
+
+
+NAMES = ("bert-base-uncased", "scibert-scivocab-uncased", "covid-electra-50k-uncased")
+
+
+@pytest.fixture(scope="module")
+def found(data: Path) -> dict[tuple[str, str], dict[str, Any]]:
+    records = conll_records([str(data / "en/ner/BC5CDR/train.tsv")])
+    return lines_of({name: open_vocabulary(data / "vocab" / f"{name}.txt")
+                     for name in NAMES}, records)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", NAMES)
+def test_real_entities_against_transformers(data: Path, found: Any, name: str) -> None:
+    """Every mention of BC5CDR, one by one."""
+    tokenizer = BertTokenizerFast(str(data / "vocab" / f"{name}.txt"), do_lower_case=True)
+    for kind in ("Chemical", "Disease"):
+        mentions = Counter(
+            record["text"][entity["start"]:entity["end"]]
+            for record in conll_records([str(data / "en/ner/BC5CDR/train.tsv")])
+            for entity in record["entities"] if entity["type"] == kind)
+        line = found[name, f"entities:{kind}"]
+        assert line["mentions"] == mentions.total()
+        assert line["tokens"] == judged(tokenizer, mentions)
+        signs = sum(count * sum(one.isspace() or not one.isalnum() for one in mention)
+                    for mention, count in mentions.items())
+        # Every sign of these mentions stands alone, as a token; spaces are none.
+        spaces = sum(count * mention.count(" ") for mention, count in mentions.items())
+        assert line["pieces"] == line["tokens"] - (signs - spaces)
+
+
+@pytest.mark.data
+def test_biomegatrons_finding(data: Path, found: Any) -> None:
+    """Shin et al. 2020, table 3: entities break less under in-domain vocabularies, and less under
+    larger ones. Learned here: 8k, 16k and 30k on drug reviews."""
+    def rates(kind: str) -> list[float]:
+        return [found[name, f"entities:{kind}"]["pieces_per_word"] for name in NAMES]
+
+    chemical, disease = rates("Chemical"), rates("Disease")
+    assert chemical == pytest.approx([2.944, 2.108, 1.230], abs=1e-3)  # paper: 3.012, 1.654, 1.478
+    assert disease == pytest.approx([2.146, 1.367, 1.065], abs=1e-3)  # paper: 2.42, 1.236, 1.116
+
+
+@pytest.mark.data
+@pytest.mark.slow
+def test_vocabularies_learned_on_reviews_break_fewer_entities(data: Path, tmp_path: Path) -> None:
+    path = str(data / "en/corpus/pubmed-drug-reviews.jsonl.gz")
+    texts = [json.loads(line)["text"] for line in _unpacked(path)]
+    sizes = (8_000, 16_000, 30_000)
+    vocabularies = {"bert": open_vocabulary(data / "vocab/bert-base-uncased.txt")}
+    for size in sizes:
+        learned = learn(texts, WordPieceConfig(size=size, uncased=True, strip_accents=True))
+        vocabularies[str(size)] = Vocabulary(learned.backend_tokenizer, folds_case=True)
+    found = lines_of(vocabularies, conll_records([str(data / "en/ner/BC5CDR/train.tsv")]))
+    for kind in ("Chemical", "Disease"):
+        rates = [found[name, f"entities:{kind}"]["pieces_per_word"] for name in vocabularies]
+        assert rates == sorted(rates, reverse=True)
+        assert rates[0] > 1.2 * rates[1]
+
+
+def _unpacked(path: str) -> list[str]:
+    with gzip.open(path, "rt", encoding="utf-8") as stream:
+        return list(stream)
+
+
+@pytest.mark.data
+def test_blurbs_seventeen_terms(data: Path) -> None:
+    """Gu et al. 2021, table 1: which terms are in the vocabularies of BERT and SciBERT. All
+    ticks agree, and all terms are whole in the in-domain vocabulary, as in PubMedBERT's."""
+    everywhere = ("diabetes", "leukemia", "lithium", "insulin", "DNA", "promoter")
+    scientific = ("hypertension", "nephropathy", "lymphoma", "lidocaine")
+    own = ("oropharyngeal", "cardiomyocyte", "chloramphenicol", "RecA", "acetyltransferase",
+           "clonidine", "naloxone")
+    terms = [Term(text, kind) for kind, texts in (
+        ("BERT", everywhere), ("SciBERT", scientific), ("PubMedBERT", own)) for text in texts]
+    found = lines_of({name: open_vocabulary(data / "vocab" / f"{name}.txt") for name in NAMES},
+                     [], terms, worst=17)
+
+    def whole(name: str) -> list[float]:
+        return [found[name, f"terms:{kind}"]["whole_mentions_share"]
+                for kind in ("BERT", "SciBERT", "PubMedBERT")]
+
+    assert [whole(name) for name in NAMES] == [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
+    assert found[NAMES[0], "terms"]["worst"][0] == {
+        "term": "acetyltransferase", "count": 1,
+        "pieces": ["ace", "##ty", "##lt", "##ran", "##sf", "##eras", "##e"]}
+
+
+def test_more_records_than_one_batch_holds() -> None:
+    records = (Record(id=str(n), text=f"asma w{n % 7}", title="asma") for n in range(2_500))
+    line = lines_of(PAIR, records)["whole", "text"]
+    assert figures(line, "words", "tokens") == (7_500, 7_500)  # w0 to w6 are unknown

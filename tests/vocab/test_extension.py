@@ -1,0 +1,196 @@
+"""Growing a vocabulary that a model knows."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import AutoTokenizer, BertTokenizer, PreTrainedTokenizerFast
+
+from bmtools.errors import CheckpointError, DataError
+from bmtools.vocab.extension import Extended, extend
+from bmtools.vocab.settings import KINDS, VocabularyConfig
+from bmtools.vocab.tokenizer import fingerprint, load_tokenizer, save_tokenizer
+from bmtools.vocab.train import learn_vocabulary
+
+SYLLABLES = [f"{a}{b}{c}{d}" for a in "bcdfghlmnprstvz" for b in "aeiou" for c in "bcfglmnrst"
+             for d in "aeio"]
+OLD = ["il cuore batte e il sangue scorre nelle arterie del paziente",
+       "la mobilità del ginocchio è ridotta: perché, e poi?"] * 20 + [" ".join(SYLLABLES)] * 3
+NEW = ["la gonartrosi e la coxartrosi del paziente", "gonartrosi bilaterale, β-bloccanti",
+       "linfoma e linfoma, gonartrosi", "la terapia chirurgica e la chemioterapia",
+       "diabete mellito, ipertensione arteriosa, osteoporosi", "il glaucoma e la cataratta",
+       "nevralgia del trigemino, fibromialgia", "insufficienza mitralica"] * 20
+PROGRAM = """
+import sys
+from pathlib import Path
+sys.path.insert(0, str(Path(sys.argv[1]).parent))
+from test_extension import NEW, learned
+from bmtools.vocab.extension import extend
+from bmtools.vocab.settings import VocabularyConfig
+old = learned(sys.argv[2])
+grown = extend(old, NEW, VocabularyConfig(size=len(old) + 30, at_most=True), "old").tokenizer
+print(grown.backend_tokenizer.to_str())
+"""
+
+
+def learned(kind: str, **choices: Any) -> Any:
+    return learn_vocabulary(OLD, VocabularyConfig(kind=kind, size=340, at_most=True, **choices))
+
+
+def grown(old: Any, more: int, **choices: Any) -> Extended:
+    return extend(old, NEW, VocabularyConfig(size=len(old) + more, **choices), "old")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_old_ids_stay_and_new_ones_follow(kind: str) -> None:
+    old = learned(kind)
+    found = grown(old, 12)
+    before, after = old.get_vocab(), found.tokenizer.get_vocab()
+    assert {token: after[token] for token in before} == before
+    assert sorted(after.values()) == list(range(len(old) + 12))
+    assert (found.kept, found.added) == (len(old), 12)
+    assert found.tokenizer.special_tokens_map == old.special_tokens_map
+    assert found.tokenizer.all_special_ids == old.all_special_ids
+    assert found.tokenizer("la", "la").keys() == old("la", "la").keys()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_words_without_new_pieces_keep_their_ids(kind: str) -> None:
+    old = learned(kind)
+    new = grown(old, 40, at_most=True).tokenizer
+    words = sorted({word for text in [*OLD, *NEW] for word in text.split()})
+    same = changed = 0
+    for word in words:
+        before, after = (tokenizer(f"la {word}")["input_ids"] for tokenizer in (old, new))
+        if max(after) < len(old):
+            same += 1
+            assert after == before
+        else:
+            changed += 1
+    assert same > 5 and changed > 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_frequent_words_become_whole_and_the_text_shorter(kind: str) -> None:
+    old = learned(kind)
+    found = grown(old, 250, at_most=True)
+    for word in ("gonartrosi", "linfoma"):
+        assert len(old.tokenize(f"la {word}")) > 2
+        tokens = found.tokenizer.tokenize(f"la {word}")
+        assert tokens[-1].strip("Ġ▁") == word
+    spent = [sum(len(tokenizer(text, add_special_tokens=False)["input_ids"]) for text in NEW)
+             for tokenizer in (old, found.tokenizer)]
+    assert spent[1] < 0.6 * spent[0]
+    if kind == "wordpiece":  # the others may take the space between words into account
+        assert spent == [found.tokens_before, found.tokens_after]
+
+
+def test_missing_characters_come_first() -> None:
+    old = learned("wordpiece")
+    assert "[UNK]" in old.tokenize("β")
+    found = grown(old, 12).tokenizer
+    assert "β" in found.convert_ids_to_tokens(range(len(old), len(old) + 6))
+    assert "[UNK]" not in found.tokenize("β")
+    unigram = learned("unigram")
+    assert unigram.unk_token_id not in \
+        grown(unigram, 6).tokenizer("β", add_special_tokens=False)["input_ids"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_same_text_same_bytes_at_any_number_of_threads(kind: str) -> None:
+    found = {
+        subprocess.run([sys.executable, "-c", PROGRAM, __file__, kind], capture_output=True,
+                       check=True, env={**os.environ, "RAYON_NUM_THREADS": threads,
+                                        "TOKENIZERS_PARALLELISM": "true"}).stdout
+        for threads in ("1", "4")}
+    assert len(found) == 1
+
+
+def test_words_of_a_unigram_piece_do_not_grow_into_punctuation() -> None:
+    old = learned("unigram")
+    new = grown(old, 60, at_most=True).tokenizer
+    added = [token for token, number in new.get_vocab().items() if number >= len(old)]
+    assert "\u2581gonartrosi" in added
+    assert not [token for token in added
+                if any(map(str.isalnum, token)) and not token.strip("\u2581").isalnum()]
+
+
+@pytest.mark.parametrize(("kind", "layout", "choices"), [
+    ("wordpiece", "bert", {"unicode": "none", "uncased": True}), ("wordpiece", "bert", {}),
+    ("bpe", "modernbert", {}), ("bpe", "roberta", {"uncased": True}), ("unigram", "roberta", {})])
+def test_it_is_saved_and_read_as_it_is(tmp_path: Path, kind: str, layout: str,
+                                       choices: dict[str, Any]) -> None:
+    old = learned(kind, layout=layout, **choices)
+    made = grown(old, 20).tokenizer
+    assert type(made) is type(old)
+    save_tokenizer(made, tmp_path)
+    assert fingerprint(load_tokenizer(tmp_path)) == fingerprint(made)
+    text = "La Gonartrosi bilaterale, linfoma"
+    assert AutoTokenizer.from_pretrained(tmp_path)(text, "B") == made(text, "B")
+    assert made.tokenize("GONARTROSI") == made.tokenize("gonartrosi") \
+        or not choices.get("uncased")
+
+
+def test_added_tokens_keep_their_places() -> None:
+    """Tokens that stand behind the model's own, as T5's and DeBERTa's do."""
+    for kind in KINDS:
+        old = learned(kind)
+        old.add_tokens(["<drug>", "<gene>"])
+        found = grown(old, 12)
+        assert (found.kept, found.added) == (len(old), 12)
+        before, after = old.get_vocab(), found.tokenizer.get_vocab()
+        assert {token: after[token] for token in before} == before
+        assert before["<gene>"] in found.tokenizer("la <gene> x")["input_ids"]
+
+
+@pytest.mark.data
+def test_a_general_vocabulary_learns_medical_words(data: Path) -> None:
+    lines = (data / "vocab/bert-base-uncased.txt").read_text(encoding="utf-8").splitlines()
+    bert = BertTokenizer(vocab={token: number for number, token in enumerate(lines)},
+                         do_lower_case=True)
+    records = (data / "it/corpus/native-clinical.jsonl").read_text(encoding="utf-8").splitlines()
+    texts = [json.loads(record)["text"] for record in records[:300]]
+    found = extend(bert, texts, VocabularyConfig(size=32_000), "bert")
+    assert type(found.tokenizer) is BertTokenizer
+    by_id = sorted(found.tokenizer.get_vocab(), key=found.tokenizer.get_vocab().get)
+    assert by_id[:30_522] == lines
+    assert found.tokens_after < 0.7 * found.tokens_before
+    assert found.tokenizer.tokenize("paziente terapia") == ["paziente", "terapia"]
+
+
+def words_only() -> Any:
+    backend = Tokenizer(models.WordLevel({"<unk>": 0, "il": 1}, unk_token="<unk>"))
+    backend.pre_tokenizer = pre_tokenizers.Whitespace()
+    return PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="<unk>")
+
+
+def ends_marked() -> Any:
+    backend = Tokenizer(models.BPE({"a": 0, "a</w>": 1}, [], end_of_word_suffix="</w>"))
+    backend.pre_tokenizer = pre_tokenizers.Whitespace()
+    return PreTrainedTokenizerFast(tokenizer_object=backend)
+
+
+@pytest.mark.parametrize(("make", "message"), [
+    (words_only, "old: found a tokenizer of the kind WordLevel, expected one of WordPiece, BPE"),
+    (ends_marked, "old: found BPE that marks the inside or the end of words")])
+def test_a_tokenizer_of_another_family_is_an_error(make: Callable[[], Any], message: str) -> None:
+    with pytest.raises(CheckpointError, match=message):
+        extend(make(), NEW, VocabularyConfig(size=100), "old")
+
+
+def test_sizes_without_room_or_text_are_errors() -> None:
+    old = learned("bpe")
+    with pytest.raises(DataError, match=f"found {len(old)}, but old holds {len(old)} tokens"):
+        grown(old, 0)
+    with pytest.raises(DataError, match=r"text supports \d+ tokens beside those of old; expected"):
+        grown(old, 5_000)
+    with pytest.raises(DataError, match="no words"):
+        extend(old, [""], VocabularyConfig(size=900), "old")
