@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -42,11 +43,30 @@ def refuse(error: RecordError) -> None:
     raise error
 
 
-def require(holds: bool, option: str, found: object, expected: str) -> None:
-    """Refuse a setting: what dataclasses of settings check themselves with.
+def setting(name: str) -> str:
+    """Spell a setting's name as its user writes it: `max_length`, or `--max-length` in a shell."""
+    return _spell(name)
+
+
+@contextmanager
+def settings_spelled(spell: Callable[[str], str]) -> Iterator[None]:
+    """Have `setting` spell names by a function; Python and TOML files use the names themselves."""
+    global _spell
+    before, _spell = _spell, spell
+    try:
+        yield
+    finally:
+        _spell = before
+
+
+_spell: Callable[[str], str] = str
+
+
+def require(holds: bool, name: str, found: object, expected: str) -> None:
+    """Refuse a setting that is out of range; for `__post_init__` of frozen dataclasses.
 
     Raises:
-        ValueError: names the option, what was found and what was expected.
+        ValueError: names the setting, what was found and what was expected.
     """
     if not holds:
-        raise ValueError(f"{option}: found {found}, expected {expected}")
+        raise ValueError(f"{setting(name)}: found {found}, expected {expected}")

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import click
 
-from bmtools.errors import BmtoolsError
+from bmtools.errors import BmtoolsError, settings_spelled
 
 COMMANDS = {
     "import": "Turn biomedical source formats into records.",
@@ -86,7 +86,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = list(sys.argv[1:] if arguments is None else arguments)
     code = 0
     try:
-        _run(given)
+        with settings_spelled(flag):
+            _run(given)
         sys.stdout.flush()
     except click.exceptions.Exit as end:
         code = end.exit_code
@@ -99,6 +100,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         code = _tell(*_explained(error))
     sys.exit(code)
+
+
+def flag(name: str) -> str:
+    """Spell a setting as an option: `max_length` is `--max-length`."""
+    return name if name.startswith("--") else "--" + name.replace("_", "-")
 
 
 def _run(given: list[str]) -> None:

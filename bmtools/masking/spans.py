@@ -27,8 +27,8 @@ def mask_spans(text: TokenBatch, rates: Rates) -> np.ndarray:
     the source: each word begins one span at most, and the span that crosses the budget is cut
     between words, the last word taken by chance, so that the rate is met on average as in
     `take_units`. Runs of hidden words are therefore somewhat shorter than spans drawn, by the
-    cut, or longer, where spans touch. The source also gives all tokens of a span one fate; here each token draws
-    its own.
+    cut, or longer, where spans touch. The source also gives all tokens of a span one fate; here
+    each token draws its own.
 
     Source: Joshi et al. 2020 (SpanBERT), section 3.1.
 

@@ -144,8 +144,8 @@ def _named(architecture: str) -> Any:
 
 def _config_of(family: str, shape: ModelSize) -> Any:
     """Make a family's configuration, as published, with the vocabulary left open."""
-    common = {"num_hidden_layers": shape.layers, "hidden_size": shape.width,
-              "num_attention_heads": shape.heads or shape.width // _HEAD_WIDTH}
+    common: dict[str, Any] = {"num_hidden_layers": shape.layers, "hidden_size": shape.width,
+                              "num_attention_heads": shape.heads or shape.width // _HEAD_WIDTH}
     inner = shape.inner or 4 * shape.width
     if family == "bert":
         return BertConfig(**common, intermediate_size=inner)

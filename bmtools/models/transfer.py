@@ -72,8 +72,8 @@ def transfer(base: Checkpoint, tokenizer: Any, settings: TransferConfig,
     Tokens that both vocabularies have keep their embedding and bias, special tokens by their
     role; what is known in another spelling (`find_overlap` says when) takes the mean of those. A
     new token gets a random embedding, the mean of its pieces' embeddings (section 4, "BM
-    averaged"), the mean of the states that the model has for those pieces in sampled sentences (section 3),
-    a mixture of known tokens (`focus`), or one fitted to sampled sentences
+    averaged"), the mean of the states that the model has for those pieces in sampled sentences
+    (section 3), a mixture of known tokens (`focus`), or one fitted to sampled sentences
     (`token_distillation`). A token of which there are too few sentences falls back to the mean of
     its pieces.
 

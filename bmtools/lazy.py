@@ -1,0 +1,45 @@
+"""Public functions of a room, imported when first used.
+
+`import bmtools.scoring` stays cheap, and `bmtools.scoring.mrr(...)` works although a module of the
+room has the same name.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+
+class _Room(ModuleType):
+    """A package whose public functions hide modules of the same name."""
+
+    _functions: dict[str, str]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name in self._functions and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in self._functions:
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        module, _, function = self._functions[name].partition(":")
+        value = getattr(import_module(module), function or name)
+        setattr(self, name, value)
+        return value
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *self._functions})
+
+
+def export(room: str, **functions: str) -> None:
+    """Offer functions as attributes of a package, from its `__init__.py`.
+
+    Args:
+        room: `__name__` of the package.
+        functions: `module:function` by public name.
+    """
+    package = sys.modules[room]
+    package.__dict__["_functions"] = functions
+    package.__class__ = _Room
