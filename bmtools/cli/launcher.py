@@ -19,6 +19,7 @@ from typing import Any
 
 import click
 
+from bmtools.distributed import is_launched
 from bmtools.io.system import usable_cores
 
 STOPPED = 75
@@ -61,14 +62,9 @@ def launch(processes: int) -> None:
     Raises:
         click.exceptions.Exit: with the exit code of all of them.
     """
-    if processes > 1 and "WORLD_SIZE" not in os.environ:
+    if processes > 1 and not is_launched():
         raise click.exceptions.Exit(run_processes(processes, sys.argv[1:]))
     ends_with_supervisor()
-
-
-def is_first() -> bool:
-    """Tell whether this process writes what is found; a launcher's others only work."""
-    return os.environ.get("RANK", "0") == "0"
 
 
 def ends_with_supervisor() -> None:

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 import click
 
-from bmtools.cli.launcher import is_first
 from bmtools.cli.main import TRACEBACK
+from bmtools.distributed import is_main_process
 from bmtools.errors import BmtoolsError, RecordError, Reject, refuse
 from bmtools.io.jsonl import STDIN, RecordReader, encode_line, open_output
 
@@ -115,7 +115,7 @@ def _collector(path: str | None) -> Iterator[Reject]:
     if path is None:
         yield refuse
         return
-    if not is_first():
+    if not is_main_process():
         yield lambda error: None  # the first process meets the same records
         return
     count = 0

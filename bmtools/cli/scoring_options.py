@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from bmtools.cli.launcher import is_first, launch
+from bmtools.cli.launcher import launch
 from bmtools.cli.options import existing_directory, writes_records
 from bmtools.cli.progress import tracked
 from bmtools.cli.settings import takes_settings
+from bmtools.distributed import is_main_process
 from bmtools.errors import BmtoolsError, Reject
 from bmtools.io.jsonl import (
     STDIN,
@@ -97,7 +98,7 @@ class Scoring:
         Returns:
             the predictors' lines, checkpoints first; details appear only where there are some.
         """
-        if not is_first():
+        if not is_main_process():
             deque(scores, maxlen=0)
             raise click.exceptions.Exit(0)
         with _details(self.details) as write:

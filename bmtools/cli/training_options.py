@@ -15,11 +15,12 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from bmtools.cli.launcher import STOPPED, SUPERVISED, is_first, launch
+from bmtools.cli.launcher import STOPPED, SUPERVISED, launch
 from bmtools.cli.options import Command, sources
 from bmtools.cli.progress import trained
 from bmtools.cli.settings import with_options
 from bmtools.data.settings import ShardConfig
+from bmtools.distributed import is_launched, is_main_process, world_size
 from bmtools.io.jsonl import STDIN, write_records
 from bmtools.io.manifest import NAME
 from bmtools.recipes.phases import (
@@ -174,7 +175,7 @@ def resumes(function: Function) -> Function:
             click.echo(f"bmtools: {output} is finished already", err=True)
             shutil.rmtree(runs_directory(output), ignore_errors=True)  # a kill may have left it
             return None
-        if any(STDIN in names for names in trained.values()) and _processes() > 1:
+        if any(STDIN in names for names in trained.values()) and world_size() > 1:
             raise click.UsageError("several processes cannot share stdin; name the files instead")
         return function(*args, resume=resume, output=output, trained=trained, **options)
 
@@ -198,7 +199,7 @@ def launches(function: Function) -> Function:
     @takes_processes
     @functools.wraps(function)
     def wrapper(*args: Any, processes: int, shard: bool, **options: Any) -> Any:
-        if shard and processes == 1 and "WORLD_SIZE" not in os.environ:
+        if shard and processes == 1 and not is_launched():
             raise click.UsageError("--shard: found it with one process, expected --processes "
                                    "above 1")
         launch(processes)
@@ -219,7 +220,7 @@ def _reads_records(resume: bool, output: Path, **_: Any) -> bool:
     The first process reads, and not again once there is a state.
     """
     begun = resume and next(runs_directory(output).glob(STATES), None) is not None
-    return is_first() and not begun
+    return is_main_process() and not begun
 
 
 def print_metrics(lines: Iterable[dict[str, Any]], doing: str) -> int:
@@ -247,11 +248,7 @@ def print_metrics(lines: Iterable[dict[str, Any]], doing: str) -> int:
     if not stopped:
         return 0
     click.echo("bmtools: stopped before the end; --resume goes on", err=True)
-    return STOPPED if _processes() == 1 or os.environ.get(SUPERVISED) == "1" else 0
-
-
-def _processes() -> int:
-    return int(os.environ.get("WORLD_SIZE", "1"))
+    return STOPPED if world_size() == 1 or os.environ.get(SUPERVISED) == "1" else 0
 
 
 # Titles of options that no settings stand behind, in the order of help.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +18,7 @@ from bmtools.cli.training_options import (
     takes_processes,
     takes_run_config,
 )
+from bmtools.distributed import world_size
 from bmtools.errors import RecordError, refuse
 from bmtools.io.jsonl import write_records
 from bmtools.recipes.phases import RunConfig
@@ -52,7 +52,7 @@ def command(trained: Mapping[str, tuple[str, ...]], others: Mapping[str, tuple[s
     phase and prints one JSON line: steps, tokens, memory, tokens a second, hours and energy.
     Records are encoded anew to a temporary directory, so shards are quicker. Nothing is kept.
     """
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+    if world_size() > 1:
         raise click.UsageError("found several processes, expected one; --processes says how many "
                                "pretraining will have")
     if shard and processes == 1:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import torch
 
+from bmtools.distributed import local_rank, world_size
+from bmtools.errors import BmtoolsError, setting
 from bmtools.io.system import read_system, usable_cores, usable_memory_bytes
 
 _JOULES_PER_KWH = 3.6e6
@@ -79,6 +81,28 @@ class Hardware:
     memory_bytes: int
     bf16: bool
     watts: int | None = None
+
+
+def resolve_device(name: str) -> str:
+    """Choose the device to compute on; under a launcher each process takes a GPU of its own.
+
+    Args:
+        name: auto (a GPU if there is one) or a device as torch spells it: cpu, cuda, cuda:1.
+
+    Raises:
+        BmtoolsError: torch cannot compute there.
+    """
+    if name == "auto":
+        if not torch.cuda.is_available():
+            return "cpu"
+        return f"cuda:{local_rank() % torch.cuda.device_count()}" if world_size() > 1 else "cuda"
+    try:
+        torch.zeros(1, device=name).item()
+    except (RuntimeError, AssertionError) as error:
+        raise BmtoolsError(f"{setting('device')}: found {name!r}, which cannot be used here (CUDA "
+                           f"devices: {torch.cuda.device_count()}); expected auto, cpu, cuda or "
+                           "cuda:N") from error
+    return name
 
 
 def describe_hardware(kind: str = "cpu") -> Hardware:

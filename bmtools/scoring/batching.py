@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 import torch
 
+from bmtools.distributed import world_size
 from bmtools.io.system import usable_cores
-from bmtools.scoring.distributed import world
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -32,7 +32,7 @@ def count_threads(wanted: int, device: torch.device) -> int:
     """Count the threads that batches are shared out to; 0 where a GPU does the work."""
     if device.type != "cpu":
         return 0
-    return wanted or max(1, usable_cores() // world())
+    return wanted or max(1, usable_cores() // world_size())
 
 
 def in_threads(work: Callable[[Item], Result], items: Iterable[Item],

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Generic, TypeVar
 
+from bmtools.distributed import is_main_process, rank, world_size
 from bmtools.errors import RecordError, Reject
 from bmtools.records import Record
 
@@ -73,21 +73,6 @@ def asked_of_all(records: Iterable[Record], predictors: Iterable[Any],
     return asked, refused
 
 
-def rank() -> int:
-    """Number of this process among those of a launcher, from 0; the first one writes."""
-    return int(os.environ.get("RANK", "0"))
-
-
-def local_rank() -> int:
-    """Number of this process among those on its machine, from 0; each has a GPU of its own."""
-    return int(os.environ.get("LOCAL_RANK", rank()))
-
-
-def world() -> int:
-    """How many processes a launcher began."""
-    return int(os.environ.get("WORLD_SIZE", "1"))
-
-
 def _windows(records: Iterable[Record]) -> Iterator[list[Record]]:
     pending = iter(records)
     while window := list(islice(pending, _WINDOW)):
@@ -96,7 +81,7 @@ def _windows(records: Iterable[Record]) -> Iterator[list[Record]]:
 
 def _shared_out(windows: Iterator[list[Record]],
                 work: Work[Score]) -> Iterator[WindowResult[Score]]:
-    if world() == 1:
+    if world_size() == 1:
         yield from map(work, windows)
         return
     import torch
@@ -104,9 +89,9 @@ def _shared_out(windows: Iterator[list[Record]],
     from accelerate.utils import gather_object
 
     state = PartialState(cpu=not torch.cuda.is_available())
-    while group := list(islice(windows, world())):
+    while group := list(islice(windows, world_size())):
         own = work(group[rank()]) if rank() < len(group) else None
         found = gather_object([own])
-        if rank() == 0:
+        if is_main_process():
             yield from (done for done in found if done is not None)
     state.destroy_process_group()

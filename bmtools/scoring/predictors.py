@@ -12,13 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bmtools.errors import BmtoolsError
 from bmtools.models.checkpoint import Checkpoint, load_masked_lm, max_tokens
 from bmtools.models.fast_encoder import EncoderReader, make_reader
+from bmtools.models.hardware import resolve_device
 from bmtools.models.int8 import make_int8_reader
 from bmtools.models.mlm import vocabulary_logits
 from bmtools.scoring.batching import HALVES, count_threads, in_threads, places_at_once
-from bmtools.scoring.distributed import local_rank, world
 from bmtools.scoring.predictor import Digested, MaskedCopies, MaskLogits
 from bmtools.scoring.settings import InferenceConfig
 
@@ -154,27 +153,5 @@ def load_predictor(directory: Path, settings: InferenceConfig) -> CheckpointPred
         CheckpointError: see `load_masked_lm`.
         BmtoolsError: the device is unknown or absent.
     """
-    device = existing_device(settings.device)
+    device = resolve_device(settings.device)
     return CheckpointPredictor(load_masked_lm(directory, device), settings, device)
-
-
-def existing_device(name: str) -> str:
-    """Choose the device that a name stands for; with several GPUs each process has its own.
-
-    Raises:
-        BmtoolsError: there is no such device here.
-    """
-    if name == "auto":
-        if not torch.cuda.is_available():
-            return "cpu"
-        return f"cuda:{local_rank() % torch.cuda.device_count()}" if world() > 1 else "cuda"
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        device = None
-    if device is None or device.type not in ("cpu", "cuda"):
-        raise BmtoolsError(f"--device: found {name!r}, expected auto, cpu, cuda or cuda:N")
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise BmtoolsError(f"--device: found {name!r}, but this machine has "
-                           f"{torch.cuda.device_count()} CUDA devices; expected auto or cpu")
-    return name

@@ -13,8 +13,8 @@ import torch
 from bmtools.errors import BmtoolsError, DataError
 from bmtools.models.checkpoint import Checkpoint, load_masked_lm, max_tokens
 from bmtools.models.context_embeddings import Located, Place, gather, locate
+from bmtools.models.hardware import resolve_device
 from bmtools.models.settings import parse_layers
-from bmtools.scoring.predictors import existing_device
 from bmtools.scoring.space_sample import WordContext, cut_context
 from bmtools.scoring.space_settings import StateReadingConfig
 
@@ -69,7 +69,7 @@ def load_reader(directory: Path, layers: str, passes: StateReadingConfig) -> Sta
         CheckpointError: see `load_masked_lm`.
         BmtoolsError: a layer that the model does not have, or an unknown or absent device.
     """
-    checkpoint = load_masked_lm(directory, existing_device(passes.device))
+    checkpoint = load_masked_lm(directory, resolve_device(passes.device))
     last = checkpoint.model.config.num_hidden_layers
     for number in parse_layers(layers) or ():
         if not -last - 1 <= number <= last:

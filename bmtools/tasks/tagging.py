@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from bmtools.errors import BmtoolsError, CheckpointError
+from bmtools.errors import CheckpointError
 from bmtools.io.manifest import read_manifest
 from bmtools.models.checkpoint import Checkpoint, load_token_classifier, max_tokens
+from bmtools.models.hardware import resolve_device
 from bmtools.records import Record
 from bmtools.tasks.settings import NerConfig, PredictConfig
 from bmtools.tasks.tag_schemes import is_bio, tags_to_spans
@@ -45,7 +46,7 @@ def load_tagger(directory: Path, settings: PredictConfig) -> Tagger:
         CheckpointError: no token classifier, or one whose labels are not BIO.
         BmtoolsError: no such device.
     """
-    checkpoint = load_token_classifier(directory, _device(settings.device))
+    checkpoint = load_token_classifier(directory, resolve_device(settings.device))
     named = checkpoint.model.config.id2label
     labels = [named[number] for number in range(len(named))]
     if not is_bio(labels):
@@ -88,17 +89,6 @@ def tag_documents(model: Any, tokenizer: Any, documents: Sequence[WindowedText],
         parts = found[place:place + len(document.windows)]
         place += len(parts)
         yield np.concatenate([np.zeros((0, model.config.num_labels), dtype=np.float32), *parts])
-
-
-def _device(name: str) -> str:
-    if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        torch.empty(0, device=name)
-    except (RuntimeError, AssertionError) as error:
-        raise BmtoolsError(f"--device: {name!r} cannot be used here, expected auto, cpu, cuda or "
-                           "cuda:N") from error
-    return name
 
 
 def _tag_windows(model: Any, tokenizer: Any, windows: Sequence[Window],

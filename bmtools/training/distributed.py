@@ -12,6 +12,7 @@ from accelerate import Accelerator
 from accelerate.state import AcceleratorState
 from accelerate.utils import DistributedDataParallelKwargs, InitProcessGroupKwargs
 
+from bmtools.distributed import local_world_size, world_size
 from bmtools.errors import BmtoolsError
 from bmtools.models.allocator import keep_freed_memory, return_freed_memory
 from bmtools.recipes.settings import OptimizationConfig
@@ -60,12 +61,12 @@ def make_accelerator(settings: OptimizationConfig, log_with: Sequence[str] = (),
 
 def _fit_processes() -> None:
     """Make sure that each process has a GPU, or that all of them use the CPU."""
-    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+    if world_size() == 1:
         return
     if not torch.accelerator.is_available():
         os.environ.setdefault("ACCELERATE_USE_CPU", "true")
         return
-    local = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    local = local_world_size()
     if torch.cuda.is_available() and local > torch.cuda.device_count() \
             and os.environ.get("ACCELERATE_USE_CPU", "false").lower() != "true":
         raise BmtoolsError(f"--processes: found {local}, but this machine has "

@@ -9,6 +9,7 @@ from transformers import AutoModelForSeq2SeqLM
 from transformers.utils import logging
 
 from bmtools.errors import CheckpointError
+from bmtools.models.hardware import resolve_device
 from bmtools.translation.neural import NeuralTranslator
 from bmtools.translation.settings import ModelConfig
 
@@ -30,7 +31,7 @@ class HuggingFaceTranslator(NeuralTranslator):
             reason = " ".join(str(error).split())[:200]
             raise CheckpointError(f"{settings.model}: no model for translation ({reason}); "
                                   "expected config.json and model.safetensors") from error
-        self._model = model.to(_device(settings.device)).eval()
+        self._model = model.to(resolve_device(settings.device)).eval()
         # A forced end would make a loop look like a translation; limits are given with each call.
         self._model.generation_config.forced_eos_token_id = None
         self._model.generation_config.max_length = None
@@ -75,9 +76,3 @@ def batches_by_length(lengths: Sequence[int], batch_tokens: int) -> Iterator[lis
         batch.append(index)
     if batch:
         yield batch
-
-
-def _device(name: str) -> str:
-    if name != "auto":
-        return name
-    return "cuda" if torch.cuda.is_available() else "cpu"

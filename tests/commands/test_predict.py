@@ -131,7 +131,7 @@ def test_an_unknown_device_is_named(run: Callable[..., Any], models: Path,
     outcome = run("predict", "--model", models / "tagger", "--device", "abacus",
                   write_lines("in.jsonl", *RECORDS))
     assert outcome.code == 1
-    assert "--device: 'abacus' cannot be used here" in outcome.err
+    assert "--device: found 'abacus', which cannot be used here" in outcome.err
 
 
 def test_the_model_is_required(run: Callable[..., Any]) -> None:

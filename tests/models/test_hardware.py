@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from bmtools.errors import BmtoolsError
 from bmtools.models import hardware as devices
 from bmtools.models.hardware import (
     Hardware,
@@ -16,6 +17,7 @@ from bmtools.models.hardware import (
     model_flop_utilisation,
     most_energy_kwh,
     peak_flops_per_second,
+    resolve_device,
 )
 
 GIB = 2**30
@@ -106,3 +108,21 @@ def test_a_gpu_is_described() -> None:
     assert found.count == torch.cuda.device_count()
     assert found.memory_bytes == torch.cuda.mem_get_info(0)[1]
     assert found.bf16 == torch.cuda.is_bf16_supported(including_emulation=False)
+
+
+def test_devices_are_chosen_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert resolve_device("cpu") == "cpu"
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert resolve_device("auto") == "cpu"
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert resolve_device("auto") == "cuda"
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    monkeypatch.setenv("LOCAL_RANK", "3")
+    assert resolve_device("auto") == "cuda:1", "each process has a GPU of its own, in turn"
+
+
+@pytest.mark.parametrize("name", ["tpu", "cuda:99", "meta"])
+def test_a_device_that_is_not_here(name: str) -> None:
+    with pytest.raises(BmtoolsError, match=f"device: found '{name}', which cannot be used here"):
+        resolve_device(name)

@@ -1,0 +1,39 @@
+"""Rank and world size of this process, from the environment that a launcher sets.
+
+torchrun, Accelerate's launcher and `--processes` set the same variables; without a launcher one
+process does all the work. Kept free of torch, so that commands can ask before anything heavy loads.
+"""
+
+from __future__ import annotations
+
+import os
+
+
+def is_launched() -> bool:
+    """Tell whether a launcher started this process."""
+    return "WORLD_SIZE" in os.environ
+
+
+def rank() -> int:
+    """Return the number of this process among all of the launcher's, from 0."""
+    return int(os.environ.get("RANK", "0"))
+
+
+def local_rank() -> int:
+    """Return the number of this process among those on its machine, from 0."""
+    return int(os.environ.get("LOCAL_RANK", rank()))
+
+
+def world_size() -> int:
+    """Return the number of processes that the launcher started."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def local_world_size() -> int:
+    """Return the number of processes that the launcher started on this machine."""
+    return int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+
+
+def is_main_process() -> bool:
+    """Tell whether this process writes results; the others only compute."""
+    return rank() == 0
