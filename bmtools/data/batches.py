@@ -122,10 +122,10 @@ class Collator:
             shown = self._masked(flat, mask_keys(plan.samples, self._seed), task, rate, counts)
         inputs = self._laid_out(flat, shown)
         if task.objective == "masked+nsp":
-            inputs["related"] = torch.from_numpy(plan.samples["related"].copy())
+            inputs["nsp_labels"] = torch.from_numpy(plan.samples["related"].copy())
             counts["pairs"] = len(plan.samples)
         else:
-            inputs.pop("token_types")
+            inputs.pop("token_type_ids")
         return inputs, counts
 
     def _read(self, samples: np.ndarray) -> _Concatenated:
@@ -166,7 +166,8 @@ class Collator:
                        Corruption(task.mask_replace_prob, task.random_replace_prob))
 
     def _laid_out(self, flat: _Concatenated, shown: MaskedTokens) -> dict[str, Tensor]:
-        values = {"ids": shown.inputs, "labels": shown.labels, "token_types": flat.token_types}
+        values = {"input_ids": shown.inputs, "labels": shown.labels,
+                  "token_type_ids": flat.token_types}
         if self._packed:
             return {**{name: torch.from_numpy(value) for name, value in values.items()},
                     "lengths": torch.from_numpy(flat.sizes)}
@@ -174,8 +175,8 @@ class Collator:
         if self._widths:
             width = self._widths[bisect_left(self._widths, width)]
         attended = np.arange(width) < flat.sizes[:, None]
-        fill = {"ids": self._words.pad, "labels": IGNORED, "token_types": 0}
-        inputs = {"attended": torch.from_numpy(attended)}
+        fill = {"input_ids": self._words.pad, "labels": IGNORED, "token_type_ids": 0}
+        inputs = {"attention_mask": torch.from_numpy(attended)}
         for name, value in values.items():
             rows = np.full(attended.shape, fill[name], dtype=np.int64)
             rows[attended] = value

@@ -37,9 +37,10 @@ class NerObjective(Objective):
         super().__init__()
         self.model = model
 
-    def forward(self, ids: Tensor, attended: Tensor, labels: Tensor) -> dict[str, Tensor]:
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, labels: Tensor) -> dict[str,
+                                                                                         Tensor]:
         """Sum cross-entropy, in nats, over first pieces; all inputs (batch, tokens)."""
-        logits = self.model(input_ids=ids, attention_mask=attended.long()).logits
+        logits = self.model(input_ids=input_ids, attention_mask=attention_mask.long()).logits
         asked = labels != IGNORED
         return {"ner": functional.cross_entropy(logits[asked].float(), labels[asked],
                                                 reduction="sum")}
@@ -77,7 +78,7 @@ class TaggedBatches:
         labels = np.full_like(ids, IGNORED)
         for row, member, window in zip(labels, members, windows, strict=True):
             row[window.firsts + 1] = self._labels[member]
-        inputs = {"ids": torch.from_numpy(ids), "attended": torch.from_numpy(attended),
+        inputs = {"input_ids": torch.from_numpy(ids), "attention_mask": torch.from_numpy(attended),
                   "labels": torch.from_numpy(labels)}
         return RankBatch([inputs], {"tokens": int(attended.sum()),
                                     "words": int((labels != IGNORED).sum())})

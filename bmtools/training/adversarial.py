@@ -58,14 +58,14 @@ class AdversarialObjective(Objective):
             self.parts["nsp"] = LossTerm(1.0, "pairs")
             self.measures["nsp_accuracy"] = "pairs"
 
-    def forward(self, ids: Tensor, labels: Tensor, attended: Tensor | None = None,
-                lengths: Tensor | None = None, token_types: Tensor | None = None,
-                related: Tensor | None = None) -> dict[str, Tensor]:
+    def forward(self, input_ids: Tensor, labels: Tensor, attention_mask: Tensor | None = None,
+                lengths: Tensor | None = None, token_type_ids: Tensor | None = None,
+                nsp_labels: Tensor | None = None) -> dict[str, Tensor]:
         """Sum the terms, in nats, over labelled places and pairs; shapes as in `EncoderInputs`.
 
         The term `adversarial` is 0 while the model is not in training.
         """
-        reading = EncoderInputs(ids, attended, lengths, token_types)
+        reading = EncoderInputs(input_ids, attention_mask, lengths, token_type_ids)
         asked = labels != IGNORED
 
         def judged(states: Tensor) -> Tensor:
@@ -80,11 +80,11 @@ class AdversarialObjective(Objective):
         fixed = clean.detach()
         sums = {"mlm": functional.cross_entropy(clean, labels[asked], reduction="sum"),
                 "mlm_accuracy": (fixed.argmax(-1) == labels[asked]).sum()}
-        if self.head is not None and related is not None:
-            sums |= nsp_sums(self.head, reading.firsts(states), related)
+        if self.head is not None and nsp_labels is not None:
+            sums |= nsp_sums(self.head, reading.firsts(states), nsp_labels)
         if not self.model.training:
             return {**sums, "adversarial": torch.zeros_like(sums["mlm"])}
-        inside = torch.ones_like(ids) if attended is None else attended
+        inside = torch.ones_like(input_ids) if attention_mask is None else attention_mask
         with self._embeddings.moved(self._worst(fixed, inside[..., None], logits)):
             moved = logits()
         return {**sums, "adversarial": divergence(fixed, moved)

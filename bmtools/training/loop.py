@@ -286,7 +286,7 @@ def set_dropout(model: nn.Module, probability: float) -> None:
 
 def _out_of_memory(pieces: Sequence[MicroBatch]) -> str:
     rows = len(next(iter(pieces[0].values())))
-    what = f"a pass of {rows} rows" if "attended" in pieces[0] else f"a pass of {rows} tokens"
+    what = f"a pass of {rows} rows" if "attention_mask" in pieces[0] else f"a pass of {rows} tokens"
     return (f"the GPU has too little memory for {what}; set --micro-batch-size, lower --max-length "
             "or add --activation-checkpointing")
 

@@ -47,23 +47,24 @@ class EncoderInputs:
     """What the encoder reads: rows of one document each, or documents end to end.
 
     Args:
-        ids: (batch, tokens) or, end to end, (tokens,).
-        attended: (batch, tokens) bool, False on padding; None end to end.
+        input_ids: (batch, tokens) or, end to end, (tokens,).
+        attention_mask: (batch, tokens) bool, False on padding; None end to end.
         lengths: (documents,) tokens of each document that lie end to end, or None.
-        token_types: as ids: 0 in a first segment, 1 in a second; or None.
+        token_type_ids: as input_ids: 0 in a first segment, 1 in a second; or None.
     """
 
-    ids: Tensor
-    attended: Tensor | None = None
+    input_ids: Tensor
+    attention_mask: Tensor | None = None
     lengths: Tensor | None = None
-    token_types: Tensor | None = None
+    token_type_ids: Tensor | None = None
 
     def states(self, model: Any, causal: bool = False) -> Tensor:
         """Encode: (batch, tokens, width) or (tokens, width)."""
         if self.lengths is not None:
-            return encode_packed(model, self.ids, self.lengths, self.token_types, causal)
-        assert self.attended is not None
-        return encode(model, self.ids, self.attended, causal, token_types=self.token_types)
+            return encode_packed(model, self.input_ids, self.lengths, self.token_type_ids, causal)
+        assert self.attention_mask is not None
+        return encode(model, self.input_ids, self.attention_mask, causal,
+                      token_types=self.token_type_ids)
 
     def firsts(self, states: Tensor) -> Tensor:
         """Pick the state of each document's first token, (documents, width)."""
@@ -73,7 +74,7 @@ class EncoderInputs:
 
     def tokens_of(self, states: Tensor) -> Tensor:
         """Pick the states of all tokens but padding, (tokens, width)."""
-        return states if self.attended is None else states[self.attended]
+        return states if self.attention_mask is None else states[self.attention_mask]
 
 
 class MaskedObjective(Objective):
@@ -86,10 +87,10 @@ class MaskedObjective(Objective):
         super().__init__()
         self.model = model
 
-    def forward(self, ids: Tensor, labels: Tensor, attended: Tensor | None = None,
+    def forward(self, input_ids: Tensor, labels: Tensor, attention_mask: Tensor | None = None,
                 lengths: Tensor | None = None) -> dict[str, Tensor]:
         """Sum cross-entropy, in nats, over labelled places; shapes as in `EncoderInputs`."""
-        states = EncoderInputs(ids, attended, lengths).states(self.model)
+        states = EncoderInputs(input_ids, attention_mask, lengths).states(self.model)
         return _restored(self.model, states, labels)
 
 
@@ -108,21 +109,21 @@ class NspObjective(Objective):
         self.head = NextSentenceHead(model.config.hidden_size, seed,
                                      model.config.initializer_range)
 
-    def forward(self, ids: Tensor, labels: Tensor, token_types: Tensor, related: Tensor,
-                attended: Tensor | None = None,
+    def forward(self, input_ids: Tensor, labels: Tensor, token_type_ids: Tensor, nsp_labels: Tensor,
+                attention_mask: Tensor | None = None,
                 lengths: Tensor | None = None) -> dict[str, Tensor]:
-        """Sum both cross-entropies, in nats; related (documents,), others as in `EncoderInputs`."""
-        text = EncoderInputs(ids, attended, lengths, token_types)
+        """Sum both cross-entropies, in nats; nsp_labels (pairs,), others as in `EncoderInputs`."""
+        text = EncoderInputs(input_ids, attention_mask, lengths, token_type_ids)
         states = text.states(self.model)
         return {**_restored(self.model, states, labels),
-                **nsp_sums(self.head, text.firsts(states), related)}
+                **nsp_sums(self.head, text.firsts(states), nsp_labels)}
 
 
-def nsp_sums(head: NextSentenceHead, firsts: Tensor, related: Tensor) -> dict[str, Tensor]:
+def nsp_sums(head: NextSentenceHead, firsts: Tensor, nsp_labels: Tensor) -> dict[str, Tensor]:
     """Sum the loss of pairs, and count those told right; firsts (pairs, width)."""
     logits = head(firsts[:, None]).float()
-    return {"nsp": functional.cross_entropy(logits, related, reduction="sum"),
-            "nsp_accuracy": (logits.argmax(-1) == related).sum()}
+    return {"nsp": functional.cross_entropy(logits, nsp_labels, reduction="sum"),
+            "nsp_accuracy": (logits.argmax(-1) == nsp_labels).sum()}
 
 
 class CausalObjective(Objective):
@@ -138,10 +139,10 @@ class CausalObjective(Objective):
         super().__init__()
         self.model = model
 
-    def forward(self, ids: Tensor, labels: Tensor, attended: Tensor | None = None,
+    def forward(self, input_ids: Tensor, labels: Tensor, attention_mask: Tensor | None = None,
                 lengths: Tensor | None = None) -> dict[str, Tensor]:
         """Sum cross-entropy, in nats, of the token after each; shapes as in `EncoderInputs`."""
-        states = EncoderInputs(ids, attended, lengths).states(self.model, causal=True)
+        states = EncoderInputs(input_ids, attention_mask, lengths).states(self.model, causal=True)
         found = _restored(self.model, states, labels)
         return {"causal": found["mlm"], "causal_accuracy": found["mlm_accuracy"]}
 
@@ -169,10 +170,10 @@ class DistillationObjective(Objective):
         width, wanted = student.config.hidden_size, teacher.config.hidden_size
         self.projection = nn.Identity() if width == wanted else nn.Linear(width, wanted)
 
-    def forward(self, ids: Tensor, labels: Tensor, attended: Tensor | None = None,
+    def forward(self, input_ids: Tensor, labels: Tensor, attention_mask: Tensor | None = None,
                 lengths: Tensor | None = None) -> dict[str, Tensor]:
         """Sum the three terms; shapes as in `EncoderInputs`."""
-        text = EncoderInputs(ids, attended, lengths)
+        text = EncoderInputs(input_ids, attention_mask, lengths)
         asked = labels != IGNORED
         teacher = self._teacher[0]
         with torch.no_grad():

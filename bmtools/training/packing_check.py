@@ -57,8 +57,8 @@ def prepare_checked(model: Any, timeline: Schedule, corpora: Mapping[str, Corpus
     for phase in timeline:
         alone = Schedule([phase], [1])
         example = RowBatches(Sampler(corpora, alone, True, seed), alone, maker).example(0)
-        types = example.get("token_types")
+        types = example.get("token_type_ids")
         with accelerator.autocast():
-            self_check(model, example["ids"].to(accelerator.device), example["lengths"],
+            self_check(model, example["input_ids"].to(accelerator.device), example["lengths"],
                        types if types is None else types.to(accelerator.device),
                        causal=phase.task.objective == "causal")

@@ -305,7 +305,7 @@ class _Again:
         share = self._batches.batch(number % self._steps, process, processes)
         self._tokens += share.counts["tokens"]
         self._places += share.counts["rows"] * self._row_tokens if self._run.packed else \
-            sum(piece["ids"].numel() for piece in share.pieces)
+            sum(piece["input_ids"].numel() for piece in share.pieces)
         return share
 
     def tokens_per_second(self, seconds: float) -> float:

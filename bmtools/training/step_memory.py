@@ -196,16 +196,16 @@ def whole_rows(phase: Phase, packed: bool, rows: int, vocabulary: int) -> dict[s
     # A rate is met on average; a pass may have a little more.
     asked = min(tokens, math.ceil(1.05 * most_asked(phase.task) * tokens) + 1)
     labels[:, asked:] = IGNORED
-    inputs = {"ids": ids, "labels": labels}
+    inputs = {"input_ids": ids, "labels": labels}
     if phase.task.objective == "masked+nsp":
-        inputs["token_types"] = (torch.arange(tokens) >= tokens // 2).long().repeat(rows, 1)
+        inputs["token_type_ids"] = (torch.arange(tokens) >= tokens // 2).long().repeat(rows, 1)
     if packed:
         inputs = {name: value.flatten() for name, value in inputs.items()}
         inputs["lengths"] = torch.full((rows,), tokens)
     else:
-        inputs["attended"] = (torch.arange(tokens) < tokens - 1).repeat(rows, 1)
+        inputs["attention_mask"] = (torch.arange(tokens) < tokens - 1).repeat(rows, 1)
     if phase.task.objective == "masked+nsp":
-        inputs["related"] = torch.zeros(rows, dtype=torch.int64)
+        inputs["nsp_labels"] = torch.zeros(rows, dtype=torch.int64)
     return inputs
 
 

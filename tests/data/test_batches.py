@@ -25,7 +25,7 @@ def test_rows_stand_between_their_special_tokens(toy: Any, toy_phase: Any) -> No
     batches = toy.batches(TEXTS, toy_phase())
     share = batches.batch(0)
     shown = pieces(batches)
-    ids, attended, labels = shown["ids"], shown["attended"], shown["labels"]
+    ids, attended, labels = shown["input_ids"], shown["attention_mask"], shown["labels"]
     assert share.counts["tokens"] == int(attended.sum())
     assert share.counts["masked"] == int((labels != IGNORED).sum()) > 0
     assert (ids[:, 0] == toy.tokenizer.cls_token_id).all()
@@ -40,14 +40,14 @@ def test_masking_hides_and_asks_the_same_tokens(toy: Any, toy_phase: Any) -> Non
     phase = toy_phase(mask_rate=0.3, mask_replace_prob=1.0, random_replace_prob=0.0)
     shown = pieces(toy.batches(TEXTS, phase), 3)
     asked = shown["labels"] != IGNORED
-    assert ((shown["ids"] == toy.tokenizer.mask_token_id) == asked).all()
+    assert ((shown["input_ids"] == toy.tokenizer.mask_token_id) == asked).all()
 
 
 @pytest.mark.parametrize("packed", [False, True])
 def test_causal_labels_are_the_next_tokens(toy: Any, toy_phase: Any, packed: bool) -> None:
     batches = toy.batches(TEXTS, toy_phase(objective="causal"), packed=packed)
     share, shown = batches.batch(0), pieces(batches)
-    ids, labels = shown["ids"], shown["labels"]
+    ids, labels = shown["input_ids"], shown["labels"]
     asked = labels != IGNORED
     assert (labels[asked] == ids.roll(-1, dims=-1)[asked]).all()
     documents = len(shown["lengths"]) if packed else 4
@@ -62,11 +62,12 @@ def test_rows_are_widened_to_the_next_of_the_widths(toy: Any, toy_phase: Any) ->
     seen = set()
     for number in range(6):
         narrow, wide = pieces(plain, number), pieces(widened, number)
-        longest = narrow["ids"].shape[1]
-        seen.add(wide["ids"].shape[1])
-        assert min(width for width in (8, 16, 24, 30) if width >= longest) == wide["ids"].shape[1]
-        for name, fill in (("ids", toy.tokenizer.pad_token_id), ("labels", IGNORED),
-                           ("attended", 0)):
+        longest = narrow["input_ids"].shape[1]
+        seen.add(wide["input_ids"].shape[1])
+        assert min(width for width in (8, 16, 24,
+                                       30) if width >= longest) == wide["input_ids"].shape[1]
+        for name, fill in (("input_ids", toy.tokenizer.pad_token_id), ("labels", IGNORED),
+                           ("attention_mask", 0)):
             assert torch.equal(wide[name][:, :longest], narrow[name])
             assert (wide[name][:, longest:] == fill).all()
     assert len(seen) > 1
@@ -99,7 +100,7 @@ def test_a_batch_depends_on_seed_and_number_alone(toy: Any, toy_phase: Any, pack
         for name, value in pieces(other, number).items():
             assert torch.equal(value, expected[number][name])
     strange = pieces(toy.batches(TEXTS, toy_phase(), packed=packed, seed=8), 0)
-    assert not torch.equal(strange["ids"], expected[0]["ids"]) \
+    assert not torch.equal(strange["input_ids"], expected[0]["input_ids"]) \
         or not torch.equal(strange["labels"], expected[0]["labels"])
 
 
@@ -128,20 +129,20 @@ def test_any_number_of_processes_sees_the_same_across_a_phase_border(
 def _documents(piece: dict[str, torch.Tensor]) -> list[tuple[torch.Tensor, torch.Tensor]]:
     if "lengths" in piece:
         sizes = piece["lengths"].tolist()
-        return list(zip(piece["ids"].split(sizes), piece["labels"].split(sizes), strict=True))
+        return list(zip(piece["input_ids"].split(sizes), piece["labels"].split(sizes), strict=True))
     return [(ids[keep], labels[keep]) for ids, labels, keep in
-            zip(piece["ids"], piece["labels"], piece["attended"], strict=True)]
+            zip(piece["input_ids"], piece["labels"], piece["attention_mask"], strict=True)]
 
 
 def test_pairs_say_where_the_second_segment_is(toy: Any, toy_phase: Any) -> None:
     for packed in (False, True):
         batches = toy.batches(TEXTS * 4, toy_phase(objective="masked+nsp"), packed=packed)
         shown = pieces(batches)
-        separators = shown["ids"] == toy.tokenizer.sep_token_id
-        assert int(separators.sum()) == 2 * len(shown["related"])
-        types = shown["token_types"]
+        separators = shown["input_ids"] == toy.tokenizer.sep_token_id
+        assert int(separators.sum()) == 2 * len(shown["nsp_labels"])
+        types = shown["token_type_ids"]
         assert set(types.unique().tolist()) == {0, 1}
-        assert batches.batch(0).counts["pairs"] == len(shown["related"])
+        assert batches.batch(0).counts["pairs"] == len(shown["nsp_labels"])
         if not packed:
             for row, ends in zip(types, separators, strict=True):
                 first, second = np.nonzero(ends.numpy())[0]
@@ -153,9 +154,10 @@ def test_pairs_say_where_the_second_segment_is(toy: Any, toy_phase: Any) -> None
 def test_pieces_of_fine_tuning_batches_hold_so_many_rows(toy: Any, toy_phase: Any) -> None:
     batches = toy.batches(TEXTS, toy_phase())
     cut = MicroBatched(batches, 3).batch(0, 0, 1)
-    assert [len(piece["ids"]) for piece in cut.pieces] == [3, 1]
+    assert [len(piece["input_ids"]) for piece in cut.pieces] == [3, 1]
     assert cut.counts == batches.batch(0).counts
-    assert torch.equal(torch.cat([piece["ids"] for piece in cut.pieces]), pieces(batches)["ids"])
+    assert torch.equal(torch.cat([piece["input_ids"] for piece in cut.pieces]),
+                       pieces(batches)["input_ids"])
 
 
 def test_rows_that_processes_cannot_share_are_refused(toy: Any, toy_phase: Any) -> None:

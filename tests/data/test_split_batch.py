@@ -45,7 +45,7 @@ def test_halves_hold_what_the_whole_held(model: Any, toy: Any, toy_phase: Callab
         assert sums(objective, pieces) == pytest.approx(expected, rel=1e-4)
     # Nothing is left to cut: single rows, or single documents.
     assert len(split_in_half(pieces)) == len(pieces) >= 6
-    sizes = {len(piece["lengths"]) if packed else len(piece["ids"]) for piece in pieces}
+    sizes = {len(piece["lengths"]) if packed else len(piece["input_ids"]) for piece in pieces}
     assert sizes == {1}
 
 
@@ -57,11 +57,11 @@ class Narrow(MaskedObjective):
         self.most = most
         self.seen: list[int] = []
 
-    def forward(self, ids: Tensor, *others: Tensor, **more: Tensor) -> dict[str, Tensor]:
-        if len(ids) > self.most:
+    def forward(self, input_ids: Tensor, *others: Tensor, **more: Tensor) -> dict[str, Tensor]:
+        if len(input_ids) > self.most:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        self.seen.append(len(ids))
-        return super().forward(ids, *others, **more)
+        self.seen.append(len(input_ids))
+        return super().forward(input_ids, *others, **more)
 
 
 def train(objective: Any, batches: Any) -> list[float]:

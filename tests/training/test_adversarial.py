@@ -52,9 +52,10 @@ def build(family: str) -> Any:
 def batch() -> dict[str, torch.Tensor]:
     rng = torch.Generator().manual_seed(3)
     ids = torch.randint(5, 60, (4, 12), generator=rng)
-    attended = torch.arange(12) < torch.tensor([12, 9, 12, 5])[:, None]
-    asked = (torch.rand(ids.shape, generator=rng) < 0.4) & attended
-    return {"ids": ids.where(attended, torch.tensor(1)), "attended": attended,
+    attention_mask = torch.arange(12) < torch.tensor([12, 9, 12, 5])[:, None]
+    asked = (torch.rand(ids.shape, generator=rng) < 0.4) & attention_mask
+    return {"input_ids": ids.where(attention_mask, torch.tensor(1)),
+            "attention_mask": attention_mask,
             "labels": ids.where(asked, torch.tensor(IGNORED))}
 
 
@@ -87,11 +88,12 @@ def climbed(row: torch.Tensor, slope: torch.Tensor, settings: AdversarialConfig)
 
 def twin(model: Any, batch: dict, settings: AdversarialConfig, seed: int) -> dict[str, Any]:
     torch.manual_seed(seed)
-    noise = torch.randn(*batch["ids"].shape, 32, dtype=torch.float64)
+    noise = torch.randn(*batch["input_ids"].shape, 32, dtype=torch.float64)
     sums: dict[str, Any] = {"mlm": 0.0, "adversarial": 0.0}
-    for ids, attended, labels, drawn in zip(batch["ids"], batch["attended"], batch["labels"],
-                                            noise, strict=True):
-        length = int(attended.sum())
+    for ids, attention_mask, labels, drawn in zip(batch["input_ids"], batch["attention_mask"],
+                                                  batch["labels"],
+                                                  noise, strict=True):
+        length = int(attention_mask.sum())
         ids, labels = ids[:length], labels[:length]
         asked = labels != IGNORED
         clean = row_logits(model, ids, torch.zeros(length, 32, dtype=torch.float64))[asked]
@@ -161,12 +163,12 @@ def test_the_adversary_does_more_than_noise_of_its_size(batch: dict) -> None:
     objective(**batch)
     worst = seen[-1]
     assert worst.abs().max() <= STRONG.adversarial_radius * (1 + 1e-6)
-    assert not worst[~batch["attended"]].any()
+    assert not worst[~batch["attention_mask"]].any()
 
     @torch.no_grad()
     def felt(offset: torch.Tensor) -> float:
-        given = {"attention_mask": batch["attended"].long()}
-        embedded = model.get_input_embeddings()(batch["ids"])
+        given = {"attention_mask": batch["attention_mask"].long()}
+        embedded = model.get_input_embeddings()(batch["input_ids"])
         clean = model(inputs_embeds=embedded, **given).logits[asked]
         return divergence(clean, model(inputs_embeds=embedded + offset, **given).logits[asked])
 
@@ -203,14 +205,15 @@ def test_nothing_asked_is_nothing_lost(batch: dict) -> None:
 @pytest.mark.parametrize("family", ["BERT", "RoBERTa", "ModernBERT", "Megatron-BERT"])
 def test_packed_documents_are_treated_as_rows(family: str, batch: dict) -> None:
     model = build(family)
-    rows = {"ids": batch["ids"].clamp(min=5), "attended": torch.ones_like(batch["attended"]),
+    rows = {"input_ids": batch["input_ids"].clamp(min=5),
+            "attention_mask": torch.ones_like(batch["attention_mask"]),
             "labels": batch["labels"]}
     prepare_packed(model)
     objective = AdversarialObjective(model, STRONG)
     torch.manual_seed(4)
     padded = objective(**rows)
     torch.manual_seed(4)
-    packed = objective(rows["ids"].flatten(), rows["labels"].flatten(),
+    packed = objective(rows["input_ids"].flatten(), rows["labels"].flatten(),
                        lengths=torch.full((4,), 12))
     for name, value in padded.items():
         torch.testing.assert_close(packed[name], value, rtol=1e-3, atol=1e-3)
@@ -287,9 +290,10 @@ def test_pairs_are_judged_beside_the_adversary(tokenizer: Any) -> None:
     attacked = AdversarialObjective(model, AdversarialConfig(adversarial=1.0), plain.head)
     ids = torch.randint(5, len(tokenizer), (3, 10), generator=torch.Generator().manual_seed(1))
     labels = ids.where(torch.arange(10) % 3 == 0, torch.tensor(IGNORED))
-    batch = {"ids": ids, "labels": labels, "attended": torch.ones_like(ids, dtype=torch.bool),
-             "token_types": (torch.arange(10) > 4).long().expand(3, 10),
-             "related": torch.tensor([0, 1, 0])}
+    batch = {"input_ids": ids, "labels": labels,
+             "attention_mask": torch.ones_like(ids, dtype=torch.bool),
+             "token_type_ids": (torch.arange(10) > 4).long().expand(3, 10),
+             "nsp_labels": torch.tensor([0, 1, 0])}
     for module in (plain, attacked):
         set_dropout(module, 0.0)
         module.train()

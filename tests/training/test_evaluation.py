@@ -41,9 +41,9 @@ def test_it_is_the_mean_over_hidden_tokens_of_all_text(
     for plan in EvaluationSet(corpus, held.words, held.strategy, 32, batch_rows=1)._plans():
         inputs, _ = held.maker().make(plan, held.task, held.task.mask_rate)
         with torch.no_grad():
-            logits = model(inputs["ids"], inputs["attended"].long()).logits[0]
+            logits = model(inputs["input_ids"], inputs["attention_mask"].long()).logits[0]
         labels = inputs["labels"][0]
-        asked.append(int((inputs["ids"] != 0).sum()))
+        asked.append(int((inputs["input_ids"] != 0).sum()))
         for place in torch.nonzero(labels >= 0).flatten().tolist():
             losses.append(-logits[place].log_softmax(-1)[labels[place]].item())
             right.append(int(logits[place].argmax() == labels[place]))

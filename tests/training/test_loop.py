@@ -49,7 +49,7 @@ def test_a_step_is_adamw_s(model: Any, toy: Any, toy_phase: Any) -> None:
     [given] = batches.batch(0).pieces
     set_dropout(twin, 0.0)
     optimizer = torch.optim.AdamW(twin.parameters(), lr=1e-3, eps=1e-6, weight_decay=0.0)
-    loss = twin(input_ids=given["ids"], attention_mask=given["attended"].long(),
+    loss = twin(input_ids=given["input_ids"], attention_mask=given["attention_mask"].long(),
                 labels=given["labels"]).loss
     loss.backward()
     norm = torch.nn.utils.get_total_norm([p.grad for p in twin.parameters() if p.grad is not None])
@@ -67,8 +67,8 @@ def test_the_share_restored_is_told(model: Any, toy: Any, toy_phase: Any) -> Non
     [step] = trainer.run(batches)
     [given] = batches.batch(0).pieces
     with torch.inference_mode():
-        logits = model.eval()(input_ids=given["ids"],
-                              attention_mask=given["attended"].long()).logits
+        logits = model.eval()(input_ids=given["input_ids"],
+                              attention_mask=given["attention_mask"].long()).logits
     asked = given["labels"] >= 0
     right = (logits.argmax(-1) == given["labels"])[asked].float().mean()
     assert step.losses["mlm_accuracy"] == pytest.approx(float(right), abs=1e-6)

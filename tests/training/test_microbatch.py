@@ -140,10 +140,12 @@ def test_passes_follow_the_phase_and_hold_the_same_rows(
     parted, whole = batches(a=4, b=2), batches(a=0, b=0)
     for number, rows in enumerate(([4, 2], [4, 2], [2, 2, 2], [2, 2, 2])):
         pieces = parted.batch(number).pieces
-        assert [len(piece["ids"]) for piece in pieces] == rows
+        assert [len(piece["input_ids"]) for piece in pieces] == rows
         [expected] = whole.batch(number).pieces
-        found = np.concatenate([piece["ids"][piece["attended"]].numpy() for piece in pieces])
-        assert torch.equal(torch.from_numpy(found), expected["ids"][expected["attended"]])
+        found = np.concatenate([piece["input_ids"][piece["attention_mask"]].numpy()
+                                for piece in pieces])
+        mask = expected["attention_mask"]
+        assert torch.equal(torch.from_numpy(found), expected["input_ids"][mask])
 
 
 def test_a_rehearsal_does_not_change_what_is_learnt(corpus: Path, vocabulary: Path, tmp_path: Path,

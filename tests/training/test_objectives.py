@@ -26,16 +26,18 @@ from bmtools.training.objectives import (
 def batch(tokenizer: Any) -> dict[str, torch.Tensor]:
     rng = torch.Generator().manual_seed(3)
     ids = torch.randint(5, len(tokenizer), (4, 12), generator=rng)
-    attended = torch.arange(12) < torch.tensor([12, 9, 12, 5])[:, None]
-    asked = (torch.rand(ids.shape, generator=rng) < 0.3) & attended
-    return {"ids": ids, "attended": attended, "labels": ids.where(asked, torch.tensor(IGNORED))}
+    attention_mask = torch.arange(12) < torch.tensor([12, 9, 12, 5])[:, None]
+    asked = (torch.rand(ids.shape, generator=rng) < 0.3) & attention_mask
+    return {"input_ids": ids, "attention_mask": attention_mask,
+            "labels": ids.where(asked, torch.tensor(IGNORED))}
 
 
 def packed_of(batch: dict) -> dict[str, torch.Tensor]:
     """The same rows end to end."""
-    attended = batch["attended"]
-    return {**{name: value[attended] for name, value in batch.items() if name != "attended"},
-            "lengths": attended.sum(dim=1)}
+    attention_mask = batch["attention_mask"]
+    return {**{name: value[attention_mask] for name,
+               value in batch.items() if name != "attention_mask"},
+            "lengths": attention_mask.sum(dim=1)}
 
 
 @pytest.mark.parametrize("kind", [MaskedObjective, CausalObjective])
@@ -51,14 +53,14 @@ def test_pairs_are_judged_as_bert_does(model: Any, tokenizer: Any, batch: dict) 
     """Both losses against BertForPreTraining, which has the same heads in one model."""
     objective = NspObjective(model.eval())
     types = (torch.arange(12) > 5).long().expand(4, 12)
-    related = torch.tensor([0, 1, 1, 0])
-    found = objective(**batch, token_types=types, related=related)
+    nsp_labels = torch.tensor([0, 1, 1, 0])
+    found = objective(**batch, token_type_ids=types, nsp_labels=nsp_labels)
     joined = join_nsp_head(model, objective.head)
-    theirs = joined(input_ids=batch["ids"], attention_mask=batch["attended"].long(),
-                    token_type_ids=types, labels=batch["labels"], next_sentence_label=related)
+    theirs = joined(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"].long(),
+                    token_type_ids=types, labels=batch["labels"], next_sentence_label=nsp_labels)
     asked = (batch["labels"] != IGNORED).sum()
     torch.testing.assert_close(found["mlm"] / asked + found["nsp"] / 4, theirs.loss)
-    right = (theirs.seq_relationship_logits.argmax(-1) == related).sum()
+    right = (theirs.seq_relationship_logits.argmax(-1) == nsp_labels).sum()
     assert int(found["nsp_accuracy"]) == int(right)
 
 
@@ -80,7 +82,7 @@ def test_one_model_takes_turns_at_its_tasks(model: Any, batch: dict) -> None:
 def test_masked_loss_is_that_of_transformers(model: Any, batch: dict) -> None:
     asked = int((batch["labels"] != IGNORED).sum())
     ours = MaskedObjective(model.eval())(**batch)["mlm"] / asked
-    theirs = model(input_ids=batch["ids"], attention_mask=batch["attended"].long(),
+    theirs = model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"].long(),
                    labels=batch["labels"]).loss
     torch.testing.assert_close(ours, theirs)
 
@@ -88,15 +90,16 @@ def test_masked_loss_is_that_of_transformers(model: Any, batch: dict) -> None:
 def test_causal_loss_is_that_of_a_decoder(model: Any, batch: dict) -> None:
     from transformers import BertLMHeadModel
 
-    ids, attended = batch["ids"], batch["attended"]
+    ids, attention_mask = batch["input_ids"], batch["attention_mask"]
     labels = torch.full_like(ids, IGNORED)
-    labels[:, :-1] = ids[:, 1:].where(attended[:, 1:], torch.tensor(IGNORED))
-    ours = CausalObjective(model.eval())(ids, labels, attended)["causal"] / (labels != -100).sum()
+    labels[:, :-1] = ids[:, 1:].where(attention_mask[:, 1:], torch.tensor(IGNORED))
+    ours = CausalObjective(model.eval())(ids, labels,
+                                         attention_mask)["causal"] / (labels != -100).sum()
 
     decoder = BertLMHeadModel(type(model.config)(**{**model.config.to_dict(), "is_decoder": True}))
     decoder.load_state_dict(model.state_dict())
-    theirs = decoder.eval()(input_ids=ids, attention_mask=attended.long(), use_cache=False,
-                            labels=ids.where(attended, torch.tensor(IGNORED))).loss
+    theirs = decoder.eval()(input_ids=ids, attention_mask=attention_mask.long(), use_cache=False,
+                            labels=ids.where(attention_mask, torch.tensor(IGNORED))).loss
     torch.testing.assert_close(ours, theirs)
 
 
@@ -108,10 +111,10 @@ def test_distillation_terms_are_those_of_the_paper(
     teacher, pupil = model.eval(), build_model(build_config(student, tokenizer)).eval()
     objective = DistillationObjective(pupil, teacher, DistillationConfig(temperature=2.0))
     assert isinstance(objective.projection, torch.nn.Identity) == (student == "bert-1x64")
-    given = {"input_ids": batch["ids"], "attention_mask": batch["attended"].long(),
+    given = {"input_ids": batch["input_ids"], "attention_mask": batch["attention_mask"].long(),
              "output_hidden_states": True}
     taught, learnt = teacher(**given), pupil(**given)
-    asked, attended = batch["labels"] != IGNORED, batch["attended"]
+    asked, attention_mask = batch["labels"] != IGNORED, batch["attention_mask"]
     p = functional.softmax(taught.logits[asked] / 2, dim=-1)
     q = functional.softmax(learnt.logits[asked] / 2, dim=-1)
     expected = {
@@ -119,8 +122,8 @@ def test_distillation_terms_are_those_of_the_paper(
                                         reduction="sum"),
         "kl": 4 * (p * (p.log() - q.log())).sum(),
         "cosine": (1 - functional.cosine_similarity(
-            objective.projection(learnt.hidden_states[-1][attended]),
-            taught.hidden_states[-1][attended], dim=-1)).sum(),
+            objective.projection(learnt.hidden_states[-1][attention_mask]),
+            taught.hidden_states[-1][attention_mask], dim=-1)).sum(),
     }
     found = objective(**batch)
     for name, value in expected.items():

@@ -69,7 +69,7 @@ def test_after_every_nth_step_in_the_manner_of_its_phase(
     assert [(number + 1, turn) for number, _, turn in spy.calls] == [(step, 1) for step in due]
     for step, (_, share, _) in zip(due, spy.calls, strict=True):
         phase = timeline.stage(step - 1).phase
-        ids = share.pieces[0]["ids"]
+        ids = share.pieces[0]["input_ids"]
         assert len(ids) == phase.rows.batch_size and ids.shape[1] <= phase.rows.max_length
 
 
@@ -82,8 +82,8 @@ def test_the_old_text_goes_on_where_it_was(replay: Callable[..., tuple[Replay, S
             made.after(StepResult(number, {"loss": 1.0}, 1e-3, {}), spy)
     for ours, theirs in zip(spies[0].calls[2:], spies[1].calls, strict=True):
         assert ours[0] == theirs[0]
-        assert torch.equal(ours[1].pieces[0]["ids"], theirs[1].pieces[0]["ids"])
-    shown = [spies[0].calls[n][1].pieces[0]["ids"] for n in (0, 1)]
+        assert torch.equal(ours[1].pieces[0]["input_ids"], theirs[1].pieces[0]["input_ids"])
+    shown = [spies[0].calls[n][1].pieces[0]["input_ids"] for n in (0, 1)]
     assert shown[0].shape != shown[1].shape or not torch.equal(*shown)
 
 

@@ -139,9 +139,9 @@ def test_whole_rows_ask_at_least_as_often_as_a_phase(toy_phase: Callable[..., Ph
     rows = whole_rows(phase, packed, 3, 100)
     assert most_asked(phase.task) == 0.4
     assert int((rows["labels"] >= 0).sum()) >= 0.4 * 3 * 40
-    assert rows["ids"].shape == ((120,) if packed else (3, 40))
-    assert int(rows["ids"].max()) < 100
-    assert rows["related"].shape == (3,)
+    assert rows["input_ids"].shape == ((120,) if packed else (3, 40))
+    assert int(rows["input_ids"].max()) < 100
+    assert rows["nsp_labels"].shape == (3,)
     if packed:
         assert rows["lengths"].tolist() == [40, 40, 40]
 
