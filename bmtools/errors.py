@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from functools import cache
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 
 class BmtoolsError(Exception):
@@ -70,3 +71,31 @@ def require(holds: bool, name: str, found: object, expected: str) -> None:
     """
     if not holds:
         raise ValueError(f"{setting(name)}: found {found}, expected {expected}")
+
+
+def check_choices(settings: Any) -> None:
+    """Refuse values that a `Literal` field does not list; for `__post_init__` of dataclasses.
+
+    Raises:
+        ValueError: names the setting, what was found and what was expected.
+    """
+    for name, allowed in _choice_fields(type(settings)).items():
+        found = getattr(settings, name)
+        expected = " or ".join(repr(choice) if choice in ("", None) else choice
+                               for choice in allowed)
+        require(found in allowed, name, found or repr(found), expected)
+
+
+@cache
+def _choice_fields(kind: type) -> Mapping[str, tuple[str | None, ...]]:
+    """Find the fields annotated `Literal[...]` or `Literal[...] | None`, with their values."""
+    return {name: choices(annotation) for name, annotation in get_type_hints(kind).items()
+            if choices(annotation)}
+
+
+def choices(annotation: Any) -> tuple[Any, ...]:
+    """List the values of `Literal[...]` or `Literal[...] | None`; none for other types."""
+    if get_origin(annotation) is Literal:
+        return get_args(annotation)
+    literals = [part for part in get_args(annotation) if get_origin(part) is Literal]
+    return (*choices(literals[0]), None) if len(literals) == 1 else ()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any, Literal
+
 import pytest
 
-from bmtools.errors import require, setting, settings_spelled
+from bmtools.errors import check_choices, choices, require, setting, settings_spelled
 
 
 def test_settings_are_spelled_as_their_user_writes_them() -> None:
@@ -13,3 +16,34 @@ def test_settings_are_spelled_as_their_user_writes_them() -> None:
             pytest.raises(ValueError, match=r"^--max-length: found 3, expected 8 or more$"):
         require(False, "max_length", 3, "8 or more")
     assert setting("max_length") == "max_length"
+
+
+Size = Literal["", "small", "large"]
+
+
+@dataclass(frozen=True)
+class Shirt:
+    size: Size = ""
+    color: Literal["red", "blue"] | None = None
+    price: float | None = None
+
+    def __post_init__(self) -> None:
+        check_choices(self)
+
+
+@pytest.mark.parametrize(("values", "message"), [
+    ({"size": "huge"}, "size: found huge, expected '' or small or large"),
+    ({"size": None}, "size: found None, expected '' or small or large"),
+    ({"color": ""}, "color: found '', expected red or blue or None")])
+def test_a_literal_field_takes_its_choices_only(values: dict[str, Any], message: str) -> None:
+    assert Shirt(size="large", color="red").color == "red"
+    with pytest.raises(ValueError) as error:
+        Shirt(**values)
+    assert str(error.value) == message
+
+
+@pytest.mark.parametrize(("annotation", "listed"), [
+    (Size, ("", "small", "large")), (Literal["a"] | None, ("a", None)), (str, ()),
+    (int | None, ()), (tuple[str, ...], ())])
+def test_choices_of_a_type(annotation: Any, listed: tuple[str | None, ...]) -> None:
+    assert choices(annotation) == listed

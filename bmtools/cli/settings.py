@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 
 import click
 
+from bmtools.errors import choices
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -54,8 +56,15 @@ def with_options(function: Any, kind: type, **defaults: Any) -> Any:
         spelled = f"{flag}/--no-{flag[2:]}" if types[field.name] is bool else flag
         function = click.option(
             spelled, field.name, default=defaults.get(field.name, field.default),
-            type=types[field.name], show_default=True, help=explained[field.name])(function)
+            type=option_type(types[field.name]), show_default=True,
+            help=explained[field.name])(function)
     return function
+
+
+def option_type(annotation: Any) -> Any:
+    """Turn a field's type into click's; a `Literal` lists its choices in help and completion."""
+    found = [choice for choice in choices(annotation) if choice is not None]
+    return click.Choice(found) if found else annotation
 
 
 def _field_help(kind: type) -> dict[str, str]:

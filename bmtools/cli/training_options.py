@@ -28,12 +28,11 @@ from bmtools.recipes.phases import (
     PHASE_KINDS,
     RUN_FIELDS,
     RUN_KINDS,
-    ReplayConfig,
     RunConfig,
     run_settings,
     single_phase,
 )
-from bmtools.recipes.settings import DistillationConfig, PreflightConfig
+from bmtools.recipes.settings import DistillationConfig, PreflightConfig, ReplayConfig
 from bmtools.recipes.toml_files import load_recipe, override, read_run_config
 from bmtools.training.plan import EVALUATE, REPLAY, RETAIN, SHARD
 from bmtools.training.run_directories import STATES, runs_directory

@@ -22,8 +22,7 @@ from bmtools.cli.training_options import (
 from bmtools.errors import Reject
 from bmtools.io.manifest import hash_directory
 from bmtools.recipes.phases import RunConfig, run_settings
-from bmtools.recipes.regularization import AdversarialConfig
-from bmtools.recipes.settings import DistillationConfig
+from bmtools.recipes.settings import AdversarialConfig, DistillationConfig
 
 
 @click.command("distill", cls=TrainingCommand)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from bmtools.errors import require
-
-SHAPES = ("fixed", "steps", "linear", "cosine")
+from bmtools.errors import check_choices, require, setting
+from bmtools.masking.settings import MaskRateCurve
 
 
 @dataclass(frozen=True)
@@ -24,21 +23,21 @@ class RateCurve:
         stairs: rates that steps go through, the first and the last one included.
     """
 
-    shape: str = "fixed"
+    shape: MaskRateCurve = "fixed"
     start: float = 0.15
     end: float | None = None
     stairs: int = 5
 
     def __post_init__(self) -> None:
-        require(self.shape in SHAPES, "--mask-curve", self.shape, " or ".join(SHAPES))
-        require(0 <= self.start <= 1, "--mask-rate", self.start, "0 to 1")
-        require(self.stairs >= 2, "--mask-rate-steps", self.stairs, "2 or more")
+        check_choices(self)
+        require(0 <= self.start <= 1, "mask_rate", self.start, "0 to 1")
+        require(self.stairs >= 2, "mask_rate_steps", self.stairs, "2 or more")
         if self.shape == "fixed":
-            require(self.end in (None, self.start), "--mask-rate-end", self.end,
-                    "none, or a --mask-curve that is not fixed")
+            require(self.end in (None, self.start), "mask_rate_end", self.end,
+                    f"none, or a {setting('mask_curve')} that is not fixed")
         else:
-            require(self.end is not None and 0 <= self.end <= 1, "--mask-rate-end", self.end,
-                    f"0 to 1 for --mask-curve {self.shape}")
+            require(self.end is not None and 0 <= self.end <= 1, "mask_rate_end", self.end,
+                    f"0 to 1 for {setting('mask_curve')} {self.shape}")
 
     def rate(self, progress: float) -> float:
         """Give the rate at a point of the phase.

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
-MASKINGS = ("tokens", "words", "spans", "terms")
+from bmtools.errors import require, setting
+
+Masking = Literal["tokens", "words", "spans", "terms"]
+MaskRateCurve = Literal["fixed", "steps", "linear", "cosine"]
 SEGMENTERS = ("tokenizer", "japanese", "chinese", "thai")
 
 
@@ -24,7 +28,6 @@ class Corruption:
 
     def __post_init__(self) -> None:
         # Sums of decimal shares may miss 1 by a rounding.
-        if not (self.masked >= 0 and self.random >= 0 and self.masked + self.random <= 1 + 1e-9):
-            raise ValueError(f"--mask-replace-prob and --random-replace-prob: found "
-                             f"{self.masked} and {self.random}, expected shares "
-                             "that add up to 1 at most")
+        require(self.masked >= 0 and self.random >= 0 and self.masked + self.random <= 1 + 1e-9,
+                f"{setting('mask_replace_prob')} and {setting('random_replace_prob')}",
+                f"{self.masked} and {self.random}", "shares that add up to 1 at most")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, get_args
 
 import numpy as np
 
 from bmtools.masking.mask_units import Rates
-from bmtools.masking.settings import MASKINGS
+from bmtools.masking.settings import Masking
 from bmtools.masking.spans import mask_spans
 from bmtools.masking.terms import TermMasking
 from bmtools.masking.token_batch import TokenBatch
@@ -45,14 +45,14 @@ STRATEGIES = {
     "spans": StrategyInfo(lambda: mask_spans),
     "terms": StrategyInfo(TermMasking, needs=("terms",)),
 }
-assert tuple(STRATEGIES) == MASKINGS
+assert tuple(STRATEGIES) == get_args(Masking)
 
 
 def make_strategy(name: str, **given: Any) -> MaskStrategy:
     """Give the function that picks by a strategy.
 
     Args:
-        name: one of `MASKINGS`.
+        name: a `Masking`.
         given: what strategies may need; what this one does not need is left unused.
 
     Raises:

@@ -15,14 +15,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 
-from bmtools.recipes.regularization import AdversarialConfig, RegularizationConfig
 from bmtools.recipes.settings import (
+    AdversarialConfig,
     BatchConfig,
     FreezeConfig,
     LearningRateConfig,
     ObjectiveConfig,
     OptimizationConfig,
     PhaseLengthConfig,
+    RegularizationConfig,
+    ReplayConfig,
     ReportingConfig,
 )
 
@@ -30,21 +32,6 @@ Settings = TypeVar("Settings")
 ONLY_PHASE = "main"
 """Name of the phase where there is one and nobody named it."""
 _NAME = re.compile(r"[\w-]+")
-
-
-@dataclass(frozen=True)
-class ReplayConfig:
-    """How often text of an earlier corpus comes back (Buonocore et al. 2023, BioBIT).
-
-    Args:
-        replay_steps: steps between batches of the text to replay; 0 for none.
-    """
-
-    replay_steps: int = 0
-
-    def __post_init__(self) -> None:
-        if self.replay_steps < 0:
-            raise ValueError(f"--replay-steps: found {self.replay_steps}, expected 0 or more")
 
 
 PHASE_KINDS: dict[str, type] = {

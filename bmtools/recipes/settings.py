@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
-from bmtools.errors import require
-from bmtools.masking.curves import SHAPES
-from bmtools.masking.settings import MASKINGS
+from bmtools.errors import check_choices, require, setting
+from bmtools.masking.settings import Corruption, Masking, MaskRateCurve
 
-OBJECTIVES = ("masked", "masked+nsp", "causal")
-PRECISIONS = ("no", "bf16", "fp16")
-SCHEDULES = ("linear", "cosine", "constant", "wsd")
-OPTIMIZERS = ("adamw", "stable-adamw", "muon")
-LAYOUTS = ("auto", "padded", "packed")
+Objective = Literal["masked", "masked+nsp", "causal"]
+Precision = Literal["no", "bf16", "fp16"]
+LearningRateSchedule = Literal["linear", "cosine", "constant", "wsd"]
+Optimizer = Literal["adamw", "stable-adamw", "muon"]
+Layout = Literal["auto", "padded", "packed"]
+AdversarialNorm = Literal["inf", "l2"]
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class OptimizationConfig:
         seed: seed of the order of documents, of masking, of new weights and of dropout.
     """
 
-    optimizer: str = "adamw"
+    optimizer: Optimizer = "adamw"
     weight_decay: float = 0.01
     adam_beta1: float = 0.9
     adam_beta2: float = 0.999
@@ -51,24 +52,23 @@ class OptimizationConfig:
     dropout: float = 0.0
     micro_batch_size: int = 0
     memory_gib: float = 0.0
-    precision: str = "no"
+    precision: Precision = "no"
     tf32: bool = True
     compile: bool = False
     activation_checkpointing: bool = False
     seed: int = 0
 
     def __post_init__(self) -> None:
-        _choice("--optimizer", self.optimizer, OPTIMIZERS)
-        require(self.weight_decay >= 0, "--weight-decay", self.weight_decay, "0 or more")
-        require(0 <= self.adam_beta1 < 1, "--adam-beta1", self.adam_beta1, "0 to less than 1")
-        require(0 <= self.adam_beta2 < 1, "--adam-beta2", self.adam_beta2, "0 to less than 1")
-        require(self.adam_epsilon > 0, "--adam-epsilon", self.adam_epsilon, "above 0")
-        require(self.max_grad_norm > 0, "--max-grad-norm", self.max_grad_norm, "above 0")
-        require(0 <= self.dropout < 1, "--dropout", self.dropout, "0 to less than 1")
-        require(self.micro_batch_size >= 0, "--micro-batch-size", self.micro_batch_size,
+        check_choices(self)
+        require(self.weight_decay >= 0, "weight_decay", self.weight_decay, "0 or more")
+        require(0 <= self.adam_beta1 < 1, "adam_beta1", self.adam_beta1, "0 to less than 1")
+        require(0 <= self.adam_beta2 < 1, "adam_beta2", self.adam_beta2, "0 to less than 1")
+        require(self.adam_epsilon > 0, "adam_epsilon", self.adam_epsilon, "above 0")
+        require(self.max_grad_norm > 0, "max_grad_norm", self.max_grad_norm, "above 0")
+        require(0 <= self.dropout < 1, "dropout", self.dropout, "0 to less than 1")
+        require(self.micro_batch_size >= 0, "micro_batch_size", self.micro_batch_size,
                 "0 or more")
-        require(self.memory_gib >= 0, "--memory-gib", self.memory_gib, "0 or more")
-        _choice("--precision", self.precision, PRECISIONS)
+        require(self.memory_gib >= 0, "memory_gib", self.memory_gib, "0 or more")
 
 
 @dataclass(frozen=True)
@@ -87,19 +87,19 @@ class LearningRateConfig:
     """
 
     learning_rate: float = 5e-4
-    schedule: str = "linear"
+    schedule: LearningRateSchedule = "linear"
     warmup_ratio: float = 0.1
     warmup_steps: int = 0
     decay_ratio: float = 0.2
     min_lr_ratio: float = 0.0
 
     def __post_init__(self) -> None:
-        require(self.learning_rate > 0, "--learning-rate", self.learning_rate, "above 0")
-        _choice("--schedule", self.schedule, SCHEDULES)
-        require(0 <= self.warmup_ratio <= 1, "--warmup-ratio", self.warmup_ratio, "0 to 1")
-        require(self.warmup_steps >= 0, "--warmup-steps", self.warmup_steps, "0 or more")
-        require(0 <= self.decay_ratio <= 1, "--decay-ratio", self.decay_ratio, "0 to 1")
-        require(0 <= self.min_lr_ratio <= 1, "--min-lr-ratio", self.min_lr_ratio, "0 to 1")
+        check_choices(self)
+        require(self.learning_rate > 0, "learning_rate", self.learning_rate, "above 0")
+        require(0 <= self.warmup_ratio <= 1, "warmup_ratio", self.warmup_ratio, "0 to 1")
+        require(self.warmup_steps >= 0, "warmup_steps", self.warmup_steps, "0 or more")
+        require(0 <= self.decay_ratio <= 1, "decay_ratio", self.decay_ratio, "0 to 1")
+        require(0 <= self.min_lr_ratio <= 1, "min_lr_ratio", self.min_lr_ratio, "0 to 1")
 
 
 @dataclass(frozen=True)
@@ -117,9 +117,9 @@ class PhaseLengthConfig:
     epochs: float = 1.0
 
     def __post_init__(self) -> None:
-        require(self.steps >= 0, "--steps", self.steps, "0 or more")
-        require(self.tokens >= 0, "--tokens", self.tokens, "0 or more")
-        require(self.steps > 0 or self.tokens > 0 or self.epochs > 0, "--epochs", self.epochs,
+        require(self.steps >= 0, "steps", self.steps, "0 or more")
+        require(self.tokens >= 0, "tokens", self.tokens, "0 or more")
+        require(self.steps > 0 or self.tokens > 0 or self.epochs > 0, "epochs", self.epochs,
                 "above 0")
 
 
@@ -141,16 +141,15 @@ class BatchConfig:
     batch_size: int = 32
     initial_batch_size: int = 0
     ramp_ratio: float = 0.1
-    layout: str = "auto"
+    layout: Layout = "auto"
 
     def __post_init__(self) -> None:
-        require(self.max_length >= 8, "--max-length", self.max_length, "8 or more")
-        require(self.batch_size >= 1, "--batch-size", self.batch_size, "1 or more")
-        require(0 <= self.initial_batch_size <= self.batch_size, "--initial-batch-size",
-                self.initial_batch_size,
-                "0, or rows up to --batch-size")
-        require(0 <= self.ramp_ratio <= 1, "--ramp-ratio", self.ramp_ratio, "0 to 1")
-        _choice("--layout", self.layout, LAYOUTS)
+        check_choices(self)
+        require(self.max_length >= 8, "max_length", self.max_length, "8 or more")
+        require(self.batch_size >= 1, "batch_size", self.batch_size, "1 or more")
+        require(0 <= self.initial_batch_size <= self.batch_size, "initial_batch_size",
+                self.initial_batch_size, f"0, or up to {setting('batch_size')}")
+        require(0 <= self.ramp_ratio <= 1, "ramp_ratio", self.ramp_ratio, "0 to 1")
 
 
 @dataclass(frozen=True)
@@ -169,30 +168,27 @@ class ObjectiveConfig:
         random_replace_prob: share of hidden tokens that become a random token.
     """
 
-    objective: str = "masked"
-    masking: str = "words"
+    objective: Objective = "masked"
+    masking: Masking = "words"
     mask_rate: float = 0.15
     mask_rate_end: float = 0.0
-    mask_curve: str = "fixed"
+    mask_curve: MaskRateCurve = "fixed"
     mask_rate_steps: int = 5
     mask_replace_prob: float = 0.8
     random_replace_prob: float = 0.1
 
     def __post_init__(self) -> None:
-        _choice("--objective", self.objective, OBJECTIVES)
-        _choice("--masking", self.masking, MASKINGS)
-        require(0 < self.mask_rate <= 1, "--mask-rate", self.mask_rate, "above 0, at most 1")
-        require(0 <= self.mask_rate_end <= 1, "--mask-rate-end", self.mask_rate_end, "0 to 1")
-        _choice("--mask-curve", self.mask_curve, SHAPES)
-        require(self.mask_curve == "fixed" or self.mask_rate_end > 0, "--mask-rate-end",
-                self.mask_rate_end, f"a share above 0 beside --mask-curve {self.mask_curve}")
+        check_choices(self)
+        require(0 < self.mask_rate <= 1, "mask_rate", self.mask_rate, "above 0, at most 1")
+        require(0 <= self.mask_rate_end <= 1, "mask_rate_end", self.mask_rate_end, "0 to 1")
+        require(self.mask_curve == "fixed" or self.mask_rate_end > 0, "mask_rate_end",
+                self.mask_rate_end,
+                f"a share above 0 beside {setting('mask_curve')} {self.mask_curve}")
         require(self.mask_curve != "fixed" or self.mask_rate_end in (0, self.mask_rate),
-                "--mask-curve", self.mask_curve, "steps, linear or cosine beside --mask-rate-end")
-        require(self.mask_rate_steps >= 2, "--mask-rate-steps", self.mask_rate_steps, "2 or more")
-        shares = (self.mask_replace_prob, self.random_replace_prob)
-        require(min(shares) >= 0 and sum(shares) <= 1 + 1e-9,
-                "--mask-replace-prob and --random-replace-prob",
-                shares, "shares that add up to 1 at most")
+                "mask_curve", self.mask_curve,
+                f"steps, linear or cosine beside {setting('mask_rate_end')}")
+        require(self.mask_rate_steps >= 2, "mask_rate_steps", self.mask_rate_steps, "2 or more")
+        Corruption(self.mask_replace_prob, self.random_replace_prob)
 
 
 @dataclass(frozen=True)
@@ -208,7 +204,7 @@ class FreezeConfig:
     frozen: str = ""
 
     def __post_init__(self) -> None:
-        require(self.frozen_layers >= 0, "--frozen-layers", self.frozen_layers, "0 or more")
+        require(self.frozen_layers >= 0, "frozen_layers", self.frozen_layers, "0 or more")
 
     def patterns(self) -> tuple[str, ...]:
         """Patterns of names, one by one."""
@@ -238,13 +234,13 @@ class ReportingConfig:
     trackers: str = ""
 
     def __post_init__(self) -> None:
-        require(self.logging_steps >= 1, "--logging-steps", self.logging_steps, "1 or more")
-        require(self.save_steps >= 0, "--save-steps", self.save_steps, "0 or more")
-        require(self.save_total_limit >= 1, "--save-total-limit", self.save_total_limit,
+        require(self.logging_steps >= 1, "logging_steps", self.logging_steps, "1 or more")
+        require(self.save_steps >= 0, "save_steps", self.save_steps, "0 or more")
+        require(self.save_total_limit >= 1, "save_total_limit", self.save_total_limit,
                 "1 or more")
-        require(self.keep_steps >= 0, "--keep-steps", self.keep_steps, "0 or more")
-        require(self.eval_steps >= 0, "--eval-steps", self.eval_steps, "0 or more")
-        require(self.budget_seconds() is not None, "--budget", self.budget,
+        require(self.keep_steps >= 0, "keep_steps", self.keep_steps, "0 or more")
+        require(self.eval_steps >= 0, "eval_steps", self.eval_steps, "0 or more")
+        require(self.budget_seconds() is not None, "budget", self.budget,
                 "a number and s, m, h or d, such as 90m")
 
     def budget_seconds(self) -> float | None:
@@ -260,6 +256,89 @@ class ReportingConfig:
 
 
 @dataclass(frozen=True)
+class RegularizationConfig:
+    """What keeps a model from forgetting what it knew at the start of the run.
+
+    Buonocore et al. 2023 (BioBIT), table 2, take a layer decay of 0.9 or 0.95 and a mixout of 0.9.
+
+    Args:
+        layer_decay: each layer learns at this share of the rate of the layer above it, embeddings
+            slowest of all; 1 lets all learn alike.
+        mixout: probability with which an input of a layer's matrix meets the weights of the start
+            instead of those in training, drawn at each step; 0 for none.
+        l2_sp: strength of the pull of all weights towards the start, half of it times their
+            squared distance being added to the loss; 0 for none.
+    """
+
+    layer_decay: float = 1.0
+    mixout: float = 0.0
+    l2_sp: float = 0.0
+
+    def __post_init__(self) -> None:
+        require(0 < self.layer_decay <= 1, "layer_decay", self.layer_decay,
+                "above 0, at most 1")
+        require(0 <= self.mixout < 1, "mixout", self.mixout, "0 to less than 1")
+        require(self.l2_sp >= 0, "l2_sp", self.l2_sp, "0 or more")
+
+    @property
+    def needs_start(self) -> bool:
+        """Whether weights of the start must be kept."""
+        return self.mixout > 0 or self.l2_sp > 0
+
+
+@dataclass(frozen=True)
+class AdversarialConfig:
+    """An adversary that moves word embeddings while a masked language model trains.
+
+    The code of Liu et al. 2020 (ALUM) has a weight of 10, a noise of 1e-5, one step of 1e-3 and
+    the norm inf. Gu et al. 2021 (PubMedBERT), table 9, found most tasks slightly worse with it.
+
+    Args:
+        adversarial: weight of the divergence between predictions with and without the adversary;
+            0 for none. A step then takes nearly three times as long.
+        adversarial_noise: standard deviation of the noise it starts from, in the units of
+            embeddings; what bf16 cannot tell from nothing gives it no direction.
+        adversarial_steps: steps it climbs.
+        adversarial_step: length of a step for each token.
+        adversarial_radius: how far it may move a token in all.
+        adversarial_norm: what lengths are measured in: inf (largest element) or l2.
+    """
+
+    adversarial: float = 0.0
+    adversarial_noise: float = 1e-3
+    adversarial_steps: int = 1
+    adversarial_step: float = 1e-3
+    adversarial_radius: float = 1e-3
+    adversarial_norm: AdversarialNorm = "inf"
+
+    def __post_init__(self) -> None:
+        check_choices(self)
+        require(self.adversarial >= 0, "adversarial", self.adversarial, "0 or more")
+        require(self.adversarial_noise > 0, "adversarial_noise", self.adversarial_noise,
+                "above 0: without noise the divergence has no slope")
+        require(self.adversarial_steps >= 1, "adversarial_steps", self.adversarial_steps,
+                "1 or more")
+        require(self.adversarial_step > 0, "adversarial_step", self.adversarial_step,
+                "above 0")
+        require(self.adversarial_radius > 0, "adversarial_radius", self.adversarial_radius,
+                "above 0")
+
+
+@dataclass(frozen=True)
+class ReplayConfig:
+    """Replay of an earlier corpus (Buonocore et al. 2023, BioBIT).
+
+    Args:
+        replay_steps: steps between batches of the replayed text; 0 for none.
+    """
+
+    replay_steps: int = 0
+
+    def __post_init__(self) -> None:
+        require(self.replay_steps >= 0, "replay_steps", self.replay_steps, "0 or more")
+
+
+@dataclass(frozen=True)
 class PreflightConfig:
     """How a preflight looks at a machine.
 
@@ -270,7 +349,7 @@ class PreflightConfig:
     probe_seconds: float = 10.0
 
     def __post_init__(self) -> None:
-        require(self.probe_seconds > 0, "--probe-seconds", self.probe_seconds, "above 0")
+        require(self.probe_seconds > 0, "probe_seconds", self.probe_seconds, "above 0")
 
 
 @dataclass(frozen=True)
@@ -293,8 +372,4 @@ class DistillationConfig:
         weights = (self.mlm_weight, self.kl_weight, self.cosine_weight)
         require(min(weights) >= 0 and sum(weights) > 0, "loss weights", weights,
                 "0 or more, not all 0")
-        require(self.temperature > 0, "--temperature", self.temperature, "above 0")
-
-
-def _choice(name: str, found: str, choices: tuple[str, ...]) -> None:
-    require(found in choices, name, found, " or ".join(choices))
+        require(self.temperature > 0, "temperature", self.temperature, "above 0")

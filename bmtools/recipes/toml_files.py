@@ -6,7 +6,6 @@ Importing this costs nothing.
 from __future__ import annotations
 
 import math
-import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import Any
 
-from bmtools.errors import DataError
+from bmtools.errors import DataError, choices, settings_spelled
 from bmtools.io.jsonl import open_bytes, source_name
 from bmtools.recipes.phases import (
     PHASE_FIELDS,
@@ -111,7 +110,7 @@ def _script_of(table: Mapping[str, Any]) -> RunConfig:
     if "notes" in words:
         words["notes"] = tuple(_typed("notes", note, str) for note in words["notes"])
     given = {key: _typed(key, table.get(key, {}), dict) for key in ("run", "common")}
-    with _within("[run]"), _in_keys():
+    with _within("[run]"), settings_spelled(str):
         run = {key: _run_value(key, value) for key, value in given["run"].items()}
         check_run_settings(run)
     with _within("[common]"):
@@ -130,7 +129,7 @@ def _phase_of(number: int, table: Any, common: Mapping[str, Any]) -> Phase:
             raise ValueError("found no name, expected one")
         name = _typed("name", own.pop("name"), str)
         phase = Phase(name)
-    with _within(f"phase {name!r}"), _in_keys():
+    with _within(f"phase {name!r}"), settings_spelled(str):
         return phase.changed(merged(common, _phase_values(own)))
 
 
@@ -179,6 +178,7 @@ def _place_of(key: str, known: Sequence[str]) -> str:
 
 def _typed(key: str, value: Any, kind: type) -> Any:
     """Refuse a value of another type; whole numbers pass as numbers, 1e9 as a whole number."""
+    kind = str if choices(kind) else kind
     if isinstance(value, int) and not isinstance(value, bool) and kind is float:
         return float(value)
     if isinstance(value, float) and kind is int and value.is_integer():
@@ -203,16 +203,6 @@ def _within(where: str) -> Iterator[None]:
         yield
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from error
-
-
-@contextmanager
-def _in_keys() -> Iterator[None]:
-    """Name settings as keys of a file, which dataclasses name as options."""
-    try:
-        yield
-    except ValueError as error:
-        raise ValueError(re.sub(r"(?<![\w-])--([a-z][a-z0-9-]*)",
-                                lambda found: found[1].replace("-", "_"), str(error))) from error
 
 
 def override(script: RunConfig, values: Mapping[str, Any], sets: Sequence[str] = ()) -> RunConfig:
@@ -279,6 +269,7 @@ def _phase_number(where: str, phases: Sequence[Phase]) -> int:
 def _read_value(text: str, kind: type) -> Any:
     """Read a value as TOML, and as it stands where it is no TOML or text is wanted."""
     text = text.strip()
+    kind = str if choices(kind) else kind
     try:
         table = tomllib.loads(f"value = {text}")
     except tomllib.TOMLDecodeError:

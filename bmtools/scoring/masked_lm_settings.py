@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeVar, get_args
 
 from bmtools.errors import require
-from bmtools.masking.settings import MASKINGS, Corruption
+from bmtools.masking.settings import Corruption, Masking
 
 _RATES = "shares above 0, at most 1, separated by commas"
 _PERCENTAGES = "percentages that add up to 100, as in 80/10/10, separated by commas"
@@ -58,8 +58,9 @@ class MaskedLmLossConfig:
     segmenter: str = "tokenizer"
 
     def __post_init__(self) -> None:
-        require(all(name in MASKINGS for name in self.maskings()), "--masking",
-                repr(self.masking), f"names from {', '.join(MASKINGS)}, separated by commas")
+        require(all(name in get_args(Masking) for name in self.maskings()), "--masking",
+                repr(self.masking),
+                f"names from {', '.join(get_args(Masking))}, separated by commas")
         rates = _read(self.mask_rate, float, "--mask-rate", _RATES)
         require(all(0 < rate <= 1 for rate in rates), "--mask-rate", repr(self.mask_rate), _RATES)
         corruptions = _read(self.corruption, _spelled, "--corruption", _PERCENTAGES)

@@ -13,7 +13,7 @@ from torch.nn import functional
 from bmtools.masking.corruption import IGNORED
 from bmtools.models.mlm import vocabulary_logits
 from bmtools.models.nsp_head import NextSentenceHead
-from bmtools.recipes.regularization import AdversarialConfig
+from bmtools.recipes.settings import AdversarialConfig
 from bmtools.training.objectives import EncoderInputs, LossTerm, Objective, nsp_sums
 
 

@@ -14,14 +14,18 @@ from typing import Any
 from bmtools.errors import BmtoolsError
 from bmtools.io.atomic import refuse_existing
 from bmtools.recipes.phases import (
-    ReplayConfig,
     RunConfig,
     check_corpora,
     resolved,
     run_settings,
 )
-from bmtools.recipes.regularization import AdversarialConfig, RegularizationConfig
-from bmtools.recipes.settings import OptimizationConfig, ReportingConfig
+from bmtools.recipes.settings import (
+    AdversarialConfig,
+    OptimizationConfig,
+    RegularizationConfig,
+    ReplayConfig,
+    ReportingConfig,
+)
 from bmtools.training.run_directories import runs_directory
 
 REPLAY, EVALUATE, RETAIN = "replay", "evaluate", "retain"

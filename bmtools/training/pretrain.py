@@ -11,7 +11,7 @@ from accelerate import Accelerator
 
 from bmtools.errors import Reject
 from bmtools.recipes.phases import longest_sequence
-from bmtools.recipes.regularization import AdversarialConfig
+from bmtools.recipes.settings import AdversarialConfig
 from bmtools.training.adversarial import AdversarialObjective
 from bmtools.training.datasets import DataConfig
 from bmtools.training.evaluation import HELD_OUT

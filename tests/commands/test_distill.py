@@ -17,17 +17,18 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 from bmtools.io.manifest import Manifest, hash_directory
 from bmtools.recipes.phases import (
     Phase,
-    ReplayConfig,
     RunConfig,
     resolved,
 )
-from bmtools.recipes.regularization import AdversarialConfig, RegularizationConfig
 from bmtools.recipes.settings import (
+    AdversarialConfig,
     BatchConfig,
     DistillationConfig,
     LearningRateConfig,
     OptimizationConfig,
     PhaseLengthConfig,
+    RegularizationConfig,
+    ReplayConfig,
     ReportingConfig,
 )
 

@@ -65,7 +65,7 @@ def test_nothing_is_picked(text: TokenBatch) -> None:
 @pytest.mark.parametrize("shares", [(0.9, 0.2), (-0.1, 0.5), (0.5, -0.1), (float("nan"), 0.1)])
 def test_shares_add_up_to_one_at_most(shares: tuple[float, float]) -> None:
     with pytest.raises(ValueError,
-                       match=r"--mask-replace-prob and --random-replace-prob: .* add up to 1"):
+                       match=r"mask_replace_prob and random_replace_prob: .* add up to 1"):
         Corruption(*shares)
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
-from bmtools.masking.curves import SHAPES, RateCurve
+from bmtools.masking.curves import RateCurve
+from bmtools.masking.settings import MaskRateCurve
 
 
 def test_stairs_are_those_of_the_paper() -> None:
@@ -26,7 +27,7 @@ def test_rates_by_hand(shape: str, rates: list[float]) -> None:
     assert [curve.rate(progress) for progress in (0, 0.25, 0.5, 0.75, 1)] == pytest.approx(rates)
 
 
-@pytest.mark.parametrize("shape", SHAPES[1:])
+@pytest.mark.parametrize("shape", get_args(MaskRateCurve)[1:])
 def test_a_curve_may_fall_and_meets_its_ends(shape: str) -> None:
     curve = RateCurve(shape, 0.3, 0.15)
     rates = [curve.rate(step / 1000) for step in range(1001)]
@@ -34,7 +35,7 @@ def test_a_curve_may_fall_and_meets_its_ends(shape: str) -> None:
     assert rates == sorted(rates, reverse=True)
 
 
-@pytest.mark.parametrize("shape", SHAPES[1:])
+@pytest.mark.parametrize("shape", get_args(MaskRateCurve)[1:])
 def test_what_is_outside_counts_as_the_nearer_end(shape: str) -> None:
     curve = RateCurve(shape, 0.3, 0.15)
     assert curve.rate(-0.001) == 0.3
@@ -42,14 +43,14 @@ def test_what_is_outside_counts_as_the_nearer_end(shape: str) -> None:
 
 
 @pytest.mark.parametrize(("options", "message"), [
-    ({"shape": "wave"}, "--mask-curve: found wave, expected fixed or steps or linear or cosine"),
-    ({"start": 1.5}, "--mask-rate: found 1.5, expected 0 to 1"),
-    ({"start": float("nan")}, "--mask-rate: found nan, expected 0 to 1"),
-    ({"shape": "linear", "end": -1.0}, "--mask-rate-end: found -1.0, expected 0 to 1"),
-    ({"shape": "linear"}, "--mask-rate-end: found None, expected 0 to 1 for --mask-curve linear"),
-    ({"end": 0.3}, "--mask-rate-end: found 0.3, expected none, or a --mask-curve"),
+    ({"shape": "wave"}, "shape: found wave, expected fixed or steps or linear or cosine"),
+    ({"start": 1.5}, "mask_rate: found 1.5, expected 0 to 1"),
+    ({"start": float("nan")}, "mask_rate: found nan, expected 0 to 1"),
+    ({"shape": "linear", "end": -1.0}, "mask_rate_end: found -1.0, expected 0 to 1"),
+    ({"shape": "linear"}, "mask_rate_end: found None, expected 0 to 1 for mask_curve linear"),
+    ({"end": 0.3}, "mask_rate_end: found 0.3, expected none, or a mask_curve"),
     ({"shape": "steps", "end": 0.3, "stairs": 1},
-     "--mask-rate-steps: found 1, expected 2 or more")])
+     "mask_rate_steps: found 1, expected 2 or more")])
 def test_wrong_settings(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         RateCurve(**options)

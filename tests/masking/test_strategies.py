@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 
 from bmtools.masking.corruption import Corruption, corrupt
-from bmtools.masking.settings import MASKINGS
+from bmtools.masking.settings import Masking
 from bmtools.masking.strategies import STRATEGIES, make_strategy
 from bmtools.masking.terms import TermList
 from bmtools.masking.token_batch import TokenBatch
@@ -17,7 +17,7 @@ from bmtools.masking.token_batch import TokenBatch
 TERMS = TermList([[number, number + 1] for number in range(5, 200, 3)] + [[7], [100]])
 
 
-@pytest.fixture(params=MASKINGS)
+@pytest.fixture(params=get_args(Masking))
 def pick(request: pytest.FixtureRequest) -> Any:
     return make_strategy(request.param, terms=TERMS)
 
@@ -76,7 +76,7 @@ def test_a_rate_is_a_share(lay: Callable[..., TokenBatch], made_up: Any, pick: A
 
 
 def test_strategies_say_what_they_need() -> None:
-    assert tuple(STRATEGIES) == MASKINGS
+    assert tuple(STRATEGIES) == get_args(Masking)
     assert {name for name, one in STRATEGIES.items() if one.needs} == {"terms"}
     assert {name for name, one in STRATEGIES.items() if not one.sees_words} == {"tokens"}
     with pytest.raises(ValueError, match="--masking terms: found no terms, expected --terms"):

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from bmtools.errors import choices
 from bmtools.recipes.phases import (
     PHASE_FIELDS,
     PHASE_KINDS,
@@ -21,7 +22,6 @@ from bmtools.recipes.phases import (
     RUN_KINDS,
     MixtureWeight,
     Phase,
-    ReplayConfig,
     RunConfig,
     check_corpora,
     identity,
@@ -30,7 +30,6 @@ from bmtools.recipes.phases import (
     single_phase,
     to_toml,
 )
-from bmtools.recipes.regularization import RegularizationConfig
 from bmtools.recipes.settings import (
     BatchConfig,
     FreezeConfig,
@@ -38,6 +37,8 @@ from bmtools.recipes.settings import (
     ObjectiveConfig,
     OptimizationConfig,
     PhaseLengthConfig,
+    RegularizationConfig,
+    ReplayConfig,
 )
 from bmtools.recipes.toml_files import parse_run_config
 
@@ -87,7 +88,7 @@ def test_a_new_value_is_not_outvoted_by_an_old_one(given: dict[str, Any], steps:
     ({"seed": 1}, f"found unknown setting 'seed', expected one of {', '.join(PHASE_FIELDS)}, "
                   "mixture"),
     ({"initial_batch_size": 64},
-     "--initial-batch-size: found 64, expected 0, or rows up to --batch-size"),
+     "initial_batch_size: found 64, expected 0, or up to batch_size"),
 ])
 def test_changes_are_checked(values: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError) as error:
@@ -115,8 +116,8 @@ def test_changes_are_checked(values: dict[str, Any], message: str) -> None:
     (lambda: RunConfig((Phase("a"),), run={"layer_decai": 1.0}),
      "found unknown setting 'layer_decai', did you mean 'layer_decay'?"),
     (lambda: RunConfig((Phase("a"),), run={"dropout": 1.0}),
-     "--dropout: found 1.0, expected 0 to less than 1"),
-    (lambda: ReplayConfig(-1), "--replay-steps: found -1, expected 0 or more"),
+     "dropout: found 1.0, expected 0 to less than 1"),
+    (lambda: ReplayConfig(-1), "replay_steps: found -1, expected 0 or more"),
 ])
 def test_nonsense_is_refused(make: Any, message: str) -> None:
     with pytest.raises(ValueError) as error:
@@ -226,4 +227,4 @@ def _random_phase(rng: random.Random, name: str) -> Phase:
 
 def _random_value(rng: random.Random, kind: type, default: Any) -> Any:
     others = {int: [0, 3, 8, 12], float: [0.0, 0.25, 1.0], str: [default], bool: [True]}
-    return rng.choice([default, default, rng.choice(others[kind])])
+    return rng.choice([default, default, rng.choice(choices(kind) or others[kind])])

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from bmtools.recipes.phases import RunConfig, identity, run_settings, to_toml
-from bmtools.recipes.regularization import AdversarialConfig, RegularizationConfig
-from bmtools.recipes.settings import OptimizationConfig
+from bmtools.recipes.settings import AdversarialConfig, OptimizationConfig, RegularizationConfig
 from bmtools.recipes.toml_files import load_recipe, parse_run_config, recipe_names, recipe_text
 
 NAMES = ("biobit", "bioclinical-modernbert", "biolm-base", "biolm-large", "biomegatron-1.2b",

@@ -140,9 +140,9 @@ PHASE_KEYS = f"expected one of {', '.join(PHASE_FIELDS)}, mixture"
     (ONE + "mask_curve = 'linear'", "phase 'a': mask_rate_end: found 0.0, "
                                     "expected a share above 0 beside mask_curve linear"),
     (ONE + "initial_batch_size = 99", "phase 'a': initial_batch_size: found 99, "
-                                      "expected 0, or rows up to batch_size"),
+                                      "expected 0, or up to batch_size"),
     (ONE + "mask_replace_prob = 0.95",
-     "phase 'a': mask_replace_prob and random_replace_prob: found (0.95, 0.1), "
+     "phase 'a': mask_replace_prob and random_replace_prob: found 0.95 and 0.1, "
      "expected shares that add up to 1 at most"),
     (ONE + "mixture = 3", "phase 'a': mixture: found 3, expected a table"),
     (ONE + "mixture = {x = 0, y = 0}",
@@ -253,7 +253,7 @@ def test_a_wrong_set_is_named(text: str, message: str) -> None:
 
 
 def test_values_that_do_not_fit_name_the_phase_where_there_are_several() -> None:
-    found = "--initial-batch-size: found 64, expected 0, or rows up to --batch-size"
+    found = "initial_batch_size: found 64, expected 0, or up to batch_size"
     with pytest.raises(ValueError) as error:
         override(TWO, {"initial_batch_size": 64}, ["easy.batch_size=64"])
     assert str(error.value) == f"phase 'hard': {found}"
@@ -262,7 +262,7 @@ def test_values_that_do_not_fit_name_the_phase_where_there_are_several() -> None
     assert str(error.value) == found
     with pytest.raises(ValueError) as error:
         override(TWO, {}, ["dropout=1"])
-    assert str(error.value) == "--dropout: found 1.0, expected 0 to less than 1"
+    assert str(error.value) == "dropout: found 1.0, expected 0 to less than 1"
 
 
 def test_recipes_are_found_by_name() -> None:

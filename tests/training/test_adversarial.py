@@ -19,7 +19,7 @@ from transformers import (
 from bmtools.masking.corruption import IGNORED
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.packed import prepare_packed
-from bmtools.recipes.regularization import AdversarialConfig
+from bmtools.recipes.settings import AdversarialConfig
 from bmtools.training.adversarial import AdversarialObjective, bounded, divergence, unit
 from bmtools.training.loop import set_dropout
 from bmtools.training.objectives import MaskedObjective, NspObjective

@@ -23,9 +23,13 @@ from bmtools.masking.strategies import make_strategy
 from bmtools.models.architectures import build_config
 from bmtools.models.memory import memory_estimate
 from bmtools.recipes.phases import Phase, RunConfig
-from bmtools.recipes.regularization import RegularizationConfig
 from bmtools.recipes.schedule import Schedule
-from bmtools.recipes.settings import BatchConfig, OptimizationConfig, ReportingConfig
+from bmtools.recipes.settings import (
+    BatchConfig,
+    OptimizationConfig,
+    RegularizationConfig,
+    ReportingConfig,
+)
 from bmtools.training import microbatch as fitting
 from bmtools.training.datasets import DataConfig
 from bmtools.training.loop import LoopPlan, Trainer

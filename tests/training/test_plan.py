@@ -14,11 +14,12 @@ import pytest
 
 from bmtools.errors import BmtoolsError
 from bmtools.recipes.phases import MixtureWeight, Phase, RunConfig
-from bmtools.recipes.regularization import AdversarialConfig, RegularizationConfig
 from bmtools.recipes.settings import (
+    AdversarialConfig,
     BatchConfig,
     LearningRateConfig,
     OptimizationConfig,
+    RegularizationConfig,
     ReportingConfig,
 )
 from bmtools.training.plan import TrainingPlan, check_before, check_targets

@@ -12,13 +12,14 @@ import pytest
 
 from bmtools.errors import BmtoolsError, refuse
 from bmtools.models.hardware import Hardware
-from bmtools.recipes.phases import Phase, ReplayConfig, RunConfig
+from bmtools.recipes.phases import Phase, RunConfig
 from bmtools.recipes.settings import (
     BatchConfig,
     FreezeConfig,
     OptimizationConfig,
     PhaseLengthConfig,
     PreflightConfig,
+    ReplayConfig,
     ReportingConfig,
 )
 from bmtools.training import metrics as reports

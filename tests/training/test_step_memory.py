@@ -12,8 +12,12 @@ from accelerate import Accelerator
 from bmtools.models.memory import MemoryTracker, memory_estimate
 from bmtools.models.packed import prepare_packed
 from bmtools.recipes.phases import Phase
-from bmtools.recipes.regularization import AdversarialConfig
-from bmtools.recipes.settings import BatchConfig, ObjectiveConfig, OptimizationConfig
+from bmtools.recipes.settings import (
+    AdversarialConfig,
+    BatchConfig,
+    ObjectiveConfig,
+    OptimizationConfig,
+)
 from bmtools.training.adversarial import AdversarialObjective
 from bmtools.training.loop import LoopPlan, Trainer
 from bmtools.training.objectives import (

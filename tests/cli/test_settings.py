@@ -1,0 +1,55 @@
+"""Options made from settings dataclasses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import click
+import pytest
+from click.shell_completion import ShellComplete
+from click.testing import CliRunner
+
+from bmtools.cli.settings import takes_settings
+
+Color = Literal["red", "green"]
+
+
+@dataclass(frozen=True)
+class Paint:
+    """Paint.
+
+    Args:
+        color: its hue.
+        gloss: how much it shines; none for plain.
+        layers: coats.
+    """
+
+    color: Color = "red"
+    gloss: Literal["matt", "high"] | None = None
+    layers: int = 1
+
+
+@click.command()
+@takes_settings(Paint, "paint")
+def command(paint: Paint) -> None:
+    click.echo(repr(paint))
+
+
+@pytest.mark.parametrize(("arguments", "paint"), [
+    ((), Paint()), (("--color", "green", "--gloss", "high"), Paint("green", "high"))])
+def test_literals_are_choices(arguments: tuple[str, ...], paint: Paint) -> None:
+    assert CliRunner().invoke(command, arguments).output == f"{paint!r}\n"
+
+
+def test_choices_stand_in_help_and_completion() -> None:
+    shown = CliRunner().invoke(command, ["--help"]).output
+    assert "--color [red|green]" in shown and "--gloss [matt|high]" in shown
+    completion = ShellComplete(command, {}, "command", "_COMMAND_COMPLETE")
+    assert [item.value for item in completion.get_completions(["--color"], "")] == ["red", "green"]
+
+
+def test_another_value_is_wrong_usage() -> None:
+    outcome = CliRunner().invoke(command, ["--color", "blue"])
+    assert outcome.exit_code == 2
+    assert "Invalid value for '--color': 'blue' is not one of 'red', 'green'." in outcome.output
