@@ -79,7 +79,8 @@ def check_choices(settings: Any) -> None:
     Raises:
         ValueError: names the setting, what was found and what was expected.
     """
-    for name, allowed in _choice_fields(type(settings)).items():
+    kind: Any = type(settings)
+    for name, allowed in _choice_fields(kind).items():
         found = getattr(settings, name)
         expected = " or ".join(repr(choice) if choice in ("", None) else choice
                                for choice in allowed)
@@ -87,7 +88,7 @@ def check_choices(settings: Any) -> None:
 
 
 @cache
-def _choice_fields(kind: type) -> Mapping[str, tuple[str | None, ...]]:
+def _choice_fields(kind: Any) -> Mapping[str, tuple[str | None, ...]]:
     """Find the fields annotated `Literal[...]` or `Literal[...] | None`, with their values."""
     return {name: choices(annotation) for name, annotation in get_type_hints(kind).items()
             if choices(annotation)}
