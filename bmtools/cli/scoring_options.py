@@ -26,8 +26,7 @@ from bmtools.io.jsonl import (
     read_records,
     write_records,
 )
-from bmtools.scoring.settings import InferenceConfig
-from bmtools.scoring.statistics_settings import StatisticsConfig
+from bmtools.scoring.settings import InferenceConfig, StatisticsConfig
 
 if TYPE_CHECKING:
     from bmtools.scoring.predictor import Predictor
@@ -80,8 +79,8 @@ class Scoring:
 
     def load(self) -> list[Predictor]:
         """Load what is asked: checkpoints, then frequencies."""
-        from bmtools.scoring.baseline import count_frequencies
-        from bmtools.scoring.predictors import load_predictor
+        from bmtools.scoring.checkpoint_predictor import load_predictor
+        from bmtools.scoring.unigram_predictor import count_frequencies
 
         predictors: list[Predictor] = [load_predictor(path, self.passes) for path in self.models]
         if self.baseline is not None:
@@ -120,10 +119,10 @@ class Scoring:
             tallies: one for each predictor.
             more: makes further lines of those of checkpoints.
         """
-        from bmtools.scoring.comparison import comparisons
+        from bmtools.scoring.comparison import compare_models
 
         checkpoints = [tally for tally in tallies if "baseline" not in tally.predictor.kind]
-        write_records([*lines, *comparisons(checkpoints, self.statistics), *more(checkpoints)],
+        write_records([*lines, *compare_models(checkpoints, self.statistics), *more(checkpoints)],
                       self.output)
 
 

@@ -13,8 +13,7 @@ from bmtools.cli.settings import takes_settings
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader, read_list, write_records
 from bmtools.scoring.masked_lm_settings import MaskedLmLossConfig
-from bmtools.scoring.settings import InferenceConfig
-from bmtools.scoring.statistics_settings import StatisticsConfig
+from bmtools.scoring.settings import InferenceConfig, StatisticsConfig
 
 
 @click.command("score-masking", cls=Command)
@@ -41,8 +40,8 @@ def command(records: RecordReader, reject: Reject, models: tuple[Path, ...], out
     """
     _check_usage(settings, terms, passes)
     listed = [term for _, term in read_list(str(terms))] if terms else []
+    from bmtools.scoring.checkpoint_predictor import load_predictor
     from bmtools.scoring.masked_lm_loss import MaskedLmLoss
-    from bmtools.scoring.predictors import load_predictor
 
     experiment = MaskedLmLoss([load_predictor(path, passes) for path in models], settings,
                               terms=listed, by=by, passes=passes, seed=statistics.seed)

@@ -58,7 +58,7 @@ def command(scoring: Scoring, settings: MrrConfig, terms: Path | None,
     then one for each two checkpoints that says how they differ on the same maskings.
     """
     from bmtools.scoring.cloze import make_clozes, read_terms
-    from bmtools.scoring.mrr import score
+    from bmtools.scoring.mrr import score_masked_words
     from bmtools.scoring.mrr_collector import MrrCollector
     from bmtools.scoring.mrr_plots import require_plotting
     from bmtools.scoring.mrr_totals import MrrTotals, agreement
@@ -76,7 +76,8 @@ def command(scoring: Scoring, settings: MrrConfig, terms: Path | None,
     board = MrrCollector(len(scoring.models) if words or plot else 0)
     counts: Counter[str] = Counter()
     maskings = make_clozes(scoring.records, known, unit, scoring.reject, counts)
-    lines = scoring.count(score(maskings, predictors, settings, scoring.reject), tallies,
+    lines = scoring.count(score_masked_words(maskings, predictors, settings, scoring.reject),
+                          tallies,
                           board.add)
     for what, count in counts.items():
         if count:

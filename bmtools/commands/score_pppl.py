@@ -25,11 +25,11 @@ def command(scoring: Scoring, settings: PpplConfig, fail_over: float | None) -> 
     one for each two checkpoints that says how they differ on the same sentences. A sentence that
     one checkpoint cannot take is kept from all.
     """
-    from bmtools.scoring.pppl import PpplTotals, score
+    from bmtools.scoring.pppl import PpplTotals, score_sentences
 
     predictors = scoring.load()
     tallies = [PpplTotals(one, settings, scoring.by, scoring.statistics) for one in predictors]
-    lines = scoring.count(score(scoring.records, predictors, settings, scoring.reject,
+    lines = scoring.count(score_sentences(scoring.records, predictors, settings, scoring.reject,
                                 scoring.statistics.seed), tallies)
     scoring.report(lines, tallies)
     if fail_over is not None:

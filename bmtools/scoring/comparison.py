@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from bmtools.scoring.settings import StatisticsConfig
 from bmtools.scoring.statistics import holm, paired_difference
-from bmtools.scoring.statistics_settings import StatisticsConfig
 
 _DIGITS = 6
 
@@ -45,8 +45,8 @@ class Comparable(Protocol):
         ...
 
 
-def comparisons(tallies: Sequence[Comparable],
-                statistics: StatisticsConfig) -> list[dict[str, Any]]:
+def compare_models(tallies: Sequence[Comparable],
+                   statistics: StatisticsConfig) -> list[dict[str, Any]]:
     """Compare each two models by each measure that both have, on sentences that both took.
 
     Returns:

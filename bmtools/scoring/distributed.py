@@ -32,7 +32,8 @@ class WindowResult(Generic[Score]):
 Work = Callable[[list[Record]], WindowResult[Score]]
 
 
-def in_windows(records: Iterable[Record], work: Work[Score], reject: Reject) -> Iterator[Score]:
+def score_in_windows(records: Iterable[Record], work: Work[Score],
+                     reject: Reject) -> Iterator[Score]:
     """Work on records, so many at a time that batches fill, and yield scores in their order.
 
     Under a launcher every process reads all records, works on every n-th window and sends what it

@@ -16,15 +16,14 @@ import numpy as np
 from bmtools.errors import BmtoolsError, DataError, RecordError, Reject, refuse
 from bmtools.masking.coverage import Coverage
 from bmtools.records import Record
+from bmtools.scoring.checkpoint_predictor import CheckpointPredictor
 from bmtools.scoring.groups import Groups
 from bmtools.scoring.masked_lm_predictions import FATES, MaskedBatches, TokenLosses, answers
 from bmtools.scoring.masked_lm_sequences import SequenceMasker, Sequences, text_keys
 from bmtools.scoring.masked_lm_settings import Combination, MaskedLmLossConfig
-from bmtools.scoring.predictors import CheckpointPredictor
-from bmtools.scoring.settings import InferenceConfig
+from bmtools.scoring.settings import InferenceConfig, StatisticsConfig
 from bmtools.scoring.signature import short, signature
 from bmtools.scoring.statistics import interval
-from bmtools.scoring.statistics_settings import StatisticsConfig
 from bmtools.vocab.encoding import EncodedTexts
 
 _NATS, _HIDDEN, _RIGHT = range(3)

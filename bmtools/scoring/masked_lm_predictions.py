@@ -11,9 +11,14 @@ import numpy as np
 import torch
 
 from bmtools.models.mlm import encode, vocabulary_logits
-from bmtools.scoring.batching import HALVES, count_threads, in_threads, places_at_once
+from bmtools.scoring.checkpoint_predictor import (
+    HALVES,
+    CheckpointPredictor,
+    count_threads,
+    in_threads,
+    places_at_once,
+)
 from bmtools.scoring.masked_lm_sequences import SPECIALS, Sequences
-from bmtools.scoring.predictors import CheckpointPredictor
 from bmtools.scoring.settings import InferenceConfig
 
 FATES = ("masked", "random", "same")

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 from bmtools.errors import RecordError, Reject, refuse
 from bmtools.records import MASK, Record
-from bmtools.scoring import joint
-from bmtools.scoring.distributed import WindowResult, asked_of_all, in_windows
+from bmtools.scoring import mrr_ranking as joint
+from bmtools.scoring.distributed import WindowResult, asked_of_all, score_in_windows
+from bmtools.scoring.mrr_ranking import best_ranks, best_tokens
+from bmtools.scoring.mrr_targets import MaskedTarget, TargetLookup, spell
 from bmtools.scoring.predictor import MaskLogits, Predictor, check_length
-from bmtools.scoring.ranking import best_ranks, best_tokens
 from bmtools.scoring.settings import MrrConfig
-from bmtools.scoring.targets import MaskedTarget, TargetLookup, spell
 
 _SHORTEN = "shorten the text around the mask"
 _LEAST_PROPOSALS = 5  # named in details, however few count
@@ -64,8 +64,9 @@ class MaskScore:
                 "probabilities": [round(share, 6) for _, share in self.proposals]}
 
 
-def score(records: Iterable[Record], predictors: Sequence[Predictor], settings: MrrConfig,
-          reject: Reject = refuse) -> Iterator[MaskScore]:
+def score_masked_words(records: Iterable[Record], predictors: Sequence[Predictor],
+                       settings: MrrConfig,
+                       reject: Reject = refuse) -> Iterator[MaskScore]:
     """Rank each masked word under each predictor, record by record in input order.
 
     Every token of the vocabulary is a proposal, pieces of words and special tokens included.
@@ -75,7 +76,7 @@ def score(records: Iterable[Record], predictors: Sequence[Predictor], settings: 
     targets = {name: TargetLookup(tokenizer, settings.ignore_case, bool(settings.like))
                for name, tokenizer in vocabularies.items()}
     work = partial(_score_window, predictors=predictors, settings=settings, targets=targets)
-    return in_windows(records, work, reject)
+    return score_in_windows(records, work, reject)
 
 
 def _score_window(records: list[Record], predictors: Sequence[Predictor], settings: MrrConfig,
@@ -190,4 +191,4 @@ def _ranked_jointly(predictor: Predictor, targets: Sequence[MaskedTarget],
                           math.exp(one.logprob),
                           tuple((spelled(ids), math.exp(logprob))
                                 for ids, logprob in one.proposals[:settings.top]))
-            for one in joint.search(predictor, targets, width, is_right)]
+            for one in joint.rank_words(predictor, targets, width, is_right)]

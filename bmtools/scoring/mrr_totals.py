@@ -13,10 +13,9 @@ from bmtools.scoring.comparison import RatioMetric
 from bmtools.scoring.groups import NO_VALUE, Groups
 from bmtools.scoring.mrr import MaskScore
 from bmtools.scoring.predictor import Predictor
-from bmtools.scoring.settings import MrrConfig
+from bmtools.scoring.settings import MrrConfig, StatisticsConfig
 from bmtools.scoring.signature import short, signature
 from bmtools.scoring.statistics import interval
-from bmtools.scoring.statistics_settings import StatisticsConfig
 
 _DIGITS = 6
 _HITS = (1, 5, 10)

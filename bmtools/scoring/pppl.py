@@ -20,14 +20,13 @@ import torch
 from bmtools.errors import DataError, RecordError, Reject, refuse
 from bmtools.records import Record
 from bmtools.scoring.comparison import RatioMetric
-from bmtools.scoring.distributed import WindowResult, asked_of_all, in_windows
+from bmtools.scoring.distributed import WindowResult, asked_of_all, score_in_windows
 from bmtools.scoring.groups import Groups
 from bmtools.scoring.pll_masking import encode_sentence, sample_spans, spans_of, split_into_windows
 from bmtools.scoring.predictor import MaskedCopies, MaskLogits, Predictor, check_length, special_ids
-from bmtools.scoring.settings import PpplConfig
+from bmtools.scoring.settings import PpplConfig, StatisticsConfig
 from bmtools.scoring.signature import short, signature
 from bmtools.scoring.statistics import Moments, interval
-from bmtools.scoring.statistics_settings import StatisticsConfig
 
 _SPLIT = ("score it in windows (--context 64) or split it into sentences first (bmtools import "
           "jsonl --sentences)")
@@ -90,9 +89,9 @@ class _SentenceCopies:
         return np.concatenate([np.zeros(0, np.int64), *sizes])
 
 
-def score(records: Iterable[Record], predictors: Sequence[Predictor],
-          settings: PpplConfig | None = None, reject: Reject = refuse,
-          seed: int = 0) -> Iterator[SentenceScore]:
+def score_sentences(records: Iterable[Record], predictors: Sequence[Predictor],
+                    settings: PpplConfig | None = None, reject: Reject = refuse,
+                    seed: int = 0) -> Iterator[SentenceScore]:
     """Score each sentence under each predictor, sentence by sentence in input order.
 
     Every token but the special ones is asked for once. Unknown tokens count like others; each
@@ -107,7 +106,7 @@ def score(records: Iterable[Record], predictors: Sequence[Predictor],
     """
     work = partial(_score_window, predictors=predictors, settings=settings or PpplConfig(),
                    seed=seed)
-    return in_windows(records, work, reject)
+    return score_in_windows(records, work, reject)
 
 
 def _score_window(records: list[Record], predictors: Sequence[Predictor], settings: PpplConfig,

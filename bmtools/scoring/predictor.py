@@ -74,7 +74,7 @@ class Predictor(Protocol):
         ...
 
 
-def single_positions(ids: np.ndarray, places: np.ndarray) -> MaskedCopies:
+def mask_each(ids: np.ndarray, places: np.ndarray) -> MaskedCopies:
     """Hide each of some places alone."""
     return MaskedCopies(ids, np.stack([places, places + 1], axis=1))
 

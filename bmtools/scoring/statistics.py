@@ -14,7 +14,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from bmtools.scoring.statistics_settings import StatisticsConfig
+from bmtools.scoring.settings import StatisticsConfig
 
 Sums = tuple[np.ndarray, np.ndarray]
 """Numerators and denominators of a model, each (units,); denominators are 0 or more."""

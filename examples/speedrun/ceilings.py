@@ -19,7 +19,7 @@ from typing import Any
 
 from vocabulary import count_words, texts_of
 
-from bmtools.scoring.targets import TargetLookup
+from bmtools.scoring.mrr_targets import TargetLookup
 from bmtools.vocab.tokenizer import load_tokenizer, lower_cases
 
 SELDOM = 20

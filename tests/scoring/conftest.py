@@ -24,7 +24,7 @@ from transformers import (
 
 from bmtools.models.checkpoint import Checkpoint
 from bmtools.records import Record
-from bmtools.scoring.predictors import CheckpointPredictor
+from bmtools.scoring.checkpoint_predictor import CheckpointPredictor
 from bmtools.scoring.settings import InferenceConfig
 from bmtools.vocab.settings import WordPieceConfig
 from bmtools.vocab.tokenizer import fingerprint

@@ -9,7 +9,7 @@ import pytest
 from bmtools.errors import RecordError
 from bmtools.records import Record
 from bmtools.scoring import distributed as crew
-from bmtools.scoring.distributed import WindowResult, asked_of_all, in_windows
+from bmtools.scoring.distributed import WindowResult, asked_of_all, score_in_windows
 
 
 def records(count: int) -> Iterator[Record]:
@@ -29,7 +29,7 @@ def ask(predictor: str, record: Record) -> str:
 
 def test_scores_come_in_order_and_refused_records_before_those_of_their_window() -> None:
     events: list[str] = []
-    for found in in_windows(records(600), work, lambda error: events.append(error.place)):
+    for found in score_in_windows(records(600), work, lambda error: events.append(error.place)):
         events.append(found)
     expected = [f"a{number}b{number}" for number in range(600) if number % 10 != 7]
     assert [event for event in events if event.startswith("a")] == expected
@@ -43,11 +43,11 @@ def test_a_refused_record_stops_where_nobody_collects() -> None:
         raise error
 
     with pytest.raises(RecordError, match="s:7: found a seven"):
-        list(in_windows(records(20), work, refuse))
+        list(score_in_windows(records(20), work, refuse))
 
 
 def test_no_more_is_read_than_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(crew, "_WINDOW", 4)
     pending = records(100)
-    next(in_windows(pending, work, lambda error: None))
+    next(score_in_windows(pending, work, lambda error: None))
     assert next(pending)["id"] == "4"

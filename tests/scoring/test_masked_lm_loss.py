@@ -16,12 +16,11 @@ from bmtools.data.sampler import cut_evenly
 from bmtools.errors import BmtoolsError, DataError, RecordError
 from bmtools.records import Record
 from bmtools.scoring import masked_lm_loss as masking
+from bmtools.scoring.checkpoint_predictor import CheckpointPredictor
 from bmtools.scoring.masked_lm_loss import MaskedLmLoss
 from bmtools.scoring.masked_lm_sequences import SequenceMasker, cut, text_keys
 from bmtools.scoring.masked_lm_settings import Combination, MaskedLmLossConfig
-from bmtools.scoring.predictors import CheckpointPredictor
-from bmtools.scoring.settings import InferenceConfig
-from bmtools.scoring.statistics_settings import StatisticsConfig
+from bmtools.scoring.settings import InferenceConfig, StatisticsConfig
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 WEIGHTS = {"il": 8, "cuore": 4, "batte": 2, "##no": 1, ".": 1}

@@ -14,13 +14,12 @@ from transformers import pipeline
 
 from bmtools.errors import DataError, RecordError
 from bmtools.records import MASK, Record
-from bmtools.scoring.comparison import comparisons
-from bmtools.scoring.mrr import MaskScore, score
+from bmtools.scoring.checkpoint_predictor import CheckpointPredictor
+from bmtools.scoring.comparison import compare_models
+from bmtools.scoring.mrr import MaskScore, score_masked_words
+from bmtools.scoring.mrr_ranking import best_ranks, best_tokens
 from bmtools.scoring.mrr_totals import MrrTotals, agreement
-from bmtools.scoring.predictors import CheckpointPredictor
-from bmtools.scoring.ranking import best_ranks, best_tokens
-from bmtools.scoring.settings import InferenceConfig, MrrConfig
-from bmtools.scoring.statistics_settings import StatisticsConfig
+from bmtools.scoring.settings import InferenceConfig, MrrConfig, StatisticsConfig
 
 # The order by weight is: cuore, il, ##re, rene, Cuore, mano, fegato.
 WEIGHTS = {"il": 50, "cuore": 60, "##re": 40, "mano": 10, "rene": 30, "Cuore": 20, "fegato": 5,
@@ -33,7 +32,7 @@ def masked(target: str, text: str = "il [MASK] .", **keys: str) -> Record:
 
 
 def scores(records: Sequence[Record], model: Any, **settings: Any) -> list[MaskScore]:
-    return list(score(records, [model], MrrConfig(**settings)))
+    return list(score_masked_words(records, [model], MrrConfig(**settings)))
 
 
 def words(score: MaskScore) -> list[str]:
@@ -239,11 +238,11 @@ def test_like_biobit_is_the_published_evaluation(known: Callable[..., Checkpoint
     expected = []
     for record in maskings:
         bare = "".join(one for one in record["target"] if one not in string.punctuation)
-        score = 0.0
+        score_masked_words = 0.0
         for place, proposal in enumerate(fill(record["text"]), 1):
             if proposal["token_str"].lower() == bare.lower():
-                score = round(1 / place, 2)
-        expected.append(score)
+                score_masked_words = round(1 / place, 2)
+        expected.append(score_masked_words)
     # `cuore` is proposed first and, as `Cuore`, third; the later one counts there.
     assert expected == [0.33, 0.33, 0.5, 0.2, 0, 0]
     found = scores(maskings, model, like="biobit")
@@ -257,7 +256,7 @@ def test_groups_by_sentence_and_by_word(known: Callable[..., CheckpointPredictor
     model = known(WEIGHTS)
     records = [masked("cuore"), masked("il", "[MASK] cuore ."), masked("cuore", "vede [MASK] .")]
     tally = MrrTotals(model, MrrConfig(), ["sentence", "target"])
-    for one in score(records, [model], MrrConfig()):
+    for one in score_masked_words(records, [model], MrrConfig()):
         tally.add(one)
     by = tally.line()["by"]
     assert {name: (one["mrr"], one["maskings"]) for name, one in by["sentence"].items()} == {
@@ -265,7 +264,7 @@ def test_groups_by_sentence_and_by_word(known: Callable[..., CheckpointPredictor
     assert {name: (one["mrr"], one["sentences"]) for name, one in by["target"].items()} == {
         "cuore": (1, 2), "il": (0.5, 1)}
     tally = MrrTotals(model, MrrConfig(), ["domian"])
-    for one in score(records, [model], MrrConfig()):
+    for one in score_masked_words(records, [model], MrrConfig()):
         tally.add(one)
     with pytest.raises(DataError, match="--by: found 'domian', which no record has"):
         tally.line()
@@ -284,13 +283,13 @@ def test_what_models_agree_in(known: Callable[..., CheckpointPredictor]) -> None
     one, two = known(WEIGHTS), known({**WEIGHTS, "rene": 100}, name="two")
     tallies = [MrrTotals(model, MrrConfig()) for model in (one, two)]
     records = [masked(word) for word in ("cuore", "rene", "fegato", "il", "mano")]
-    for found in score(records, [one, two], MrrConfig()):
+    for found in score_masked_words(records, [one, two], MrrConfig()):
         tallies[found.predictor].add(found)
     assert agreement(tallies) == [{
         "compared": ["known", "two"], "metric": "found", "never": 2, "always": 0, "changing": 3,
         "maskings": 5}]
     assert agreement(tallies[:1]) == []
-    [line] = comparisons(tallies, StatisticsConfig())
+    [line] = compare_models(tallies, StatisticsConfig())
     assert line["difference"] == pytest.approx(
         (1 + 1 / 4 + 1 / 2 - 1 / 2 - 1 - 1 / 3) / 5, abs=1e-6)
 
@@ -312,7 +311,7 @@ def test_what_models_agree_in(known: Callable[..., CheckpointPredictor]) -> None
 def test_bad_records_are_named(
         known: Callable[..., CheckpointPredictor], record: Record, message: str) -> None:
     refused: list[RecordError] = []
-    assert not list(score([record], [known(WEIGHTS)], MrrConfig(), refused.append))
+    assert not list(score_masked_words([record], [known(WEIGHTS)], MrrConfig(), refused.append))
     assert [str(error) for error in refused] == [message]
 
 

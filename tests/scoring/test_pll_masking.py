@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bmtools.scoring.checkpoint_predictor import CheckpointPredictor
 from bmtools.scoring.pll_masking import (
     EncodedSentence,
     encode_sentence,
@@ -15,7 +16,6 @@ from bmtools.scoring.pll_masking import (
     split_into_windows,
 )
 from bmtools.scoring.predictor import special_ids
-from bmtools.scoring.predictors import CheckpointPredictor
 
 
 def read(model: Any, text: str) -> EncodedSentence:

@@ -16,11 +16,10 @@ import torch
 
 from bmtools.errors import BmtoolsError, DataError, RecordError
 from bmtools.records import Record
-from bmtools.scoring.comparison import comparisons
-from bmtools.scoring.pppl import PpplTotals, SentenceScore, score
-from bmtools.scoring.predictors import CheckpointPredictor, load_predictor
-from bmtools.scoring.settings import InferenceConfig, PpplConfig
-from bmtools.scoring.statistics_settings import StatisticsConfig
+from bmtools.scoring.checkpoint_predictor import CheckpointPredictor, load_predictor
+from bmtools.scoring.comparison import compare_models
+from bmtools.scoring.pppl import PpplTotals, SentenceScore, score_sentences
+from bmtools.scoring.settings import InferenceConfig, PpplConfig, StatisticsConfig
 
 TEXTS = (
     "La malattia di Parkinson riduce la dopamina nel cervello.", "Il cuore batte.",
@@ -32,7 +31,7 @@ def totals(records: Sequence[Record], predictor: Any, seed: int = 0, by: Sequenc
            resamples: int = 100, **settings: Any) -> dict[str, Any]:
     chosen = PpplConfig(**settings)
     tally = PpplTotals(predictor, chosen, by, StatisticsConfig(resamples, seed=seed))
-    for sentence in score(records, [predictor], chosen, seed=seed):
+    for sentence in score_sentences(records, [predictor], chosen, seed=seed):
         tally.add(sentence)
     return tally.line()
 
@@ -84,7 +83,7 @@ def brute_force(predictor: CheckpointPredictor, text: str) -> list[float]:
 
 
 def test_equals_one_copy_at_a_time(any_model: CheckpointPredictor, records: list[Record]) -> None:
-    scores = list(score(records, [any_model]))
+    scores = list(score_sentences(records, [any_model]))
     assert [one.record["id"] for one in scores] == [record["id"] for record in records]
     for one in scores:
         assert one.logprobs.tolist() == pytest.approx(
@@ -94,10 +93,10 @@ def test_equals_one_copy_at_a_time(any_model: CheckpointPredictor, records: list
 @pytest.mark.parametrize("batch_tokens", [1, 40, 1_000_000])
 def test_neither_batch_size_nor_order_matter(
         any_model: CheckpointPredictor, records: list[Record], batch_tokens: int) -> None:
-    usual = {one.record["id"]: one.logprobs for one in score(records, [any_model])}
+    usual = {one.record["id"]: one.logprobs for one in score_sentences(records, [any_model])}
     again = CheckpointPredictor(any_model.checkpoint, InferenceConfig(batch_tokens=batch_tokens),
                                 "cpu")
-    for one in score(records[::-1], [again]):
+    for one in score_sentences(records[::-1], [again]):
         assert one.logprobs == pytest.approx(usual[one.record["id"]], abs=1e-5)
 
 
@@ -111,7 +110,7 @@ def test_windows_are_bounded_and_read_once(known: Callable[..., CheckpointPredic
             yield Record(id=str(read), text="il cuore")
 
     one, two = known({"il": 1, "cuore": 1}), known({"cuore": 3, "il": 1}, name="two")
-    scores = score(endless(), [one, two])
+    scores = score_sentences(endless(), [one, two])
     first = [next(scores) for _ in range(4)]
     assert [(s.record["id"], s.predictor) for s in first] == [
         ("1", 0), ("1", 1), ("2", 0), ("2", 1)]
@@ -123,14 +122,15 @@ def test_a_long_sentence_is_kept_from_all_models(known: Callable[..., Checkpoint
     wide = known({"il": 1})
     narrow = known({"il": 1}, tokens=5, name="narrow")
     records = texts_of("il il il", "il il il il", "il")
-    kept: list[SentenceScore] = list(score(records, [wide, narrow], reject=refused.append))
+    kept: list[SentenceScore] = list(score_sentences(records, [wide, narrow],
+                                                     reject=refused.append))
     assert [s.record["id"] for s in kept] == ["0", "0", "2", "2"]
     assert [str(error) for error in refused] == [
         "<memory>: found 6 tokens, but narrow takes at most 5, special ones included; score "
         "it in windows (--context 64) or split it into sentences first (bmtools import jsonl "
         "--sentences)"]
     with pytest.raises(RecordError):
-        list(score(records, [wide, narrow]))
+        list(score_sentences(records, [wide, narrow]))
 
 
 def test_the_longest_sentence_fits(any_model: CheckpointPredictor) -> None:
@@ -138,17 +138,17 @@ def test_the_longest_sentence_fits(any_model: CheckpointPredictor) -> None:
     lengths = [len(any_model.tokenizer(text)["input_ids"]) for text in texts]
     longest = max(length for length in lengths if length <= any_model.max_tokens)
     assert longest >= any_model.max_tokens - 1
-    [one] = score(texts_of(texts[lengths.index(longest)]), [any_model])
+    [one] = score_sentences(texts_of(texts[lengths.index(longest)]), [any_model])
     assert len(one.logprobs) == longest - 2
     with pytest.raises(RecordError, match="takes at most"):
-        list(score(texts_of(texts[lengths.index(longest) + 1]), [any_model]))
+        list(score_sentences(texts_of(texts[lengths.index(longest) + 1]), [any_model]))
 
 
 @pytest.mark.parametrize("text", ["", " \t", "[MASK]"])
 def test_a_text_without_tokens_is_refused(known: Callable[..., CheckpointPredictor],
                                           text: str) -> None:
     with pytest.raises(RecordError, match="found no tokens to score, expected a sentence"):
-        list(score(texts_of(text), [known({"il": 1})]))
+        list(score_sentences(texts_of(text), [known({"il": 1})]))
 
 
 def test_nothing_to_score_is_an_error(known: Callable[..., CheckpointPredictor]) -> None:
@@ -195,7 +195,7 @@ def test_equals_minicons_on_two_hundred_real_sentences(
         family: str, ours: str, theirs: str, sentences: list[str],
         request: pytest.FixtureRequest) -> None:
     model = request.getfixturevalue(family)
-    scores = list(score(texts_of(*sentences), [model], PpplConfig(variant=ours)))
+    scores = list(score_sentences(texts_of(*sentences), [model], PpplConfig(variant=ours)))
     expected = minicons(model.checkpoint.model, model.tokenizer, sentences, theirs)
     assert len(expected) == 200
     assert [one.logprobs.sum() for one in scores] == pytest.approx(expected, rel=1e-4)
@@ -204,7 +204,7 @@ def test_equals_minicons_on_two_hundred_real_sentences(
 @pytest.mark.parametrize(("ours", "theirs"), VARIANTS)
 def test_equals_minicons_in_every_family(
         any_model: CheckpointPredictor, records: list[Record], ours: str, theirs: str) -> None:
-    scores = list(score(records, [any_model], PpplConfig(variant=ours)))
+    scores = list(score_sentences(records, [any_model], PpplConfig(variant=ours)))
     expected = minicons(any_model.checkpoint.model, any_model.tokenizer,
                         [record["text"] for record in records], theirs)
     assert [one.logprobs.sum() for one in scores] == pytest.approx(expected, rel=1e-4)
@@ -213,7 +213,7 @@ def test_equals_minicons_in_every_family(
 def test_whole_words_are_hidden_at_once(any_model: CheckpointPredictor,
                                         records: list[Record]) -> None:
     network, tokenizer = any_model.checkpoint.model, any_model.tokenizer
-    for one in score(records, [any_model], PpplConfig(variant="whole-word")):
+    for one in score_sentences(records, [any_model], PpplConfig(variant="whole-word")):
         encoding = tokenizer(one.record["text"])
         ids, words = torch.tensor([encoding["input_ids"]]), encoding.word_ids()
         expected = []
@@ -236,7 +236,7 @@ def test_long_texts_are_read_through_a_window(any_model: CheckpointPredictor) ->
     tokenizer, network = any_model.tokenizer, any_model.checkpoint.model
     ids = tokenizer(text)["input_ids"]
     assert len(ids) > 2 * any_model.max_tokens
-    [one] = score(texts_of(text), [any_model], PpplConfig(context=20))
+    [one] = score_sentences(texts_of(text), [any_model], PpplConfig(context=20))
     assert len(one.logprobs) == one.tokens == len(ids) - 2
     # The first token's window is the beginning of the text, the last one's is its end.
     room = any_model.max_tokens - 2
@@ -248,13 +248,13 @@ def test_long_texts_are_read_through_a_window(any_model: CheckpointPredictor) ->
         expected = logits.log_softmax(0)[window[place]].item()
         assert one.logprobs[0 if place == 1 else -1] == pytest.approx(expected, rel=1e-4)
     with pytest.raises(RecordError, match="--context: found a context of 40 tokens, expected at"):
-        list(score(texts_of(text), [any_model], PpplConfig(context=40)))
+        list(score_sentences(texts_of(text), [any_model], PpplConfig(context=40)))
 
 
 def test_short_texts_are_what_they_are_without_windows(
         any_model: CheckpointPredictor, records: list[Record]) -> None:
-    usual = [one.logprobs for one in score(records, [any_model])]
-    again = [one.logprobs for one in score(records, [any_model], PpplConfig(context=8))]
+    usual = [one.logprobs for one in score_sentences(records, [any_model])]
+    again = [one.logprobs for one in score_sentences(records, [any_model], PpplConfig(context=8))]
     for one, other in zip(usual, again, strict=True):
         assert other == pytest.approx(one, abs=1e-6)
 
@@ -327,9 +327,9 @@ def test_models_are_compared_in_bits_and_by_token_where_they_share_a_vocabulary(
     one, two = known({"il": 3, "cuore": 1}), known({"il": 1, "cuore": 1}, name="two")
     records = texts_of("il il il", "il cuore", "il il")
     tallies = [PpplTotals(model) for model in (one, two, wordpiece)]
-    for found in score(records, [one, two, wordpiece]):
+    for found in score_sentences(records, [one, two, wordpiece]):
         tallies[found.predictor].add(found)
-    lines = comparisons(tallies, StatisticsConfig())
+    lines = compare_models(tallies, StatisticsConfig())
     assert [(line["metric"], line["compared"]) for line in lines] == [
         ("bits_per_character", ["known", "two"]), ("nats_per_token", ["known", "two"]),
         ("bits_per_character", ["known", "wordpiece"]),
@@ -341,10 +341,10 @@ def test_models_are_compared_in_bits_and_by_token_where_they_share_a_vocabulary(
 @pytest.mark.parametrize("threads", [1, 3])
 def test_threads_change_nothing(
         any_model: CheckpointPredictor, records: list[Record], threads: int) -> None:
-    usual = [one.logprobs for one in score(records, [any_model])]
+    usual = [one.logprobs for one in score_sentences(records, [any_model])]
     again = CheckpointPredictor(any_model.checkpoint,
                                 InferenceConfig(threads=threads, batch_tokens=60), "cpu")
-    for one, before in zip(score(records, [again]), usual, strict=True):
+    for one, before in zip(score_sentences(records, [again]), usual, strict=True):
         assert one.logprobs == pytest.approx(before, abs=1e-5)
 
 
@@ -364,11 +364,11 @@ def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> Non
 def test_a_gpu_gives_the_same(
         any_model: CheckpointPredictor, records: list[Record], precision: str,
         error: float) -> None:
-    usual = [one.logprobs.sum() for one in score(records, [any_model])]
+    usual = [one.logprobs.sum() for one in score_sentences(records, [any_model])]
     moved = copy.deepcopy(any_model.checkpoint.model).to("cuda")
     there = CheckpointPredictor(replace(any_model.checkpoint, model=moved),
                                 InferenceConfig(precision=precision), "cuda")
-    found = [one.logprobs.sum() for one in score(records, [there])]
+    found = [one.logprobs.sum() for one in score_sentences(records, [there])]
     assert found == pytest.approx(usual, rel=error)
 
 

@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 
 from bmtools.scoring import statistics
+from bmtools.scoring.settings import StatisticsConfig
 from bmtools.scoring.statistics import Moments, Sums, holm, interval, paired_difference
-from bmtools.scoring.statistics_settings import StatisticsConfig
 
 MANY = StatisticsConfig(resamples=20_000)
 

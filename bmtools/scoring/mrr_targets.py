@@ -11,7 +11,7 @@ import numpy as np
 from tokenizers import decoders
 
 from bmtools.records import MASK
-from bmtools.scoring.predictor import MaskedCopies, single_positions
+from bmtools.scoring.predictor import MaskedCopies, mask_each
 
 _NOT_TEXT = "\N{REPLACEMENT CHARACTER}"
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -110,7 +110,7 @@ class TargetLookup:
             raise ValueError(f"the tokenizer makes nothing of {word!r}")
         start, stop = over[0], over[-1] + 1
         ids = np.array([*encoding.ids[:start + 1], *encoding.ids[stop:]], dtype=np.int64)
-        masking = single_positions(ids, np.array([start]))
+        masking = mask_each(ids, np.array([start]))
         covered = encoding.offsets[start][0], encoding.offsets[stop - 1][1]
         if not self._is_exactly(whole, covered, begin, end):
             # A token that holds more than the word is not the word's own.

@@ -14,17 +14,59 @@ from functools import partial
 
 import numpy as np
 import torch
+from torch import Tensor
 
+from bmtools.scoring.mrr_targets import MaskedTarget
 from bmtools.scoring.predictor import MaskedCopies, MaskLogits, Predictor
-from bmtools.scoring.ranking import best_tokens
-from bmtools.scoring.targets import MaskedTarget
 
 Word = tuple[int, ...]
 Beam = list[tuple[float, Word]]
 
 
+def best_ranks(logits: Tensor, wanted: Sequence[Sequence[int]]) -> list[int | None]:
+    """Rank tokens by logit, equal ones by id, and give the best rank among those wanted.
+
+    Args:
+        logits: (batch, vocabulary).
+        wanted: ids of the right answers for each row; none where there is no right answer.
+
+    Returns:
+        ranks from 1; None where nothing is wanted.
+    """
+    most = max(map(len, wanted), default=0)
+    if not most:
+        return [None] * len(wanted)
+    filled = [[*ids, *[(ids or (0,))[0]] * (most - len(ids))] for ids in map(tuple, wanted)]
+    ids = torch.tensor(filled, device=logits.device)
+    numbers = torch.arange(logits.shape[1], device=logits.device)
+    ranks = []
+    for column in ids.split(1, dim=1):
+        value = logits.gather(1, column)
+        ahead = (logits > value) | ((logits == value) & (numbers < column))
+        ranks.append(1 + ahead.sum(1))
+    best = torch.stack(ranks).amin(0).tolist()
+    return [rank if right else None for rank, right in zip(best, wanted, strict=True)]
+
+
+def best_tokens(logits: Tensor, count: int) -> list[list[int]]:
+    """Name the best tokens, (batch, vocabulary) to ids, equal ones in the order of their ids.
+
+    `topk` alone leaves open which of several equal tokens it takes.
+    """
+    count = min(count, logits.shape[1])
+    least = logits.topk(count).values[:, -1:]
+    rows, ids = (logits >= least).nonzero(as_tuple=True)
+    order = np.lexsort((ids.cpu(), -logits[rows, ids].cpu().double().numpy(), rows.cpu()))
+    best: list[list[int]] = [[] for _ in range(len(logits))]
+    for row, token in zip(rows.cpu().numpy()[order].tolist(), ids.cpu().numpy()[order].tolist(),
+                          strict=True):
+        if len(best[row]) < count:
+            best[row].append(token)
+    return best
+
+
 @dataclass(frozen=True, slots=True)
-class Found:
+class RankedWord:
     """A word of several tokens, and what is proposed in its place.
 
     Args:
@@ -59,8 +101,8 @@ class _Search:
         return MaskedCopies(np.array(filled, dtype=np.int64), span)
 
 
-def search(predictor: Predictor, targets: Sequence[MaskedTarget], width: int,
-           is_right: Callable[[MaskedTarget, Word], bool]) -> list[Found]:
+def rank_words(predictor: Predictor, targets: Sequence[MaskedTarget], width: int,
+               is_right: Callable[[MaskedTarget, Word], bool]) -> list[RankedWord]:
     """Rank words of several tokens among what a model would write in their place.
 
     Args:
@@ -109,7 +151,7 @@ def _next_tokens(asked: MaskLogits, wanted: np.ndarray, width: int,
     return found
 
 
-def _found(one: _Search, width: int, is_right: Callable[[Word], bool]) -> Found:
+def _found(one: _Search, width: int, is_right: Callable[[Word], bool]) -> RankedWord:
     """Tell where the word stands among the best; its own score holds where it was let go of."""
     pieces = one.target.pieces
     others = [(logprob, ids) for logprob, ids in one.beam if ids != pieces]
@@ -119,8 +161,8 @@ def _found(one: _Search, width: int, is_right: Callable[[Word], bool]) -> Found:
     # Whoever is surpassed by all that the beam holds may be surpassed by more.
     known = rank <= len(others) or len(one.beam) < width
     in_beam = any(ids == pieces for _, ids in one.beam)
-    return Found(rank if known or in_beam else None, one.logprob,
-                 [(ids, logprob) for logprob, ids in one.beam])
+    return RankedWord(rank if known or in_beam else None, one.logprob,
+                      [(ids, logprob) for logprob, ids in one.beam])
 
 
 def _by_merit(candidate: tuple[float, Word]) -> tuple[float, Word]:

@@ -9,14 +9,14 @@ import pytest
 import torch
 
 from bmtools.records import MASK, Record
-from bmtools.scoring.mrr import MaskScore, score
-from bmtools.scoring.predictors import CheckpointPredictor
+from bmtools.scoring.checkpoint_predictor import CheckpointPredictor
+from bmtools.scoring.mrr import MaskScore, score_masked_words
 from bmtools.scoring.settings import MrrConfig
 
 
 def ask(model: Any, text: str, target: str, **settings: Any) -> MaskScore:
     record = Record(id="1", text=text, target=target)
-    [one] = score([record], [model], MrrConfig(multi_token="joint", **settings))
+    [one] = score_masked_words([record], [model], MrrConfig(multi_token="joint", **settings))
     return one
 
 
@@ -78,7 +78,7 @@ def test_a_word_beyond_the_beam_has_no_rank(wordpiece: CheckpointPredictor) -> N
 
 def test_words_of_one_token_are_ranked_as_ever(wordpiece: CheckpointPredictor) -> None:
     record = Record(id="1", text=f"Il cuore {MASK}.", target="la")
-    [usual] = score([record], [wordpiece], MrrConfig())
+    [usual] = score_masked_words([record], [wordpiece], MrrConfig())
     found = ask(wordpiece, record["text"], "la")
     assert (found.rank, found.proposals) == (usual.rank, usual.proposals)
     assert usual.target.tokens == 1

@@ -12,10 +12,10 @@ import pytest
 from bmtools.errors import DataError
 from bmtools.records import Record
 from bmtools.scoring import mrr, pppl
-from bmtools.scoring.baseline import UnigramPredictor, count_frequencies
-from bmtools.scoring.predictor import MaskedCopies, MaskLogits, single_positions
-from bmtools.scoring.predictors import CheckpointPredictor
+from bmtools.scoring.checkpoint_predictor import CheckpointPredictor
+from bmtools.scoring.predictor import MaskedCopies, MaskLogits, mask_each
 from bmtools.scoring.settings import MrrConfig
+from bmtools.scoring.unigram_predictor import UnigramPredictor, count_frequencies
 
 
 def corpus(*texts: str) -> list[Record]:
@@ -32,7 +32,7 @@ def counted(known: Callable[..., CheckpointPredictor]) -> UnigramPredictor:
 
 def test_probabilities_are_counts_plus_one(counted: UnigramPredictor) -> None:
     tally = pppl.PpplTotals(counted)
-    for one in pppl.score(corpus("il cuore", "mano"), [counted]):
+    for one in pppl.score_sentences(corpus("il cuore", "mano"), [counted]):
         tally.add(one)
     line = tally.line()
     # 7 tokens seen; 7 tokens that are no marks (with [UNK]): il 4/14, cuore 3/14, mano 1/14.
@@ -50,7 +50,7 @@ def test_probabilities_add_up_to_one(counted: UnigramPredictor) -> None:
 
 def counted_masking(predictor: Any, text: str) -> MaskedCopies:
     ids = np.array(predictor.tokenizer(text)["input_ids"])
-    return single_positions(ids, np.arange(1, len(ids) - 1))
+    return mask_each(ids, np.arange(1, len(ids) - 1))
 
 
 def itself(answers: MaskLogits) -> MaskLogits:
@@ -62,7 +62,7 @@ def itself(answers: MaskLogits) -> MaskLogits:
 def test_the_most_frequent_tokens_are_proposed(
         counted: UnigramPredictor, target: str, rank: int) -> None:
     record = Record(id="1", text="il [MASK] vede", target=target)
-    [one] = mrr.score([record], [counted], MrrConfig())
+    [one] = mrr.score_masked_words([record], [counted], MrrConfig())
     # Among tokens never seen, [UNK] has the lowest id.
     assert [word for word, _ in one.proposals] == ["il", "cuore", "batte", "rene", "[UNK]"]
     assert one.rank == rank
