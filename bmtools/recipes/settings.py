@@ -36,7 +36,7 @@ class OptimizationConfig:
             a pass of each phase is rehearsed, and the micro-batch fitted to what it takes where
             micro_batch_size is 0. 0 sets no bound, and a GPU that runs out of memory halves the
             micro-batch.
-        precision: what matrices are multiplied in: no (float32), bf16 or fp16.
+        mixed_precision: what matrices are multiplied in: no (float32), bf16 or fp16.
         tf32: let a GPU multiply float32 matrices in TF32.
         compile: compile the model; costs minutes at the start.
         activation_checkpointing: keep no activations inside layers, compute them again.
@@ -52,7 +52,7 @@ class OptimizationConfig:
     dropout: float = 0.0
     micro_batch_size: int = 0
     memory_gib: float = 0.0
-    precision: Precision = "no"
+    mixed_precision: Precision = "no"
     tf32: bool = True
     compile: bool = False
     activation_checkpointing: bool = False

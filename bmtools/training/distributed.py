@@ -38,21 +38,22 @@ def make_accelerator(settings: OptimizationConfig, log_with: Sequence[str] = (),
         torch.backends.cudnn.allow_tf32 = settings.tf32
     _fit_processes()
     claim()
-    if AcceleratorState._shared_state.get("_mixed_precision", settings.precision) \
-            != settings.precision:
+    if AcceleratorState._shared_state.get("_mixed_precision", settings.mixed_precision) \
+            != settings.mixed_precision:
         AcceleratorState._reset_state()  # an earlier run in this Python process chose another one
     # The first process may encode a large corpus while the others wait for it.
     patience = InitProcessGroupKwargs(timeout=timedelta(days=2))
     try:
         accelerator = Accelerator(
-            mixed_precision=settings.precision, log_with=list(log_with) or None, project_dir=logs,
+            mixed_precision=settings.mixed_precision, log_with=list(log_with) or None,
+            project_dir=logs,
             kwargs_handlers=[patience, DistributedDataParallelKwargs(
                 find_unused_parameters=leaves_some)])
     except ValueError as error:
-        raise BmtoolsError(f"--precision {settings.precision}: {error}") from error
-    if settings.precision == "fp16" and accelerator.device.type == "cpu":
-        raise BmtoolsError("--precision: found fp16, which a CPU cannot train in; expected bf16 "
-                           "or no")
+        raise BmtoolsError(f"--mixed-precision {settings.mixed_precision}: {error}") from error
+    if settings.mixed_precision == "fp16" and accelerator.device.type == "cpu":
+        raise BmtoolsError("--mixed-precision: found fp16, which a CPU cannot train in; expected "
+                           "bf16 or no")
     if accelerator.device.type == "cpu":
         settle = return_freed_memory if settings.memory_gib else keep_freed_memory
         settle()

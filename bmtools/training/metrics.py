@@ -51,7 +51,9 @@ def speed_of(config: Any, timeline: Schedule, corpora: Mapping[str, Corpus],
     for phase in timeline:
         asked = 1.0 if phase.task.objective == "causal" else phase.task.mask_rate
         flops.append(training_flops_per_token(config, seen_tokens(phase, corpora), asked))
-    precision = "tf32" if settings.precision == "no" and settings.tf32 else settings.precision
+    precision: str = settings.mixed_precision
+    if precision == "no" and settings.tf32:
+        precision = "tf32"
     return Speed(describe_hardware(str(accelerator.device)), precision, accelerator.num_processes,
                  flops)
 

@@ -158,7 +158,8 @@ def _check_sharded(plan: TrainingPlan) -> None:
             ("--l2-sp", plan.forgetting.l2_sp, plan.forgetting.l2_sp > 0),
             ("--adversarial", plan.adversary.adversarial, plan.adversary.adversarial > 0),
             ("--optimizer", plan.loop.optimizer, plan.loop.optimizer != "adamw"),
-            ("--precision", plan.loop.precision, plan.loop.precision == "fp16"),
+            ("--mixed-precision", plan.loop.mixed_precision,
+             plan.loop.mixed_precision == "fp16"),
             ("--compile", plan.loop.compile, plan.loop.compile)):
         if is_whole:
             raise BmtoolsError(f"{name}: found {found}, which does not go with weights that "

@@ -252,9 +252,9 @@ class _Look:
             BmtoolsError: a row does not fit into the memory that there is.
         """
         if not native:
-            yield f"--precision {precision} is EMULATED here, which is slower than float32"
+            yield f"--mixed-precision {precision} is EMULATED here, which is slower than float32"
         if precision == "no" and self._speed.device.kind == "cpu" and self._speed.device.bf16:
-            yield "--precision bf16 would be faster: this processor multiplies bfloat16"
+            yield "--mixed-precision bf16 would be faster: this processor multiplies bfloat16"
         available = self._memory_bytes()
         for phase, demand in zip(self._run.timeline, demands, strict=True):
             fitting, wanted = demand.rows_within(available), self._pass_rows(phase)

@@ -112,7 +112,8 @@ def libraries_bytes(trainer: Trainer) -> int:
 def circumstances(settings: OptimizationConfig, task: ObjectiveConfig) -> dict[str, Any]:
     """What `memory_estimate` wants to know of a run, beside model and rows."""
     return {"mask_rate": most_asked(task), "optimizer": settings.optimizer,
-            "precision": settings.precision, "checkpointing": settings.activation_checkpointing}
+            "precision": settings.mixed_precision,
+            "checkpointing": settings.activation_checkpointing}
 
 
 def most_asked(task: ObjectiveConfig) -> float:

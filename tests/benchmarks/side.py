@@ -110,7 +110,7 @@ def set_up(side: Side) -> tuple[Trainer, RowBatches]:
         max_length=side.max_length, batch_size=rows, layout=side.layout))
     corpora = {"text": corpus}
     timeline = resolve_steps([phase], corpora, packed)
-    settings = OptimizationConfig(dropout=side.dropout, precision=side.precision,
+    settings = OptimizationConfig(dropout=side.dropout, mixed_precision=side.precision,
                                   compile=side.compiled)
     accelerator = make_accelerator(settings)
     prepare_fast(model, accelerator)

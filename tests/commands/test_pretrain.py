@@ -204,7 +204,8 @@ def test_a_bad_line_stops_or_is_collected(run: Run, fresh: list[Any], bad_corpus
     (("--model", "MODEL", "--learning-rate", "-1"), "--learning-rate: found -1.0"),
     (("--model", "MODEL", "--steps", "-1"), "--steps: found -1, expected 0 or more"),
     (("--model", "MODEL", "--epochs", "0"), "--epochs: found 0.0, expected above 0"),
-    (("--model", "MODEL", "--precision", "fp8"), "'--precision': 'fp8' is not one of 'no'"),
+    (("--model", "MODEL", "--mixed-precision", "fp8"),
+     "'--mixed-precision': 'fp8' is not one of 'no'"),
     (("--model", "MODEL", "--objective", "x"), "'--objective': 'x' is not one of 'masked'"),
     (("--model", "MODEL", "--mask-replace-prob", "0.95"), "shares that add up to 1 at most"),
     (("--model", "MODEL", "--recipe", "pubmedbertt"), "did you mean 'pubmedbert'?"),
@@ -254,7 +255,7 @@ PHASES = {
     (("--phases", "used-up"), "found caps that allow about"),
     (("--frozen-layers", "3"), "--frozen-layers: found 3, but the model has 1 layers"),
     (("--max-length", "33"), "--max-length: found 33, but the model has 32 positions"),
-    (("--precision", "fp16"), "--precision: found fp16, which a CPU cannot train in"),
+    (("--mixed-precision", "fp16"), "--mixed-precision: found fp16, which a CPU cannot train in"),
     (("--memory-gib", "0.0001"), "--memory-gib: found 0.0001, but a single row of 16 tokens takes"),
     (("--masking", "terms"), "--masking terms: found no terms, expected --terms as well"),
     (("--masking", "terms", "--terms", "none.txt"), "none.txt: found no terms, expected one a li"),
@@ -314,7 +315,7 @@ def test_an_empty_document_among_others_is_passed_over(run: Run, fresh: list[Any
 
 def test_bf16_trains_on_a_cpu(run: Run, fresh: list[Any], corpus: Path) -> None:
     exact = [line["loss"] for line in run(*fresh, corpus).records if "loss" in line]
-    outcome = run(*fresh, corpus, "--precision", "bf16", "--overwrite")
+    outcome = run(*fresh, corpus, "--mixed-precision", "bf16", "--overwrite")
     assert outcome.code == 0, outcome.err
     half = [line["loss"] for line in outcome.records if "loss" in line]
     assert half == pytest.approx(exact, abs=0.02) and half != exact

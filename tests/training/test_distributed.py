@@ -16,16 +16,16 @@ from bmtools.training.sharding import is_sharded
 
 def test_one_precision_after_another_in_one_program() -> None:
     for precision in ("no", "bf16", "no"):
-        accelerator = make_accelerator(OptimizationConfig(precision=precision))
+        accelerator = make_accelerator(OptimizationConfig(mixed_precision=precision))
         assert accelerator.mixed_precision == precision
     assert not is_sharded(accelerator)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU trains in fp16")
 def test_a_processor_does_not_train_in_fp16() -> None:
-    with pytest.raises(BmtoolsError, match="--precision: found fp16, which a CPU cannot train in; "
-                                           "expected bf16 or no"):
-        make_accelerator(OptimizationConfig(precision="fp16"))
+    with pytest.raises(BmtoolsError, match="--mixed-precision: found fp16, which a CPU cannot "
+                                           "train in; expected bf16 or no"):
+        make_accelerator(OptimizationConfig(mixed_precision="fp16"))
 
 
 def test_more_processes_than_gpus_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

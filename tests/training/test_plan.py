@@ -115,7 +115,7 @@ def test_a_mixture_names_texts_that_are_there(plan: TrainingPlan) -> None:
     ({"forgetting": RegularizationConfig(l2_sp=0.1)}, "--l2-sp: found 0.1"),
     ({"adversary": AdversarialConfig(adversarial=10)}, "--adversarial: found 10"),
     ({"loop": OptimizationConfig(optimizer="muon")}, "--optimizer: found muon"),
-    ({"loop": OptimizationConfig(precision="fp16")}, "--precision: found fp16"),
+    ({"loop": OptimizationConfig(mixed_precision="fp16")}, "--mixed-precision: found fp16"),
     ({"loop": OptimizationConfig(compile=True)}, "--compile: found True"),
 ])
 def test_what_needs_whole_weights_is_refused_where_they_are_shared_out(

@@ -174,7 +174,7 @@ def test_emulated_precision_is_called_so(
         look: Callable[..., Preflight], toy_phase: Callable[..., Phase],
         machine: Callable[..., None], precision: str, bf16: bool, native: bool) -> None:
     machine(bf16=bf16)
-    found = look(toy_phase(2), precision=precision)
+    found = look(toy_phase(2), mixed_precision=precision)
     assert (found.precision, found.native) == (precision, native)
     assert ["EMULATED" in warning for warning in found.warnings] == ([] if native else [True])
 
@@ -184,7 +184,7 @@ def test_a_processor_that_could_is_told_of(look: Callable[..., Preflight],
                                            machine: Callable[..., None]) -> None:
     machine(bf16=True)
     [hint] = look(toy_phase(2)).warnings
-    assert hint.startswith("--precision bf16 would be faster")
+    assert hint.startswith("--mixed-precision bf16 would be faster")
 
 
 def test_energy_is_that_of_one_board(look: Callable[..., Preflight],

@@ -379,7 +379,7 @@ def test_ctrl_c_says_so_and_keeps_the_last_state(start: Start, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("settings", [
-    ("--optimizer", "stable-adamw", "--precision", "bf16", "--micro-batch-size", 3,
+    ("--optimizer", "stable-adamw", "--mixed-precision", "bf16", "--micro-batch-size", 3,
      "--activation-checkpointing"),
     ("--optimizer", "muon", "--adversarial", 5, "--mixout", 0)], ids=["stable-adamw", "muon"])
 def test_every_way_to_train_resumes_to_the_bit(start: Start, place: Path, tmp_path: Path,
@@ -533,7 +533,7 @@ def test_what_needs_whole_weights_is_refused_with_shares(start: Start, place: Pa
 def test_a_gpu_resumes_what_a_kill_ended(start: Start, place: Path, tmp_path: Path,
                                          precision: str) -> None:
     """What fp16 scales losses by is part of a state; sums of a GPU have no fixed order."""
-    given = [*phased(place), "--precision", precision, "--save-steps", 1]
+    given = [*phased(place), "--mixed-precision", precision, "--save-steps", 1]
     start("whole", *given).succeed()
     assert start("out", *given, hook=dies(9)).wait() == [-signal.SIGKILL]
     state = json.loads((tmp_path / "out.run/step-00000009/state.json").read_text())
@@ -551,7 +551,7 @@ def test_a_gpu_resumes_what_a_kill_ended(start: Start, place: Path, tmp_path: Pa
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="fewer than two GPUs here")
 def test_two_gpus_give_the_losses_of_one(start: Start, place: Path, tmp_path: Path,
                                          more: tuple[str, ...], precision: str) -> None:
-    given = [*sharing(place, "packed"), "--precision", precision, "--no-tf32"]
+    given = [*sharing(place, "packed"), "--mixed-precision", precision, "--no-tf32"]
     start("one", *given).succeed()
     assert start("two", *given, *more, processes=2, hook=dies(8)).wait()[0] == -signal.SIGKILL
     start("two", *given, *more, "--resume", processes=2).succeed()
