@@ -101,8 +101,8 @@ def toy_phase() -> Callable[..., Phase]:
     return make_phase
 
 
-def make_phase(steps: int = 12, rows: BatchConfig | None = None, name: str = "main",
-               **task: Any) -> Phase:
-    """A phase of rows of 32 tokens, 4 a batch."""
-    return Phase(name, PhaseLengthConfig(steps=steps), rows or BatchConfig(32, 4),
-                 ObjectiveConfig(**task))
+def make_phase(steps: int = 12, batch: BatchConfig | None = None, name: str = "main",
+               **objective: Any) -> Phase:
+    """Make a phase of sequences of 32 tokens, 4 a batch."""
+    return Phase(name, PhaseLengthConfig(steps=steps), batch or BatchConfig(32, 4),
+                 ObjectiveConfig(**objective))

@@ -50,7 +50,7 @@ def command(trained: Mapping[str, tuple[str, ...]], others: Mapping[str, tuple[s
     """
     if (student is None) == (architecture is None):
         raise click.UsageError("expected one of --student and --architecture")
-    if any(phase.task.objective != "masked" for phase in script.phases):
+    if any(phase.objective.objective != "masked" for phase in script.phases):
         raise click.UsageError("--objective: distillation restores masked words only")
     if run_settings(script, AdversarialConfig).adversarial:
         raise click.UsageError("--adversarial: distillation knows no adversary")

@@ -224,7 +224,7 @@ class RowBatches:
 
     def batch(self, number: int, process: int = 0, processes: int = 1) -> RankBatch:
         """Make every n-th row of a batch, in passes."""
-        stage = self._timeline.stage(number)
+        stage = self._timeline.phase_step(number)
         plan = self._stream.batch(number)
         if len(plan) % processes:
             raise BmtoolsError(f"--batch-size: found {len(plan)}, expected a multiple of the "
@@ -235,7 +235,7 @@ class RowBatches:
         """Make the first rows of a batch in one pass, to try something on."""
         plan = self._stream.batch(number)
         return self._maker.make(plan.select(np.arange(min(rows, len(plan)))),
-                                self._timeline.stage(number).phase.task, 0.15)[0]
+                                self._timeline.phase_step(number).phase.objective, 0.15)[0]
 
     def make(self, plan: BatchPlan, stage: PhaseStep, numbers: np.ndarray) -> RankBatch:
         """Make some rows of a plan, in passes of the micro-batch."""
@@ -244,7 +244,7 @@ class RowBatches:
         total: dict[str, int] = {}
         for start in range(0, len(numbers), size):
             inputs, counts = self._maker.make(plan.select(numbers[start:start + size]),
-                                              stage.phase.task, stage.mask_rate)
+                                              stage.phase.objective, stage.mask_rate)
             pieces.append(inputs)
             total = {name: total.get(name, 0) + count for name, count in counts.items()}
         return RankBatch(pieces, total)

@@ -24,7 +24,7 @@ def check_mixture_limits(timeline: Schedule, corpora: Mapping[str, Corpus], pack
     Raises:
         BmtoolsError: the caps allow fewer steps than the phase takes.
     """
-    for phase, steps in zip(timeline, timeline.lengths, strict=True):
+    for phase, steps in zip(timeline, timeline.steps_per_phase, strict=True):
         if not phase.mixture or any(math.isinf(one.epochs) for one in phase.mixture):
             continue
         most = sum(_steps_of(phase, one, corpora, packed) for one in phase.mixture)

@@ -28,7 +28,7 @@ def resolve_steps(phases: Sequence[Phase], corpora: Mapping[str, Corpus], packed
 
 def seen_tokens(phase: Phase, corpora: Mapping[str, Corpus]) -> int:
     """Tokens that a token attends to, on average: those of its document, up to a row."""
-    lengths = np.minimum(_lengths(phase, corpora) + SINGLE_SPECIALS, phase.rows.max_length)
+    lengths = np.minimum(_lengths(phase, corpora) + SINGLE_SPECIALS, phase.batch.max_length)
     return round(float((lengths.astype(np.float64)**2).sum() / lengths.sum()))
 
 
@@ -40,8 +40,8 @@ def _lengths(phase: Phase, corpora: Mapping[str, Corpus]) -> np.ndarray:
 def epoch_size(phase: Phase, corpora: Mapping[str, Corpus], packed: bool) -> EpochSize:
     """Count what the text of a phase gives; arguments as for `resolve_steps`."""
     lengths = _lengths(phase, corpora)
-    size = phase.rows.max_length
-    if phase.task.objective == "masked+nsp":
+    size = phase.batch.max_length
+    if phase.objective.objective == "masked+nsp":
         # Each pair brings a random second segment, so an epoch is longer by about a quarter.
         rows = 1.25 * float(lengths.sum()) / ((size - PAIR_SPECIALS) * 0.9)
         return EpochSize(rows, size * 0.9)

@@ -86,8 +86,8 @@ class Sampler:
         self._windows = 0
 
     def _advance(self) -> BatchPlan:
-        stage = self._timeline.stage(self._next)
-        if stage.number != self._phase:
+        stage = self._timeline.phase_step(self._next)
+        if stage.phase_number != self._phase:
             self._begin(stage)
         rows = self._take(stage)
         self._next += 1
@@ -96,7 +96,7 @@ class Sampler:
 
     def _begin(self, stage: PhaseStep) -> None:
         """Enter a phase; what the last one left over is cut and paired in its manner."""
-        self._phase = stage.number
+        self._phase = stage.phase_number
         self._mixture = Mixture(self._stocks, stage.phase.mixture)
         drawn = {self._numbers[name] for name in self._mixture_names(stage)}
         left = np.concatenate([self._pool, *self._ready])
@@ -111,11 +111,11 @@ class Sampler:
 
     def _take(self, stage: PhaseStep) -> list[np.ndarray]:
         """Take the rows of one batch; draw and lay out more documents until there are enough."""
-        while len(self._ready) < stage.batch_rows:
+        while len(self._ready) < stage.batch_size:
             waiting = len(self._pool)
             self._pool = np.concatenate([self._pool, self._samples(self._draw(stage), stage)])
             self._lay(stage, waiting)
-        taken, self._ready = self._ready[:stage.batch_rows], self._ready[stage.batch_rows:]
+        taken, self._ready = self._ready[:stage.batch_size], self._ready[stage.batch_size:]
         return taken
 
     def _draw(self, stage: PhaseStep) -> np.ndarray:
@@ -142,8 +142,8 @@ class Sampler:
 
     def _samples(self, ranges: np.ndarray, stage: PhaseStep) -> np.ndarray:
         """Turn stretches of documents into samples that fit a row."""
-        rows = stage.phase.rows
-        if stage.phase.task.objective == "masked+nsp":
+        rows = stage.phase.batch
+        if stage.phase.objective.objective == "masked+nsp":
             return make_pairs(ranges, self._corpora, rows.max_length, self._seed)
         if self._packed:
             return ranges  # cut where rows are filled
@@ -163,7 +163,7 @@ class Sampler:
 
     def _lay_padded(self, stage: PhaseStep, waiting: int) -> None:
         """Sort the pool by length into whole batches, and shuffle those."""
-        size = stage.batch_rows
+        size = stage.batch_size
         rng = np.random.default_rng((self._seed, 2, self._windows))
         members = np.concatenate([np.arange(waiting),
                                   waiting + rng.permutation(len(self._pool) - waiting)])
@@ -183,8 +183,8 @@ class Sampler:
         self._pool = self._parts(packed.left)
 
     def _pack(self, stage: PhaseStep) -> PackedSequences:
-        max_length = stage.phase.rows.max_length
-        if stage.phase.task.objective == "masked+nsp":
+        max_length = stage.phase.batch.max_length
+        if stage.phase.objective.objective == "masked+nsp":
             sizes = special_tokens(self._pool) + self._pool["length"] + self._pool["other_length"]
             return pack(sizes, max_length, 0, None)
         return pack(self._pool["length"], max_length, SINGLE_SPECIALS,

@@ -35,8 +35,8 @@ _NAME = re.compile(r"[\w-]+")
 
 
 PHASE_KINDS: dict[str, type] = {
-    "length": PhaseLengthConfig, "rows": BatchConfig, "task": ObjectiveConfig,
-    "schedule": LearningRateConfig, "freeze": FreezeConfig}
+    "length": PhaseLengthConfig, "batch": BatchConfig, "objective": ObjectiveConfig,
+    "learning_rate": LearningRateConfig, "freeze": FreezeConfig}
 """What a phase has settings of, by the name of its part."""
 RUN_KINDS: tuple[type, ...] = (
     OptimizationConfig, ReportingConfig, RegularizationConfig, AdversarialConfig, ReplayConfig)
@@ -90,18 +90,18 @@ class Phase:
     Args:
         name: letters, digits, - and _; what metrics and messages call it.
         length: how long it is.
-        rows: how text becomes batches.
-        task: what it asks of the model.
-        schedule: the learning rate over it.
+        batch: size and layout of its batches.
+        objective: the training objective and its masking.
+        learning_rate: the learning rate over it.
         freeze: what it leaves as it is.
         mixture: corpora and their weights; empty for all of them, weighted by their tokens.
     """
 
     name: str
     length: PhaseLengthConfig = field(default_factory=PhaseLengthConfig)
-    rows: BatchConfig = field(default_factory=BatchConfig)
-    task: ObjectiveConfig = field(default_factory=ObjectiveConfig)
-    schedule: LearningRateConfig = field(default_factory=LearningRateConfig)
+    batch: BatchConfig = field(default_factory=BatchConfig)
+    objective: ObjectiveConfig = field(default_factory=ObjectiveConfig)
+    learning_rate: LearningRateConfig = field(default_factory=LearningRateConfig)
     freeze: FreezeConfig = field(default_factory=FreezeConfig)
     mixture: tuple[MixtureWeight, ...] = ()
 
@@ -180,16 +180,16 @@ class RunConfig:
         check_run_settings(self.run)
 
 
-def single_phase(length: PhaseLengthConfig, rows: BatchConfig, task: ObjectiveConfig,
-                 schedule: LearningRateConfig, freeze: FreezeConfig,
+def single_phase(length: PhaseLengthConfig, batch: BatchConfig, objective: ObjectiveConfig,
+                 learning_rate: LearningRateConfig, freeze: FreezeConfig,
                  mixture: tuple[MixtureWeight, ...] = ()) -> RunConfig:
     """Write the script of a run that asks for the same from its beginning to its end."""
-    return RunConfig((Phase(ONLY_PHASE, length, rows, task, schedule, freeze, mixture),))
+    return RunConfig((Phase(ONLY_PHASE, length, batch, objective, learning_rate, freeze, mixture),))
 
 
 def longest_sequence(phases: Iterable[Phase]) -> int:
     """Tokens that the longest row of any phase may have, special tokens included."""
-    return max(phase.rows.max_length for phase in phases)
+    return max(phase.batch.max_length for phase in phases)
 
 
 def run_settings(script: RunConfig, kind: type[Settings]) -> Settings:

@@ -16,13 +16,13 @@ class PhaseStep:
     """A step's place in a run.
 
     Args:
-        number: of the phase, from 0.
+        phase_number: from 0.
         phase: what it asks for.
         step: of the phase, from 0.
         steps: of the phase.
     """
 
-    number: int
+    phase_number: int
     phase: Phase
     step: int
     steps: int
@@ -35,17 +35,17 @@ class PhaseStep:
     @property
     def learning_rate(self) -> float:
         """Rate of this update."""
-        return learning_rate(self.step, self.steps, self.phase.schedule)
+        return learning_rate(self.step, self.steps, self.phase.learning_rate)
 
     @property
-    def batch_rows(self) -> int:
+    def batch_size(self) -> int:
         """Rows of this batch, over all processes."""
-        return batch_size_at(self.step, self.steps, self.phase.rows)
+        return batch_size_at(self.step, self.steps, self.phase.batch)
 
     @property
     def mask_rate(self) -> float:
         """Share of tokens to hide."""
-        task = self.phase.task
+        task = self.phase.objective
         curve = RateCurve(task.mask_curve, task.mask_rate, task.mask_rate_end or None,
                           task.mask_rate_steps)
         return curve.rate(self.progress)
@@ -66,13 +66,13 @@ class Schedule:
 
     def __init__(self, phases: Sequence[Phase], steps: Sequence[int]) -> None:
         self.phases = tuple(phases)
-        self.lengths = tuple(steps)
+        self.steps_per_phase = tuple(steps)
         self.steps = sum(steps)
 
-    def stage(self, number: int) -> PhaseStep:
+    def phase_step(self, number: int) -> PhaseStep:
         """Place step `number`, from 0; steps behind the end count as its last."""
         left = min(number, self.steps - 1)
-        for place, (phase, steps) in enumerate(zip(self.phases, self.lengths, strict=True)):
+        for place, (phase, steps) in enumerate(zip(self.phases, self.steps_per_phase, strict=True)):
             if left < steps:
                 return PhaseStep(place, phase, left, steps)
             left -= steps
@@ -97,7 +97,7 @@ def make_schedule(phases: Sequence[Phase], measure: Callable[[Phase], EpochSize]
         phases: in order.
         measure: what the text of a phase gives.
     """
-    return Schedule(phases, [_count_steps(phase.length, phase.rows, measure(phase))
+    return Schedule(phases, [_count_steps(phase.length, phase.batch, measure(phase))
                              for phase in phases])
 
 

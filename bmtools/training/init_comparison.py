@@ -186,7 +186,7 @@ class _Trial:
         compare = self._contest.compare
         rows = BatchConfig(min(compare.probe_max_length, max_tokens(model)), compare.probe_batch)
         phase = Phase("probe", PhaseLengthConfig(steps=max(1, compare.probe_steps)), rows,
-                      schedule=LearningRateConfig(compare.probe_rate))
+                      learning_rate=LearningRateConfig(compare.probe_rate))
         return TrainingPlan("init-weights", self._directory / self._method, RunConfig((phase,)),
                             OptimizationConfig(seed=self._contest.transfer.seed),
                             ReportingConfig(logging_steps=sys.maxsize, save_steps=0))
@@ -198,7 +198,7 @@ class _Trial:
         fresh[list(made.origins.pieces)] = True
         counted = LossByTokenAge(run.trainer.objective.model, fresh)
         held = EvaluationSet(Corpus.open(self._directory / "held"), words, make_strategy("words"),
-                             plan.script.phases[0].rows.max_length)
+                             plan.script.phases[0].batch.max_length)
         found = held.score(counted, run.accelerator)
         return {**found, **counted.losses()}
 

@@ -49,7 +49,7 @@ def speed_of(config: Any, timeline: Schedule, corpora: Mapping[str, Corpus],
     """Work out what a token costs in each phase, on this device."""
     flops = []
     for phase in timeline:
-        asked = 1.0 if phase.task.objective == "causal" else phase.task.mask_rate
+        asked = 1.0 if phase.objective.objective == "causal" else phase.objective.mask_rate
         flops.append(training_flops_per_token(config, seen_tokens(phase, corpora), asked))
     precision: str = settings.mixed_precision
     if precision == "no" and settings.tf32:
@@ -120,7 +120,7 @@ class Reporter:
         per_step = (progress.wall_seconds - begun) / max(step.number - first, 1)
         pace: dict[str, Any] = {"tokens_per_second": round(rate),
                                 "seconds_left": round(per_step * (self._steps - step.number), 1)}
-        share = self._speed.utilisation(stage.number, rate)
+        share = self._speed.utilisation(stage.phase_number, rate)
         return pace if share is None else {**pace, "model_flop_utilisation": round(share, 4)}
 
 
@@ -153,8 +153,8 @@ class DivergenceMonitor:
         Raises:
             BmtoolsError: the loss diverged.
         """
-        if stage.number != self._phase:
-            self._phase, self._count, self._lowest = stage.number, 0, float("inf")
+        if stage.phase_number != self._phase:
+            self._phase, self._count, self._lowest = stage.phase_number, 0, float("inf")
         self._count += 1
         share = 1 / min(self._count, self._steps)
         self._mean = step.loss if self._count == 1 else \

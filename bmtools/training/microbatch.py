@@ -35,8 +35,8 @@ def check_memory(plan: TrainingPlan, config: Any, processes: int, sharded: bool)
     """
     loop = plan.loop
     for phase in plan.script.phases if _is_bound(plan) else ():
-        tokens = phase.rows.max_length
-        least = memory_estimate(config, 1, tokens, **circumstances(loop, phase.task)).total
+        tokens = phase.batch.max_length
+        least = memory_estimate(config, 1, tokens, **circumstances(loop, phase.objective)).total
         if sharded:
             least //= processes
         if least > loop.memory_gib * GIB:
@@ -93,7 +93,7 @@ def _bind_gpu(plan: TrainingPlan, trainer: Trainer) -> None:
 def _rows_of(plan: TrainingPlan, trainer: Trainer, phase: Phase, packed: bool,
              processes: int) -> int:
     demand = demand_of(plan, trainer, phase, packed, processes)
-    share, limit = phase.rows.batch_size // processes, plan.loop.memory_gib * GIB
+    share, limit = phase.batch.batch_size // processes, plan.loop.memory_gib * GIB
     rows = share if demand.bytes_of(share) <= limit else min(share, demand.rows_within(limit))
     rows = _least(rows, trainer)
     while rows and not _all_go_through(trainer, phase, packed, rows):
@@ -125,8 +125,8 @@ def _least(number: int, trainer: Trainer) -> int:
 def _too_little(plan: TrainingPlan, phase: Phase, needed: float) -> BmtoolsError:
     return BmtoolsError(
         f"--memory-gib: found {plan.loop.memory_gib:g}, but a single row of "
-        f"{phase.rows.max_length} tokens takes {math.ceil(needed / GIB * 100) / 100:g}; give more, "
-        "lower --max-length or add --activation-checkpointing")
+        f"{phase.batch.max_length} tokens takes {math.ceil(needed / GIB * 100) / 100:g}; "
+        "give more, lower --max-length or add --activation-checkpointing")
 
 
 class PhaseBatches:
@@ -148,5 +148,5 @@ class PhaseBatches:
 
     def batch(self, number: int, process: int = 0, processes: int = 1) -> RankBatch:
         """Make every n-th row of a batch, in passes."""
-        rows = self._passes[self._timeline.stage(number).phase.name]
+        rows = self._passes[self._timeline.phase_step(number).phase.name]
         return self._by_rows[rows].batch(number, process, processes)

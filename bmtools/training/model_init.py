@@ -85,7 +85,7 @@ def check_fits(start: InitialModel, phases: Sequence[Phase]) -> None:
     """
     outline = build_on_meta(start.config)
     for phase in phases:
-        rows, task = phase.rows.max_length, phase.task.objective
+        rows, task = phase.batch.max_length, phase.objective.objective
         if rows > start.longest:
             raise BmtoolsError(f"--max-length: found {rows}, but the model has {start.longest} "
                                "positions")

@@ -20,7 +20,7 @@ _WIDTH_STEP = 16
 
 def is_packed(plan: TrainingPlan, accelerator: Accelerator) -> bool:
     """Tell whether documents share rows; all phases say the same."""
-    layout = plan.script.phases[0].rows.layout
+    layout = plan.script.phases[0].batch.layout
     return layout == "packed" or (layout == "auto" and accelerator.device.type == "cuda")
 
 
@@ -61,4 +61,4 @@ def prepare_checked(model: Any, timeline: Schedule, corpora: Mapping[str, Corpus
         with accelerator.autocast():
             self_check(model, example["input_ids"].to(accelerator.device), example["lengths"],
                        types if types is None else types.to(accelerator.device),
-                       causal=phase.task.objective == "causal")
+                       causal=phase.objective.objective == "causal")

@@ -137,13 +137,13 @@ def check_before(plan: TrainingPlan, names: Iterable[str], processes: int, shard
         check_corpora(plan.script.phases, names)
     except ValueError as error:
         raise BmtoolsError(f"{error}; --corpus NAME=PATH gives a text its name") from None
-    layouts = {phase.rows.layout for phase in plan.script.phases}
+    layouts = {phase.batch.layout for phase in plan.script.phases}
     if len(layouts) > 1:
         raise BmtoolsError(f"--layout: found {' and '.join(sorted(layouts))}, expected one for "
                            "all phases")
     for phase in plan.script.phases:
-        for name, rows in (("--batch-size", phase.rows.batch_size),
-                           ("--initial-batch-size", phase.rows.initial_batch_size)):
+        for name, rows in (("--batch-size", phase.batch.batch_size),
+                           ("--initial-batch-size", phase.batch.initial_batch_size)):
             if rows % processes:
                 raise BmtoolsError(f"phase {phase.name!r}: {name}: found {rows}, expected a "
                                    f"multiple of the {processes} processes that share it")

@@ -185,16 +185,16 @@ class _Look:
 
     def _phase(self, number: int, demand: StepMemory) -> PhaseForecast:
         run, phase = self._run, self._run.timeline.phases[number]
-        steps = run.timeline.lengths[number]
-        rows = sum(batch_size_at(step, steps, phase.rows) for step in range(steps))
+        steps = run.timeline.steps_per_phase[number]
+        rows = sum(batch_size_at(step, steps, phase.batch) for step in range(steps))
         tokens = round(rows * epoch_size(phase, run.texts.trained, run.packed).max_length)
-        run.enter(run.timeline.stage(sum(run.timeline.lengths[:number])))
+        run.enter(run.timeline.phase_step(sum(run.timeline.steps_per_phase[:number])))
         rate, filled = self._timed(phase, steps, demand)
         hours = tokens * self._replaying() / rate / 3600 if self._processes == 1 else None
         kwh = None if hours is None else \
             most_energy_kwh(replace(self._speed.device, count=1), hours * 3600)
         return PhaseForecast(
-            phase.name, steps, tokens, phase.rows.max_length, phase.rows.batch_size,
+            phase.name, steps, tokens, phase.batch.max_length, phase.batch.batch_size,
             "packed" if run.packed else "padded", _rounded(filled), self._pass_rows(phase),
             _rounded(demand.bytes_of(self._pass_rows(phase)) / GIB),
             _count(run, run.held[number]), round(rate),
@@ -229,7 +229,7 @@ class _Look:
 
     def _share(self, phase: Phase) -> int:
         """Rows of a step that one process takes."""
-        return phase.rows.batch_size // self._processes
+        return phase.batch.batch_size // self._processes
 
     def _pass_rows(self, phase: Phase) -> int:
         share = self._share(phase)
@@ -260,7 +260,7 @@ class _Look:
             fitting, wanted = demand.rows_within(available), self._pass_rows(phase)
             if not fitting:
                 raise BmtoolsError(
-                    f"phase {phase.name!r}: a single row of {phase.rows.max_length} tokens takes "
+                    f"phase {phase.name!r}: a single row of {phase.batch.max_length} tokens takes "
                     f"{demand.bytes_of(1) / GIB:,.1f} GiB, but a process may use "
                     f"{available / GIB:,.1f}; lower "
                     "--max-length, add --activation-checkpointing or take a smaller model")
@@ -285,11 +285,11 @@ class _Again:
     """
 
     def __init__(self, run: Run, phase: Phase, steps: int, rows: int) -> None:
-        alone = Schedule([replace(phase, rows=replace(phase.rows, batch_size=rows,
-                                                      initial_batch_size=0))], [steps])
+        alone = Schedule([replace(phase, batch=replace(phase.batch, batch_size=rows,
+                                                       initial_batch_size=0))], [steps])
         self._run = run
         self._steps = steps
-        self._row_tokens = phase.rows.max_length
+        self._row_tokens = phase.batch.max_length
         self._batches = run.make_batches(Sampler(run.texts.trained, alone, run.packed,
                                                  run.trainer.settings.seed),
                                          alone, run.texts.trained)

@@ -70,7 +70,7 @@ def pretrain(plan: TrainingPlan, beginning: ModelInit, wanted: DataConfig,
 
 def losses_of(plan: TrainingPlan) -> MakeObjective:
     """Give what makes the losses of all phases around a model, and that of held-out text."""
-    tasks = sorted({phase.task.objective for phase in plan.script.phases})
+    tasks = sorted({phase.objective.objective for phase in plan.script.phases})
 
     def objective(model: Any, _accelerator: Accelerator) -> PhasedObjective:
         return PhasedObjective(model, {

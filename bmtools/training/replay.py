@@ -50,7 +50,7 @@ class Replay:
 def _turns(timeline: Schedule, every: int) -> Sequence[int]:
     """Count the replayed batches of each phase."""
     turns, before = [], 0
-    for steps in timeline.lengths:
+    for steps in timeline.steps_per_phase:
         turns.append((before + steps) // every - before // every)
         before += steps
     return turns

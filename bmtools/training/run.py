@@ -79,7 +79,7 @@ def prepare_run(plan: TrainingPlan, start: InitialModel, wanted: DataConfig, rej
     """
     phases = plan.script.phases
     check_fits(start, phases)
-    changing = len({phase.task.objective for phase in phases}) > 1
+    changing = len({phase.objective.objective for phase in phases}) > 1
     accelerator = make_accelerator(plan.loop, named_trackers(plan.run.trackers),
                                    changing or any(phase.freezes for phase in phases),
                                    logs_directory(plan.output))
@@ -145,7 +145,7 @@ class Run:
         if self._plan.run.trackers:
             start_trackers(self.accelerator, self._plan.command, self._plan.settings(),
                            self._progress.step)
-        stage = self.timeline.stage(self._progress.step)
+        stage = self.timeline.phase_step(self._progress.step)
         self.enter(stage)
         yield from self._retained("before")
         self._note_time()
@@ -159,8 +159,8 @@ class Run:
             if self._must_end(step):
                 yield self._left()
                 return
-            following = self.timeline.stage(step.number)
-            if following.number != stage.number:
+            following = self.timeline.phase_step(step.number)
+            if following.phase_number != stage.phase_number:
                 self.enter(following)
             stage = following
         yield from self._retained("after")
@@ -202,7 +202,7 @@ class Run:
         return trainer
 
     def _learning_rate(self, number: int) -> float:
-        return self.timeline.stage(number).learning_rate
+        return self.timeline.phase_step(number).learning_rate
 
     def _names_held(self) -> list[set[str]]:
         """Name the weights that each phase freezes; what matches none is found before training."""
@@ -232,9 +232,9 @@ class Run:
         """Begin a phase: its task, and what it freezes."""
         objective = self.trainer.objective
         assert isinstance(objective, PhasedObjective)
-        objective.switch(stage.phase.task.objective)
+        objective.switch(stage.phase.objective.objective)
         thaw(self._frozen)
-        self._frozen = freeze(objective.model, self.held[stage.number])
+        self._frozen = freeze(objective.model, self.held[stage.phase_number])
 
     def _account(self, step: StepResult, stage: PhaseStep) -> Iterator[dict[str, Any]]:
         self._note_time()
@@ -254,14 +254,15 @@ class Run:
         if stage.is_last or _is_due(step.number, run.eval_steps):
             yield from self._evaluated(step, stage)
         if stage.is_last and len(self.timeline.phases) > 1:
-            self._keeper.keep(f"phase-{stage.number + 1}-{stage.phase.name}")
+            self._keeper.keep(f"phase-{stage.phase_number + 1}-{stage.phase.name}")
         if _is_due(step.number, run.keep_steps):
             self._keeper.keep(f"step-{step.number:08d}")
         if _is_due(step.number, run.save_steps) and not final:
             self._keeper.save()
 
     def _evaluated(self, step: StepResult, stage: PhaseStep) -> Iterator[dict[str, Any]]:
-        found = self._examiner.score(self.texts.others.get(EVALUATE), stage.phase.task.objective)
+        found = self._examiner.score(self.texts.others.get(EVALUATE),
+                                     stage.phase.objective.objective)
         if found:
             line = {"step": step.number, "phase": stage.phase.name, "evaluate": found}
             self._progress.metrics.append(line)
@@ -274,8 +275,8 @@ class Run:
         """Score the text that must not be forgotten, before the first step and after the last."""
         if when in self._progress.retained:
             return
-        stage = self.timeline.stage(self._progress.step)
-        found = self._examiner.score(self.texts.others.get(RETAIN), stage.phase.task.objective)
+        stage = self.timeline.phase_step(self._progress.step)
+        found = self._examiner.score(self.texts.others.get(RETAIN), stage.phase.objective.objective)
         if found:
             self._progress.retained[when] = found
             yield {"step": self._progress.step, "retain": when, **found}

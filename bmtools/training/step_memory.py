@@ -55,8 +55,8 @@ class StepMemory:
     def __init__(self, trainer: Trainer, phase: Phase, packed: bool, copies: int = 0,
                  returned: bool = False) -> None:
         self._estimate = cache(partial(
-            memory_estimate, trainer.objective.model.config, max_length=phase.rows.max_length,
-            **circumstances(trainer.settings, phase.task)))
+            memory_estimate, trainer.objective.model.config, max_length=phase.batch.max_length,
+            **circumstances(trainer.settings, phase.objective)))
         kind = trainer.accelerator.device.type
         self._gaps = _GAPS_KEPT if kind == "cpu" and not returned else \
             _GAPS.get(kind, _GAPS["cuda"])
@@ -71,7 +71,7 @@ class StepMemory:
 
     def _fit_line(self, trainer: Trainer, phase: Phase, packed: bool) -> MemoryEstimate:
         """Try a few rows; where the estimate falls short, note the slope of what was seen."""
-        rows = max(2, min(_TRIED_TOKENS // phase.rows.max_length, 16))
+        rows = max(2, min(_TRIED_TOKENS // phase.batch.max_length, 16))
         estimate = self._estimate(rows)
         seen = rehearsed_bytes(trainer, phase, packed, rows)
         self._line: tuple[float, float] | None = None
@@ -172,7 +172,7 @@ def rehearse(trainer: Trainer, phase: Phase, packed: bool, rows: int) -> None:
     devices = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices), trainer.accelerator.autocast():
         objective.train()
-        objective.switch(phase.task.objective)
+        objective.switch(phase.objective.objective)
         inputs = whole_rows(phase, packed, rows, objective.model.config.vocab_size)
         found = objective(**{name: value if name == "lengths" else value.to(device)
                              for name, value in inputs.items()})
@@ -191,21 +191,21 @@ def whole_rows(phase: Phase, packed: bool, rows: int, vocabulary: int) -> dict[s
         rows: how many.
         vocabulary: ids that there are.
     """
-    tokens = phase.rows.max_length
+    tokens = phase.batch.max_length
     ids = torch.arange(rows * tokens).reshape(rows, tokens) % vocabulary
     labels = ids.clone()
     # A rate is met on average; a pass may have a little more.
-    asked = min(tokens, math.ceil(1.05 * most_asked(phase.task) * tokens) + 1)
+    asked = min(tokens, math.ceil(1.05 * most_asked(phase.objective) * tokens) + 1)
     labels[:, asked:] = IGNORED
     inputs = {"input_ids": ids, "labels": labels}
-    if phase.task.objective == "masked+nsp":
+    if phase.objective.objective == "masked+nsp":
         inputs["token_type_ids"] = (torch.arange(tokens) >= tokens // 2).long().repeat(rows, 1)
     if packed:
         inputs = {name: value.flatten() for name, value in inputs.items()}
         inputs["lengths"] = torch.full((rows,), tokens)
     else:
         inputs["attention_mask"] = (torch.arange(tokens) < tokens - 1).repeat(rows, 1)
-    if phase.task.objective == "masked+nsp":
+    if phase.objective.objective == "masked+nsp":
         inputs["nsp_labels"] = torch.zeros(rows, dtype=torch.int64)
     return inputs
 

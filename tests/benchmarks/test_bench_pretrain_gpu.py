@@ -91,7 +91,7 @@ def _shares_of_peak(ours: Side, measured: dict[str, dict[str, float]]) -> Iterat
     """Share of the GPU's peak by side; None where the peak is not known."""
     corpus, tokenizer = side.open_text(ours)
     config = build_config(ours.architecture, tokenizer, ours.max_length)
-    phase = Phase("main", rows=BatchConfig(max_length=ours.max_length))
+    phase = Phase("main", batch=BatchConfig(max_length=ours.max_length))
     flops = training_flops_per_token(config, seen_tokens(phase, {"text": corpus}), _MASK_RATE)
     assert flops is not None
     device = describe_hardware("cuda")

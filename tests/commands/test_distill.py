@@ -103,7 +103,7 @@ def test_the_directory_says_how_it_was_made(
     content = manifest(taught[-1])
     assert content["command"] == "distill"
     phase = Phase("main", PhaseLengthConfig(steps=4), BatchConfig(max_length=16, batch_size=4),
-                  schedule=LearningRateConfig(warmup_ratio=0.05))
+                  learning_rate=LearningRateConfig(warmup_ratio=0.05))
     assert content["settings"] == {
         "phases": resolved(RunConfig((phase,)))["phases"], **asdict(OptimizationConfig(seed=5)),
         **asdict(ReportingConfig(logging_steps=2)), **asdict(RegularizationConfig()),

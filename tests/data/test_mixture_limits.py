@@ -33,7 +33,7 @@ def test_it_speaks_up_about_where_the_text_ends(
         toy: Any, toy_phase: Callable[..., Phase], packed: bool, caps: tuple[float, float]) -> None:
     corpora = {name: toy.corpus([f"Il cuore pompa {'il sangue ' * ((n + k) % 30)}."
                                  for n in range(400)]) for k, name in enumerate(("a", "b"))}
-    phase = replace(toy_phase(rows=BatchConfig(32, 4)), mixture=(
+    phase = replace(toy_phase(batch=BatchConfig(32, 4)), mixture=(
         MixtureWeight("a", 1.0, epochs=caps[0]), MixtureWeight("b", 3.0, epochs=caps[1])))
     most = lasting(corpora, phase, packed)
     check_mixture_limits(Schedule([phase], [most]), corpora, packed)

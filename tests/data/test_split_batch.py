@@ -34,7 +34,7 @@ def sums(objective: Any, pieces: Any) -> dict[str, float]:
 @pytest.mark.parametrize("task", ["masked", "masked+nsp"])
 def test_halves_hold_what_the_whole_held(model: Any, toy: Any, toy_phase: Callable[..., Phase],
                                          packed: bool, task: str) -> None:
-    phase = toy_phase(rows=BatchConfig(32, 6), objective=task)
+    phase = toy_phase(batch=BatchConfig(32, 6), objective=task)
     share = toy.batches(TEXTS, phase, packed=packed).batch(0)
     if packed:
         prepare_packed(model)
@@ -72,7 +72,7 @@ def train(objective: Any, batches: Any) -> list[float]:
 
 def test_out_of_memory_makes_passes_smaller_from_then_on(
         model: Any, toy: Any, toy_phase: Callable[..., Phase]) -> None:
-    batches = toy.batches(TEXTS, toy_phase(steps=4, rows=BatchConfig(32, 8)))
+    batches = toy.batches(TEXTS, toy_phase(steps=4, batch=BatchConfig(32, 8)))
     expected = train(MaskedObjective(copy.deepcopy(model)), batches)
     narrow = Narrow(model, 3)
     assert train(narrow, batches) == pytest.approx(expected, abs=1e-5)
@@ -81,7 +81,7 @@ def test_out_of_memory_makes_passes_smaller_from_then_on(
 
 def test_a_row_that_does_not_fit_is_one_clear_line(
         model: Any, toy: Any, toy_phase: Callable[..., Phase]) -> None:
-    batches = toy.batches(TEXTS, toy_phase(steps=4, rows=BatchConfig(32, 8)))
+    batches = toy.batches(TEXTS, toy_phase(steps=4, batch=BatchConfig(32, 8)))
     with pytest.raises(BmtoolsError, match="step 1: the GPU has too little memory for a pass of "
                                            "1 rows; set --micro-batch-size, lower --max-length"):
         train(Narrow(model, 0), batches)

@@ -42,7 +42,7 @@ from bmtools.recipes.settings import (
 )
 from bmtools.recipes.toml_files import parse_run_config
 
-STEPS = Phase("a", PhaseLengthConfig(steps=100), schedule=LearningRateConfig(warmup_steps=10))
+STEPS = Phase("a", PhaseLengthConfig(steps=100), learning_rate=LearningRateConfig(warmup_steps=10))
 
 
 def test_importing_loads_nothing_heavy() -> None:
@@ -62,7 +62,7 @@ def test_no_two_settings_share_a_name() -> None:
 
 
 def test_values_are_flat() -> None:
-    phase = Phase("a", rows=BatchConfig(max_length=64), task=ObjectiveConfig(mask_rate=0.3))
+    phase = Phase("a", batch=BatchConfig(max_length=64), objective=ObjectiveConfig(mask_rate=0.3))
     assert list(phase.values()) == list(PHASE_FIELDS)
     assert (phase.values()["max_length"], phase.values()["mask_rate"]) == (64, 0.3)
 
@@ -79,8 +79,8 @@ def test_a_new_value_is_not_outvoted_by_an_old_one(given: dict[str, Any], steps:
                                                    epochs: float, warmup_steps: int) -> None:
     changed = STEPS.changed(given)
     assert changed.length == PhaseLengthConfig(steps, tokens, epochs)
-    assert changed.schedule.warmup_steps == warmup_steps
-    assert changed.rows == STEPS.rows
+    assert changed.learning_rate.warmup_steps == warmup_steps
+    assert changed.batch == STEPS.batch
 
 
 @pytest.mark.parametrize(("values", "message"), [
@@ -131,7 +131,7 @@ def test_one_phase_holds_what_it_was_given() -> None:
              LearningRateConfig(schedule="wsd"), FreezeConfig(frozen_layers=1))
     script = single_phase(*parts, mixture=(MixtureWeight("x", 1.0),))
     (phase,) = script.phases
-    assert (phase.length, phase.rows, phase.task, phase.schedule, phase.freeze) == parts
+    assert (phase.length, phase.batch, phase.objective, phase.learning_rate, phase.freeze) == parts
     assert phase.mixture == (MixtureWeight("x", 1.0),)
     assert (script.run, script.architecture) == ({}, "")
 

@@ -160,10 +160,10 @@ def test_phases_of_bioptimus_share_one_straight_line_of_34_epochs() -> None:
     phases = load_recipe("bioptimus").phases
     assert sum(phase.length.epochs for phase in phases) == 34
     peak = 0.06 * 34
-    assert phases[0].schedule.warmup_ratio * 7 == pytest.approx(peak, rel=1e-3)
-    assert [phase.schedule.warmup_ratio for phase in phases[1:]] == [0, 0, 0]
-    rates = [(phase.schedule.learning_rate, phase.schedule.learning_rate
-              * phase.schedule.min_lr_ratio) for phase in phases]
+    assert phases[0].learning_rate.warmup_ratio * 7 == pytest.approx(peak, rel=1e-3)
+    assert [phase.learning_rate.warmup_ratio for phase in phases[1:]] == [0, 0, 0]
+    rates = [(phase.learning_rate.learning_rate, phase.learning_rate.learning_rate
+              * phase.learning_rate.min_lr_ratio) for phase in phases]
     borders = [1e-4 * (34 - epoch) / (34 - peak) for epoch in (7, 15, 24)]
     assert [last for _, last in rates[:-1]] == pytest.approx(borders, rel=1e-3)
     assert [first for first, _ in rates[1:]] == pytest.approx(borders, rel=1e-3)
@@ -172,7 +172,7 @@ def test_phases_of_bioptimus_share_one_straight_line_of_34_epochs() -> None:
 
 def test_weight_decay_of_modernbert_is_scaled_to_what_is_multiplied_by_the_rate() -> None:
     script = load_recipe("bioclinical-modernbert")
-    rate = script.phases[0].schedule.learning_rate
+    rate = script.phases[0].learning_rate.learning_rate
     assert run_settings(script, OptimizationConfig).weight_decay * rate == \
         pytest.approx(1e-5, rel=2e-3)
 
@@ -187,9 +187,9 @@ def test_what_a_run_needs_is_made_of_a_recipe() -> None:
 
 def test_laptop_hides_whole_words_in_short_rows() -> None:
     [phase] = load_recipe("laptop").phases
-    assert (phase.task.objective, phase.task.masking) == ("masked", "words")
-    assert (phase.task.mask_replace_prob, phase.task.random_replace_prob) == (1.0, 0.0)
-    assert phase.rows.max_length == 128
+    assert (phase.objective.objective, phase.objective.masking) == ("masked", "words")
+    assert (phase.objective.mask_replace_prob, phase.objective.random_replace_prob) == (1.0, 0.0)
+    assert phase.batch.max_length == 128
     assert run_settings(load_recipe("laptop"), OptimizationConfig).optimizer == "muon"
 
 

@@ -21,23 +21,24 @@ from bmtools.recipes.settings import (
     PhaseLengthConfig,
 )
 
-FIRST = Phase("first", PhaseLengthConfig(steps=4), schedule=LearningRateConfig(1.0, "constant"))
-SECOND = Phase("second", PhaseLengthConfig(steps=5), task=ObjectiveConfig(
+FIRST = Phase("first", PhaseLengthConfig(steps=4),
+              learning_rate=LearningRateConfig(1.0, "constant"))
+SECOND = Phase("second", PhaseLengthConfig(steps=5), objective=ObjectiveConfig(
     mask_rate=0.05, mask_rate_end=0.25, mask_curve="steps"))
 
 
 def test_each_step_has_its_phase() -> None:
     timeline = Schedule([FIRST, SECOND], [4, 5])
-    stages = [timeline.stage(number) for number in range(9)]
+    stages = [timeline.phase_step(number) for number in range(9)]
     assert [stage.phase.name for stage in stages] == ["first"] * 4 + ["second"] * 5
     assert [stage.step for stage in stages] == [0, 1, 2, 3, 0, 1, 2, 3, 4]
     assert [stage.is_last for stage in stages] == [False] * 3 + [True] + [False] * 4 + [True]
-    assert timeline.stage(20) == stages[-1]
+    assert timeline.phase_step(20) == stages[-1]
 
 
 def test_blurbs_masking_rises_by_5_percent_every_fifth() -> None:
     timeline = Schedule([FIRST, SECOND], [4, 5])
-    rates = [timeline.stage(number).mask_rate for number in range(4, 9)]
+    rates = [timeline.phase_step(number).mask_rate for number in range(4, 9)]
     assert rates == pytest.approx([0.05, 0.10, 0.15, 0.20, 0.25])
 
 

@@ -72,7 +72,7 @@ def test_a_whole_file_is_understood(tmp_path: Path) -> None:
                  mixture=(MixtureWeight("abstracts", 2.0),))
     # Its own length puts an end to the common one, its own mixture to the common one.
     hard = Phase("hard-2", PhaseLengthConfig(epochs=3.0), BatchConfig(max_length=128),
-                 schedule=schedule,
+                 learning_rate=schedule,
                  mixture=(MixtureWeight("clinical", 1.0), MixtureWeight("pub med", 3.0, 0.5, 2.0),
                           MixtureWeight("old", 1.0, None,
                                         math.inf))).changed({"frozen": "embeddings.*"})
@@ -186,7 +186,7 @@ def test_nothing_given_changes_nothing() -> None:
 def test_values_change_all_phases_and_the_run() -> None:
     changed = override(TWO, {"epochs": 2.0, "mask_rate": 0.3, "seed": 7, "mixout": 0.9})
     assert [phase.length for phase in changed.phases] == [PhaseLengthConfig(epochs=2.0)] * 2
-    assert [phase.task.mask_rate for phase in changed.phases] == [0.3, 0.3]
+    assert [phase.objective.mask_rate for phase in changed.phases] == [0.3, 0.3]
     assert changed.run == {"seed": 7, "dropout": 0.1, "mixout": 0.9}
     assert (changed.title, changed.architecture) == ("Two", "bert-tiny")
     assert TWO.run == {"seed": 1, "dropout": 0.1}

@@ -29,7 +29,7 @@ def reports(progress: Progress, timeline: Schedule, steps: Sequence[StepResult],
     lines = []
     for one in steps:
         progress.wall_seconds += 0.5
-        line = reporter.account(one, timeline.stage(one.number - 1), replayed(one.number))
+        line = reporter.account(one, timeline.phase_step(one.number - 1), replayed(one.number))
         if line:
             lines.append(line)
     return lines
@@ -92,7 +92,7 @@ def watched(losses: Sequence[float], timeline: Schedule, **settings: Any) -> int
     watch = DivergenceMonitor(**settings)
     for number, loss in enumerate(losses, 1):
         try:
-            watch.look(step(number, loss), timeline.stage(number - 1), lambda: "go back")
+            watch.look(step(number, loss), timeline.phase_step(number - 1), lambda: "go back")
         except BmtoolsError as error:
             assert str(error).endswith("diverges; lower --learning-rate or raise --warmup-ratio; "
                                        "go back")

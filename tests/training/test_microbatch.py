@@ -48,8 +48,8 @@ def plan(toy_phase: Callable[..., Phase]) -> Callable[..., TrainingPlan]:
     """Make a plan of a short and a long phase: `plan(memory_gib=1)`."""
 
     def make(**loop: Any) -> TrainingPlan:
-        phases = (toy_phase(name="short", rows=BatchConfig(32, 256)),
-                  toy_phase(name="long", rows=BatchConfig(128, 4096), mask_rate=0.3))
+        phases = (toy_phase(name="short", batch=BatchConfig(32, 256)),
+                  toy_phase(name="long", batch=BatchConfig(128, 4096), mask_rate=0.3))
         return TrainingPlan("test", Path("out"), RunConfig(phases), OptimizationConfig(**loop),
                             ReportingConfig())
 
@@ -108,7 +108,7 @@ def test_a_gpu_that_runs_out_of_memory_halves_the_rows(
         plan: Callable[..., TrainingPlan], trainer: Trainer,
         monkeypatch: pytest.MonkeyPatch) -> None:
     def narrow(_trainer: Any, phase: Phase, _packed: bool, rows: int) -> bool:
-        return rows * phase.rows.max_length <= 32 * 70
+        return rows * phase.batch.max_length <= 32 * 70
 
     monkeypatch.setattr(fitting, "_all_go_through", narrow)
     assert fit_passes(plan(memory_gib=ENOUGH), trainer, False, 1) == {"short": 64, "long": 16}
@@ -131,8 +131,8 @@ def test_too_little_for_a_row_is_one_clear_line(plan: Callable[..., TrainingPlan
 
 def test_passes_follow_the_phase_and_hold_the_same_rows(
         toy: Any, toy_phase: Callable[..., Phase]) -> None:
-    phases = [toy_phase(steps=2, name="a", rows=BatchConfig(32, 6)),
-              toy_phase(steps=2, name="b", rows=BatchConfig(32, 6))]
+    phases = [toy_phase(steps=2, name="a", batch=BatchConfig(32, 6)),
+              toy_phase(steps=2, name="b", batch=BatchConfig(32, 6))]
     corpora = {"text": toy.corpus([f"Il cuore pompa {'il sangue ' * n}." for n in range(20)])}
     timeline = Schedule(phases, [2, 2])
     maker = Collator(list(corpora.values()), SpecialTokens.of(toy.tokenizer), False, 0,

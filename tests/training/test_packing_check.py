@@ -29,7 +29,7 @@ TEXTS = [f"Il cuore pompa il sangue. {'Il polmone filtra la bile. ' * (n % 5)}" 
                                                   ("auto", False)])
 def test_a_processor_packs_where_it_is_told_to(toy_phase: Callable[..., Phase], layout: str,
                                                expected: bool) -> None:
-    phase = toy_phase(rows=BatchConfig(layout=layout))
+    phase = toy_phase(batch=BatchConfig(layout=layout))
     plan = TrainingPlan("test", Path("out"), RunConfig((phase,)), OptimizationConfig(),
                         ReportingConfig())
     assert is_packed(plan, Accelerator(cpu=True)) is expected
@@ -39,7 +39,7 @@ def test_a_processor_packs_where_it_is_told_to(toy_phase: Callable[..., Phase], 
     ("no", None), ("bf16", [16, 32, 48, 60])])
 def test_in_halves_rows_have_few_widths(toy_phase: Callable[..., Phase], precision: str,
                                         expected: list[int] | None) -> None:
-    phases = [toy_phase(name=str(tokens), rows=BatchConfig(tokens)) for tokens in (60, 24)]
+    phases = [toy_phase(name=str(tokens), batch=BatchConfig(tokens)) for tokens in (60, 24)]
     accelerator = SimpleNamespace(mixed_precision=precision)
     assert row_widths(Schedule(phases, [1, 1]), cast("Any", accelerator)) == expected
 
@@ -47,7 +47,7 @@ def test_in_halves_rows_have_few_widths(toy_phase: Callable[..., Phase], precisi
 @pytest.fixture
 def prepare(model: Any, toy: Any, toy_phase: Callable[..., Phase]) -> Callable[[], None]:
     """Prepare a model for three phases that ask for different things."""
-    phases = [toy_phase(name=f"phase-{number}", rows=BatchConfig(32, 3), objective=task)
+    phases = [toy_phase(name=f"phase-{number}", batch=BatchConfig(32, 3), objective=task)
               for number, task in enumerate(("causal", "masked+nsp", "masked"))]
 
     def call() -> None:

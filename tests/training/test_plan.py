@@ -57,7 +57,7 @@ def test_what_may_not_change_is_named(plan: TrainingPlan) -> None:
         return {name for name in {*before, *other} if before.get(name) != other.get(name)}
 
     first, second = plan.script.phases
-    slower = replace(second, schedule=LearningRateConfig(learning_rate=1e-5))
+    slower = replace(second, learning_rate=LearningRateConfig(learning_rate=1e-5))
     for other, names in (
             (replace(plan, script=RunConfig((first, slower))), {"b: learning_rate"}),
             (replace(plan, loop=OptimizationConfig(seed=4)), {"seed"}),
@@ -95,8 +95,8 @@ def test_an_unfinished_run_is_not_thrown_away(plan: TrainingPlan) -> None:
 def test_rows_that_cannot_be_are_refused(plan: TrainingPlan, rows: BatchConfig, processes: int,
                                          message: str) -> None:
     first, second = plan.script.phases
-    rows_of_first = replace(first, rows=BatchConfig(batch_size=18))
-    script = RunConfig((rows_of_first, replace(second, rows=rows)))
+    rows_of_first = replace(first, batch=BatchConfig(batch_size=18))
+    script = RunConfig((rows_of_first, replace(second, batch=rows)))
     with pytest.raises(BmtoolsError, match=message):
         check_before(replace(plan, script=script), ["text"], processes, False)
 

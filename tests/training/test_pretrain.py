@@ -69,7 +69,7 @@ def unfinished(corpus: Path, vocabulary: Path, tmp_path: Path) -> list[str]:
     """The arguments of a run that was left after six of nine steps."""
     given = arguments(corpus, vocabulary, tmp_path / "m", "--steps", "9", "--save-steps", "4")
     phase = Phase("main", PhaseLengthConfig(steps=9), BatchConfig(max_length=16, batch_size=8),
-                  schedule=LearningRateConfig(learning_rate=2e-3))
+                  learning_rate=LearningRateConfig(learning_rate=2e-3))
     plan = TrainingPlan("pretrain", tmp_path / "m", RunConfig((phase,)), OptimizationConfig(),
                         ReportingConfig(logging_steps=1, save_steps=4),
                         extra={"architecture": "bert-1x64"})

@@ -41,9 +41,9 @@ def replay(toy: Any, toy_phase: Callable[..., Phase]) -> Callable[..., tuple[Rep
     """Make a replay of old text beside phases of 4, 1 and 7 steps."""
 
     def make(every: int) -> tuple[Replay, Schedule]:
-        phases = [toy_phase(name="a", rows=BatchConfig(16, 4)),
-                  toy_phase(name="b", rows=BatchConfig(16, 4)),
-                  toy_phase(name="c", rows=BatchConfig(32, 2), mask_rate=0.5)]
+        phases = [toy_phase(name="a", batch=BatchConfig(16, 4)),
+                  toy_phase(name="b", batch=BatchConfig(16, 4)),
+                  toy_phase(name="c", batch=BatchConfig(32, 2), mask_rate=0.5)]
         timeline = Schedule(phases, [4, 1, 7])
         corpora = {"replay": toy.corpus(
             [f"Il rene filtra {'la bile ' * (n % 9)}." for n in range(50)])}
@@ -68,9 +68,9 @@ def test_after_every_nth_step_in_the_manner_of_its_phase(
     assert [number for number, step in enumerate(told, 1) if step] == due
     assert [(number + 1, turn) for number, _, turn in spy.calls] == [(step, 1) for step in due]
     for step, (_, share, _) in zip(due, spy.calls, strict=True):
-        phase = timeline.stage(step - 1).phase
+        phase = timeline.phase_step(step - 1).phase
         ids = share.pieces[0]["input_ids"]
-        assert len(ids) == phase.rows.batch_size and ids.shape[1] <= phase.rows.max_length
+        assert len(ids) == phase.batch.batch_size and ids.shape[1] <= phase.batch.max_length
 
 
 def test_the_old_text_goes_on_where_it_was(replay: Callable[..., tuple[Replay, Schedule]]) -> None:

@@ -56,7 +56,7 @@ def trainer(model: Any) -> Callable[..., Trainer]:
 
 
 def phase_of(toy_phase: Callable[..., Phase], task: str) -> Phase:
-    return toy_phase(rows=BatchConfig(64, 512),
+    return toy_phase(batch=BatchConfig(64, 512),
                      objective="masked" if task == "adversarial" else task)
 
 
@@ -138,10 +138,10 @@ def test_no_memory_is_told_and_cleared(trainer: Callable[..., Trainer],
 @pytest.mark.parametrize("packed", [False, True])
 def test_whole_rows_ask_at_least_as_often_as_a_phase(toy_phase: Callable[..., Phase],
                                                      packed: bool) -> None:
-    phase = toy_phase(rows=BatchConfig(40, 8), objective="masked+nsp", mask_rate=0.1,
+    phase = toy_phase(batch=BatchConfig(40, 8), objective="masked+nsp", mask_rate=0.1,
                       mask_rate_end=0.4, mask_curve="linear")
     rows = whole_rows(phase, packed, 3, 100)
-    assert most_asked(phase.task) == 0.4
+    assert most_asked(phase.objective) == 0.4
     assert int((rows["labels"] >= 0).sum()) >= 0.4 * 3 * 40
     assert rows["input_ids"].shape == ((120,) if packed else (3, 40))
     assert int(rows["input_ids"].max()) < 100
@@ -162,7 +162,7 @@ def test_a_gpu_refuses_what_its_allocator_may_not_take(
     objective = PhasedObjective(model, {"masked": MaskedObjective(model)})
     made = Trainer(objective, LoopPlan(4, lambda _number: 1e-3), OptimizationConfig(),
                    Accelerator())
-    phase = toy_phase(rows=BatchConfig(64, 512))
+    phase = toy_phase(batch=BatchConfig(64, 512))
     with MemoryTracker() as ledger:
         torch.zeros(10, device="cuda")
     assert ledger.most == 40
