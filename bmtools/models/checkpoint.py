@@ -8,11 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import (
-    AutoModelForMaskedLM,
-    AutoModelForTokenClassification,
-    logging,
-)
+import transformers
+from transformers import AutoModelForMaskedLM, logging
 
 from bmtools.errors import CheckpointError
 from bmtools.io.atomic import new_directory
@@ -30,12 +27,21 @@ logging.disable_progress_bar()
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A loaded checkpoint; `vocabulary` is its tokenizer's fingerprint."""
+    """A loaded checkpoint.
+
+    Args:
+        path: its directory.
+        model: in float32.
+        tokenizer: of the model.
+        vocabulary: the tokenizer's fingerprint.
+        new_weights: names of the model's weights that the directory does not contain.
+    """
 
     path: Path
     model: Any
     tokenizer: Any
     vocabulary: str
+    new_weights: frozenset[str] = frozenset()
 
     def hash(self) -> str:
         """Hash the directory's files."""
@@ -57,26 +63,35 @@ def load_masked_lm(directory: Path, device: str = "cpu") -> Checkpoint:
     return checkpoint
 
 
-def load_token_classifier(directory: Path, device: str = "cpu") -> Checkpoint:
-    """Load a fine-tuned token classifier in float32, ready to predict.
+def load_fine_tuned(directory: Path, model_class: str, device: str = "cpu") -> Checkpoint:
+    """Load a fine-tuned model in float32, ready to predict.
+
+    Args:
+        directory: the checkpoint.
+        model_class: transformers' auto class, such as AutoModelForTokenClassification.
+        device: where it will run.
 
     Raises:
-        CheckpointError: as for `load_masked_lm`, or no classifier was trained.
+        CheckpointError: as for `load_masked_lm`, or weights of the head are missing.
     """
-    checkpoint = _load(directory, AutoModelForTokenClassification.from_pretrained)
+    checkpoint = _load(directory, getattr(transformers, model_class).from_pretrained)
     checkpoint.model.to(device).eval()
     return checkpoint
 
 
-def load_under_new_head(directory: Path, from_pretrained: Callable[..., Any],
-                        **options: Any) -> Checkpoint:
-    """Load an encoder's weights in float32 into a model whose head may be new.
+def load_under_new_head(directory: Path, model_class: str, **options: Any) -> Checkpoint:
+    """Load an encoder's weights in float32 into a model whose head, or pooler, may be new.
+
+    Args:
+        directory: the checkpoint.
+        model_class: transformers' auto class, such as AutoModelForTokenClassification.
+        options: for its `from_pretrained`.
 
     Raises:
         CheckpointError: as for `load_masked_lm`, or weights of the encoder are missing.
     """
-    return _load(directory, from_pretrained, head_may_be_new=True, ignore_mismatched_sizes=True,
-                 **options)
+    return _load(directory, getattr(transformers, model_class).from_pretrained,
+                 head_may_be_new=True, ignore_mismatched_sizes=True, **options)
 
 
 def _load(directory: Path, from_pretrained: Callable[..., Any], head_may_be_new: bool = False,
@@ -91,14 +106,14 @@ def _load(directory: Path, from_pretrained: Callable[..., Any], head_may_be_new:
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         raise CheckpointError(f"{directory}: {str(error).strip().splitlines()[0][:200]}; expected "
                               "a model with safetensors weights") from error
-    wrong = sorted([*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])])
+    new = frozenset([*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])])
     encoder = f"{model.base_model_prefix}."
-    wrong = [key for key in wrong if key.startswith(encoder) or not head_may_be_new]
-    if wrong:
-        raise CheckpointError(f"{directory}: no fitting weights for {wrong[0]}, expected a whole "
+    missing = sorted(key for key in new if not head_may_be_new or (
+        key.startswith(encoder) and not key.startswith(f"{encoder}pooler.")))
+    if missing:
+        raise CheckpointError(f"{directory}: no fitting weights for {missing[0]}, expected a whole "
                               f"{type(model.base_model if head_may_be_new else model).__name__}")
-    return Checkpoint(directory, model, tokenizer,
-                      _belonging(directory, model, tokenizer))
+    return Checkpoint(directory, model, tokenizer, _belonging(directory, model, tokenizer), new)
 
 
 def _belonging(directory: Path, model: Any, tokenizer: Any) -> str:

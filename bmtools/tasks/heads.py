@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 from torch import nn
-from transformers import AutoModelForTokenClassification
 
 from bmtools.errors import CheckpointError
 from bmtools.models.checkpoint import Checkpoint, load_under_new_head
@@ -27,7 +26,7 @@ def load_encoder(directory: Path) -> Checkpoint:
     """
     torch.manual_seed(0)  # a part between encoder and head may be new, as ModernBERT's
     checkpoint = load_under_new_head(
-        directory, AutoModelForTokenClassification.from_pretrained, id2label={0: "O"},
+        directory, "AutoModelForTokenClassification", id2label={0: "O"},
         label2id={"O": 0})
     model = checkpoint.model
     if not isinstance(getattr(model, "classifier", None), nn.Linear):

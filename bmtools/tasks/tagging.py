@@ -13,7 +13,7 @@ import torch
 
 from bmtools.errors import CheckpointError
 from bmtools.io.manifest import read_manifest
-from bmtools.models.checkpoint import Checkpoint, load_token_classifier, max_tokens
+from bmtools.models.checkpoint import Checkpoint, load_fine_tuned, max_tokens
 from bmtools.models.hardware import resolve_device
 from bmtools.records import Record
 from bmtools.tasks.settings import NerConfig, PredictConfig
@@ -46,7 +46,8 @@ def load_tagger(directory: Path, settings: PredictConfig) -> Tagger:
         CheckpointError: no token classifier, or one whose labels are not BIO.
         BmtoolsError: no such device.
     """
-    checkpoint = load_token_classifier(directory, resolve_device(settings.device))
+    checkpoint = load_fine_tuned(directory, "AutoModelForTokenClassification",
+                                 resolve_device(settings.device))
     named = checkpoint.model.config.id2label
     labels = [named[number] for number in range(len(named))]
     if not is_bio(labels):

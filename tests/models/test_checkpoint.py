@@ -11,7 +11,7 @@ import torch
 from bmtools.errors import CheckpointError
 from bmtools.io.manifest import Manifest
 from bmtools.models.architectures import build_config, build_model
-from bmtools.models.checkpoint import load_masked_lm, load_token_classifier, save_checkpoint
+from bmtools.models.checkpoint import load_fine_tuned, load_masked_lm, save_checkpoint
 from bmtools.vocab.settings import WordPieceConfig
 from bmtools.vocab.tokenizer import fingerprint, save_tokenizer
 from bmtools.vocab.wordpiece import learn
@@ -64,7 +64,7 @@ def test_pickled_weights_are_not_opened(saved: Path) -> None:
 
 def test_a_head_that_was_never_trained_is_missed(saved: Path) -> None:
     with pytest.raises(CheckpointError, match=r"no fitting weights for classifier\.bias"):
-        load_token_classifier(saved)
+        load_fine_tuned(saved, "AutoModelForTokenClassification")
 
 
 def test_no_checkpoint_is_one_line(tmp_path: Path) -> None:

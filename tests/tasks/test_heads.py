@@ -9,7 +9,7 @@ from transformers import AutoModel, AutoModelForMaskedLM, ModernBertConfig, Robe
 
 from bmtools.errors import CheckpointError
 from bmtools.io.manifest import Manifest
-from bmtools.models.checkpoint import load_token_classifier, max_tokens, save_checkpoint
+from bmtools.models.checkpoint import load_fine_tuned, max_tokens, save_checkpoint
 from bmtools.tasks.heads import load_encoder, with_new_head
 from bmtools.tasks.tagging import tag_documents
 from bmtools.tasks.windows import cut_into_windows
@@ -56,7 +56,7 @@ def test_other_architectures_tag_and_come_back(checkpoint: Path, tmp_path: Path)
 
     save_checkpoint(tmp_path / "tagger", model, loaded.tokenizer,
                     Manifest("test", {}, loaded.vocabulary))
-    again = load_token_classifier(tmp_path / "tagger")
+    again = load_fine_tuned(tmp_path / "tagger", "AutoModelForTokenClassification")
     assert again.model.config.id2label == dict(enumerate(LABELS))
     for before, after in zip(found, tag_documents(again.model, loaded.tokenizer, documents, 2),
                              strict=True):
