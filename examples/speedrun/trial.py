@@ -48,7 +48,7 @@ class Workshop:
 
     def bmtools(self, *arguments: object, lines: Path | None = None) -> None:
         """Run a bmtools command; what it prints goes to a file, or nowhere."""
-        self._run([sys.executable, "-m", "bmtools", *map(str, arguments)], lines)
+        self._run(["bmtools", *map(str, arguments)], lines)
 
     def script(self, name: str, *arguments: object) -> None:
         """Run a script of this folder."""

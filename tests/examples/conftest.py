@@ -7,7 +7,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import pytest
 
 Read = Callable[[Path], list[dict[str, Any]]]
 RunScript = Callable[..., str]
+WARM = Path(__file__).parents[1] / "warm_bmtools.py"
 
 
 @pytest.fixture(scope="session")
@@ -26,11 +28,32 @@ def read() -> Read:
 
 
 @pytest.fixture(scope="session")
-def run_script() -> RunScript:
+def warm_bmtools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with `bmtools` and `python` that start at once; see `warm_bmtools.py`."""
+    folder = tmp_path_factory.mktemp("bin")
+    call = f'exec "{sys.executable}" -S -E "{WARM}" call "{folder}/socket"'
+    for name, lines in (("bmtools", [f'{call} bmtools "$@"']),
+                        ("python", [f'case "$1" in *.py) {call} "$@" ;; esac',
+                                    f'exec "{sys.executable}" "$@"'])):
+        (folder / name).write_text("\n".join(["#!/bin/sh", *lines, ""]))
+        (folder / name).chmod(0o755)
+    server = subprocess.Popen([sys.executable, str(WARM), "serve", f"{folder}/socket"])
+    deadline = time.monotonic() + 120
+    while not (folder / "socket").exists():
+        assert server.poll() is None and time.monotonic() < deadline, "the server did not start"
+        time.sleep(0.05)
+    yield folder
+    server.kill()
+    server.wait()
+
+
+@pytest.fixture(scope="session")
+def run_script(warm_bmtools: Path) -> RunScript:
     """Runs a shell script that finds our commands, and gives what it printed: `(path, OUT="o")`."""
 
     def run(script: Path, **environment: str) -> str:
-        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        path = os.pathsep.join([str(warm_bmtools), str(Path(sys.executable).parent),
+                                os.environ["PATH"]])
         done = subprocess.run(["bash", str(script)], capture_output=True, text=True, check=False,
                               env={**os.environ, "PATH": path, **environment})
         assert done.returncode == 0, done.stderr
