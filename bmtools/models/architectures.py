@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
+from torch import Tensor, nn
 from transformers import (
     MODEL_FOR_MASKED_LM_MAPPING,
     AutoConfig,
@@ -15,43 +16,45 @@ from transformers import (
     BertConfig,
     MegatronBertConfig,
     ModernBertConfig,
+    PretrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
     RobertaConfig,
 )
 
-from bmtools.errors import BmtoolsError
+from bmtools.errors import BmtoolsError, setting
 
-_HEAD_WIDTH = 64
-_SHAPE = re.compile(r"(bert|roberta|megatron-bert|modernbert)-(\d+)x(\d+)")
+_HEAD_SIZE = 64
+_NAME = re.compile(r"(bert|roberta|megatron-bert|modernbert)-(\d+)x(\d+)")
 # Their positions are counted from behind the id of the padding token.
-_PAST_PADDING = frozenset(
+_POSITIONS_AFTER_PADDING = frozenset(
     {"camembert", "data2vec-text", "roberta", "roberta-prelayernorm", "xlm-roberta",
      "xlm-roberta-xl"})
-_MOST_PADDING = 1_000  # as many rows of weights, never used, stand before RoBERTa's first position
+_PAD_TOKEN_ID_LIMIT = 1_000  # RoBERTa keeps as many unused position embeddings before the first one
 
 
 @dataclass(frozen=True)
 class ModelSize:
-    """How large a model is.
+    """Size of an encoder, in the words of transformers' configurations.
 
     Args:
-        layers: number of them.
-        width: of the states.
-        heads: of attention; 0 for one for each 64 of the width.
-        inner: width inside the feed-forward part; 0 for the family's own multiple of the width.
+        num_attention_heads: 0 for one per 64 of the hidden size.
+        intermediate_size: of the feed-forward part; 0 for the family's own multiple of the hidden
+            size.
     """
 
-    layers: int
-    width: int
-    heads: int = 0
-    inner: int = 0
+    num_hidden_layers: int
+    hidden_size: int
+    num_attention_heads: int = 0
+    intermediate_size: int = 0
 
 
 # bert-tiny to -medium: Turc et al. 2019, table 1; base and large: Devlin et al. 2019, section 3.
 # roberta: Liu et al. 2019, section 5. modernbert: Warner et al. 2024, table 4.
-# megatron-bert: Shin et al. 2020 (BioMegatron), section 3, states totals and no shapes. 345m is
+# megatron-bert: Shin et al. 2020 (BioMegatron), section 3, gives totals and no shapes. 345m is
 # that of NVIDIA's model card. 800m and 1.2b take the shapes of Shoeybi et al. 2020 (Megatron-LM)
 # whose totals come nearest: 752 million and 1.2 billion there.
-SHAPES = {
+SIZES = {
     "bert-tiny": ModelSize(2, 128),
     "bert-mini": ModelSize(4, 256),
     "bert-small": ModelSize(4, 512),
@@ -62,150 +65,178 @@ SHAPES = {
     "roberta-large": ModelSize(24, 1024),
     "megatron-bert-345m": ModelSize(24, 1024),
     "megatron-bert-800m": ModelSize(36, 1280),
-    "megatron-bert-1.2b": ModelSize(40, 1536, heads=16),
-    "modernbert-base": ModelSize(22, 768, inner=1152),
-    "modernbert-large": ModelSize(28, 1024, inner=2624),
+    "megatron-bert-1.2b": ModelSize(40, 1536, num_attention_heads=16),
+    "modernbert-base": ModelSize(22, 768, intermediate_size=1152),
+    "modernbert-large": ModelSize(28, 1024, intermediate_size=2624),
 }
 
 
-def build_config(architecture: str, tokenizer: Any, positions: int = 0) -> Any:
+def build_config(architecture: str, tokenizer: PreTrainedTokenizerBase,
+                 max_length: int = 0) -> PretrainedConfig:
     """Make the configuration of a named architecture, or of a `config.json`, for a vocabulary.
 
     Args:
-        architecture: a name from `SHAPES`, FAMILY-LAYERSxWIDTH of the families bert, roberta,
+        architecture: a name from `SIZES`, FAMILY-LAYERSxWIDTH of the families bert, roberta,
             megatron-bert and modernbert, or the path of a `config.json` (or of a directory that
-            holds one).
+            contains one).
         tokenizer: gives the size of the vocabulary and the ids of special tokens.
-        positions: tokens of the longest row that a named architecture shall take, special ones
-            included. None gets fewer than are published: 512 or, in ModernBERT, 8,192.
+        max_length: tokens, special ones included, that a named architecture must be able to read.
+            No architecture gets fewer than published: 512 or, for ModernBERT, 8,192.
 
     Raises:
         BmtoolsError: the name is unknown, the width is no multiple of 64, the file describes
             no masked language model, or RoBERTa meets a padding token far from id 0.
     """
     path = Path(architecture)
-    named = not path.exists()
-    config = _named(architecture) if named else _read_config(path)
-    longest = config.max_position_embeddings - first_position(config)
-    adopt_vocabulary(config, tokenizer)
-    before = first_position(config)
-    if before > _MOST_PADDING:
+    is_named = not path.exists()
+    config = _named_config(architecture) if is_named else _read_config(path)
+    positions = config.max_position_embeddings - first_position(config)
+    set_vocabulary(config, tokenizer)
+    first = first_position(config)
+    if first > _PAD_TOKEN_ID_LIMIT:
         raise BmtoolsError(
-            f"--architecture: {architecture} counts positions from the padding token, which has "
-            f"id {before - 1}; expected one below {_MOST_PADDING}, or bert, megatron-bert or "
-            "modernbert")
-    config.max_position_embeddings = max(longest, positions if named else 0) + before
+            f"{setting('architecture')}: {architecture} counts positions from the padding token, "
+            f"which has id {first - 1}; expected one below {_PAD_TOKEN_ID_LIMIT}, or bert, "
+            "megatron-bert or modernbert")
+    config.max_position_embeddings = max(positions, max_length if is_named else 0) + first
     return config
 
 
-def _read_config(path: Path) -> Any:
+def _read_config(path: Path) -> PretrainedConfig:
+    expected = "expected the config.json of a masked language model"
     try:
         config = AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise BmtoolsError(f"--architecture: {path}: {str(error).strip().splitlines()[0][:200]}; "
-                           "expected the config.json of a masked language model") from error
+        raise BmtoolsError(f"{setting('architecture')}: {path}: "
+                           f"{str(error).strip().splitlines()[0][:200]}; {expected}") from error
     if type(config) not in MODEL_FOR_MASKED_LM_MAPPING:
-        raise BmtoolsError(f"--architecture: {path}: found model_type {config.model_type!r}, "
-                           "expected the config.json of a masked language model")
+        raise BmtoolsError(f"{setting('architecture')}: {path}: found model_type "
+                           f"{config.model_type!r}, {expected}")
     return config
 
 
-def first_position(config: Any) -> int:
-    """Count the rows of the position table that stand before the first position."""
-    if config.model_type in _PAST_PADDING and config.pad_token_id is not None:
-        return int(config.pad_token_id) + 1
-    return 0
+def _named_config(architecture: str) -> PretrainedConfig:
+    match = _NAME.fullmatch(architecture)
+    if match:
+        family, size = match[1], ModelSize(int(match[2]), int(match[3]))
+    elif architecture in SIZES:
+        family, size = architecture.rpartition("-")[0], SIZES[architecture]
+    else:
+        raise BmtoolsError(
+            f"{setting('architecture')}: found {architecture!r}, expected {', '.join(SIZES)}, "
+            "FAMILY-LAYERSxWIDTH (bert, roberta, megatron-bert or modernbert) or the path of a "
+            "config.json")
+    if size.num_hidden_layers < 1 or size.hidden_size % _HEAD_SIZE or not size.hidden_size:
+        raise BmtoolsError(
+            f"{setting('architecture')}: found {architecture!r}, expected at least one layer "
+            f"and a width that is a multiple of {_HEAD_SIZE}")
+    return _family_config(family, size)
 
 
-def adopt_vocabulary(config: Any, tokenizer: Any) -> None:
-    """Write a vocabulary's size and special ids into a configuration."""
+def _family_config(family: str, size: ModelSize) -> PretrainedConfig:
+    """Make a family's configuration as published; the vocabulary is set later."""
+    width = size.hidden_size
+    sizes: dict[str, Any] = {
+        "num_hidden_layers": size.num_hidden_layers, "hidden_size": width,
+        "num_attention_heads": size.num_attention_heads or width // _HEAD_SIZE,
+        # A gated feed-forward part has a third matrix, so ModernBERT's is narrower.
+        "intermediate_size": size.intermediate_size
+        or (3 * width // 2 if family == "modernbert" else 4 * width)}
+    if family == "roberta":
+        # 512 positions and those up to the padding token; transformers' defaults are BERT's.
+        return RobertaConfig(**sizes, max_position_embeddings=514, type_vocab_size=1,
+                             layer_norm_eps=1e-5)
+    return {"bert": BertConfig, "megatron-bert": MegatronBertConfig,
+            "modernbert": ModernBertConfig}[family](**sizes)
+
+
+def set_vocabulary(config: PretrainedConfig, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Write a vocabulary's size and special token ids into a configuration."""
     config.vocab_size = len(tokenizer)
     for role in ("pad", "bos", "eos", "cls", "sep", "mask"):
         if hasattr(config, f"{role}_token_id"):
             setattr(config, f"{role}_token_id", getattr(tokenizer, f"{role}_token_id"))
 
 
-def _named(architecture: str) -> Any:
-    match = _SHAPE.fullmatch(architecture)
-    if match:
-        family, shape = match[1], ModelSize(int(match[2]), int(match[3]))
-    elif architecture in SHAPES:
-        family, shape = architecture.rpartition("-")[0], SHAPES[architecture]
-    else:
-        raise BmtoolsError(
-            f"--architecture: found {architecture!r}, expected {', '.join(SHAPES)}, "
-            "FAMILY-LAYERSxWIDTH (bert, roberta, megatron-bert or modernbert) or the path of a "
-            "config.json")
-    if shape.layers < 1 or shape.width % _HEAD_WIDTH or not shape.width:
-        raise BmtoolsError(f"--architecture: found {architecture!r}, expected at least one layer "
-                           f"and a width that is a multiple of {_HEAD_WIDTH}")
-    return _config_of(family, shape)
+def first_position(config: PretrainedConfig) -> int:
+    """Number of the first position id: past the padding token in RoBERTa's relatives, else 0."""
+    if config.model_type in _POSITIONS_AFTER_PADDING and config.pad_token_id is not None:
+        return int(config.pad_token_id) + 1
+    return 0
 
 
-def _config_of(family: str, shape: ModelSize) -> Any:
-    """Make a family's configuration, as published, with the vocabulary left open."""
-    common: dict[str, Any] = {"num_hidden_layers": shape.layers, "hidden_size": shape.width,
-                              "num_attention_heads": shape.heads or shape.width // _HEAD_WIDTH}
-    inner = shape.inner or 4 * shape.width
-    if family == "bert":
-        return BertConfig(**common, intermediate_size=inner)
-    if family == "roberta":
-        # 512 positions and those up to the padding token; transformers' defaults are BERT's.
-        return RobertaConfig(**common, intermediate_size=inner, max_position_embeddings=514,
-                             type_vocab_size=1, layer_norm_eps=1e-5)
-    if family == "megatron-bert":
-        return MegatronBertConfig(**common, intermediate_size=inner)
-    # A gated part has a third matrix, so ModernBERT's is narrower.
-    return ModernBertConfig(**common, intermediate_size=shape.inner or 3 * shape.width // 2)
+def encoder_of(model: PreTrainedModel) -> Any:
+    """Give a model without its head; untyped, because families name their modules differently."""
+    return model.base_model
 
 
-def build_model(config: Any) -> Any:
-    """Initialise a masked language model; draws from torch's global generator, seed it first."""
+def token_embeddings(model: PreTrainedModel) -> nn.Embedding:
+    """Give the input embeddings of a model's vocabulary."""
+    return cast("nn.Embedding", model.get_input_embeddings())
+
+
+def position_embeddings(model: PreTrainedModel) -> nn.Embedding | None:
+    """Find the learned position embeddings of a model; None if it has none (ModernBERT)."""
+    embeddings = getattr(encoder_of(model), "embeddings", None)
+    return cast("nn.Embedding | None", getattr(embeddings, "position_embeddings", None))
+
+
+def unused_positions(positions: nn.Embedding) -> int:
+    """Number of rows that RoBERTa never uses, those up to the padding id."""
+    return 0 if positions.padding_idx is None else positions.padding_idx + 1
+
+
+def has_segment_embeddings(model: PreTrainedModel) -> bool:
+    """Tell whether a model has embeddings for a first and a second segment."""
+    return getattr(model.config, "type_vocab_size", 1) > 1 \
+        and hasattr(getattr(encoder_of(model), "embeddings", None), "token_type_embeddings")
+
+
+def build_model(config: PretrainedConfig) -> PreTrainedModel:
+    """Initialize a masked language model; draws from torch's global generator, seed it first."""
     model = AutoModelForMaskedLM.from_config(config)
-    embeddings = getattr(model.base_model, "embeddings", None)
-    positions = getattr(embeddings, "position_embeddings", None)
+    positions = position_embeddings(model)
     if positions is not None:
-        used = 0 if positions.padding_idx is None else positions.padding_idx + 1
-        _start_as_waves(positions.weight[used:], config.initializer_range)
+        _init_sinusoidal(positions.weight[unused_positions(positions):], config.initializer_range)
     if config.model_type == "megatron-bert":
-        _shrink_residual_outputs(model.base_model.encoder.layer)
+        _scale_residual_outputs(encoder_of(model).encoder.layer)
     return model
 
 
-def build_on_meta(config: Any) -> Any:
-    """Build a model without weights, to ask for its shapes; this costs nothing."""
+def build_on_meta(config: PretrainedConfig) -> PreTrainedModel:
+    """Build a model on the meta device, without weights, to look up shapes at no cost."""
     with torch.device("meta"):
         return build_model(config)
 
 
 @torch.no_grad()
-def _start_as_waves(positions: torch.Tensor, deviation: float) -> None:
-    """Start learned positions as sinusoids, of the size that random ones would have.
+def _init_sinusoidal(positions: Tensor, std: float) -> None:
+    """Initialize learned positions as sinusoids of the size that random ones would have.
 
     Positions that differ by a constant are then related by one rotation from the first step, so
-    attention to neighbours need not be learned place by place. A departure from Devlin et al.
-    2019, whose positions start at random: small models leave the floor of word frequencies
+    attention to neighbours need not be learned position by position. A departure from Devlin et
+    al. 2019, whose positions start at random: small models leave the floor of word frequencies
     sooner (2 x 128 on the quickstart text, 400 steps: masked loss 4.8 instead of 5.6).
 
     Source: Vaswani et al. 2017, section 3.5.
 
     Args:
-        positions: (positions, width) weights, without RoBERTa's rows up to the padding token.
-        deviation: standard deviation that they get.
+        positions: (positions, hidden size) weights.
+        std: their standard deviation afterwards.
     """
     length, width = positions.shape
-    rates = 10_000.0 ** (-torch.arange(0, width, 2) / width)
-    angles = torch.arange(length)[:, None] * rates
-    waves = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :width]
-    positions.copy_(waves * deviation * 2**0.5)
+    frequencies = 10_000.0 ** (-torch.arange(0, width, 2) / width)
+    angles = torch.arange(length)[:, None] * frequencies
+    sinusoids = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :width]
+    positions.copy_(sinusoids * std * 2**0.5)
 
 
 @torch.no_grad()
-def _shrink_residual_outputs(layers: Any) -> None:
-    """Divide what enters the residual stream by the root of how often it is added to.
+def _scale_residual_outputs(layers: Any) -> None:
+    """Divide projections into the residual stream by the root of the number of additions to it.
 
-    Layers that are normalised on their way in add up unnormalised, so that a deep stream would
-    grow with depth. transformers leaves this out of Megatron-BERT and has it in ModernBERT.
+    Pre-layer-norm layers add up without normalization, so a deep residual stream would grow with
+    depth. transformers scales ModernBERT's weights this way, but not Megatron-BERT's.
 
     Source: Shoeybi et al. 2020 (Megatron-LM), section 4.2; Radford et al. 2019, section 2.3.
     """

@@ -1,19 +1,19 @@
-"""Checkpoint directories: a model, its tokenizer and how they came to be."""
+"""Checkpoint directories: a model, its tokenizer and the manifest of how they were made."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
-from transformers import AutoModelForMaskedLM, logging
+from transformers import PreTrainedModel, PreTrainedTokenizerBase, logging
 
 from bmtools.errors import CheckpointError
 from bmtools.io.atomic import new_directory
 from bmtools.io.manifest import Manifest, hash_directory, read_manifest
+from bmtools.models.architectures import position_embeddings, token_embeddings, unused_positions
 from bmtools.vocab.tokenizer import (
     fingerprint,
     load_tokenizer,
@@ -38,8 +38,8 @@ class Checkpoint:
     """
 
     path: Path
-    model: Any
-    tokenizer: Any
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
     vocabulary: str
     new_weights: frozenset[str] = frozenset()
 
@@ -49,22 +49,21 @@ class Checkpoint:
 
 
 def load_masked_lm(directory: Path, device: str = "cpu") -> Checkpoint:
-    """Load a masked language model in float32, ready to score.
+    """Load a masked language model in float32, in evaluation mode.
 
     Raises:
         CheckpointError: no such directory, no masked-LM head, unsafe weights, or a tokenizer
             that does not belong to the model.
     """
-    checkpoint = _load(directory, AutoModelForMaskedLM.from_pretrained)
+    checkpoint = _load(directory, "AutoModelForMaskedLM", device)
     if checkpoint.tokenizer.mask_token_id is None:
         raise CheckpointError(f"{directory}: the tokenizer has no mask token, "
                               "expected a masked language model")
-    checkpoint.model.to(device).eval()
     return checkpoint
 
 
 def load_fine_tuned(directory: Path, model_class: str, device: str = "cpu") -> Checkpoint:
-    """Load a fine-tuned model in float32, ready to predict.
+    """Load a fine-tuned model in float32, in evaluation mode.
 
     Args:
         directory: the checkpoint.
@@ -74,12 +73,10 @@ def load_fine_tuned(directory: Path, model_class: str, device: str = "cpu") -> C
     Raises:
         CheckpointError: as for `load_masked_lm`, or weights of the head are missing.
     """
-    checkpoint = _load(directory, getattr(transformers, model_class).from_pretrained)
-    checkpoint.model.to(device).eval()
-    return checkpoint
+    return _load(directory, model_class, device)
 
 
-def load_under_new_head(directory: Path, model_class: str, **options: Any) -> Checkpoint:
+def load_with_new_head(directory: Path, model_class: str, **options: Any) -> Checkpoint:
     """Load an encoder's weights in float32 into a model whose head, or pooler, may be new.
 
     Args:
@@ -90,17 +87,17 @@ def load_under_new_head(directory: Path, model_class: str, **options: Any) -> Ch
     Raises:
         CheckpointError: as for `load_masked_lm`, or weights of the encoder are missing.
     """
-    return _load(directory, getattr(transformers, model_class).from_pretrained,
-                 head_may_be_new=True, ignore_mismatched_sizes=True, **options)
+    return _load(directory, model_class, head_may_be_new=True, ignore_mismatched_sizes=True,
+                 **options)
 
 
-def _load(directory: Path, from_pretrained: Callable[..., Any], head_may_be_new: bool = False,
+def _load(directory: Path, model_class: str, device: str = "cpu", head_may_be_new: bool = False,
           **options: Any) -> Checkpoint:
     if not (directory / "config.json").is_file():
         raise CheckpointError(f"{directory}: no config.json, expected a checkpoint directory")
     tokenizer = load_tokenizer(directory)
     try:
-        model, report = from_pretrained(
+        model, report = getattr(transformers, model_class).from_pretrained(
             directory, dtype=torch.float32, use_safetensors=True, local_files_only=True,
             trust_remote_code=False, output_loading_info=True, **options)
     except (OSError, ValueError, KeyError, RuntimeError) as error:
@@ -113,15 +110,17 @@ def _load(directory: Path, from_pretrained: Callable[..., Any], head_may_be_new:
     if missing:
         raise CheckpointError(f"{directory}: no fitting weights for {missing[0]}, expected a whole "
                               f"{type(model.base_model if head_may_be_new else model).__name__}")
-    return Checkpoint(directory, model, tokenizer, _belonging(directory, model, tokenizer), new)
+    vocabulary = _check_tokenizer(directory, model, tokenizer)
+    return Checkpoint(directory, model.to(device).eval(), tokenizer, vocabulary, new)
 
 
-def _belonging(directory: Path, model: Any, tokenizer: Any) -> str:
-    """Check that the tokenizer is the model's and can close a row; return its fingerprint."""
-    rows = model.get_input_embeddings().num_embeddings
-    if len(tokenizer) > rows:
+def _check_tokenizer(directory: Path, model: PreTrainedModel,
+                     tokenizer: PreTrainedTokenizerBase) -> str:
+    """Check that the tokenizer is the model's and an encoder's; return its fingerprint."""
+    size = token_embeddings(model).num_embeddings
+    if len(tokenizer) > size:
         raise CheckpointError(f"{directory}: the tokenizer has {len(tokenizer)} tokens, the model "
-                              f"embeds {rows}; put the model's own tokenizer beside it")
+                              f"embeds {size}; put the model's own tokenizer beside it")
     for role in ("cls", "sep", "pad"):
         if getattr(tokenizer, f"{role}_token_id") is None:
             raise CheckpointError(f"{directory}: the tokenizer has no {role} token, "
@@ -133,32 +132,30 @@ def _belonging(directory: Path, model: Any, tokenizer: Any) -> str:
     return vocabulary
 
 
-def save_checkpoint(
-    directory: Path, model: Any, tokenizer: Any, manifest: Manifest, overwrite: bool = False
-) -> dict[str, Any]:
-    """Write a whole checkpoint, or nothing, and return what its `bmtools.json` says.
+def save_checkpoint(directory: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase,
+                    manifest: Manifest, overwrite: bool = False) -> dict[str, Any]:
+    """Write a complete checkpoint, or nothing, and return the content of its `bmtools.json`.
 
     Raises:
-        BmtoolsError: the directory holds something and `overwrite` is off.
+        BmtoolsError: the directory is not empty and `overwrite` is off.
     """
     with new_directory(directory, overwrite) as partial:
-        return fill_checkpoint(partial, model, tokenizer, manifest)
+        return write_checkpoint_files(partial, model, tokenizer, manifest)
 
 
-def fill_checkpoint(partial: Path, model: Any, tokenizer: Any,
-                    manifest: Manifest) -> dict[str, Any]:
-    """Write a checkpoint's files into a directory that is still in the making."""
-    model.save_pretrained(partial)
+def write_checkpoint_files(directory: Path, model: PreTrainedModel,
+                           tokenizer: PreTrainedTokenizerBase,
+                           manifest: Manifest) -> dict[str, Any]:
+    """Write a checkpoint's files into an unfinished directory (`io.atomic.new_directory`)."""
+    model.save_pretrained(directory)
     tokenizer.model_max_length = max_tokens(model)
-    save_tokenizer(tokenizer, partial)
-    return manifest.write(partial)
+    save_tokenizer(tokenizer, directory)
+    return manifest.write(directory)
 
 
-def max_tokens(model: Any) -> int:
-    """Longest input in tokens, special ones included; RoBERTa's positions start past padding."""
-    embeddings = getattr(model.base_model, "embeddings", None)
-    positions = getattr(embeddings, "position_embeddings", None)
+def max_tokens(model: PreTrainedModel) -> int:
+    """Length of the longest input in tokens, special ones included."""
+    positions = position_embeddings(model)
     if positions is None:
         return int(model.config.max_position_embeddings)
-    offset = 0 if positions.padding_idx is None else positions.padding_idx + 1
-    return int(positions.num_embeddings) - offset
+    return positions.num_embeddings - unused_positions(positions)

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
+from transformers import PreTrainedModel
 
 from bmtools.models.architectures import build_on_meta
 from bmtools.models.mlm import encode, masked_lm_loss
@@ -106,7 +107,7 @@ def rows_that_fit(estimate: Callable[[int], MemoryEstimate], memory_bytes: int) 
     return 0
 
 
-def _without_numbers(config: Any) -> Any:
+def _without_numbers(config: Any) -> PreTrainedModel:
     """Build a model of tensors that claim to be on the CPU; tied weights stay one."""
     model = build_on_meta(config).train()
     made: dict[Tensor, Tensor] = {}
@@ -125,7 +126,7 @@ def _without_numbers(config: Any) -> Any:
     return model
 
 
-def _rehearse(model: nn.Module, rows: int, max_length: int, mask_rate: float,
+def _rehearse(model: PreTrainedModel, rows: int, max_length: int, mask_rate: float,
               precision: str) -> int:
     """Run both passes and return the most bytes that were live beside weights and gradients."""
     half = torch.float16 if precision == "fp16" else torch.bfloat16
@@ -137,7 +138,7 @@ def _rehearse(model: nn.Module, rows: int, max_length: int, mask_rate: float,
     return ledger.most
 
 
-def _loss(model: nn.Module, ids: Tensor, asked: int) -> Tensor:
+def _loss(model: PreTrainedModel, ids: Tensor, asked: int) -> Tensor:
     """Ask at the first places. The causal mask is made from shapes alone, where padding's is made
     from numbers; it takes the room that padding's takes."""
     states = encode(model, ids, torch.ones_like(ids, dtype=torch.bool), causal=True).flatten(0, 1)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from bmtools.models.architectures import token_embeddings
 from bmtools.models.checkpoint import Checkpoint
 from bmtools.models.context_embeddings import Located, padded, read_states, states_of
 from bmtools.models.settings import TokenDistillationConfig
@@ -157,7 +158,7 @@ class _Student:
     def __init__(self, base: Checkpoint, starts: Tensor, layers: str) -> None:
         self._base = base
         self._layers = layers
-        self._table = base.model.get_input_embeddings().weight.detach()
+        self._table = token_embeddings(base.model).weight.detach()
         self._kept: dict[int, Tensor] = {}
         self._bytes_left = _TAUGHT_BYTES
         self.vectors = nn.Parameter(starts.detach().clone().to(self._table.device))

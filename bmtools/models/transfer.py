@@ -13,10 +13,10 @@ from torch import Tensor
 
 from bmtools.errors import BmtoolsError
 from bmtools.models.architectures import (
-    adopt_vocabulary,
     build_model,
     build_on_meta,
     first_position,
+    set_vocabulary,
 )
 from bmtools.models.checkpoint import Checkpoint
 from bmtools.models.context_embeddings import Located, Sentence, gather, locate, sample_sentences
@@ -96,7 +96,7 @@ def transfer(base: Checkpoint, tokenizer: Any, settings: TransferConfig,
     """
     origins = find_overlap(base.tokenizer, tokenizer)
     config = copy.deepcopy(base.model.config)
-    adopt_vocabulary(config, tokenizer)
+    set_vocabulary(config, tokenizer)
     _extend_positions(base.model.config, config, settings.max_positions)
     _check_layers(base.model.config, settings.layers)
     start = _find_start(base, tokenizer, origins, settings, sentences,

@@ -17,7 +17,7 @@ from bmtools.errors import BmtoolsError, Reject, refuse
 from bmtools.io.atomic import new_directory
 from bmtools.io.jsonl import encode_line
 from bmtools.io.manifest import Manifest
-from bmtools.models.checkpoint import fill_checkpoint
+from bmtools.models.checkpoint import write_checkpoint_files
 from bmtools.recipes.schedule import learning_rate
 from bmtools.recipes.settings import LearningRateConfig, OptimizationConfig
 from bmtools.records import Record
@@ -161,7 +161,7 @@ def finetune(plan: FinetunePlan, task: Task, splits: Mapping[str, Iterable[Recor
     model = task.start(best.seed)
     model.load_state_dict(best.weights)
     with new_directory(plan.output, plan.overwrite) as partial:
-        fill_checkpoint(partial, model, task.tokenizer, manifest)
+        write_checkpoint_files(partial, model, task.tokenizer, manifest)
         (partial / SEEDS).write_bytes(b"".join(map(encode_line, lines)))
     yield {"checkpoint": str(plan.output), "model": str(plan.model), **summary,
            "wall_seconds": wall_seconds}

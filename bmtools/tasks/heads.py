@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from bmtools.errors import CheckpointError
-from bmtools.models.checkpoint import Checkpoint, load_under_new_head
+from bmtools.models.checkpoint import Checkpoint, load_with_new_head
 
 
 def load_encoder(directory: Path) -> Checkpoint:
@@ -25,7 +25,7 @@ def load_encoder(directory: Path) -> Checkpoint:
             encoder missing, or a tokenizer that does not belong to it.
     """
     torch.manual_seed(0)  # a part between encoder and head may be new, as ModernBERT's
-    checkpoint = load_under_new_head(
+    checkpoint = load_with_new_head(
         directory, "AutoModelForTokenClassification", id2label={0: "O"},
         label2id={"O": 0})
     model = checkpoint.model

@@ -48,7 +48,7 @@ def load_tagger(directory: Path, settings: PredictConfig) -> Tagger:
     """
     checkpoint = load_fine_tuned(directory, "AutoModelForTokenClassification",
                                  resolve_device(settings.device))
-    named = checkpoint.model.config.id2label
+    named: Any = checkpoint.model.config.id2label
     labels = [named[number] for number in range(len(named))]
     if not is_bio(labels):
         raise CheckpointError(

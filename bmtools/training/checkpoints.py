@@ -14,7 +14,7 @@ from bmtools.errors import CheckpointError
 from bmtools.io.atomic import new_directory
 from bmtools.io.jsonl import encode_line
 from bmtools.io.manifest import Manifest
-from bmtools.models.checkpoint import fill_checkpoint
+from bmtools.models.checkpoint import write_checkpoint_files
 from bmtools.recipes.phases import to_toml
 from bmtools.recipes.schedule import Schedule
 from bmtools.training.datasets import Datasets
@@ -133,7 +133,7 @@ class Checkpointer:
         if model is None:
             return {}
         with new_directory(target, overwrite) as partial:
-            written = fill_checkpoint(partial, model, self._tokenizer, self._manifest())
+            written = write_checkpoint_files(partial, model, self._tokenizer, self._manifest())
             lines = map(encode_line, self._progress.metrics)
             (partial / METRICS).write_bytes(b"".join(lines))
             (partial / PHASES).write_text(to_toml(self._plan.script), encoding="utf-8")

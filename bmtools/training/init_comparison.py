@@ -21,9 +21,10 @@ from bmtools.errors import DataError, refuse
 from bmtools.io.jsonl import RecordReader, write_records
 from bmtools.masking.corruption import IGNORED
 from bmtools.masking.strategies import make_strategy
+from bmtools.models.architectures import has_segment_embeddings
 from bmtools.models.checkpoint import Checkpoint, max_tokens
 from bmtools.models.context_embeddings import Sentence
-from bmtools.models.mlm import has_segment_embeddings, masked_lm_loss
+from bmtools.models.mlm import masked_lm_loss
 from bmtools.models.nearest_tokens import nearest_tokens
 from bmtools.models.settings import (
     READING,

@@ -10,9 +10,13 @@ from typing import Any
 import torch
 
 from bmtools.errors import BmtoolsError
-from bmtools.models.architectures import build_config, build_model, build_on_meta
+from bmtools.models.architectures import (
+    build_config,
+    build_model,
+    build_on_meta,
+    has_segment_embeddings,
+)
 from bmtools.models.checkpoint import load_masked_lm, max_tokens
-from bmtools.models.mlm import has_segment_embeddings
 from bmtools.recipes.phases import Phase
 from bmtools.training.layers import frozen_names
 from bmtools.vocab.tokenizer import fingerprint

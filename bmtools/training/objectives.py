@@ -64,7 +64,7 @@ class EncoderInputs:
             return encode_packed(model, self.input_ids, self.lengths, self.token_type_ids, causal)
         assert self.attention_mask is not None
         return encode(model, self.input_ids, self.attention_mask, causal,
-                      token_types=self.token_type_ids)
+                      token_type_ids=self.token_type_ids)
 
     def firsts(self, states: Tensor) -> Tensor:
         """Pick the state of each document's first token, (documents, width)."""

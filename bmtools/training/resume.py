@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from bmtools.errors import CheckpointError
 from bmtools.io.atomic import new_directory
 from bmtools.io.manifest import Manifest
-from bmtools.models.checkpoint import fill_checkpoint
+from bmtools.models.checkpoint import write_checkpoint_files
 from bmtools.training.run_directories import STATES
 from bmtools.training.sharding import like, plain_model, whole
 
@@ -71,7 +71,7 @@ def save_state(directory: Path, progress: Progress, objective: Any, optimizer: A
     if not writes:
         return
     with new_directory(directory / f"step-{progress.step:08d}", overwrite=True) as partial:
-        fill_checkpoint(partial, model, tokenizer, manifest)
+        write_checkpoint_files(partial, model, tokenizer, manifest)
         if extras:
             save_file(extras, partial / _EXTRAS)
         save_file(memory, partial / _OPTIMIZER)

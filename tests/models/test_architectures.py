@@ -10,7 +10,7 @@ import torch
 from transformers import RobertaConfig
 
 from bmtools.errors import BmtoolsError
-from bmtools.models.architectures import SHAPES, build_config, build_model, build_on_meta
+from bmtools.models.architectures import SIZES, build_config, build_model, build_on_meta
 from bmtools.models.checkpoint import max_tokens
 from bmtools.models.mlm import encode
 from bmtools.vocab.settings import WordPieceConfig
@@ -51,7 +51,7 @@ class Vocabulary:
 
 
 def test_every_name_has_a_published_size() -> None:
-    assert {name for name, _ in MILLIONS} == set(SHAPES)
+    assert {name for name, _ in MILLIONS} == set(SIZES)
 
 
 @pytest.mark.parametrize(("name", "tokens"), MILLIONS)
@@ -86,7 +86,7 @@ def test_a_shape_and_a_file_are_architectures_too(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["bert", "bert-0x64", "bert-2x65", "gpt-2x64", "roberta-2x0"])
 def test_a_wrong_name_is_one_line(name: str) -> None:
-    with pytest.raises(BmtoolsError, match=f"--architecture: found '{name}'") as raised:
+    with pytest.raises(BmtoolsError, match=f"architecture: found '{name}'") as raised:
         build_config(name, TOKENIZER)
     assert "\n" not in str(raised.value)
 
@@ -94,13 +94,13 @@ def test_a_wrong_name_is_one_line(name: str) -> None:
 def test_an_unknown_name_is_told_the_known_ones() -> None:
     with pytest.raises(BmtoolsError) as raised:
         build_config("deberta-base", TOKENIZER)
-    assert all(name in str(raised.value) for name in SHAPES)
+    assert all(name in str(raised.value) for name in SIZES)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
 @pytest.mark.parametrize("tokenizer", [TOKENIZER, Vocabulary(60)])
 def test_rows_as_long_as_was_asked_for(name: str, tokenizer: Any, one_thread: None) -> None:
-    model = build_model(build_config(name, tokenizer, positions=700))
+    model = build_model(build_config(name, tokenizer, max_length=700))
     assert max_tokens(model) == max(700, 8192 if "modern" in name else 0)
     ids = torch.full((1, 700), 5)
     assert encode(model, ids, ids > 0).isfinite().all()
@@ -109,7 +109,7 @@ def test_rows_as_long_as_was_asked_for(name: str, tokenizer: Any, one_thread: No
 @pytest.mark.parametrize("name", FAMILIES[:3])
 def test_short_rows_leave_the_published_positions(name: str) -> None:
     for padding in (0, 1):
-        config = build_config(name, Vocabulary(60, padding), positions=128)
+        config = build_config(name, Vocabulary(60, padding), max_length=128)
         assert max_tokens(build_on_meta(config)) == 512
     assert build_config("roberta-base", Vocabulary(60)).max_position_embeddings == 514
 
@@ -118,7 +118,7 @@ def test_a_file_s_positions_stay_when_the_padding_token_moves(tmp_path: Path) ->
     RobertaConfig(hidden_size=32, num_attention_heads=4, max_position_embeddings=130,
                   pad_token_id=1).save_pretrained(tmp_path)
     for padding in (0, 1, 7):
-        config = build_config(str(tmp_path), Vocabulary(60, padding), positions=500)
+        config = build_config(str(tmp_path), Vocabulary(60, padding), max_length=500)
         assert max_tokens(build_on_meta(config)) == 128
 
 

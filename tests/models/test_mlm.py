@@ -11,11 +11,11 @@ from torch.nn import functional
 from transformers import AutoModelForMaskedLM, ModernBertConfig, RobertaConfig
 
 from bmtools.errors import CheckpointError
-from bmtools.models import mlm as masked
+from bmtools.models import mlm
+from bmtools.models.architectures import has_segment_embeddings
 from bmtools.models.mlm import (
     _SummedLoss,
     encode,
-    has_segment_embeddings,
     masked_lm_loss,
     vocabulary_logits,
 )
@@ -125,7 +125,7 @@ def test_pieces_leave_frozen_weights_alone(model: Any) -> None:
                 if name.startswith(("cls.", "lm_head.", "head.")) and weight.ndim == 2)
     head.requires_grad_(True)
     ids, attended = batch()
-    total, _ = masked_lm_loss(model, encode(model, ids, attended)[attended], ids[attended], chunk=4)
+    total, _ = masked_lm_loss(model, encode(model, ids, attended)[attended], ids[attended], 4)
     total.backward()
     assert head.grad is not None and head.grad.abs().max() > 0
     assert sum(weight.grad is not None for weight in model.parameters()) == 1
@@ -189,7 +189,7 @@ def test_places_past_the_labels_change_nothing() -> None:
 def test_in_bf16_a_cpu_sees_few_shapes(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sums of 5 and of 9 places go through products of one shape; in float32 through two."""
     asked = []
-    monkeypatch.setattr(masked, "vocabulary_logits", lambda model, states: (
+    monkeypatch.setattr(mlm, "vocabulary_logits", lambda model, states: (
         asked.append(len(states)), vocabulary_logits(model, states))[1])
     states = torch.randn(9, 32, generator=torch.Generator().manual_seed(0))
     labels = torch.arange(9)
@@ -212,12 +212,12 @@ def test_embeddings_stand_for_ids(model: Any, causal: bool) -> None:
     ids, attended = batch()
     embeddings = model.get_input_embeddings()(ids)
     torch.testing.assert_close(
-        encode(model, ids, attended, causal, embeddings=embeddings)[attended],
+        encode(model, ids, attended, causal, inputs_embeds=embeddings)[attended],
         encode(model, ids, attended, causal)[attended])
     changed = embeddings.clone()
     changed[0, 3] *= 2
-    assert not torch.allclose(encode(model, ids, attended, embeddings=changed)[0],
-                              encode(model, ids, attended, embeddings=embeddings)[0])
+    assert not torch.allclose(encode(model, ids, attended, inputs_embeds=changed)[0],
+                              encode(model, ids, attended, inputs_embeds=embeddings)[0])
 
 
 @torch.inference_mode()
@@ -228,7 +228,7 @@ def test_padding_inside_moves_no_position_of_embeddings(model: Any) -> None:
     attended[1, :3] = False
     ids = ids.where(attended, torch.tensor(1))
     embeddings = model.get_input_embeddings()(ids)
-    found = encode(model, ids, attended, embeddings=embeddings)
+    found = encode(model, ids, attended, inputs_embeds=embeddings)
     whole = model.base_model(input_ids=ids, attention_mask=attended.long()).last_hidden_state
     torch.testing.assert_close(found[attended], whole[attended])
 
@@ -239,15 +239,15 @@ def test_token_types_reach_models_that_know_them(model: Any) -> None:
     types = (torch.arange(20) >= 5).long().expand(3, 20)
     if not hasattr(model.base_model.embeddings, "token_type_embeddings"):
         assert not has_segment_embeddings(model)
-        with pytest.raises(CheckpointError, match="tells no segments apart"):
-            encode(model, ids, attended, token_types=types)
+        with pytest.raises(CheckpointError, match="has no segment embeddings"):
+            encode(model, ids, attended, token_type_ids=types)
         return
     whole = model.base_model(input_ids=ids, attention_mask=attended.long(),
                              token_type_ids=types).last_hidden_state
-    found = encode(model, ids, attended, token_types=types)
+    found = encode(model, ids, attended, token_type_ids=types)
     torch.testing.assert_close(found[attended], whole[attended])
     assert not torch.allclose(found[0], encode(model, ids, attended)[0])
-    torch.testing.assert_close(encode(model, ids, attended, token_types=torch.zeros_like(ids)),
+    torch.testing.assert_close(encode(model, ids, attended, token_type_ids=torch.zeros_like(ids)),
                                encode(model, ids, attended))
 
 
@@ -256,8 +256,8 @@ def test_a_single_token_type_tells_nothing() -> None:
         vocab_size=60, hidden_size=32, num_hidden_layers=1, num_attention_heads=4,
         type_vocab_size=1))
     assert not has_segment_embeddings(model)
-    with pytest.raises(CheckpointError, match="RobertaForMaskedLM: tells no segments apart"):
-        encode(model, *batch(), token_types=torch.zeros(3, 20, dtype=torch.int64))
+    with pytest.raises(CheckpointError, match="RobertaForMaskedLM: has no segment embeddings"):
+        encode(model, *batch(), token_type_ids=torch.zeros(3, 20, dtype=torch.int64))
 
 
 @torch.inference_mode()

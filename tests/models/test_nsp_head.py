@@ -70,7 +70,7 @@ def test_the_loss_is_transformers_own(whole: Any) -> None:
                      next_sentence_label=given["relationships"]).loss
     expected.backward()
     model, head = parts_of(whole)
-    states = encode(model, given["ids"], given["attended"], token_types=given["types"])
+    states = encode(model, given["ids"], given["attended"], token_type_ids=given["types"])
     asked = given["labels"] != IGNORED
     masked, _ = masked_lm_loss(model, states[asked], given["labels"][asked])
     loss = masked / asked.sum() + head.cross_entropy_sum(states, given["relationships"]) / 5

@@ -264,12 +264,12 @@ def test_an_architecture_not_known_is_refused() -> None:
     model = AutoModelForMaskedLM.from_config(ElectraConfig(
         vocab_size=60, hidden_size=32, num_hidden_layers=1, num_attention_heads=4,
         intermediate_size=48))
-    with pytest.raises(CheckpointError, match=r"ElectraForMaskedLM.*--layout padded"):
+    with pytest.raises(CheckpointError, match=r"ElectraForMaskedLM.*layout padded"):
         prepare_packed(model)
 
 
 def test_a_model_not_made_ready_is_refused(model: Any) -> None:
-    with pytest.raises(CheckpointError, match=r"see each other.*--layout padded"):
+    with pytest.raises(CheckpointError, match=r"see each other.*layout padded"):
         encode_packed(model, *documents_for(model))
 
 
@@ -277,7 +277,7 @@ def test_token_types_that_the_model_lacks_are_refused(ready: Any) -> None:
     if ready.config.model_type != "modernbert":
         pytest.skip("has token types")
     ids, lengths = documents_for(ready)
-    with pytest.raises(CheckpointError, match="no segments"):
+    with pytest.raises(CheckpointError, match="no segment embeddings"):
         encode_packed(ready, ids, lengths, torch.zeros_like(ids))
 
 
@@ -349,7 +349,7 @@ def test_attention_by_length_equals_a_mask_over_all_pairs(window: tuple[int, int
                         .requires_grad_() for part in range(3)] for _ in range(2))
     ours = attend_by_length(*found, lengths, 0.3, window)
     documents = DocumentLengths.of(torch.tensor(lengths), torch.device("cpu"))
-    theirs = dense_varlen(*expected, documents.borders, documents.borders, 60, 60, scale=0.3,
+    theirs = dense_varlen(*expected, documents.boundaries, documents.boundaries, 60, 60, scale=0.3,
                           window_size=window)
     torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=0)
     direction = torch.randn(ours.shape, generator=generator)
@@ -375,8 +375,8 @@ def test_torch_s_kernel_takes_what_it_is_given(window: tuple[int, int]) -> None:
 def test_positions_and_numbers_restart_by_hand() -> None:
     documents = DocumentLengths.of(torch.tensor([2, 1, 3]), torch.device("cpu"))
     assert documents.positions().tolist() == [0, 1, 0, 0, 1, 2]
-    assert documents.numbers().tolist() == [0, 0, 1, 2, 2, 2]
-    assert documents.borders.tolist() == [0, 2, 3, 6]
+    assert documents.document_ids().tolist() == [0, 0, 1, 2, 2, 2]
+    assert documents.boundaries.tolist() == [0, 2, 3, 6]
     assert (documents.tokens, documents.longest) == (6, 3)
     assert documents.window(1) == (1, 1)
     assert documents.window(2) == (-1, -1)
@@ -411,7 +411,7 @@ def leaks(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Any,
 
 def looks_ahead(module: Any, *inputs: Any, documents: Any = None, **rest: Any) -> Any:
     """Keep documents apart and forget that each is read forwards."""
-    both_ways = documents and DocumentLengths(documents.lengths, documents.borders, False)
+    both_ways = documents and DocumentLengths(documents.lengths, documents.boundaries, False)
     return packed._attention(module, *inputs, documents=both_ways, **rest)
 
 
@@ -420,7 +420,7 @@ def off_by_one(module: Any, *inputs: Any, documents: Any = None, **rest: Any) ->
     if documents is not None:
         first, second, *others = documents.lengths
         lengths = torch.tensor([first - 1, second + 1, *others])
-        documents = DocumentLengths.of(lengths, documents.borders.device, documents.causal)
+        documents = DocumentLengths.of(lengths, documents.boundaries.device, documents.causal)
     return packed._attention(module, *inputs, documents=documents, **rest)
 
 
@@ -439,11 +439,11 @@ def loses_gradients(module: Any, query: Tensor, key: Tensor, value: Tensor, mask
 
 @pytest.mark.parametrize("precision", [None, torch.bfloat16], ids=["float32", "bfloat16"])
 @pytest.mark.parametrize(("attention", "causal", "message"), [
-    (leaks, False, r"document \d+ changes when tokens it must not see change.*--layout padded"),
+    (leaks, False, r"document \d+ changes when tokens it must not see change.*layout padded"),
     (leaks, True, "changes when tokens it must not see change"),
     (looks_ahead, True, "changes when tokens it must not see change"),
     (off_by_one, False, "document [12] changes when tokens it must not see change"),
-    (loses_gradients, False, r"give \S+ a gradient that differs by.*--layout padded"),
+    (loses_gradients, False, r"give \S+ a gradient that differs by.*layout padded"),
 ])
 def test_self_check_catches(
         ready: Any, monkeypatch: pytest.MonkeyPatch, precision: torch.dtype | None,

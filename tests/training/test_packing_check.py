@@ -83,5 +83,5 @@ def test_a_leak_stops_the_run_before_it_begins(prepare: Callable[[], None],
         return attend(query, key, value, one, *others)
 
     monkeypatch.setattr(packed_models, "varlen_attention", leaky)
-    with pytest.raises(BmtoolsError, match=r"packed document .* use --layout padded"):
+    with pytest.raises(BmtoolsError, match=r"packed document .* use layout padded"):
         prepare()
