@@ -23,11 +23,11 @@ class Origin:
     architecture: str | None
     tokenizer: Path | None
 
-    def plan(self, output: Path, script: RunConfig, terms: Path | None) -> TrainingPlan:
+    def plan(self, output: Path, config: RunConfig, terms: Path | None) -> TrainingPlan:
         """Lay out the run that starts from here."""
         model, tokenizer = self.model, self.tokenizer
         return make_plan(
-            "pretrain", output, script,
+            "pretrain", output, config,
             {"model": model and str(model), "architecture": self.architecture,
              "tokenizer": tokenizer and str(tokenizer), "terms": terms and str(terms)},
             {"model": hash_directory(model)} if model else {})
@@ -36,7 +36,7 @@ class Origin:
 def takes_model_init(function: Function) -> Function:
     """Add `--model`, `--architecture` and `--tokenizer`; the function gets `origin`.
 
-    Put it below `takes_script`, whose script may name the architecture.
+    Put it below `takes_script`, whose config may name the architecture.
     """
 
     @click.option("--model", type=existing_directory, metavar="CKPT",
@@ -48,15 +48,15 @@ def takes_model_init(function: Function) -> Function:
                   help="Tokenizer for a fresh start.")
     @functools.wraps(function)
     def wrapper(*args: Any, model: Path | None, architecture: str | None, tokenizer: Path | None,
-                script: RunConfig, **options: Any) -> Any:
+                config: RunConfig, **options: Any) -> Any:
         if model and architecture:
             raise click.UsageError("expected one of --model and --architecture")
-        architecture = None if model else architecture or script.architecture
+        architecture = None if model else architecture or config.architecture
         if not (model or architecture):
             raise click.UsageError("expected one of --model and --architecture")
         if (model is None) != (tokenizer is not None):
             raise click.UsageError("--architecture and --tokenizer go together")
-        return function(*args, origin=Origin(model, architecture, tokenizer), script=script,
+        return function(*args, origin=Origin(model, architecture, tokenizer), config=config,
                         **options)
 
     return wrapper  # type: ignore[return-value]

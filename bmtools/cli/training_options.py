@@ -43,7 +43,7 @@ _MAIN = "text"
 
 
 def takes_run_config(**defaults: Any) -> Callable[[Function], Function]:
-    """Add `--recipe`, `--phases`, `--set` and an option for every setting; gives `script`.
+    """Add `--recipe`, `--phases`, `--set` and an option for every setting; gives `config`.
 
     What is given on the command line, in the environment or by `--config` wins over the phases
     file in all phases; `--set` wins over that.
@@ -65,11 +65,11 @@ def takes_run_config(**defaults: Any) -> Callable[[Function], Function]:
             if recipe and phases:
                 raise click.UsageError("expected one of --recipe and --phases", context)
             try:
-                script = _script(recipe, phases, defaults)
-                script = override(script, given, changes)
+                config = _script(recipe, phases, defaults)
+                config = override(config, given, changes)
             except ValueError as error:
                 raise click.UsageError(str(error), context) from error
-            return function(*args, script=script, **options)
+            return function(*args, config=config, **options)
 
         wrapped: Any = wrapper
         for kind in (*reversed(RUN_KINDS), *reversed(PHASE_KINDS.values())):
@@ -156,9 +156,9 @@ def _named(text: str) -> tuple[str, str]:
     return name, path
 
 
-def check_replay(script: RunConfig, others: Mapping[str, tuple[str, ...]]) -> None:
+def check_replay(config: RunConfig, others: Mapping[str, tuple[str, ...]]) -> None:
     """Refuse a text to replay without saying how often, and the other way round."""
-    if bool(run_settings(script, ReplayConfig).replay_steps) != (REPLAY in others):
+    if bool(run_settings(config, ReplayConfig).replay_steps) != (REPLAY in others):
         raise click.UsageError("--replay and --replay-steps go together")
 
 

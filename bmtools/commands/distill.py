@@ -42,7 +42,7 @@ from bmtools.recipes.settings import AdversarialConfig, DistillationConfig
 def command(trained: Mapping[str, tuple[str, ...]], others: Mapping[str, tuple[str, ...]],
             lang: str, segmenter: str, terms: Path | None, reject: Reject, output: Path,
             overwrite: bool, teacher: Path, student: Path | None, architecture: str | None,
-            settings: DistillationConfig, script: RunConfig, resume: bool) -> int:
+            settings: DistillationConfig, config: RunConfig, resume: bool) -> int:
     """Teach a smaller masked language model what a larger one knows.
 
     FILES are records, or shards that "bmtools tokenize" made. Prints a JSON line per report, and
@@ -50,11 +50,11 @@ def command(trained: Mapping[str, tuple[str, ...]], others: Mapping[str, tuple[s
     """
     if (student is None) == (architecture is None):
         raise click.UsageError("expected one of --student and --architecture")
-    if any(phase.objective.objective != "masked" for phase in script.phases):
+    if any(phase.objective.objective != "masked" for phase in config.phases):
         raise click.UsageError("--objective: distillation restores masked words only")
-    if run_settings(script, AdversarialConfig).adversarial:
+    if run_settings(config, AdversarialConfig).adversarial:
         raise click.UsageError("--adversarial: distillation knows no adversary")
-    check_replay(script, others)
+    check_replay(config, others)
     from bmtools.training.datasets import DataConfig
     from bmtools.training.distill import StudentInit, distill
     from bmtools.training.plan import check_targets, make_plan
@@ -64,7 +64,7 @@ def command(trained: Mapping[str, tuple[str, ...]], others: Mapping[str, tuple[s
         parents["student"] = hash_directory(student)
     extra = {"teacher": str(teacher), "student": student and str(student),
              "architecture": architecture, "terms": terms and str(terms), **asdict(settings)}
-    plan = replace(make_plan("distill", output, script, extra, parents), resume=resume,
+    plan = replace(make_plan("distill", output, config, extra, parents), resume=resume,
                    overwrite=overwrite)
     check_targets(plan)
     wanted = DataConfig(trained, others, lang, segmenter, terms)

@@ -44,7 +44,7 @@ _PRECISIONS = {"no": "float32", "tf32": "TF32", "bf16": "bfloat16", "fp16": "flo
 @takes_model_init
 def command(trained: Mapping[str, tuple[str, ...]], others: Mapping[str, tuple[str, ...]],
             lang: str, segmenter: str, terms: Path | None, rejects: str | None,
-            output: Path | None, overwrite: bool, resume: bool, origin: Origin, script: RunConfig,
+            output: Path | None, overwrite: bool, resume: bool, origin: Origin, config: RunConfig,
             probe: PreflightConfig, processes: int, shard: bool) -> None:
     """Say what pretraining will take on this machine, before hours are spent.
 
@@ -57,12 +57,12 @@ def command(trained: Mapping[str, tuple[str, ...]], others: Mapping[str, tuple[s
                                "pretraining will have")
     if shard and processes == 1:
         raise click.UsageError("--shard: found it with one process, expected --processes above 1")
-    check_replay(script, others)
+    check_replay(config, others)
     from bmtools.training.datasets import DataConfig
     from bmtools.training.preflight import preflight
     from bmtools.training.pretrain import ModelInit
 
-    plan = origin.plan(output or Path("model"), script, terms)
+    plan = origin.plan(output or Path("model"), config, terms)
     beginning = ModelInit(origin.model, origin.architecture, origin.tokenizer)
     wanted = DataConfig(trained, others, lang, segmenter, terms)
     found = preflight(plan, beginning, wanted, _pass_over if rejects else refuse, probe,

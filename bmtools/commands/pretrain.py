@@ -33,7 +33,7 @@ from bmtools.recipes.phases import RunConfig
 @resumes
 def command(trained: Mapping[str, tuple[str, ...]], others: Mapping[str, tuple[str, ...]],
             lang: str, segmenter: str, terms: Path | None, reject: Reject, output: Path,
-            overwrite: bool, origin: Origin, script: RunConfig, resume: bool) -> int:
+            overwrite: bool, origin: Origin, config: RunConfig, resume: bool) -> int:
     """Train a masked language model from scratch or from a checkpoint, in phases.
 
     FILES are records, or shards that "bmtools tokenize" made. Prints a JSON line per report, and
@@ -43,12 +43,12 @@ def command(trained: Mapping[str, tuple[str, ...]], others: Mapping[str, tuple[s
     line with the key "stopped" and exits with 75 (with 0 under a launcher other than --processes).
     The same command with --resume then goes on, and exits with 0 when the checkpoint is there.
     """
-    check_replay(script, others)
+    check_replay(config, others)
     from bmtools.training.datasets import DataConfig
     from bmtools.training.plan import check_targets
     from bmtools.training.pretrain import ModelInit, pretrain
 
-    plan = replace(origin.plan(output, script, terms), resume=resume, overwrite=overwrite)
+    plan = replace(origin.plan(output, config, terms), resume=resume, overwrite=overwrite)
     check_targets(plan)
     beginning = ModelInit(origin.model, origin.architecture, origin.tokenizer)
     wanted = DataConfig(trained, others, lang, segmenter, terms)

@@ -31,7 +31,7 @@ from bmtools.training.objectives import LossTerm, Objective
 class NerObjective(Objective):
     """Name the tag of each word at its first piece."""
 
-    parts = {"ner": LossTerm(1.0, "words")}  # noqa: RUF012
+    loss_terms = {"ner": LossTerm(1.0, "words")}  # noqa: RUF012
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()

@@ -51,12 +51,12 @@ class AdversarialObjective(Objective):
         self._embeddings = Movable(model.get_input_embeddings())
         if getattr(model.base_model, "_compiled_call_impl", None) is not None:
             torch.compiler.reset()  # what is compiled already does not notice a new hook
-        self.parts = {"mlm": LossTerm(1.0, "masked"),
+        self.loss_terms = {"mlm": LossTerm(1.0, "masked"),
                       "adversarial": LossTerm(settings.adversarial, "masked")}
-        self.measures = {"mlm_accuracy": "masked"}
+        self.metrics = {"mlm_accuracy": "masked"}
         if head is not None:
-            self.parts["nsp"] = LossTerm(1.0, "pairs")
-            self.measures["nsp_accuracy"] = "pairs"
+            self.loss_terms["nsp"] = LossTerm(1.0, "pairs")
+            self.metrics["nsp_accuracy"] = "pairs"
 
     def forward(self, input_ids: Tensor, labels: Tensor, attention_mask: Tensor | None = None,
                 lengths: Tensor | None = None, token_type_ids: Tensor | None = None,

@@ -108,7 +108,7 @@ class Checkpointer:
         self._progress.scaler = scaler.state_dict() if scaler else {}
         save_state(self._directory, self._progress, self._trainer.objective,
                    self._trainer.optimizer, self._tokenizer, self._manifest(),
-                   self._plan.run.save_total_limit, self._accelerator.is_main_process)
+                   self._plan.reporting.save_total_limit, self._accelerator.is_main_process)
 
     def keep(self, name: str) -> None:
         """Write a checkpoint that stays, beside the output."""
@@ -136,7 +136,7 @@ class Checkpointer:
             written = write_checkpoint_files(partial, model, self._tokenizer, self._manifest())
             lines = map(encode_line, self._progress.metrics)
             (partial / METRICS).write_bytes(b"".join(lines))
-            (partial / PHASES).write_text(to_toml(self._plan.script), encoding="utf-8")
+            (partial / PHASES).write_text(to_toml(self._plan.config), encoding="utf-8")
             flush_to_disk(partial)
         return written
 
@@ -154,7 +154,7 @@ def manifest_of(plan: TrainingPlan, texts: Datasets, vocabulary: str, timeline: 
         results |= {name: lines[-1]} if lines else {}
     if progress.retained:
         results["retained"] = {**progress.retained, **_cost(progress.retained)}
-    return Manifest(plan.command, plan.settings(), vocabulary, plan.loop.seed, texts.hashes,
+    return Manifest(plan.command, plan.settings(), vocabulary, plan.optimization.seed, texts.hashes,
                     plan.parents, progress.tokens_seen, progress.wall_seconds, results)
 
 

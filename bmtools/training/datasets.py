@@ -106,7 +106,7 @@ class _Opener:
     accelerator: Accelerator
 
     def _needs_sentences(self, name: str) -> bool:
-        paired = any(phase.objective.objective == _PAIRS for phase in self.plan.script.phases)
+        paired = any(phase.objective.objective == _PAIRS for phase in self.plan.config.phases)
         return paired and name in (*self.wanted.trained, REPLAY)
 
     def map(self, name: str, files: tuple[str, ...]) -> Corpus:
@@ -151,7 +151,7 @@ def _strategies(plan: TrainingPlan, start: InitialModel,
     Returns:
         them by name, and the hash of the terms.
     """
-    names = {phase.objective.masking for phase in plan.script.phases} | {"words"}
+    names = {phase.objective.masking for phase in plan.config.phases} | {"words"}
     listed, digest = None, ""
     if terms is not None:
         words = [word for _, word in read_list(str(terms))]

@@ -59,9 +59,9 @@ def distill(plan: TrainingPlan, pupil: StudentInit, teacher: Path, wanted: DataC
         BmtoolsError: rows longer than the positions of either model.
     """
     taught = load_masked_lm(teacher)
-    start = pupil.start(taught, plan.loop.seed)
+    start = pupil.start(taught, plan.optimization.seed)
     longest = min(start.longest, max_tokens(taught.model))
-    rows = longest_sequence(plan.script.phases)
+    rows = longest_sequence(plan.config.phases)
     if rows > longest:
         raise BmtoolsError(f"--max-length: found {rows}, but student and teacher share "
                            f"{longest} positions")
@@ -70,7 +70,7 @@ def distill(plan: TrainingPlan, pupil: StudentInit, teacher: Path, wanted: DataC
         taught.model.to(accelerator.device)
         if is_packed(plan, accelerator):
             prepare_packed(taught.model)
-        torch.manual_seed(plan.loop.seed)
+        torch.manual_seed(plan.optimization.seed)
         return PhasedObjective(model, {"masked": DistillationObjective(model, taught.model,
                                                                        settings),
                                        HELD_OUT: MaskedObjective(model)})

@@ -199,7 +199,7 @@ class _Trial:
         fresh[list(made.origins.pieces)] = True
         counted = LossByTokenAge(run.trainer.objective.model, fresh)
         held = EvaluationSet(Corpus.open(self._directory / "held"), words, make_strategy("words"),
-                             plan.script.phases[0].batch.max_length)
+                             plan.config.phases[0].batch.max_length)
         found = held.score(counted, run.accelerator)
         return {**found, **counted.losses()}
 

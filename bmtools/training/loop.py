@@ -72,15 +72,15 @@ class LoopHooks:
     """What a run adds to the plain loop.
 
     Args:
-        rates: factor of the learning rate of each weight of the model, by name; 1 where absent.
-        adjust: called when gradients are complete, before they are clipped, with the number that
+        lr_scales: factor of the learning rate of each weight of the model, by name; default 1.
+        adjust_gradients: called when gradients are complete, before they are clipped, with the number that
             they are scaled by.
-        around: surrounds forward and backward passes of the step with this number.
+        around_passes: surrounds forward and backward passes of the step with this number.
     """
 
-    rates: Mapping[str, float] = field(default_factory=dict)
-    adjust: Callable[[float], None] | None = None
-    around: Callable[[int], AbstractContextManager[None]] | None = None
+    lr_scales: Mapping[str, float] = field(default_factory=dict)
+    adjust_gradients: Callable[[float], None] | None = None
+    around_passes: Callable[[int], AbstractContextManager[None]] | None = None
 
 
 class Trainer:
@@ -89,19 +89,19 @@ class Trainer:
     Args:
         objective: moved to the accelerator's device; wrapped where processes share the work,
             spread over them where they share weights too.
-        course: how many updates, at which rates.
+        plan: how many updates, at which rates.
         settings: how to optimise.
         accelerator: made by `start_processes`.
-        extras: what a run adds.
+        hooks: what a run adds.
     """
 
-    def __init__(self, objective: Objective, course: LoopPlan, settings: OptimizationConfig,
-                 accelerator: Accelerator, extras: LoopHooks | None = None) -> None:
+    def __init__(self, objective: Objective, plan: LoopPlan, settings: OptimizationConfig,
+                 accelerator: Accelerator, hooks: LoopHooks | None = None) -> None:
         self.settings = settings
-        self.course = course
+        self.plan = plan
         self.accelerator = accelerator
         self.objective = objective
-        self._extras = extras or LoopHooks()
+        self._hooks = hooks or LoopHooks()
         self._stop = False
         self._halvings = 0
         self._gaps = Gaps()
@@ -127,8 +127,8 @@ class Trainer:
         settings = self.settings
         return make_optimizer(
             settings.optimizer,
-            parameter_groups(self.objective, settings.weight_decay, self._extras.rates),
-            learning_rate=self.course.learning_rate(0),
+            parameter_groups(self.objective, settings.weight_decay, self._hooks.lr_scales),
+            learning_rate=self.plan.learning_rate(0),
         betas=(settings.adam_beta1, settings.adam_beta2),
             epsilon=settings.adam_epsilon)
 
@@ -136,7 +136,7 @@ class Trainer:
         """Train from step `first`, counted from 0, and yield after each update."""
         rank, world = self.accelerator.process_index, self.accelerator.num_processes
         with _Prefetcher(lambda number: batches.batch(number, rank, world),
-                         range(first, self.course.steps)) as shares:
+                         range(first, self.plan.steps)) as shares:
             for number, share in shares:
                 yield self.step(number, share)
 
@@ -153,14 +153,14 @@ class Trainer:
             BmtoolsError: memory does not suffice.
         """
         self._module.train()
-        rate = self.course.learning_rate(number)
+        rate = self.plan.learning_rate(number)
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group.get("lr_scale", 1.0)
         counts = self._summed(share.counts)
         sums = self._passes(number, share, counts, turn)
-        if self._extras.adjust:
+        if self._hooks.adjust_gradients:
             scaler = self.accelerator.scaler
-            self._extras.adjust(scaler.get_scale() if scaler else 1.0)
+            self._hooks.adjust_gradients(scaler.get_scale() if scaler else 1.0)
         norm = self.accelerator.clip_grad_norm_(self._module.parameters(),
                                                 self.settings.max_grad_norm)
         self.optimizer.step()
@@ -183,7 +183,7 @@ class Trainer:
         for _ in range(self._halvings):
             pieces = split_in_half(pieces)
         rank = self.accelerator.process_index
-        around = self._extras.around or contextlib.nullcontext
+        around = self._hooks.around_passes or contextlib.nullcontext
         while True:
             torch.manual_seed(_seed_of_step(self.settings.seed, number, rank, turn))
             try:
@@ -205,7 +205,7 @@ class Trainer:
 
     def _backward(self, share: RankBatch, counts: Mapping[str, int]) -> Tensor:
         """Add up gradients over the pieces of this process's share; return sums by name."""
-        parts, names = self.objective.parts, self.objective.sums
+        parts, names = self.objective.loss_terms, self.objective.output_names
         world = self.accelerator.num_processes
         sums = torch.zeros(len(names), device=self.accelerator.device)
         for place, piece in enumerate(share.pieces):
@@ -242,13 +242,13 @@ class Trainer:
         """Divide sums over all processes by the whole batch's counts. Waits for the device."""
         flag = torch.tensor([float(self._stop)], device=sums.device)
         *total, stop = self.accelerator.reduce(torch.cat([sums, flag]), "sum").tolist()
-        per = {name: part.per for name, part in self.objective.parts.items()} \
-            | self.objective.measures
+        per = {name: part.per for name, part in self.objective.loss_terms.items()} \
+            | self.objective.metrics
         means = {name: value / max(counts[per[name]], 1)
-                 for name, value in zip(self.objective.sums, total, strict=True)}
-        loss = sum(part.weight * means[name] for name, part in self.objective.parts.items())
-        if len(self.objective.parts) == 1:
-            means.pop(next(iter(self.objective.parts)))
+                 for name, value in zip(self.objective.output_names, total, strict=True)}
+        loss = sum(part.weight * means[name] for name, part in self.objective.loss_terms.items())
+        if len(self.objective.loss_terms) == 1:
+            means.pop(next(iter(self.objective.loss_terms)))
         return {"loss": loss, **means}, stop > 0
 
 

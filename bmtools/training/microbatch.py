@@ -33,8 +33,8 @@ def check_memory(plan: TrainingPlan, config: Any, processes: int, sharded: bool)
     Raises:
         BmtoolsError: not even a row fits.
     """
-    loop = plan.loop
-    for phase in plan.script.phases if _is_bound(plan) else ():
+    loop = plan.optimization
+    for phase in plan.config.phases if _is_bound(plan) else ():
         tokens = phase.batch.max_length
         least = memory_estimate(config, 1, tokens, **circumstances(loop, phase.objective)).total
         if sharded:
@@ -59,9 +59,9 @@ def fit_passes(plan: TrainingPlan, trainer: Trainer, packed: bool, processes: in
     Raises:
         BmtoolsError: not even a row fits.
     """
-    phases = plan.script.phases
+    phases = plan.config.phases
     if not _is_bound(plan):
-        return {phase.name: plan.loop.micro_batch_size for phase in phases}
+        return {phase.name: plan.optimization.micro_batch_size for phase in phases}
     _bind_gpu(plan, trainer)
     return {phase.name: _rows_of(plan, trainer, phase, packed, processes) for phase in phases}
 
@@ -73,19 +73,19 @@ def demand_of(plan: TrainingPlan, trainer: Trainer, phase: Phase, packed: bool,
         and return_freed_memory()
     # Gradients are gathered from several processes in buckets; weights of the start are mixed
     # with those in training, or compared.
-    copies = (processes > 1) + plan.forgetting.needs_start
+    copies = (processes > 1) + plan.regularization.needs_start
     return StepMemory(trainer, phase, packed, copies, returned)
 
 
 def _is_bound(plan: TrainingPlan) -> bool:
-    return plan.loop.memory_gib > 0 and not plan.loop.micro_batch_size
+    return plan.optimization.memory_gib > 0 and not plan.optimization.micro_batch_size
 
 
 def _bind_gpu(plan: TrainingPlan, trainer: Trainer) -> None:
     """Have a GPU's allocator refuse what exceeds the bound, which is out of memory for a pass."""
     device = trainer.accelerator.device
     if device.type == "cuda":
-        room = plan.loop.memory_gib * GIB - libraries_bytes(trainer)
+        room = plan.optimization.memory_gib * GIB - libraries_bytes(trainer)
         total = torch.cuda.get_device_properties(device).total_memory
         torch.cuda.set_per_process_memory_fraction(min(max(room / total, 0.0), 1.0), device)
 
@@ -93,7 +93,7 @@ def _bind_gpu(plan: TrainingPlan, trainer: Trainer) -> None:
 def _rows_of(plan: TrainingPlan, trainer: Trainer, phase: Phase, packed: bool,
              processes: int) -> int:
     demand = demand_of(plan, trainer, phase, packed, processes)
-    share, limit = phase.batch.batch_size // processes, plan.loop.memory_gib * GIB
+    share, limit = phase.batch.batch_size // processes, plan.optimization.memory_gib * GIB
     rows = share if demand.bytes_of(share) <= limit else min(share, demand.rows_within(limit))
     rows = _least(rows, trainer)
     while rows and not _all_go_through(trainer, phase, packed, rows):
@@ -124,7 +124,7 @@ def _least(number: int, trainer: Trainer) -> int:
 
 def _too_little(plan: TrainingPlan, phase: Phase, needed: float) -> BmtoolsError:
     return BmtoolsError(
-        f"--memory-gib: found {plan.loop.memory_gib:g}, but a single row of "
+        f"--memory-gib: found {plan.optimization.memory_gib:g}, but a single row of "
         f"{phase.batch.max_length} tokens takes {math.ceil(needed / GIB * 100) / 100:g}; "
         "give more, lower --max-length or add --activation-checkpointing")
 

@@ -32,14 +32,14 @@ class Objective(nn.Module):
     batch counts that it is divided by. `forward` returns the sums of both.
     """
 
-    parts: dict[str, LossTerm]
-    measures: dict[str, str] = {}  # noqa: RUF012
+    loss_terms: dict[str, LossTerm]
+    metrics: dict[str, str] = {}  # noqa: RUF012
     model: Any
 
     @property
-    def sums(self) -> tuple[str, ...]:
+    def output_names(self) -> tuple[str, ...]:
         """Names of all that `forward` returns."""
-        return (*self.parts, *self.measures)
+        return (*self.loss_terms, *self.metrics)
 
 
 @dataclass(frozen=True)
@@ -80,8 +80,8 @@ class EncoderInputs:
 class MaskedObjective(Objective):
     """Restore hidden tokens; the head runs where something is hidden and nowhere else."""
 
-    parts = {"mlm": LossTerm(1.0, "masked")}  # noqa: RUF012
-    measures = {"mlm_accuracy": "masked"}  # noqa: RUF012
+    loss_terms = {"mlm": LossTerm(1.0, "masked")}  # noqa: RUF012
+    metrics = {"mlm_accuracy": "masked"}  # noqa: RUF012
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -100,8 +100,8 @@ class NspObjective(Objective):
     Source: Devlin et al. 2019, section 3.1; the head is trained beside the model.
     """
 
-    parts = {"mlm": LossTerm(1.0, "masked"), "nsp": LossTerm(1.0, "pairs")}  # noqa: RUF012
-    measures = {"mlm_accuracy": "masked", "nsp_accuracy": "pairs"}  # noqa: RUF012
+    loss_terms = {"mlm": LossTerm(1.0, "masked"), "nsp": LossTerm(1.0, "pairs")}  # noqa: RUF012
+    metrics = {"mlm_accuracy": "masked", "nsp_accuracy": "pairs"}  # noqa: RUF012
 
     def __init__(self, model: Any, seed: int = 0) -> None:
         super().__init__()
@@ -132,8 +132,8 @@ class CausalObjective(Objective):
     Source: the causal detour of Touchent and de la Clergerie 2026, arXiv 2605.12438.
     """
 
-    parts = {"causal": LossTerm(1.0, "predicted")}  # noqa: RUF012
-    measures = {"causal_accuracy": "predicted"}  # noqa: RUF012
+    loss_terms = {"causal": LossTerm(1.0, "predicted")}  # noqa: RUF012
+    metrics = {"causal_accuracy": "predicted"}  # noqa: RUF012
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -157,14 +157,14 @@ class DistillationObjective(Objective):
     Source: Lewis et al. 2020 (Bio-LM), section 7.1, after Sanh et al. 2020.
     """
 
-    measures = {"mlm_accuracy": "masked"}  # noqa: RUF012
+    metrics = {"mlm_accuracy": "masked"}  # noqa: RUF012
 
     def __init__(self, student: Any, teacher: Any, settings: DistillationConfig) -> None:
         super().__init__()
         self.model = student
         self._teacher = [teacher]  # in a list: no part of this module's weights
         self._temperature = settings.temperature
-        self.parts = {"mlm": LossTerm(settings.mlm_weight, "masked"),
+        self.loss_terms = {"mlm": LossTerm(settings.mlm_weight, "masked"),
                       "kl": LossTerm(settings.kl_weight, "masked"),
                       "cosine": LossTerm(settings.cosine_weight, "tokens")}
         width, wanted = student.config.hidden_size, teacher.config.hidden_size
@@ -216,7 +216,7 @@ class PhasedObjective(Objective):
     def switch(self, task: str) -> None:
         """Ask another task from now on."""
         self._active = [self._by_task[task]]
-        self.parts, self.measures = self._active[0].parts, self._active[0].measures
+        self.loss_terms, self.metrics = self._active[0].loss_terms, self._active[0].metrics
 
     def forward(self, **inputs: Tensor) -> dict[str, Tensor]:
         """Sum the terms of the present task."""

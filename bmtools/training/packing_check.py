@@ -20,7 +20,7 @@ _WIDTH_STEP = 16
 
 def is_packed(plan: TrainingPlan, accelerator: Accelerator) -> bool:
     """Tell whether documents share rows; all phases say the same."""
-    layout = plan.script.phases[0].batch.layout
+    layout = plan.config.phases[0].batch.layout
     return layout == "packed" or (layout == "auto" and accelerator.device.type == "cuda")
 
 

@@ -45,12 +45,12 @@ class TrainingPlan:
     Args:
         command: name of the command, for the manifest.
         output: checkpoint to write.
-        script: the phases.
-        loop: how to optimise.
-        run: what to report and keep.
-        forgetting: what holds the model to its start.
+        config: the phases.
+        optimization: how to optimise.
+        reporting: what to report and keep.
+        regularization: what holds the model to its start.
         replay: how often an earlier text comes back.
-        adversary: how embeddings are attacked, if at all.
+        adversarial: how embeddings are attacked, if at all.
         extra: further settings that make the run what it is, by name.
         parents: hash of each checkpoint it starts from, by role.
         resume: go on from the newest state, if there is one.
@@ -60,12 +60,12 @@ class TrainingPlan:
 
     command: str
     output: Path
-    script: RunConfig
-    loop: OptimizationConfig
-    run: ReportingConfig
-    forgetting: RegularizationConfig = field(default_factory=RegularizationConfig)
+    config: RunConfig
+    optimization: OptimizationConfig
+    reporting: ReportingConfig
+    regularization: RegularizationConfig = field(default_factory=RegularizationConfig)
     replay: ReplayConfig = field(default_factory=ReplayConfig)
-    adversary: AdversarialConfig = field(default_factory=AdversarialConfig)
+    adversarial: AdversarialConfig = field(default_factory=AdversarialConfig)
     extra: Mapping[str, Any] = field(default_factory=dict)
     parents: Mapping[str, str] = field(default_factory=dict)
     resume: bool = False
@@ -74,12 +74,13 @@ class TrainingPlan:
 
     def settings(self) -> dict[str, Any]:
         """Every resolved setting."""
-        return {"phases": resolved(self.script)["phases"], **self._shared(), **asdict(self.run)}
+        return {"phases": resolved(self.config)["phases"], **self._shared(),
+                **asdict(self.reporting)}
 
     def _shared(self) -> dict[str, Any]:
         """Settings of all phases that make the run what it is."""
-        return {**asdict(self.loop), **asdict(self.forgetting), **asdict(self.replay),
-                **asdict(self.adversary), **self.extra}
+        return {**asdict(self.optimization), **asdict(self.regularization), **asdict(self.replay),
+                **asdict(self.adversarial), **self.extra}
 
     def identity(self, contents: Mapping[str, Iterable[str]], vocabulary: str) -> dict[str, Any]:
         """What makes two sittings the same run; how often they report or save does not.
@@ -88,7 +89,7 @@ class TrainingPlan:
             contents: hashes of what each text was read from, by the text's name.
             vocabulary: fingerprint of the tokenizer.
         """
-        phases = resolved(self.script)["phases"]
+        phases = resolved(self.config)["phases"]
         names = [phase.pop("name") for phase in phases]
         # One phase needs no name: `learning_rate`, but `decay: learning_rate`.
         settings = {name if len(phases) == 1 else f"{phase_name}: {name}": value
@@ -101,13 +102,13 @@ class TrainingPlan:
                 **{f"content of the {role}": digest for role, digest in self.parents.items()}}
 
 
-def make_plan(command: str, output: Path, script: RunConfig, extra: Mapping[str, Any],
+def make_plan(command: str, output: Path, config: RunConfig, extra: Mapping[str, Any],
               parents: Mapping[str, str]) -> TrainingPlan:
-    """Plan a run that takes all its settings from a script; arguments as for `TrainingPlan`."""
-    return TrainingPlan(command, output, script, run_settings(script, OptimizationConfig),
-                        run_settings(script, ReportingConfig),
-                        run_settings(script, RegularizationConfig),
-                        run_settings(script, ReplayConfig), run_settings(script, AdversarialConfig),
+    """Plan a run that takes all its settings from a config; arguments as for `TrainingPlan`."""
+    return TrainingPlan(command, output, config, run_settings(config, OptimizationConfig),
+                        run_settings(config, ReportingConfig),
+                        run_settings(config, RegularizationConfig),
+                        run_settings(config, ReplayConfig), run_settings(config, AdversarialConfig),
                         extra, parents)
 
 
@@ -134,14 +135,14 @@ def check_before(plan: TrainingPlan, names: Iterable[str], processes: int, shard
             batch cannot be shared by the processes, or something needs weights in one place.
     """
     try:
-        check_corpora(plan.script.phases, names)
+        check_corpora(plan.config.phases, names)
     except ValueError as error:
         raise BmtoolsError(f"{error}; --corpus NAME=PATH gives a text its name") from None
-    layouts = {phase.batch.layout for phase in plan.script.phases}
+    layouts = {phase.batch.layout for phase in plan.config.phases}
     if len(layouts) > 1:
         raise BmtoolsError(f"--layout: found {' and '.join(sorted(layouts))}, expected one for "
                            "all phases")
-    for phase in plan.script.phases:
+    for phase in plan.config.phases:
         for name, rows in (("--batch-size", phase.batch.batch_size),
                            ("--initial-batch-size", phase.batch.initial_batch_size)):
             if rows % processes:
@@ -154,13 +155,13 @@ def check_before(plan: TrainingPlan, names: Iterable[str], processes: int, shard
 def _check_sharded(plan: TrainingPlan) -> None:
     """Refuse what looks at whole matrices, or was never tried on parts of them."""
     for name, found, is_whole in (
-            ("--mixout", plan.forgetting.mixout, plan.forgetting.mixout > 0),
-            ("--l2-sp", plan.forgetting.l2_sp, plan.forgetting.l2_sp > 0),
-            ("--adversarial", plan.adversary.adversarial, plan.adversary.adversarial > 0),
-            ("--optimizer", plan.loop.optimizer, plan.loop.optimizer != "adamw"),
-            ("--mixed-precision", plan.loop.mixed_precision,
-             plan.loop.mixed_precision == "fp16"),
-            ("--compile", plan.loop.compile, plan.loop.compile)):
+            ("--mixout", plan.regularization.mixout, plan.regularization.mixout > 0),
+            ("--l2-sp", plan.regularization.l2_sp, plan.regularization.l2_sp > 0),
+            ("--adversarial", plan.adversarial.adversarial, plan.adversarial.adversarial > 0),
+            ("--optimizer", plan.optimization.optimizer, plan.optimization.optimizer != "adamw"),
+            ("--mixed-precision", plan.optimization.mixed_precision,
+             plan.optimization.mixed_precision == "fp16"),
+            ("--compile", plan.optimization.compile, plan.optimization.compile)):
         if is_whole:
             raise BmtoolsError(f"{name}: found {found}, which does not go with weights that "
                                "processes share out; leave --shard out")

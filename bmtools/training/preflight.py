@@ -144,7 +144,7 @@ def _prepared_aside(plan: TrainingPlan, beginning: ModelInit, wanted: DataConfig
                     processes: int) -> Iterator[Run]:
     with tempfile.TemporaryDirectory(prefix="bmtools-preflight-") as directory:
         aside = replace(plan, output=Path(directory) / "model", resume=False, overwrite=False,
-                        run=replace(plan.run, trackers=""))
+                        reporting=replace(plan.reporting, trackers=""))
         with prepare_run(aside, beginning.start(plan), wanted, reject, losses_of(plan),
                          processes) as run:
             yield run
@@ -173,9 +173,9 @@ class _Look:
         run, speed = self._run, self._speed
         precision, native = _precision(speed)
         demands = [demand_of(self._plan, run.trainer, phase, run.packed, self._processes)
-                   for phase in run.timeline]
+                   for phase in run.schedule]
         warnings = [*self._warned(precision, native, demands)]
-        run.trainer.course = LoopPlan(sys.maxsize, lambda _number: 0.0)
+        run.trainer.plan = LoopPlan(sys.maxsize, lambda _number: 0.0)
         phases = tuple(self._phase(number, demand) for number, demand in enumerate(demands))
         return Preflight(
             speed.device, precision, native, _count(run, None),
@@ -184,11 +184,11 @@ class _Look:
             tuple(warnings))
 
     def _phase(self, number: int, demand: StepMemory) -> PhaseForecast:
-        run, phase = self._run, self._run.timeline.phases[number]
-        steps = run.timeline.steps_per_phase[number]
+        run, phase = self._run, self._run.schedule.phases[number]
+        steps = run.schedule.steps_per_phase[number]
         rows = sum(batch_size_at(step, steps, phase.batch) for step in range(steps))
-        tokens = round(rows * epoch_size(phase, run.texts.trained, run.packed).max_length)
-        run.enter(run.timeline.phase_step(sum(run.timeline.steps_per_phase[:number])))
+        tokens = round(rows * epoch_size(phase, run.datasets.trained, run.packed).max_length)
+        run.enter(run.schedule.phase_step(sum(run.schedule.steps_per_phase[:number])))
         rate, filled = self._timed(phase, steps, demand)
         hours = tokens * self._replaying() / rate / 3600 if self._processes == 1 else None
         kwh = None if hours is None else \
@@ -197,7 +197,7 @@ class _Look:
             phase.name, steps, tokens, phase.batch.max_length, phase.batch.batch_size,
             "packed" if run.packed else "padded", _rounded(filled), self._pass_rows(phase),
             _rounded(demand.bytes_of(self._pass_rows(phase)) / GIB),
-            _count(run, run.held[number]), round(rate),
+            _count(run, run.frozen[number]), round(rate),
             _rounded(self._speed.utilisation(number, rate)), _rounded(hours), _rounded(kwh))
 
     def _timed(self, phase: Phase, steps: int, demand: StepMemory) -> tuple[float, float]:
@@ -233,7 +233,7 @@ class _Look:
 
     def _pass_rows(self, phase: Phase) -> int:
         share = self._share(phase)
-        return min(self._run.passes[phase.name] or share, share)
+        return min(self._run.micro_batch_sizes[phase.name] or share, share)
 
     def _memory_bytes(self) -> float:
         """What one process may use: a GPU, or its part of the machine."""
@@ -243,7 +243,7 @@ class _Look:
     def _replaying(self) -> float:
         """Batches in all for each ordinary one."""
         every = self._plan.replay.replay_steps
-        return 1 + 1 / every if every and REPLAY in self._run.texts.others else 1.0
+        return 1 + 1 / every if every and REPLAY in self._run.datasets.others else 1.0
 
     def _warned(self, precision: str, native: bool, demands: list[StepMemory]) -> Iterator[str]:
         """Say what speaks against the settings.
@@ -256,7 +256,7 @@ class _Look:
         if precision == "no" and self._speed.device.kind == "cpu" and self._speed.device.bf16:
             yield "--mixed-precision bf16 would be faster: this processor multiplies bfloat16"
         available = self._memory_bytes()
-        for phase, demand in zip(self._run.timeline, demands, strict=True):
+        for phase, demand in zip(self._run.schedule, demands, strict=True):
             fitting, wanted = demand.rows_within(available), self._pass_rows(phase)
             if not fitting:
                 raise BmtoolsError(
@@ -290,9 +290,9 @@ class _Again:
         self._run = run
         self._steps = steps
         self._row_tokens = phase.batch.max_length
-        self._batches = run.make_batches(Sampler(run.texts.trained, alone, run.packed,
+        self._batches = run.make_batches(Sampler(run.datasets.trained, alone, run.packed,
                                                  run.trainer.settings.seed),
-                                         alone, run.texts.trained)
+                                         alone, run.datasets.trained)
         self._tokens = self._places = 0
 
     @property

@@ -47,8 +47,8 @@ class ModelInit:
             return from_checkpoint(self.model)
         assert self.architecture is not None and self.tokenizer is not None
         return from_architecture(self.architecture, load_tokenizer(self.tokenizer),
-                                 plan.loop.seed,
-                                 longest_sequence(plan.script.phases))
+                                 plan.optimization.seed,
+                                 longest_sequence(plan.config.phases))
 
 
 def pretrain(plan: TrainingPlan, beginning: ModelInit, wanted: DataConfig,
@@ -70,11 +70,12 @@ def pretrain(plan: TrainingPlan, beginning: ModelInit, wanted: DataConfig,
 
 def losses_of(plan: TrainingPlan) -> MakeObjective:
     """Give what makes the losses of all phases around a model, and that of held-out text."""
-    tasks = sorted({phase.objective.objective for phase in plan.script.phases})
+    tasks = sorted({phase.objective.objective for phase in plan.config.phases})
 
     def objective(model: Any, _accelerator: Accelerator) -> PhasedObjective:
         return PhasedObjective(model, {
-            **{task: _objective(task, model, plan.loop.seed, plan.adversary) for task in tasks},
+            **{task: _objective(task, model, plan.optimization.seed, plan.adversarial)
+               for task in tasks},
             HELD_OUT: MaskedObjective(model)})
 
     return objective

@@ -37,7 +37,7 @@ def make_regularizers(plan: TrainingPlan, model: Any, state: Path | None,
         state: that it comes from; None at the beginning.
         accelerator: of the run.
     """
-    settings = plan.forgetting
+    settings = plan.regularization
     if not settings.needs_start:
         return None, None
     model.to(accelerator.device)
@@ -49,5 +49,6 @@ def make_regularizers(plan: TrainingPlan, model: Any, state: Path | None,
         if accelerator.is_main_process:
             save_initial_weights(path, anchors)
     pull = L2SP(model, anchors, settings.l2_sp) if settings.l2_sp else None
-    mixout = Mixout(model, anchors, settings.mixout, plan.loop.seed) if settings.mixout else None
+    mixout = Mixout(model, anchors, settings.mixout, plan.optimization.seed) \
+        if settings.mixout else None
     return pull.add_gradients if pull else None, mixout.mixed if mixout else None

@@ -77,10 +77,10 @@ def prepare_run(plan: TrainingPlan, start: InitialModel, wanted: DataConfig, rej
     Args:
         processes: that will share the work; 0 for those that there are.
     """
-    phases = plan.script.phases
+    phases = plan.config.phases
     check_fits(start, phases)
     changing = len({phase.objective.objective for phase in phases}) > 1
-    accelerator = make_accelerator(plan.loop, named_trackers(plan.run.trackers),
+    accelerator = make_accelerator(plan.optimization, named_trackers(plan.reporting.trackers),
                                    changing or any(phase.freezes for phase in phases),
                                    logs_directory(plan.output))
     processes = processes or accelerator.num_processes
@@ -108,31 +108,32 @@ class Run:
                  accelerator: Accelerator,
                  make_objective: MakeObjective, processes: int) -> None:
         self._plan = plan
-        self.texts = texts
+        self.datasets = texts
         self._start = start
         self.accelerator = accelerator
         self.packed = is_packed(plan, accelerator)
-        self.timeline = resolve_steps(plan.script.phases, texts.trained, self.packed)
-        check_mixture_limits(self.timeline, texts.trained, self.packed)
+        self.schedule = resolve_steps(plan.config.phases, texts.trained, self.packed)
+        check_mixture_limits(self.schedule, texts.trained, self.packed)
         self._place = find_resume_point(plan, plan.identity(texts.contents(), start.vocabulary),
                                         accelerator.is_main_process)
         self._progress = self._place.progress
         self._spent = self._progress.wall_seconds
-        self._budget = TimeBudget(plan.began, plan.run.budget_seconds())
+        self._budget = TimeBudget(plan.began, plan.reporting.budget_seconds())
         self.trainer = self._make_trainer(make_objective)
-        self.passes = fit_passes(plan, self.trainer, self.packed, processes)
-        self.held = self._names_held()
+        self.micro_batch_sizes = fit_passes(plan, self.trainer, self.packed, processes)
+        self.frozen = self._names_held()
         self._frozen: list[nn.Parameter] = []
         self._keeper = Checkpointer(plan, start.tokenizer, self.trainer, self._progress, partial(
-            manifest_of, plan, texts, start.vocabulary, self.timeline, self.packed,
+            manifest_of, plan, texts, start.vocabulary, self.schedule, self.packed,
             self._progress))
-        fitted = [rows for rows in self.passes.values() if rows and plan.loop.memory_gib]
+        fitted = [size for size in self.micro_batch_sizes.values()
+                  if size and plan.optimization.memory_gib]
         self._examiner = Evaluator(
             self.trainer.objective, SpecialTokens.of(start.tokenizer), texts.strategies["words"],
-            longest_sequence(self.timeline), accelerator, min([EvaluationSet.batch_rows, *fitted]))
+            longest_sequence(self.schedule), accelerator, min([EvaluationSet.batch_rows, *fitted]))
         self._batches = self.make_batches(
-            Sampler(texts.trained, self.timeline, self.packed, plan.loop.seed),
-            self.timeline, texts.trained)
+            Sampler(texts.trained, self.schedule, self.packed, plan.optimization.seed),
+            self.schedule, texts.trained)
         self._replay = self._make_replay()
 
     def request_stop(self) -> None:
@@ -142,15 +143,15 @@ class Run:
     def lines(self) -> Iterator[dict[str, Any]]:
         """Train, report and keep; the last line describes the checkpoint, if it was reached."""
         yield from ({"note": note} for note in self._place.notes)
-        if self._plan.run.trackers:
+        if self._plan.reporting.trackers:
             start_trackers(self.accelerator, self._plan.command, self._plan.settings(),
                            self._progress.step)
-        stage = self.timeline.phase_step(self._progress.step)
+        stage = self.schedule.phase_step(self._progress.step)
         self.enter(stage)
         yield from self._retained("before")
         self._note_time()
         self._reporter = Reporter(
-            self._progress, self._plan.run.logging_steps, self.timeline.steps, self.speed())
+            self._progress, self._plan.reporting.logging_steps, self.schedule.steps, self.speed())
         watch = DivergenceMonitor()
         for step in self._steps():
             yield from self._account(step, stage)
@@ -159,7 +160,7 @@ class Run:
             if self._must_end(step):
                 yield self._left()
                 return
-            following = self.timeline.phase_step(step.number)
+            following = self.schedule.phase_step(step.number)
             if following.phase_number != stage.phase_number:
                 self.enter(following)
             stage = following
@@ -168,8 +169,8 @@ class Run:
 
     def speed(self) -> Speed:
         """Work out what a token costs in each phase."""
-        return speed_of(self._start.config, self.timeline, self.texts.trained, self._plan.loop,
-                        self.accelerator)
+        return speed_of(self._start.config, self.schedule, self.datasets.trained,
+                        self._plan.optimization, self.accelerator)
 
     def _steps(self) -> Iterator[StepResult]:
         """Train; where a loss is no number, say what to go back to."""
@@ -185,14 +186,15 @@ class Run:
         model = load_masked_lm(state).model if state else self._start.make()
         prepare_fast(model, self.accelerator)
         if self.packed:
-            prepare_checked(model, self.timeline, self.texts.trained,
-                            self._maker(self.texts.trained), plan.loop.seed, self.accelerator)
+            prepare_checked(model, self.schedule, self.datasets.trained,
+                            self._maker(self.datasets.trained), plan.optimization.seed,
+                            self.accelerator)
         objective = make_objective(model, self.accelerator)
         if state:
             restore_extras(state, objective)
-        rates = layerwise_lr_scales(model, plan.forgetting.layer_decay)
+        rates = layerwise_lr_scales(model, plan.regularization.layer_decay)
         trainer = Trainer(
-            objective, LoopPlan(self.timeline.steps, self._learning_rate), plan.loop,
+            objective, LoopPlan(self.schedule.steps, self._learning_rate), plan.optimization,
             self.accelerator, LoopHooks(rates, *make_regularizers(plan, model, state,
                                                                   self.accelerator)))
         if state:
@@ -202,30 +204,30 @@ class Run:
         return trainer
 
     def _learning_rate(self, number: int) -> float:
-        return self.timeline.phase_step(number).learning_rate
+        return self.schedule.phase_step(number).learning_rate
 
     def _names_held(self) -> list[set[str]]:
         """Name the weights that each phase freezes; what matches none is found before training."""
         return [frozen_names(self.trainer.objective.model, phase.freeze.frozen_layers,
-                             phase.freeze.patterns()) for phase in self.timeline]
+                             phase.freeze.patterns()) for phase in self.schedule]
 
     def _maker(self, corpora: Mapping[str, Any]) -> Collator:
         return Collator(list(corpora.values()), SpecialTokens.of(self._start.tokenizer),
                         self.packed,
-                        self._plan.loop.seed, self.texts.strategies,
-                        row_widths(self.timeline, self.accelerator))
+                        self._plan.optimization.seed, self.datasets.strategies,
+                        row_widths(self.schedule, self.accelerator))
 
     def make_batches(self, stream: Sampler, timeline: Schedule,
                      corpora: Mapping[str, Any]) -> PhaseBatches:
         """Make the batches of a stream of these corpora, in passes that fit each phase."""
-        return PhaseBatches(stream, timeline, self._maker(corpora), self.passes)
+        return PhaseBatches(stream, timeline, self._maker(corpora), self.micro_batch_sizes)
 
     def _make_replay(self) -> Replay | None:
         every = self._plan.replay.replay_steps
-        if REPLAY not in self.texts.others or not every:
+        if REPLAY not in self.datasets.others or not every:
             return None
-        corpora = {REPLAY: self.texts.others[REPLAY]}
-        return Replay(every, corpora, self.timeline, self.packed, self._plan.loop.seed,
+        corpora = {REPLAY: self.datasets.others[REPLAY]}
+        return Replay(every, corpora, self.schedule, self.packed, self._plan.optimization.seed,
                       self.make_batches)
 
     def enter(self, stage: PhaseStep) -> None:
@@ -234,13 +236,13 @@ class Run:
         assert isinstance(objective, PhasedObjective)
         objective.switch(stage.phase.objective.objective)
         thaw(self._frozen)
-        self._frozen = freeze(objective.model, self.held[stage.phase_number])
+        self._frozen = freeze(objective.model, self.frozen[stage.phase_number])
 
     def _account(self, step: StepResult, stage: PhaseStep) -> Iterator[dict[str, Any]]:
         self._note_time()
         line = self._reporter.account(step, stage, self._replayed)
         if line:
-            if self._plan.run.trackers:
+            if self._plan.reporting.trackers:
                 track(self.accelerator, line)
             yield line
 
@@ -249,11 +251,11 @@ class Run:
 
     def _kept(self, step: StepResult, stage: PhaseStep) -> Iterator[dict[str, Any]]:
         """Evaluate, save and keep what is due after a step."""
-        run = self._plan.run
-        final = step.number == self.timeline.steps
+        run = self._plan.reporting
+        final = step.number == self.schedule.steps
         if stage.is_last or _is_due(step.number, run.eval_steps):
             yield from self._evaluated(step, stage)
-        if stage.is_last and len(self.timeline.phases) > 1:
+        if stage.is_last and len(self.schedule.phases) > 1:
             self._keeper.keep(f"phase-{stage.phase_number + 1}-{stage.phase.name}")
         if _is_due(step.number, run.keep_steps):
             self._keeper.keep(f"step-{step.number:08d}")
@@ -261,12 +263,12 @@ class Run:
             self._keeper.save()
 
     def _evaluated(self, step: StepResult, stage: PhaseStep) -> Iterator[dict[str, Any]]:
-        found = self._examiner.score(self.texts.others.get(EVALUATE),
+        found = self._examiner.score(self.datasets.others.get(EVALUATE),
                                      stage.phase.objective.objective)
         if found:
             line = {"step": step.number, "phase": stage.phase.name, "evaluate": found}
             self._progress.metrics.append(line)
-            if self._plan.run.trackers:
+            if self._plan.reporting.trackers:
                 track(self.accelerator, {"step": step.number, **{
                     f"evaluate_{name}": value for name, value in found.items()}})
             yield line
@@ -275,8 +277,9 @@ class Run:
         """Score the text that must not be forgotten, before the first step and after the last."""
         if when in self._progress.retained:
             return
-        stage = self.timeline.phase_step(self._progress.step)
-        found = self._examiner.score(self.texts.others.get(RETAIN), stage.phase.objective.objective)
+        stage = self.schedule.phase_step(self._progress.step)
+        found = self._examiner.score(self.datasets.others.get(RETAIN),
+                                     stage.phase.objective.objective)
         if found:
             self._progress.retained[when] = found
             yield {"step": self._progress.step, "retain": when, **found}
@@ -285,13 +288,13 @@ class Run:
         """Save and end where a signal asked for it or the time is over, but not after the end."""
         if self._budget.is_spent():
             self.trainer.request_stop()
-        if not step.stop or step.number == self.timeline.steps:
+        if not step.stop or step.number == self.schedule.steps:
             return False
         self._keeper.save()
         return True
 
     def _left(self) -> dict[str, Any]:
-        return {"stopped": self._progress.step, "of": self.timeline.steps,
+        return {"stopped": self._progress.step, "of": self.schedule.steps,
                 "state": str(runs_directory(self._plan.output)),
                 "wall_seconds": round(self._progress.wall_seconds, 3)}
 

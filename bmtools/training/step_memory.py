@@ -176,7 +176,7 @@ def rehearse(trainer: Trainer, phase: Phase, packed: bool, rows: int) -> None:
         inputs = whole_rows(phase, packed, rows, objective.model.config.vocab_size)
         found = objective(**{name: value if name == "lengths" else value.to(device)
                              for name, value in inputs.items()})
-        loss = sum(part.weight * found[name] for name, part in objective.parts.items())
+        loss = sum(part.weight * found[name] for name, part in objective.loss_terms.items())
     loss.backward()
 
 

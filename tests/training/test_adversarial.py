@@ -143,9 +143,9 @@ def test_the_plain_term_and_its_measure_are_those_without_adversary(batch: dict)
 
 def test_parts_carry_the_weight() -> None:
     objective = AdversarialObjective(build("BERT"), SETTINGS)
-    assert {name: (part.weight, part.per) for name, part in objective.parts.items()} == {
+    assert {name: (part.weight, part.per) for name, part in objective.loss_terms.items()} == {
         "mlm": (1.0, "masked"), "adversarial": (10.0, "masked")}
-    assert set(objective.sums) == {"mlm", "adversarial", "mlm_accuracy"}
+    assert set(objective.output_names) == {"mlm", "adversarial", "mlm_accuracy"}
 
 
 def test_the_adversary_does_more_than_noise_of_its_size(batch: dict) -> None:
@@ -298,7 +298,7 @@ def test_pairs_are_judged_beside_the_adversary(tokenizer: Any) -> None:
         set_dropout(module, 0.0)
         module.train()
     found, expected = attacked(**batch), plain(**batch)
-    assert set(found) == {*expected, "adversarial"} == set(attacked.sums)
+    assert set(found) == {*expected, "adversarial"} == set(attacked.output_names)
     for name, value in expected.items():
         torch.testing.assert_close(found[name], value)
     assert found["adversarial"] > 0

@@ -88,7 +88,7 @@ def test_weights_of_rate_0_stay(model: Any, toy: Any, toy_phase: Any) -> None:
     objective = MaskedObjective(copy.deepcopy(model))
     trainer = Trainer(objective, COURSE, OptimizationConfig(weight_decay=0.0),
                       Accelerator(cpu=True),
-                      LoopHooks(rates={name: 0.0}))
+                      LoopHooks(lr_scales={name: 0.0}))
     list(trainer.run(toy.batches(TEXTS, toy_phase())))
     before, after = (dict(one.named_parameters()) for one in (model, objective.model))
     assert torch.equal(before[name], after[name])
@@ -99,7 +99,7 @@ def test_weights_of_rate_0_stay(model: Any, toy: Any, toy_phase: Any) -> None:
 def test_gradients_can_be_adjusted_before_they_are_clipped(model: Any, toy: Any,
                                                            toy_phase: Any) -> None:
     seen = []
-    losses(model, toy, toy_phase(), extras=LoopHooks(adjust=seen.append))
+    losses(model, toy, toy_phase(), extras=LoopHooks(adjust_gradients=seen.append))
     assert seen == [1.0] * 4
 
 

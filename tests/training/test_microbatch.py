@@ -81,7 +81,7 @@ def test_each_phase_gets_the_rows_that_fit(plan: Callable[..., TrainingPlan],
                                            trainer: Trainer) -> None:
     """What this process holds moves a little from one look to the next."""
     bound = plan(memory_gib=ENOUGH)
-    long = demand_of(bound, trainer, bound.script.phases[1], False, 1)
+    long = demand_of(bound, trainer, bound.config.phases[1], False, 1)
     found = fit_passes(plan(memory_gib=long.bytes_of(100) / GIB), trainer, False, 1)
     assert found["short"] == 0, "a whole batch fits"
     assert found["long"] == pytest.approx(100, rel=0.2)
@@ -98,9 +98,9 @@ def test_others_in_memory_leave_less(plan: Callable[..., TrainingPlan], trainer:
 
     monkeypatch.setattr(fitting, "StepMemory", Nothing)
     bound = plan(memory_gib=1)
-    held = replace(bound, forgetting=RegularizationConfig(mixout=0.5))
+    held = replace(bound, regularization=RegularizationConfig(mixout=0.5))
     for one, processes in ((bound, 1), (bound, 2), (held, 1), (held, 2)):
-        demand_of(one, trainer, one.script.phases[0], False, processes)
+        demand_of(one, trainer, one.config.phases[0], False, processes)
     assert given == [0, 1, 1, 2]
 
 
@@ -156,8 +156,8 @@ def test_a_rehearsal_does_not_change_what_is_learnt(corpus: Path, vocabulary: Pa
                                                     toy_phase: Callable[..., Phase]) -> None:
     def learnt(name: str, memory_gib: float, layout: str) -> list[dict[str, Any]]:
         rows = BatchConfig(32, 8, layout=layout)
-        script = RunConfig((toy_phase(3, rows, "a"), toy_phase(3, rows, "b", objective="causal")))
-        plan = TrainingPlan("pretrain", tmp_path / name, script,
+        config = RunConfig((toy_phase(3, rows, "a"), toy_phase(3, rows, "b", objective="causal")))
+        plan = TrainingPlan("pretrain", tmp_path / name, config,
                             OptimizationConfig(memory_gib=memory_gib, dropout=0.1),
                             ReportingConfig(logging_steps=1))
         lines = pretrain(plan, ModelInit(None, "bert-1x64", vocabulary),

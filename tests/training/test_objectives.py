@@ -73,10 +73,10 @@ def test_one_model_takes_turns_at_its_tasks(model: Any, batch: dict) -> None:
         f"heads.head.{part}.{kind}" for part in ("pooler", "relationship")
         for kind in ("weight", "bias")}
     phased.switch("causal")
-    assert phased.sums == ("causal", "causal_accuracy")
+    assert phased.output_names == ("causal", "causal_accuracy")
     assert set(phased(**batch)) == {"causal", "causal_accuracy"}
     phased.switch("masked")
-    assert phased.parts["mlm"].per == "masked"
+    assert phased.loss_terms["mlm"].per == "masked"
 
 
 def test_masked_loss_is_that_of_transformers(model: Any, batch: dict) -> None:
@@ -128,7 +128,7 @@ def test_distillation_terms_are_those_of_the_paper(
     found = objective(**batch)
     for name, value in expected.items():
         torch.testing.assert_close(found[name], value, rtol=1e-4, atol=1e-4)
-    assert [objective.parts[name].weight for name in ("mlm", "kl", "cosine")] == [5.0, 2.0, 1.0]
+    assert [objective.loss_terms[name].weight for name in ("mlm", "kl", "cosine")] == [5.0, 2.0, 1.0]
 
 
 @torch.no_grad()
@@ -141,6 +141,6 @@ def test_a_student_that_is_its_teacher_has_nothing_to_learn(model: Any, batch: d
 def test_the_teacher_is_not_trained(model: Any, tokenizer: Any, batch: dict) -> None:
     pupil = build_model(build_config("bert-1x64", tokenizer))
     objective = DistillationObjective(pupil, model, DistillationConfig())
-    sum(objective(**batch)[name] for name in objective.parts).backward()
+    sum(objective(**batch)[name] for name in objective.loss_terms).backward()
     assert all(parameter.grad is None for parameter in model.parameters())
     assert {id(p) for p in objective.parameters()} == {id(p) for p in pupil.parameters()}

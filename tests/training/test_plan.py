@@ -40,8 +40,8 @@ def plan(toy_phase: Callable[..., Phase], tmp_path: Path) -> TrainingPlan:
 def test_what_may_change_between_sittings_is_no_part_of_a_run(plan: TrainingPlan) -> None:
     before = plan.identity(CONTENTS, "v")
     for other in (
-            replace(plan, run=ReportingConfig(logging_steps=1, save_steps=7, budget="2h")),
-            replace(plan, loop=OptimizationConfig(micro_batch_size=2, memory_gib=3, compile=True,
+            replace(plan, reporting=ReportingConfig(logging_steps=1, save_steps=7, budget="2h")),
+            replace(plan, optimization=OptimizationConfig(micro_batch_size=2, memory_gib=3, compile=True,
                                                   activation_checkpointing=True)),
             replace(plan, output=Path("elsewhere")),
             replace(plan, extra={**plan.extra, "model": "moved", "terms": "moved"})):
@@ -56,13 +56,13 @@ def test_what_may_not_change_is_named(plan: TrainingPlan) -> None:
     def changed(other: dict[str, Any]) -> set[str]:
         return {name for name in {*before, *other} if before.get(name) != other.get(name)}
 
-    first, second = plan.script.phases
+    first, second = plan.config.phases
     slower = replace(second, learning_rate=LearningRateConfig(learning_rate=1e-5))
     for other, names in (
-            (replace(plan, script=RunConfig((first, slower))), {"b: learning_rate"}),
-            (replace(plan, loop=OptimizationConfig(seed=4)), {"seed"}),
-            (replace(plan, forgetting=RegularizationConfig(mixout=0.5)), {"mixout"}),
-            (replace(plan, adversary=AdversarialConfig(adversarial=1)), {"adversarial"}),
+            (replace(plan, config=RunConfig((first, slower))), {"b: learning_rate"}),
+            (replace(plan, optimization=OptimizationConfig(seed=4)), {"seed"}),
+            (replace(plan, regularization=RegularizationConfig(mixout=0.5)), {"mixout"}),
+            (replace(plan, adversarial=AdversarialConfig(adversarial=1)), {"adversarial"}),
             (replace(plan, extra={"architecture": "bert-2x64"}), {"architecture"}),
             (replace(plan, parents={"model": "other"}), {"content of the model"})):
         assert changed(other.identity(CONTENTS, "v")) == names
@@ -72,7 +72,7 @@ def test_what_may_not_change_is_named(plan: TrainingPlan) -> None:
 
 
 def test_one_phase_needs_no_name(plan: TrainingPlan) -> None:
-    single = replace(plan, script=RunConfig(plan.script.phases[:1]))
+    single = replace(plan, config=RunConfig(plan.config.phases[:1]))
     assert single.identity(CONTENTS, "v")["learning_rate"] == 5e-4
 
 
@@ -94,16 +94,16 @@ def test_an_unfinished_run_is_not_thrown_away(plan: TrainingPlan) -> None:
 ])
 def test_rows_that_cannot_be_are_refused(plan: TrainingPlan, rows: BatchConfig, processes: int,
                                          message: str) -> None:
-    first, second = plan.script.phases
+    first, second = plan.config.phases
     rows_of_first = replace(first, batch=BatchConfig(batch_size=18))
-    script = RunConfig((rows_of_first, replace(second, batch=rows)))
+    config = RunConfig((rows_of_first, replace(second, batch=rows)))
     with pytest.raises(BmtoolsError, match=message):
-        check_before(replace(plan, script=script), ["text"], processes, False)
+        check_before(replace(plan, config=config), ["text"], processes, False)
 
 
 def test_a_mixture_names_texts_that_are_there(plan: TrainingPlan) -> None:
-    mixed = replace(plan.script.phases[0], mixture=(MixtureWeight("clinical", 1.0),))
-    asked = replace(plan, script=RunConfig((mixed,)))
+    mixed = replace(plan.config.phases[0], mixture=(MixtureWeight("clinical", 1.0),))
+    asked = replace(plan, config=RunConfig((mixed,)))
     check_before(asked, ["text", "clinical"], 1, False)
     with pytest.raises(BmtoolsError, match="phase 'a': mixture: found 'clinical', expected text; "
                                            "--corpus NAME=PATH gives a text its name"):
@@ -111,12 +111,12 @@ def test_a_mixture_names_texts_that_are_there(plan: TrainingPlan) -> None:
 
 
 @pytest.mark.parametrize(("change", "message"), [
-    ({"forgetting": RegularizationConfig(mixout=0.5)}, "--mixout: found 0.5"),
-    ({"forgetting": RegularizationConfig(l2_sp=0.1)}, "--l2-sp: found 0.1"),
-    ({"adversary": AdversarialConfig(adversarial=10)}, "--adversarial: found 10"),
-    ({"loop": OptimizationConfig(optimizer="muon")}, "--optimizer: found muon"),
-    ({"loop": OptimizationConfig(mixed_precision="fp16")}, "--mixed-precision: found fp16"),
-    ({"loop": OptimizationConfig(compile=True)}, "--compile: found True"),
+    ({"regularization": RegularizationConfig(mixout=0.5)}, "--mixout: found 0.5"),
+    ({"regularization": RegularizationConfig(l2_sp=0.1)}, "--l2-sp: found 0.1"),
+    ({"adversarial": AdversarialConfig(adversarial=10)}, "--adversarial: found 10"),
+    ({"optimization": OptimizationConfig(optimizer="muon")}, "--optimizer: found muon"),
+    ({"optimization": OptimizationConfig(mixed_precision="fp16")}, "--mixed-precision: found fp16"),
+    ({"optimization": OptimizationConfig(compile=True)}, "--compile: found True"),
 ])
 def test_what_needs_whole_weights_is_refused_where_they_are_shared_out(
         plan: TrainingPlan, change: dict[str, Any], message: str) -> None:
