@@ -72,7 +72,7 @@ class LoopHooks:
     """What a run adds to the plain loop.
 
     Args:
-        lr_scales: factor of the learning rate of each weight of the model, by name; default 1.
+        lr_scales: factor of the learning rate by weight name; 1 where absent.
         adjust_gradients: called when gradients are complete, before they are clipped, with the number that
             they are scaled by.
         around_passes: surrounds forward and backward passes of the step with this number.

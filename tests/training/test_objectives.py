@@ -128,7 +128,8 @@ def test_distillation_terms_are_those_of_the_paper(
     found = objective(**batch)
     for name, value in expected.items():
         torch.testing.assert_close(found[name], value, rtol=1e-4, atol=1e-4)
-    assert [objective.loss_terms[name].weight for name in ("mlm", "kl", "cosine")] == [5.0, 2.0, 1.0]
+    assert [objective.loss_terms[name].weight for name in ("mlm", "kl", "cosine")] == [
+        5.0, 2.0, 1.0]
 
 
 @torch.no_grad()

@@ -41,8 +41,9 @@ def test_what_may_change_between_sittings_is_no_part_of_a_run(plan: TrainingPlan
     before = plan.identity(CONTENTS, "v")
     for other in (
             replace(plan, reporting=ReportingConfig(logging_steps=1, save_steps=7, budget="2h")),
-            replace(plan, optimization=OptimizationConfig(micro_batch_size=2, memory_gib=3, compile=True,
-                                                  activation_checkpointing=True)),
+            replace(plan, optimization=OptimizationConfig(micro_batch_size=2, memory_gib=3,
+                                                          compile=True,
+                                                          activation_checkpointing=True)),
             replace(plan, output=Path("elsewhere")),
             replace(plan, extra={**plan.extra, "model": "moved", "terms": "moved"})):
         assert other.identity(CONTENTS, "v") == before
