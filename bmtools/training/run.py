@@ -24,7 +24,15 @@ from bmtools.training.datasets import DataConfig, Datasets, open_datasets
 from bmtools.training.distributed import make_accelerator
 from bmtools.training.evaluation import EvaluationSet, Evaluator
 from bmtools.training.layers import freeze, frozen_names, layerwise_lr_scales, thaw
-from bmtools.training.loop import DivergedError, LoopHooks, LoopPlan, StepResult, Trainer
+from bmtools.training.loop import (
+    DivergedError,
+    LoopHooks,
+    LoopPlan,
+    StepResult,
+    TimeBudget,
+    Trainer,
+    stops_on_signals,
+)
 from bmtools.training.metrics import DivergenceMonitor, Reporter, Speed, speed_of
 from bmtools.training.microbatch import PhaseBatches, check_memory, fit_passes
 from bmtools.training.model_init import InitialModel, check_fits
@@ -36,7 +44,6 @@ from bmtools.training.replay import Replay
 from bmtools.training.resume import restore_extras, restore_memory
 from bmtools.training.run_directories import logs_directory, runs_directory, tidied
 from bmtools.training.sharding import is_sharded
-from bmtools.training.stopping import TimeBudget, stops_on_signals
 from bmtools.training.trackers import named_trackers, start_trackers, track
 
 MakeObjective = Callable[[Any, Accelerator], PhasedObjective]

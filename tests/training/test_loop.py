@@ -1,8 +1,12 @@
-"""The loop: pieces, and what they leave unchanged."""
+"""Training loop: micro-batches add up to their batch; signals and budgets end a session."""
 
 from __future__ import annotations
 
 import copy
+import os
+import signal
+import threading
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +17,14 @@ from accelerate import Accelerator
 from bmtools.errors import BmtoolsError
 from bmtools.recipes.phases import Phase
 from bmtools.recipes.settings import OptimizationConfig
-from bmtools.training.loop import LoopHooks, LoopPlan, Trainer, set_dropout
+from bmtools.training.loop import (
+    LoopHooks,
+    LoopPlan,
+    TimeBudget,
+    Trainer,
+    set_dropout,
+    stops_on_signals,
+)
 from bmtools.training.objectives import MaskedObjective
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -118,3 +129,38 @@ def test_packed_rows_train_too(model: Any, toy: Any, toy_phase: Any) -> None:
     cut = losses(model, toy, toy_phase(), replace(SETTINGS, micro_batch_size=1), packed=True)
     assert whole[-1] < whole[0]
     assert cut == pytest.approx(whole, rel=1e-5)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+def test_a_signal_asks_and_afterwards_means_what_it_meant(number: signal.Signals) -> None:
+    asked: list[int] = []
+    before = signal.signal(number, lambda *_: asked.append(0))
+    try:
+        with stops_on_signals(lambda: asked.append(1)):
+            os.kill(os.getpid(), number)
+            os.kill(os.getpid(), number)
+        os.kill(os.getpid(), number)
+        assert asked == [1, 1, 0]
+    finally:
+        signal.signal(number, before)
+
+
+def test_threads_other_than_the_first_take_no_signals() -> None:
+    entered = []
+
+    def enter() -> None:
+        with stops_on_signals(lambda: None):
+            entered.append(True)
+
+    thread = threading.Thread(target=enter)
+    thread.start()
+    thread.join()
+    assert entered
+
+
+def test_a_budget_counts_from_the_beginning_of_the_session() -> None:
+    now = time.monotonic()
+    assert TimeBudget(now - 10, 9).is_spent()
+    assert not TimeBudget(now - 10, 60).is_spent()
+    assert not TimeBudget(now - 1e9, float("inf")).is_spent()
+    assert not TimeBudget(now - 1e9, None).is_spent()
