@@ -16,9 +16,9 @@ from torch import Tensor
 from bmtools.distributed import world_size
 from bmtools.io.system import usable_cores
 from bmtools.models.checkpoint import Checkpoint, load_masked_lm, max_tokens
-from bmtools.models.fast_encoder import EncoderReader, make_reader
+from bmtools.models.fast_encoder import Encoder, make_encoder
 from bmtools.models.hardware import resolve_device
-from bmtools.models.int8 import make_int8_reader
+from bmtools.models.int8 import Int8Encoder
 from bmtools.models.mlm import vocabulary_logits
 from bmtools.scoring.predictor import Digested, MaskedCopies, MaskLogits
 from bmtools.scoring.settings import InferenceConfig
@@ -66,8 +66,8 @@ class CheckpointPredictor:
         self._device = torch.device(device)
         self._threads = count_threads(settings.threads, self._device)
         # In this order: it has the weights of a layer lie side by side.
-        self._exact = make_reader(checkpoint.model, HALVES.get(settings.precision))
-        self._reader = make_int8_reader(checkpoint.model, self._threads) \
+        self._exact = make_encoder(checkpoint.model, HALVES.get(settings.precision))
+        self._encoder = Int8Encoder(checkpoint.model, self._threads) \
             if settings.precision == "int8" else self._exact
         self._asked_at_once = places_at_once(checkpoint.model, self._device)
 
@@ -79,7 +79,7 @@ class CheckpointPredictor:
         are turned into logits. On a CPU several batches are at work at a time, each on one core:
         that wastes less than to share out each product of matrices.
         """
-        if self._reader is not self._exact and not self.notes:
+        if self._encoder is not self._exact and not self.notes:
             few = _some_places(maskings)
             self.notes = {"int8_error": self._compare(few)} if few else {}
 
@@ -113,8 +113,8 @@ class CheckpointPredictor:
         """
         found = []
         for batch in self._batches(few):
-            exact, near = (self._answer(few, batch, reader) for reader in
-                           (self._exact, self._reader))
+            exact, near = (self._answer(few, batch, encoder) for encoder in
+                           (self._exact, self._encoder))
             wanted = torch.tensor([few[sentence].ids[place] for sentence, place in
                                    zip(exact.sentences, exact.positions, strict=True)])
             own, other = (one.logits.log_softmax(1).gather(1, wanted[:, None])[:, 0]
@@ -125,7 +125,7 @@ class CheckpointPredictor:
                 "largest": round(differences.abs().max().item(), _DIGITS)}
 
     def _answer(self, maskings: Sequence[MaskedCopies], batch: _Batch,
-                reader: EncoderReader | None = None) -> MaskLogits:
+                encoder: Encoder | None = None) -> MaskLogits:
         ids = np.stack([maskings[number].ids for number in batch.sentences])
         places = np.arange(ids.shape[1])
         firsts, ends = batch.spans[:, :1], batch.spans[:, 1:]
@@ -134,17 +134,17 @@ class CheckpointPredictor:
         rows, positions = np.nonzero(hidden) if batch.every \
             else (np.arange(len(ids)), firsts[:, 0])
         return MaskLogits(batch.sentences[rows], batch.copies[rows], positions,
-                          self._logits(reader or self._reader, ids, rows, positions))
+                          self._logits(encoder or self._encoder, ids, rows, positions))
 
     @torch.inference_mode()
-    def _logits(self, reader: EncoderReader, ids: np.ndarray, rows: np.ndarray,
+    def _logits(self, encoder: Encoder, ids: np.ndarray, rows: np.ndarray,
                 positions: np.ndarray) -> Tensor:
         """Predict places of rows: (batch, tokens) and twice (asked,) to (asked, vocabulary)."""
         # Rows and places stay on the CPU: their numbers are looked at there.
         inputs = torch.from_numpy(ids).to(self._device)
         dtype = HALVES.get(self._settings.precision)
         with torch.autocast(self._device.type, dtype=dtype, enabled=dtype is not None):
-            states = reader.read(inputs, torch.from_numpy(rows), torch.from_numpy(positions))
+            states = encoder.states_at(inputs, torch.from_numpy(rows), torch.from_numpy(positions))
             return vocabulary_logits(self.checkpoint.model, states).float()
 
 

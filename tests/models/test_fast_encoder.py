@@ -1,4 +1,4 @@
-"""The own forward pass gives the states of transformers at the asked places."""
+"""The own forward pass gives the states of transformers at the asked positions."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from transformers import (
     RobertaConfig,
 )
 
-from bmtools.models import fast_encoder as swift
-from bmtools.models.fast_encoder import FastReader, TransformersReader, extract_parts, make_reader
+from bmtools.models import fast_encoder
+from bmtools.models.encoder_weights import extract_weights
+from bmtools.models.fast_encoder import FastEncoder, TransformersEncoder, make_encoder
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 SMALL = {"vocab_size": 60, "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4,
@@ -28,44 +29,44 @@ SMALL = {"vocab_size": 60, "hidden_size": 32, "num_hidden_layers": 3, "num_atten
 SPECIAL = {"bos_token_id": 2, "eos_token_id": 3, "cls_token_id": 2, "sep_token_id": 3}
 
 
-def draw(rows: int, tokens: int) -> Tensor:
-    return torch.randint(4, 60, (rows, tokens), generator=torch.Generator().manual_seed(1))
+def draw(sequences: int, tokens: int) -> Tensor:
+    return torch.randint(4, 60, (sequences, tokens), generator=torch.Generator().manual_seed(1))
 
 
-def transformers_own(model: Any, ids: Tensor, rows: Tensor, places: Tensor) -> Tensor:
+def transformers_own(model: Any, ids: Tensor, sequences: Tensor, positions: Tensor) -> Tensor:
     with torch.inference_mode():
-        return model.base_model(input_ids=ids).last_hidden_state[rows, places]
+        return model.base_model(input_ids=ids).last_hidden_state[sequences, positions]
 
 
-def compare(model: Any, rows: list[int], places: list[int], ids: Tensor) -> None:
-    asked = torch.tensor(rows), torch.tensor(places)
+def compare(model: Any, sequences: list[int], positions: list[int], ids: Tensor) -> None:
+    asked = torch.tensor(sequences), torch.tensor(positions)
     expected = transformers_own(model, ids, *asked)
-    reader = make_reader(model)
-    assert reader.kind == "swift"
-    found = reader.read(ids, *asked)
+    encoder = make_encoder(model)
+    assert encoder.implementation == "fast"
+    found = encoder.states_at(ids, *asked)
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize(("rows", "places"), [
+@pytest.mark.parametrize(("sequences", "positions"), [
     pytest.param([0, 1, 2, 3], [0, 29, 7, 7], id="one place a row"),
-    pytest.param([0, 0, 1, 1, 2, 2, 3, 3], [0, 1, 29, 3, 4, 4, 28, 0], id="two places a row"),
+    pytest.param([0, 0, 1, 1, 2, 2, 3, 3], [0, 1, 29, 3, 4, 4, 28, 0], id="two positions a row"),
     pytest.param([0, 0, 0, 1, 3], [29, 0, 5, 7, 8], id="as many as it comes, or none"),
     pytest.param([2], [11], id="one row alone"),
     pytest.param([], [], id="nothing"),
 ])
 def test_states_at_places_are_transformers_own(
-        lively: Any, rows: list[int], places: list[int]) -> None:
-    asked = torch.tensor(rows, dtype=torch.int64), torch.tensor(places, dtype=torch.int64)
+        lively: Any, sequences: list[int], positions: list[int]) -> None:
+    asked = torch.tensor(sequences, dtype=torch.int64), torch.tensor(positions, dtype=torch.int64)
     ids = draw(4, 30)
     expected = transformers_own(lively, ids, *asked)
-    reader = make_reader(lively)
-    assert reader.kind == "swift"
-    torch.testing.assert_close(reader.read(ids, *asked), expected, atol=1e-5, rtol=1e-5)
+    encoder = make_encoder(lively)
+    assert encoder.implementation == "fast"
+    torch.testing.assert_close(encoder.states_at(ids, *asked), expected, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("tokens", [1, 2, 5, 6, 20, 38])
 def test_rows_of_any_length(lively: Any, tokens: int) -> None:
-    """The window of ModernBERT is four tokens here: rows within it have no mask."""
+    """The window of ModernBERT is four tokens here: sequences within it have no mask."""
     compare(lively, [0, 0, 1], [0, tokens - 1, tokens // 2], draw(2, tokens))
 
 
@@ -76,13 +77,14 @@ def test_one_row_is_a_batch(lively: Any) -> None:
 def test_pieces_of_a_batch_make_no_difference(
         lively: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Some pieces are asked nothing, and the last is shorter."""
-    ids, rows = draw(7, 10), torch.tensor([0, 1, 1, 5, 6])
-    places = torch.tensor([3, 0, 9, 4, 2])
-    reader = make_reader(lively)
-    whole = reader.read(ids, rows, places)
+    ids, sequences = draw(7, 10), torch.tensor([0, 1, 1, 5, 6])
+    positions = torch.tensor([3, 0, 9, 4, 2])
+    encoder = make_encoder(lively)
+    whole = encoder.states_at(ids, sequences, positions)
     for tokens in (1, 20, 30, 69):
-        monkeypatch.setattr(swift, "_TOKENS_ON_CPU", tokens)
-        torch.testing.assert_close(reader.read(ids, rows, places), whole, atol=1e-5, rtol=1e-5)
+        monkeypatch.setattr(fast_encoder, "_TOKENS_ON_CPU", tokens)
+        torch.testing.assert_close(encoder.states_at(ids, sequences, positions), whole, atol=1e-5,
+                                   rtol=1e-5)
 
 
 VARIANTS: dict[str, Callable[[], Any]] = {
@@ -117,46 +119,46 @@ def test_variants_of_the_families(build: Callable[[Any], Any], variant: str) -> 
 def test_other_architectures_are_left_to_transformers(
         build: Callable[[Any], Any], config: Any) -> None:
     model = build(config)
-    rows, places, ids = torch.tensor([0, 2, 2]), torch.tensor([3, 0, 24]), draw(3, 25)
-    reader = make_reader(model)
-    assert reader.kind == "transformers"
-    torch.testing.assert_close(reader.read(ids, rows, places),
-                               transformers_own(model, ids, rows, places))
+    sequences, positions, ids = torch.tensor([0, 2, 2]), torch.tensor([3, 0, 24]), draw(3, 25)
+    encoder = make_encoder(model)
+    assert encoder.implementation == "transformers"
+    torch.testing.assert_close(encoder.states_at(ids, sequences, positions),
+                               transformers_own(model, ids, sequences, positions))
 
 
 def test_models_that_compute_otherwise_are_left_to_transformers(lively: Any) -> None:
-    """What the plan does not see is changed, as a hook may do."""
+    """What the weights does not see is changed, as a hook may do."""
     def hook(_: Any, __: Any, output: Any) -> None:
         output.last_hidden_state *= 1.001
 
     lively.base_model.register_forward_hook(hook)
-    assert make_reader(lively).kind == "transformers"
+    assert make_encoder(lively).implementation == "transformers"
 
 
-@pytest.mark.parametrize("fault", ["reach", "rotation", "heads", "positions"])
+@pytest.mark.parametrize("fault", ["sliding_window", "rotary", "heads", "positions"])
 def test_the_check_finds_faults(
         build: Callable[[Any], Any], fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """One position, window or head off, and transformers reads."""
     family = BertConfig(**SMALL) if fault == "positions" else ModernBertConfig(
         **SMALL, **SPECIAL, local_attention=8, global_attn_every_n_layers=2)
     model = build(family)
-    plan = extract_parts(model)
-    assert plan is not None and make_reader(model).kind == "swift"
+    weights = extract_weights(model)
+    assert weights is not None and make_encoder(model).implementation == "fast"
     if fault == "positions":
-        plan.embed.places = plan.embed.places.roll(1, 0)  # type: ignore[attr-defined]
-    elif fault == "reach":
-        object.__setattr__(plan.layers[1], "reach", 5)
+        weights.embed.positions = weights.embed.positions.roll(1, 0)  # type: ignore[attr-defined]
+    elif fault == "sliding_window":
+        object.__setattr__(weights.layers[1], "sliding_window", 5)
     elif fault == "heads":
-        object.__setattr__(plan.layers[2], "heads", 2)
+        object.__setattr__(weights.layers[2], "heads", 2)
     else:
-        object.__setattr__(plan.layers[1], "rotation", "full_attention")
-    monkeypatch.setattr(swift, "extract_parts", lambda _: plan)
-    assert make_reader(model).kind == "transformers"
+        object.__setattr__(weights.layers[1], "rotary", "full_attention")
+    monkeypatch.setattr(fast_encoder, "extract_weights", lambda _: weights)
+    assert make_encoder(model).implementation == "transformers"
 
 
 def test_weights_lie_in_memory_once(lively: Any) -> None:
     before = {name: weight.clone() for name, weight in lively.state_dict().items()}
-    make_reader(lively)
+    make_encoder(lively)
     after = lively.state_dict()
     assert all(torch.equal(after[name], weight) for name, weight in before.items())
     if lively.config.model_type != "modernbert":
@@ -167,10 +169,10 @@ def test_weights_lie_in_memory_once(lively: Any) -> None:
 
 
 def test_a_second_reader_of_a_model_reads_alike(lively: Any) -> None:
-    ids, rows, places = draw(2, 12), torch.tensor([0, 1]), torch.tensor([3, 11])
-    first, second = make_reader(lively), make_reader(lively)
-    expected = first.read(ids, rows, places)
-    assert torch.equal(second.read(ids, rows, places), expected)
+    ids, sequences, positions = draw(2, 12), torch.tensor([0, 1]), torch.tensor([3, 11])
+    first, second = make_encoder(lively), make_encoder(lively)
+    expected = first.states_at(ids, sequences, positions)
+    assert torch.equal(second.states_at(ids, sequences, positions), expected)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -179,25 +181,25 @@ def test_halves_under_autocast(lively: Any, dtype: torch.dtype) -> None:
     asked, ids = (torch.tensor([0, 1, 1]), torch.tensor([3, 0, 24])), draw(2, 25)
     exact = transformers_own(lively, ids, *asked)
     with torch.autocast("cpu", dtype=dtype):
-        theirs = TransformersReader(lively).read(ids, *asked).float()
-    reader = make_reader(lively)
+        theirs = TransformersEncoder(lively).states_at(ids, *asked).float()
+    encoder = make_encoder(lively)
     with torch.autocast("cpu", dtype=dtype):
-        ours = reader.read(ids, *asked).float()
+        ours = encoder.states_at(ids, *asked).float()
     assert 0 < (ours - exact).norm() < 1.5 * (theirs - exact).norm()
 
 
 def test_checks_ignore_autocast(lively: Any) -> None:
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert make_reader(lively).kind == "swift"
+        assert make_encoder(lively).implementation == "fast"
 
 
-def test_threads_share_a_reader(lively: Any) -> None:
-    reader = make_reader(lively)
-    work = [(draw(rows, tokens), torch.arange(rows), torch.arange(rows) % tokens)
-            for rows, tokens in itertools.product((1, 3, 8), (2, 9, 33))] * 4
-    expected = [reader.read(*batch) for batch in work]
+def test_threads_share_a_encoder(lively: Any) -> None:
+    encoder = make_encoder(lively)
+    work = [(draw(sequences, tokens), torch.arange(sequences), torch.arange(sequences) % tokens)
+            for sequences, tokens in itertools.product((1, 3, 8), (2, 9, 33))] * 4
+    expected = [encoder.states_at(*batch) for batch in work]
     with ThreadPoolExecutor(3) as pool:
-        for found, states in zip(pool.map(lambda batch: reader.read(*batch), work), expected,
+        for found, states in zip(pool.map(lambda batch: encoder.states_at(*batch), work), expected,
                                  strict=True):
             torch.testing.assert_close(found, states, atol=1e-6, rtol=1e-5)
 
@@ -205,5 +207,5 @@ def test_threads_share_a_reader(lively: Any) -> None:
 def test_nothing_global_is_drawn(lively: Any) -> None:
     torch.manual_seed(5)
     before = torch.random.get_rng_state()
-    assert isinstance(make_reader(lively), FastReader)
+    assert isinstance(make_encoder(lively), FastEncoder)
     assert torch.equal(torch.random.get_rng_state(), before)

@@ -1,4 +1,4 @@
-"""Matrices in eight bits through CTranslate2: the same plan, rounded."""
+"""Matrices in eight bits through CTranslate2: the same weights, rounded."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from torch import Tensor
 from transformers import AutoModelForMaskedLM, BertConfig, DistilBertConfig, ModernBertConfig
 
 from bmtools.errors import BmtoolsError, CheckpointError
-from bmtools.models.int8 import Int8Reader, make_int8_reader
+from bmtools.models.int8 import Int8Encoder
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 SMALL = {"vocab_size": 60, "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4,
          "intermediate_size": 48, "max_position_embeddings": 40, "pad_token_id": 1}
-ROWS, PLACES = torch.tensor([0, 0, 1, 3]), torch.tensor([29, 0, 7, 8])
+SEQUENCES, POSITIONS = torch.tensor([0, 0, 1, 3]), torch.tensor([29, 0, 7, 8])
 IDS = torch.randint(4, 60, (4, 30), generator=torch.Generator().manual_seed(1))
 
 
 @pytest.fixture
 def known(lively: Any) -> Any:
     if lively.config.model_type == "modernbert":
-        pytest.skip("not known to this reader")
+        pytest.skip("not known to this encoder")
     pytest.importorskip("ctranslate2")
     return lively
 
 
 def exact(model: Any) -> Tensor:
     with torch.inference_mode():
-        return model.base_model(input_ids=IDS).last_hidden_state[ROWS, PLACES]
+        return model.base_model(input_ids=IDS).last_hidden_state[SEQUENCES, POSITIONS]
 
 
 def error(found: Tensor, expected: Tensor) -> float:
@@ -43,21 +43,21 @@ def error(found: Tensor, expected: Tensor) -> float:
 
 def test_unrounded_it_gives_transformers_states(known: Any) -> None:
     expected = exact(known)
-    found = Int8Reader(known, compute_type="float32").read(IDS, ROWS, PLACES)
+    found = Int8Encoder(known, compute_type="float32").states_at(IDS, SEQUENCES, POSITIONS)
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
 
 
 def test_rounded_it_comes_near(known: Any) -> None:
     expected = exact(known)
-    reader = make_int8_reader(known)
-    assert reader.kind == "int8"
-    assert 0 < error(reader.read(IDS, ROWS, PLACES), expected) < 0.05
+    encoder = Int8Encoder(known)
+    assert encoder.implementation == "int8"
+    assert 0 < error(encoder.states_at(IDS, SEQUENCES, POSITIONS), expected) < 0.05
 
 
 def test_the_model_keeps_its_weights(known: Any) -> None:
     """CTranslate2 scales what it is given in place."""
     before = {name: weight.clone() for name, weight in known.state_dict().items()}
-    make_int8_reader(known)
+    Int8Encoder(known)
     after = known.state_dict()
     assert all(torch.equal(after[name], weight) for name, weight in before.items())
 
@@ -69,56 +69,56 @@ def test_variants_of_bert(build: Callable[[Any], Any], changes: dict[str, Any]) 
     pytest.importorskip("ctranslate2")
     model = build(BertConfig(**SMALL | changes))
     expected = exact(model)
-    found = Int8Reader(model, compute_type="float32").read(IDS, ROWS, PLACES)
+    found = Int8Encoder(model, compute_type="float32").states_at(IDS, SEQUENCES, POSITIONS)
     # The tanh of CTranslate2 is not torch's to the last digit.
     torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
 
 
-def test_threads_share_a_reader(known: Any) -> None:
-    reader = make_int8_reader(known, threads=2)
-    expected = reader.read(IDS, ROWS, PLACES)
+def test_threads_share_a_encoder(known: Any) -> None:
+    encoder = Int8Encoder(known, threads=2)
+    expected = encoder.states_at(IDS, SEQUENCES, POSITIONS)
     with ThreadPoolExecutor(2) as pool:
-        for found in pool.map(lambda _: reader.read(IDS, ROWS, PLACES), range(8)):
+        for found in pool.map(lambda _: encoder.states_at(IDS, SEQUENCES, POSITIONS), range(8)):
             torch.testing.assert_close(found, expected, atol=1e-6, rtol=1e-5)
 
 
 def test_nothing_is_left_on_the_disk(
         known: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    make_int8_reader(known).read(IDS, ROWS, PLACES)
+    Int8Encoder(known).states_at(IDS, SEQUENCES, POSITIONS)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(("config", "message"), [
     pytest.param(
         DistilBertConfig(vocab_size=60, dim=32, n_layers=2, n_heads=4, hidden_dim=48),
-        "DistilBertForMaskedLM: cannot be read in int8, expected BERT, RoBERTa, XLM-R, CamemBERT "
-        "or Megatron-BERT; use --precision no", id="DistilBERT"),
+        "DistilBertForMaskedLM: cannot run in int8, expected BERT, RoBERTa, XLM-R, CamemBERT "
+        "or Megatron-BERT; use precision no", id="DistilBERT"),
     pytest.param(
         ModernBertConfig(**SMALL, bos_token_id=2, eos_token_id=3, cls_token_id=2,
                          sep_token_id=3),
-        "ModernBertForMaskedLM: cannot be read in int8, expected BERT, RoBERTa, XLM-R, CamemBERT "
-        "or Megatron-BERT; use --precision no", id="ModernBERT"),
+        "ModernBertForMaskedLM: cannot run in int8, expected BERT, RoBERTa, XLM-R, CamemBERT "
+        "or Megatron-BERT; use precision no", id="ModernBERT"),
     pytest.param(
         BertConfig(**SMALL, hidden_act="mish"),
-        "BertForMaskedLM: cannot be read in int8 with activation 'mish', expected gelu, "
+        "BertForMaskedLM: cannot run in int8 with activation 'mish', expected gelu, "
         "gelu_python, gelu_new, gelu_fast, gelu_pytorch_tanh, quick_gelu, relu, silu, swish; "
-        "use --precision no", id="activation"),
+        "use precision no", id="activation"),
 ])
 def test_models_that_cannot_be_read(config: Any, message: str) -> None:
     pytest.importorskip("ctranslate2")
     with pytest.raises(CheckpointError) as refused:
-        make_int8_reader(AutoModelForMaskedLM.from_config(config))
+        Int8Encoder(AutoModelForMaskedLM.from_config(config))
     assert str(refused.value) == message
 
 
 def test_without_ctranslate2(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     with pytest.raises(BmtoolsError, match=r"pip install 'bmtools\[ctranslate2\]'"):
-        make_int8_reader(AutoModelForMaskedLM.from_config(BertConfig(**SMALL)))
+        Int8Encoder(AutoModelForMaskedLM.from_config(BertConfig(**SMALL)))
 
 
 def test_models_elsewhere_than_on_the_cpu() -> None:
     pytest.importorskip("ctranslate2")
     with pytest.raises(BmtoolsError, match="found a model on meta, expected cpu"):
-        make_int8_reader(AutoModelForMaskedLM.from_config(BertConfig(**SMALL)).to("meta"))
+        Int8Encoder(AutoModelForMaskedLM.from_config(BertConfig(**SMALL)).to("meta"))
