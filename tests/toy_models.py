@@ -86,7 +86,7 @@ class Toy:
                          picks,
                          widths)
         return RowBatches(Sampler(corpora, timeline, packed, seed), timeline, maker,
-                          micro_batch_size)
+                          {phase.name: micro_batch_size for phase in phases})
 
 
 @pytest.fixture(scope="session")

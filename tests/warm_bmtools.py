@@ -36,17 +36,8 @@ def serve(path: str) -> None:
     """Import what commands need, then fork a process for each call."""
     import signal
 
-    import bmtools.commands.distill
-    import bmtools.commands.finetune
-    import bmtools.commands.pretrain
-    import bmtools.data.tokenize
-    import bmtools.scoring.mrr
-    import bmtools.scoring.pppl
-    import bmtools.tasks.finetune
-    import bmtools.training.distill
-    import bmtools.training.pretrain
-    import bmtools.vocab.wordpiece
     import transformers.models.bert.modeling_bert  # noqa: F401
+
 
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(socket.AF_UNIX) as server:

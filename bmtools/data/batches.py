@@ -212,15 +212,15 @@ class RowBatches:
         stream: plans the rows.
         timeline: says what each step asks.
         maker: makes tensors of rows.
-        micro_batch_size: rows of a pass; 0 for all at once.
+        micro_batch_sizes: sequences of a micro-batch by name of the phase; all where 0 or absent.
     """
 
     def __init__(self, stream: Sampler, timeline: Schedule, maker: Collator,
-                 micro_batch_size: int = 0) -> None:
+                 micro_batch_sizes: Mapping[str, int] | None = None) -> None:
         self._stream = stream
         self._timeline = timeline
         self._maker = maker
-        self.micro_batch_size = micro_batch_size
+        self._micro_batch_sizes = micro_batch_sizes or {}
 
     def batch(self, number: int, process: int = 0, processes: int = 1) -> RankBatch:
         """Make every n-th row of a batch, in passes."""
@@ -239,7 +239,7 @@ class RowBatches:
 
     def make(self, plan: BatchPlan, stage: PhaseStep, numbers: np.ndarray) -> RankBatch:
         """Make some rows of a plan, in passes of the micro-batch."""
-        size = self.micro_batch_size or len(numbers)
+        size = self._micro_batch_sizes.get(stage.phase.name) or len(numbers)
         pieces: list[Mapping[str, Tensor]] = []
         total: dict[str, int] = {}
         for start in range(0, len(numbers), size):

@@ -33,9 +33,9 @@ class OptimizationConfig:
             heart, and training is faster (Geiping and Goldstein 2022, section 4.3).
         micro_batch_size: rows in memory at a time; gradients add up to the batch. 0: all at once.
         memory_gib: GiB that a process stays below, libraries and all, on a GPU those of the GPU:
-            a pass of each phase is rehearsed, and the micro-batch fitted to what it takes where
-            micro_batch_size is 0. 0 sets no bound, and a GPU that runs out of memory halves the
-            micro-batch.
+            the memory of each phase is measured on a few sequences, and the micro-batch fitted to
+            it where micro_batch_size is 0. 0 sets no bound, and a GPU that runs out of memory
+            halves the micro-batch.
         mixed_precision: what matrices are multiplied in: no (float32), bf16 or fp16.
         tf32: let a GPU multiply float32 matrices in TF32.
         compile: compile the model; costs minutes at the start.

@@ -24,7 +24,7 @@ from bmtools.recipes.settings import PreflightConfig
 from bmtools.training.datasets import DataConfig
 from bmtools.training.loop import LoopPlan
 from bmtools.training.metrics import Speed
-from bmtools.training.microbatch import demand_of
+from bmtools.training.microbatch import measure_memory
 from bmtools.training.plan import REPLAY, TrainingPlan, check_before
 from bmtools.training.pretrain import ModelInit, losses_of
 from bmtools.training.run import Run, prepare_run
@@ -172,7 +172,8 @@ class _Look:
         """Probe each phase."""
         run, speed = self._run, self._speed
         precision, native = _precision(speed)
-        demands = [demand_of(self._plan, run.trainer, phase, run.packed, self._processes)
+        demands = [measure_memory(self._plan, run.trainer, phase, run.packed, self._processes,
+                                  self._memory_bytes())
                    for phase in run.schedule]
         warnings = [*self._warned(precision, native, demands)]
         run.trainer.plan = LoopPlan(sys.maxsize, lambda _number: 0.0)
@@ -196,7 +197,7 @@ class _Look:
         return PhaseForecast(
             phase.name, steps, tokens, phase.batch.max_length, phase.batch.batch_size,
             "packed" if run.packed else "padded", _rounded(filled), self._pass_rows(phase),
-            _rounded(demand.bytes_of(self._pass_rows(phase)) / GIB),
+            _rounded(demand.total_bytes(self._pass_rows(phase)) / GIB),
             _count(run, run.frozen[number]), round(rate),
             _rounded(self._speed.utilisation(number, rate)), _rounded(hours), _rounded(kwh))
 
@@ -207,7 +208,7 @@ class _Look:
         often rather than too rarely.
         """
         most = self._share(phase)
-        fitting = demand.rows_within(self._memory_bytes())
+        fitting = demand.sequences_within(self._memory_bytes())
         if fitting < self._pass_rows(phase):
             most = min(most, fitting)
         rows, longest = min(_FIRST_ROWS, most), self._probe.probe_seconds * _STEP_SHARE
@@ -257,16 +258,16 @@ class _Look:
             yield "--mixed-precision bf16 would be faster: this processor multiplies bfloat16"
         available = self._memory_bytes()
         for phase, demand in zip(self._run.schedule, demands, strict=True):
-            fitting, wanted = demand.rows_within(available), self._pass_rows(phase)
+            fitting, wanted = demand.sequences_within(available), self._pass_rows(phase)
             if not fitting:
                 raise BmtoolsError(
                     f"phase {phase.name!r}: a single row of {phase.batch.max_length} tokens takes "
-                    f"{demand.bytes_of(1) / GIB:,.1f} GiB, but a process may use "
+                    f"{demand.total_bytes(1) / GIB:,.1f} GiB, but a process may use "
                     f"{available / GIB:,.1f}; lower "
                     "--max-length, add --activation-checkpointing or take a smaller model")
             if fitting < wanted:
                 yield (f"phase {phase.name!r}: a pass of {wanted} rows may take "
-                       f"{demand.bytes_of(wanted) / GIB:,.0f} GiB and a process may use "
+                       f"{demand.total_bytes(wanted) / GIB:,.0f} GiB and a process may use "
                        f"{available / GIB:,.0f}: it may run OUT OF MEMORY; about {fitting} rows "
                        "fit, see --micro-batch-size and --memory-gib")
         if self._processes > 1:

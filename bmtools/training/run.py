@@ -11,7 +11,7 @@ from typing import Any
 from accelerate import Accelerator
 from torch import nn
 
-from bmtools.data.batches import Collator, SpecialTokens
+from bmtools.data.batches import Collator, RowBatches, SpecialTokens
 from bmtools.data.mixture_limits import check_mixture_limits
 from bmtools.data.phase_steps import resolve_steps
 from bmtools.data.sampler import Sampler
@@ -34,7 +34,7 @@ from bmtools.training.loop import (
     stops_on_signals,
 )
 from bmtools.training.metrics import DivergenceMonitor, Reporter, Speed, speed_of
-from bmtools.training.microbatch import PhaseBatches, check_memory, fit_passes
+from bmtools.training.microbatch import check_memory, fit_micro_batches
 from bmtools.training.model_init import InitialModel, check_fits
 from bmtools.training.objectives import PhasedObjective
 from bmtools.training.packing_check import is_packed, prepare_checked, prepare_fast, row_widths
@@ -127,7 +127,7 @@ class Run:
         self._spent = self._progress.wall_seconds
         self._budget = TimeBudget(plan.began, plan.reporting.budget_seconds())
         self.trainer = self._make_trainer(make_objective)
-        self.micro_batch_sizes = fit_passes(plan, self.trainer, self.packed, processes)
+        self.micro_batch_sizes = fit_micro_batches(plan, self.trainer, self.packed, processes)
         self.frozen = self._names_held()
         self._frozen: list[nn.Parameter] = []
         self._keeper = Checkpointer(plan, start.tokenizer, self.trainer, self._progress, partial(
@@ -225,9 +225,9 @@ class Run:
                         row_widths(self.schedule, self.accelerator))
 
     def make_batches(self, stream: Sampler, timeline: Schedule,
-                     corpora: Mapping[str, Any]) -> PhaseBatches:
+                     corpora: Mapping[str, Any]) -> RowBatches:
         """Make the batches of a stream of these corpora, in passes that fit each phase."""
-        return PhaseBatches(stream, timeline, self._maker(corpora), self.micro_batch_sizes)
+        return RowBatches(stream, timeline, self._maker(corpora), self.micro_batch_sizes)
 
     def _make_replay(self) -> Replay | None:
         every = self._plan.replay.replay_steps

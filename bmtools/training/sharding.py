@@ -98,7 +98,7 @@ def _fill(copy: Any, weights: Mapping[str, Tensor]) -> None:
     copy.tie_weights()
 
 
-def held_bytes(tensor: Tensor) -> int:
+def local_bytes(tensor: Tensor) -> int:
     """Bytes that this process holds of a tensor."""
     return (tensor.to_local() if isinstance(tensor, DTensor) else tensor).nbytes
 

@@ -1,15 +1,15 @@
-"""Memory of a phase: what a rehearsal finds, and that it leaves nothing behind."""
+"""Memory of a phase: what is measured, and that measuring leaves nothing behind."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 from accelerate import Accelerator
 
-from bmtools.models.memory import MemoryTracker, memory_estimate
 from bmtools.models.packed import prepare_packed
 from bmtools.recipes.phases import Phase
 from bmtools.recipes.settings import (
@@ -18,6 +18,7 @@ from bmtools.recipes.settings import (
     ObjectiveConfig,
     OptimizationConfig,
 )
+from bmtools.training import step_memory
 from bmtools.training.adversarial import AdversarialObjective
 from bmtools.training.loop import LoopPlan, Trainer
 from bmtools.training.objectives import (
@@ -28,148 +29,129 @@ from bmtools.training.objectives import (
 )
 from bmtools.training.step_memory import (
     StepMemory,
-    goes_through,
-    most_asked,
-    rehearsed_bytes,
-    whole_rows,
+    full_sequences,
+    measure_activations,
+    most_masked,
 )
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-TASKS = ("masked", "masked+nsp", "causal", "adversarial")
+OBJECTIVES = ("masked", "masked+nsp", "causal", "adversarial")
 
 
 @pytest.fixture
 def trainer(model: Any) -> Callable[..., Trainer]:
-    """Make a trainer for a task: `trainer("causal", dropout=0.1)`."""
+    """Make a trainer for an objective: `trainer("causal", dropout=0.1)`."""
 
-    def make(task: str = "masked", **loop: Any) -> Trainer:
+    def make(name: str = "masked", **loop: Any) -> Trainer:
         losses = {"masked": MaskedObjective, "masked+nsp": NspObjective,
                   "causal": CausalObjective,
                   "adversarial": lambda one: AdversarialObjective(
                       one, AdversarialConfig(adversarial=1.0))}
-        name = "masked" if task == "adversarial" else task
-        objective = PhasedObjective(model, {name: losses[task](model)})
+        objective = PhasedObjective(
+            model, {"masked" if name == "adversarial" else name: losses[name](model)})
         return Trainer(objective, LoopPlan(4, lambda _number: 1e-3), OptimizationConfig(**loop),
                        Accelerator(cpu=True))
 
     return make
 
 
-def phase_of(toy_phase: Callable[..., Phase], task: str) -> Phase:
+def phase_of(toy_phase: Callable[..., Phase], name: str) -> Phase:
     return toy_phase(batch=BatchConfig(64, 512),
-                     objective="masked" if task == "adversarial" else task)
+                     objective="masked" if name == "adversarial" else name)
 
 
-@pytest.mark.parametrize(("task", "packed"), [
+@pytest.mark.parametrize(("name", "packed"), [
     ("masked", False), ("masked", True), ("adversarial", False), ("adversarial", True)])
-def test_rows_are_monotone_in_the_bound_and_meet_it(
-        trainer: Callable[..., Trainer], toy_phase: Callable[..., Phase], model: Any, task: str,
+def test_more_memory_holds_more_sequences_and_no_more_than_fit(
+        trainer: Callable[..., Trainer], toy_phase: Callable[..., Phase], model: Any, name: str,
         packed: bool) -> None:
     if packed:
         prepare_packed(model)
-    demand = StepMemory(trainer(task), phase_of(toy_phase, task), packed, returned=True)
-    limits = [demand.bytes_of(1) - 1, *(demand.bytes_of(rows) + 10 for rows in (1, 3, 50, 51))]
-    found = [demand.rows_within(limit) for limit in limits]
+    memory = StepMemory(trainer(name), phase_of(toy_phase, name), packed, returns_freed=True)
+    limits = [memory.total_bytes(1) - 1, *(memory.total_bytes(number) + 10
+                                           for number in (1, 3, 50, 51))]
+    found = [memory.sequences_within(limit) for limit in limits]
     assert found == sorted(found)
-    assert found[0] == 0 and found[1] >= 1 and 47 <= found[3] <= 50 and 48 <= found[4] <= 51
-    for limit, rows in zip(limits, found, strict=True):
-        assert not rows or demand.bytes_of(rows) <= limit
+    assert found[0] == 0 and found[1] >= 1 and found[3:] == [50, 51]
+    for limit, sequences in zip(limits, found, strict=True):
+        assert not sequences or memory.total_bytes(sequences) <= limit
+    assert memory.sequences_within(1e15) == 512, "a batch is the most there is"
 
 
-@pytest.mark.parametrize("task", TASKS)
-def test_activations_cover_what_a_larger_pass_really_holds(
-        trainer: Callable[..., Trainer], toy_phase: Callable[..., Phase], task: str) -> None:
-    """The line through one and sixteen rows, or the estimate, at forty."""
-    made, phase = trainer(task, dropout=0.1), phase_of(toy_phase, task)
-    demand = StepMemory(made, phase, False, returned=True)
-    seen = rehearsed_bytes(made, phase, False, 40)
-    assert 0.95 * seen < demand._activations(40) < 1.2 * seen
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_activations_cover_what_a_larger_micro_batch_really_takes(
+        trainer: Callable[..., Trainer], toy_phase: Callable[..., Phase], name: str) -> None:
+    """Measured up to 32 sequences, between sizes that were tried and far beyond them."""
+    made, phase = trainer(name, dropout=0.1), phase_of(toy_phase, name)
+    memory = StepMemory(made, phase, False, returns_freed=True)
+    for sequences in (1, 11, 40, 200):
+        taken = measure_activations(made, phase, False, sequences)
+        assert 0.95 * taken < memory.activation_bytes(sequences) < 1.2 * taken
 
 
-def test_a_plain_task_needs_no_line(trainer: Callable[..., Trainer],
-                                    toy_phase: Callable[..., Phase]) -> None:
+def test_measuring_stays_within_the_limit(trainer: Callable[..., Trainer],
+                                          toy_phase: Callable[..., Phase],
+                                          monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[int] = []
+    measure = step_memory.measure_activations
+
+    def spy(trainer: Trainer, phase: Phase, packed: bool, sequences: int) -> int:
+        tried.append(sequences)
+        return measure(trainer, phase, packed, sequences)
+
+    monkeypatch.setattr(step_memory, "measure_activations", spy)
+    monkeypatch.setattr(step_memory, "_other_bytes", lambda _trainer: 0)
     made, phase = trainer(), phase_of(toy_phase, "masked")
-    demand = StepMemory(made, phase, False)
-    assert demand._line is None
-    expected = memory_estimate(made.objective.model.config, 9, 64).activations
-    assert demand._activations(9) == expected
+    memory = StepMemory(made, phase, False)
+    assert tried == [1, 2, 4, 8, 16, 32]
+    tried.clear()
+    StepMemory(made, phase, False, limit=memory.total_bytes(4))
+    assert tried == [1, 2, 4]
+    tried.clear()
+    StepMemory(made, replace(phase, batch=BatchConfig(64, 3)), False)
+    assert tried == [1, 2], "no more than a batch"
 
 
-def test_what_is_held_beside_adds_up(trainer: Callable[..., Trainer],
-                                     toy_phase: Callable[..., Phase]) -> None:
+def test_copies_of_weights_and_kept_memory_add_up(trainer: Callable[..., Trainer],
+                                                  toy_phase: Callable[..., Phase]) -> None:
     made, phase = trainer(), phase_of(toy_phase, "masked")
     weights = sum(weight.nbytes for weight in made.objective.parameters())
     one, three = (StepMemory(made, phase, False, copies, True) for copies in (1, 3))
-    assert three.bytes_of(4) - one.bytes_of(4) == pytest.approx(2 * weights, abs=2**22)
-    kept = StepMemory(made, phase, False, 1, returned=False)
-    assert kept.bytes_of(400) > one.bytes_of(400)
+    assert three.total_bytes(4) - one.total_bytes(4) == pytest.approx(2 * weights, abs=2**22)
+    kept = StepMemory(made, phase, False, 1, returns_freed=False)
+    assert kept.total_bytes(400) > one.total_bytes(400)
 
 
-@pytest.mark.parametrize("task", TASKS)
-def test_a_rehearsal_leaves_nothing_behind(
-        trainer: Callable[..., Trainer], toy_phase: Callable[..., Phase], task: str) -> None:
-    made, phase = trainer(task, dropout=0.1), phase_of(toy_phase, task)
-    before = {name: weight.clone() for name, weight in made.objective.named_parameters()}
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_measuring_leaves_nothing_behind(
+        trainer: Callable[..., Trainer], toy_phase: Callable[..., Phase], name: str) -> None:
+    made, phase = trainer(name, dropout=0.1), phase_of(toy_phase, name)
+    before = {key: weight.clone() for key, weight in made.objective.named_parameters()}
     state = torch.get_rng_state()
     StepMemory(made, phase, False)
-    assert goes_through(made, phase, False, 2)
     assert torch.equal(torch.get_rng_state(), state)
     assert not made.optimizer.state
-    for name, weight in made.objective.named_parameters():
+    for key, weight in made.objective.named_parameters():
         assert weight.grad is None
-        assert torch.equal(weight, before[name])
-
-
-def test_no_memory_is_told_and_cleared(trainer: Callable[..., Trainer],
-                                       toy_phase: Callable[..., Phase],
-                                       monkeypatch: pytest.MonkeyPatch) -> None:
-    made, phase = trainer(), phase_of(toy_phase, "masked")
-
-    def full(**_: Any) -> None:
-        weight = next(made.objective.parameters())
-        weight.grad = torch.zeros_like(weight)
-        raise torch.OutOfMemoryError
-
-    monkeypatch.setattr(made.objective, "forward", full)
-    assert not goes_through(made, phase, False, 2)
-    assert all(weight.grad is None for weight in made.objective.parameters())
+        assert torch.equal(weight, before[key])
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_whole_rows_ask_at_least_as_often_as_a_phase(toy_phase: Callable[..., Phase],
-                                                     packed: bool) -> None:
+def test_full_sequences_are_masked_at_least_as_often_as_those_of_a_phase(
+        toy_phase: Callable[..., Phase], packed: bool) -> None:
     phase = toy_phase(batch=BatchConfig(40, 8), objective="masked+nsp", mask_rate=0.1,
                       mask_rate_end=0.4, mask_curve="linear")
-    rows = whole_rows(phase, packed, 3, 100)
-    assert most_asked(phase.objective) == 0.4
-    assert int((rows["labels"] >= 0).sum()) >= 0.4 * 3 * 40
-    assert rows["input_ids"].shape == ((120,) if packed else (3, 40))
-    assert int(rows["input_ids"].max()) < 100
-    assert rows["nsp_labels"].shape == (3,)
+    inputs = full_sequences(phase, packed, 3, 100)
+    assert most_masked(phase.objective) == 0.4
+    assert int((inputs["labels"] >= 0).sum()) >= 0.4 * 3 * 40
+    assert inputs["input_ids"].shape == ((120,) if packed else (3, 40))
+    assert int(inputs["input_ids"].max()) < 100
+    assert inputs["nsp_labels"].shape == (3,)
     if packed:
-        assert rows["lengths"].tolist() == [40, 40, 40]
+        assert inputs["lengths"].tolist() == [40, 40, 40]
 
 
-def test_a_causal_phase_asks_everywhere() -> None:
-    assert most_asked(ObjectiveConfig(objective="causal")) == 1.0
-    assert most_asked(ObjectiveConfig(mask_rate=0.3, mask_rate_end=0.1, mask_curve="cosine")) == 0.3
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_a_gpu_refuses_what_its_allocator_may_not_take(
-        model: Any, toy_phase: Callable[..., Phase]) -> None:
-    objective = PhasedObjective(model, {"masked": MaskedObjective(model)})
-    made = Trainer(objective, LoopPlan(4, lambda _number: 1e-3), OptimizationConfig(),
-                   Accelerator())
-    phase = toy_phase(batch=BatchConfig(64, 512))
-    with MemoryTracker() as ledger:
-        torch.zeros(10, device="cuda")
-    assert ledger.most == 40
-    total = torch.cuda.get_device_properties(0).total_memory
-    torch.cuda.set_per_process_memory_fraction(2**28 / total)
-    try:
-        assert goes_through(made, phase, False, 4)
-        assert not goes_through(made, phase, False, 4096)
-    finally:
-        torch.cuda.set_per_process_memory_fraction(1.0)
+def test_a_causal_phase_predicts_every_token() -> None:
+    assert most_masked(ObjectiveConfig(objective="causal")) == 1.0
+    assert most_masked(
+        ObjectiveConfig(mask_rate=0.3, mask_rate_end=0.1, mask_curve="cosine")) == 0.3
