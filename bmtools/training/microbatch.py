@@ -36,8 +36,8 @@ def check_memory(plan: TrainingPlan, config: PretrainedConfig, processes: int,
     if _is_bound(plan) and needed > plan.optimization.memory_gib * GIB:
         raise BmtoolsError(
             f"{setting('memory_gib')}: found {plan.optimization.memory_gib:g}, but weights, "
-            f"gradients and optimizer states alone take {_gib(needed)}; give more or take a smaller "
-            "model")
+            f"gradients and optimizer states alone take {_gib(needed)}; give more or take a "
+            "smaller model")
 
 
 def fit_micro_batches(plan: TrainingPlan, trainer: Trainer, packed: bool,
