@@ -1,54 +1,228 @@
-"""What holds a run to the weights of its start, made for a beginning or a resumed sitting."""
+"""L2-SP and mixout: regularization towards the initial weights."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
+import numpy as np
+import torch
 from accelerate import Accelerator
+from safetensors.torch import load_file, save
+from torch import Tensor, nn
 
-from bmtools.training.initial_weights import (
-    L2SP,
-    copy_initial_weights,
-    load_initial_weights,
-    save_initial_weights,
-)
-from bmtools.training.mixout import Mixout
+from bmtools.errors import CheckpointError, setting
+from bmtools.io.atomic import new_file
+from bmtools.training.layers import encoder_layers, layerwise_lr_scales
+from bmtools.training.loop import LoopHooks
 from bmtools.training.plan import TrainingPlan
 from bmtools.training.run_directories import runs_directory
 
-_ANCHORS = "start.safetensors"
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
-Adjust = Callable[[float], None]
-Around = Callable[[int], AbstractContextManager[None]]
+_INITIAL_WEIGHTS = "start.safetensors"
+_MIXOUT_STREAM = 11  # separates these draws from those of batches and masks with the same seed
 
 
-def make_regularizers(plan: TrainingPlan, model: Any, state: Path | None,
-                      accelerator: Accelerator) -> tuple[Adjust | None, Around | None]:
-    """Make what a loop adds to gradients, and what surrounds its passes.
+def make_hooks(plan: TrainingPlan, model: PreTrainedModel, state: Path | None,
+               accelerator: Accelerator) -> LoopHooks:
+    """Make the hooks of layer-wise learning rates, L2-SP and mixout, each where a plan asks for it.
 
-    The weights of the start lie beside the states, written once.
+    The initial weights are written once, beside the states to resume from.
 
     Args:
-        plan: the run as asked for.
-        model: at its start, or as a state left it; moved to the device.
-        state: that it comes from; None at the beginning.
+        plan: settings of the run.
+        model: with its initial weights, or those of a state; moved to the device.
+        state: directory that the weights come from; None for a new run.
         accelerator: of the run.
     """
     settings = plan.regularization
+    lr_scales = layerwise_lr_scales(model, settings.layer_decay)
     if not settings.needs_start:
-        return None, None
+        return LoopHooks(lr_scales)
     model.to(accelerator.device)
-    path = runs_directory(plan.output) / _ANCHORS
+    path = runs_directory(plan.output) / _INITIAL_WEIGHTS
     if state:
-        anchors = load_initial_weights(path, model)
+        initial = load_initial_weights(path, model)
     else:
-        anchors = copy_initial_weights(model)
+        initial = copy_initial_weights(model)
         if accelerator.is_main_process:
-            save_initial_weights(path, anchors)
-    pull = L2SP(model, anchors, settings.l2_sp) if settings.l2_sp else None
-    mixout = Mixout(model, anchors, settings.mixout, plan.optimization.seed) \
-        if settings.mixout else None
-    return pull.add_gradients if pull else None, mixout.mixed if mixout else None
+            save_initial_weights(path, initial)
+    return LoopHooks(
+        lr_scales,
+        L2SP(model, initial, settings.l2_sp).add_gradients if settings.l2_sp else None,
+        Mixout(model, initial, settings.mixout, plan.optimization.seed).mixed
+        if settings.mixout else None)
+
+
+def copy_initial_weights(model: nn.Module) -> dict[str, Tensor]:
+    """Copy all weights by name, on their device, from a model without distributed wrappers."""
+    return {name: weight.detach().clone() for name, weight in model.named_parameters()}
+
+
+def save_initial_weights(path: Path, initial: Mapping[str, Tensor]) -> None:
+    """Write weights as safetensors, whole or not at all."""
+    content = save({name: weight.contiguous() for name, weight in initial.items()})
+    with new_file(path) as stream:
+        stream.write(content)
+
+
+def load_initial_weights(path: Path, model: nn.Module) -> dict[str, Tensor]:
+    """Read initial weights, each with the device and type of the model's own.
+
+    Raises:
+        CheckpointError: the file is missing, or has weights that the model does not have.
+    """
+    if not path.is_file():
+        raise CheckpointError(f"{path}: found no initial weights, which mixout and L2-SP need; "
+                              f"start the run again with {setting('overwrite')}")
+    initial = load_file(path)
+    weights = dict(model.named_parameters())
+    for name, weight in initial.items():
+        expected = weights[name].shape if name in weights else None
+        if weight.shape != expected:
+            raise CheckpointError(
+                f"{path}: found {name} of shape {tuple(weight.shape)}, expected "
+                f"{tuple(expected) if expected else 'a weight of the model'}; start the run again "
+                f"with {setting('overwrite')}")
+    return {name: weight.to(weights[name]) for name, weight in initial.items()}
+
+
+class L2SP:
+    """L2 penalty on the distance from the initial weights, `strength / 2` times its square.
+
+    The gradient is added to the existing ones, without a graph. Weights without an initial weight
+    of their shape (a new head, a new vocabulary) are left alone, and so are frozen ones. Weight
+    decay towards zero continues beside it; switch it off to follow the paper.
+
+    Source: Li et al. 2018 (L2-SP), equation 2, without its second term for new weights.
+
+    Args:
+        model: without distributed wrappers, on its device.
+        initial: initial weights by name, on the same device.
+        strength: of the penalty.
+    """
+
+    def __init__(self, model: nn.Module, initial: Mapping[str, Tensor], strength: float) -> None:
+        self._strength = strength
+        self._pairs = [(weight, initial[name]) for name, weight in model.named_parameters()
+                       if name in initial and initial[name].shape == weight.shape]
+
+    @torch.no_grad()
+    def penalty(self) -> Tensor:
+        """Compute the penalty, a scalar on the device, over all weights with an initial weight."""
+        if not self._pairs:
+            return torch.zeros(())
+        weights, initial = map(list, zip(*self._pairs, strict=True))
+        distances = torch._foreach_norm(torch._foreach_sub(weights, initial))
+        return self._strength / 2 * torch.stack(distances).square().sum()
+
+    @torch.no_grad()
+    def add_gradients(self, scale: float = 1.0) -> None:
+        """Add the penalty's gradient to the weights' own, before clipping.
+
+        Args:
+            scale: loss scale of fp16, which the other gradients carry.
+        """
+        trained = [(weight.grad, weight, initial) for weight, initial in self._pairs
+                   if weight.grad is not None]
+        if trained:
+            gradients, weights, initial = map(list, zip(*trained, strict=True))
+            torch._foreach_add_(gradients, torch._foreach_sub(weights, initial),
+                                alpha=self._strength * scale)
+
+
+class Mixout:
+    """Mixout: an encoder's matrices trained through random mixtures with their initial weights.
+
+    One mask serves a whole step, whatever micro-batches, processes and recomputations it consists
+    of, so none of them changes the result. Weights are swapped for the step and gradients scaled
+    after it; the modules stay as they are.
+
+    The gradient is that of the mixture, m / (1 - p). A departure from the authors' code, which
+    leaves the 1 / (1 - p) out of the gradient and so makes it smaller than that of other weights.
+
+    Source: Lee et al. 2020, equations 2 and 3, and section 2 for masks by neuron.
+
+    Args:
+        model: without distributed wrappers, on its device.
+        initial: initial weights by name, on the same device.
+        probability: of replacing an input's weights by the initial ones, 0 to 1.
+        seed: of the masks, combined with the number of the step.
+
+    Raises:
+        CheckpointError: a matrix has no initial weight of its shape.
+    """
+
+    def __init__(self, model: PreTrainedModel, initial: Mapping[str, Tensor], probability: float,
+                 seed: int) -> None:
+        self._probability = probability
+        self._seed = seed
+        self._weights: list[nn.Parameter] = []
+        self._initial: list[Tensor] = []
+        weights = dict(model.named_parameters())
+        for name in mixed_names(model):
+            if name not in initial or initial[name].shape != weights[name].shape:
+                raise CheckpointError(f"{name}: found no initial weight that mixout can mix it "
+                                      "with, expected one of its shape")
+            self._weights.append(weights[name])
+            self._initial.append(initial[name])
+
+    def scales(self, number: int) -> list[Tensor]:
+        """Draw the scales of each matrix in step `number`, (inputs,) each."""
+        rng = np.random.default_rng((self._seed, _MIXOUT_STREAM, number))
+        widths = [weight.shape[1] for weight in self._weights]
+        kept = rng.random(sum(widths)) >= self._probability
+        scales = kept / (1 - self._probability) if self._probability < 1 else 0.0 * kept
+        # One transfer to the device, whatever the number of matrices.
+        on_device = torch.from_numpy(scales.astype(np.float32)).to(self._weights[0])
+        return list(on_device.split(widths))
+
+    @contextmanager
+    def mixed(self, number: int) -> Iterator[None]:
+        """Mix for the forward and backward passes of step `number`; then restore the weights.
+
+        Enter it with cleared gradients and outside of autocast, which keeps copies of weights;
+        clip and update after it.
+        """
+        assert all(weight.grad is None for weight in self._weights)
+        scales = self.scales(number)
+        own = [weight.data for weight in self._weights]
+        try:
+            for weight, initial, scale in zip(self._weights, self._initial, scales, strict=True):
+                weight.data = mix(weight.data, initial, scale)
+            yield
+        finally:
+            for weight, values, scale in zip(self._weights, own, scales, strict=True):
+                weight.data = values
+                if weight.grad is not None:
+                    weight.grad.mul_(scale)
+
+
+def mixed_names(model: PreTrainedModel) -> list[str]:
+    """Name the weights that mixout mixes: of every linear map in the encoder's layers, no bias.
+
+    Embeddings and head are left out: the decoder is tied to the embeddings, and the authors mix
+    linear maps only.
+    """
+    mixed = {id(module.weight) for layer in encoder_layers(model) for module in layer.modules()
+             if isinstance(module, nn.Linear)}
+    return [name for name, weight in model.named_parameters() if id(weight) in mixed]
+
+
+def mix(weight: Tensor, initial: Tensor, scale: Tensor) -> Tensor:
+    """Mix a matrix with its initial values, input by input.
+
+    With m = 1 for the inputs that keep the weight and p the probability of those that do not,
+    `((1 - m) initial + m weight - p initial) / (1 - p)` equals
+    `initial + m / (1 - p) (weight - initial)`.
+
+    Args:
+        weight: (outputs, inputs).
+        initial: (outputs, inputs).
+        scale: (inputs,), m / (1 - p); 0 everywhere where p is 1.
+    """
+    return torch.lerp(initial, weight, scale.expand_as(weight))

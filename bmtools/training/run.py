@@ -23,10 +23,9 @@ from bmtools.training.checkpoints import Checkpointer, find_resume_point, manife
 from bmtools.training.datasets import DataConfig, Datasets, open_datasets
 from bmtools.training.distributed import make_accelerator
 from bmtools.training.evaluation import EvaluationSet, Evaluator
-from bmtools.training.layers import freeze, frozen_names, layerwise_lr_scales, thaw
+from bmtools.training.layers import freeze, frozen_names, thaw
 from bmtools.training.loop import (
     DivergedError,
-    LoopHooks,
     LoopPlan,
     StepResult,
     TimeBudget,
@@ -39,7 +38,7 @@ from bmtools.training.model_init import InitialModel, check_fits
 from bmtools.training.objectives import PhasedObjective
 from bmtools.training.packing_check import is_packed, prepare_checked, prepare_fast, row_widths
 from bmtools.training.plan import EVALUATE, REPLAY, RETAIN, TrainingPlan, check_before
-from bmtools.training.regularization import make_regularizers
+from bmtools.training.regularization import make_hooks
 from bmtools.training.replay import Replay
 from bmtools.training.resume import restore_extras, restore_memory
 from bmtools.training.run_directories import logs_directory, runs_directory, tidied
@@ -199,11 +198,9 @@ class Run:
         objective = make_objective(model, self.accelerator)
         if state:
             restore_extras(state, objective)
-        rates = layerwise_lr_scales(model, plan.regularization.layer_decay)
         trainer = Trainer(
             objective, LoopPlan(self.schedule.steps, self._learning_rate), plan.optimization,
-            self.accelerator, LoopHooks(rates, *make_regularizers(plan, model, state,
-                                                                  self.accelerator)))
+            self.accelerator, make_hooks(plan, model, state, self.accelerator))
         if state:
             restore_memory(state, trainer.objective, trainer.optimizer)
             if self.accelerator.scaler and self._progress.scaler:

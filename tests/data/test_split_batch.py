@@ -82,7 +82,7 @@ def test_out_of_memory_makes_passes_smaller_from_then_on(
 def test_a_row_that_does_not_fit_is_one_clear_line(
         model: Any, toy: Any, toy_phase: Callable[..., Phase]) -> None:
     batches = toy.batches(TEXTS, toy_phase(steps=4, batch=BatchConfig(32, 8)))
-    with pytest.raises(BmtoolsError, match="step 1: the GPU has too little memory for a micro-batch "
+    with pytest.raises(BmtoolsError, match="the GPU has too little memory for a micro-batch "
                                            "of 1 sequences; set micro_batch_size, lower"):
         train(Narrow(model, 0), batches)
 

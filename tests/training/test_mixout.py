@@ -13,12 +13,14 @@ from torch.nn.parallel import DistributedDataParallel
 from transformers import ModernBertConfig, ModernBertForMaskedLM
 
 from bmtools.errors import CheckpointError
-from bmtools.training.initial_weights import (
+from bmtools.training.regularization import (
+    Mixout,
     copy_initial_weights,
     load_initial_weights,
+    mix,
+    mixed_names,
     save_initial_weights,
 )
-from bmtools.training.mixout import Mixout, mix, mixed_names
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -229,10 +231,10 @@ def test_a_resumed_run_mixes_with_the_same_start(model: Any, start: dict, tmp_pa
     again = load_initial_weights(tmp_path / "anchors.safetensors", model)
     found = mixed_gradients(model, Mixout(model, again, 0.5, seed=1), 9)
     assert all(torch.equal(found[name], expected[name]) for name in expected)
-    assert copy_initial_weights(model, mixed_names(model)).keys() == held.keys()
+    assert held.keys() < copy_initial_weights(model).keys()
 
 
 def test_a_matrix_without_its_start_is_refused(model: Any, start: dict) -> None:
     del start["bert.encoder.layer.1.output.dense.weight"]
-    with pytest.raises(CheckpointError, match="found no weight of the start"):
+    with pytest.raises(CheckpointError, match="found no initial weight"):
         Mixout(model, start, 0.5, seed=1)

@@ -1,4 +1,4 @@
-"""The pull towards the start, against the penalty that autograd differentiates."""
+"""L2-SP against the penalty that autograd differentiates; initial weights kept and read back."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from bmtools.errors import CheckpointError
-from bmtools.training.initial_weights import (
+from bmtools.training.regularization import (
     L2SP,
     copy_initial_weights,
     load_initial_weights,
@@ -107,7 +107,7 @@ def test_anchors_survive_a_restart(model: Any, tmp_path: Path) -> None:
 
 def test_anchors_of_another_model_are_refused(model: Any, tmp_path: Path) -> None:
     path = tmp_path / "anchors.safetensors"
-    with pytest.raises(CheckpointError, match="the weights of the start are missing"):
+    with pytest.raises(CheckpointError, match="found no initial weights"):
         load_initial_weights(path, model)
     save_initial_weights(path, {"cls.predictions.bias": torch.zeros(3)})
     with pytest.raises(CheckpointError, match=r"found cls.predictions.bias of shape \(3,\)"):
