@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from bmtools.data.batches import Collator, RowBatches, SpecialTokens
+from bmtools.data.batches import Collator, ScheduledBatches, SpecialTokens
 from bmtools.data.sampler import Sampler
 from bmtools.data.shards import Corpus, EncodedDocument
 from bmtools.masking.strategies import make_strategy
@@ -77,16 +77,16 @@ class Toy:
         return Corpus.of(documents, fingerprint(self.tokenizer))
 
     def batches(self, texts: Sequence[str], *phases: Phase, packed: bool = False, seed: int = 0,
-                micro_batch_size: int = 0, widths: Sequence[int] | None = None) -> RowBatches:
+                micro_batch_size: int = 0,
+                padded_lengths: Sequence[int] | None = None) -> ScheduledBatches:
         """Make the batches of phases."""
         corpora = {"text": self.corpus(texts)}
-        timeline = Schedule(phases, [phase.length.steps for phase in phases])
-        picks = {name: make_strategy(name) for name in ("words", "tokens", "spans")}
-        maker = Collator(list(corpora.values()), SpecialTokens.of(self.tokenizer), packed, seed,
-                         picks,
-                         widths)
-        return RowBatches(Sampler(corpora, timeline, packed, seed), timeline, maker,
-                          {phase.name: micro_batch_size for phase in phases})
+        schedule = Schedule(phases, [phase.length.steps for phase in phases])
+        strategies = {name: make_strategy(name) for name in ("words", "tokens", "spans")}
+        collator = Collator(list(corpora.values()), SpecialTokens.of(self.tokenizer), packed, seed,
+                            strategies, padded_lengths)
+        return ScheduledBatches(Sampler(corpora, schedule, packed, seed), collator,
+                                dict.fromkeys((phase.name for phase in phases), micro_batch_size))
 
 
 @pytest.fixture(scope="session")

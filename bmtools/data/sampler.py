@@ -20,26 +20,29 @@ _WORD_SLACK = 16
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """What a batch consists of.
+    """Contents of a batch.
 
     Args:
-        samples: (samples,) of SAMPLE, those of a row next to each other.
-        rows: (samples,) number of the row that each lies in, from 0.
+        samples: (samples,) of SAMPLE, those of a sequence next to each other.
+        sequences: (samples,) number of the sequence that holds each, from 0.
+        phase_step: the step of the schedule that it is for.
     """
 
     samples: np.ndarray
-    rows: np.ndarray
+    sequences: np.ndarray
+    phase_step: PhaseStep
 
     def __len__(self) -> int:
-        return int(self.rows[-1]) + 1 if len(self.rows) else 0
+        return int(self.sequences[-1]) + 1 if len(self.sequences) else 0
 
     def select(self, numbers: np.ndarray) -> BatchPlan:
-        """Keep some rows, in the order given, and number them anew."""
-        place = np.full(len(self), -1)
-        place[numbers] = np.arange(len(numbers))
-        kept = np.nonzero(place[self.rows] >= 0)[0]
-        kept = kept[np.argsort(place[self.rows[kept]], kind="stable")]
-        return BatchPlan(self.samples[kept], place[self.rows[kept]])
+        """Keep some sequences, in the order given, and renumber them."""
+        renumbered = np.full(len(self), -1)
+        renumbered[numbers] = np.arange(len(numbers))
+        sequences = renumbered[self.sequences]
+        kept = np.nonzero(sequences >= 0)[0]
+        kept = kept[np.argsort(sequences[kept], kind="stable")]
+        return BatchPlan(self.samples[kept], sequences[kept], self.phase_step)
 
 
 class Sampler:
@@ -89,10 +92,10 @@ class Sampler:
         stage = self._timeline.phase_step(self._next)
         if stage.phase_number != self._phase:
             self._begin(stage)
-        rows = self._take(stage)
+        taken = self._take(stage)
         self._next += 1
-        sizes = [len(row) for row in rows]
-        return BatchPlan(np.concatenate(rows), np.repeat(np.arange(len(rows)), sizes))
+        sizes = [len(samples) for samples in taken]
+        return BatchPlan(np.concatenate(taken), np.repeat(np.arange(len(taken)), sizes), stage)
 
     def _begin(self, stage: PhaseStep) -> None:
         """Enter a phase; what the last one left over is cut and paired in its manner."""

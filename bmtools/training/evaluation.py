@@ -11,7 +11,7 @@ from accelerate import Accelerator
 
 from bmtools.data.batches import Collator, SpecialTokens
 from bmtools.data.nsp_pairs import NO_PAIR, SAMPLE
-from bmtools.data.sampler import BatchPlan, cut_evenly
+from bmtools.data.sampler import cut_evenly
 from bmtools.data.shards import Corpus
 from bmtools.masking.strategies import MaskStrategy
 from bmtools.recipes.settings import ObjectiveConfig
@@ -54,7 +54,7 @@ class EvaluationSet:
             objective: asks for hidden words.
             accelerator: of the run.
         """
-        maker = self.maker()
+        collator = self.collator()
         plans = self._plans()
         rank, world = accelerator.process_index, accelerator.num_processes
         sums = torch.zeros(3, dtype=torch.float64)
@@ -63,8 +63,8 @@ class EvaluationSet:
         # Where weights are shared out, all must run as often; batches that are over count nothing.
         for first in range(0, len(plans), world):
             counts_once = first + rank < len(plans)
-            inputs, counts = maker.make(plans[min(first + rank, len(plans) - 1)],
-                                        self.task, self.task.mask_rate)
+            inputs, counts = collator(plans[min(first + rank, len(plans) - 1)],
+                                      self.task, self.task.mask_rate)
             moved = {name: value.to(accelerator.device) for name, value in inputs.items()}
             with torch.no_grad(), accelerator.autocast():
                 found = objective(**moved)
@@ -76,21 +76,19 @@ class EvaluationSet:
         return {"loss": round(loss / max(masked, 1), _DIGITS),
                 "accuracy": round(right / max(masked, 1), _DIGITS), "masked": int(masked)}
 
-    def maker(self) -> Collator:
-        """Make what lays the text out and hides some of it."""
+    def collator(self) -> Collator:
+        """Make the collator of the text."""
         return Collator([self.corpus], self.words, False, _SEED, {self.task.masking: self.strategy})
 
-    def _plans(self) -> list[BatchPlan]:
-        """Rows of like length, a batch each."""
+    def _plans(self) -> list[np.ndarray]:
+        """Sort samples by length into batches."""
         whole = np.zeros(len(self.corpus), dtype=SAMPLE)
         whole["document"] = whole["draw"] = np.arange(len(self.corpus))
         whole["length"] = self.corpus.lengths
         whole[["other", "other_first", "other_length", "related"]] = NO_PAIR
         samples = cut_evenly(whole, [self.corpus], self.max_length)
         samples = samples[np.argsort(samples["length"], kind="stable")]
-        return [BatchPlan(part, np.arange(len(part)))
-                for part in np.split(samples, range(self.batch_rows, len(samples),
-                                                    self.batch_rows))]
+        return np.split(samples, range(self.batch_rows, len(samples), self.batch_rows))
 
 
 class Evaluator:

@@ -18,8 +18,7 @@ from accelerate import Accelerator
 from accelerate.optimizer import AcceleratedOptimizer
 from torch import Tensor, nn
 
-from bmtools.data.batches import Batches, RankBatch
-from bmtools.data.split_batch import MicroBatch, split_in_half
+from bmtools.data.batches import Batches, MicroBatch, RankBatch, split_in_half
 from bmtools.errors import BmtoolsError, setting
 from bmtools.models.allocator import Gaps
 from bmtools.recipes.settings import OptimizationConfig
@@ -165,7 +164,7 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate * group.get("lr_scale", 1.0)
         counts = self._sum_counts(batch.counts)
-        sums = self._accumulate_gradients(number, batch.pieces, counts, turn)
+        sums = self._accumulate_gradients(number, batch.micro_batches, counts, turn)
         if self._hooks.adjust_gradients:
             scaler = self.accelerator.scaler
             self._hooks.adjust_gradients(scaler.get_scale() if scaler else 1.0)

@@ -103,7 +103,7 @@ class Reporter:
         line |= {name: round(sums[name] / sums["steps"], _DIGITS) for name in step.losses}
         line["learning_rate"] = step.learning_rate
         line["gradient_norm"] = round(sums["gradient_norm"] / sums["steps"], _DIGITS)
-        line["batch_rows"] = step.counts["rows"]
+        line["batch_rows"] = step.counts["sequences"]
         if "maskable" in sums:
             line["mask_rate"] = round(sums["masked"] / max(sums["maskable"], 1), 4)
             line["words_touched"] = round(sums["touched"] / max(sums["words"], 1), 4)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from accelerate import Accelerator
 
-from bmtools.data.batches import Collator, RowBatches
+from bmtools.data.batches import Collator
 from bmtools.data.sampler import Sampler
 from bmtools.data.shards import Corpus
 from bmtools.models.packed import ARCHITECTURES, prepare_packed, self_check
@@ -43,7 +44,8 @@ def prepare_fast(model: Any, accelerator: Accelerator) -> None:
         prepare_packed(model)
 
 
-def prepare_checked(model: Any, timeline: Schedule, corpora: Mapping[str, Corpus], maker: Collator,
+def prepare_checked(model: Any, timeline: Schedule, corpora: Mapping[str, Corpus],
+                    collator: Collator,
                     seed: int, accelerator: Accelerator) -> None:
     """Make a model ready for packed rows, and try it on the first rows of each phase.
 
@@ -56,7 +58,9 @@ def prepare_checked(model: Any, timeline: Schedule, corpora: Mapping[str, Corpus
     prepare_packed(model)
     for phase in timeline:
         alone = Schedule([phase], [1])
-        example = RowBatches(Sampler(corpora, alone, True, seed), alone, maker).example(0)
+        plan = Sampler(corpora, alone, True, seed).batch(0)
+        samples = plan.select(np.arange(min(2, len(plan)))).samples
+        example, _ = collator(samples, phase.objective, 0.15)
         types = example.get("token_type_ids")
         with accelerator.autocast():
             self_check(model, example["input_ids"].to(accelerator.device), example["lengths"],

@@ -293,7 +293,7 @@ class _Again:
         self._row_tokens = phase.batch.max_length
         self._batches = run.make_batches(Sampler(run.datasets.trained, alone, run.packed,
                                                  run.trainer.settings.seed),
-                                         alone, run.datasets.trained)
+                                         run.datasets.trained)
         self._tokens = self._places = 0
 
     @property
@@ -305,8 +305,8 @@ class _Again:
         """Make a batch from its number."""
         share = self._batches.batch(number % self._steps, process, processes)
         self._tokens += share.counts["tokens"]
-        self._places += share.counts["rows"] * self._row_tokens if self._run.packed else \
-            sum(piece["input_ids"].numel() for piece in share.pieces)
+        self._places += share.counts["sequences"] * self._row_tokens if self._run.packed else \
+            sum(piece["input_ids"].numel() for piece in share.micro_batches)
         return share
 
     def tokens_per_second(self, seconds: float) -> float:

@@ -11,7 +11,7 @@ from bmtools.data.shards import Corpus
 from bmtools.recipes.schedule import Schedule
 from bmtools.training.loop import StepResult, Trainer
 
-MakeBatches = Callable[[Sampler, Schedule, Mapping[str, Corpus]], Batches]
+MakeBatches = Callable[[Sampler, Mapping[str, Corpus]], Batches]
 
 
 class Replay:
@@ -25,7 +25,7 @@ class Replay:
         timeline: of the run; rows and masking of the replayed batch are those of its phase.
         packed: whether documents share rows.
         seed: seed of its order.
-        make_batches: gives batches of a stream, a timeline and its corpora.
+        make_batches: gives batches of a sampler and its corpora.
     """
 
     def __init__(self, every: int, corpora: Mapping[str, Corpus], timeline: Schedule,
@@ -35,7 +35,7 @@ class Replay:
         phases = [replace(phase, mixture=()) for phase, count in zip(timeline, turns, strict=True)
                   if count]
         own = Schedule(phases, [count for count in turns if count])
-        self._batches = make_batches(Sampler(corpora, own, packed, seed), own, corpora)
+        self._batches = make_batches(Sampler(corpora, own, packed, seed), corpora)
 
     def after(self, step: StepResult, trainer: Trainer) -> StepResult | None:
         """Update once more where it is time, and tell how that went."""

@@ -11,14 +11,15 @@ from typing import Any
 from accelerate import Accelerator
 from torch import nn
 
-from bmtools.data.batches import Collator, RowBatches, SpecialTokens
+from bmtools.data.batches import Collator, ScheduledBatches, SpecialTokens
 from bmtools.data.mixture_limits import check_mixture_limits
 from bmtools.data.phase_steps import resolve_steps
 from bmtools.data.sampler import Sampler
+from bmtools.data.shards import Corpus
 from bmtools.errors import BmtoolsError, Reject
 from bmtools.models.checkpoint import load_masked_lm
 from bmtools.recipes.phases import longest_sequence
-from bmtools.recipes.schedule import PhaseStep, Schedule
+from bmtools.recipes.schedule import PhaseStep
 from bmtools.training.checkpoints import Checkpointer, find_resume_point, manifest_of
 from bmtools.training.datasets import DataConfig, Datasets, open_datasets
 from bmtools.training.distributed import make_accelerator
@@ -139,7 +140,7 @@ class Run:
             longest_sequence(self.schedule), accelerator, min([EvaluationSet.batch_rows, *fitted]))
         self._batches = self.make_batches(
             Sampler(texts.trained, self.schedule, self.packed, plan.optimization.seed),
-            self.schedule, texts.trained)
+            texts.trained)
         self._replay = self._make_replay()
 
     def request_stop(self) -> None:
@@ -193,7 +194,7 @@ class Run:
         prepare_fast(model, self.accelerator)
         if self.packed:
             prepare_checked(model, self.schedule, self.datasets.trained,
-                            self._maker(self.datasets.trained), plan.optimization.seed,
+                            self._collator(self.datasets.trained), plan.optimization.seed,
                             self.accelerator)
         objective = make_objective(model, self.accelerator)
         if state:
@@ -215,16 +216,15 @@ class Run:
         return [frozen_names(self.trainer.objective.model, phase.freeze.frozen_layers,
                              phase.freeze.patterns()) for phase in self.schedule]
 
-    def _maker(self, corpora: Mapping[str, Any]) -> Collator:
+    def _collator(self, corpora: Mapping[str, Corpus]) -> Collator:
         return Collator(list(corpora.values()), SpecialTokens.of(self._start.tokenizer),
                         self.packed,
                         self._plan.optimization.seed, self.datasets.strategies,
                         row_widths(self.schedule, self.accelerator))
 
-    def make_batches(self, stream: Sampler, timeline: Schedule,
-                     corpora: Mapping[str, Any]) -> RowBatches:
-        """Make the batches of a stream of these corpora, in passes that fit each phase."""
-        return RowBatches(stream, timeline, self._maker(corpora), self.micro_batch_sizes)
+    def make_batches(self, sampler: Sampler, corpora: Mapping[str, Corpus]) -> ScheduledBatches:
+        """Make the batches of a sampler of these corpora, in micro-batches that fit each phase."""
+        return ScheduledBatches(sampler, self._collator(corpora), self.micro_batch_sizes)
 
     def _make_replay(self) -> Replay | None:
         every = self._plan.replay.replay_steps

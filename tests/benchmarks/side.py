@@ -21,7 +21,7 @@ from peers import AfterStep
 from race import MEASURED, Side, Turn
 from transformers import BertTokenizer
 
-from bmtools.data.batches import Collator, RowBatches, SpecialTokens
+from bmtools.data.batches import Collator, ScheduledBatches, SpecialTokens
 from bmtools.data.phase_steps import resolve_steps
 from bmtools.data.sampler import Sampler, count_pieces
 from bmtools.data.shards import Corpus
@@ -99,7 +99,7 @@ def train_ours(side: Side, after_step: AfterStep) -> None:
             return
 
 
-def set_up(side: Side) -> tuple[Trainer, RowBatches]:
+def set_up(side: Side) -> tuple[Trainer, ScheduledBatches]:
     """Put together what `bmtools pretrain` does."""
     corpus, tokenizer, model = load(side)
     packed = side.layout == "packed"
@@ -116,10 +116,10 @@ def set_up(side: Side) -> tuple[Trainer, RowBatches]:
     prepare_fast(model, accelerator)
     trainer = Trainer(MaskedObjective(model), LoopPlan(timeline.steps, lambda _: _LEARNING_RATE),
                       settings, accelerator)
-    maker = Collator([corpus], SpecialTokens.of(tokenizer), packed, 0,
-                     {"words": make_strategy("words")},
-                     row_widths(timeline, accelerator))
-    return trainer, RowBatches(Sampler(corpora, timeline, packed, 0), timeline, maker)
+    collator = Collator([corpus], SpecialTokens.of(tokenizer), packed, 0,
+                        {"words": make_strategy("words")},
+                        row_widths(timeline, accelerator))
+    return trainer, ScheduledBatches(Sampler(corpora, timeline, packed, 0), collator)
 
 
 def train_peer(side: Side, after_step: AfterStep) -> None:

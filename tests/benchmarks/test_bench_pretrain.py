@@ -127,7 +127,7 @@ def test_steps_hold_as_much_text_as_they_should(program: str, layout: str) -> No
 def test_both_sides_minimise_the_same(layout: str) -> None:
     """Transformers' loss of our documents, one by one, adds up to ours."""
     trainer, batches = side.set_up(Side("bmtools", "bert-2x64", 128, 400, layout))
-    inputs, = batches.batch(0).pieces
+    inputs, = batches.batch(0).micro_batches
     found = trainer.objective(**inputs)["mlm"]
     rows, labels = (inputs[name].split(inputs["lengths"].tolist()) if layout == "packed"
                     else [row[seen] for row, seen in zip(inputs[name], inputs["attended"],

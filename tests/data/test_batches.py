@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from bmtools.data.batches import MicroBatched, RowBatches
+from bmtools.data.batches import MicroBatched, ScheduledBatches
 from bmtools.errors import BmtoolsError
 from bmtools.masking.corruption import IGNORED
 from bmtools.recipes.settings import BatchConfig
@@ -16,8 +16,8 @@ from bmtools.recipes.settings import BatchConfig
 TEXTS = [f"Il cuore pompa il sangue. {'E il polmone filtra aria. ' * n}" for n in range(9)]
 
 
-def pieces(batches: RowBatches, number: int = 0) -> dict[str, torch.Tensor]:
-    [piece] = batches.batch(number).pieces
+def pieces(batches: ScheduledBatches, number: int = 0) -> dict[str, torch.Tensor]:
+    [piece] = batches.batch(number).micro_batches
     return dict(piece)
 
 
@@ -58,7 +58,7 @@ def test_causal_labels_are_the_next_tokens(toy: Any, toy_phase: Any, packed: boo
 def test_rows_are_widened_to_the_next_of_the_widths(toy: Any, toy_phase: Any) -> None:
     phase = toy_phase(6, BatchConfig(30, 3))
     plain = toy.batches(TEXTS, phase)
-    widened = toy.batches(TEXTS, phase, widths=[8, 16, 24, 30])
+    widened = toy.batches(TEXTS, phase, padded_lengths=[8, 16, 24, 30])
     seen = set()
     for number in range(6):
         narrow, wide = pieces(plain, number), pieces(widened, number)
@@ -80,7 +80,7 @@ def test_packed_documents_are_masked_like_those_of_padded_rows(toy: Any, toy_pha
         batches = toy.batches(TEXTS, toy_phase(8, BatchConfig(128, 3)), packed=packed)
         samples = {}
         for number in range(8):
-            plan = batches._stream.batch(number)
+            plan = batches._sampler.batch(number)
             for one, (ids, labels) in zip(plan.samples, _documents(pieces(batches, number)),
                                           strict=True):
                 samples[tuple(one[["draw", "first", "length"]])] = (*ids.tolist(),
@@ -117,7 +117,7 @@ def test_any_number_of_processes_sees_the_same_across_a_phase_border(
                   .batch(number, rank, processes) for rank in range(processes)]
         rows = []
         for share in shares:
-            for piece in share.pieces:
+            for piece in share.micro_batches:
                 for part, asked in _documents(piece):
                     rows.append((*part.tolist(), *asked.tolist()))
         return sorted(rows)
@@ -154,12 +154,12 @@ def test_pairs_say_where_the_second_segment_is(toy: Any, toy_phase: Any) -> None
 def test_pieces_of_fine_tuning_batches_hold_so_many_rows(toy: Any, toy_phase: Any) -> None:
     batches = toy.batches(TEXTS, toy_phase())
     cut = MicroBatched(batches, 3).batch(0, 0, 1)
-    assert [len(piece["input_ids"]) for piece in cut.pieces] == [3, 1]
+    assert [len(piece["input_ids"]) for piece in cut.micro_batches] == [3, 1]
     assert cut.counts == batches.batch(0).counts
-    assert torch.equal(torch.cat([piece["input_ids"] for piece in cut.pieces]),
+    assert torch.equal(torch.cat([piece["input_ids"] for piece in cut.micro_batches]),
                        pieces(batches)["input_ids"])
 
 
 def test_rows_that_processes_cannot_share_are_refused(toy: Any, toy_phase: Any) -> None:
-    with pytest.raises(BmtoolsError, match="--batch-size: found 4, expected a multiple of the 3"):
+    with pytest.raises(BmtoolsError, match="batch_size: found 4, expected a multiple of the 3"):
         toy.batches(TEXTS, toy_phase()).batch(0, 0, 3)

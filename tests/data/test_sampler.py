@@ -87,16 +87,16 @@ def test_rows_hold_what_they_may(packed: bool) -> None:
     for number in range(50):
         plan = steps.batch(number)
         assert len(plan) == 8
-        sizes = np.bincount(plan.rows, plan.samples["length"] + 2)
+        sizes = np.bincount(plan.sequences, plan.samples["length"] + 2)
         assert sizes.max() <= 32
-        assert packed or np.array_equal(plan.rows, np.arange(8))
+        assert packed or np.array_equal(plan.sequences, np.arange(8))
         assert (plan.samples["length"] > 0).all()
 
 
 def test_packed_rows_are_full_to_99_percent() -> None:
     corpus = make_corpus(2000, longest=600)
     steps = stream({"text": corpus}, phase(steps=30, max_length=512, batch_size=32), packed=True)
-    fill = [np.bincount(plan.rows, plan.samples["length"] + 2).mean() / 512
+    fill = [np.bincount(plan.sequences, plan.samples["length"] + 2).mean() / 512
             for plan in map(steps.batch, range(30))]
     assert np.mean(fill) > 0.99
 

@@ -11,8 +11,7 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor
 
-from bmtools.data.batches import RankBatch
-from bmtools.data.split_batch import split_in_half
+from bmtools.data.batches import RankBatch, split_in_half
 from bmtools.errors import BmtoolsError
 from bmtools.models.packed import prepare_packed
 from bmtools.recipes.phases import Phase
@@ -39,7 +38,7 @@ def test_halves_hold_what_the_whole_held(model: Any, toy: Any, toy_phase: Callab
     if packed:
         prepare_packed(model)
     objective = (MaskedObjective if task == "masked" else NspObjective)(model).eval()
-    pieces, expected = list(share.pieces), sums(objective, share.pieces)
+    pieces, expected = list(share.micro_batches), sums(objective, share.micro_batches)
     for _ in range(6):
         pieces = split_in_half(pieces)
         assert sums(objective, pieces) == pytest.approx(expected, rel=1e-4)
@@ -89,4 +88,4 @@ def test_a_row_that_does_not_fit_is_one_clear_line(
 
 def test_counts_stay_as_they_are(toy: Any, toy_phase: Callable[..., Phase]) -> None:
     share = toy.batches(TEXTS, toy_phase()).batch(0)
-    assert RankBatch(split_in_half(share.pieces), share.counts).counts == share.counts
+    assert RankBatch(split_in_half(share.micro_batches), share.counts).counts == share.counts

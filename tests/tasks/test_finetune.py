@@ -240,18 +240,18 @@ def test_each_epoch_asks_every_word_once(checkpoint: Path) -> None:
     for epoch in range(3):
         numbers = range(epoch * made.per_epoch, (epoch + 1) * made.per_epoch)
         found = [made.batch(number) for number in numbers]
-        assert sum(len(batch.pieces[0]["input_ids"]) for batch in found) == told["windows"]
+        assert sum(len(batch.micro_batches[0]["input_ids"]) for batch in found) == told["windows"]
         assert sum(batch.counts["words"] for batch in found) == told["words"]
-        assert max(batch.pieces[0]["input_ids"].shape[1] for batch in found) <= 24
+        assert max(batch.micro_batches[0]["input_ids"].shape[1] for batch in found) <= 24
 
 
 def test_batches_come_from_their_number_alone(checkpoint: Path) -> None:
     made, again = batches(checkpoint, 40), batches(checkpoint, 40)
-    [last] = made.batch(11).pieces
+    [last] = made.batch(11).micro_batches
     for number in range(12):
-        [final] = again.batch(number).pieces
+        [final] = again.batch(number).micro_batches
     assert all(torch.equal(last[name], final[name]) for name in last)
-    [other] = batches(checkpoint, 40, seed=1).batch(11).pieces
+    [other] = batches(checkpoint, 40, seed=1).batch(11).micro_batches
     assert not all(last[name].shape == other[name].shape
                    and torch.equal(last[name], other[name]) for name in last)
 
@@ -259,7 +259,7 @@ def test_batches_come_from_their_number_alone(checkpoint: Path) -> None:
 def test_batches_are_padded_little(checkpoint: Path) -> None:
     made = batches(checkpoint, 120)
     shown = [made.batch(number) for number in range(made.per_epoch)]
-    cells = sum(batch.pieces[0]["input_ids"].numel() for batch in shown)
+    cells = sum(batch.micro_batches[0]["input_ids"].numel() for batch in shown)
     assert sum(batch.counts["tokens"] for batch in shown) / cells > 0.9
 
 
@@ -268,9 +268,9 @@ def test_labels_stand_at_first_pieces(checkpoint: Path) -> None:
     list(task.read({"train": [Record(id="1", text="per diabete mellito", entities=[
         {"start": 4, "end": 19, "type": "X"}])]}))
     batch = task.batches(0).batch(0)
-    labels = batch.pieces[0]["labels"][0].numpy()
+    labels = batch.micro_batches[0]["labels"][0].numpy()
     assert [label for label in labels if label >= 0] == [0, 1, 2]
-    tokens = task.tokenizer.convert_ids_to_tokens(batch.pieces[0]["input_ids"][0].tolist())
+    tokens = task.tokenizer.convert_ids_to_tokens(batch.micro_batches[0]["input_ids"][0].tolist())
     assert not any(tokens[place].startswith("##") for place in np.flatnonzero(labels >= 0))
 
 

@@ -39,7 +39,7 @@ def test_it_is_the_mean_over_hidden_tokens_of_all_text(
     asked, losses, right = [], [], []
     model.eval()
     for plan in EvaluationSet(corpus, held.words, held.strategy, 32, batch_rows=1)._plans():
-        inputs, _ = held.maker().make(plan, held.task, held.task.mask_rate)
+        inputs, _ = held.collator()(plan, held.task, held.task.mask_rate)
         with torch.no_grad():
             logits = model(inputs["input_ids"], inputs["attention_mask"].long()).logits[0]
         labels = inputs["labels"][0]

@@ -57,7 +57,7 @@ def test_a_step_is_adamw_s(model: Any, toy: Any, toy_phase: Any) -> None:
                       Accelerator(cpu=True))
     [step] = trainer.run(batches)
 
-    [given] = batches.batch(0).pieces
+    [given] = batches.batch(0).micro_batches
     set_dropout(twin, 0.0)
     optimizer = torch.optim.AdamW(twin.parameters(), lr=1e-3, eps=1e-6, weight_decay=0.0)
     loss = twin(input_ids=given["input_ids"], attention_mask=given["attention_mask"].long(),
@@ -76,7 +76,7 @@ def test_the_share_restored_is_told(model: Any, toy: Any, toy_phase: Any) -> Non
     trainer = Trainer(MaskedObjective(model), LoopPlan(1, lambda _number: 1e-9), SETTINGS,
                       Accelerator(cpu=True))
     [step] = trainer.run(batches)
-    [given] = batches.batch(0).pieces
+    [given] = batches.batch(0).micro_batches
     with torch.inference_mode():
         logits = model.eval()(input_ids=given["input_ids"],
                               attention_mask=given["attention_mask"].long()).logits

@@ -19,7 +19,7 @@ SPEED = Speed(Hardware("cpu", "x", 2, 1 << 30, False), "no", 1, [1e6, 1e6])
 
 def step(number: int, loss: float = 1.0, **counts: int) -> StepResult:
     return StepResult(number, {"loss": loss, "mlm_accuracy": loss / 10}, 1e-3 * number,
-                      {"rows": 4, "tokens": 50, **counts}, gradient_norm=2 * loss)
+                      {"sequences": 4, "tokens": 50, **counts}, gradient_norm=2 * loss)
 
 
 def reports(progress: Progress, timeline: Schedule, steps: Sequence[StepResult], every: int,

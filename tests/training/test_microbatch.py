@@ -16,7 +16,7 @@ import pytest
 import torch
 from accelerate import Accelerator
 
-from bmtools.data.batches import Collator, RowBatches, SpecialTokens
+from bmtools.data.batches import Collator, ScheduledBatches, SpecialTokens
 from bmtools.data.sampler import Sampler
 from bmtools.errors import BmtoolsError, refuse
 from bmtools.masking.strategies import make_strategy
@@ -124,17 +124,17 @@ def test_micro_batches_follow_the_phase_and_hold_the_same_sequences(
               toy_phase(steps=2, name="b", batch=BatchConfig(32, 6))]
     corpora = {"text": toy.corpus([f"Il cuore pompa {'il sangue ' * n}." for n in range(20)])}
     timeline = Schedule(phases, [2, 2])
-    maker = Collator(list(corpora.values()), SpecialTokens.of(toy.tokenizer), False, 0,
-                     {"words": make_strategy("words")})
+    collator = Collator(list(corpora.values()), SpecialTokens.of(toy.tokenizer), False, 0,
+                        {"words": make_strategy("words")})
 
-    def batches(**sizes: int) -> RowBatches:
-        return RowBatches(Sampler(corpora, timeline, False, 0), timeline, maker, sizes)
+    def batches(**sizes: int) -> ScheduledBatches:
+        return ScheduledBatches(Sampler(corpora, timeline, False, 0), collator, sizes)
 
     parted, whole = batches(a=4, b=2), batches(a=0, b=0)
     for number, rows in enumerate(([4, 2], [4, 2], [2, 2, 2], [2, 2, 2])):
-        pieces = parted.batch(number).pieces
+        pieces = parted.batch(number).micro_batches
         assert [len(piece["input_ids"]) for piece in pieces] == rows
-        [expected] = whole.batch(number).pieces
+        [expected] = whole.batch(number).micro_batches
         found = np.concatenate([piece["input_ids"][piece["attention_mask"]].numpy()
                                 for piece in pieces])
         mask = expected["attention_mask"]

@@ -9,7 +9,7 @@ import pytest
 import torch
 from accelerate import Accelerator
 
-from bmtools.data.batches import Batches, Collator, RankBatch, RowBatches, SpecialTokens
+from bmtools.data.batches import Batches, Collator, RankBatch, ScheduledBatches, SpecialTokens
 from bmtools.data.sampler import Sampler
 from bmtools.data.shards import Corpus
 from bmtools.masking.strategies import make_strategy
@@ -48,10 +48,10 @@ def replay(toy: Any, toy_phase: Callable[..., Phase]) -> Callable[..., tuple[Rep
         corpora = {"replay": toy.corpus(
             [f"Il rene filtra {'la bile ' * (n % 9)}." for n in range(50)])}
 
-        def batches(stream: Sampler, own: Schedule, given: Mapping[str, Corpus]) -> Batches:
-            maker = Collator(list(given.values()), SpecialTokens.of(toy.tokenizer), False, 0,
-                             {"words": make_strategy("words")})
-            return RowBatches(stream, own, maker)
+        def batches(sampler: Sampler, given: Mapping[str, Corpus]) -> Batches:
+            collator = Collator(list(given.values()), SpecialTokens.of(toy.tokenizer), False, 0,
+                                {"words": make_strategy("words")})
+            return ScheduledBatches(sampler, collator)
 
         return Replay(every, corpora, timeline, False, 0, batches), timeline
 
@@ -69,7 +69,7 @@ def test_after_every_nth_step_in_the_manner_of_its_phase(
     assert [(number + 1, turn) for number, _, turn in spy.calls] == [(step, 1) for step in due]
     for step, (_, share, _) in zip(due, spy.calls, strict=True):
         phase = timeline.phase_step(step - 1).phase
-        ids = share.pieces[0]["input_ids"]
+        ids = share.micro_batches[0]["input_ids"]
         assert len(ids) == phase.batch.batch_size and ids.shape[1] <= phase.batch.max_length
 
 
@@ -82,8 +82,9 @@ def test_the_old_text_goes_on_where_it_was(replay: Callable[..., tuple[Replay, S
             made.after(StepResult(number, {"loss": 1.0}, 1e-3, {}), spy)
     for ours, theirs in zip(spies[0].calls[2:], spies[1].calls, strict=True):
         assert ours[0] == theirs[0]
-        assert torch.equal(ours[1].pieces[0]["input_ids"], theirs[1].pieces[0]["input_ids"])
-    shown = [spies[0].calls[n][1].pieces[0]["input_ids"] for n in (0, 1)]
+        assert torch.equal(ours[1].micro_batches[0]["input_ids"],
+                           theirs[1].micro_batches[0]["input_ids"])
+    shown = [spies[0].calls[n][1].micro_batches[0]["input_ids"] for n in (0, 1)]
     assert shown[0].shape != shown[1].shape or not torch.equal(*shown)
 
 
