@@ -1,7 +1,8 @@
-"""A command run as several processes of this machine, that looks like one from outside.
+"""Launcher: one command in several processes of this machine that looks like one process.
 
-One line for an error, one exit code; signals reach all of them, and none outlives the others.
-Accelerate's launcher would end an error with its own traceback, and kill what saves a state.
+It prints one line for an error and returns one exit code; signals reach all processes, and none
+outlives the others. Accelerate's launcher would end an error with its own traceback, and kill a
+process that saves its state.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from types import FrameType
 
 import click
 
@@ -23,84 +24,83 @@ from bmtools.distributed import is_launched
 from bmtools.io.system import usable_cores
 
 STOPPED = 75
-"""Exit code of a run that was told to stop and can go on: `sysexits.h` calls it EX_TEMPFAIL."""
+"""Exit code of a run that was told to stop and can be resumed: EX_TEMPFAIL in `sysexits.h`."""
 SUPERVISED = "BMTOOLS_SUPERVISED"
-"""Variable of the environment that tells a process it has a supervisor."""
-_PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
-_SECONDS_BETWEEN_LOOKS = 0.1
-# A process that loses its peer complains too; lines wait until it is known who failed first.
-_SECONDS_HELD_BACK = 0.5
-_SECONDS_TO_FOLLOW = 60.0
-_SURPRISE = b"bmtools: unexpected "
+"""Environment variable of processes that this launcher started."""
+_FORWARDED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+_POLL_SECONDS = 0.1
+# A process that loses its peer complains too; lines are held until the first failure is known.
+_GRACE_SECONDS = 0.5
+_SECONDS_TO_EXIT = 60.0
+_UNEXPECTED = b"bmtools: unexpected "
 
 
 def run_processes(processes: int, arguments: Sequence[str],
                   program: Sequence[str] = (sys.executable, "-m", "bmtools")) -> int:
-    """Run a program several times at once and give one exit code for all of them.
+    """Run a program in several processes at once and return one exit code for all of them.
 
     Args:
         processes: how many.
         arguments: of each.
-        program: what comes before the arguments.
+        program: the command line before the arguments.
     """
-    common = {**os.environ, **_meeting(processes)}
-    crew = [_Member(rank, [*program, *arguments], common) for rank in range(processes)]
+    environment = {**os.environ, **_rendezvous(processes)}
+    workers = [_Worker(rank, [*program, *arguments], environment) for rank in range(processes)]
     try:
-        with _signals_passed_on(crew) as sent:
-            failed = _wait(crew)
+        with _forwarding_signals(workers) as signals:
+            failed = _wait(workers)
     finally:
-        for member in crew:
-            member.kill()
+        for worker in workers:
+            worker.kill()
     if failed is None:
-        return crew[0].code or 0
-    return failed.explain(crew[0], processes, sent, "--traceback" in arguments)
+        return workers[0].exit_code or 0
+    return _report_failure(failed, workers, signals, "--traceback" in arguments)
 
 
 def launch(processes: int) -> None:
-    """Go on if this process is to do the work; else run the command several times and leave.
+    """Run this command in several processes and exit, unless it is one of them already.
 
     Raises:
         click.exceptions.Exit: with the exit code of all of them.
     """
     if processes > 1 and not is_launched():
         raise click.exceptions.Exit(run_processes(processes, sys.argv[1:]))
-    ends_with_supervisor()
+    exit_with_launcher()
 
 
-def ends_with_supervisor() -> None:
-    """Leave when the supervisor is gone, however it went; it holds the other end of stdin."""
+def exit_with_launcher() -> None:
+    """Exit once the launcher is gone, even if it was killed: it holds the other end of stdin."""
     if os.environ.get(SUPERVISED) == "1":
-        threading.Thread(target=_leave_at_end_of_stdin, daemon=True).start()
+        threading.Thread(target=_exit_at_end_of_stdin, daemon=True).start()
 
 
-def _leave_at_end_of_stdin() -> None:
+def _exit_at_end_of_stdin() -> None:
     while os.read(0, 1):
         pass
     os._exit(1)
 
 
-def _meeting(processes: int) -> dict[str, str]:
-    """Say where and how the processes meet."""
+def _rendezvous(processes: int) -> dict[str, str]:
+    """Return the environment by which torch.distributed finds the other processes."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    chosen = {"OMP_NUM_THREADS": str(max(usable_cores() // processes, 1))}
+    defaults = {"OMP_NUM_THREADS": str(max(usable_cores() // processes, 1))}
     if sys.platform == "linux":
-        # Their own host name may lead nowhere where there is no network.
-        chosen["GLOO_SOCKET_IFNAME"] = "lo"
-    return {**{name: os.environ.get(name) or value for name, value in chosen.items()},
+        # The host's own name may not resolve where there is no network.
+        defaults["GLOO_SOCKET_IFNAME"] = "lo"
+    return {**{name: os.environ.get(name) or value for name, value in defaults.items()},
             "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
             "WORLD_SIZE": str(processes), "LOCAL_WORLD_SIZE": str(processes), SUPERVISED: "1"}
 
 
-class _Member:
-    """One of the processes. Its stderr is read here; stdout is the supervisor's own."""
+class _Worker:
+    """One of the processes; its stderr is read here, its stdout is the launcher's own."""
 
     def __init__(self, rank: int, command: Sequence[str], environment: Mapping[str, str]) -> None:
         self.rank = rank
         self._lines: list[tuple[float, bytes]] = []
-        self._shown = 0
-        self._killed = False
+        self._printed = 0
         # A session of its own, so that Ctrl-C arrives once, from here.
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
@@ -109,125 +109,135 @@ class _Member:
         self._reader.start()
 
     def _read(self) -> None:
-        stream: Any = self._process.stderr
-        with stream:
+        assert self._process.stderr
+        with self._process.stderr as stream:
             for line in stream:
                 self._lines.append((time.monotonic(), line))
 
     @property
-    def code(self) -> int | None:
+    def exit_code(self) -> int | None:
         """Its exit code; None while it runs."""
         return self._process.poll()
 
     @property
     def has_failed(self) -> bool:
-        return self.code not in (None, 0, STOPPED)
+        """Whether it ended with an error."""
+        return self.exit_code not in (None, 0, STOPPED)
 
     @property
-    def last_words_at(self) -> float:
-        """When it wrote its last line; 0 where it was ended in silence."""
-        self._reader.join(_SECONDS_HELD_BACK)
-        killed = (self.code or 0) < 0
+    def last_line_at(self) -> float:
+        """Time of its last line; 0 where it was killed or wrote nothing."""
+        self._reader.join(_GRACE_SECONDS)
+        killed = (self.exit_code or 0) < 0
         return self._lines[-1][0] if self._lines and not killed else 0.0
 
     @property
-    def guilt(self) -> tuple[bool, float]:
-        """Least where the fault began: a clear word comes before a surprise, the first before
-        others, and who was killed before all."""
-        surprised = self.last_words_at > 0 and self._lines[-1][1].startswith(_SURPRISE)
-        return surprised, self.last_words_at
+    def failure_order(self) -> tuple[bool, float]:
+        """Sort key that is least for the process whose failure caused the others': one that was
+        killed, then one with an error of ours before an unexpected one, then the earliest."""
+        last = self.last_line_at
+        return last > 0 and self._lines[-1][1].startswith(_UNEXPECTED), last
 
     def send(self, number: int) -> None:
-        if self.code is None:
+        """Send it a signal while it runs."""
+        if self.exit_code is None:
             self._process.send_signal(number)
 
     def kill(self) -> None:
-        """End it, if it has not ended, and take leave of it."""
-        if self.code is None:
+        """Kill it if it still runs, and release its pipes."""
+        if self.exit_code is None:
             self._process.kill()
         self._process.wait()
-        self._reader.join(_SECONDS_HELD_BACK)
+        self._reader.join(_GRACE_SECONDS)
         assert self._process.stdin
         self._process.stdin.close()
 
-    def show(self, before: float) -> None:
-        """Pass on what it wrote before a moment."""
-        while self._shown < len(self._lines) and self._lines[self._shown][0] <= before:
-            sys.stderr.buffer.write(self._lines[self._shown][1])
-            self._shown += 1
+    def print_lines(self, before: float) -> None:
+        """Print the lines that it wrote before a moment."""
+        while self._printed < len(self._lines) and self._lines[self._printed][0] <= before:
+            sys.stderr.buffer.write(self._lines[self._printed][1])
+            self._printed += 1
         sys.stderr.buffer.flush()
 
-    def finish(self) -> None:
-        """Pass on the rest of what it wrote."""
-        self._reader.join(_SECONDS_HELD_BACK)
-        self.show(float("inf"))
+    def print_rest(self) -> None:
+        """Print all lines that are left."""
+        self._reader.join(_GRACE_SECONDS)
+        self.print_lines(float("inf"))
 
-    def has_shown(self, line: bytes) -> bool:
-        """Whether a line of its own was the same, and passed on."""
-        return any(line == own for _, own in self._lines[:self._shown])
-
-    def explain(self, first: _Member, processes: int, sent: Sequence[int], whole: bool) -> int:
-        """Say why it failed, as it said itself, unless the first process said so already.
-
-        Returns:
-            the exit code.
-        """
-        code = self.code or 0
-        if code < 0 and -code in sent:
-            return 128 - code
-        if code < 0:
-            name = signal.Signals(-code).name
-            sys.stderr.write(f"bmtools: process {self.rank + 1} of {processes} was ended by "
-                             f"{name}{', perhaps for lack of memory' * (name == 'SIGKILL')}\n")
-            return 1
-        if self is not first and not whole:
-            self._shown = max(self._shown, len(self._lines) - 1)
-            if self._lines and first.has_shown(self._lines[-1][1]):
-                return code
-        self.finish()
-        return code
+    def print_last(self, already: _Worker) -> None:
+        """Print the last line alone, unless another process has printed the same."""
+        self._printed = max(self._printed, len(self._lines) - 1)
+        if not any(line == self._lines[-1][1] for _, line in already._lines[:already._printed]):
+            self.print_rest()
 
 
-def _wait(crew: Sequence[_Member]) -> _Member | None:
-    """Wait for all to end, or for the first to fail; what the first process says is passed on."""
-    first = crew[0]
-    over: float | None = None
-    while any(member.code is None for member in crew):
-        time.sleep(_SECONDS_BETWEEN_LOOKS)
+def _report_failure(failed: _Worker, workers: Sequence[_Worker], signals: Sequence[int],
+                    traceback: bool) -> int:
+    """Print why a process failed, unless the main process printed it already.
+
+    Returns:
+        the exit code.
+    """
+    code = failed.exit_code or 0
+    if code < 0 and -code in signals:
+        return 128 - code
+    if code < 0:
+        name = signal.Signals(-code).name
+        hint = ", perhaps for lack of memory" if name == "SIGKILL" else ""
+        sys.stderr.write(f"bmtools: process {failed.rank + 1} of {len(workers)} was ended by "
+                         f"{name}{hint}\n")
+        return 1
+    if failed is workers[0] or traceback or not failed.last_line_at:
+        failed.print_rest()
+    else:
+        failed.print_last(workers[0])
+    return code
+
+
+def _wait(workers: Sequence[_Worker]) -> _Worker | None:
+    """Wait until all have ended or one has failed; print the main process's lines meanwhile.
+
+    Returns:
+        the process whose failure came first, if one failed.
+    """
+    main = workers[0]
+    done_at: float | None = None
+    while any(worker.exit_code is None for worker in workers):
+        time.sleep(_POLL_SECONDS)
         now = time.monotonic()
-        if first.code in (0, STOPPED):
-            # It has done what there was to do; the others have only to leave.
-            over = over or now
-            if now - over > _SECONDS_TO_FOLLOW:
+        if main.exit_code in (0, STOPPED):
+            # The results are written; the others have only to exit.
+            done_at = done_at or now
+            if now - done_at > _SECONDS_TO_EXIT:
                 break
-        elif any(member.has_failed for member in crew):
+        elif any(worker.has_failed for worker in workers):
             break
-        first.show(now - _SECONDS_HELD_BACK)
-    deadline = time.monotonic() + _SECONDS_HELD_BACK
-    while time.monotonic() < deadline and any(member.code is None for member in crew):
-        time.sleep(_SECONDS_BETWEEN_LOOKS)
-    failed = [member for member in crew if member.has_failed]
-    if first.code in (0, STOPPED) or not failed:
-        first.finish()
+        main.print_lines(now - _GRACE_SECONDS)
+    deadline = time.monotonic() + _GRACE_SECONDS
+    while time.monotonic() < deadline and any(worker.exit_code is None for worker in workers):
+        time.sleep(_POLL_SECONDS)
+    failed = [worker for worker in workers if worker.has_failed]
+    if main.exit_code in (0, STOPPED) or not failed:
+        main.print_rest()
         return None
-    guilty = min(failed, key=lambda member: member.guilt)
-    if guilty is not first:
-        # What the first said at about the same time is the same fault, or what came of it.
-        first.show(guilty.last_words_at - _SECONDS_HELD_BACK)
-    return guilty
+    first = min(failed, key=lambda worker: worker.failure_order)
+    if first is not main:
+        # Later lines of the main process are about the same failure, or about its consequences.
+        main.print_lines(first.last_line_at - _GRACE_SECONDS)
+    return first
 
 
 @contextmanager
-def _signals_passed_on(crew: Sequence[_Member]) -> Iterator[list[int]]:
-    """Send signals on to all; gives those that were sent."""
+def _forwarding_signals(workers: Sequence[_Worker]) -> Iterator[list[int]]:
+    """Forward signals to all processes; gives the list of those that were sent."""
     sent: list[int] = []
 
-    def receive(number: int, _frame: Any) -> None:
+    def forward(number: int, _frame: FrameType | None) -> None:
         sent.append(number)
-        for member in crew:
-            member.send(number)
+        for worker in workers:
+            worker.send(number)
 
-    before = {number: signal.signal(number, receive) for number in _PASSED_ON}
+    before = {number: signal.signal(number, forward) for number in _FORWARDED_SIGNALS}
     try:
         yield sent
     finally:

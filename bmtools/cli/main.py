@@ -1,4 +1,4 @@
-"""The command table, in pipeline order, and the one place where errors become messages."""
+"""Entry point: the commands in pipeline order, and errors as one line with an exit code."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ COMMANDS = {
     "translate": "Translate records sentence by sentence.",
     "build-vocab": "Learn a vocabulary, or extend one, and write a tokenizer directory.",
     "compare-vocab": "Compare what vocabularies make of text, entities and terms.",
-    "tokenize": "Encode records once, as shards that pretrain and distill map into memory.",
+    "tokenize": "Tokenize records once, into memory-mapped shards for pretrain and distill.",
     "find-contexts": "Sample sentences in which new words stand, for init-weights.",
     "init-weights": "Give a checkpoint a new vocabulary and its tokens a head start.",
     "recipe": "List and show the papers' pretraining settings.",
-    "preflight": "Say what pretraining will take on this machine, before hours are spent.",
+    "preflight": "Forecast memory, speed and hours of pretraining on this machine.",
     "pretrain": "Train a masked language model from scratch or from a checkpoint, in phases.",
     "distill": "Teach a smaller masked language model what a larger one knows.",
     "finetune": "Train a checkpoint on an annotated task, with several seeds.",
@@ -35,7 +35,7 @@ TRACEBACK = "--traceback"
 
 
 class LazyGroup(click.Group):
-    """A group that imports a command when it is called, and not before."""
+    """A group that imports a command only when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -52,12 +52,12 @@ class LazyGroup(click.Group):
 
 
 def module_name(command: str) -> str:
-    """Name the module of a command; `import` is a Python keyword and gets a tail."""
+    """Return the module of a command; `import` is a Python keyword and gets an underscore."""
     return "import_" if command == "import" else command.replace("-", "_")
 
 
-def _show_version(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
-    if wanted:
+def _show_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    if value:
         from importlib.metadata import version
 
         click.echo(f"bmtools {version('bmtools')}")
@@ -81,24 +81,24 @@ def bmtools() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit: 0 done, 1 wrong data, 2 wrong usage, 130 interrupted.
 
-    75 says that a run was told to stop, saved a state and can go on.
+    75 means that a run was told to stop, saved its state and can be resumed.
     """
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
     code = 0
     try:
         with settings_spelled(flag):
-            _run(given)
+            _run(arguments)
         sys.stdout.flush()
-    except click.exceptions.Exit as end:
-        code = end.exit_code
+    except click.exceptions.Exit as exit_request:
+        code = exit_request.exit_code
     except BrokenPipeError:
         _silence_stdout()
     except (KeyboardInterrupt, click.Abort):
-        code = _tell("interrupted", 130)
+        code = _print_error("interrupted", 130)
     except Exception as error:
-        if TRACEBACK in given:
+        if TRACEBACK in arguments:
             raise
-        code = _tell(*_explained(error))
+        code = _print_error(*_message_and_code(error))
     sys.exit(code)
 
 
@@ -107,16 +107,16 @@ def flag(name: str) -> str:
     return name if name.startswith("--") else "--" + name.replace("_", "-")
 
 
-def _run(given: list[str]) -> None:
-    """Run the group without click's own `main`, which exits 1 where a pipe closes."""
+def _run(arguments: list[str]) -> None:
+    """Run the group without click's own `main`, which exits with 1 when a pipe closes."""
     if "_BMTOOLS_COMPLETE" in os.environ:
-        bmtools.main(args=given, prog_name="bmtools")
-    with bmtools.make_context("bmtools", given) as context:
+        bmtools.main(args=arguments, prog_name="bmtools")
+    with bmtools.make_context("bmtools", arguments) as context:
         bmtools.invoke(context)
 
 
-def _explained(error: Exception) -> tuple[str, int]:
-    """Say an error in one line, with the exit code it deserves."""
+def _message_and_code(error: Exception) -> tuple[str, int]:
+    """Return an error's message and exit code."""
     if isinstance(error, click.UsageError):
         path = error.ctx.command_path if error.ctx else "bmtools"
         message = " ".join(error.format_message().split()).removesuffix(".")
@@ -129,11 +129,11 @@ def _explained(error: Exception) -> tuple[str, int]:
     return f"unexpected {kind}: {error}; {TRACEBACK} shows where, please report it", 1
 
 
-def _tell(message: str, code: int) -> int:
+def _print_error(message: str, code: int) -> int:
     click.echo("bmtools: " + " ".join(message.split()), err=True)
     return code
 
 
 def _silence_stdout() -> None:
-    """Let Python's own flush at exit find a stdout that still takes bytes."""
+    """Point stdout at the null device, so that Python's own flush at exit does not fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

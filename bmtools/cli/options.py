@@ -1,4 +1,4 @@
-"""Families of options, spelled once, so that they mean the same in every command."""
+"""Options that several commands share, and `--config` files."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ class Command(click.Command):
 
 
 def _read_config(ctx: click.Context, _param: click.Parameter, path: Path | None) -> None:
-    """Make a TOML file's values the defaults: top-level keys, and the command's own table."""
+    """Take defaults from a TOML file: its top-level keys, and the command's own table."""
     if path is None:
         return
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise click.UsageError(f"{path}: not TOML ({error})", ctx) from error
-    plain = {key: value for key, value in content.items() if not isinstance(value, dict)}
+    shared = {key: value for key, value in content.items() if not isinstance(value, dict)}
     own = content.get(ctx.command.name or "", {})
-    values = {key.replace("-", "_"): value for key, value in {**plain, **own}.items()}
+    values = {key.replace("-", "_"): value for key, value in {**shared, **own}.items()}
     known = {_flag_name(param): param.name for param in ctx.command.params
              if isinstance(param, click.Option)}
     unknown = sorted(set(values) - set(known))
@@ -62,7 +62,7 @@ def _flag_name(option: click.Option) -> str:
 
 
 def reads_records(function: Function) -> Function:
-    """Add FILES and `--rejects`; the function gets `records` and `reject`."""
+    """Add FILES and `--rejects`; passes `records` and `reject`."""
 
     @click.argument("files", nargs=-1, metavar="[FILES]...",
                     type=click.Path(exists=True, dir_okay=False, allow_dash=True))
@@ -76,7 +76,7 @@ def reads_records(function: Function) -> Function:
 
 
 def takes_rejects(function: Function) -> Function:
-    """Add `--rejects`; the function gets `reject`, which raises where the option is absent."""
+    """Add `--rejects`; passes `reject`, which raises where the option is absent."""
 
     @click.option("--rejects", metavar="FILE",
                   help="Collect bad records here, with their reason, and go on.")
@@ -89,7 +89,7 @@ def takes_rejects(function: Function) -> Function:
 
 
 def writes_records(function: Function) -> Function:
-    """Add `-o/--output`; the function gets `output`, `-` for stdout."""
+    """Add `-o/--output`; passes `output`, `-` for stdout."""
     return click.option("-o", "--output", default=STDIN, show_default="stdout", metavar="FILE",
                         help="Write here; .gz and .zst compress.")(function)
 
@@ -97,13 +97,13 @@ def writes_records(function: Function) -> Function:
 def writes_directory(function: Function) -> Function:
     """Add `-o/--output DIR` and `--overwrite`."""
     function = click.option("--overwrite", is_flag=True,
-                            help="Replace what the directory holds.")(function)
+                            help="Replace the directory's content.")(function)
     return click.option("-o", "--output", required=True, type=directory, metavar="DIR",
                         help="Directory to write.")(function)
 
 
 def sources(files: tuple[str, ...]) -> tuple[str, ...]:
-    """Name the inputs: stdin where none is given, with a word to whoever sits at a terminal."""
+    """Return the names of inputs; stdin where there are none, with a note on a terminal."""
     names = files or (STDIN,)
     if STDIN in names and sys.stdin.isatty():
         click.echo("bmtools: reading from the terminal; end with Ctrl-D", err=True)
@@ -116,7 +116,7 @@ def _collector(path: str | None) -> Iterator[Reject]:
         yield refuse
         return
     if not is_main_process():
-        yield lambda error: None  # the first process meets the same records
+        yield lambda error: None  # the main process reads the same records
         return
     count = 0
     with open_output(path) as stream:
@@ -131,7 +131,7 @@ def _collector(path: str | None) -> Iterator[Reject]:
         try:
             yield collect
         except BmtoolsError as error:
-            failure = error  # perhaps because too much was refused: all the more reason to keep it
+            failure = error  # raised below: what was rejected may explain it
     click.echo(f"bmtools: {count} bad records in {path}", err=True)
     if failure is not None:
         raise failure

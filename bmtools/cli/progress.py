@@ -1,4 +1,4 @@
-"""Progress on stderr: a bar on a terminal, a plain line now and then elsewhere."""
+"""Progress on stderr: a bar on a terminal, a plain line every few seconds elsewhere."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ import click
 
 Item = TypeVar("Item")
 Line = TypeVar("Line", bound=Mapping[str, Any])
-_SECONDS_BETWEEN_LINES = 10.0
-_SECONDS_BETWEEN_MOVES = 0.1
-_LEAST_SECONDS = 1e-9
+_LINE_SECONDS = 10.0
+_BAR_SECONDS = 0.1
+_EPSILON_SECONDS = 1e-9
 
 
 @dataclass(frozen=True)
-class Mark:
-    """How far something is.
+class Progress:
+    """Progress at one moment.
 
     Args:
-        done: so many.
-        total: of so many; None where that is not known.
-        description: what stands beside a bar.
-        line: all of it in words.
+        done: items, steps or epochs.
+        total: of how many; None where that is not known.
+        description: text beside a bar.
+        line: the same as one plain line.
     """
 
     done: int
@@ -34,76 +34,68 @@ class Mark:
     line: str
 
 
-def tracked(items: Iterable[Item], doing: str, total: int | None = None) -> Iterator[Item]:
-    """Pass items on and show how many went by."""
-    started = time.monotonic()
+ReadProgress = Callable[[int, Item], Progress | None]
 
-    def tell(count: int, _item: Item) -> Mark:
-        rate = count / max(time.monotonic() - started, _LEAST_SECONDS)
+
+def tracked(items: Iterable[Item], activity: str, total: int | None = None) -> Iterator[Item]:
+    """Yield items and show how many have passed, and how fast."""
+    start = time.monotonic()
+
+    def progress(count: int, _item: Item) -> Progress:
+        rate = count / max(time.monotonic() - start, _EPSILON_SECONDS)
         of = f" of {total}" if total else ""
-        return Mark(count, total, doing, f"{doing}: {count}{of}, {rate:.1f} a second")
+        return Progress(count, total, activity, f"{activity}: {count}{of}, {rate:.1f} a second")
 
-    return _shown(items, doing, tell)
+    return _show(items, activity, progress)
 
 
-def trained(lines: Iterable[Line], doing: str) -> Iterator[Line]:
-    """Pass on the lines that training prints and show the step that they tell of."""
+def tracked_metrics(lines: Iterable[Line], activity: str) -> Iterator[Line]:
+    """Yield the lines of metrics that training reports, and show their step or epoch."""
 
-    def tell(_count: int, line: Line) -> Mark | None:
-        unit = _unit_of(line)
+    def progress(_count: int, line: Line) -> Progress | None:
+        unit = next((unit for unit in ("step", "epoch") if unit in line and "of" in line), None)
         if unit is None:
             return None
-        done = f"{doing}: {unit} {line[unit]:,} of {line['of']:,}"
-        return Mark(line[unit], line["of"], f"{doing}{_loss_of(line)}",
-                    f"{done}{_loss_of(line)}{_time_left(line)}")
+        loss = f", loss {line['loss']:.3f}" if "loss" in line else ""
+        return Progress(line[unit], line["of"], activity + loss,
+                        f"{activity}: {unit} {line[unit]:,} of {line['of']:,}{loss}"
+                        f"{_time_left(line.get('seconds_left'))}")
 
-    return _shown(lines, doing, tell)
-
-
-def _shown(items: Iterable[Item], doing: str,
-           tell: Callable[[int, Item], Mark | None]) -> Iterator[Item]:
-    """Pass items on; now and then show what an item and its number tell, if they tell anything."""
-    if not sys.stderr.isatty():
-        return _watched(items, tell, lambda mark: click.echo(mark.line, err=True),
-                        _SECONDS_BETWEEN_LINES)
-    return _on_a_terminal(items, doing, tell)
+    return _show(lines, activity, progress)
 
 
-def _on_a_terminal(items: Iterable[Item], doing: str,
-                   tell: Callable[[int, Item], Mark | None]) -> Iterator[Item]:
+def _show(items: Iterable[Item], activity: str, progress: ReadProgress[Item]) -> Iterator[Item]:
+    if sys.stderr.isatty():
+        return _show_bar(items, activity, progress)
+    return _watch(items, progress, lambda found: click.echo(found.line, err=True), _LINE_SECONDS)
+
+
+def _show_bar(items: Iterable[Item], activity: str,
+              progress: ReadProgress[Item]) -> Iterator[Item]:
+    from rich import progress as rich_progress
     from rich.console import Console
-    from rich.progress import Progress
 
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(doing, total=None)
-        yield from _watched(items, tell, lambda mark: bar.update(
-            task, completed=mark.done, total=mark.total, description=mark.description),
-                            _SECONDS_BETWEEN_MOVES)
+    with rich_progress.Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(activity, total=None)
+        yield from _watch(items, progress, lambda found: bar.update(
+            task, completed=found.done, total=found.total, description=found.description),
+                          _BAR_SECONDS)
 
 
-def _watched(items: Iterable[Item], tell: Callable[[int, Item], Mark | None],
-             show: Callable[[Mark], object], seconds: float) -> Iterator[Item]:
+def _watch(items: Iterable[Item], progress: ReadProgress[Item],
+           show: Callable[[Progress], object], seconds: float) -> Iterator[Item]:
+    """Yield items, and show progress when so many seconds have passed since the last time."""
     shown = time.monotonic()
     for count, item in enumerate(items, 1):
         yield item
         now = time.monotonic()
-        mark = tell(count, item) if now - shown >= seconds else None
-        if mark:
+        found = progress(count, item) if now - shown >= seconds else None
+        if found:
             shown = now
-            show(mark)
+            show(found)
 
 
-def _unit_of(line: Mapping[str, Any]) -> str | None:
-    """Say what a line counts; nothing where it does not say how far training is."""
-    return next((unit for unit in ("step", "epoch") if unit in line and "of" in line), None)
-
-
-def _loss_of(line: Mapping[str, Any]) -> str:
-    return f", loss {line['loss']:.3f}" if "loss" in line else ""
-
-
-def _time_left(line: Mapping[str, Any]) -> str:
-    seconds = line.get("seconds_left")
+def _time_left(seconds: float | None) -> str:
     if seconds is None:
         return ""
     return f", {seconds / 60:.0f} min left" if seconds >= 60 else f", {seconds:.0f} s left"

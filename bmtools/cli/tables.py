@@ -1,4 +1,4 @@
-"""Tables for people."""
+"""Plain-text tables."""
 
 from __future__ import annotations
 
@@ -6,29 +6,30 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TextIO
 
-_NO_EDGE = 10_000
+_UNLIMITED_WIDTH = 10_000
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None,
-                words: int = 1, stream: TextIO | None = None) -> None:
-    """Print a table; nothing is cut, and cells fold only at the edge of a terminal.
+                text_columns: int = 1, stream: TextIO | None = None) -> None:
+    """Print a table; nothing is truncated, and cells wrap only at the width of a terminal.
 
     Args:
         header: names of the columns.
         rows: cells.
-        title: words above the table.
-        words: so many of the first columns hold words and stand on the left.
-        stream: where to; stdout if not said.
+        title: text above the table.
+        text_columns: number of leading columns that are aligned left; others hold numbers.
+        stream: stdout by default.
     """
     from rich.console import Console
     from rich.table import Table
 
     table = Table(title=title)
     for number, name in enumerate(header):
-        table.add_column(name, justify="left" if number < words else "right", overflow="fold")
+        justify = "left" if number < text_columns else "right"
+        table.add_column(name, justify=justify, overflow="fold")
     for row in rows:
         table.add_row(*row)
-    # Names are text, not markup; only a terminal has an edge to fold cells at.
+    # Names are text, not markup.
     stream = stream or sys.stdout
-    width = None if stream.isatty() else _NO_EDGE
+    width = None if stream.isatty() else _UNLIMITED_WIDTH
     Console(file=stream, width=width, markup=False, emoji=False, highlight=False).print(table)

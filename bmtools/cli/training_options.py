@@ -17,7 +17,7 @@ from click.core import ParameterSource
 
 from bmtools.cli.launcher import STOPPED, SUPERVISED, launch
 from bmtools.cli.options import Command, sources
-from bmtools.cli.progress import trained
+from bmtools.cli.progress import tracked_metrics
 from bmtools.cli.settings import with_options
 from bmtools.data.settings import ShardConfig
 from bmtools.distributed import is_launched, is_main_process, world_size
@@ -243,7 +243,7 @@ def print_metrics(lines: Iterable[dict[str, Any]], doing: str) -> int:
     if sys.stdout.isatty():
         write_records(numbers(), flush=True)
     else:
-        write_records(trained(numbers(), doing), flush=True)
+        write_records(tracked_metrics(numbers(), doing), flush=True)
     if not stopped:
         return 0
     click.echo("bmtools: stopped before the end; --resume goes on", err=True)

@@ -130,11 +130,12 @@ def _show(lines: Sequence[dict[str, Any]]) -> None:
     _show_cost([line for line in scoped if line["scope"] == scoped[0]["scope"]])
     terms = list(_term_rows(scoped))
     if terms:
-        print_table(["scope", "vocabulary", "broken up at most cost", "times"], terms, words=3)
+        print_table(["scope", "vocabulary", "broken up at most cost", "times"], terms,
+                    text_columns=3)
     pairs = [line for line in lines if "other" in line]
     if pairs:
         print_table(["vocabulary", "other", *_PAIR_COLUMNS.values()], _pair_rows(pairs),
-                    "Tokens in common", words=2)
+                    "Tokens in common", text_columns=2)
 
 
 def _show_shares(lines: Sequence[dict[str, Any]]) -> None:

@@ -46,7 +46,7 @@ _NEAREST = 3
 @reads_records
 @click.option("-o", "--output", type=directory, metavar="DIR",
               help="Directory to write; required without --compare.")
-@click.option("--overwrite", is_flag=True, help="Replace what the directory holds.")
+@click.option("--overwrite", is_flag=True, help="Replace the directory's content.")
 @click.option("--base", type=existing_directory, required=True, metavar="CKPT",
               help="Checkpoint whose weights are kept.")
 @click.option("--tokenizer", type=existing_directory, required=True, metavar="DIR",
@@ -138,7 +138,7 @@ def _show(lines: Sequence[Mapping[str, Any]]) -> None:
     methods = [line["method"] for line in lines]
     near = ((told[0]["token"], *(" ".join(one["neighbours"][:_NEAREST]) for one in told))
             for told in zip(*(line["neighbours"] for line in lines), strict=True))
-    print_table(("new token", *methods), near, "Nearest old tokens", words=1 + len(methods),
+    print_table(("new token", *methods), near, "Nearest old tokens", text_columns=1 + len(methods),
                 stream=sys.stderr)
 
 

@@ -46,7 +46,7 @@ def command(trained: Mapping[str, tuple[str, ...]], others: Mapping[str, tuple[s
             lang: str, segmenter: str, terms: Path | None, rejects: str | None,
             output: Path | None, overwrite: bool, resume: bool, origin: Origin, config: RunConfig,
             probe: PreflightConfig, processes: int, shard: bool) -> None:
-    """Say what pretraining will take on this machine, before hours are spent.
+    """Forecast memory, speed and hours of pretraining on this machine.
 
     Takes the options of "bmtools pretrain", checks them as it does, takes some real steps of each
     phase and prints one JSON line: steps, tokens, memory, tokens a second, hours and energy.

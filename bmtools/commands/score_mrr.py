@@ -38,7 +38,7 @@ _existing_file = click.Path(path_type=Path, exists=True, dir_okay=False)
               help="Of the pictures.")
 @click.option("--sentence", metavar="ID",
               help="Masking whose proposals --plot shows; the one that changes most if not said.")
-@click.option("--overwrite", is_flag=True, help="Replace what the directory of --plot holds.")
+@click.option("--overwrite", is_flag=True, help="Replace the content of --plot's directory.")
 @click.option("--fail-under", type=float, metavar="X",
               help="Exit with 1 if a checkpoint's mrr is below X.")
 @click.option("--fail-below-baseline", type=_existing_file, metavar="FILE",

@@ -25,7 +25,7 @@ from bmtools.io.jsonl import RecordReader, write_records
 @click.option("--resume", is_flag=True, help="Go on with an unfinished run, if there is one.")
 def command(records: RecordReader, reject: Reject, output: Path, overwrite: bool,
             tokenizer: Path, settings: ShardConfig, processes: int, resume: bool) -> None:
-    """Encode records once, as shards that pretrain and distill map into memory."""
+    """Tokenize records once, into memory-mapped shards for pretrain and distill."""
     from bmtools.data.tokenize import check_shard_target, tokenize
     from bmtools.vocab.tokenizer import load_tokenizer
 

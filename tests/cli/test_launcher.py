@@ -14,7 +14,7 @@ import pytest
 
 from bmtools.cli.launcher import STOPPED, run_processes
 
-# What the crew does, by rank; each writes its process id first.
+# What the processes do, by rank; each writes its process id first.
 PRELUDE = """
 import os, signal, sys, time
 from pathlib import Path
@@ -32,8 +32,8 @@ Go = Callable[..., int]
 
 
 @pytest.fixture
-def crew(tmp_path: Path) -> Callable[[str], list[str]]:
-    """Write the program of a crew: `crew("say('x')")`."""
+def program_of(tmp_path: Path) -> Callable[[str], list[str]]:
+    """Write the program of all processes: `program_of("say('x')")`."""
 
     def write(body: str) -> list[str]:
         path = tmp_path / "program.py"
@@ -44,9 +44,9 @@ def crew(tmp_path: Path) -> Callable[[str], list[str]]:
 
 
 @pytest.fixture
-def go(crew: Callable[[str], list[str]], tmp_path: Path) -> Go:
+def go(program_of: Callable[[str], list[str]], tmp_path: Path) -> Go:
     def call(body: str, processes: int = 2, *more: str) -> int:
-        return run_processes(processes, [str(tmp_path), *more], crew(body))
+        return run_processes(processes, [str(tmp_path), *more], program_of(body))
 
     return call
 
@@ -135,7 +135,7 @@ def test_who_is_late_behind_the_first_does_no_harm(go: Go, capfd) -> None:
 
 
 def supervisor(program: list[str], folder: Path) -> subprocess.Popen[str]:
-    """Start a supervisor of its own and wait until its crew is there."""
+    """Start a supervisor of its own and wait until its processes run."""
     process = subprocess.Popen([sys.executable, "-c", SUPERVISOR, str(folder), program[1]],
                                stderr=subprocess.PIPE, text=True)
     while len(list(folder.glob("*.ready"))) < 2:
@@ -149,8 +149,8 @@ WAITS = "(folder / f'{rank}.ready').touch()\n"
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
 def test_signals_reach_all_and_are_waited_for(
-        crew: Callable[[str], list[str]], tmp_path: Path, number: int) -> None:
-    program = crew(f"""
+        program_of: Callable[[str], list[str]], tmp_path: Path, number: int) -> None:
+    program = program_of(f"""
 def stop(number, frame):
     time.sleep(0.3)
     (folder / f"{{rank}}.saved").touch()
@@ -167,8 +167,8 @@ time.sleep(60)
 
 
 def test_a_signal_that_nobody_takes_gives_the_code_of_a_shell(
-        crew: Callable[[str], list[str]], tmp_path: Path) -> None:
-    process = supervisor(crew(WAITS + "time.sleep(60)"), tmp_path)
+        program_of: Callable[[str], list[str]], tmp_path: Path) -> None:
+    process = supervisor(program_of(WAITS + "time.sleep(60)"), tmp_path)
     process.send_signal(signal.SIGTERM)
     assert process.communicate(timeout=20)[1] == ""
     assert process.returncode == 128 + signal.SIGTERM
@@ -176,11 +176,11 @@ def test_a_signal_that_nobody_takes_gives_the_code_of_a_shell(
 
 
 def test_nobody_outlives_a_supervisor_that_is_killed(
-        crew: Callable[[str], list[str]], tmp_path: Path) -> None:
+        program_of: Callable[[str], list[str]], tmp_path: Path) -> None:
     """Or two runs would soon write to one place."""
-    program = crew(f"""
-from bmtools.cli.launcher import ends_with_supervisor
-ends_with_supervisor()
+    program = program_of(f"""
+from bmtools.cli.launcher import exit_with_launcher
+exit_with_launcher()
 {WAITS}
 time.sleep(60)
 """)

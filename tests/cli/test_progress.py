@@ -14,18 +14,19 @@ LINES = [{"retain": "before", "loss": 5.0, "step": 0},
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "_SECONDS_BETWEEN_LINES", 0.0)
+    monkeypatch.setattr(progress, "_LINE_SECONDS", 0.0)
 
 
-def test_training_tells_its_step(capsys: pytest.CaptureFixture[str]) -> None:
-    assert list(progress.trained(LINES, "pretraining")) == LINES
+def test_training_shows_its_step(capsys: pytest.CaptureFixture[str]) -> None:
+    assert list(progress.tracked_metrics(LINES, "pretraining")) == LINES
     assert capsys.readouterr().err.splitlines() == [
         "pretraining: step 1,200 of 2,400, loss 4.250, 2 min left",
         "pretraining: step 2,400 of 2,400, loss 4.000, 0 s left"]
 
 
-def test_training_by_epochs_tells_its_epoch(capsys: pytest.CaptureFixture[str]) -> None:
-    assert len(list(progress.trained([{"seed": 1, "epoch": 2, "of": 3}], "fine-tuning"))) == 1
+def test_training_by_epochs_shows_its_epoch(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [{"seed": 1, "epoch": 2, "of": 3}]
+    assert list(progress.tracked_metrics(lines, "fine-tuning")) == lines
     assert capsys.readouterr().err == "fine-tuning: epoch 2 of 3\n"
 
 
@@ -37,9 +38,9 @@ def test_items_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch,
                                capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(progress, "_SECONDS_BETWEEN_MOVES", 0.0)
+    monkeypatch.setattr(progress, "_BAR_SECONDS", 0.0)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    assert list(progress.trained(LINES, "pretraining")) == LINES
+    assert list(progress.tracked_metrics(LINES, "pretraining")) == LINES
     told = capsys.readouterr().err
     assert "pretraining, loss 4.000" in told and "100%" in told
     assert list(progress.tracked("ab", "reading", 4)) == ["a", "b"]
