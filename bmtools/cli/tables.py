@@ -25,8 +25,8 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], title: str
 
     table = Table(title=title)
     for number, name in enumerate(header):
-        justify = "left" if number < text_columns else "right"
-        table.add_column(name, justify=justify, overflow="fold")
+        table.add_column(name, justify="left" if number < text_columns else "right",
+                         overflow="fold")
     for row in rows:
         table.add_row(*row)
     # Names are text, not markup.
