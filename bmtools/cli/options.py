@@ -94,6 +94,25 @@ def writes_records(function: Function) -> Function:
                         help="Write here; .gz and .zst compress.")(function)
 
 
+def writes_plot(content: str) -> Callable[[Function], Function]:
+    """Add `--plot FILE`; matplotlib must be there before any work is done."""
+    return click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+                        callback=_check_plot,
+                        help=f"Draw {content} to this .png, .svg or .pdf.")
+
+
+def _check_plot(ctx: click.Context, _param: click.Parameter, plot: Path | None) -> Path | None:
+    if plot is None:
+        return None
+    from bmtools.reports.drawing import SUFFIXES, require_matplotlib
+
+    if plot.suffix.lower() not in SUFFIXES:
+        raise click.UsageError(f"--plot: found {plot}, expected a name in {', '.join(SUFFIXES)}",
+                               ctx)
+    require_matplotlib()
+    return plot
+
+
 def writes_directory(function: Function) -> Function:
     """Add `-o/--output DIR` and `--overwrite`."""
     function = click.option("--overwrite", is_flag=True,

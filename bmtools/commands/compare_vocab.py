@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bmtools.cli.options import Command, sources, takes_rejects, writes_records
+from bmtools.cli.options import Command, sources, takes_rejects, writes_plot, writes_records
 from bmtools.cli.progress import tracked
 from bmtools.cli.tables import print_table
 from bmtools.errors import Reject
 from bmtools.io.jsonl import STDIN, RecordReader, write_records
-from bmtools.vocab.plot import FORMATS, draw_pieces, require_matplotlib
+from bmtools.reports.vocab_plot import plot_pieces
 
 if TYPE_CHECKING:
     from bmtools.vocab.tokenizer import Vocabulary
@@ -46,8 +46,7 @@ _PAIR_COLUMNS = {"shared": "shared", "jaccard": "Jaccard", "shared_share": "of t
               help="What finds words where no spaces do: japanese, chinese, thai ...")
 @click.option("--table", "as_table", is_flag=True,
               help="Show tables on stdout; JSON Lines go to --output only.")
-@click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-              help="Draw pieces per word to this .png, .svg or .pdf.")
+@writes_plot("pieces per word")
 @takes_rejects
 @writes_records
 def command(files: tuple[str, ...], vocabs: tuple[str, ...], terms: str | None, worst: int,
@@ -64,13 +63,9 @@ def command(files: tuple[str, ...], vocabs: tuple[str, ...], terms: str | None, 
     paths = _named(vocabs)
     if STDIN in files and terms == STDIN:
         raise click.UsageError("--terms and FILES: found - in both, expected one from stdin")
-    if plot is not None and plot.suffix.lower() not in FORMATS:
-        raise click.UsageError(f"--plot: found {plot}, expected a name in {', '.join(FORMATS)}")
     from bmtools.masking.segmenters import load_segmenter
     from bmtools.vocab.comparison import compare_vocabularies, read_terms
 
-    if plot is not None:
-        require_matplotlib()
     find_starts = load_segmenter(segmenter) if segmenter else None
     vocabularies = _open(paths)
     records = RecordReader(sources(files) if files or terms is None else (), reject)
@@ -78,7 +73,7 @@ def command(files: tuple[str, ...], vocabs: tuple[str, ...], terms: str | None, 
                                       read_terms(terms) if terms else (), worst, corpus_words,
                                       find_starts))
     if plot is not None:
-        draw_pieces(_pieces_by_scope(lines), plot)
+        plot_pieces(_pieces_by_scope(lines), plot)
     if not as_table or output != STDIN:
         write_records(lines, output)
     if as_table:

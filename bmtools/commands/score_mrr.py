@@ -14,6 +14,7 @@ from bmtools.cli.scoring_options import Scoring, fail_where, scores_checkpoints,
 from bmtools.cli.settings import takes_settings
 from bmtools.io.atomic import refuse_existing
 from bmtools.io.jsonl import write_records
+from bmtools.reports.drawing import ImageFormat
 from bmtools.scoring.settings import MrrConfig
 
 _existing_file = click.Path(path_type=Path, exists=True, dir_okay=False)
@@ -46,7 +47,7 @@ _existing_file = click.Path(path_type=Path, exists=True, dir_okay=False)
                    "score-mrr wrote, or records whose token frequencies are the baseline.")
 def command(scoring: Scoring, settings: MrrConfig, terms: Path | None,
             unit: Literal["word", "mention"], words: str | None,
-            plot: Path | None, plot_format: str, sentence: str | None,
+            plot: Path | None, plot_format: ImageFormat, sentence: str | None,
             overwrite: bool, fail_under: float | None,
             fail_below_baseline: Path | None) -> None:
     """Score checkpoints by mean reciprocal rank of masked words.
@@ -57,15 +58,16 @@ def command(scoring: Scoring, settings: MrrConfig, terms: Path | None,
     interval over sentences, hits, ranks, what was counted, the same by domain, and a signature;
     then one for each two checkpoints that says how they differ on the same maskings.
     """
+    from bmtools.reports.drawing import require_matplotlib
+    from bmtools.reports.mrr_report import write_mrr_report
     from bmtools.scoring.cloze import make_clozes, read_terms
     from bmtools.scoring.mrr import score_masked_words
     from bmtools.scoring.mrr_collector import MrrCollector
-    from bmtools.scoring.mrr_plots import require_plotting
     from bmtools.scoring.mrr_totals import MrrTotals, agreement
     from bmtools.scoring.regression_gate import check_regression, read_reference
 
     if plot is not None:
-        require_plotting()
+        require_matplotlib()
         refuse_existing(plot, overwrite)
     known = read_terms(str(terms)) if terms else None
     bar = read_reference(fail_below_baseline) if fail_below_baseline else None
@@ -87,7 +89,8 @@ def command(scoring: Scoring, settings: MrrConfig, terms: Path | None,
     if words:
         write_records(board.word_lines([line["model"] for line in own]), words)
     if plot:
-        board.draw(plot, own, plot_format, settings.top, sentence, overwrite)
+        write_mrr_report(board.items, [line["model"] for line in own], own, plot, plot_format,
+                         settings.top, sentence, overwrite)
     if fail_under is not None:
         fail_where(lambda mrr: not mrr >= fail_under, own, "mrr", f"at least {fail_under:g}")
     if bar:

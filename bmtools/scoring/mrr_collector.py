@@ -1,69 +1,89 @@
-"""Maskings as all models see them, gathered for pictures and for a list of words."""
+"""Masked words under all models, collected for reports and for a list of words."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from bmtools.scoring.mrr import MaskScore
-from bmtools.scoring.mrr_items import MrrItem
-from bmtools.scoring.mrr_plots import write_pictures
+if TYPE_CHECKING:
+    from bmtools.scoring.mrr import MaskScore
 
 _DIGITS = 6
 
 
-class MrrCollector:
-    """Gathers scores of one masking after the other; holds all of them.
+@dataclass(frozen=True, slots=True)
+class MrrItem:
+    """One masked word under all models.
 
     Args:
-        models: so many of the predictors, from the first; 0 gathers nothing.
+        name: id of the record.
+        text: the sentence with [MASK].
+        target: the word behind the mask.
+        domain: subject of the sentence, if known.
+        ranks: of the word among the proposals, from 1, one per model; None where it has none.
+        reciprocal_ranks: as they count for the score, one per model.
+        proposals: best tokens with their probabilities, best first, one list per model.
+    """
+
+    name: str
+    text: str
+    target: str
+    domain: str | None
+    ranks: tuple[int | None, ...]
+    reciprocal_ranks: tuple[float, ...]
+    proposals: tuple[tuple[tuple[str, float], ...], ...]
+
+    @property
+    def spread(self) -> float:
+        """Difference between the best and the worst reciprocal rank."""
+        return max(self.reciprocal_ranks) - min(self.reciprocal_ranks)
+
+
+class MrrCollector:
+    """Collector of scores, word by word; keeps all of them in memory.
+
+    Args:
+        models: number of predictors to collect, from the first; 0 collects nothing.
     """
 
     def __init__(self, models: int) -> None:
-        self.maskings: list[MrrItem] = []
+        self.items: list[MrrItem] = []
         self._models = models
-        self._row: list[MaskScore] = []
+        self._scores: list[MaskScore] = []
 
     def add(self, score: MaskScore) -> None:
-        """Note a score; those of one masking come one after the other, in order of models."""
+        """Add a score; those of one masked word follow each other, in order of models."""
         if score.predictor >= self._models:
             return
-        self._row.append(score)
-        if len(self._row) == self._models:
-            self.maskings.append(_placed(self._row))
-            self._row = []
+        self._scores.append(score)
+        if len(self._scores) == self._models:
+            self.items.append(_item(self._scores))
+            self._scores = []
 
     def word_lines(self, models: Sequence[str]) -> Iterator[dict[str, Any]]:
-        """Say of each masked word how it fares, in order of appearance.
+        """Summarize the maskings of each word, in order of appearance.
 
         Yields:
-            lines: `word`; `maskings` of it; `mrr` under each model; `found`: never, always (first
-            under all models, in each of its maskings) or sometimes.
+            lines: `word`; number of `maskings`; `mrr` by model; `found`: never, always (first
+            under all models, in each masking) or sometimes.
         """
-        alike: defaultdict[str, list[MrrItem]] = defaultdict(list)
-        for masking in self.maskings:
-            alike[masking.target].append(masking)
-        for word, own in alike.items():
-            counts = [[masking.reciprocal_ranks[number] for masking in own]
-                      for number in range(len(models))]
-            every = [count for column in counts for count in column]
-            found = "never" if not any(every) else "always" if min(every) == 1 else "sometimes"
-            yield {"word": word, "maskings": len(own), "found": found,
-                   "mrr": {model: round(sum(column) / len(own), _DIGITS)
-                           for model, column in zip(models, counts, strict=True)}}
-
-    def draw(self, directory: Path, lines: Sequence[Mapping[str, Any]], kind: str, top: int,
-             sentence: str | None, overwrite: bool) -> None:
-        """Write pictures and a page; see `write_pictures`."""
-        write_pictures(self.maskings, [line["model"] for line in lines], lines, directory, kind,
-                       top, sentence, overwrite)
+        by_word: defaultdict[str, list[MrrItem]] = defaultdict(list)
+        for item in self.items:
+            by_word[item.target].append(item)
+        for word, items in by_word.items():
+            columns = list(zip(*(item.reciprocal_ranks for item in items), strict=True))
+            values = [value for column in columns for value in column]
+            found = "never" if not any(values) else "always" if min(values) == 1 else "sometimes"
+            yield {"word": word, "maskings": len(items), "found": found,
+                   "mrr": {model: round(sum(column) / len(items), _DIGITS)
+                           for model, column in zip(models, columns, strict=True)}}
 
 
-def _placed(row: Sequence[MaskScore]) -> MrrItem:
-    record = row[0].record
+def _item(scores: Sequence[MaskScore]) -> MrrItem:
+    record = scores[0].record
     return MrrItem(str(record.get("id")), record["text"], record["target"], record.get("domain"),
-                   tuple(score.rank for score in row),
-                   tuple(score.reciprocal_rank for score in row),
-                   tuple(score.proposals for score in row))
+                   tuple(score.rank for score in scores),
+                   tuple(score.reciprocal_rank for score in scores),
+                   tuple(score.proposals for score in scores))

@@ -29,11 +29,11 @@ def gather(models: int, *rows: tuple[Any, ...]) -> MrrCollector:
 def test_each_masking_under_all_models_but_no_baseline() -> None:
     # The third column is a baseline's.
     board = gather(2, ("cuore", 1.0, 0.5, 0.2), ("rene", 0, 1.0, 0.2))
-    first, second = board.maskings
+    first, second = board.items
     assert (first.name, first.target, first.domain) == ("0", "cuore", "Cardio")
     assert (first.ranks, first.reciprocal_ranks) == ((1, 2), (1.0, 0.5))
     assert (second.ranks, second.proposals) == ((None, 1), ((("cuore", 0.5),),) * 2)
-    assert not gather(0, ("cuore", 1.0)).maskings
+    assert not gather(0, ("cuore", 1.0)).items
 
 
 def test_words_by_whether_they_are_found() -> None:

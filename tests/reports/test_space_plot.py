@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
-from bmtools.errors import BmtoolsError
-from bmtools.scoring import space_plot
-from bmtools.scoring.space_plot import Panel, draw_spaces, project, require_tsne, shorten_names
+from bmtools.reports.space_plot import Panel, plot_spaces, project
 from bmtools.scoring.space_sample import SampledWords
 
 BANDS = np.repeat([0, 1, 2], 5)
@@ -35,7 +32,7 @@ def words_of(path: Path) -> set[str]:
 def test_each_format_is_written_and_repeats(tmp_path: Path, suffix: str) -> None:
     one, other = tmp_path / f"one{suffix}", tmp_path / f"two{suffix}"
     for path in (one, other):
-        draw_spaces(panels("before", "after"), SAMPLE, path)
+        plot_spaces(panels("before", "after"), SAMPLE, path)
     assert one.read_bytes() == other.read_bytes()
     assert one.read_bytes().startswith(SIGNATURES[suffix])
 
@@ -45,7 +42,7 @@ def test_a_panel_each_and_a_bar_from_high_to_low(tmp_path: Path) -> None:
 
     titles = ["start", "_one $x$", "two", "three"]
     with rc_context({"svg.fonttype": "none"}):
-        draw_spaces(panels(*titles), SAMPLE, tmp_path / "p.svg")
+        plot_spaces(panels(*titles), SAMPLE, tmp_path / "p.svg")
     assert words_of(tmp_path / "p.svg") == {
         *titles, "High", "Low", "600\u20134,000", "11\u201350", "5\u20139", "times in the text"}
 
@@ -56,7 +53,6 @@ def test_components_are_laid_out_the_same_each_time() -> None:
 
 
 def test_neighbours_stay_neighbours_in_a_map_that_repeats() -> None:
-    pytest.importorskip("sklearn")
     rng = np.random.default_rng(2)
     vectors = rng.normal(size=(60, 6)) + 20 * np.eye(6)[np.repeat([0, 1, 2], 20)]
     found = project(vectors, "tsne", 3)
@@ -64,23 +60,3 @@ def test_neighbours_stay_neighbours_in_a_map_that_repeats() -> None:
     centres = found.reshape(3, 20, 2).mean(axis=1)
     distances = np.linalg.norm(found[:, None] - centres, axis=2)
     assert (distances.argmin(axis=1) == np.repeat([0, 1, 2], 20)).all()
-
-
-def test_a_missing_scikit_learn_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    def absent(name: str) -> Any:
-        raise ImportError("No module named 'sklearn'")
-
-    monkeypatch.setattr(space_plot, "import_module", absent)
-    with pytest.raises(BmtoolsError) as raised:
-        require_tsne()
-    assert str(raised.value) == (
-        "--projection tsne: No module named 'sklearn'; pip install scikit-learn, or take "
-        "--projection pca")
-
-
-@pytest.mark.parametrize(("names", "expected"), [
-    (["runs/a/start", "runs/a/model"], ["start", "model"]),
-    (["runs/a/model", "runs/b/model"], ["a/model", "b/model"]),
-    (["m", "runs/m"], ["m", "runs/m"]), (["m", "m"], ["m", "m"]), ([".", "x/y"], [".", "y"])])
-def test_names_are_as_short_as_they_can_be(names: list[str], expected: list[str]) -> None:
-    assert shorten_names(names) == expected

@@ -10,7 +10,8 @@ from xml.etree import ElementTree
 import pytest
 
 from bmtools.errors import BmtoolsError
-from bmtools.vocab.plot import draw_pieces, require_matplotlib
+from bmtools.reports.drawing import require_matplotlib
+from bmtools.reports.vocab_plot import plot_pieces
 
 FIGURES = {"BERT": {"text": 1.36, "entities:Chemical": 2.94},
            "_own $30k$": {"text": 1.03}}
@@ -21,7 +22,7 @@ SIGNATURES = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
 def test_each_format_is_written_and_repeats(tmp_path: Path, suffix: str) -> None:
     one, other = tmp_path / f"one{suffix}", tmp_path / f"two{suffix}"
     for path in (one, other):
-        draw_pieces(FIGURES, path)
+        plot_pieces(FIGURES, path)
     assert one.read_bytes() == other.read_bytes()
     assert one.read_bytes().startswith(SIGNATURES[suffix])
     assert sorted(path.name for path in tmp_path.iterdir()) == [one.name, other.name]
@@ -31,7 +32,7 @@ def test_the_picture_says_what_it_shows(tmp_path: Path) -> None:
     from matplotlib import rc_context
 
     with rc_context({"svg.fonttype": "none"}):
-        draw_pieces(FIGURES, tmp_path / "p.svg")
+        plot_pieces(FIGURES, tmp_path / "p.svg")
     words = {"".join(node.itertext()).strip()
              for node in ElementTree.parse(tmp_path / "p.svg").iter()
              if node.tag.endswith("}text")}
@@ -40,14 +41,14 @@ def test_the_picture_says_what_it_shows(tmp_path: Path) -> None:
 
 def test_no_display_is_needed_or_touched(tmp_path: Path) -> None:
     code = ("import sys\nfrom pathlib import Path\n"
-            "from bmtools.vocab.plot import draw_pieces\n"
+            "from bmtools.reports.vocab_plot import plot_pieces\n"
             "assert 'matplotlib' not in sys.modules\n"
-            f"draw_pieces({FIGURES!r}, Path({str(tmp_path / 'p.png')!r}))\n"
+            f"plot_pieces({FIGURES!r}, Path({str(tmp_path / 'p.png')!r}))\n"
             "assert 'matplotlib.pyplot' not in sys.modules\n")
     subprocess.run([sys.executable, "-c", code], check=True, env={"DISPLAY": ""})
 
 
 @pytest.mark.usefixtures("no_matplotlib")
 def test_a_missing_matplotlib_is_one_clear_line() -> None:
-    with pytest.raises(BmtoolsError, match=r"--plot: .*; pip install 'bmtools\[plot\]'"):
+    with pytest.raises(BmtoolsError, match=r"plot: .*; pip install 'bmtools\[plot\]'"):
         require_matplotlib()

@@ -1,0 +1,108 @@
+"""Names, ranks, probabilities and texts as plots and pages spell them."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+import unicodedata
+from collections import Counter
+from collections.abc import Sequence
+
+ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
+DASH = "\N{EN DASH}"
+
+
+def short_names(models: Sequence[str]) -> list[str]:
+    """Name each model by as few last parts of its path as tell it from the others.
+
+    Models of one path are numbered.
+    """
+    parts = [model.rstrip("/").split("/") for model in models]
+    names = [printable("/".join(own[-_distinct_parts(own, parts):]) or model)
+             for model, own in zip(models, parts, strict=True)]
+    seen: Counter[str] = Counter()
+    for number, name in enumerate(names):
+        seen[name] += 1
+        if seen[name] > 1:
+            names[number] = f"{name} ({seen[name]})"
+    return names
+
+
+def _distinct_parts(own: list[str], parts: Sequence[list[str]]) -> int:
+    """Count the last parts of a path that no other path ends with."""
+    for count in range(1, len(own)):
+        if all(other == own or other[-count:] != own[-count:] for other in parts):
+            return count
+    return len(own)
+
+
+def printable(text: str) -> str:
+    """Replace characters that cannot be printed or are not allowed in XML."""
+    spelled = "".join(map(_printable_character, text))
+    return spelled if spelled.strip() else "\N{OPEN BOX}" * max(len(spelled), 1)
+
+
+def _printable_character(character: str) -> str:
+    if character.isspace():
+        return " "
+    # Control characters, halves of surrogate pairs and unassigned code points.
+    if unicodedata.category(character) in {"Cc", "Cs", "Cn"}:
+        return "\N{REPLACEMENT CHARACTER}"
+    return character
+
+
+def ordinal(number: int) -> str:
+    """Spell a rank: 1st, 2nd, 11th."""
+    last = 0 if number // 10 % 10 == 1 else number % 10
+    return f"{number}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(last, 'th')}"
+
+
+def rank_label(rank: int | None) -> str:
+    """Spell a rank that may be missing."""
+    return DASH if rank is None else ordinal(rank)
+
+
+def percent(share: float) -> str:
+    """Spell a probability in percent, with a decimal where it is small."""
+    if 0 < share < 0.001:
+        return "<0.1%"
+    return f"{share:.0%}" if share >= 0.0995 or not share else f"{share:.1%}"
+
+
+def excerpt(text: str, mark: str, width: int) -> str:
+    """Keep a mark and `width` characters on either side, with an ellipsis for the rest."""
+    before, found, after = text.partition(mark)
+    if len(before) > width:
+        before = ELLIPSIS + before[-width:].lstrip()
+    if len(after) > width:
+        after = after[:width].rstrip() + ELLIPSIS
+    return before + found + after
+
+
+def truncate(text: str, width: int) -> str:
+    """Cut a text to `width` characters, the last of them an ellipsis."""
+    return text if len(text) <= width else text[:width - 1] + ELLIPSIS
+
+
+def truncate_start(text: str, width: int) -> str:
+    """Keep the last `width` characters of a text, behind an ellipsis."""
+    return text if len(text) <= width else ELLIPSIS + text[-width:]
+
+
+def wrap_path(name: str, width: int, max_lines: int = 4) -> str:
+    """Break a path after its separators, and leave out the middle of long ones.
+
+    Args:
+        name: path or name of a model.
+        width: characters in a line.
+        max_lines: lines that are kept.
+    """
+    lines = [""]
+    for part in re.findall(r"[^/_.\- ]*[/_.\- ]|[^/_.\- ]+", name):
+        for piece in textwrap.wrap(part, width, drop_whitespace=False):
+            if len(lines[-1]) + len(piece) > width:
+                lines.append("")
+            lines[-1] += piece
+    if len(lines) > max_lines:
+        lines = [lines[0], ELLIPSIS + lines[1 - max_lines], *lines[2 - max_lines:]]
+    return "\n".join(lines)

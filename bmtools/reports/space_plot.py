@@ -1,0 +1,125 @@
+"""Scatter plots of embedding spaces: words in a plane, coloured by frequency."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bmtools.reports.drawing import figure_file
+from bmtools.reports.labels import short_names
+from bmtools.scoring.embedding_space import EmbeddingSpace
+from bmtools.scoring.space_metrics import principal_components
+from bmtools.scoring.space_sample import SampledWords
+from bmtools.scoring.space_settings import EmbeddingSpaceConfig, Projection
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.collections import PathCollection
+    from matplotlib.figure import Figure
+
+_COLUMNS = 3
+_PANEL_INCHES = 3.6
+_PERPLEXITY = 30.0
+_LIGHTEST = 0.88  # of the colour map; lighter colours are lost on white
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One model's words in the plane.
+
+    Args:
+        title: above the panel.
+        points: (words, 2).
+    """
+
+    title: str
+    points: np.ndarray
+
+
+def project(vectors: np.ndarray, projection: Projection, seed: int) -> np.ndarray:
+    """Project vectors, (words, width), onto a plane, (words, 2); deterministic.
+
+    Args:
+        vectors: one for each word.
+        projection: pca, or tsne (van der Maaten and Hinton 2008) by cosine distance, initialized
+            by PCA. Pavlova and Makhlouf 2023 (BIOptimus), figure 5, do not describe theirs.
+        seed: of t-SNE.
+    """
+    if projection == "pca":
+        return principal_components(vectors, 2)
+    from sklearn.manifold import TSNE
+    from threadpoolctl import threadpool_limits
+
+    # More threads would add in another order each time.
+    with threadpool_limits(1):
+        points: np.ndarray = TSNE(
+            perplexity=min(_PERPLEXITY, (len(vectors) - 1) / 3), metric="cosine", init="pca",
+            random_state=seed).fit_transform(vectors)
+    return points
+
+
+def make_panels(lines: Sequence[Mapping[str, Any]], spaces: Sequence[EmbeddingSpace],
+                settings: EmbeddingSpaceConfig) -> list[Panel]:
+    """Project each model's words, and put its main scores into the title."""
+    return [Panel(f"{name}\naverage cosine {line['average_cosine']:.2f}, own band "
+                  f"{line['own_band_neighbours']:.2f} (chance {line['chance_neighbours']:.2f})",
+                  project(space.word_means(), settings.projection, settings.seed))
+            for name, line, space in zip(short_names([line["model"] for line in lines]), lines,
+                                         spaces, strict=True)]
+
+
+def plot_spaces(panels: Sequence[Panel], sample: SampledWords, path: Path) -> None:
+    """Draw a panel for each model, words coloured from High to Low frequency; needs no display.
+
+    Source: Pavlova and Makhlouf 2023 (BIOptimus), figure 5.
+
+    Args:
+        panels: one for each model.
+        sample: the words, in the order of points.
+        path: file to write, in the format of its suffix.
+    """
+    columns = min(len(panels), _COLUMNS)
+    rows = -(-len(panels) // columns)
+    with figure_file(path, _PANEL_INCHES * columns + 1.2, (_PANEL_INCHES + 0.4) * rows) as figure:
+        axes = list(figure.subplots(rows, columns, squeeze=False).flat)
+        for one, panel in zip(axes, panels, strict=False):
+            points = _scatter(one, panel, sample.bands)
+        for empty in axes[len(panels):]:
+            empty.set_axis_off()
+        _add_colour_bar(figure, points, sample)
+
+
+def _scatter(axes: Axes, panel: Panel, bands: np.ndarray) -> PathCollection:
+    """Draw points in random order, so that no band covers the others."""
+    from matplotlib import colormaps
+    from matplotlib.colors import ListedColormap
+
+    last = int(bands.max())
+    colours = colormaps["plasma"](np.linspace(0, _LIGHTEST, last + 1))
+    order = np.random.default_rng(0).permutation(len(bands))
+    axes.set_title(panel.title, fontsize="small")
+    axes.set_xticks([])
+    axes.set_yticks([])
+    x, y = panel.points[order].T
+    return axes.scatter(x, y, c=last - bands[order], s=9, linewidths=0, alpha=0.8,
+                        cmap=ListedColormap(colours), vmin=-0.5, vmax=last + 0.5)
+
+
+def _add_colour_bar(figure: Figure, points: PathCollection, sample: SampledWords) -> None:
+    """Explain the colours: the most frequent words at the top, with the counts of each band."""
+    last = int(sample.bands.max())
+    bar = figure.colorbar(points, ax=figure.axes, ticks=range(last + 1), shrink=0.7, aspect=30)
+    if bar.solids is not None:
+        bar.solids.set_alpha(1)
+    labels = []
+    for band in range(last, -1, -1):
+        counts = sample.counts[sample.bands == band]
+        labels.append(f"{counts.min():,}\u2013{counts.max():,}" if len(counts) else "")
+    bar.ax.set_yticklabels(labels, fontsize="x-small")
+    bar.ax.set_title("High", fontsize="small")
+    bar.ax.set_xlabel("Low", fontsize="small")
+    bar.set_label("times in the text", fontsize="small")
