@@ -34,6 +34,15 @@ if TYPE_CHECKING:
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
+takes_models = click.option(
+    "--model", "models", type=existing_directory, multiple=True, required=True, metavar="CKPT",
+    help="Checkpoint to score; repeat it to compare several.")
+takes_groups = click.option(
+    "--by", multiple=True, metavar="KEY",
+    help="Also score by the values of this key; repeat it for more. Dots reach into objects: "
+         "meta.year.")
+
+
 def shares_records(function: Function) -> Function:
     """Add `--processes`: the command runs several times at once. Put it first."""
 
@@ -132,13 +141,10 @@ def scores_checkpoints(function: Function) -> Function:
     The function gets `scoring`.
     """
 
-    @click.option("--model", "models", type=existing_directory, multiple=True, required=True,
-                  metavar="CKPT", help="Checkpoint to score; repeat it to compare several.")
+    @takes_models
     @click.option("--baseline", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
                   help="Also score the token frequencies of these records.")
-    @click.option("--by", multiple=True, metavar="KEY",
-                  help="Also score by the values of this key; repeat it for more. Dots reach into "
-                       "objects: meta.year.")
+    @takes_groups
     @click.option("--details", metavar="FILE", help="Write the parts of each score here.")
     @writes_records
     @takes_settings(StatisticsConfig, "statistics")

@@ -1,74 +1,89 @@
-"""Isotropy of a model's word vectors, and how far words of like frequency keep together."""
+"""Isotropy of a model's word vectors, and separation of words by frequency.
+
+The measures are in `space_metrics`, the sample of words in `space_sample`, hidden states in
+`space_vectors`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from bmtools.io.atomic import new_file
+from bmtools.records import Record
 from bmtools.scoring.signature import short, signature
 from bmtools.scoring.space_metrics import (
-    Sums,
+    UnitVectorSums,
     chance_of_own_group,
     own_group_neighbours,
     partition_isotropy,
+    principal_components,
     rank_correlation,
     silhouettes,
     variance_shares,
 )
-from bmtools.scoring.space_metrics import principal_components as project
-from bmtools.scoring.space_sample import SampledWords, WordContext
-from bmtools.scoring.space_settings import EmbeddingSpaceConfig
-from bmtools.scoring.space_vectors import StateReader, WordVectors, narrow, read_all
+from bmtools.scoring.space_sample import SampledWords, WordContext, sample_contexts
+from bmtools.scoring.space_settings import EmbeddingSpaceConfig, StateReadingConfig
+from bmtools.scoring.space_vectors import (
+    StateReader,
+    WordVectors,
+    are_single_tokens,
+    fit_contexts,
+    load_reader,
+    read_vectors,
+)
 
 _COMPONENTS = (1, 3, 10)
-_INTERVAL = (2.5, 97.5)  # percentiles
-_KEPT_IN_SIGNATURE = ("layers", "bands", "words", "occurrences", "least_count", "least_letters",
-                      "whole", "context", "neighbours", "seed")
-Draws = Mapping[str, np.ndarray]
-"""By measure, (draws,) values."""
+_PERCENTILES = (2.5, 97.5)
+_SIGNED = ("layers", "bands", "words_per_band", "occurrences", "min_count", "min_letters",
+           "single_token_words", "context_characters", "neighbours", "seed")
+Estimates = Mapping[str, np.ndarray]
+"""(resamples,) values by measure, or the value of the sample alone."""
 
 
 @dataclass(frozen=True)
-class Space:
-    """One model's vectors of the words that all models saw.
+class EmbeddingSpace:
+    """One model's vectors of the words that all models can read.
 
     Args:
         sample: the words.
-        reading: vectors of places.
-        places: (places,) number of the word of each.
+        occurrences: their vectors in context.
+        words: (occurrences,) word of each, as its number in the sample.
     """
 
     sample: SampledWords
-    reading: WordVectors
-    places: np.ndarray
+    occurrences: WordVectors
+    words: np.ndarray
 
-    def by_word(self) -> np.ndarray:
-        """Mean vector of each word over its places, (words, width) float64."""
-        sums = np.zeros((len(self.sample.words), self.reading.vectors.shape[1]))
-        np.add.at(sums, self.places, self.reading.vectors)
-        return sums / np.bincount(self.places)[:, None]
+    def word_means(self) -> np.ndarray:
+        """Mean vector of each word over its occurrences, (words, width) float64."""
+        sums = np.zeros((len(self.sample.words), self.occurrences.vectors.shape[1]))
+        np.add.at(sums, self.words, self.occurrences.vectors)
+        return sums / np.bincount(self.words)[:, None]
 
 
 @dataclass(frozen=True)
 class WordStatistics:
-    """What can be said of a space word by word, and so of any part or resample of its words.
+    """Measures of a space word by word, and so of any subset or resample of its words.
 
     Args:
-        sums: of the unit vectors of places.
+        sums: of the unit vectors of occurrences.
         values: by measure, (words,) float64; NaN where a word has none.
     """
 
-    sums: Sums
+    sums: UnitVectorSums
     values: dict[str, np.ndarray]
 
     @classmethod
-    def of(cls, space: Space, settings: EmbeddingSpaceConfig) -> WordStatistics:
-        """Measure every word; separation is that of words' mean vectors."""
-        vectors, bands = space.by_word(), space.sample.bands
-        sums = Sums.of(space.reading.vectors, space.places, len(bands))
+    def of(cls, space: EmbeddingSpace, settings: EmbeddingSpaceConfig) -> WordStatistics:
+        """Measure every word; neighbours and silhouettes are those of words' mean vectors."""
+        vectors, bands = space.word_means(), space.sample.bands
+        sums = UnitVectorSums.of(space.occurrences.vectors, space.words, len(bands))
         ends = np.isin(bands, (0, settings.bands - 1))
         extremes = np.full(len(bands), np.nan)
         if len(np.unique(bands[ends])) == 2:
@@ -80,57 +95,94 @@ class WordStatistics:
             "silhouette": silhouettes(vectors, bands),
             "extremes_silhouette": extremes})
 
-    def draws(self, weights: np.ndarray) -> dict[str, np.ndarray]:
-        """Weigh words in several ways: (draws, words) to (draws,) for each measure."""
+    def estimate(self, weights: np.ndarray) -> dict[str, np.ndarray]:
+        """Weight words, (resamples, words), and give each measure's values, (resamples,)."""
         found = {"average_cosine": self.sums.average_cosine(weights)}
         found |= {name: _means(weights, values) for name, values in self.values.items()}
         found["adjusted_self_similarity"] = found["self_similarity"] - found["average_cosine"]
         return found
 
 
-def compare_spaces(readers: Sequence[StateReader], sample: SampledWords,
-                   contexts: Sequence[WordContext],
-                   settings: EmbeddingSpaceConfig) -> Iterator[tuple[dict[str, Any], Space]]:
-    """Measure one model after the other on the same words in the same places.
+def embedding_space(records: Iterable[Record], models: Sequence[str | Path],
+                    settings: EmbeddingSpaceConfig | None = None,
+                    passes: StateReadingConfig | None = None) -> list[dict[str, Any]]:
+    """Score how checkpoints spread words in space, and whether rare ones lie apart.
 
-    Yields:
-        a line that tells of a model, with 95 % intervals and, from the second model on, the change
-        from the first; and its vectors. Words are resampled by band (bootstrap, percentiles), the
-        same for all models, so the interval of a change is that of pairs. Neighbours and
-        silhouettes of words are not found anew in each resample.
+    Args:
+        records: texts, read once.
+        models: directories of checkpoints; changes are relative to the first one.
+        settings: sample of words and contexts.
+        passes: passes through models.
+
+    Returns:
+        a line for each model; see `compare_spaces`.
+    """
+    settings = settings or EmbeddingSpaceConfig()
+    prepared = prepare_spaces(records, models, settings, passes or StateReadingConfig())
+    return [line for line, _ in compare_spaces(*prepared, settings)]
+
+
+def prepare_spaces(records: Iterable[Record], models: Sequence[str | Path],
+                   settings: EmbeddingSpaceConfig, passes: StateReadingConfig,
+                   ) -> tuple[list[StateReader], SampledWords, list[WordContext]]:
+    """Load models, and sample words and contexts from the text.
 
     Raises:
-        DataError: there is no place that all models see.
+        BmtoolsError: a checkpoint that cannot be read, or too little text.
     """
-    fitting = narrow(contexts, readers, settings.context)
-    first: tuple[str, Draws, Draws] | None = None
-    for reader, reading in zip(readers, read_all(fitting, readers), strict=True):
-        space = _space(sample, fitting, reading)
-        account = WordStatistics.of(space, settings)
-        resamples = resample(space.sample.bands, settings)
-        values = account.draws(np.ones((1, len(space.sample.words))))
-        draws = account.draws(resamples) if settings.resamples else {}
+    readers = [load_reader(Path(model), settings.layers, passes) for model in models]
+    word_filter = partial(are_single_tokens, readers=readers) if settings.single_token_words \
+        else None
+    return readers, *sample_contexts(records, settings, word_filter)
+
+
+def compare_spaces(readers: Sequence[StateReader], sample: SampledWords,
+                   contexts: Sequence[WordContext], settings: EmbeddingSpaceConfig,
+                   ) -> Iterator[tuple[dict[str, Any], EmbeddingSpace]]:
+    """Measure one model after the other on the same words in the same contexts.
+
+    Yields:
+        a model's line, with 95 % intervals and, from the second model on, the change from the
+        first; and its vectors. Words are resampled by band (bootstrap, percentiles), the same for
+        all models, so the interval of a change is paired. Neighbours and silhouettes of words are
+        not computed anew in each resample.
+
+    Raises:
+        DataError: there is no occurrence that all models can read.
+    """
+    fitting = fit_contexts(contexts, readers, settings.context_characters)
+    first: tuple[str, Estimates, Estimates] | None = None
+    for reader, occurrences in zip(readers, read_vectors(fitting, readers), strict=True):
+        space = _space(sample, fitting, occurrences)
+        word_statistics = WordStatistics.of(space, settings)
+        values = word_statistics.estimate(np.ones((1, len(space.sample.words))))
+        resamples = word_statistics.estimate(bootstrap_weights(space.sample.bands, settings)) \
+            if settings.resamples else {}
         name = str(reader.checkpoint.path)
-        line: dict[str, Any] = {"model": name, **_whole(space, values)}
-        line["intervals"] = _intervals(draws)
+        line: dict[str, Any] = {"model": name, **_overall(space, values),
+                                "intervals": {measure: [_rounded(end) for end in
+                                                        np.percentile(found, _PERCENTILES)]
+                                              for measure, found in resamples.items()}}
         if first is None:
-            first = name, values, draws
+            first = name, values, resamples
         else:
-            line["change"] = _change(first, values, draws)
-        line["bands"] = _bands(space, account)
-        yield {**line, **_circumstances(space, reader, settings)}, space
+            line["change"] = _change(first, values, resamples)
+        line["bands"] = _bands(space, word_statistics)
+        yield {**line, **_counts_and_signature(space, reader, settings)}, space
 
 
-def _space(sample: SampledWords, contexts: Sequence[WordContext], reading: WordVectors) -> Space:
-    """Leave out the words of which nothing was seen."""
-    words = np.array([contexts[number].word for number in reading.contexts], dtype=np.int64)
-    kept, places = np.unique(words, return_inverse=True)
-    return Space(SampledWords([sample.words[number] for number in kept], sample.counts[kept],
-                              sample.bands[kept]), reading, places)
+def _space(sample: SampledWords, contexts: Sequence[WordContext],
+           occurrences: WordVectors) -> EmbeddingSpace:
+    """Leave out words without an occurrence."""
+    words = np.array([contexts[number].word for number in occurrences.contexts], dtype=np.int64)
+    kept, renumbered = np.unique(words, return_inverse=True)
+    return EmbeddingSpace(SampledWords([sample.words[number] for number in kept],
+                                       sample.counts[kept], sample.bands[kept]),
+                          occurrences, renumbered)
 
 
-def resample(bands: np.ndarray, settings: EmbeddingSpaceConfig) -> np.ndarray:
-    """How often each word is drawn in each resample of its band, (resamples, words)."""
+def bootstrap_weights(bands: np.ndarray, settings: EmbeddingSpaceConfig) -> np.ndarray:
+    """Draw how often each word is in each resample of its band, (resamples, words)."""
     rng = np.random.default_rng(settings.seed)
     weights = np.zeros((settings.resamples, len(bands)))
     for band in np.unique(bands):
@@ -141,20 +193,20 @@ def resample(bands: np.ndarray, settings: EmbeddingSpaceConfig) -> np.ndarray:
 
 
 def _means(weights: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Weighted means of what is known, (draws,); NaN where nothing is."""
+    """Weighted means of values that are not NaN, (resamples,); NaN where there are none."""
     known = ~np.isnan(values)
     totals = weights[:, known].sum(axis=1)
     return np.divide(weights[:, known] @ values[known], totals,
                      out=np.full(len(weights), np.nan), where=totals > 0)
 
 
-def _whole(space: Space, values: Draws) -> dict[str, Any]:
-    """Say what holds for all words together."""
-    vectors, logs = space.by_word(), np.log(space.sample.counts)
-    shares = variance_shares(space.reading.vectors, _COMPONENTS)
+def _overall(space: EmbeddingSpace, values: Estimates) -> dict[str, Any]:
+    """Measure all words together."""
+    means, logs = space.word_means(), np.log(space.sample.counts)
+    shares = variance_shares(space.occurrences.vectors, _COMPONENTS)
     return {
         "average_cosine": _rounded(values["average_cosine"][0]),
-        "partition_isotropy": float(f"{partition_isotropy(space.reading.vectors):.6g}"),
+        "partition_isotropy": float(f"{partition_isotropy(space.occurrences.vectors):.6g}"),
         "top_components": {str(number): _rounded(share)
                            for number, share in zip(_COMPONENTS, shares, strict=True)},
         **{name: _rounded(values[name][0])
@@ -162,58 +214,66 @@ def _whole(space: Space, values: Draws) -> dict[str, Any]:
         "chance_neighbours": _rounded(chance_of_own_group(space.sample.bands)),
         **{name: _rounded(values[name][0]) for name in ("silhouette", "extremes_silhouette")},
         "frequency_correlation": {
-            # A component may as well point the other way.
-            "first_component": _rounded(abs(rank_correlation(logs, project(vectors, 1)[:, 0]))),
-            "length": _rounded(rank_correlation(logs, np.linalg.norm(vectors, axis=1)))}}
+            # The sign of a component is arbitrary.
+            "first_component": _rounded(abs(rank_correlation(
+                logs, principal_components(means, 1)[:, 0]))),
+            "norm": _rounded(rank_correlation(logs, np.linalg.norm(means, axis=1)))}}
 
 
-def _intervals(draws: Draws) -> dict[str, list[float | None]]:
-    return {name: [_rounded(end) for end in np.percentile(found, _INTERVAL)]
-            for name, found in draws.items()}
-
-
-def _change(first: tuple[str, Draws, Draws], values: Draws, draws: Draws) -> dict[str, Any]:
-    """Say how measures differ from the first model's, each with its interval."""
-    name, before, draws_before = first
+def _change(first: tuple[str, Estimates, Estimates], values: Estimates,
+            resamples: Estimates) -> dict[str, Any]:
+    """Subtract the first model's measures, each with its interval."""
+    name, first_values, first_resamples = first
     changes: dict[str, Any] = {"from": name}
     for measure, value in values.items():
-        ends = np.percentile(draws[measure] - draws_before[measure], _INTERVAL) if draws else ()
-        changes[measure] = {"value": _rounded(value[0] - before[measure][0]),
+        ends = np.percentile(resamples[measure] - first_resamples[measure], _PERCENTILES) \
+            if resamples else ()
+        changes[measure] = {"value": _rounded(value[0] - first_values[measure][0]),
                             **dict(zip(("low", "high"), map(_rounded, ends), strict=False))}
     return changes
 
 
-def _bands(space: Space, account: WordStatistics) -> list[dict[str, Any]]:
-    """Say the same of each band, most frequent first; pairs are those within it."""
+def _bands(space: EmbeddingSpace, word_statistics: WordStatistics) -> list[dict[str, Any]]:
+    """Measure each band, most frequent first; pairs are those within it."""
     bands, counts = space.sample.bands, space.sample.counts
-    lengths = np.linalg.norm(space.reading.vectors, axis=1)
+    norms = np.linalg.norm(space.occurrences.vectors, axis=1)
     lines = []
     for band in np.unique(bands):
         own = bands == band
-        within = own[space.places]
-        found = account.draws(own[None].astype(np.float64))
+        within = own[space.words]
+        found = word_statistics.estimate(own[None].astype(np.float64))
         lines.append({
-            "band": int(band) + 1, "least_count": int(counts[own].min()),
-            "most_count": int(counts[own].max()), "words": int(own.sum()),
+            "band": int(band) + 1, "min_count": int(counts[own].min()),
+            "max_count": int(counts[own].max()), "words": int(own.sum()),
             "occurrences": int(within.sum()),
-            "pieces": _rounded(space.reading.pieces[within].mean()),
-            "length": _rounded(lengths[within].mean()),
+            "tokens_per_word": _rounded(space.occurrences.token_counts[within].mean()),
+            "norm": _rounded(norms[within].mean()),
             **{name: _rounded(found[name][0]) for name in (
                 "average_cosine", "self_similarity", "own_band_neighbours", "silhouette")}})
     return lines
 
 
-def _circumstances(space: Space, reader: StateReader, settings: EmbeddingSpaceConfig) -> dict[str,
-                                                                                              Any]:
-    tokenizer, precision = reader.checkpoint.tokenizer, reader.passes.precision
-    kept = {name: getattr(settings, name) for name in _KEPT_IN_SIGNATURE}
-    return {"words": len(space.sample.words), "occurrences": len(space.places),
-            "unknown": int(space.reading.unknown.sum()),
+def _counts_and_signature(space: EmbeddingSpace, reader: StateReader,
+                          settings: EmbeddingSpaceConfig) -> dict[str, Any]:
+    signed = {name: getattr(settings, name) for name in _SIGNED}
+    precision = reader.passes.precision
+    return {"words": len(space.sample.words), "occurrences": len(space.words),
+            "unknown": int(space.occurrences.unknown.sum()),
             "vocabulary": short(reader.checkpoint.vocabulary),
-            "signature": signature("space", "pieces-mean", tokenizer, **kept,
-                                   precision="fp32" if precision == "no" else precision)}
+            "signature": signature("space", "pieces-mean", reader.checkpoint.tokenizer, **signed,
+                                   precision="fp32" if precision == "float32" else precision)}
 
 
 def _rounded(value: float) -> float | None:
-    """Six digits behind the point; None for what could not be measured."""
+    """Round to six digits after the point; None for NaN."""
     return None if np.isnan(value) else round(float(value), 6)
+
+
+def save_vectors(models: Sequence[str], spaces: Sequence[EmbeddingSpace], path: Path) -> None:
+    """Write an .npz: words, counts, bands from 1 on, and words' means as vectors_1 and so on."""
+    sample = spaces[0].sample
+    with new_file(path) as stream:
+        np.savez(stream, allow_pickle=False, models=np.array(models),
+                 words=np.array(sample.words), counts=sample.counts, bands=sample.bands + 1,
+                 **{f"vectors_{number}": space.word_means().astype(np.float32)
+                    for number, space in enumerate(spaces, 1)})

@@ -1,4 +1,4 @@
-"""Words drawn by frequency, and places of a text where they stand."""
+"""Sample of words by frequency, and of contexts of each in the text."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from typing import IO
 import msgspec
 import numpy as np
 
-from bmtools.errors import DataError
+from bmtools.errors import DataError, setting
 from bmtools.keyed_random import derive
 from bmtools.records import Record
 from bmtools.scoring.space_settings import EmbeddingSpaceConfig
 from bmtools.search.reservoir import HIGHEST, word_keys
 from bmtools.vocab.words import WordCounter, find_words
 
-Choose = Callable[[list[str]], Iterable[object]]
-"""Tells of words, as they are written, which may be drawn: true or false for each."""
+WordFilter = Callable[[list[str]], Iterable[object]]
+"""Which of some words, as they are written, may be drawn: true or false for each."""
 
 _TEXTS_AT_ONCE = 1_000
-_TIES, _WORDS, _PLACES = range(3)  # what priorities are drawn for
+_TIES, _WORDS, _OCCURRENCES = range(3)  # purposes of random priorities
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class SampledWords:
     """The words drawn, band by band.
 
     Args:
-        words: folded; case is no part of a word here.
-        counts: (words,) int64, how often each stands in the text.
+        words: case-folded.
+        counts: (words,) int64, occurrences of each in the text.
         bands: (words,) int64, from 0, the band of the most frequent.
     """
 
@@ -46,13 +46,13 @@ class SampledWords:
 
 @dataclass(frozen=True)
 class WordContext:
-    """A word in its surroundings.
+    """A word in context.
 
     Args:
-        word: number of it.
-        text: what is read.
-        start: where the word begins in it, in code points.
-        end: where it ends.
+        word: its number in the sample.
+        text: the context, word included.
+        start: of the word in the text, in code points.
+        end: of the word.
     """
 
     word: int
@@ -62,18 +62,19 @@ class WordContext:
 
 
 def sample_contexts(records: Iterable[Record], settings: EmbeddingSpaceConfig,
-                    choose: Choose | None = None) -> tuple[SampledWords, list[WordContext]]:
-    """Draw words from bands of frequency, and for each of them places where it stands.
+                    word_filter: WordFilter | None = None,
+                    ) -> tuple[SampledWords, list[WordContext]]:
+    """Draw words from bands of frequency, and occurrences of each of them.
 
-    The text is read once and lies in a temporary file meanwhile; memory holds a count for each
-    distinct run between white space, and what is drawn. Every place of a word has the same chance,
-    so a sentence that the text repeats counts as often as it stands there. What is drawn of a
-    word depends on it, its places and the seed alone.
+    The text is read once and kept in a temporary file meanwhile; memory holds a count for each
+    distinct run between white space, and the sample. Every occurrence of a word has the same
+    chance, so a sentence that the text repeats counts as often as it is repeated. The occurrences
+    drawn for a word depend on it, its positions and the seed alone.
 
     Args:
         records: read once.
-        settings: what is drawn.
-        choose: leaves out some ways to write words; None takes all.
+        settings: of the sample.
+        word_filter: leaves out some spellings of words; None takes all.
 
     Returns:
         the words, and contexts in the order of words and then of the text.
@@ -85,16 +86,16 @@ def sample_contexts(records: Iterable[Record], settings: EmbeddingSpaceConfig,
         forms = _count_forms(records, spool)
         if not forms:
             raise DataError("no words in the input; expected records with some text")
-        plain = [form for form in forms if _is_plain(form, settings.least_letters)]
-        if choose is not None:
-            plain = list(compress(plain, choose(plain)))
+        plain = [form for form in forms if _is_plain(form, settings.min_letters)]
+        if word_filter is not None:
+            plain = list(compress(plain, word_filter(plain)))
         counts, by_word = _fold_forms({form: forms[form] for form in plain})
         words = choose_words(counts, settings)
         numbers = {form: number for number, word in enumerate(words.words)
                    for form in by_word[word]}
-        drawn = _draw_places(spool, numbers, word_keys(words.words, settings.seed),
-                             settings.occurrences)
-        return words, list(_contexts(spool, drawn, settings.context))
+        drawn = _draw_occurrences(spool, numbers, word_keys(words.words, settings.seed),
+                                  settings.occurrences)
+        return words, list(_read_contexts(spool, drawn, settings.context_characters))
 
 
 def _count_forms(records: Iterable[Record], spool: IO[bytes]) -> Counter[str]:
@@ -107,7 +108,7 @@ def _count_forms(records: Iterable[Record], spool: IO[bytes]) -> Counter[str]:
 
 
 def _fold_forms(forms: Mapping[str, int]) -> tuple[Counter[str], dict[str, list[str]]]:
-    """Count words whatever their case, and say how they are written."""
+    """Count words regardless of case, and collect their spellings."""
     counts: Counter[str] = Counter()
     by_word: dict[str, list[str]] = {}
     for form, count in forms.items():
@@ -117,49 +118,50 @@ def _fold_forms(forms: Mapping[str, int]) -> tuple[Counter[str], dict[str, list[
     return counts, by_word
 
 
-def _is_plain(form: str, least_letters: int) -> bool:
-    """Whether a word is made of enough letters, and nothing else but their marks."""
+def _is_plain(form: str, min_letters: int) -> bool:
+    """Check that a word has enough letters, and nothing else but combining marks."""
     kinds = [unicodedata.category(character)[0] for character in form]
-    return kinds.count("L") >= least_letters and all(kind in "LM" for kind in kinds)
+    return kinds.count("L") >= min_letters and all(kind in "LM" for kind in kinds)
 
 
 def choose_words(counts: Mapping[str, int], settings: EmbeddingSpaceConfig) -> SampledWords:
-    """Part words into bands by the rank of their counts, and draw from each band.
+    """Split words into bands by the rank of their counts, and draw from each band.
 
-    Words that are as frequent stand in an order drawn by the seed.
+    Words of equal counts are ordered at random, by the seed.
 
     Raises:
         DataError: there are too few words for the bands.
     """
-    known = sorted(word for word, count in counts.items() if count >= settings.least_count)
-    needed = settings.words * 2 ** (settings.bands - 1)
+    known = sorted(word for word, count in counts.items() if count >= settings.min_count)
+    needed = settings.words_per_band * 2 ** (settings.bands - 1)
     if len(known) < needed:
-        kind = "words of one token each" if settings.whole else "words"
+        kind = "words of one token each" if settings.single_token_words else "words"
         raise DataError(
-            f"found {len(known)} {kind} that stand in the text {settings.least_count} times or "
-            f"more, expected {needed} or more for {settings.bands} bands of {settings.words}; give "
-            "more text, or lower --words, --bands or --least-count")
+            f"found {len(known)} {kind} that occur in the text {settings.min_count} times or more, "
+            f"expected {needed} or more for {settings.bands} bands of {settings.words_per_band}; "
+            f"give more text, or lower {setting('words_per_band')}, {setting('bands')} or "
+            f"{setting('min_count')}")
     keys = word_keys(known, settings.seed)
     times = np.array([counts[word] for word in known], dtype=np.int64)
     ranked = np.lexsort((derive(keys, _TIES), -times))
-    lots = derive(keys, _WORDS)
-    chosen = [band[np.sort(np.argsort(lots[band])[:settings.words])]
+    priorities = derive(keys, _WORDS)
+    chosen = [band[np.sort(np.argsort(priorities[band])[:settings.words_per_band])]
               for band in np.split(ranked, band_ends(len(known), settings)[:-1])]
     drawn = np.concatenate(chosen)
     return SampledWords([known[number] for number in drawn], times[drawn],
-                        np.repeat(np.arange(settings.bands), settings.words))
+                        np.repeat(np.arange(settings.bands), settings.words_per_band))
 
 
 def band_ends(distinct: int, settings: EmbeddingSpaceConfig) -> list[int]:
-    """Give the rank at which each band ends: equal steps on a log scale behind the first band."""
-    growth = distinct / settings.words
-    return [round(settings.words * growth ** (number / (settings.bands - 1)))
+    """Compute the rank at which each band ends: equal steps on a log scale after the first."""
+    growth = distinct / settings.words_per_band
+    return [round(settings.words_per_band * growth ** (number / (settings.bands - 1)))
             for number in range(settings.bands)]
 
 
 @dataclass(frozen=True)
-class _Place:
-    """A word in the spool: its number, where the text's line begins, and where in the text."""
+class _Occurrence:
+    """A word in the spooled text: its number, the offset of the line, and its span in the line."""
 
     word: int
     offset: int
@@ -167,45 +169,46 @@ class _Place:
     end: int
 
 
-def _draw_places(spool: IO[bytes], numbers: Mapping[str, int], keys: np.ndarray,
-                 most: int) -> list[_Place]:
-    """Keep, of each word, the places with the lowest priorities, which depend on names alone."""
+def _draw_occurrences(spool: IO[bytes], numbers: Mapping[str, int], keys: np.ndarray,
+                      count: int) -> list[_Occurrence]:
+    """Keep the occurrences of each word with the lowest priorities."""
     heaps: list[list[tuple[int, int, int, int]]] = [[] for _ in keys]
     limits = np.full(len(keys), HIGHEST, dtype=np.uint64)
-    for words, texts, offsets, starts, ends in _found(spool, numbers):
-        drawn = derive(keys[words], _PLACES, texts, starts)
-        for one in np.flatnonzero(drawn < limits[words]).tolist():
+    for words, texts, offsets, starts, ends in _find_occurrences(spool, numbers):
+        priorities = derive(keys[words], _OCCURRENCES, texts, starts)
+        for one in np.flatnonzero(priorities < limits[words]).tolist():
             word = int(words[one])
             heap = heaps[word]
-            entry = (-int(drawn[one]), int(offsets[one]), int(starts[one]), int(ends[one]))
-            if len(heap) < most:
+            entry = (-int(priorities[one]), int(offsets[one]), int(starts[one]), int(ends[one]))
+            if len(heap) < count:
                 heappush(heap, entry)
             elif entry > heap[0]:
                 heapreplace(heap, entry)
-            if len(heap) == most:
+            if len(heap) == count:
                 limits[word] = -heap[0][0]
-    return [_Place(word, *place) for word, heap in enumerate(heaps)
-            for place in sorted(entry[1:] for entry in heap)]
+    return [_Occurrence(word, *span) for word, heap in enumerate(heaps)
+            for span in sorted(entry[1:] for entry in heap)]
 
 
-def _found(spool: IO[bytes], numbers: Mapping[str, int]) -> Iterator[tuple[np.ndarray, ...]]:
-    """Give columns of word, text, the line's offset, start and end, some texts at a time."""
+def _find_occurrences(spool: IO[bytes],
+                      numbers: Mapping[str, int]) -> Iterator[tuple[np.ndarray, ...]]:
+    """Yield columns of word, text, the line's offset, start and end, some texts at a time."""
     spool.seek(0)
     offset = text_number = 0
     while lines := list(islice(spool, _TEXTS_AT_ONCE)):
-        rows = []
+        found = []
         for line in lines:
             text = msgspec.json.decode(line, type=str)
-            rows += [(word, text_number, offset, start, end)
-                     for word, start, end in _places_in(text, numbers)]
+            found += [(word, text_number, offset, start, end)
+                      for word, start, end in _find_spans(text, numbers)]
             text_number += 1
             offset += len(line)
-        if rows:
-            yield tuple(np.array(rows, dtype=np.int64).T)
+        if found:
+            yield tuple(np.array(found, dtype=np.int64).T)
 
 
-def _places_in(text: str, numbers: Mapping[str, int]) -> Iterator[tuple[int, int, int]]:
-    """Find wanted words; each is met in turn, for between two words stand signs alone."""
+def _find_spans(text: str, numbers: Mapping[str, int]) -> Iterator[tuple[int, int, int]]:
+    """Find known words and their spans; between two words there are no letters."""
     end = 0
     for form in find_words(text):
         start = text.index(form, end)
@@ -215,17 +218,18 @@ def _places_in(text: str, numbers: Mapping[str, int]) -> Iterator[tuple[int, int
             yield number, start, end
 
 
-def _contexts(spool: IO[bytes], places: Iterable[_Place], reach: int) -> Iterator[WordContext]:
-    for place in places:
-        spool.seek(place.offset)
+def _read_contexts(spool: IO[bytes], occurrences: Iterable[_Occurrence],
+                   reach: int) -> Iterator[WordContext]:
+    for one in occurrences:
+        spool.seek(one.offset)
         text = msgspec.json.decode(spool.readline(), type=str)
-        yield cut_context(WordContext(place.word, text, place.start, place.end), reach)
+        yield cut_context(WordContext(one.word, text, one.start, one.end), reach)
 
 
 def cut_context(context: WordContext, reach: int) -> WordContext:
-    """Leave so many characters on either side of the word, and of words only whole ones.
+    """Keep `reach` characters on either side of the word, and whole words only.
 
-    Where no white space stands, as in some scripts, what is left may begin or end anywhere.
+    Without white space, as in some scripts, the context may begin or end anywhere.
     """
     text = context.text
     first, last = max(0, context.start - reach), min(len(text), context.end + reach)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-FEW = ("--bands", 2, "--words", 3, "--least-count", 2, "--occurrences", 2, "--neighbours", 2,
+FEW = ("--bands", 2, "--words-per-band", 3, "--min-count", 2, "--occurrences", 2, "--neighbours", 2,
        "--resamples", 50, "--device", "cpu")
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -25,7 +25,7 @@ def test_help_explains_what_is_printed(run: Callable[..., Any]) -> None:
     outcome = run("score-space", "--help")
     assert outcome.code == 0
     for name in ("average_cosine", "partition_isotropy", "own_band_neighbours", "--projection",
-                 "--occurrences", "--whole / --no-whole", "[default: 4096]"):
+                 "--occurrences", "--single-token-words", "[default: 4096]"):
         assert name in outcome.out
 
 
@@ -66,9 +66,10 @@ def test_stdin_equals_a_file_and_output_names_one(
 
 
 def test_whole_words_alone(run: Callable[..., Any], corpus: Path, tiny_checkpoint: Path) -> None:
-    outcome = run("score-space", *FEW, "--words", 2, "--whole", "--model", tiny_checkpoint, corpus)
+    outcome = run("score-space", *FEW, "--words-per-band", 2, "--single-token-words", "--model",
+                  tiny_checkpoint, corpus)
     assert outcome.code == 0, outcome.err
-    assert {band["pieces"] for band in outcome.records[0]["bands"]} == {1}
+    assert {band["tokens_per_word"] for band in outcome.records[0]["bands"]} == {1}
 
 
 def test_no_text_is_one_clear_line(run: Callable[..., Any], tiny_checkpoint: Path, tmp_path: Path,
@@ -85,13 +86,13 @@ def test_too_few_words_name_the_way_out(run: Callable[..., Any], corpus: Path,
     outcome = run("score-space", "--model", tiny_checkpoint, corpus)
     assert (outcome.code, outcome.out) == (1, "")
     assert "expected 3200 or more for 5 bands of 200" in outcome.err
-    assert "lower --words, --bands or --least-count" in outcome.err
+    assert "lower --words-per-band, --bands or --min-count" in outcome.err
     assert outcome.err.count("\n") == 1
 
 
 def test_a_bad_line_stops_or_is_collected(
         run: Callable[..., Any], bad_corpus: Path, tiny_checkpoint: Path, tmp_path: Path) -> None:
-    arguments = ("score-space", *FEW, "--least-count", 1, "--model", tiny_checkpoint, bad_corpus)
+    arguments = ("score-space", *FEW, "--min-count", 1, "--model", tiny_checkpoint, bad_corpus)
     outcome = run(*arguments)
     assert (outcome.code, outcome.out) == (1, "")
     assert outcome.err == f"bmtools: {bad_corpus}:3: key 'text' is missing\n"
@@ -122,7 +123,7 @@ def test_a_missing_matplotlib_is_told_before_any_work(
     (("--vectors", "v.bin"), "--vectors: found v.bin, expected a name in .npz"),
     (("--layers", "top"), "--layers: found 'top', expected last, all or numbers"),
     (("--bands", "1"), "--bands: found 1, expected 2 or more"),
-    (("--projection", "umap"), "--projection: found 'umap', expected pca or tsne"),
+    (("--projection", "umap"), "'--projection': 'umap' is not one of 'pca', 'tsne'"),
     (("--batch-tokens", "0"), "--batch-tokens: found 0"),
     (("--model", "nowhere"), "'nowhere' does not exist")])
 def test_wrong_usage_ends_with_two(run: Callable[..., Any], corpus: Path, tiny_checkpoint: Path,

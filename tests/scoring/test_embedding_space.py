@@ -8,7 +8,12 @@ import numpy as np
 import pytest
 
 from bmtools.records import Record
-from bmtools.scoring.embedding_space import Space, WordStatistics, compare_spaces, resample
+from bmtools.scoring.embedding_space import (
+    EmbeddingSpace,
+    WordStatistics,
+    bootstrap_weights,
+    compare_spaces,
+)
 from bmtools.scoring.space_sample import SampledWords, sample_contexts
 from bmtools.scoring.space_settings import EmbeddingSpaceConfig, StateReadingConfig
 from bmtools.scoring.space_vectors import StateReader, WordVectors
@@ -19,8 +24,8 @@ RARE = ["mellito", "artrosi", "respiro"]
 
 
 def settings(**changed: Any) -> EmbeddingSpaceConfig:
-    return EmbeddingSpaceConfig(**{"bands": 2, "words": 3, "least_count": 2, "occurrences": 2,
-                                   "neighbours": 2, "resamples": 200, **changed})
+    return EmbeddingSpaceConfig(**{"bands": 2, "words_per_band": 3, "min_count": 2,
+                                   "occurrences": 2, "neighbours": 2, "resamples": 200, **changed})
 
 
 def reader(model: Any, **passes: Any) -> StateReader:
@@ -33,7 +38,7 @@ def lines_of(readers: list[StateReader], chosen: EmbeddingSpaceConfig) -> list[d
     return [line for line, _ in compare_spaces(readers, *sample_contexts(records, chosen), chosen)]
 
 
-def made_up(apart: float, each: int = 4, words: int = 50) -> Space:
+def made_up(apart: float, each: int = 4, words: int = 50) -> EmbeddingSpace:
     """Two bands of words, each word's places around its own point."""
     rng = np.random.default_rng(0)
     bands = np.repeat([0, 1], words)
@@ -41,14 +46,15 @@ def made_up(apart: float, each: int = 4, words: int = 50) -> Space:
     places = np.repeat(np.arange(2 * words), each)
     vectors = (centres[places] + 0.1 * rng.normal(size=(len(places), 12))).astype(np.float32)
     ones = np.ones(len(places), dtype=np.int64)
-    return Space(SampledWords([f"word{n}" for n in range(2 * words)], 100 - 50 * bands, bands),
-                 WordVectors(np.arange(len(places)), vectors, ones, ones < 0), places)
+    sample = SampledWords([f"word{n}" for n in range(2 * words)], 100 - 50 * bands, bands)
+    found = WordVectors(np.arange(len(places)), vectors, ones, ones < 0)
+    return EmbeddingSpace(sample, found, places)
 
 
 def test_planted_bands_are_apart_and_others_are_not() -> None:
     ones = np.ones((1, 100))
     mixed, apart = (WordStatistics.of(made_up(distance),
-                                      settings(words=50, neighbours=5)).draws(ones)
+                                      settings(words_per_band=50, neighbours=5)).estimate(ones)
                     for distance in (0.0, 20.0))
     assert mixed["own_band_neighbours"][0] == pytest.approx(49 / 99, abs=0.08)
     assert abs(mixed["silhouette"][0]) < 0.05
@@ -59,22 +65,24 @@ def test_planted_bands_are_apart_and_others_are_not() -> None:
 
 
 def test_weights_are_repeated_words() -> None:
-    space, chosen = made_up(1.0), settings(words=50)
+    space, chosen = made_up(1.0), settings(words_per_band=50)
     account = WordStatistics.of(space, chosen)
     weights = np.random.default_rng(1).integers(0, 3, 100).astype(float)
-    found = account.draws(weights[None])
+    found = account.estimate(weights[None])
     for name, values in account.values.items():
         assert found[name][0] == pytest.approx(np.repeat(values, weights.astype(int)).mean())
 
 
 def test_resamples_are_those_of_each_band() -> None:
-    space, chosen = made_up(1.0), settings(words=50, resamples=4_000)
-    account, weights = WordStatistics.of(space, chosen), resample(space.sample.bands, chosen)
+    space, chosen = made_up(1.0), settings(words_per_band=50, resamples=4_000)
+    account = WordStatistics.of(space, chosen)
+    weights = bootstrap_weights(space.sample.bands, chosen)
     assert (weights[:, :50].sum(axis=1) == 50).all() and (weights.sum(axis=1) == 100).all()
     values = account.values["own_band_neighbours"]
     # The spread of a mean of two means, each over as many independent draws as there are words.
     expected = np.sqrt(sum(values[part].var() / 50 for part in (slice(50), slice(50, 100)))) / 2
-    assert account.draws(weights)["own_band_neighbours"].std() == pytest.approx(expected, rel=0.05)
+    spread = account.estimate(weights)["own_band_neighbours"].std()
+    assert spread == pytest.approx(expected, rel=0.05)
 
 
 def test_a_line_for_each_model_with_the_change_from_the_first(wordpiece: Any,
@@ -95,14 +103,14 @@ def test_a_line_for_each_model_with_the_change_from_the_first(wordpiece: Any,
     assert (first["words"], first["occurrences"]) == (6, 12)
     assert first["adjusted_self_similarity"] == pytest.approx(
         first["self_similarity"] - first["average_cosine"], abs=2e-6)
-    assert "layers:last|bands:2|words:3" in first["signature"]
+    assert "layers:last|bands:2|words_per_band:3" in first["signature"]
 
 
 def test_bands_are_told_one_by_one(wordpiece: Any) -> None:
     [line] = lines_of([reader(wordpiece)], settings())
     frequent, rare = line["bands"]
-    assert (frequent["least_count"], frequent["most_count"]) == (8, 8)
-    assert (rare["least_count"], rare["most_count"]) == (2, 2)
+    assert (frequent["min_count"], frequent["max_count"]) == (8, 8)
+    assert (rare["min_count"], rare["max_count"]) == (2, 2)
     for band in (frequent, rare):
         assert (band["words"], band["occurrences"]) == (3, 6)
     for name in ("self_similarity", "own_band_neighbours", "silhouette"):
@@ -111,7 +119,7 @@ def test_bands_are_told_one_by_one(wordpiece: Any) -> None:
 
 
 def test_one_place_of_each_word_has_no_self_similarity(wordpiece: Any) -> None:
-    [line] = lines_of([reader(wordpiece)], settings(occurrences=1, least_count=1, resamples=0))
+    [line] = lines_of([reader(wordpiece)], settings(occurrences=1, min_count=1, resamples=0))
     assert line["self_similarity"] is None
     assert line["intervals"] == {}
     assert line["average_cosine"] is not None
@@ -128,4 +136,4 @@ def test_models_of_few_tokens_and_few_words_read_the_same_places(wordpiece: Any,
                                                 chosen)]
     assert [line["words"] for line in lines] == [6, 6]
     assert lines[1]["unknown"] == 2
-    assert {band["pieces"] for band in lines[1]["bands"]} == {1}
+    assert {band["tokens_per_word"] for band in lines[1]["bands"]} == {1}

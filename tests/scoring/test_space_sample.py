@@ -24,8 +24,8 @@ LETTERS = "abcdefghijklmnopqrst"
 
 
 def few(**changed: Any) -> EmbeddingSpaceConfig:
-    return EmbeddingSpaceConfig(**{"bands": 2, "words": 2, "occurrences": 3, "least_count": 1,
-                                   "neighbours": 1, **changed})
+    return EmbeddingSpaceConfig(**{"bands": 2, "words_per_band": 2, "occurrences": 3,
+                                   "min_count": 1, "neighbours": 1, **changed})
 
 
 def read(texts: list[str]) -> Iterator[Record]:
@@ -34,20 +34,20 @@ def read(texts: list[str]) -> Iterator[Record]:
 
 
 def test_bands_are_equal_steps_of_rank_on_a_log_scale() -> None:
-    settings = few(bands=4, words=10)
+    settings = few(bands=4, words_per_band=10)
     assert band_ends(10 * 3**3, settings) == [10, 30, 90, 270]
 
 
 @pytest.mark.parametrize("distinct", [32, 33, 47, 1000])
 def test_every_band_holds_enough_words(distinct: int) -> None:
-    ends = band_ends(distinct, few(bands=5, words=2))
+    ends = band_ends(distinct, few(bands=5, words_per_band=2))
     assert ends[-1] == distinct
     assert min(np.diff([0, *ends])) >= 2
 
 
 def test_words_come_from_bands_of_falling_counts() -> None:
     counts = {letter * 3: 2 ** (20 - rank) for rank, letter in enumerate(LETTERS)}
-    settings = few(bands=3, words=3)
+    settings = few(bands=3, words_per_band=3)
     words = choose_words(counts, settings)
     ranks = [LETTERS.index(word[0]) for word in words.words]
     first, second, _ = band_ends(20, settings)
@@ -69,7 +69,7 @@ def test_words_as_frequent_are_drawn_by_the_seed() -> None:
 def test_case_signs_numbers_and_short_words() -> None:
     texts = ["Asma! asma ASMA l'asma il il il il il 123 h1n1 H1N1 cuore-polmone",
              "cuore, polmone; e\u0301tat \u00c9TAT"]
-    words, contexts = sample_contexts(read(texts), few(context=0))
+    words, contexts = sample_contexts(read(texts), few(context_characters=0))
     assert dict(zip(words.words, words.counts.tolist(), strict=True)) == {
         "asma": 4, "cuore": 2, "polmone": 2, "\u00e9tat": 2}
     forms = {(words.words[one.word], one.text[one.start:one.end]) for one in contexts}
@@ -79,7 +79,7 @@ def test_case_signs_numbers_and_short_words() -> None:
 
 def test_all_places_are_taken_where_there_are_few() -> None:
     texts = ["asma cuore asma", "rene polmone", "x asma y cuore z"]
-    words, contexts = sample_contexts(read(texts), few(context=3))
+    words, contexts = sample_contexts(read(texts), few(context_characters=3))
     assert Counter((words.words[one.word], one.text.strip(), one.start) for one in contexts) == {
         ("asma", "asma", 0): 2, ("asma", "x asma y", 2): 1, ("cuore", "cuore", 0): 1,
         ("cuore", "y cuore z", 2): 1, ("rene", "rene", 0): 1, ("polmone", "polmone", 0): 1}
@@ -115,7 +115,7 @@ def test_only_chosen_forms_count_and_are_drawn() -> None:
     def choose(forms: list[str]) -> list[bool]:
         return [form != "Asma" for form in forms]
 
-    words, contexts = sample_contexts(read(texts), few(context=0), choose)
+    words, contexts = sample_contexts(read(texts), few(context_characters=0), choose)
     assert dict(zip(words.words, words.counts.tolist(), strict=True))["asma"] == 2
     assert {one.text for one in contexts} == {"asma", "cuore", "rene", "polmone"}
 
@@ -142,9 +142,9 @@ def test_context_without_white_space_is_cut_anywhere() -> None:
 @pytest.mark.parametrize(("texts", "message"), [
     ([], "no words in the input; expected records with some text"),
     (["", " . "], "no words in the input; expected records with some text"),
-    (["uno due tre 4 5 6"], "found 3 words that stand in the text 1 times or more, expected 4 or "
-                            "more for 2 bands of 2; give more text, "
-                             "or lower --words, --bands or --least-count")])
+    (["uno due tre 4 5 6"], "found 3 words that occur in the text 1 times or more, expected 4 or "
+                            "more for 2 bands of 2; give more text, or lower words_per_band, "
+                            "bands or min_count")])
 def test_too_few_words_are_one_clear_line(texts: list[str], message: str) -> None:
     with pytest.raises(DataError) as raised:
         sample_contexts(read(texts), few())
@@ -152,11 +152,12 @@ def test_too_few_words_are_one_clear_line(texts: list[str], message: str) -> Non
 
 
 @pytest.mark.parametrize(("changed", "message"), [
-    ({"bands": 1}, "--bands: found 1, expected 2 or more"),
-    ({"words": 0}, "--words: found 0"), ({"context": -1}, "--context: found -1"),
-    ({"least_letters": 0}, "--least-letters: found 0"), ({"seed": -1}, "--seed: found -1"),
-    ({"neighbours": 4}, "--neighbours: found 4, expected at most 3"),
-    ({"projection": "umap"}, "--projection: found 'umap', expected pca or tsne"),
+    ({"bands": 1}, "bands: found 1, expected 2 or more"),
+    ({"words_per_band": 0}, "words_per_band: found 0"),
+    ({"context_characters": -1}, "context_characters: found -1"),
+    ({"min_letters": 0}, "min_letters: found 0"), ({"seed": -1}, "seed: found -1"),
+    ({"neighbours": 4}, "neighbours: found 4, expected at most 3"),
+    ({"projection": "umap"}, "projection: found umap, expected pca or tsne"),
     ({"layers": "top"}, "--layers: found 'top'")])
 def test_settings_are_checked(changed: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match="^" + message.replace("(", r"\(")):

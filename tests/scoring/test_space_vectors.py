@@ -14,7 +14,13 @@ from bmtools.io.manifest import Manifest
 from bmtools.models.checkpoint import save_checkpoint
 from bmtools.scoring.space_sample import WordContext
 from bmtools.scoring.space_settings import StateReadingConfig
-from bmtools.scoring.space_vectors import StateReader, are_whole, load_reader, narrow, read_all
+from bmtools.scoring.space_vectors import (
+    StateReader,
+    are_single_tokens,
+    fit_contexts,
+    load_reader,
+    read_vectors,
+)
 
 TEXT = "Il cuore pompa il sangue nelle arterie."
 LONG = " ".join(["Il cuore pompa"] * 30)
@@ -50,7 +56,7 @@ def test_vectors_are_means_of_transformers_own_states(any_model: Any, layers: st
                                                       layer: int) -> None:
     contexts = [*contexts_of(TEXT, "cuore", "sangue", "arterie"),
                 *contexts_of("L'asma riduce il respiro.", "asma", "respiro")]
-    [found] = read_all(contexts, [reader(any_model, layers, batch_tokens=30)])
+    [found] = read_vectors(contexts, [reader(any_model, layers, batch_tokens=30)])
     assert found.contexts.tolist() == [0, 1, 2, 3, 4]
     expected = np.stack([states_by_hand(any_model, context, layer) for context in contexts])
     np.testing.assert_allclose(found.vectors, expected, atol=1e-5)
@@ -58,7 +64,7 @@ def test_vectors_are_means_of_transformers_own_states(any_model: Any, layers: st
 
 def test_all_layers_are_their_mean(wordpiece: Any) -> None:
     contexts = contexts_of(TEXT, "cuore", "sangue")
-    [found] = read_all(contexts, [reader(wordpiece, "all")])
+    [found] = read_vectors(contexts, [reader(wordpiece, "all")])
     expected = np.mean([[states_by_hand(wordpiece, context, layer) for context in contexts]
                         for layer in range(3)], axis=0)
     np.testing.assert_allclose(found.vectors, expected, atol=1e-5)
@@ -67,17 +73,17 @@ def test_all_layers_are_their_mean(wordpiece: Any) -> None:
 def test_the_size_of_batches_changes_nothing(any_model: Any) -> None:
     contexts = [*contexts_of(TEXT, "cuore", "sangue"), *contexts_of("L'asma.", "asma"),
                 *contexts_of(TEXT[3:20], "pompa")]
-    [one], [other] = (list(read_all(contexts, [reader(any_model, batch_tokens=tokens)]))
+    [one], [other] = (list(read_vectors(contexts, [reader(any_model, batch_tokens=tokens)]))
                       for tokens in (1, 4096))
     np.testing.assert_allclose(one.vectors, other.vectors, atol=2e-6)
-    assert one.pieces.tolist() == other.pieces.tolist()
+    assert one.token_counts.tolist() == other.token_counts.tolist()
 
 
 def test_pieces_and_unknown_words_are_told(wordpiece: Any) -> None:
     contexts = contexts_of("\u0416\u0416\u0416 cuore", "\u0416\u0416\u0416", "cuore")
-    [found] = read_all(contexts, [reader(wordpiece)])
+    [found] = read_vectors(contexts, [reader(wordpiece)])
     own = wordpiece.tokenizer.backend_tokenizer.encode("cuore", add_special_tokens=False)
-    assert found.pieces.tolist() == [1, len(own.ids)]
+    assert found.token_counts.tolist() == [1, len(own.ids)]
     assert found.unknown.tolist() == [True, False]
 
 
@@ -85,29 +91,29 @@ def test_surroundings_shrink_for_all_until_all_fit(wordpiece: Any, modernbert: A
     readers = [reader(wordpiece), reader(modernbert)]
     place = LONG.index("cuore", 200)
     contexts = [WordContext(0, LONG, place, place + 5), *contexts_of(TEXT, "sangue")]
-    fitting = narrow(contexts, readers, len(LONG))
+    fitting = fit_contexts(contexts, readers, len(LONG))
     assert fitting[1] == contexts[1]
     assert fitting[0].text[fitting[0].start:fitting[0].end] == "cuore"
     assert 20 < len(fitting[0].text) < len(LONG)
     sizes = [len(one.checkpoint.tokenizer(fitting[0].text)["input_ids"]) for one in readers]
     assert max(sizes) <= 64
-    assert [found.contexts.tolist() for found in read_all(fitting, readers)] == [[0, 1], [0, 1]]
+    assert [found.contexts.tolist() for found in read_vectors(fitting, readers)] == [[0, 1], [0, 1]]
 
 
 def test_a_word_that_no_model_can_read_is_left_out_for_all(wordpiece: Any) -> None:
     monster = "".join(chr(ord("a") + number % 26) for number in range(400))
     contexts = [WordContext(0, f"{monster} cuore", 0, 400), *contexts_of(TEXT, "sangue")]
-    fitting = narrow(contexts, [reader(wordpiece)], 150)
+    fitting = fit_contexts(contexts, [reader(wordpiece)], 150)
     sizes = len(wordpiece.tokenizer(fitting[0].text)["input_ids"])
-    [found] = read_all(fitting, [reader(wordpiece)])
+    [found] = read_vectors(fitting, [reader(wordpiece)])
     assert found.contexts.tolist() == ([0, 1] if sizes <= 64 else [1])
 
 
 def test_whole_words_are_one_token_to_all(known: Any) -> None:
     one, other = known({"cuore": 1, "asma": 1}), known({"cuore": 1, "rene": 1})
     forms = ["cuore", "asma", "rene"]
-    assert are_whole(forms, [reader(one)]).tolist() == [True, True, False]
-    assert are_whole(forms, [reader(one), reader(other)]).tolist() == [True, False, False]
+    assert are_single_tokens(forms, [reader(one)]).tolist() == [True, True, False]
+    assert are_single_tokens(forms, [reader(one), reader(other)]).tolist() == [True, False, False]
 
 
 def test_a_layer_that_is_not_there(wordpiece: Any, tmp_path: Path) -> None:
@@ -119,5 +125,5 @@ def test_a_layer_that_is_not_there(wordpiece: Any, tmp_path: Path) -> None:
     for number in (3, -4):
         with pytest.raises(BmtoolsError) as raised:
             load_reader(path, f"0,{number}", passes)
-        assert str(raised.value) == (f"--layers: found {number}, but {path} has layers 1 to 2, and "
+        assert str(raised.value) == (f"layers: found {number}, but {path} has layers 1 to 2, and "
                                      "0 for its embeddings")
