@@ -25,8 +25,7 @@ from bmtools.recipes.phases import RunConfig
 from bmtools.recipes.settings import PreflightConfig
 
 if TYPE_CHECKING:
-    from bmtools.models.hardware import Hardware
-    from bmtools.training.preflight import PhaseForecast, Preflight
+    from bmtools.training.preflight import Forecast, PhaseForecast
 
 _PRECISIONS = {"no": "float32", "tf32": "TF32", "bf16": "bfloat16", "fp16": "float16"}
 
@@ -34,11 +33,11 @@ _PRECISIONS = {"no": "float32", "tf32": "TF32", "bf16": "bfloat16", "fp16": "flo
 @click.command("preflight", cls=TrainingCommand)
 @takes_processes
 @takes_datasets
-@click.option("--rejects", metavar="FILE", help="Pass over bad records; nothing is written.")
+@click.option("--rejects", metavar="FILE", help="Skip bad records; nothing is written.")
 @click.option("-o", "--output", type=directory, metavar="DIR",
-              help="Taken as pretrain takes it; nothing is written.")
-@click.option("--overwrite", is_flag=True, help="Taken as pretrain takes it.")
-@click.option("--resume", is_flag=True, help="Taken as pretrain takes it.")
+              help="Ignored: nothing is written.")
+@click.option("--overwrite", is_flag=True, help="Ignored: nothing is written.")
+@click.option("--resume", is_flag=True, help="Ignored: nothing is written.")
 @takes_settings(PreflightConfig, "probe")
 @takes_run_config()
 @takes_model_init
@@ -48,9 +47,9 @@ def command(trained: Mapping[str, tuple[str, ...]], others: Mapping[str, tuple[s
             probe: PreflightConfig, processes: int, shard: bool) -> None:
     """Forecast memory, speed and hours of pretraining on this machine.
 
-    Takes the options of "bmtools pretrain", checks them as it does, takes some real steps of each
-    phase and prints one JSON line: steps, tokens, memory, tokens a second, hours and energy.
-    Records are encoded anew to a temporary directory, so shards are quicker. Nothing is kept.
+    Takes the options of "bmtools pretrain", checks them in the same way, times some real steps of
+    each phase and prints one JSON line: steps, tokens, memory, tokens a second, hours and energy.
+    Records are tokenized anew to a temporary directory, so shards are quicker. Nothing is kept.
     """
     if world_size() > 1:
         raise click.UsageError("found several processes, expected one; --processes says how many "
@@ -63,52 +62,48 @@ def command(trained: Mapping[str, tuple[str, ...]], others: Mapping[str, tuple[s
     from bmtools.training.pretrain import ModelInit
 
     plan = origin.plan(output or Path("model"), config, terms)
-    beginning = ModelInit(origin.model, origin.architecture, origin.tokenizer)
-    wanted = DataConfig(trained, others, lang, segmenter, terms)
-    found = preflight(plan, beginning, wanted, _pass_over if rejects else refuse, probe,
-                      processes, shard)
-    for line in _summary(found):
+    model = ModelInit(origin.model, origin.architecture, origin.tokenizer)
+    data = DataConfig(trained, others, lang, segmenter, terms)
+    forecast = preflight(plan, model, data, _skip if rejects else refuse, probe, processes, shard)
+    for line in _summary(forecast):
         click.echo(f"bmtools: {line}", err=True)
-    write_records([found.record()])
+    write_records([forecast.record()])
 
 
-def _pass_over(_error: RecordError) -> None:
+def _skip(_error: RecordError) -> None:
     """Leave a bad record out."""
 
 
-def _summary(found: Preflight) -> Iterator[str]:
-    """Say it for people, warnings last."""
-    device = found.device
+def _summary(forecast: Forecast) -> Iterator[str]:
+    """Describe a forecast in lines for people, warnings last."""
+    device = forecast.device
+    halves = "multiplies" if device.bf16 else "does not multiply"
     yield (f"{device.name}, {device.kind}, {device.count} "
            f"{'cores' if device.kind == 'cpu' else 'in this machine'}, "
-           f"{device.memory_bytes / 2**30:.1f} GiB, {_halves(device)}")
-    native = "" if found.native else ", emulated"
-    yield f"{found.parameters:,} weights in {_PRECISIONS[found.precision]}{native}"
-    for phase in found.phases:
-        yield f"{phase.name}: {', '.join(_facts(phase, found.parameters))}"
-    if found.packing_check:
-        yield f"documents that share rows do not see each other: {found.packing_check}"
-    if found.hours is not None:
-        energy = "" if found.kwh is None else f", at most {found.kwh:.3g} kWh"
-        yield f"in all: {_duration(found.hours)}{energy}"
-    for warning in found.warnings:
+           f"{device.memory_bytes / 2**30:.1f} GiB, {halves} bfloat16 natively")
+    native = "" if forecast.native else ", emulated"
+    yield f"{forecast.parameters:,} weights in {_PRECISIONS[forecast.precision]}{native}"
+    for phase in forecast.phases:
+        yield f"{phase.name}: {', '.join(_facts(phase, forecast.parameters))}"
+    if forecast.packing_check:
+        yield f"packed documents do not attend to each other: {forecast.packing_check}"
+    if forecast.hours is not None:
+        energy = "" if forecast.kwh is None else f", at most {forecast.kwh:.3g} kWh"
+        yield f"total: {_duration(forecast.hours)}{energy}"
+    for warning in forecast.warnings:
         yield f"warning: {warning}"
 
 
-def _halves(device: Hardware) -> str:
-    return "multiplies bfloat16 natively" if device.bf16 else "does not multiply bfloat16 natively"
-
-
 def _facts(phase: PhaseForecast, parameters: int) -> Iterator[str]:
-    yield f"{phase.steps:,} steps of {phase.batch_size} {phase.layout} rows"
+    yield f"{phase.steps:,} steps of {phase.batch_size} {phase.layout} sequences"
     yield f"{phase.tokens:,} tokens"
-    yield f"rows of {phase.max_length} tokens {phase.filled:.1%} full"
-    yield f"{phase.pass_rows} rows at a time in {phase.memory_gib:,.1f} GiB"
+    yield f"at most {phase.max_length} tokens each, {phase.fill_rate:.1%} of positions filled"
+    yield f"micro-batches of {phase.micro_batch_size} in {phase.memory_gib:,.1f} GiB"
     if phase.frozen_parameters:
         yield f"{phase.frozen_parameters / parameters:.0%} of the weights frozen"
     yield f"{phase.tokens_per_second:,} tokens a second"
     if phase.model_flop_utilisation is not None:
-        yield f"{phase.model_flop_utilisation:.1%} of the GPU's arithmetic"
+        yield f"{phase.model_flop_utilisation:.1%} of the GPU's peak"
     if phase.hours is not None:
         yield _duration(phase.hours)
 

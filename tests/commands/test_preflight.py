@@ -1,4 +1,4 @@
-"""`bmtools preflight` as people call it."""
+"""`bmtools preflight` on the command line."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ KEYS = {"device", "precision", "native", "parameters", "packing_check", "process
 
 
 @pytest.fixture
-def asked(tiny_tokenizer: Path) -> list[Any]:
-    """Arguments of a quick look."""
+def common(tiny_tokenizer: Path) -> list[Any]:
+    """Arguments of a quick forecast."""
     return ["preflight", "--architecture", "bert-1x64", "--tokenizer", tiny_tokenizer,
             "--steps", 4, "--max-length", 16, "--batch-size", 4, "--probe-seconds", 0.05]
 
 
-def test_help_tells_the_options_of_pretrain_too(run: Run) -> None:
+def test_help_lists_the_options_of_pretrain_too(run: Run) -> None:
     outcome = run("preflight", "--help")
     assert outcome.code == 0
     theirs, ours = (set(re.findall(r"--[a-z][\w-]+", text))
@@ -32,10 +32,10 @@ def test_help_tells_the_options_of_pretrain_too(run: Run) -> None:
     assert "--probe-seconds" in outcome.out and "How a preflight looks" in outcome.out
 
 
-def test_stdout_is_one_line_and_stderr_says_it_in_words(run: Run, asked: list[Any],
+def test_stdout_is_one_line_and_stderr_a_summary(run: Run, common: list[Any],
                                                         corpus: Path, tmp_path: Path) -> None:
     before = sorted(tmp_path.iterdir())
-    outcome = run(*asked, corpus, "--frozen-layers", 1)
+    outcome = run(*common, corpus, "--frozen-layers", 1)
     assert outcome.code == 0, outcome.err
     [found] = outcome.records
     assert set(found) == KEYS
@@ -45,19 +45,20 @@ def test_stdout_is_one_line_and_stderr_says_it_in_words(run: Run, asked: list[An
     device, weights, main, whole, *_hints = outcome.err.splitlines()
     assert found["device"]["name"] in device
     assert f"{found['parameters']:,} weights in float32" in weights
-    assert main.startswith("bmtools: main: 4 steps of 4 padded rows") and "% of the" in main
-    assert whole.startswith("bmtools: in all: ")
+    assert main.startswith("bmtools: main: 4 steps of 4 padded sequences")
+    assert "% of the" in main
+    assert whole.startswith("bmtools: total: ")
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_it_takes_the_command_line_of_pretrain(run: Run, piped: Run, asked: list[Any],
+def test_it_takes_the_command_line_of_pretrain(run: Run, piped: Run, common: list[Any],
                                                corpus: Path, tmp_path: Path) -> None:
     """Where it would write is left alone, and stdin equals a file."""
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine").write_text("x")
     more = ("-o", tmp_path / "out", "--overwrite", "--resume", "--processes", 2, "--layout",
             "packed", "--trackers", "tensorboard", "--save-steps", 1)
-    found, other = run(*asked, corpus, *more), piped(corpus, *asked, *more)
+    found, other = run(*common, corpus, *more), piped(corpus, *common, *more)
     assert found.code == other.code == 0, found.err
     for outcome in (found, other):
         [record] = outcome.records
@@ -68,27 +69,27 @@ def test_it_takes_the_command_line_of_pretrain(run: Run, piped: Run, asked: list
     assert sorted(path.name for path in tmp_path.iterdir()) == ["corpus.jsonl", "out"]
 
 
-def test_each_phase_of_a_file_is_looked_at(run: Run, asked: list[Any], corpus: Path,
+def test_each_phase_of_a_file_is_measured(run: Run, common: list[Any], corpus: Path,
                                            tmp_path: Path) -> None:
     (tmp_path / "phases.toml").write_text(
         '[[phases]]\nname = "a"\nsteps = 3\n[[phases]]\nname = "b"\nobjective = "causal"\n')
-    outcome = run(*asked, corpus, "--phases", tmp_path / "phases.toml", "--set", "b.steps=5")
+    outcome = run(*common, corpus, "--phases", tmp_path / "phases.toml", "--set", "b.steps=5")
     [found] = outcome.records
     assert [(phase["name"], phase["steps"]) for phase in found["phases"]] == [("a", 4), ("b", 5)]
 
 
-def test_empty_input_is_one_clear_line(run: Run, asked: list[Any], write_lines: Run) -> None:
-    outcome = run(*asked, write_lines("none.jsonl"))
+def test_empty_input_is_one_clear_line(run: Run, common: list[Any], write_lines: Run) -> None:
+    outcome = run(*common, write_lines("none.jsonl"))
     assert (outcome.code, outcome.out) == (1, "")
     assert outcome.err == "bmtools: no text in the input; expected records with some text\n"
 
 
-def test_a_bad_line_stops_or_is_passed_over(run: Run, asked: list[Any], bad_corpus: Path,
+def test_a_bad_line_stops_or_is_skipped(run: Run, common: list[Any], bad_corpus: Path,
                                             tmp_path: Path) -> None:
-    outcome = run(*asked, bad_corpus)
+    outcome = run(*common, bad_corpus)
     assert (outcome.code, outcome.out) == (1, "")
     assert outcome.err == f"bmtools: {bad_corpus}:3: key 'text' is missing\n"
-    assert run(*asked, bad_corpus, "--rejects", tmp_path / "rejects.jsonl").code == 0
+    assert run(*common, bad_corpus, "--rejects", tmp_path / "rejects.jsonl").code == 0
     assert not (tmp_path / "rejects.jsonl").exists()
 
 
@@ -109,18 +110,18 @@ def test_wrong_usage_is_one_line(run: Run, tiny_checkpoint: Path, corpus: Path,
     assert message in outcome.err
 
 
-def test_it_is_one_process(run: Run, asked: list[Any], corpus: Path,
+def test_it_is_one_process(run: Run, common: list[Any], corpus: Path,
                            monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
-    outcome = run(*asked, corpus)
+    outcome = run(*common, corpus)
     assert outcome.code == 2
     assert "found several processes, expected one" in outcome.err
 
 
-def test_a_bad_phases_file_is_one_line(run: Run, asked: list[Any], corpus: Path,
+def test_a_bad_phases_file_is_one_line(run: Run, common: list[Any], corpus: Path,
                                        tmp_path: Path) -> None:
     (tmp_path / "bad.toml").write_text('[[phases]]\nname = "a"\nstepz = 4\n')
-    outcome = run(*asked, corpus, "--phases", tmp_path / "bad.toml")
+    outcome = run(*common, corpus, "--phases", tmp_path / "bad.toml")
     assert (outcome.code, outcome.out) == (1, "")
     assert len(outcome.err.splitlines()) == 1
     assert "bad.toml" in outcome.err and "did you mean 'steps'?" in outcome.err

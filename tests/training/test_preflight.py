@@ -25,7 +25,7 @@ from bmtools.recipes.settings import (
 from bmtools.training import metrics as reports
 from bmtools.training.datasets import DataConfig
 from bmtools.training.plan import TrainingPlan
-from bmtools.training.preflight import Preflight, preflight
+from bmtools.training.preflight import Forecast, preflight
 from bmtools.training.pretrain import ModelInit, pretrain
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -43,11 +43,11 @@ def aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def look(corpus: Path, vocabulary: Path, tmp_path: Path,
-         aside: Path) -> Callable[..., Preflight]:
+         aside: Path) -> Callable[..., Forecast]:
     """Look at phases of a small model: `look(phase, memory_gib=1.0)`."""
 
     def call(*phases: Phase, processes: int = 1, sharded: bool = False,
-             probe: PreflightConfig = QUICK, replay: int = 0, **loop: Any) -> Preflight:
+             probe: PreflightConfig = QUICK, replay: int = 0, **loop: Any) -> Forecast:
         plan = plan_of(tmp_path / "m", phases, replay, **loop)
         wanted = DataConfig({"text": (str(corpus),)}, {"replay": (str(corpus),)} if replay else {})
         return preflight(plan, ModelInit(None, "bert-2x64", vocabulary), wanted, refuse, probe,
@@ -73,7 +73,7 @@ def plan_of(output: Path, phases: tuple[Phase, ...], replay: int = 0, **loop: An
                         extra={"architecture": "bert-2x64"})
 
 
-def test_it_foretells_a_run(look: Callable[..., Preflight], toy_phase: Callable[..., Phase],
+def test_it_foretells_a_run(look: Callable[..., Forecast], toy_phase: Callable[..., Phase],
                             corpus: Path, vocabulary: Path, tmp_path: Path) -> None:
     """Steps and tokens nearly exactly, speed within a factor of two at one of three looks."""
     phases = (toy_phase(200, BatchConfig(32, 16), "a"),
@@ -100,7 +100,7 @@ def test_it_foretells_a_run(look: Callable[..., Preflight], toy_phase: Callable[
 
 
 @pytest.mark.parametrize("layout", ["padded", "packed"])
-def test_nothing_stays_behind(look: Callable[..., Preflight], toy_phase: Callable[..., Phase],
+def test_nothing_stays_behind(look: Callable[..., Forecast], toy_phase: Callable[..., Phase],
                               tmp_path: Path, aside: Path, layout: str) -> None:
     before = sorted(path.name for path in tmp_path.iterdir())
     found = look(toy_phase(2, BatchConfig(32, 8, layout=layout)))
@@ -109,10 +109,10 @@ def test_nothing_stays_behind(look: Callable[..., Preflight], toy_phase: Callabl
     [phase] = found.phases
     assert phase.layout == layout
     assert found.packing_check == ("passed" if layout == "packed" else None)
-    assert 0.9 < phase.filled <= 1.0
+    assert 0.9 < phase.fill_rate <= 1.0
 
 
-def test_weights_and_their_rest_are_counted(look: Callable[..., Preflight],
+def test_weights_and_their_rest_are_counted(look: Callable[..., Forecast],
                                             toy_phase: Callable[..., Phase], model: Any) -> None:
     half = replace(toy_phase(2, name="half"), freeze=FreezeConfig(frozen_layers=1))
     found = look(toy_phase(2, name="all"), half)
@@ -123,7 +123,7 @@ def test_weights_and_their_rest_are_counted(look: Callable[..., Preflight],
     assert [phase.frozen_parameters for phase in found.phases] == [0, held]
 
 
-def test_a_growing_batch_counts_as_it_grows(look: Callable[..., Preflight],
+def test_a_growing_batch_counts_as_it_grows(look: Callable[..., Forecast],
                                             toy_phase: Callable[..., Phase]) -> None:
     """Ten steps of 2, 4, 6 and 8 rows, and ten of 8."""
     flat, growing = look(toy_phase(20, BatchConfig(32, 8), "flat"),
@@ -132,36 +132,36 @@ def test_a_growing_batch_counts_as_it_grows(look: Callable[..., Preflight],
         (8 * 10 + 2 * 4 + 4 * 3 + 6 * 3) / 160, rel=0.01)
 
 
-def test_passes_are_those_asked_for_or_fitted(look: Callable[..., Preflight],
+def test_passes_are_those_asked_for_or_fitted(look: Callable[..., Forecast],
                                               toy_phase: Callable[..., Phase]) -> None:
     phase = toy_phase(2, BatchConfig(32, 8))
-    assert look(phase).phases[0].pass_rows == 8
-    assert look(phase, micro_batch_size=2).phases[0].pass_rows == 2
+    assert look(phase).phases[0].micro_batch_size == 8
+    assert look(phase, micro_batch_size=2).phases[0].micro_batch_size == 2
     wide = toy_phase(2, BatchConfig(32, 4096))
     whole = look(wide, memory_gib=1000.0).phases[0]
-    assert whole.pass_rows == 4096
+    assert whole.micro_batch_size == 4096
     less = look(wide, memory_gib=whole.memory_gib - 0.1).phases[0]
-    assert 1 <= less.pass_rows < 4096
+    assert 1 <= less.micro_batch_size < 4096
     assert less.memory_gib < whole.memory_gib
 
 
-def test_replayed_batches_take_their_time(look: Callable[..., Preflight],
+def test_replayed_batches_take_their_time(look: Callable[..., Forecast],
                                           toy_phase: Callable[..., Phase]) -> None:
     [phase] = look(toy_phase(4), replay=4).phases
     assert phase.hours == pytest.approx(1.25 * phase.tokens / phase.tokens_per_second / 3600,
                                         rel=0.01)
 
 
-def test_several_processes_are_not_guessed(look: Callable[..., Preflight],
+def test_several_processes_are_not_guessed(look: Callable[..., Forecast],
                                            toy_phase: Callable[..., Phase],
                                            machine: Callable[..., None]) -> None:
     machine(bf16=False)
     found = look(toy_phase(2, BatchConfig(32, 8)), processes=4, sharded=True)
-    assert found.phases[0].pass_rows == 2
+    assert found.phases[0].micro_batch_size == 2
     assert found.phases[0].tokens_per_second > 0
     assert (found.phases[0].hours, found.hours, found.kwh) == (None, None, None)
     [warning] = found.warnings
-    assert "what 4 give together was not tried" in warning
+    assert "4 together were not measured" in warning
     with pytest.raises(BmtoolsError, match="found 8, expected a multiple of the 3 processes"):
         look(toy_phase(2, BatchConfig(32, 8)), processes=3)
     with pytest.raises(BmtoolsError, match="--optimizer: found muon, which does not go"):
@@ -171,7 +171,7 @@ def test_several_processes_are_not_guessed(look: Callable[..., Preflight],
 @pytest.mark.parametrize(("precision", "bf16", "native"), [
     ("bf16", False, False), ("bf16", True, True), ("no", False, True)])
 def test_emulated_precision_is_called_so(
-        look: Callable[..., Preflight], toy_phase: Callable[..., Phase],
+        look: Callable[..., Forecast], toy_phase: Callable[..., Phase],
         machine: Callable[..., None], precision: str, bf16: bool, native: bool) -> None:
     machine(bf16=bf16)
     found = look(toy_phase(2), mixed_precision=precision)
@@ -179,15 +179,15 @@ def test_emulated_precision_is_called_so(
     assert ["EMULATED" in warning for warning in found.warnings] == ([] if native else [True])
 
 
-def test_a_processor_that_could_is_told_of(look: Callable[..., Preflight],
+def test_a_processor_that_could_is_told_of(look: Callable[..., Forecast],
                                            toy_phase: Callable[..., Phase],
                                            machine: Callable[..., None]) -> None:
     machine(bf16=True)
     [hint] = look(toy_phase(2)).warnings
-    assert hint.startswith("--mixed-precision bf16 would be faster")
+    assert hint.startswith("mixed_precision bf16 would be faster")
 
 
-def test_energy_is_that_of_one_board(look: Callable[..., Preflight],
+def test_energy_is_that_of_one_board(look: Callable[..., Forecast],
                                      toy_phase: Callable[..., Phase],
                                      machine: Callable[..., None]) -> None:
     assert look(toy_phase(2)).kwh is None
@@ -197,7 +197,7 @@ def test_energy_is_that_of_one_board(look: Callable[..., Preflight],
     assert found.kwh == pytest.approx(0.4 * (found.hours or 0), rel=0.01)
 
 
-def test_memory_that_is_not_there(look: Callable[..., Preflight],
+def test_memory_that_is_not_there(look: Callable[..., Forecast],
                                   toy_phase: Callable[..., Phase],
                                   machine: Callable[..., None]) -> None:
     """Of a batch that does not fit, a part is tried; of a row that does not fit, nothing."""
@@ -206,14 +206,14 @@ def test_memory_that_is_not_there(look: Callable[..., Preflight],
     machine(memory_bytes=int((needed + 1) * GIB), bf16=False)
     found = look(phase)
     [warning] = found.warnings
-    assert "a pass of 65536 rows may take" in warning and "OUT OF MEMORY" in warning
+    assert "a micro-batch of 65536 sequences may take" in warning and "OUT OF MEMORY" in warning
     assert found.phases[0].memory_gib > needed + 1
     machine(memory_bytes=GIB // 10)
-    with pytest.raises(BmtoolsError, match=r"a single row of 32 tokens takes .* may use 0\.1"):
+    with pytest.raises(BmtoolsError, match=r"a single sequence of 32 tokens takes .* may use 0\.1"):
         look(phase)
 
 
-def test_the_record_is_plain(look: Callable[..., Preflight],
+def test_the_record_is_plain(look: Callable[..., Forecast],
                              toy_phase: Callable[..., Phase]) -> None:
     record = look(toy_phase(2)).record()
     assert set(record["device"]) == {"name", "kind", "count", "memory_gib", "bf16"}
