@@ -37,7 +37,7 @@ class Purpose(IntEnum):
     ORDER = 1
     CROSSING = 2
     SPAN_LENGTH = 3
-    FATE = 4
+    REPLACEMENT = 4
 
 
 def derive(key: Numbers, *numbers: Numbers) -> np.ndarray:

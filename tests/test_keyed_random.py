@@ -48,9 +48,9 @@ def test_a_series_is_what_single_draws_give() -> None:
     keys, counts = derive(3, np.arange(6)), np.array([4, 0, 1, 1000, 0, 3])
     borders = np.append(0, np.cumsum(counts))
     counters = np.concatenate([np.arange(count) for count in counts])
-    assert (bits_per_key(keys, borders, Purpose.FATE)
-            == bits(np.repeat(keys, counts), counters, Purpose.FATE)).all()
-    assert len(bits_per_key(keys[:0], borders[:1], Purpose.FATE)) == 0
+    assert (bits_per_key(keys, borders, Purpose.REPLACEMENT)
+            == bits(np.repeat(keys, counts), counters, Purpose.REPLACEMENT)).all()
+    assert len(bits_per_key(keys[:0], borders[:1], Purpose.REPLACEMENT)) == 0
 
 
 def test_nothing_that_is_given_changes() -> None:
@@ -69,7 +69,7 @@ def streams() -> dict[str, np.ndarray]:
     plain_keys = np.arange(DRAWS, dtype=np.uint64)
     return {"counters of a key": uniforms(one, np.arange(DRAWS), Purpose.ORDER),
             "a counter of many keys": uniforms(many, 0, Purpose.ORDER),
-            "keys that were never mixed": uniforms(plain_keys, 7, Purpose.FATE),
+            "keys that were never mixed": uniforms(plain_keys, 7, Purpose.REPLACEMENT),
             "every 1024th counter": uniforms(one, 1024 * np.arange(DRAWS), Purpose.ORDER)}
 
 
@@ -107,13 +107,13 @@ def test_purposes_say_nothing_about_each_other() -> None:
 
 
 def test_every_bit_is_a_fair_coin() -> None:
-    drawn = bits(derive(5, np.arange(512))[:, None], np.arange(512), Purpose.FATE).ravel()
+    drawn = bits(derive(5, np.arange(512))[:, None], np.arange(512), Purpose.REPLACEMENT).ravel()
     ones = np.unpackbits(drawn.view(np.uint8)).reshape(-1, 64).mean(axis=0)
     assert np.abs(ones - 0.5).max() < 4.5 * 0.5 / np.sqrt(DRAWS)
 
 
 def test_the_two_ends_of_64_bits_are_apart() -> None:
-    drawn = bits_per_key(derive(6, np.arange(512)), 512 * np.arange(513), Purpose.FATE)
+    drawn = bits_per_key(derive(6, np.arange(512)), 512 * np.arange(513), Purpose.REPLACEMENT)
     upper, lower = to_uniform(drawn), choices(drawn, 1000) / 1000
     assert abs(12 * ((upper - 0.5) * (lower - 0.4995)).mean()) < 4 / np.sqrt(DRAWS)
     few = choices(drawn[upper > 0.9], 10)

@@ -1,4 +1,4 @@
-"""What the model sees in place of a masked token."""
+"""Replacement of masked tokens by the mask token, random tokens or themselves."""
 
 from __future__ import annotations
 
@@ -15,31 +15,32 @@ IGNORED = -100
 
 @dataclass(frozen=True, eq=False, slots=True)
 class MaskedTokens:
-    """A text to restore: inputs and labels, (tokens,) each; IGNORED where nothing is asked."""
+    """Inputs and labels, (tokens,) each; labels are IGNORED on tokens that are not masked."""
 
     inputs: np.ndarray
     labels: np.ndarray
 
 
-def corrupt(text: TokenBatch, picked: np.ndarray, mask_id: int, replacements: np.ndarray,
+def corrupt(text: TokenBatch, masked: np.ndarray, mask_id: int, replacement_ids: np.ndarray,
             corruption: Corruption) -> MaskedTokens:
-    """Hide the picked tokens; each token draws its own fate, also inside a word.
+    """Replace masked tokens; each token draws its own replacement, also inside a word.
 
     Args:
         text: left untouched.
-        picked: (tokens,) bool.
+        masked: (tokens,) bool.
         mask_id: id of the mask token.
-        replacements: (ids,) that a random token may come from, each as likely as any other.
-        corruption: shares of the fates.
+        replacement_ids: (ids,) that a random token is drawn from, each with the same probability.
+        corruption: probabilities of the replacements.
     """
-    places = picked.nonzero()[0]
-    drawn = bits_per_key(text.keys, text.borders_among(places), Purpose.FATE)
-    fates = to_uniform(drawn)
-    asked = text.ids.take(places)
-    shown = asked.copy()
-    shown[fates < corruption.masked] = mask_id
-    swapped = (fates >= corruption.masked) & (fates < corruption.masked + corruption.random)
-    shown[swapped] = replacements[choices(drawn[swapped], len(replacements))]
+    positions = masked.nonzero()[0]
+    drawn = bits_per_key(text.keys, text.borders_among(positions), Purpose.REPLACEMENT)
+    chances = to_uniform(drawn)
+    originals = text.ids.take(positions)
+    replaced = originals.copy()
+    replaced[chances < corruption.masked] = mask_id
+    at_random = ((chances >= corruption.masked)
+                 & (chances < corruption.masked + corruption.random))
+    replaced[at_random] = replacement_ids[choices(drawn[at_random], len(replacement_ids))]
     inputs, labels = text.ids.copy(), np.full(len(text), IGNORED, dtype=text.ids.dtype)
-    inputs[places], labels[places] = shown, asked
+    inputs[positions], labels[positions] = replaced, originals
     return MaskedTokens(inputs, labels)

@@ -1,4 +1,4 @@
-"""What masking achieved, counted."""
+"""Counts of masked tokens and words."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bmtools.masking.mask_units import find_words
+from bmtools.masking.ragged import offsets
 from bmtools.masking.token_batch import TokenBatch
 
 
@@ -15,11 +15,11 @@ class Coverage:
     """Counts over any number of batches; they add up.
 
     Args:
-        maskable: tokens that might have been masked.
-        masked: tokens that were.
+        maskable: tokens that may be masked.
+        masked: masked tokens.
         words: words with a maskable token.
         touched: words with a masked token.
-        whole: words of which every token is masked.
+        whole: words whose tokens are all masked.
     """
 
     maskable: int = 0
@@ -35,27 +35,27 @@ class Coverage:
 
     @property
     def masked_share(self) -> float:
-        """Masked tokens among maskable ones: the rate that was achieved; 0 where there is none."""
+        """Share of maskable tokens that are masked: the achieved rate."""
         return _share(self.masked, self.maskable)
 
     @property
     def touched_share(self) -> float:
-        """Words with a masked token among all."""
+        """Share of words with a masked token."""
         return _share(self.touched, self.words)
 
     @property
     def whole_share(self) -> float:
-        """Words wholly masked among words with a masked token; 1 where whole words are masked."""
+        """Share of touched words that are wholly masked; 1 for whole-word masking."""
         return _share(self.whole, self.touched)
 
 
-def count_coverage(text: TokenBatch, picked: np.ndarray) -> Coverage:
-    """Count what is masked of a text, with the words of the text as they begin in `starts`."""
-    words = find_words(text)
-    before = np.concatenate(([0], np.cumsum(picked & text.maskable)))
-    hidden = before[words.begins + words.sizes] - before[words.begins]
-    return Coverage(int(words.sizes.sum()), int(hidden.sum()), len(words),
-                    int((hidden > 0).sum()), int((hidden == words.sizes).sum()))
+def count_coverage(text: TokenBatch, masked: np.ndarray) -> Coverage:
+    """Count the masked tokens and words of a text."""
+    words = text.words
+    before = offsets(masked & text.maskable)
+    counts = before[words.begins + words.sizes] - before[words.begins]
+    return Coverage(int(words.sizes.sum()), int(counts.sum()), len(words),
+                    int((counts > 0).sum()), int((counts == words.sizes).sum()))
 
 
 def _share(part: int, whole: int) -> float:

@@ -1,82 +1,35 @@
-"""What is hidden together, and how much of it a masking rate allows."""
+"""Random selection of units to mask, until a masking rate is met."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from bmtools.keyed_random import Purpose, bits_per_key, choices, to_uniform_high, uniforms
-from bmtools.masking.token_batch import TokenBatch
+from bmtools.masking.ragged import offsets, ranges
+from bmtools.masking.token_batch import MaskUnits, TokenBatch
 
-Rates = float | np.ndarray
+MaskRates = float | np.ndarray
+"""A masking rate, or one for each sample, (samples,) float64."""
 
 # The highest 64 bits that float64 can hold.
 _HIGHEST = float((1 << 64) - (1 << 11))
 
 
-@dataclass(frozen=True, eq=False)
-class MaskUnits:
-    """Runs of maskable tokens that are hidden together or not at all.
-
-    Args:
-        begins: (units,) first token of each.
-        sizes: (units,) tokens of each, 1 or more.
-        borders: (samples + 1,) where each sample's units begin among all, and where the last
-            one's end.
-    """
-
-    begins: np.ndarray
-    sizes: np.ndarray
-    borders: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.begins)
-
-    @cached_property
-    def counts(self) -> np.ndarray:
-        """(samples,) units of each sample."""
-        return self.borders[1:] - self.borders[:-1]
-
-    def some(self, which: np.ndarray) -> MaskUnits:
-        """Keep some units, by their numbers, rising."""
-        return MaskUnits(self.begins[which], self.sizes[which],
-                         which.searchsorted(self.borders))
-
-
-def find_words(text: TokenBatch) -> MaskUnits:
-    """Find the words of a text.
-
-    A word also begins after a special token and at the beginning of a sample, so that a word cut
-    by an edge stays whole.
-    """
-    maskable = text.maskable
-    apart = np.ones(len(text) + 1, dtype=bool)  # from the token before
-    np.less_equal(maskable[1:] & maskable[:-1], text.starts[1:], out=apart[1:-1])
-    apart[text.borders] = True
-    begins = (apart[:-1] & maskable).nonzero()[0]
-    sizes = (apart[1:] & maskable).nonzero()[0]
-    sizes -= begins
-    sizes += 1
-    return MaskUnits(begins, sizes, text.borders_among(begins))
-
-
 def random_ranks(text: TokenBatch, units: MaskUnits) -> np.ndarray:
-    """Draw the ranks by which each sample's units are hidden, (units,) uint64."""
+    """Draw the random ranks by which each sample's units are masked, (units,) uint64."""
     return bits_per_key(text.keys, units.borders, Purpose.ORDER)
 
 
-def draw_units(text: TokenBatch, units: MaskUnits, rates: Rates) -> np.ndarray:
-    """Hide each sample's units in random order until its budget is spent, as `take_units` does.
+def mask_random_units(text: TokenBatch, units: MaskUnits, rates: MaskRates) -> np.ndarray:
+    """Mask each sample's units in random order until its budget is spent.
 
-    The order comes from drawing a sample's units again and again, each as likely as any other:
-    what was drawn before is passed over. At usual rates that takes far fewer random numbers than
-    a rank for each unit, and no sorting.
+    Units are drawn with replacement, each as likely as any other, and repeated ones are skipped.
+    At usual rates that takes far fewer random numbers than a rank for each unit, and no sorting.
+    Budgets are as in `mask_units_by_rank`.
 
     Args:
-        units: together all maskable tokens of the text, in order.
-        rates: share of maskable tokens to hide, 0 to 1: one, or (samples,).
+        units: all maskable tokens of the text, in order.
+        rates: share of maskable tokens to mask, 0 to 1: one, or (samples,).
 
     Returns:
         (tokens,) bool.
@@ -87,42 +40,43 @@ def draw_units(text: TokenBatch, units: MaskUnits, rates: Rates) -> np.ndarray:
     rates = _checked(rates, text.samples)
     maskable = text.maskable_counts
     budgets = maskable * rates
-    draws = _likely_draws(units.counts, rates)
+    draws = _expected_draws(units.counts, rates)
     while True:
-        borders = summed(draws)
+        borders = offsets(draws)
         drawn = bits_per_key(text.keys, borders, Purpose.ORDER)
         which = choices(drawn, units.counts.repeat(draws)).view(np.int64)
         which += units.borders[:-1].repeat(draws)
-        is_new = _first_seen(which, len(units))
+        is_new = _first_occurrences(which, len(units))
         sizes = units.sizes.take(which)
         sizes *= is_new
-        spent = summed(sizes)
-        found = _within(spent, borders)
-        enough = (found > budgets) | (found == maskable)
+        spent = offsets(sizes)
+        reached = _sums_within(spent, borders)
+        enough = (reached > budgets) | (reached == maskable)
         if enough.all():
             break
         draws = np.where(enough, draws, 2 * draws)
     crossing = _crossings(spent, borders, budgets)
-    # What chose the unit that crosses the budget has bits left that nothing else depends on.
+    # The number that chose the unit crossing the budget has bits left that are used only here.
     coins = to_uniform_high(drawn[np.minimum(crossing, len(drawn) - 1)]) if len(drawn) else 0.0
-    chosen = ranges(borders[:-1], _how_many(spent, borders, budgets, crossing, coins))
+    chosen = ranges(borders[:-1], _count_units(spent, borders, budgets, crossing, coins))
     chosen = chosen[is_new[chosen]]
-    return _marked(text, units.begins.take(which.take(chosen)), sizes.take(chosen))
+    return _mask(text, units.begins.take(which.take(chosen)), sizes.take(chosen))
 
 
-def take_units(text: TokenBatch, units: MaskUnits, ranks: np.ndarray, rates: Rates) -> np.ndarray:
-    """Hide each sample's units from the lowest rank on until its budget is spent.
+def mask_units_by_rank(text: TokenBatch, units: MaskUnits, ranks: np.ndarray,
+                       rates: MaskRates) -> np.ndarray:
+    """Mask each sample's units from the lowest rank on until its budget is spent.
 
     The budget is the rate times the sample's maskable tokens. The unit that would overshoot it is
-    taken with the probability that makes the expected number of hidden tokens equal the budget,
-    so the rate is met on average whatever the size of units. A sample with anything to hide gets
-    one unit at least, as in BERT: where the first unit is more than the budget, more than the
-    rate is hidden.
+    masked with the probability that makes the expected number of masked tokens equal the budget,
+    so the rate is met on average whatever the size of units. At least one unit is masked in every
+    sample that has maskable tokens, as in BERT: where the first unit exceeds the budget, the rate
+    is exceeded too.
 
     Args:
-        units: together all maskable tokens of the text, in order.
+        units: all maskable tokens of the text, in order.
         ranks: (units,) uint64; of equal ones the first comes first.
-        rates: share of maskable tokens to hide, 0 to 1: one, or (samples,).
+        rates: share of maskable tokens to mask, 0 to 1: one, or (samples,).
 
     Returns:
         (tokens,) bool.
@@ -132,32 +86,18 @@ def take_units(text: TokenBatch, units: MaskUnits, ranks: np.ndarray, rates: Rat
     """
     rates = _checked(rates, text.samples)
     budgets = text.maskable_counts * rates
-    early = _early(units, ranks, rates)
-    first, spent = _ordered(units.some(early), ranks[early])
-    if not ((_within(spent, first.borders) > budgets) | (first.counts == units.counts)).all():
-        first, spent = _ordered(units, ranks)
+    early = _low_ranks(units, ranks, rates)
+    first, spent = _sort(units.select(early), ranks[early])
+    if not ((_sums_within(spent, first.borders) > budgets) | (first.counts == units.counts)).all():
+        first, spent = _sort(units, ranks)
     crossing = _crossings(spent, first.borders, budgets)
     coins = uniforms(text.keys, 0, Purpose.CROSSING)
     chosen = ranges(first.borders[:-1],
-                    _how_many(spent, first.borders, budgets, crossing, coins))
-    return _marked(text, first.begins.take(chosen), first.sizes.take(chosen))
+                    _count_units(spent, first.borders, budgets, crossing, coins))
+    return _mask(text, first.begins.take(chosen), first.sizes.take(chosen))
 
 
-def summed(counts: np.ndarray) -> np.ndarray:
-    """Sum all counts that come before each, and at the end all: one number more than counts."""
-    sums = np.zeros(len(counts) + 1, dtype=np.int64)
-    np.cumsum(counts, out=sums[1:])
-    return sums
-
-
-def ranges(begins: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Count up from each beginning, as far as its length says, all of them in one array."""
-    ends = lengths.cumsum()
-    total = int(ends[-1]) if len(ends) else 0
-    return (begins - ends + lengths).repeat(lengths) + np.arange(total)
-
-
-def _checked(rates: Rates, samples: int) -> Rates:
+def _checked(rates: MaskRates, samples: int) -> MaskRates:
     if isinstance(rates, float) and 0 <= rates <= 1:
         return rates
     rates = np.asarray(rates, dtype=np.float64)
@@ -168,8 +108,8 @@ def _checked(rates: Rates, samples: int) -> Rates:
     return rates
 
 
-def _likely_draws(counts: np.ndarray, rates: Rates) -> np.ndarray:
-    """Say how many draws spend most budgets, (samples,) int64; `draw_units` looks whether they do.
+def _expected_draws(counts: np.ndarray, rates: MaskRates) -> np.ndarray:
+    """Estimate how many draws spend a budget, (samples,) int64; the caller draws more if needed.
 
     To see a share of n units takes -n log(1 - share) draws on average.
     """
@@ -178,53 +118,53 @@ def _likely_draws(counts: np.ndarray, rates: Rates) -> np.ndarray:
     return draws
 
 
-def _first_seen(which: np.ndarray, count: int) -> np.ndarray:
-    """Tell where each number below `count` stands for the first time, as bool."""
-    places = np.arange(len(which))
+def _first_occurrences(which: np.ndarray, count: int) -> np.ndarray:
+    """Mark the first occurrence of each number below `count`, as bool."""
+    positions = np.arange(len(which))
     first = np.empty(count, dtype=np.int64)
-    first[which[::-1]] = places[::-1]  # of equal numbers the last one stays
-    return first.take(which) == places
+    first[which[::-1]] = positions[::-1]  # of equal numbers the last one is kept
+    return first.take(which) == positions
 
 
-def _within(spent: np.ndarray, borders: np.ndarray) -> np.ndarray:
-    """Sum each sample's own, (samples,), of sums over all."""
+def _sums_within(spent: np.ndarray, borders: np.ndarray) -> np.ndarray:
+    """Turn running sums over all samples into the sum of each, (samples,)."""
     before = spent[borders]
     return before[1:] - before[:-1]
 
 
-def _marked(text: TokenBatch, begins: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    picked = np.zeros(len(text), dtype=bool)
-    picked[ranges(begins, sizes)] = True
-    return picked
+def _mask(text: TokenBatch, begins: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    masked = np.zeros(len(text), dtype=bool)
+    masked[ranges(begins, sizes)] = True
+    return masked
 
 
-def _early(units: MaskUnits, ranks: np.ndarray, rates: Rates) -> np.ndarray:
+def _low_ranks(units: MaskUnits, ranks: np.ndarray, rates: MaskRates) -> np.ndarray:
     """Choose units of low rank, as sorting all is slow.
 
-    They are more than the rate asks for by about five standard deviations, whether a sample has
-    a hundred units or ten thousand; `take_units` looks whether they suffice.
+    They exceed the rate by about five standard deviations, whether a sample has a hundred units
+    or ten thousand; the caller sorts all units where they do not suffice.
     """
     shares = rates * 1.25 + 24 / np.maximum(units.counts, 1)
     limits = np.minimum(shares * _HIGHEST, _HIGHEST).astype(np.uint64)
     return (ranks <= limits.repeat(units.counts)).nonzero()[0]
 
 
-def _ordered(units: MaskUnits, ranks: np.ndarray) -> tuple[MaskUnits, np.ndarray]:
+def _sort(units: MaskUnits, ranks: np.ndarray) -> tuple[MaskUnits, np.ndarray]:
     """Sort units by sample and rank.
 
     Returns:
-        the units, and (units + 1,) how many tokens stand before each.
+        the units, and (units + 1,) tokens before each.
     """
     order = _order(units, ranks)
     ordered = MaskUnits(units.begins[order], units.sizes[order], units.borders)
-    return ordered, summed(ordered.sizes)
+    return ordered, offsets(ordered.sizes)
 
 
 def _order(units: MaskUnits, ranks: np.ndarray) -> np.ndarray:
-    """Number units by sample, then by rank; those that tie stay as they are.
+    """Order units by sample, then by rank; ties keep their order.
 
-    Whole numbers are sorted several times faster than what they stand for, so a sample, the
-    highest bits of a rank and the place of its unit go into one, unless such ranks tie.
+    Sorting one array of integers is several times faster than np.lexsort, so the sample, the
+    highest bits of the rank and the number of the unit are packed into one, unless ranks tie.
     """
     samples = len(units.counts)
     low, high = len(units).bit_length(), 64 - samples.bit_length()
@@ -243,22 +183,22 @@ def _crossings(spent: np.ndarray, borders: np.ndarray, budgets: np.ndarray) -> n
     """Find the unit that would overshoot each sample's budget, (samples,) int64.
 
     Args:
-        spent: (units + 1,) how many tokens stand before each, in the order of taking.
+        spent: (units + 1,) tokens before each, in the order of masking.
         borders: (samples + 1,) where each sample's units begin in that order.
     """
-    # Whole numbers are compared, as the sum of a sample's budget and of what stands before it
-    # would round differently among other samples.
+    # Integers are compared: a float sum of a sample's budget and the tokens before it would
+    # round differently among other samples.
     return spent.searchsorted(spent[borders[:-1]] + budgets.astype(np.int64), side="right") - 1
 
 
-def _how_many(spent: np.ndarray, borders: np.ndarray, budgets: np.ndarray, crossing: np.ndarray,
+def _count_units(spent: np.ndarray, borders: np.ndarray, budgets: np.ndarray, crossing: np.ndarray,
               coins: np.ndarray | float) -> np.ndarray:
-    """Count the units that each sample's budget takes, (samples,) int64.
+    """Count the units that each sample's budget allows, (samples,) int64.
 
     Args:
         spent, borders, budgets: as `_crossings` takes them.
-        crossing: what that found.
-        coins: (samples,) from 0 to less than 1: whether that unit is taken too.
+        crossing: its result.
+        coins: (samples,) random numbers below 1 that decide whether that unit is masked too.
     """
     firsts = borders[:-1]
     reached = spent[crossing]

@@ -1,16 +1,15 @@
-"""Where words begin in languages that write no spaces.
+"""Word segmentation of languages that write no spaces.
 
-Where spaces are written, the tokenizer's own words are right and nothing here is needed. A
-segmenter is any function from a text to the offsets at which words begin. Installed packages add
-their own by entry points of the group `bmtools.segmenters`: the name is what the option takes, the
-object is the function.
+For languages that write spaces, the tokenizer's own words are right. A segmenter is any function
+from a text to the offsets at which words begin. Installed packages add theirs by entry points of
+the group `bmtools.segmenters`: the name is the value of the option, the object is the function.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -18,7 +17,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from bmtools.errors import BmtoolsError
+from bmtools.errors import BmtoolsError, setting
 
 TOKENIZER = "tokenizer"
 GROUP = "bmtools.segmenters"
@@ -29,7 +28,7 @@ MarkWords = Callable[[str, np.ndarray], np.ndarray]
 
 
 class Segmenter(Protocol):
-    """Anything that finds the words of a text."""
+    """Function that finds the words of a text."""
 
     def __call__(self, text: str) -> Sequence[int]:
         """Give the offsets, in code points, at which words begin.
@@ -41,9 +40,9 @@ class Segmenter(Protocol):
 def word_starts(text: str, offsets: np.ndarray, segment: Segmenter) -> np.ndarray:
     """Mark the tokens at which a segmenter's words begin.
 
-    White space ahead of a word counts to it, in its token or in one of its own. Of several tokens
-    of one character, as byte-level tokenizers have them, only the first can begin a word. A token
-    with the border of two words inside joins the two, as neither could be hidden alone.
+    White space ahead of a word belongs to it, in its token or in a separate one. Of several tokens
+    of one character, as in byte-level tokenizers, only the first can begin a word. A token that
+    spans the border of two words joins the two, as neither could be masked alone.
 
     Args:
         offsets: (tokens, 2) begin and end of each token in code points.
@@ -52,7 +51,7 @@ def word_starts(text: str, offsets: np.ndarray, segment: Segmenter) -> np.ndarra
         (tokens,) bool.
 
     Raises:
-        ValueError: the segmenter gives an offset outside the text.
+        ValueError: the segmenter returned an offset outside the text.
     """
     offsets = np.asarray(offsets, dtype=np.int64).reshape(-1, 2)
     borders = _borders(text, segment)
@@ -75,20 +74,21 @@ def load_segmenter(name: str) -> Segmenter | None:
     others = {entry.name: entry for entry in entry_points(group=GROUP)}
     if name not in _BUILT_IN and name not in others:
         names = dict.fromkeys([TOKENIZER, *_BUILT_IN, *sorted(others)])
-        raise BmtoolsError(f"--segmenter: found {name}, expected {' or '.join(names)}")
+        raise BmtoolsError(f"{setting('segmenter')}: found {name}, expected "
+                           f"{' or '.join(names)}")
     remedy = f"pip install 'bmtools[{name}]'" if name in _BUILT_IN else "install what it needs"
     try:
         segment: Segmenter = _BUILT_IN[name] if name in _BUILT_IN else others[name].load()
         segment("")
     except ImportError as error:
-        raise BmtoolsError(f"--segmenter {name}: {error}; {remedy}") from error
+        raise BmtoolsError(f"{setting('segmenter')} {name}: {error}; {remedy}") from error
     return segment
 
 
 def word_marker(name: str) -> MarkWords | None:
-    """Give the function from a text and its tokens' offsets to word starts.
+    """Make a function from a text and its tokens' offsets to word starts.
 
-    It can be sent to other processes, which load what it needs again. None for the tokenizer's
+    It can be pickled for other processes, which import the package again. None for the tokenizer's
     own words.
 
     Raises:
@@ -99,20 +99,20 @@ def word_marker(name: str) -> MarkWords | None:
 
 
 def japanese(text: str) -> list[int]:
-    """Begin words where Sudachi does in its mode of longest units, which keeps terms whole."""
+    """Segment words by Sudachi in its mode of longest units, which keeps terms whole."""
     tokenizer = _sudachi()
     return [piece.start() + word.begin() for piece in _PIECE.finditer(text)
             for word in tokenizer.tokenize(piece.group())]
 
 
 def chinese(text: str) -> list[int]:
-    """Begin words where jieba does, in its Rust edition."""
-    return _located(text, import_module("rjieba").cut(text, True))
+    """Segment words by jieba, in its Rust edition."""
+    return _find_in_order(text, import_module("rjieba").cut(text, True))
 
 
 def thai(text: str) -> list[int]:
-    """Begin words where PyThaiNLP's newmm does."""
-    return _located(text, _thai()(text, engine="newmm", join_broken_num=False))
+    """Segment words by PyThaiNLP's newmm."""
+    return _find_in_order(text, _thai()(text, engine="newmm", join_broken_num=False))
 
 
 _BUILT_IN: dict[str, Segmenter] = {"japanese": japanese, "chinese": chinese, "thai": thai}
@@ -126,23 +126,19 @@ def _sudachi() -> Any:
 
 @cache
 def _thai() -> Any:
-    # Else it makes a directory in the user's home, which nothing here needs.
+    # Otherwise the package creates a directory in the user's home.
     if "PYTHAINLP_READ_MODE" not in os.environ:
         os.environ.setdefault("PYTHAINLP_READ_ONLY", "1")
     return import_module("pythainlp.tokenize").word_tokenize
 
 
-def _located(text: str, words: Iterable[str]) -> list[int]:
-    """Find words, which come in order, in their text."""
-    return list(_places(text, words))
-
-
-def _places(text: str, words: Iterable[str]) -> Iterator[int]:
-    end = 0
+def _find_in_order(text: str, words: Iterable[str]) -> list[int]:
+    """Find the offsets of words that come in order."""
+    begins, end = [], 0
     for word in words:
-        begin = text.index(word, end)
-        end = begin + len(word)
-        yield begin
+        begins.append(text.index(word, end))
+        end = begins[-1] + len(word)
+    return begins
 
 
 def _borders(text: str, segment: Segmenter) -> np.ndarray:
@@ -158,7 +154,7 @@ def _borders(text: str, segment: Segmenter) -> np.ndarray:
 
 
 def _next_visible(text: str) -> np.ndarray:
-    """Give, for each offset, the next that is not of white space, (characters + 1,) int64."""
+    """Find, for each offset, the next one that is not white space, (characters + 1,) int64."""
     visible = np.array([*(not one.isspace() for one in text), True])
     numbers = np.where(visible, np.arange(len(text) + 1), len(text))
     return np.minimum.accumulate(numbers[::-1])[::-1]

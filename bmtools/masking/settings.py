@@ -14,13 +14,13 @@ SEGMENTERS = ("tokenizer", "japanese", "chinese", "thai")
 
 @dataclass(frozen=True)
 class Corruption:
-    """Shares of picked tokens that become the mask token, a random token, or stay themselves.
+    """Shares of masked tokens that become the mask token, a random token, or stay the same.
 
     Source: Devlin et al. 2019, section 3.1 (80, 10 and 10 percent).
 
     Args:
         masked: share that becomes the mask token.
-        random: share that becomes a random token; what is left stays itself.
+        random: share that becomes a random token; the rest stays the same.
     """
 
     masked: float = 0.8

@@ -8,32 +8,32 @@ from math import fsum
 import numpy as np
 
 from bmtools.keyed_random import Purpose, bits_per_key, to_uniform
-from bmtools.masking.mask_units import MaskUnits, Rates, find_words, random_ranks, take_units
-from bmtools.masking.token_batch import TokenBatch
+from bmtools.masking.mask_units import MaskRates, mask_units_by_rank, random_ranks
+from bmtools.masking.token_batch import MaskUnits, TokenBatch
 
 LONGEST = 10
 _STOP = 0.2
-# A word's rank holds 32 bits of the rank of its span and, below them, its place in the span.
+# A word's rank holds 32 bits of the rank of its span and, below them, its position in the span.
 _SPAN_SHIFT = np.uint64(32)
-_PLACE_SHIFT = np.uint64(28)
+_POSITION_SHIFT = np.uint64(28)
 _NONE = np.uint64((1 << 64) - 1)
 
 
-def mask_spans(text: TokenBatch, rates: Rates) -> np.ndarray:
-    """Pick spans of whole words in random order until a share of each sample's tokens is picked.
+def mask_spans(text: TokenBatch, rates: MaskRates) -> np.ndarray:
+    """Mask spans of whole words in random order until a share of each sample's tokens is masked.
 
     A span begins at any word with the same probability and takes 1 to 10 words, 3.8 on average
     before it meets the end of the sample, a special token or another span. Two departures from
     the source: each word begins one span at most, and the span that crosses the budget is cut
-    between words, the last word taken by chance, so that the rate is met on average as in
-    `take_units`. Runs of hidden words are therefore somewhat shorter than spans drawn, by the
-    cut, or longer, where spans touch. The source also gives all tokens of a span one fate; here
-    each token draws its own.
+    between words, the last word masked by chance, so that the rate is met on average as in
+    `mask_units_by_rank`. Runs of masked words are therefore somewhat shorter than the spans drawn,
+    by the cut, or longer, where spans touch. The source also replaces all tokens of a span alike;
+    here each token draws its own replacement.
 
     Source: Joshi et al. 2020 (SpanBERT), section 3.1.
 
     Args:
-        rates: share of maskable tokens to pick, 0 to 1: one, or (samples,).
+        rates: share of maskable tokens to mask, 0 to 1: one, or (samples,).
 
     Returns:
         (tokens,) bool.
@@ -41,13 +41,13 @@ def mask_spans(text: TokenBatch, rates: Rates) -> np.ndarray:
     Raises:
         ValueError: a rate outside 0 to 1.
     """
-    words = find_words(text)
-    return take_units(text, words, _first_covered(words, _lengths(text, words),
-                                                  random_ranks(text, words)), rates)
+    words = text.words
+    ranks = _span_ranks(words, _span_lengths(text, words), random_ranks(text, words))
+    return mask_units_by_rank(text, words, ranks, rates)
 
 
 def chances() -> list[float]:
-    """Probabilities of the lengths 1 to `LONGEST`: geometric, those above left out.
+    """List the probabilities of lengths 1 to `LONGEST`: a truncated geometric distribution.
 
     Products and an exact sum, as powers may round differently on another platform.
     """
@@ -57,8 +57,8 @@ def chances() -> list[float]:
     return [weight / total for weight in weights]
 
 
-def _lengths(text: TokenBatch, words: MaskUnits) -> np.ndarray:
-    """Draw the length in words of the span that begins at each word, ended by its surroundings."""
+def _span_lengths(text: TokenBatch, words: MaskUnits) -> np.ndarray:
+    """Draw the length in words of the span that begins at each word, clipped to its run."""
     drawn = to_uniform(bits_per_key(text.keys, words.borders, Purpose.SPAN_LENGTH))
     lengths = 1 + np.searchsorted(list(accumulate(chances()[:-1])), drawn, side="right")
     numbers = np.arange(len(words))
@@ -70,12 +70,12 @@ def _lengths(text: TokenBatch, words: MaskUnits) -> np.ndarray:
     return np.minimum(lengths, run_ends - numbers)
 
 
-def _first_covered(words: MaskUnits, lengths: np.ndarray, ranks: np.ndarray) -> np.ndarray:
-    """Rank each word by the span of lowest rank that covers it, and within that by its place."""
+def _span_ranks(words: MaskUnits, lengths: np.ndarray, ranks: np.ndarray) -> np.ndarray:
+    """Rank each word by the lowest-ranked span that covers it, then by its position in the span."""
     codes = ranks >> _SPAN_SHIFT << _SPAN_SHIFT
     covered = codes.copy()
-    for place in range(1, min(LONGEST, len(words))):
-        within = codes[:-place] | np.uint64(place) << _PLACE_SHIFT
-        reached = np.where(lengths[:-place] > place, within, _NONE)
-        np.minimum(covered[place:], reached, out=covered[place:])
+    for position in range(1, min(LONGEST, len(words))):
+        within = codes[:-position] | np.uint64(position) << _POSITION_SHIFT
+        reached = np.where(lengths[:-position] > position, within, _NONE)
+        np.minimum(covered[position:], reached, out=covered[position:])
     return covered

@@ -1,4 +1,4 @@
-"""The ways of masking, by name."""
+"""Masking strategies by name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any, Protocol, get_args
 
 import numpy as np
 
-from bmtools.masking.mask_units import Rates
+from bmtools.errors import require, setting
+from bmtools.masking.mask_units import MaskRates
 from bmtools.masking.settings import Masking
 from bmtools.masking.spans import mask_spans
 from bmtools.masking.terms import TermMasking
@@ -18,29 +19,29 @@ from bmtools.masking.words import mask_words
 
 
 class MaskStrategy(Protocol):
-    """Anything that says which tokens of a text are hidden."""
+    """Choice of the tokens to mask."""
 
-    def __call__(self, text: TokenBatch, rates: Rates) -> np.ndarray:
-        """Pick a share of each sample's maskable tokens, (tokens,) bool."""
+    def __call__(self, text: TokenBatch, rates: MaskRates) -> np.ndarray:
+        """Mark a share of each sample's maskable tokens, (tokens,) bool."""
 
 
 @dataclass(frozen=True)
 class StrategyInfo:
-    """A way of masking.
+    """Registry entry of a masking strategy.
 
     Args:
-        make: gives the function that picks, from what is needed.
+        make: factory; takes the arguments that `needs` lists.
         needs: `terms`, a `TermList`.
-        sees_words: whether it matters where words begin.
+        uses_words: whether word starts make a difference.
     """
 
     make: Callable[..., MaskStrategy]
     needs: tuple[str, ...] = ()
-    sees_words: bool = True
+    uses_words: bool = True
 
 
 STRATEGIES = {
-    "tokens": StrategyInfo(lambda: mask_tokens, sees_words=False),
+    "tokens": StrategyInfo(lambda: mask_tokens, uses_words=False),
     "words": StrategyInfo(lambda: mask_words),
     "spans": StrategyInfo(lambda: mask_spans),
     "terms": StrategyInfo(TermMasking, needs=("terms",)),
@@ -49,19 +50,19 @@ assert tuple(STRATEGIES) == get_args(Masking)
 
 
 def make_strategy(name: str, **given: Any) -> MaskStrategy:
-    """Give the function that picks by a strategy.
+    """Make a masking strategy.
 
     Args:
         name: a `Masking`.
-        given: what strategies may need; what this one does not need is left unused.
+        given: arguments of all strategies; this one uses those that it needs.
 
     Raises:
-        ValueError: no such strategy, or something that it needs is missing.
+        ValueError: no such strategy, or a missing argument.
     """
-    if name not in STRATEGIES:
-        raise ValueError(f"--masking: found {name}, expected {' or '.join(STRATEGIES)}")
+    require(name in STRATEGIES, "masking", name, " or ".join(STRATEGIES))
     strategy = STRATEGIES[name]
     for need in strategy.needs:
         if given.get(need) is None:
-            raise ValueError(f"--masking {name}: found no {need}, expected --{need} as well")
+            raise ValueError(f"{setting('masking')} {name}: found no {need}, "
+                             f"expected {setting(need)} as well")
     return strategy.make(**{need: given[need] for need in strategy.needs})

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bmtools.masking.mask_units import MaskUnits, Rates, find_words, random_ranks, take_units
-from bmtools.masking.token_batch import TokenBatch
+from bmtools.masking.mask_units import MaskRates, mask_units_by_rank, random_ranks
+from bmtools.masking.ragged import offsets
+from bmtools.masking.token_batch import MaskUnits, TokenBatch
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 
 @dataclass(frozen=True, eq=False)
 class TermPositions:
-    """Where terms stand in a text.
+    """Positions of terms in a text.
 
     Args:
         inside: (tokens,) bool, True on the tokens of a term.
-        begins: (tokens,) bool, True where a term begins, which tells terms that touch apart.
+        begins: (tokens,) bool, True where a term begins, which separates adjacent terms.
     """
 
     inside: np.ndarray
@@ -26,13 +30,13 @@ class TermPositions:
 
 
 class TermList:
-    """Terms as token ids, kept as a tree of their beginnings.
+    """Terms as a trie of token ids.
 
-    Memory grows with the number of distinct beginnings, about nine bytes each.
+    Memory grows with the number of distinct prefixes, about nine bytes each.
 
     Args:
-        terms: ids of each term, no special tokens; empty ones are passed over. A term is found
-            only in the spelling that its ids are of: see `spellings`.
+        terms: ids of each term, no special tokens; empty ones are skipped. A term is found
+            only as these ids: see `spellings`.
     """
 
     def __init__(self, terms: Iterable[Sequence[int]]) -> None:
@@ -40,15 +44,15 @@ class TermList:
         lengths = np.array([len(ids) for ids in sequences], dtype=np.int64)
         ids = np.concatenate(sequences) if sequences else np.zeros(0, dtype=np.int64)
         self._size = int(ids.max(initial=0)) + 1
-        self._edges, self._whole = _tree(ids, lengths, self._size)
+        self._edges, self._whole = _build_trie(ids, lengths, self._size)
 
     def mark(self, text: TokenBatch) -> TermPositions:
-        """Find all terms; of those that begin at one word the longest counts.
+        """Find all terms; the longest of those that begin at one word.
 
         A term begins and ends with a word of the text and does not leave its sample. Terms that
         share tokens are marked as one.
         """
-        begins, lengths = self._found(text)
+        begins, lengths = self._find(text)
         depth = np.zeros(len(text) + 1, dtype=np.int64)
         depth[begins] = 1
         np.subtract.at(depth, begins + lengths, 1)
@@ -57,13 +61,13 @@ class TermList:
         first[begins[depth[begins] == 1]] = True
         return TermPositions(depth > 0, first)
 
-    def _found(self, text: TokenBatch) -> tuple[np.ndarray, np.ndarray]:
-        """Follow the tree from the beginning of every word at once.
+    def _find(self, text: TokenBatch) -> tuple[np.ndarray, np.ndarray]:
+        """Follow the trie from the beginning of every word at once.
 
         Returns:
-            where terms begin, rising, and their lengths in tokens.
+            first tokens of terms, ascending, and their lengths in tokens.
         """
-        begins = find_words(text).begins
+        begins = text.words.begins
         longest = np.zeros(len(text), dtype=np.int64)
         goes_on = np.append(text.continues, False)
         ends_word = ~goes_on
@@ -79,43 +83,43 @@ class TermList:
         found = np.flatnonzero(longest)
         return found, longest[found]
 
-    def _follow(self, places: np.ndarray, nodes: np.ndarray,
+    def _follow(self, tokens: np.ndarray, nodes: np.ndarray,
                 ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Go down the tree by one token: the places that could, and their new nodes."""
+        """Go down the trie by one token: the tokens where that is possible, and their new nodes."""
         codes = nodes * self._size + ids
         edges = np.searchsorted(self._edges, codes)
         there = (self._edges[np.minimum(edges, len(self._edges) - 1)] == codes) \
             if len(self._edges) else np.zeros(len(codes), dtype=bool)
         there &= ids < self._size
-        return places[there], edges[there] + 1
+        return tokens[there], edges[there] + 1
 
 
 @dataclass(frozen=True, eq=False)
 class TermMasking:
-    """Pick terms first, then other words, until a share of each sample's tokens is picked.
+    """Masking of terms first, then of other words.
 
     Args:
-        terms: what is preferred.
+        terms: masked first.
     """
 
     terms: TermList
 
-    def __call__(self, text: TokenBatch, rates: Rates) -> np.ndarray:
-        """Pick terms and words; see `mask_terms`."""
+    def __call__(self, text: TokenBatch, rates: MaskRates) -> np.ndarray:
+        """Mask terms and words; see `mask_terms`."""
         return mask_terms(text, rates, self.terms.mark(text))
 
 
-def mask_terms(text: TokenBatch, rates: Rates, marks: TermPositions | np.ndarray) -> np.ndarray:
-    """Pick marked terms in random order, then other words, until the budget is spent.
+def mask_terms(text: TokenBatch, rates: MaskRates, marks: TermPositions | np.ndarray) -> np.ndarray:
+    """Mask terms in random order, then other words, until a share of each sample is masked.
 
-    A term is picked whole, with all of any word that it is part of. Where a sample's terms are
-    more than its budget, some are picked and nothing else; the rate is met on average as in
-    `take_units`.
+    A term is masked whole, with all of any word that it is part of. Where a sample's terms exceed
+    its budget, some of them are masked and nothing else; the rate is met on average as in
+    `mask_units_by_rank`.
 
     Args:
-        rates: share of maskable tokens to pick, 0 to 1: one, or (samples,).
-        marks: where terms stand; or (tokens,) bool, True on the tokens of terms, of which those
-            that touch count as one.
+        rates: share of maskable tokens to mask, 0 to 1: one, or (samples,).
+        marks: positions of terms; or (tokens,) bool, True on the tokens of terms, where adjacent
+            terms count as one.
 
     Returns:
         (tokens,) bool.
@@ -125,15 +129,16 @@ def mask_terms(text: TokenBatch, rates: Rates, marks: TermPositions | np.ndarray
     """
     if isinstance(marks, np.ndarray):
         marks = TermPositions(marks, np.zeros_like(marks))
-    units, is_term = _joined(text, find_words(text), marks)
+    units, is_term = _join_terms(text, text.words, marks)
     ranks = random_ranks(text, units) >> np.uint64(1)
-    return take_units(text, units, ranks | (~is_term).astype(np.uint64) << np.uint64(63), rates)
+    ranks |= (~is_term).astype(np.uint64) << np.uint64(63)
+    return mask_units_by_rank(text, units, ranks, rates)
 
 
-def spellings(tokenizer: Any, terms: Iterable[str]) -> list[list[int]]:
-    """Encode terms as they stand at the beginning of a text and after a space.
+def spellings(tokenizer: PreTrainedTokenizerBase, terms: Iterable[str]) -> list[list[int]]:
+    """Encode terms as at the beginning of a text and as after a space.
 
-    Byte-level tokenizers have other tokens for the two; for others they are the same. Capitals
+    Byte-level tokenizers have different tokens for the two, others do not. Terms with a capital
     at the beginning of a sentence are another spelling, which the caller may list too.
     """
     texts = [spelled for term in terms for spelled in (term, f" {term}")]
@@ -141,19 +146,19 @@ def spellings(tokenizer: Any, terms: Iterable[str]) -> list[list[int]]:
     return [list(ids) for ids in dict.fromkeys(tuple(one.ids) for one in encodings)]
 
 
-def _tree(ids: np.ndarray, lengths: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Number the distinct beginnings of all terms; 0 is the empty one.
+def _build_trie(ids: np.ndarray, lengths: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Number the distinct prefixes of all terms; 0 is the empty one.
 
     Args:
-        ids: (all tokens,) terms laid end to end.
+        ids: (all tokens,) of all terms, concatenated.
         lengths: (terms,).
         size: more than any id.
 
     Returns:
-        codes of all steps, parent * size + id, rising, the n-th of which leads to node n + 1; and
+        ascending codes of all edges, parent * size + id, of which the n-th leads to node n + 1; and
         (nodes,) whether a term ends there.
     """
-    firsts = np.cumsum(lengths) - lengths
+    firsts = offsets(lengths)[:-1]
     nodes = np.zeros(len(lengths), dtype=np.int64)
     levels, whole, count, depth = [], [np.zeros(1, dtype=bool)], 1, 0
     alive = np.arange(len(lengths))
@@ -171,9 +176,9 @@ def _tree(ids: np.ndarray, lengths: np.ndarray, size: int) -> tuple[np.ndarray, 
     return np.concatenate(levels or [np.zeros(0, dtype=np.int64)]), np.concatenate(whole)
 
 
-def _joined(text: TokenBatch, words: MaskUnits, marks: TermPositions) -> tuple[MaskUnits,
-                                                                               np.ndarray]:
-    """Join the words of each term to one unit.
+def _join_terms(text: TokenBatch, words: MaskUnits,
+                marks: TermPositions) -> tuple[MaskUnits, np.ndarray]:
+    """Join the words of each term into one unit.
 
     Returns:
         units, and (units,) bool, True on terms.
@@ -186,5 +191,5 @@ def _joined(text: TokenBatch, words: MaskUnits, marks: TermPositions) -> tuple[M
     firsts = np.flatnonzero(~goes_on[begins])
     units = MaskUnits(begins[firsts], np.add.reduceat(words.sizes, firsts),
                       text.borders_among(begins[firsts]))
-    marked = np.concatenate(([0], np.cumsum(inside)))
+    marked = offsets(inside)
     return units, marked[units.begins + units.sizes] > marked[units.begins]

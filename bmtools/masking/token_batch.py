@@ -1,4 +1,4 @@
-"""What is masked: samples laid side by side."""
+"""Tokens of several samples in flat arrays, and the words and units that masks are drawn for."""
 
 from __future__ import annotations
 
@@ -9,18 +9,47 @@ import numpy as np
 
 
 @dataclass(frozen=True, eq=False)
+class MaskUnits:
+    """Runs of maskable tokens that are masked together or not at all.
+
+    Args:
+        begins: (units,) first token of each.
+        sizes: (units,) tokens of each, 1 or more.
+        borders: (samples + 1,) where each sample's units begin among all, and where the last
+            one's end.
+    """
+
+    begins: np.ndarray
+    sizes: np.ndarray
+    borders: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.begins)
+
+    @cached_property
+    def counts(self) -> np.ndarray:
+        """(samples,) units of each sample."""
+        return self.borders[1:] - self.borders[:-1]
+
+    def select(self, numbers: np.ndarray) -> MaskUnits:
+        """Keep some units, by their ascending numbers."""
+        return MaskUnits(self.begins[numbers], self.sizes[numbers],
+                         numbers.searchsorted(self.borders))
+
+
+@dataclass(frozen=True, eq=False)
 class TokenBatch:
     """The tokens of some samples, one sample after the other.
 
-    A sample is what is masked by a budget of its own: a document, or the piece of one that goes
-    into a row. Rows may hold one sample or several; masking does not see rows.
+    A sample has a masking budget of its own: it is a document, or the part of one that fits a
+    sequence. A packed sequence holds several samples; masking does not depend on sequences.
 
     Args:
         ids: (tokens,) int64.
         starts: (tokens,) bool, True where a word begins.
         maskable: (tokens,) bool, False on special tokens and padding.
-        sample: (tokens,) int64, the number of the sample that a token is of; never falls.
-        keys: (samples,) uint64, what all random numbers of a sample are drawn from.
+        sample: (tokens,) int64, number of each token's sample, ascending.
+        keys: (samples,) uint64, keys of all random numbers of a sample.
 
     Raises:
         ValueError: lengths that differ, or a sample without a key.
@@ -46,7 +75,7 @@ class TokenBatch:
 
     @property
     def samples(self) -> int:
-        """How many samples there are; some may be without tokens."""
+        """Number of samples; some may be without tokens."""
         return len(self.keys)
 
     @cached_property
@@ -55,13 +84,30 @@ class TokenBatch:
         return self.sample.searchsorted(np.arange(self.samples + 1))
 
     @property
-    def places(self) -> np.ndarray:
-        """(tokens,) place of each token within its sample, from 0."""
+    def positions(self) -> np.ndarray:
+        """(tokens,) position of each token within its sample, from 0."""
         return np.arange(len(self)) - self.borders[self.sample]
+
+    @cached_property
+    def words(self) -> MaskUnits:
+        """Words: maskable tokens from one word start to the next.
+
+        A word also begins after a special token and at the beginning of a sample, so that a word
+        cut by an edge stays whole.
+        """
+        maskable = self.maskable
+        apart = np.ones(len(self) + 1, dtype=bool)  # from the token before
+        np.less_equal(maskable[1:] & maskable[:-1], self.starts[1:], out=apart[1:-1])
+        apart[self.borders] = True
+        begins = (apart[:-1] & maskable).nonzero()[0]
+        sizes = (apart[1:] & maskable).nonzero()[0]
+        sizes -= begins
+        sizes += 1
+        return MaskUnits(begins, sizes, self.borders_among(begins))
 
     @property
     def maskable_counts(self) -> np.ndarray:
-        """(samples,) tokens of each sample that may be masked."""
+        """(samples,) maskable tokens of each sample."""
         before = self.borders - self.borders_among((~self.maskable).nonzero()[0])
         return before[1:] - before[:-1]
 
@@ -73,13 +119,13 @@ class TokenBatch:
         follows[self.borders[:-1][np.diff(self.borders) > 0]] = False
         return follows
 
-    def borders_among(self, places: np.ndarray) -> np.ndarray:
-        """Find where each sample's places begin among those of all samples.
+    def borders_among(self, tokens: np.ndarray) -> np.ndarray:
+        """Find where each sample's tokens begin among chosen ones of all samples.
 
         Args:
-            places: (places,) numbers of tokens, rising.
+            tokens: (chosen,) ascending token numbers.
 
         Returns:
-            (samples + 1,) int64; the last is the number of places.
+            (samples + 1,) int64; the last is the number of chosen tokens.
         """
-        return places.searchsorted(self.borders)
+        return tokens.searchsorted(self.borders)

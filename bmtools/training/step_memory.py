@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from bmtools.masking.corruption import IGNORED
-from bmtools.masking.curves import RateCurve
 from bmtools.models.memory import GIB, STATE_COPIES, MemoryTracker, resident_bytes
 from bmtools.recipes.phases import Phase
 from bmtools.recipes.settings import ObjectiveConfig
@@ -100,9 +99,7 @@ def most_masked(objective: ObjectiveConfig) -> float:
     """Return the largest share of tokens that are predicted in a step."""
     if objective.objective == "causal":
         return 1.0
-    curve = RateCurve(objective.mask_curve, objective.mask_rate, objective.mask_rate_end or None,
-                      objective.mask_rate_steps)
-    return max(curve.rate(0.0), curve.rate(1.0))
+    return max(objective.mask_rate, objective.mask_rate_end)
 
 
 def measure_activations(trainer: Trainer, phase: Phase, packed: bool, sequences: int) -> int:

@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 
 from bmtools.keyed_random import Purpose, uniforms
-from bmtools.masking.mask_units import find_words, random_ranks, ranges, take_units
+from bmtools.masking.mask_units import mask_units_by_rank, random_ranks
+from bmtools.masking.ragged import ranges
 from bmtools.masking.token_batch import TokenBatch
 
 KEPT = {"none": 2**64 - 1, "in the highest bits": 2**16 - 1, "many": 0b111 << 61, "all": 0}
 
 
 def plain_words(text: TokenBatch) -> list[list[list[int]]]:
-    """The brute-force twin of `find_words`: words as lists of tokens, for each sample."""
+    """The brute-force twin of `TokenBatch.words`: words as lists of tokens, for each sample."""
     found: list[list[list[int]]] = [[] for _ in range(text.samples)]
     for place in range(len(text)):
         if not text.maskable[place]:
@@ -31,7 +32,7 @@ def plain_words(text: TokenBatch) -> list[list[list[int]]]:
 
 def plain_take(text: TokenBatch, units: list[list[list[int]]], ranks: list[list[int]],
                rates: list[float]) -> list[int]:
-    """The brute-force twin of `take_units`: the tokens that are picked."""
+    """The brute-force twin of `mask_units_by_rank`: the masked tokens."""
     picked = []
     for number, (own, rate) in enumerate(zip(units, rates, strict=True)):
         budget = sum(map(len, own)) * rate
@@ -54,7 +55,7 @@ def grouped(values: np.ndarray, counts: np.ndarray) -> list[list[int]]:
 
 def test_words_are_those_of_plain_loops(lay: Callable[..., TokenBatch], made_up: Any) -> None:
     text = lay(made_up)
-    units, expected = find_words(text), plain_words(text)
+    units, expected = text.words, plain_words(text)
     assert units.counts.tolist() == [len(words) for words in expected]
     assert [list(range(begin, begin + size)) for begin, size
             in zip(units.begins, units.sizes, strict=True)] == [w for one in expected for w in one]
@@ -66,35 +67,35 @@ def test_budgets_are_those_of_plain_loops(lay: Callable[..., TokenBatch], made_u
                                           rate: float | str, ties: str) -> None:
     text = lay(made_up)
     rates = np.linspace(0, 1, text.samples) if isinstance(rate, str) else np.full(60, rate)
-    units = find_words(text)
+    units = text.words
     ranks = random_ranks(text, units)
     ranks = ranks & np.uint64(KEPT[ties])
     expected = plain_take(text, plain_words(text), grouped(ranks, units.counts), rates.tolist())
-    assert np.flatnonzero(take_units(text, units, ranks, rates)).tolist() == expected
+    assert np.flatnonzero(mask_units_by_rank(text, units, ranks, rates)).tolist() == expected
     if not isinstance(rate, str):
-        assert np.flatnonzero(take_units(text, units, ranks, rate)).tolist() == expected
+        assert np.flatnonzero(mask_units_by_rank(text, units, ranks, rate)).tolist() == expected
 
 
 def test_units_of_low_rank_need_not_suffice(lay: Callable[..., TokenBatch],
                                             long_words: Any) -> None:
     text = lay(long_words[:20])
-    units = find_words(text)
+    units = text.words
     ranks = np.uint64(2**64 - 1) - (random_ranks(text, units) >> np.uint64(10))
     expected = plain_take(text, plain_words(text), grouped(ranks, units.counts), [0.15] * 20)
-    assert np.flatnonzero(take_units(text, units, ranks, 0.15)).tolist() == expected
+    assert np.flatnonzero(mask_units_by_rank(text, units, ranks, 0.15)).tolist() == expected
 
 
 @pytest.mark.parametrize("rate", [-0.1, 1.1, float("nan"), np.array([0.1, 2.0])])
 def test_a_rate_is_a_share(lay: Callable[..., TokenBatch], rate: Any) -> None:
     text = lay([([9], [True]), ([9], [True])])
     with pytest.raises(ValueError, match=r"masking rate: found .*, expected 0 to 1"):
-        take_units(text, find_words(text), np.zeros(2, dtype=np.uint64), rate)
+        mask_units_by_rank(text, text.words, np.zeros(2, dtype=np.uint64), rate)
 
 
 def test_rates_are_one_or_as_many_as_samples(lay: Callable[..., TokenBatch]) -> None:
     text = lay([([9], [True]), ([9], [True])])
     with pytest.raises(ValueError, match="expected 1 or 2"):
-        take_units(text, find_words(text), np.zeros(2, dtype=np.uint64), np.full(3, 0.1))
+        mask_units_by_rank(text, text.words, np.zeros(2, dtype=np.uint64), np.full(3, 0.1))
 
 
 def test_ranges() -> None:

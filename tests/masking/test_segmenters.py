@@ -137,16 +137,16 @@ def test_packages_add_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     mark = word_marker("pairs")
     assert mark is not None
     assert mark("abcd", np.array([(0, 1), (1, 2), (2, 3), (3, 4)])).tolist() == [1, 0, 1, 0]
-    with pytest.raises(BmtoolsError, match="--segmenter: found other, expected tokenizer or "
+    with pytest.raises(BmtoolsError, match="segmenter: found other, expected tokenizer or "
                                            "japanese or chinese or thai or pairs"):
         load_segmenter("other")
 
 
 def test_a_package_that_is_absent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segmenters, "entry_points", entries("no_such_package:segment"))
-    with pytest.raises(BmtoolsError, match="--segmenter pairs: No module named 'no_such_package'; "
+    with pytest.raises(BmtoolsError, match="segmenter pairs: No module named 'no_such_package'; "
                                            "install what it needs"):
         load_segmenter("pairs")
     monkeypatch.setitem(segmenters._BUILT_IN, "thai", lambda _: __import__("no_such_package"))
-    with pytest.raises(BmtoolsError, match=r"--segmenter thai: .*; pip install 'bmtools\[thai\]'"):
+    with pytest.raises(BmtoolsError, match=r"segmenter thai: .*; pip install 'bmtools\[thai\]'"):
         load_segmenter("thai")

@@ -9,7 +9,7 @@ import pytest
 
 
 @pytest.mark.parametrize(("modules", "heavy"), [
-    ("bmtools.masking.settings, bmtools.masking.curves", "numpy, torch, tokenizers, transformers"),
+    ("bmtools.masking.settings", "numpy, torch, tokenizers, transformers"),
     ("bmtools.masking.strategies, bmtools.masking.coverage, bmtools.masking.segmenters",
      "torch, tokenizers, transformers")])
 def test_nothing_heavy_is_imported(modules: str, heavy: str) -> None:

@@ -10,14 +10,13 @@ import pytest
 
 from bmtools.keyed_random import Purpose, bits, uniforms
 from bmtools.masking.coverage import count_coverage
-from bmtools.masking.mask_units import find_words
 from bmtools.masking.spans import chances, mask_spans
 from bmtools.masking.token_batch import TokenBatch
 
 
 def plain_pick(text: TokenBatch, number: int, rate: float) -> list[int]:
     """The brute-force twin: draw span after span, hide word after word until the budget."""
-    words = find_words(text)
+    words = text.words
     first, last = words.borders[number:number + 2].tolist()
     own = [list(range(b, b + s)) for b, s in zip(words.begins[first:last].tolist(),
                                                  words.sizes[first:last].tolist(), strict=True)]
@@ -91,7 +90,7 @@ def test_words_stay_whole_and_stand_together(lay: Callable[..., TokenBatch],
     picked = mask_spans(text, 0.15)
     found = count_coverage(text, picked)
     assert found.touched == found.whole
-    words = find_words(text)
+    words = text.words
     hidden = picked[words.begins]
     runs = (hidden[1:] & ~hidden[:-1]).sum()
     # 3.8 words on average, less what the budget cuts of the last of some three spans.

@@ -78,8 +78,8 @@ def test_a_rate_is_a_share(lay: Callable[..., TokenBatch], made_up: Any, pick: A
 def test_strategies_say_what_they_need() -> None:
     assert tuple(STRATEGIES) == get_args(Masking)
     assert {name for name, one in STRATEGIES.items() if one.needs} == {"terms"}
-    assert {name for name, one in STRATEGIES.items() if not one.sees_words} == {"tokens"}
-    with pytest.raises(ValueError, match="--masking terms: found no terms, expected --terms"):
+    assert {name for name, one in STRATEGIES.items() if not one.uses_words} == {"tokens"}
+    with pytest.raises(ValueError, match="masking terms: found no terms, expected terms"):
         make_strategy("terms")
-    with pytest.raises(ValueError, match="--masking: found other, expected tokens or words or"):
+    with pytest.raises(ValueError, match="masking: found other, expected tokens or words or"):
         make_strategy("other")

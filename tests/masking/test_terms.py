@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from bmtools.masking.coverage import count_coverage
-from bmtools.masking.mask_units import find_words
 from bmtools.masking.terms import TermList, TermMasking, TermPositions, mask_terms, spellings
 from bmtools.masking.token_batch import TokenBatch
 from bmtools.masking.words import mask_words
@@ -211,7 +210,7 @@ def test_spellings_are_with_and_without_a_space(
 def test_terms_are_not_words_that_are_picked_more_rarely(lay: Callable[..., TokenBatch],
                                                          made_up: Any) -> None:
     text = lay(made_up)
-    ids = sorted(set(text.ids[find_words(text).begins].tolist()))[:20]
+    ids = sorted(set(text.ids[text.words.begins].tolist()))[:20]
     preferred = TermMasking(TermList([[one] for one in ids]))(text, 0.15)
     plain = mask_words(text, 0.15)
     listed = np.isin(text.ids, ids)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from typing import get_args
 
 import pytest
 
+from bmtools.masking.settings import MaskRateCurve
 from bmtools.recipes.phases import Phase
 from bmtools.recipes.schedule import (
     EpochSize,
@@ -13,6 +15,7 @@ from bmtools.recipes.schedule import (
     batch_size_at,
     learning_rate,
     make_schedule,
+    mask_rate_at,
 )
 from bmtools.recipes.settings import (
     BatchConfig,
@@ -71,3 +74,32 @@ def test_batches_grow_in_steps_of_the_first() -> None:
 def test_lengths_become_steps(length: PhaseLengthConfig, steps: int) -> None:
     phase = Phase("main", length, BatchConfig(batch_size=32))
     assert make_schedule([phase], lambda _phase: EpochSize(100.0, 100.0)).steps == steps
+
+
+def test_mask_rates_rise_in_the_steps_of_the_paper() -> None:
+    objective = ObjectiveConfig(mask_rate=0.05, mask_rate_end=0.25, mask_curve="steps")
+    for progress, rate in [(0, 0.05), (0.19, 0.05), (0.2, 0.1), (0.39, 0.1), (0.41, 0.15),
+                           (0.61, 0.2), (0.79, 0.2), (0.8, 0.25), (1, 0.25)]:
+        assert mask_rate_at(progress, objective) == pytest.approx(rate)
+
+
+@pytest.mark.parametrize(("curve", "rates"), [
+    ("fixed", [0.15, 0.15, 0.15, 0.15, 0.15]),
+    ("linear", [0.15, 0.2, 0.25, 0.3, 0.35]),
+    ("cosine", [0.15, 0.1792893, 0.25, 0.3207107, 0.35]),
+    ("steps", [0.15, 0.2, 0.25, 0.3, 0.35])])
+def test_mask_rates_by_hand(curve: MaskRateCurve, rates: list[float]) -> None:
+    objective = ObjectiveConfig(mask_rate=0.15, mask_rate_end=0 if curve == "fixed" else 0.35,
+                                mask_curve=curve)
+    assert [mask_rate_at(progress, objective)
+            for progress in (0, 0.25, 0.5, 0.75, 1)] == pytest.approx(rates)
+
+
+@pytest.mark.parametrize("curve", get_args(MaskRateCurve)[1:])
+def test_a_mask_rate_may_fall_and_meets_its_ends(curve: MaskRateCurve) -> None:
+    objective = ObjectiveConfig(mask_rate=0.3, mask_rate_end=0.15, mask_curve=curve)
+    rates = [mask_rate_at(step / 1000, objective) for step in range(1001)]
+    assert rates[0] == 0.3 and rates[-1] == 0.15
+    assert rates == sorted(rates, reverse=True)
+    assert mask_rate_at(-0.001, objective) == 0.3
+    assert mask_rate_at(1.0000001, objective) == 0.15

@@ -11,7 +11,7 @@ import click
 import pytest
 
 from bmtools.cli.settings import takes_settings
-from bmtools.recipes.settings import AdversarialConfig, RegularizationConfig
+from bmtools.recipes.settings import AdversarialConfig, ObjectiveConfig, RegularizationConfig
 
 
 @pytest.mark.parametrize(("kind", "field", "value"), [
@@ -24,6 +24,25 @@ from bmtools.recipes.settings import AdversarialConfig, RegularizationConfig
 def test_a_wrong_value_names_its_option(kind: Any, field: str, value: Any) -> None:
     with pytest.raises(ValueError, match=f"^{field}: found {value}, expected"):
         kind(**{field: value})
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    ({"mask_curve": "wave"},
+     "mask_curve: found wave, expected fixed or steps or linear or cosine"),
+    ({"mask_rate": 1.5}, "mask_rate: found 1.5, expected above 0, at most 1"),
+    ({"mask_rate": float("nan")}, "mask_rate: found nan, expected above 0, at most 1"),
+    ({"mask_curve": "linear", "mask_rate_end": -1.0},
+     "mask_rate_end: found -1.0, expected 0 to 1"),
+    ({"mask_curve": "linear"},
+     "mask_rate_end: found 0.0, expected a share above 0 beside mask_curve linear"),
+    ({"mask_rate_end": 0.3},
+     "mask_curve: found fixed, expected steps, linear or cosine beside mask_rate_end"),
+    ({"mask_curve": "steps", "mask_rate_end": 0.3, "mask_rate_steps": 1},
+     "mask_rate_steps: found 1, expected 2 or more")])
+def test_wrong_mask_curves(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError) as error:
+        ObjectiveConfig(**options)
+    assert str(error.value) == message
 
 
 def test_the_start_is_needed_where_something_looks_back_at_it() -> None:
