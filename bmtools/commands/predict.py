@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import click
@@ -14,10 +12,8 @@ from bmtools.cli.settings import takes_settings
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.jsonl import write_records as write
-from bmtools.records import Record
+from bmtools.tasks.registry import TASKS
 from bmtools.tasks.settings import PredictConfig
-
-_REPLACED = ("entities", "relations")
 
 
 @click.command("predict", cls=Command)
@@ -25,25 +21,16 @@ _REPLACED = ("entities", "relations")
 @writes_records
 @click.option("--model", type=existing_directory, required=True, metavar="DIR",
               help="Fine-tuned model.")
-@takes_settings(PredictConfig, "settings")
-def command(records: RecordReader, reject: Reject, output: str, model: Path,
-            settings: PredictConfig) -> None:
+@click.option("--task", type=click.Choice(list(TASKS)), default=None,
+              show_default="from bmtools.json",
+              help="Task of a model that was fine-tuned elsewhere.")
+@takes_settings(PredictConfig, "config")
+def command(records: RecordReader, reject: Reject, output: str, model: Path, task: str | None,
+            config: PredictConfig) -> None:
     """Add a fine-tuned model's predictions to records."""
-    from bmtools.tasks.tagging import load_tagger, predict
+    from bmtools.tasks.inference import Predictor
 
-    tagger = load_tagger(model, settings)
-    replaced: Counter[str] = Counter()
-    predicted = predict(_counted(records, replaced), tagger, settings)
-    write(tracked(predicted, "predicting"), output)
-    for name, count in replaced.items():
-        what = "replaced" if name == "entities" else "dropped, as their entities went"
-        click.echo(f"bmtools: {count} {name} of the input {what}", err=True)
-
-
-def _counted(records: Iterable[Record], counts: Counter[str]) -> Iterator[Record]:
-    """Pass records on and count what predictions will take the place of."""
-    for record in records:
-        for name in _REPLACED:
-            if record.get(name):
-                counts[name] += len(record[name])
-        yield record
+    predictor = Predictor(model, config, task or "")
+    write(tracked(predictor.predict(records), "predicting"), output)
+    for note in predictor.notes():
+        click.echo(f"bmtools: {note}", err=True)

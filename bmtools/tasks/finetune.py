@@ -5,225 +5,292 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from accelerate import Accelerator
 from torch import Tensor
 
 from bmtools.data.batches import Batches, MicroBatched
-from bmtools.errors import BmtoolsError, Reject, refuse
-from bmtools.io.atomic import new_directory
-from bmtools.io.jsonl import encode_line
-from bmtools.io.manifest import Manifest
+from bmtools.errors import BmtoolsError, Reject, refuse, setting
+from bmtools.io.atomic import new_directory, refuse_existing
+from bmtools.io.jsonl import RecordReader, encode_line
+from bmtools.io.manifest import Manifest, hash_directory
 from bmtools.models.checkpoint import write_checkpoint_files
 from bmtools.recipes.schedule import learning_rate
 from bmtools.recipes.settings import LearningRateConfig, OptimizationConfig
 from bmtools.records import Record
-from bmtools.tasks.settings import FinetuneConfig
+from bmtools.tasks.batches import EpochBatches
+from bmtools.tasks.heads import load_encoder
+from bmtools.tasks.inference import run_model
+from bmtools.tasks.registry import load_task
+from bmtools.tasks.settings import FINETUNE_DEFAULTS, FinetuneConfig, TaskConfig
+from bmtools.tasks.task import DEV, TEST, TRAIN, Evaluation, Split, Task
 from bmtools.training.distributed import make_accelerator
 from bmtools.training.loop import LoopPlan, Trainer
-from bmtools.training.objectives import Objective
+from bmtools.training.objectives import LossTerm, Objective
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 SEEDS = "seeds.jsonl"
 _DIGITS = 6
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """How a model does on a set.
-
-    Args:
-        scores: by name; the task's metric is one of them.
-        details: what is told of the best epoch only.
-        loss: mean loss in nats, where the set allows one.
-    """
-
-    scores: dict[str, Any]
-    details: dict[str, Any]
-    loss: float
-
-
-class EpochBatches(Batches, Protocol):
-    """Batches that know when everything was seen."""
-
-    @property
-    def per_epoch(self) -> int:
-        """Batches that show everything once."""
-
-
-class Task(Protocol):
-    """What fine-tuning needs to know of a task."""
-
-    metric: str
-    tokenizer: Any
-    vocabulary: str
-
-    def read(self, splits: Mapping[str, Iterable[Record]],
-             reject: Reject = refuse) -> Iterator[dict[str, Any]]:
-        """Read the sets, `train` first, and tell of each what it holds."""
-
-    def settings(self) -> dict[str, Any]:
-        """What the task adds to the settings of the run, as resolved."""
-
-    def start(self, seed: int) -> Any:
-        """Make a model to train."""
-
-    def objective(self, model: Any) -> Objective:
-        """Put the loss around a model."""
-
-    def batches(self, seed: int) -> EpochBatches:
-        """Make the batches of a run."""
-
-    def evaluate(self, model: Any, name: str) -> Evaluation:
-        """Score a model on a set."""
+Source = str | Path | Iterable[Mapping[str, Any]]
+Report = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class FinetunePlan:
-    """Fine-tuning as asked for.
+    """Fine-tuning of one checkpoint on one task.
 
     Args:
+        task: name of the task.
+        config: its settings.
         model: checkpoint to start from.
         output: checkpoint to write.
-        settings: how long and how often.
-        loop: how to optimise; its seed is the first of the seeds.
+        finetuning: length and number of runs.
+        optimization: its seed is the first of the seeds.
         schedule: the learning rate over each run.
-        extra: further settings that make the run what it is, by name.
-        parents: hash of the checkpoint it starts from.
-        overwrite: replace what the output directory holds.
+        overwrite: replace the content of the output directory.
     """
 
+    task: str
+    config: TaskConfig
     model: Path
     output: Path
-    settings: FinetuneConfig
-    loop: OptimizationConfig
+    finetuning: FinetuneConfig = field(default_factory=FinetuneConfig)
+    optimization: OptimizationConfig = field(default_factory=OptimizationConfig)
     schedule: LearningRateConfig = field(default_factory=LearningRateConfig)
-    extra: Mapping[str, Any] = field(default_factory=dict)
-    parents: Mapping[str, str] = field(default_factory=dict)
     overwrite: bool = False
+
+
+class TaskObjective(Objective):
+    """The loss of a task: a mean over labels."""
+
+    def __init__(self, task: Task[Any, Any], model: PreTrainedModel) -> None:
+        super().__init__()
+        self.loss_terms = {"task": LossTerm(1.0, "labels")}
+        self.model = model
+        self._task = task
+
+    def forward(self, labels: Tensor, **batch: Tensor) -> dict[str, Tensor]:
+        """Sum the loss over labels, in nats."""
+        return {"task": self._task.loss(self.model, batch, labels)}
 
 
 @dataclass
 class _Best:
-    """The best epoch of a seed; `weights` lie in main memory."""
+    """The best epoch of a seed; `weights` are in main memory."""
 
-    seed: int
     epoch: int
     dev: Evaluation
     weights: dict[str, Tensor]
     tokens_seen: int
-    line: dict[str, Any] = field(default_factory=dict)
 
 
-def finetune(plan: FinetunePlan, task: Task, splits: Mapping[str, Iterable[Record]],
-             hashes: Callable[[], Mapping[str, str]],
-             reject: Reject = refuse) -> Iterator[dict[str, Any]]:
-    """Train once per seed, write the seed that does best on `dev`, and yield what happens.
+@dataclass
+class _Run:
+    """The result of a seed, and its line of the report."""
 
-    A line for each set, for each epoch and for each seed, then a summary. Weights of the best
-    seed and of the one in training are held in main memory.
+    seed: int
+    best: _Best
+    line: Report
+
+
+def finetune(task: str, model: str | Path, train: Source, dev: Source, output: str | Path,
+             test: Source | None = None, *, reject: Reject = refuse, overwrite: bool = False,
+             report: Callable[[Report], object] | None = None, **settings: Any) -> Report:
+    """Fine-tune a checkpoint on a task with several seeds and write the best one.
 
     Args:
-        plan: fine-tuning as asked for.
-        task: what is learned.
-        splits: records of `train`, `dev` and perhaps `test`.
-        hashes: gives the hash of each input once records are read.
-        reject: receives records that the task cannot take.
+        task: ner, classification or another name of the registry.
+        model: checkpoint to start from; it is not changed.
+        train: records to learn from, or a file of them.
+        dev: records that choose the epoch and the seed.
+        output: directory to write.
+        test: records to score each seed by; they choose nothing.
+        reject: receives bad records; by default the first one raises.
+        overwrite: replace the content of the output directory.
+        report: receives a dictionary for each set, epoch and seed, as the command prints them,
+            and `{"note": ...}` about data that cannot be used or expressed fully.
+        settings: of the task, `FinetuneConfig`, `OptimizationConfig` or `LearningRateConfig`, by
+            name, such as `seeds=1, max_length=128`.
+
+    Returns:
+        `checkpoint`, `model`, `best_seed`, `seeds` (their number), for each metric of the task
+        `dev_METRIC` and, with a test set, `test_METRIC` (each `mean` and sample `deviation` over
+        seeds, None for one seed), and `wall_seconds`. Scores of each seed, by type or label too,
+        are in the directory's `seeds.jsonl`.
 
     Raises:
-        DataError: a set that nothing can be learned from or measured by.
-        BmtoolsError: several processes, or a loss that is no number.
+        TypeError: a setting that none of them has.
+        ValueError: a setting out of its range.
+        BmtoolsError: data, checkpoint or directory that cannot be used.
+    """
+    task_class = load_task(task)
+    kinds = (task_class.config_class, FinetuneConfig, OptimizationConfig, LearningRateConfig)
+    config, finetuning, optimization, schedule = _configs(kinds, {**FINETUNE_DEFAULTS, **settings})
+    plan = FinetunePlan(task, config, Path(model), Path(output), finetuning, optimization, schedule,
+                        overwrite)
+    sources = {TRAIN: train, DEV: dev, **({} if test is None else {TEST: test})}
+    line: Report = {}
+    for line in run_finetuning(plan, {name: _records(source, reject)
+                                      for name, source in sources.items()}, reject):
+        if report:
+            report(line)
+    return line
+
+
+def run_finetuning(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]],
+                   reject: Reject = refuse) -> Iterator[Report]:
+    """Fine-tune with each seed, write the one that is best on `dev`, and yield reports.
+
+    A line for each set, epoch and seed, then a summary. Weights of the best seed and of the one in
+    training are in main memory.
+
+    Args:
+        plan: task, checkpoints and settings.
+        sources: records of `train`, `dev` and perhaps `test`, in this order.
+        reject: receives records that the task cannot use.
+
+    Raises:
+        DataError: a set that the model cannot learn from or be scored by.
+        BmtoolsError: several processes, or a loss that is not finite.
     """
     started = time.monotonic()
-    accelerator = make_accelerator(plan.loop)
+    refuse_existing(plan.output, plan.overwrite)
+    accelerator = make_accelerator(plan.optimization)
     if accelerator.num_processes > 1:
         raise BmtoolsError("fine-tuning runs in one process; start it without accelerate launch, "
-                           "with another --seed on each machine")
-    yield from task.read(splits, reject)
-    best: _Best | None = None
+                           f"with another {setting('seed')} on each machine")
+    task_class = load_task(plan.task)
+    task = task_class(plan.config, load_encoder(plan.model, task_class.model_class))
+    parent = hash_directory(plan.model)
+    splits = {}
+    for name, records in sources.items():
+        splits[name] = task.read(name, records, reject)
+        yield from ({"note": note} for note in splits[name].notes)
+        yield {"split": name, **splits[name].counts}
+    best: _Run | None = None
     lines = []
-    for seed in range(plan.loop.seed, plan.loop.seed + plan.settings.seeds):
-        tried = yield from _train(plan, task, seed, accelerator, "test" in splits)
-        lines.append(tried.line)
-        yield tried.line
-        if best is None or _rank(task, tried.dev) > _rank(task, best.dev):
-            best = tried
+    for seed in range(plan.optimization.seed, plan.optimization.seed + plan.finetuning.seeds):
+        run = yield from _train(plan, task, splits, seed, accelerator)
+        lines.append(run.line)
+        yield run.line
+        if best is None or _rank(task, run.best.dev) > _rank(task, best.best.dev):
+            best = run
         accelerator.free_memory()
     assert best is not None
-    summary = _summary(lines, best.seed, task.metric)
+    summary = {"best_seed": best.seed, "seeds": len(lines), **_summary(lines, task.metrics)}
     wall_seconds = round(time.monotonic() - started, 3)
-    settings = {"model": str(plan.model), **plan.extra, **task.settings(),
-                **asdict(plan.settings), **asdict(plan.loop), **asdict(plan.schedule)}
-    manifest = Manifest("finetune", settings, task.vocabulary, best.seed, hashes(), plan.parents,
-                        best.tokens_seen, wall_seconds, summary)
-    model = task.start(best.seed)
-    model.load_state_dict(best.weights)
+    manifest = Manifest(
+        "finetune", _settings(plan, task, sources), task.checkpoint.vocabulary, best.seed,
+        {name: digest for source in sources.values() if isinstance(source, RecordReader)
+         for name, digest in source.hashes.items()},
+        {"model": parent}, best.best.tokens_seen, wall_seconds, summary)
+    model = task.new_model(best.seed)
+    model.load_state_dict(best.best.weights)
     with new_directory(plan.output, plan.overwrite) as partial:
-        write_checkpoint_files(partial, model, task.tokenizer, manifest)
+        write_checkpoint_files(partial, model, task.checkpoint.tokenizer, manifest)
         (partial / SEEDS).write_bytes(b"".join(map(encode_line, lines)))
     yield {"checkpoint": str(plan.output), "model": str(plan.model), **summary,
            "wall_seconds": wall_seconds}
 
 
-def _train(plan: FinetunePlan, task: Task, seed: int, accelerator: Accelerator,
-           has_test: bool) -> Generator[dict[str, Any], None, _Best]:
-    """Train one seed until it no longer gets better; yield a line per epoch."""
-    model = task.start(seed)
-    batches = task.batches(seed)
-    passes: Batches = MicroBatched(batches,
-                                   plan.loop.micro_batch_size) if plan.loop.micro_batch_size \
-        else batches
-    steps = plan.settings.epochs * batches.per_epoch
-    course = LoopPlan(steps, lambda number: learning_rate(number, steps, plan.schedule))
-    trainer = Trainer(task.objective(model), course, replace(plan.loop, seed=seed), accelerator)
+def _train(plan: FinetunePlan, task: Task[Any, Any], splits: Mapping[str, Split[Any]], seed: int,
+           accelerator: Accelerator) -> Generator[Report, None, _Run]:
+    """Train with one seed until it no longer improves; yield a line per epoch."""
+    batch_size, micro_batch_size = plan.finetuning.batch_size, plan.optimization.micro_batch_size
+    model = task.new_model(seed)
+    batches = EpochBatches(task, task.training_inputs(splits[TRAIN].examples), batch_size, seed)
+    passes: Batches = MicroBatched(batches, micro_batch_size) if micro_batch_size else batches
+    steps = plan.finetuning.epochs * batches.per_epoch
+    trainer = Trainer(TaskObjective(task, model),
+                      LoopPlan(steps, lambda number: learning_rate(number, steps, plan.schedule)),
+                      replace(plan.optimization, seed=seed), accelerator)
+
+    def evaluate(name: str) -> Evaluation:
+        examples = splits[name].examples
+        return task.score(examples, run_model(task, model, examples, batch_size))
+
     best: _Best | None = None
     losses: list[float] = []
     tokens_seen = 0
     for step in trainer.run(passes):
         losses.append(step.loss)
         tokens_seen += step.counts["tokens"]
-        epoch, left = divmod(step.number, batches.per_epoch)
-        if left:
+        epoch, remainder = divmod(step.number, batches.per_epoch)
+        if remainder:
             continue
-        dev = task.evaluate(model, "dev")
-        yield {"seed": seed, "epoch": epoch, "of": plan.settings.epochs,
+        dev = evaluate(DEV)
+        yield {"seed": seed, "epoch": epoch, "of": plan.finetuning.epochs,
                "loss": round(statistics.fmean(losses), _DIGITS),
                "dev_loss": round(dev.loss, _DIGITS), "dev": dev.scores}
         losses = []
         if best is None or _rank(task, dev) > _rank(task, best.dev):
-            best = _Best(seed, epoch, dev, _copied(model), tokens_seen)
-        elif epoch - best.epoch >= plan.settings.patience:
+            best = _Best(epoch, dev, _copy_weights(model), tokens_seen)
+        elif epoch - best.epoch >= plan.finetuning.patience:
             break
     assert best is not None
     model.load_state_dict(best.weights)
-    best.line = {"seed": seed, "best_epoch": best.epoch, "epochs": epoch,
-                 "dev": {**best.dev.scores, **best.dev.details}}
-    if has_test:
-        test = task.evaluate(model, "test")
-        best.line["test"] = {**test.scores, **test.details}
-    return best
+    line = {"seed": seed, "best_epoch": best.epoch, "epochs": epoch,
+            "dev": {**best.dev.scores, **best.dev.details}}
+    if TEST in splits:
+        test = evaluate(TEST)
+        line["test"] = {**test.scores, **test.details}
+    return _Run(seed, best, line)
 
 
-def _rank(task: Task, dev: Evaluation) -> tuple[float, float]:
+def _rank(task: Task[Any, Any], dev: Evaluation) -> tuple[float, float]:
     """Order by the metric; as long as it is 0, a falling loss is progress too."""
     score = dev.scores[task.metric]
     return score, 0.0 if score else -dev.loss
 
 
-def _copied(model: Any) -> dict[str, Tensor]:
+def _copy_weights(model: PreTrainedModel) -> dict[str, Tensor]:
     return {name: value.detach().to("cpu", copy=True)
             for name, value in model.state_dict().items()}
 
 
-def _summary(lines: Sequence[Mapping[str, Any]], best_seed: int, metric: str) -> dict[str, Any]:
+def _summary(lines: Sequence[Report], metrics: Iterable[str]) -> Report:
     """Mean and sample standard deviation over seeds; one seed has no deviation."""
-    summary: dict[str, Any] = {"best_seed": best_seed, "seeds": len(lines)}
-    for name in ("dev", "test"):
-        values = [line[name][metric] for line in lines if name in line]
-        if values:
-            spread = round(statistics.stdev(values), _DIGITS) if len(values) > 1 else None
-            summary[f"{name}_{metric}"] = {"mean": round(statistics.fmean(values), _DIGITS),
-                                           "deviation": spread}
+    summary: Report = {}
+    for name in (DEV, TEST):
+        for metric in metrics:
+            values = [line[name][metric] for line in lines if name in line]
+            if values:
+                spread = round(statistics.stdev(values), _DIGITS) if len(values) > 1 else None
+                summary[f"{name}_{metric}"] = {"mean": round(statistics.fmean(values), _DIGITS),
+                                               "deviation": spread}
     return summary
+
+
+def _settings(plan: FinetunePlan, task: Task[Any, Any],
+              sources: Mapping[str, Iterable[Record]]) -> dict[str, Any]:
+    """List resolved settings for the manifest."""
+    names = {name: source.names[0] if isinstance(source, RecordReader) else "<memory>"
+             for name, source in sources.items()}
+    return {"model": str(plan.model), "task": plan.task, **task.settings(), **names,
+            **asdict(plan.finetuning), **asdict(plan.optimization), **asdict(plan.schedule)}
+
+
+def _configs(kinds: Sequence[type], settings: Mapping[str, Any]) -> list[Any]:
+    """Share settings out to the dataclasses that have them.
+
+    Raises:
+        TypeError: a name that none of them has.
+    """
+    names = {kind: {field.name for field in fields(kind)} for kind in kinds}
+    unknown = sorted(settings.keys() - set().union(*names.values()))
+    if unknown:
+        raise TypeError(f"found settings {', '.join(unknown)}, expected some of "
+                        f"{', '.join(sorted(set().union(*names.values())))}")
+    return [kind(**{name: value for name, value in settings.items() if name in names[kind]})
+            for kind in kinds]
+
+
+def _records(source: Source, reject: Reject) -> Iterable[Record]:
+    if isinstance(source, str | Path):
+        return RecordReader((str(source),), reject)
+    return (record if isinstance(record, Record) else Record(record) for record in source)

@@ -1,11 +1,11 @@
-"""A pretrained encoder under a new linear head."""
+"""Pretrained encoders under new heads."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -13,42 +13,65 @@ from torch import nn
 from bmtools.errors import CheckpointError
 from bmtools.models.checkpoint import Checkpoint, load_with_new_head
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
-def load_encoder(directory: Path) -> Checkpoint:
-    """Load a checkpoint in float32 as a token classifier that has no labels yet.
 
-    The checkpoint may be a masked language model, a bare encoder or a classifier, whose head is
-    of no use here.
+def load_encoder(directory: Path, model_class: str) -> Checkpoint:
+    """Load a checkpoint in float32 under a head that has no labels yet.
+
+    The checkpoint may be a masked language model, a bare encoder or a classifier. What it lacks of
+    the layers below the output layer, such as BERT's pooler, is new.
+
+    Args:
+        directory: the checkpoint.
+        model_class: transformers' auto class, such as AutoModelForTokenClassification.
 
     Raises:
         CheckpointError: no such directory, no weights that can be read safely, weights of the
-            encoder missing, or a tokenizer that does not belong to it.
+            encoder missing, a tokenizer that does not belong to it, or a head without a linear
+            output layer.
     """
-    torch.manual_seed(0)  # a part between encoder and head may be new, as ModernBERT's
-    checkpoint = load_with_new_head(
-        directory, "AutoModelForTokenClassification", id2label={0: "O"},
-        label2id={"O": 0})
-    model = checkpoint.model
-    if not isinstance(getattr(model, "classifier", None), nn.Linear):
-        raise CheckpointError(f"{directory}: the head of a {type(model).__name__} is not known, "
-                              "expected one linear layer, as over BERT, RoBERTa or ModernBERT")
+    torch.manual_seed(0)  # weights that are new are drawn once more for each seed
+    checkpoint = load_with_new_head(directory, model_class, id2label={0: "O"}, label2id={"O": 0})
+    _output_layer(checkpoint)
     return checkpoint
 
 
-def with_new_head(model: Any, labels: Sequence[str], seed: int) -> Any:
-    """Copy a classifier and give it a head for some labels, drawn from the seed alone.
+def with_new_head(encoder: Checkpoint, labels: Sequence[str], seed: int) -> PreTrainedModel:
+    """Copy a model and give it an output layer for some labels; new weights come from the seed.
 
-    Source: Devlin et al. 2019, section 5.3.
+    Source: Devlin et al. 2019, sections 4.1 and 5.3.
     """
-    copied = copy.deepcopy(model)
-    old = copied.classifier
-    head = nn.Linear(old.in_features, len(labels), bias=old.bias is not None)
-    generator = torch.Generator().manual_seed(seed)
-    nn.init.normal_(head.weight, std=copied.config.initializer_range, generator=generator)
-    if head.bias is not None:
-        nn.init.zeros_(head.bias)
-    copied.classifier = head
-    copied.num_labels = len(labels)
-    copied.config.id2label = dict(enumerate(labels))
-    copied.config.label2id = {label: number for number, label in enumerate(labels)}
-    return copied
+    model: Any = copy.deepcopy(encoder.model)
+    name = _output_layer(encoder)
+    old = model.get_submodule(name)
+    output = nn.Linear(old.in_features, len(labels), bias=old.bias is not None)
+    model.set_submodule(name, output)
+    rng = torch.Generator().manual_seed(seed)
+    parameters = dict(model.named_parameters())
+    hidden = sorted(encoder.new_weights & parameters.keys())
+    for key in dict.fromkeys((f"{name}.weight", f"{name}.bias", *hidden)):
+        if key not in parameters:
+            continue
+        if parameters[key].ndim > 1:
+            nn.init.normal_(parameters[key], std=model.config.initializer_range, generator=rng)
+        else:
+            nn.init.constant_(parameters[key], 0.0 if key.endswith("bias") else 1.0)
+    model.num_labels = len(labels)
+    model.config.id2label = dict(enumerate(labels))
+    model.config.label2id = {label: number for number, label in enumerate(labels)}
+    return model
+
+
+def _output_layer(encoder: Checkpoint) -> str:
+    """Name the linear layer of the head that computes the one placeholder label."""
+    model = encoder.model
+    found = [name for name, module in model.named_modules()
+             if isinstance(module, nn.Linear) and module.out_features == 1
+             and not name.startswith(f"{model.base_model_prefix}.")]
+    if len(found) != 1:
+        raise CheckpointError(f"{encoder.path}: the head of a {type(model).__name__} is not known, "
+                              "expected one linear output layer, as over BERT, RoBERTa or "
+                              "ModernBERT")
+    return found[0]

@@ -33,6 +33,9 @@ class Window:
     ids: np.ndarray
     firsts: np.ndarray
 
+    def __len__(self) -> int:
+        return len(self.ids)
+
 
 @dataclass(frozen=True, slots=True)
 class WindowedText:

@@ -116,7 +116,7 @@ for part in train dev test; do
             --annotations "$DATA/it/ner/NCBI_DISEASE/${part}_annotations.txt"
 done
 missing tagger &&
-    bmtools finetune --task ner --model "$OUT/medical" -o "$OUT/tagger" --merge-types DISEASE \
+    bmtools finetune ner --model "$OUT/medical" -o "$OUT/tagger" --merge-types DISEASE \
         --train "$OUT/ncbi-train.jsonl" --dev "$OUT/ncbi-dev.jsonl" \
         --test "$OUT/ncbi-test.jsonl" --seeds 3 --epochs 4 --patience 2 --max-length 128 \
         --batch-size 16 --learning-rate 1e-3 | tee "$OUT/ner.jsonl"

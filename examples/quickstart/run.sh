@@ -43,7 +43,7 @@ bmtools distill corpus.jsonl --teacher pretrained --architecture bert-1x128 -o d
 
 echo "== 7. Every model learns to find diseases and drugs" >&2
 for model in first initialised pretrained distilled; do
-    bmtools finetune --task ner --model $model --train train.jsonl --dev dev.jsonl \
+    bmtools finetune ner --model $model --train train.jsonl --dev dev.jsonl \
         --test test.jsonl --seeds 2 --epochs 10 --learning-rate 2e-3 -o tagger-$model \
         --max-length 64
 done > ner.jsonl

@@ -24,7 +24,7 @@ from transformers import BertConfig, BertForMaskedLM
 
 from bmtools.models.mlm import encode as encode_rows
 from bmtools.models.packed import encode_packed, prepare_packed
-from bmtools.tasks.epoch_sampler import EpochSampler
+from bmtools.tasks.batches import EpochSampler
 from bmtools.vocab.encoding import encode
 from bmtools.vocab.settings import WordPieceConfig
 from bmtools.vocab.wordpiece import learn

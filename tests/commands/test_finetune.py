@@ -37,14 +37,14 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def arguments(checkpoint: Path, write_lines: Callable[..., Path], tmp_path: Path) -> list[Any]:
     train, dev = write_lines("train.jsonl", *RECORDS), write_lines("dev.jsonl", RECORDS[0])
-    return ["finetune", "--task", "ner", "--model", checkpoint, "--train", train, "--dev", dev,
+    return ["finetune", "ner", "--model", checkpoint, "--train", train, "--dev", dev,
             "-o", tmp_path / "tuned", *QUICK]
 
 
 def test_help_tells_the_defaults(run: Callable[..., Any]) -> None:
-    outcome = run("finetune", "--help")
+    outcome = run("finetune", "ner", "--help")
     assert outcome.code == 0
-    for part in ("--task [ner]", "--patience", "5e-05", "--merge-types", "--overwrite"):
+    for part in ("--patience", "5e-05", "--merge-types", "--overwrite"):
         assert part in outcome.out
 
 
@@ -94,7 +94,7 @@ def test_two_sets_cannot_be_stdin(run: Callable[..., Any], arguments: list[Any])
     assert "only one of --train, --dev and --test can be stdin" in outcome.err
 
 
-@pytest.mark.parametrize("missing", ["--task", "--model", "--train", "--dev"])
+@pytest.mark.parametrize("missing", ["--model", "--train", "--dev"])
 def test_what_is_required_is_named(run: Callable[..., Any], arguments: list[Any],
                                    missing: str) -> None:
     place = arguments.index(missing)
@@ -163,4 +163,4 @@ def test_what_tags_cannot_say_is_told(run: Callable[..., Any], arguments: list[A
     assert outcome.code == 0
     assert ("--dev: of 3 entities, 1 with a border inside a word; 1 overlapping a longer one, not "
             "tagged; tags can give back 1") in outcome.err
-    assert "--dev: 1 of 3 entities are OTHER, which --train does not hold" in outcome.err
+    assert "--dev: 1 of 3 entities are OTHER, which --train lacks" in outcome.err

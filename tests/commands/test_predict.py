@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -32,11 +33,11 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     model = build_model(build_config("bert-1x64", tokenizer))
     vocabulary = fingerprint(tokenizer)
     save_checkpoint(directory / "language", model, tokenizer, Manifest("test", {}, vocabulary))
-    tagger = with_new_head(load_encoder(directory / "language").model,
-                           ["O", "B-DIS", "I-DIS"], 0)
+    encoder = load_encoder(directory / "language", "AutoModelForTokenClassification")
+    tagger = with_new_head(encoder, ["O", "B-DIS", "I-DIS"], 0)
     tagger.classifier.weight.data *= 50
     save_checkpoint(directory / "tagger", tagger, tokenizer,
-                    Manifest("test", {"max_length": 16}, vocabulary))
+                    Manifest("test", {"task": "ner", "max_length": 16}, vocabulary))
     return directory
 
 
@@ -123,7 +124,26 @@ def test_a_language_model_is_refused(run: Callable[..., Any], models: Path,
                                      write_lines: Callable[..., Path]) -> None:
     outcome = run("predict", "--model", models / "language", write_lines("in.jsonl", *RECORDS))
     assert outcome.code == 1
+    assert "language: found no task in bmtools.json, expected a model that bmtools finetune " \
+        "wrote; for one fine-tuned elsewhere set --task (ner or classification)" in outcome.err
+    outcome = run("predict", "--model", models / "language", "--task", "ner",
+                  write_lines("in.jsonl", *RECORDS))
+    assert outcome.code == 1
     assert "no fitting weights for classifier.bias" in outcome.err
+
+
+def test_a_model_from_elsewhere_needs_its_task(run: Callable[..., Any], models: Path,
+                                               write_lines: Callable[..., Path],
+                                               tmp_path: Path) -> None:
+    path = write_lines("in.jsonl", *RECORDS)
+    shutil.copytree(models / "tagger", tmp_path / "elsewhere",
+                    ignore=shutil.ignore_patterns("bmtools.json"))
+    outcome = run("predict", "--model", tmp_path / "elsewhere", path)
+    assert outcome.code == 1 and "set --task" in outcome.err
+    known = run("predict", "--model", models / "tagger", path)
+    outcome = run("predict", "--model", tmp_path / "elsewhere", "--task", "ner", "--max-length",
+                  "16", path)
+    assert outcome.code == 0 and outcome.out == known.out
 
 
 def test_an_unknown_device_is_named(run: Callable[..., Any], models: Path,

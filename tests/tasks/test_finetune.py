@@ -17,11 +17,13 @@ from bmtools.models.architectures import build_config, build_model
 from bmtools.models.checkpoint import load_fine_tuned, save_checkpoint
 from bmtools.recipes.settings import LearningRateConfig, OptimizationConfig
 from bmtools.records import Record
-from bmtools.tasks.finetune import SEEDS, Evaluation, FinetunePlan, finetune
+from bmtools.tasks.batches import EpochBatches
+from bmtools.tasks.finetune import SEEDS, FinetunePlan, run_finetuning
 from bmtools.tasks.heads import load_encoder, with_new_head
-from bmtools.tasks.ner_training import NerTask, TaggedBatches
-from bmtools.tasks.settings import FinetuneConfig, NerConfig, PredictConfig
-from bmtools.tasks.tagging import load_tagger, predict
+from bmtools.tasks.inference import Predictor
+from bmtools.tasks.ner import NerConfig, NerTask, TaggedWindow
+from bmtools.tasks.settings import FinetuneConfig, PredictConfig
+from bmtools.tasks.task import Evaluation
 from bmtools.vocab.settings import WordPieceConfig
 from bmtools.vocab.tokenizer import fingerprint
 from bmtools.vocab.wordpiece import learn
@@ -30,6 +32,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 WORDS = ["il", "la", "paziente", "con", "dolore", "e", "febbre", "due", "caffe\u0301", "🧬"]
 MARKED = {"diabete mellito": "DIS", "asma 🧬🧬": "DIS", "insulina": "DRUG"}
+TAGGER = "AutoModelForTokenClassification"
 LOOP = OptimizationConfig(dropout=0.1)
 SCHEDULE = LearningRateConfig(3e-3)
 
@@ -76,13 +79,12 @@ def tune(checkpoint: Path, tmp_path: Path) -> Tune:
              loop: OptimizationConfig = LOOP, **options: Any) -> list[dict[str, Any]]:
         settings = settings or FinetuneConfig(seeds=1, epochs=6, batch_size=8)
         ner = ner or NerConfig(max_length=32)
-        plan = FinetunePlan(checkpoint, tmp_path / output, settings, loop, SCHEDULE)
+        plan = FinetunePlan("ner", ner, checkpoint, tmp_path / output, settings, loop, SCHEDULE)
         splits = {"train": records(1, 60) if train is None else train,
                   "dev": records(2, 12) if dev is None else dev}
         if test is not None:
             splits["test"] = test
-        task = NerTask(checkpoint, ner, settings.batch_size)
-        return list(finetune(plan, task, splits, dict, **options))
+        return list(run_finetuning(plan, splits, **options))
 
     return call
 
@@ -113,11 +115,10 @@ def test_a_random_model_learns_marked_words(tune: Tune, tmp_path: Path,
 def test_predictions_stand_at_exact_offsets(tune: Tune, tmp_path: Path) -> None:
     tune()
     asked = records(4, 10, words=70)
-    settings = PredictConfig(batch_size=4)
-    tagger = load_tagger(tmp_path / "tuned", settings)
-    assert tagger.max_length == 32, "windows are as long as in training"
+    predictor = Predictor(tmp_path / "tuned", PredictConfig(batch_size=4))
+    assert predictor.task.max_length == 32, "windows are as long as in training"
     stripped = [r.without("entities") for r in asked]
-    for gold, found in zip(asked, predict(stripped, tagger, settings), strict=True):
+    for gold, found in zip(asked, predictor.predict(stripped), strict=True):
         assert [{key: e[key] for key in ("start", "end", "type")} for e in found["entities"]] \
             == gold["entities"]
         for entity in found["entities"]:
@@ -131,14 +132,12 @@ def test_the_saved_model_scores_what_was_told(tune: Tune, tmp_path: Path) -> Non
     lines = tune(settings=FinetuneConfig(seeds=2, epochs=2, batch_size=8))
     seeds = [line for line in lines if "best_epoch" in line]
     best = max(seeds, key=lambda line: line["dev"]["f1"])
-    settings = PredictConfig()
-    tagger = load_tagger(tmp_path / "tuned", settings)
     given = records(2, 12)
     gold = {(r["id"], e["start"], e["end"], e["type"]) for r in given for e in r["entities"]}
     found = {(r["id"], e["start"], e["end"], e["type"])
-             for r in predict(given, tagger, settings) for e in r["entities"]}
+             for r in Predictor(tmp_path / "tuned").predict(given) for e in r["entities"]}
     assert len(gold & found) == best["dev"]["correct"]
-    assert len(found) == best["dev"]["found"]
+    assert len(found) == best["dev"]["predicted"]
 
 
 def test_same_seed_same_bytes(tune: Tune, tmp_path: Path) -> None:
@@ -172,12 +171,12 @@ def test_training_stops_when_patience_ends(
     """Equal scores are no progress; but as long as nothing is found, a falling loss is."""
     coming = iter(scores)
     losses = iter(range(9, 0, -1))
-    monkeypatch.setattr(NerTask, "evaluate", lambda self, model, name: Evaluation(
+    monkeypatch.setattr(NerTask, "score", lambda self, examples, outputs: Evaluation(
         {"f1": next(coming)}, {}, next(losses)))
     settings = FinetuneConfig(seeds=1, epochs=len(scores), patience=patience, batch_size=8)
-    task = NerTask(checkpoint, NerConfig(max_length=32), 8)
-    plan = FinetunePlan(checkpoint, tmp_path / "tuned", settings, LOOP, SCHEDULE)
-    lines = list(finetune(plan, task, {"train": records(1, 8), "dev": records(2, 2)}, dict))
+    plan = FinetunePlan("ner", NerConfig(max_length=32), checkpoint, tmp_path / "tuned", settings,
+                        LOOP, SCHEDULE)
+    lines = list(run_finetuning(plan, {"train": records(1, 8), "dev": records(2, 2)}))
     seed = next(line for line in lines if "best_epoch" in line)
     assert (seed["best_epoch"], seed["epochs"]) == (best, ran)
 
@@ -192,7 +191,8 @@ def test_types_can_be_merged(tune: Tune, tmp_path: Path) -> None:
 def test_types_that_training_lacks_are_told_and_missed(tune: Tune) -> None:
     test = [Record(id="1", text="asma e due", entities=[{"start": 0, "end": 4, "type": "NEW"}])]
     lines = tune(test=test, settings=FinetuneConfig(seeds=1, epochs=1))
-    assert lines[2]["unseen_types"] == {"NEW": 1}
+    assert lines[2]["note"].startswith("test: 1 of 1 entities are NEW")
+    assert lines[3]["unseen_types"] == {"NEW": 1}
     seed = next(line for line in lines if "best_epoch" in line)
     assert seed["test"]["by_type"]["NEW"]["recall"] == 0
 
@@ -205,7 +205,7 @@ def test_windows_shorter_than_the_positions_are_kept(tune: Tune, tmp_path: Path)
 @pytest.mark.parametrize("split", ["train", "dev", "test"])
 def test_a_set_without_entities_is_refused(tune: Tune, tmp_path: Path, split: str) -> None:
     bare = [Record(id="1", text="asma", entities=[])]
-    with pytest.raises(DataError, match=f"--{split}: found no entities in 1 records"):
+    with pytest.raises(DataError, match=f"{split}: found no entities in 1 records"):
         tune(**{split: bare})
     assert not (tmp_path / "tuned").exists()
 
@@ -227,21 +227,25 @@ def test_several_processes_are_refused(tune: Tune, monkeypatch: pytest.MonkeyPat
         tune()
 
 
-def batches(checkpoint: Path, count: int, batch_size: int = 8, seed: int = 0) -> TaggedBatches:
-    task = NerTask(checkpoint, NerConfig(max_length=24), batch_size)
-    list(task.read({"train": records(5, count, words=25)}))
-    return task.batches(seed)
+def tagger(checkpoint: Path, max_length: int = 24, merge_types: str = "") -> NerTask:
+    return NerTask(NerConfig(max_length, merge_types), load_encoder(checkpoint, TAGGER))
+
+
+def batches(checkpoint: Path, count: int, batch_size: int = 8,
+            seed: int = 0) -> EpochBatches[TaggedWindow]:
+    task = tagger(checkpoint)
+    split = task.read("train", records(5, count, words=25))
+    return EpochBatches(task, task.training_inputs(split.examples), batch_size, seed)
 
 
 def test_each_epoch_asks_every_word_once(checkpoint: Path) -> None:
     made = batches(checkpoint, 50)
-    task = NerTask(checkpoint, NerConfig(max_length=24), 8)
-    told = next(task.read({"train": records(5, 50, words=25)}))
+    counts = tagger(checkpoint).read("train", records(5, 50, words=25)).counts
     for epoch in range(3):
         numbers = range(epoch * made.per_epoch, (epoch + 1) * made.per_epoch)
         found = [made.batch(number) for number in numbers]
-        assert sum(len(batch.micro_batches[0]["input_ids"]) for batch in found) == told["windows"]
-        assert sum(batch.counts["words"] for batch in found) == told["words"]
+        assert sum(len(batch.micro_batches[0]["input_ids"]) for batch in found) == counts["windows"]
+        assert sum(batch.counts["labels"] for batch in found) == counts["words"]
         assert max(batch.micro_batches[0]["input_ids"].shape[1] for batch in found) <= 24
 
 
@@ -264,18 +268,19 @@ def test_batches_are_padded_little(checkpoint: Path) -> None:
 
 
 def test_labels_stand_at_first_pieces(checkpoint: Path) -> None:
-    task = NerTask(checkpoint, NerConfig(max_length=64), 4)
-    list(task.read({"train": [Record(id="1", text="per diabete mellito", entities=[
-        {"start": 4, "end": 19, "type": "X"}])]}))
-    batch = task.batches(0).batch(0)
+    task = tagger(checkpoint, 64)
+    split = task.read("train", [Record(id="1", text="per diabete mellito", entities=[
+        {"start": 4, "end": 19, "type": "X"}])])
+    batch = EpochBatches(task, task.training_inputs(split.examples), 4, 0).batch(0)
     labels = batch.micro_batches[0]["labels"][0].numpy()
     assert [label for label in labels if label >= 0] == [0, 1, 2]
-    tokens = task.tokenizer.convert_ids_to_tokens(batch.micro_batches[0]["input_ids"][0].tolist())
+    tokens = task.checkpoint.tokenizer.convert_ids_to_tokens(
+        batch.micro_batches[0]["input_ids"][0].tolist())
     assert not any(tokens[place].startswith("##") for place in np.flatnonzero(labels >= 0))
 
 
 def test_a_new_head_depends_on_its_seed_alone(checkpoint: Path) -> None:
-    encoder = load_encoder(checkpoint).model
+    encoder = load_encoder(checkpoint, TAGGER)
     torch.manual_seed(7)
     first = with_new_head(encoder, ["O", "B-X", "I-X"], 3)
     torch.manual_seed(8)
@@ -287,16 +292,16 @@ def test_a_new_head_depends_on_its_seed_alone(checkpoint: Path) -> None:
 
 def test_a_fine_tuned_model_can_be_started_from(tune: Tune, tmp_path: Path) -> None:
     tune(settings=FinetuneConfig(seeds=1, epochs=1))
-    task = NerTask(tmp_path / "tuned", NerConfig(max_length=32, merge_types="One"), 8)
-    list(task.read({"train": records(1, 5)}))
-    assert task.start(0).classifier.out_features == 3
+    task = tagger(tmp_path / "tuned", 32, merge_types="One")
+    task.read("train", records(1, 5))
+    assert task.new_model(0).classifier.out_features == 3
 
 
 def test_checkpoints_without_an_encoder_are_refused(checkpoint: Path, tmp_path: Path) -> None:
     from safetensors.torch import load_file, save_file
 
     with pytest.raises(CheckpointError, match=r"no config\.json"):
-        load_encoder(tmp_path)
+        load_encoder(tmp_path, TAGGER)
     for path in checkpoint.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
     weights = load_file(tmp_path / "model.safetensors")
@@ -304,13 +309,13 @@ def test_checkpoints_without_an_encoder_are_refused(checkpoint: Path, tmp_path: 
     save_file({name: value for name, value in weights.items() if name != lost},
               tmp_path / "model.safetensors", {"format": "pt"})
     with pytest.raises(CheckpointError, match=r"no fitting weights for bert\.encoder"):
-        load_encoder(tmp_path)
+        load_encoder(tmp_path, TAGGER)
 
 
 def test_other_labels_are_refused(checkpoint: Path, tmp_path: Path) -> None:
-    loaded = load_encoder(checkpoint)
-    model = with_new_head(loaded.model, ["LABEL_0", "LABEL_1"], 0)
+    loaded = load_encoder(checkpoint, TAGGER)
+    model = with_new_head(loaded, ["LABEL_0", "LABEL_1"], 0)
     save_checkpoint(tmp_path / "m", model, loaded.tokenizer,
                     Manifest("test", {}, loaded.vocabulary))
     with pytest.raises(CheckpointError, match="found labels LABEL_0, LABEL_1, expected O"):
-        load_tagger(tmp_path / "m", PredictConfig())
+        Predictor(tmp_path / "m", task="ner")

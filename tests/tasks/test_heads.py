@@ -9,13 +9,16 @@ from transformers import AutoModel, AutoModelForMaskedLM, ModernBertConfig, Robe
 
 from bmtools.errors import CheckpointError
 from bmtools.io.manifest import Manifest
-from bmtools.models.checkpoint import load_fine_tuned, max_tokens, save_checkpoint
+from bmtools.models.checkpoint import load_fine_tuned, save_checkpoint
+from bmtools.records import Record
 from bmtools.tasks.heads import load_encoder, with_new_head
-from bmtools.tasks.tagging import tag_documents
-from bmtools.tasks.windows import cut_into_windows
+from bmtools.tasks.inference import run_model
+from bmtools.tasks.ner import NerConfig, NerTask
 from bmtools.vocab.tokenizer import fingerprint
 
 LABELS = ["O", "B-X", "I-X"]
+TAGGER = "AutoModelForTokenClassification"
+CLASSIFIER = "AutoModelForSequenceClassification"
 TEXTS = ["Il paziente ha l'ipertensione arteriosa, e (PKU). " * 9, "", "🧬 asma"]
 
 
@@ -43,61 +46,95 @@ def checkpoint(request: pytest.FixtureRequest, tokenizers: dict[str, Any],
     return tmp_path / "lm"
 
 
+def tagger(checkpoint: Path, max_length: int = 512) -> NerTask:
+    task = NerTask(NerConfig(max_length), load_encoder(checkpoint, TAGGER))
+    task.labels = LABELS
+    return task
+
+
+def records() -> list[Record]:
+    return [Record(id=str(number), text=text) for number, text in enumerate(TEXTS)]
+
+
 def test_other_architectures_tag_and_come_back(checkpoint: Path, tmp_path: Path) -> None:
-    loaded = load_encoder(checkpoint)
+    task = tagger(checkpoint)
+    tokenizer = task.checkpoint.tokenizer
     original = AutoModelForMaskedLM.from_pretrained(checkpoint)
-    model = with_new_head(loaded.model, LABELS, 0).eval()
+    model = task.new_model(0).eval()
     for name, value in original.base_model.state_dict().items():
         assert torch.equal(value, model.base_model.state_dict()[name])
-    documents = list(cut_into_windows(loaded.tokenizer, TEXTS, max_tokens(model)))
-    assert len(documents[0].windows) > 1
-    found = list(tag_documents(model, loaded.tokenizer, documents, 2))
-    assert [logs.shape for logs in found] == [(len(d.words), 3) for d in documents]
+    examples = task.encode(records())
+    assert len(examples[0].inputs) > 1
+    found = run_model(task, model, examples, 2)
+    assert [sum(map(len, output)) for output in found] == [len(e.words) for e in examples]
+    assert all(rows.shape[1] == 3 for output in found for rows in output)
 
-    save_checkpoint(tmp_path / "tagger", model, loaded.tokenizer,
-                    Manifest("test", {}, loaded.vocabulary))
-    again = load_fine_tuned(tmp_path / "tagger", "AutoModelForTokenClassification")
+    save_checkpoint(tmp_path / "tagger", model, tokenizer,
+                    Manifest("test", {}, task.checkpoint.vocabulary))
+    again = load_fine_tuned(tmp_path / "tagger", TAGGER)
     assert again.model.config.id2label == dict(enumerate(LABELS))
-    for before, after in zip(found, tag_documents(again.model, loaded.tokenizer, documents, 2),
-                             strict=True):
-        assert (before == after).all()
+    for before, after in zip(found, run_model(task, again.model, examples, 2), strict=True):
+        assert all((a == b).all() for a, b in zip(before, after, strict=True))
 
 
 def test_windows_are_tagged_as_they_would_be_alone(checkpoint: Path) -> None:
     """Padding and neighbours in a batch change nothing; compared with transformers' own pass."""
-    loaded = load_encoder(checkpoint)
-    model = with_new_head(loaded.model, LABELS, 1).eval()
-    documents = list(cut_into_windows(loaded.tokenizer, TEXTS, 40))
-    found = list(tag_documents(model, loaded.tokenizer, documents, 8))
-    place = 0
-    for window in documents[0].windows:
-        ids = [loaded.tokenizer.cls_token_id, *map(int, window.ids),
-               loaded.tokenizer.sep_token_id]
+    task = tagger(checkpoint, 40)
+    tokenizer = task.checkpoint.tokenizer
+    model = task.new_model(1).eval()
+    examples = task.encode(records())
+    found = run_model(task, model, examples, 8)
+    for window, rows in zip(examples[0].inputs, found[0], strict=True):
+        ids = [tokenizer.cls_token_id, *map(int, window.ids), tokenizer.sep_token_id]
         with torch.inference_mode():
             alone = model(input_ids=torch.tensor([ids])).logits[0].log_softmax(-1).numpy()
-        held = found[0][place:place + len(window.firsts)]
-        assert held == pytest.approx(alone[window.firsts + 1], abs=1e-5)
-        place += len(window.firsts)
+        assert rows == pytest.approx(alone[window.firsts + 1], abs=1e-5)
 
 
-def test_an_encoder_without_a_head_will_do(checkpoint: Path, tmp_path: Path) -> None:
-    loaded = load_encoder(checkpoint)
+@pytest.mark.parametrize("model_class", [TAGGER, CLASSIFIER])
+def test_an_encoder_without_a_head_will_do(checkpoint: Path, tmp_path: Path,
+                                           model_class: str) -> None:
+    loaded = load_encoder(checkpoint, TAGGER)
     encoder = AutoModel.from_pretrained(checkpoint)
     save_checkpoint(tmp_path / "encoder", encoder, loaded.tokenizer,
                     Manifest("test", {}, loaded.vocabulary))
-    first, second = (load_encoder(tmp_path / "encoder").model.state_dict() for _ in range(2))
+    first, second = (load_encoder(tmp_path / "encoder", model_class).model.state_dict()
+                     for _ in range(2))
     assert all(torch.equal(first[name], second[name]) for name in first)
 
 
-def test_dropout_comes_back_after_tagging(checkpoint: Path) -> None:
-    loaded = load_encoder(checkpoint)
-    documents = list(cut_into_windows(loaded.tokenizer, TEXTS, 40))
-    loaded.model.train()
-    list(tag_documents(loaded.model, loaded.tokenizer, documents, 8))
-    assert loaded.model.training
+@pytest.mark.parametrize("model_class", [TAGGER, CLASSIFIER])
+def test_new_weights_depend_on_the_seed_alone(checkpoint: Path, model_class: str) -> None:
+    """Weights of the head: drawn from the seed, unless the checkpoint has them (ModernBERT's)."""
+    def draw(noise: int, seed: int) -> dict[str, torch.Tensor]:
+        torch.manual_seed(noise)
+        encoder = load_encoder(checkpoint, model_class)
+        torch.manual_seed(noise)
+        return with_new_head(encoder, LABELS, seed).state_dict()
+
+    original = AutoModelForMaskedLM.from_pretrained(checkpoint).state_dict()
+    first, second, other = draw(7, 3), draw(8, 3), draw(7, 4)
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    changed = {name for name in first if not torch.equal(first[name], other[name])}
+    new = {name for name in first if name not in original}
+    assert changed == {name for name in new if first[name].ndim > 1}
+    for name in new - changed:
+        assert (first[name] == 0).all(), "new biases are 0"
+
+
+def test_a_head_without_one_output_layer_is_refused(checkpoint: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"the head of a .*ForMaskedLM is not known"):
+        load_encoder(checkpoint, "AutoModelForMaskedLM")
+
+
+def test_dropout_comes_back_after_inference(checkpoint: Path) -> None:
+    task = tagger(checkpoint, 40)
+    model = task.checkpoint.model.train()
+    run_model(task, model, task.encode(records()), 8)
+    assert model.training
 
 
 def test_a_foreign_tokenizer_is_refused(checkpoint: Path, tokenizers: dict[str, Any]) -> None:
     tokenizers["wordpiece"].save_pretrained(checkpoint)
     with pytest.raises(CheckpointError, match="tokenizer: found vocabulary"):
-        load_encoder(checkpoint)
+        load_encoder(checkpoint, TAGGER)

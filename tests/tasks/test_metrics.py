@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bmtools.tasks.span_scores import Mention, SpanScore, score_spans, score_spans_by_type
+from bmtools.tasks.metrics import MatchCounts, Mention, score_spans, score_spans_by_type
 from bmtools.tasks.tag_schemes import tags_to_spans
 
 TAGS = ["O", "O", "O", "B-X", "I-X", "B-Y", "I-Y"]
@@ -18,13 +18,13 @@ def mentions(sequences: list[list[str]]) -> list[Mention]:
 
 
 @pytest.mark.parametrize(("score", "precision", "recall", "f1"), [
-    (SpanScore(1, 2, 4), 0.5, 0.25, 1 / 3),
-    (SpanScore(0, 0, 4), 0.0, 0.0, 0.0),
-    (SpanScore(0, 3, 0), 0.0, 0.0, 0.0),
-    (SpanScore(0, 0, 0), 0.0, 0.0, 0.0),
-    (SpanScore(3, 3, 3), 1.0, 1.0, 1.0),
+    (MatchCounts(1, 2, 4), 0.5, 0.25, 1 / 3),
+    (MatchCounts(0, 0, 4), 0.0, 0.0, 0.0),
+    (MatchCounts(0, 3, 0), 0.0, 0.0, 0.0),
+    (MatchCounts(0, 0, 0), 0.0, 0.0, 0.0),
+    (MatchCounts(3, 3, 3), 1.0, 1.0, 1.0),
 ])
-def test_scores_by_hand(score: SpanScore, precision: float, recall: float, f1: float) -> None:
+def test_scores_by_hand(score: MatchCounts, precision: float, recall: float, f1: float) -> None:
     assert (score.precision, score.recall) == (precision, recall)
     assert score.f1 == pytest.approx(f1)
 
@@ -37,7 +37,7 @@ def test_borders_type_and_record_must_all_be_right() -> None:
 
 
 def test_a_mention_counts_once() -> None:
-    assert score_spans([(0, 0, 4, "X")] * 2, [(0, 0, 4, "X")] * 3) == SpanScore(1, 1, 1)
+    assert score_spans([(0, 0, 4, "X")] * 2, [(0, 0, 4, "X")] * 3) == MatchCounts(1, 1, 1)
 
 
 def assert_equals_seqeval(gold: list[list[str]], found: list[list[str]]) -> None:
@@ -45,14 +45,14 @@ def assert_equals_seqeval(gold: list[list[str]], found: list[list[str]]) -> None
     precision, recall, f1, support = metrics.precision_recall_fscore_support(
         gold, found, average="micro", zero_division=0)
     ours = score_spans(mentions(gold), mentions(found))
-    assert (ours.precision, ours.recall, ours.f1, ours.expected) == \
+    assert (ours.precision, ours.recall, ours.f1, ours.support) == \
         pytest.approx((precision, recall, f1, support))
     theirs: dict[str, Any] = metrics.classification_report(
         gold, found, output_dict=True, zero_division=0)
     by_type = score_spans_by_type(mentions(gold), mentions(found))
     assert set(by_type) == {kind for kind in theirs if not kind.endswith("avg")}
     for kind, score in by_type.items():
-        assert (score.precision, score.recall, score.f1, score.expected) == pytest.approx(
+        assert (score.precision, score.recall, score.f1, score.support) == pytest.approx(
             [theirs[kind][name] for name in ("precision", "recall", "f1-score", "support")])
 
 

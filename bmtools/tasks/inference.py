@@ -1,0 +1,133 @@
+"""Fine-tuned models at work: records in, records with predictions out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from itertools import chain, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from bmtools.errors import CheckpointError, setting
+from bmtools.io.manifest import NAME, read_manifest
+from bmtools.models.hardware import resolve_device
+from bmtools.records import Record
+from bmtools.tasks.registry import TASKS, load_task
+from bmtools.tasks.settings import PredictConfig
+from bmtools.tasks.task import ExampleT, InputT, Task
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+_BATCHES_AT_ONCE = 8
+
+
+class Predictor:
+    """A fine-tuned model and its task.
+
+    Attributes:
+        replaced: values of the input's records that predictions replaced, by key.
+
+    Args:
+        directory: the fine-tuned model.
+        config: input length, batch size and device.
+        task: name of the task; empty for the one that `bmtools.json` names.
+
+    Raises:
+        CheckpointError: no task is named, or no model of this task.
+        BmtoolsError: no such task or device.
+    """
+
+    def __init__(self, directory: Path, config: PredictConfig | None = None,
+                 task: str = "") -> None:
+        self.config = config or PredictConfig()
+        self.replaced: Counter[str] = Counter()
+        trained = read_manifest(directory).get("settings", {})
+        task_class = load_task(task or _task_of(directory, trained))
+        known = {field.name for field in fields(task_class.config_class)}
+        task_config = task_class.config_class(
+            **{name: value for name, value in trained.items() if name in known})
+        if self.config.max_length:
+            task_config = replace(task_config, max_length=self.config.max_length)
+        checkpoint = task_class.load(directory, resolve_device(self.config.device))
+        self.task = task_class(task_config, checkpoint)
+        labels: Any = checkpoint.model.config.id2label
+        self.task.accept_labels([labels[number] for number in range(len(labels))])
+
+    def predict(self, records: Iterable[Record]) -> Iterator[Record]:
+        """Add predictions to records, in order; some batches of records are held at a time."""
+        pending = iter(records)
+        while chunk := list(islice(pending, self.config.batch_size * _BATCHES_AT_ONCE)):
+            examples = self.task.encode(chunk)
+            outputs = run_model(self.task, self.task.checkpoint.model, examples,
+                                self.config.batch_size)
+            for record, example, output in zip(chunk, examples, outputs, strict=True):
+                for key in self.task.replaced:
+                    value = record.get(key, [])
+                    self.replaced[key] += len(value) if isinstance(value, list) else 1
+                yield self.task.annotate(record, example, output)
+
+    def notes(self) -> list[str]:
+        """Describe in one line each what predictions replaced so far."""
+        return [note.format(self.replaced[key]) for key, note in self.task.replaced.items()
+                if self.replaced[key]]
+
+
+def predict(records: Iterable[Mapping[str, Any]], model: str | Path, *, task: str = "",
+            **settings: Any) -> Iterator[Record]:
+    """Add a fine-tuned model's predictions to records.
+
+    Args:
+        records: each with `id` and `text`, and what else the task reads.
+        model: directory that `finetune` wrote, or a model fine-tuned elsewhere.
+        task: name of the task, for a model without `bmtools.json`.
+        settings: fields of `PredictConfig`: max_length, batch_size, device.
+
+    Yields:
+        copies of the records in order. Named entity recognition sets `entities` (each with id,
+        start, end, type, text and score) and drops `relations`; classification sets `label`,
+        `score` (its probability) and `probabilities` (of every label).
+
+    Raises:
+        CheckpointError: no model of a known task.
+        BmtoolsError: no such task or device.
+    """
+    predictor = Predictor(Path(model), PredictConfig(**settings), task)
+    return predictor.predict(record if isinstance(record, Record) else Record(record)
+                             for record in records)
+
+
+def run_model(task: Task[ExampleT, InputT], model: PreTrainedModel, examples: Sequence[ExampleT],
+              batch_size: int) -> list[list[np.ndarray]]:
+    """Compute the outputs of each example's inputs, in order.
+
+    Inputs of similar length share a batch. Dropout is off, and put back as it was.
+    """
+    inputs = list(chain.from_iterable(example.inputs for example in examples))
+    order = sorted(range(len(inputs)), key=lambda number: len(inputs[number]))
+    outputs: dict[int, np.ndarray] = {}
+    was_training = model.training
+    model.eval()
+    for start in range(0, len(order), batch_size):
+        numbers = order[start:start + batch_size]
+        batch = task.collate([inputs[number] for number in numbers])
+        with torch.inference_mode():
+            rows = task.outputs(model, {name: torch.from_numpy(value).to(model.device)
+                                        for name, value in batch.items()}).cpu().numpy()
+        outputs |= {number: task.trim(inputs[number], row)
+                    for number, row in zip(numbers, rows, strict=True)}
+    model.train(was_training)
+    in_order = iter(range(len(inputs)))
+    return [[outputs[next(in_order)] for _ in example.inputs] for example in examples]
+
+
+def _task_of(directory: Path, trained: Mapping[str, Any]) -> str:
+    if "task" not in trained:
+        raise CheckpointError(
+            f"{directory}: found no task in {NAME}, expected a model that bmtools finetune wrote; "
+            f"for one fine-tuned elsewhere set {setting('task')} ({' or '.join(TASKS)})")
+    return str(trained["task"])

@@ -1,0 +1,45 @@
+"""The table of tasks: a new one adds its line here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from bmtools.errors import BmtoolsError, setting
+
+if TYPE_CHECKING:
+    from bmtools.tasks.task import Task
+
+
+@dataclass(frozen=True)
+class TaskEntry:
+    """A line of the table.
+
+    Args:
+        location: `module:class`, the module in this package.
+        help: one line for the list of tasks.
+    """
+
+    location: str
+    help: str
+
+
+TASKS = {
+    "ner": TaskEntry("ner:NerTask", "Find entities in text."),
+    "classification": TaskEntry("classification:ClassificationTask",
+                                "Choose one label for a text or for a pair of texts."),
+}
+
+
+def load_task(name: str) -> type[Task[Any, Any]]:
+    """Import a task's class; this does not import torch.
+
+    Raises:
+        BmtoolsError: no such task.
+    """
+    if name not in TASKS:
+        raise BmtoolsError(f"{setting('task')}: found {name!r}, expected {' or '.join(TASKS)}")
+    module, _, class_name = TASKS[name].location.partition(":")
+    task: type[Task[Any, Any]] = getattr(import_module(f"{__package__}.{module}"), class_name)
+    return task

@@ -1,0 +1,205 @@
+"""The protocol of a task: all that fine-tuning and prediction need to know of it.
+
+A task is one file with a subclass of `Task` and its settings, and one line of the registry. The
+file imports torch and transformers inside functions only, since `finetune TASK --help` reads its
+settings.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence, Sized
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+
+from bmtools.errors import RecordError, Reject, refuse
+from bmtools.records import Record
+from bmtools.tasks.settings import TaskConfig
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import PreTrainedModel
+
+    from bmtools.models.checkpoint import Checkpoint
+
+TRAIN, DEV, TEST = "train", "dev", "test"
+InputT = TypeVar("InputT", bound=Sized)
+ExampleT = TypeVar("ExampleT", bound="Example[Any]")
+
+
+@dataclass(frozen=True)
+class Example(Generic[InputT]):
+    """A record, or a part of one, as a task sees it.
+
+    Args:
+        inputs: sequences that the model reads, such as the windows of a long text; their lengths
+            are in tokens.
+    """
+
+    inputs: Sequence[InputT]
+
+
+@dataclass
+class Split(Generic[ExampleT]):
+    """The examples of a training, development or test set.
+
+    Args:
+        examples: in the order of the records.
+        counts: number of records and the like, for the report.
+        notes: one line each about data that the task cannot use or express fully.
+    """
+
+    examples: list[ExampleT]
+    counts: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Scores of a model on a set.
+
+    Args:
+        scores: by name, among them the task's metrics; reported after every epoch.
+        details: reported of the best epoch only, such as scores by type.
+        loss: mean loss in nats; infinite where the set has no label that the model knows.
+    """
+
+    scores: dict[str, Any]
+    details: dict[str, Any]
+    loss: float
+
+
+class Task(ABC, Generic[ExampleT, InputT]):
+    """A supervised task over a pretrained encoder: its data, head, loss and scores.
+
+    Fine-tuning calls `read` for each set, `train` first, then for each seed `new_model`, `loss`
+    on batches that `collate` and `collate_labels` make, and `score` on the outputs for `dev` and
+    `test`. Prediction calls `load`, `accept_labels`, and for each record `encode` and `annotate`.
+
+    Attributes:
+        config_class: settings of the task; each becomes an option of `finetune TASK`.
+        model_class: transformers' auto class whose head the task trains.
+        replaced: keys of records that predictions replace or remove, with a note to be formatted
+            with the number of values lost.
+        metrics: scores whose mean over seeds is reported.
+        labels: of the model's outputs by id; known once `train` was read, or from a checkpoint.
+
+    Args:
+        config: settings of the task.
+        checkpoint: the encoder to fine-tune, or the fine-tuned model.
+    """
+
+    config_class: ClassVar[type[TaskConfig]]
+    model_class: ClassVar[str]
+    replaced: ClassVar[Mapping[str, str]]
+    metrics: ClassVar[tuple[str, ...]]
+
+    def __init__(self, config: Any, checkpoint: Checkpoint) -> None:
+        from bmtools.models.checkpoint import max_tokens
+
+        self.config = config
+        self.checkpoint = checkpoint
+        self.max_length = min(int(config.max_length), max_tokens(checkpoint.model))
+        self.labels: list[str] = []
+
+    @property
+    def metric(self) -> str:
+        """The score that chooses the epoch and the seed; higher is better."""
+        return self.metrics[0]
+
+    def settings(self) -> dict[str, Any]:
+        """Resolved settings, for the manifest; prediction starts from them."""
+        return {**asdict(self.config), "max_length": self.max_length}
+
+    # Data
+
+    @abstractmethod
+    def read(self, name: str, records: Iterable[Record],
+             reject: Reject = refuse) -> Split[ExampleT]:
+        """Read an annotated set; the one named `train` determines the labels.
+
+        Raises:
+            DataError: a set that the model cannot learn from or be scored by.
+        """
+
+    @abstractmethod
+    def encode(self, records: Sequence[Record]) -> Sequence[ExampleT]:
+        """Encode records for prediction, one example each; annotations are not read."""
+
+    def training_inputs(self, examples: Iterable[ExampleT]) -> list[InputT]:
+        """List the inputs to learn from; override to leave some out."""
+        return [item for example in examples for item in example.inputs]
+
+    @abstractmethod
+    def collate(self, inputs: Sequence[InputT]) -> dict[str, np.ndarray]:
+        """Pad inputs to a batch; the keys are arguments of the model, `attention_mask` is one."""
+
+    @abstractmethod
+    def collate_labels(self, inputs: Sequence[InputT],
+                       batch: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Make the labels of a collated batch, IGNORED where there is none."""
+
+    # Model
+
+    def new_model(self, seed: int) -> PreTrainedModel:
+        """Copy the encoder and give it a head for the labels, drawn from the seed alone."""
+        from bmtools.tasks.heads import with_new_head
+
+        return with_new_head(self.checkpoint, self.labels, seed)
+
+    @classmethod
+    def load(cls, directory: Path, device: str) -> Checkpoint:
+        """Load a model that this task fine-tuned.
+
+        Raises:
+            CheckpointError: no such directory, or weights of encoder or head are missing.
+        """
+        from bmtools.models.checkpoint import load_fine_tuned
+
+        return load_fine_tuned(directory, cls.model_class, device)
+
+    def accept_labels(self, labels: Sequence[str]) -> None:
+        """Take the labels of a loaded model.
+
+        Raises:
+            CheckpointError: labels that are not this task's.
+        """
+        self.labels = list(labels)
+
+    @abstractmethod
+    def loss(self, model: PreTrainedModel, batch: Mapping[str, Tensor], labels: Tensor) -> Tensor:
+        """Sum the loss over labels, in nats."""
+
+    def outputs(self, model: PreTrainedModel, batch: Mapping[str, Tensor]) -> Tensor:
+        """Compute what `annotate` and `score` read, (batch, ...): here log probabilities."""
+        return model(**batch).logits.float().log_softmax(dim=-1)
+
+    def trim(self, item: InputT, output: np.ndarray) -> np.ndarray:
+        """Keep of an input's output what is needed; padding is still in it."""
+        return output
+
+    # Predictions
+
+    @abstractmethod
+    def annotate(self, record: Record, example: ExampleT, outputs: Sequence[np.ndarray]) -> Record:
+        """Add predictions to a record, from the output of each of its inputs."""
+
+    @abstractmethod
+    def score(self, examples: Sequence[ExampleT],
+              outputs: Sequence[Sequence[np.ndarray]]) -> Evaluation:
+        """Score predictions for a set, from the output of each input of each example."""
+
+
+def annotated(records: Iterable[Record], key: str, expected: str, reject: Reject) -> list[Record]:
+    """List the records that have a key; the others are rejected."""
+    kept = []
+    for record in records:
+        if key in record:
+            kept.append(record)
+        else:
+            reject(RecordError(record.place, f"key {key!r} is missing; expected {expected}",
+                               record))
+    return kept
