@@ -35,6 +35,11 @@ class Record(dict[str, Any]):
         return Record({k: v for k, v in self.items() if k not in keys}, place=self.place)
 
 
+def full_text(record: Mapping[str, Any]) -> str:
+    """Join a record's title, if it has one, and its text by a line break: the input of models."""
+    return f"{record['title']}\n{record['text']}" if record.get("title") else str(record["text"])
+
+
 class Entity(TypedDict, total=False):
     """A mention; `spans` holds the parts of a discontinuous one, `start` and `end` its hull."""
 

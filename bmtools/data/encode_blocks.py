@@ -21,6 +21,7 @@ from bmtools.data.shard_files import DocumentBatch
 from bmtools.errors import RecordError
 from bmtools.io.jsonl import parse_records
 from bmtools.io.parallel import Block, map_blocks
+from bmtools.records import full_text
 from bmtools.vocab.encoding import EncodedTexts, Encoder, MarkWords
 
 
@@ -95,18 +96,13 @@ class BlockEncoder:
                 reject(RecordError(record.place, "found no language, expected the key 'lang' or "
                                                  "--lang to find sentences by", dict(record)))
                 continue
-            texts.append(title_and_text(record))
+            texts.append(full_text(record))
             if self._settings.sentences:
                 points.append(_sentence_points(record, self._settings.lang))
         found = self._encoder.encode(texts, points if self._settings.sentences else None)
         counts = Counter(records=len(texts), characters=sum(map(len, texts)),
                          encoded_whole=len(texts) * (not found.by_piece))
         return EncodedBlock(block.number, block.before, _documents(found, counts), counts, rejects)
-
-
-def title_and_text(record: Mapping[str, Any]) -> str:
-    """What a model reads of a record: its title, if it has one, a line break and its text."""
-    return f"{record['title']}\n{record['text']}" if record.get("title") else str(record["text"])
 
 
 def _sentence_points(record: Mapping[str, Any], lang: str) -> list[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -246,7 +247,17 @@ def corpus_sizes(corpora: Mapping[str, Corpus]) -> dict[str, CorpusSize]:
     return {name: CorpusSize(len(corpus), corpus.tokens) for name, corpus in corpora.items()}
 
 
-def cut_evenly(ranges: np.ndarray, corpora: Sequence[Corpus], max_length: int) -> np.ndarray:
+class HasWordStarts(Protocol):
+    """Documents whose word starts are known."""
+
+    def word_start_at_or_before(self, documents: np.ndarray, offsets: np.ndarray,
+                                slack: int) -> np.ndarray:
+        """Move offsets back to where a word begins; see `Corpus.word_start_at_or_before`."""
+        ...
+
+
+def cut_evenly(ranges: np.ndarray, corpora: Sequence[HasWordStarts],
+               max_length: int) -> np.ndarray:
     """Cut stretches that are too long into few pieces of like length, between words.
 
     Args:
@@ -269,7 +280,7 @@ def cut_evenly(ranges: np.ndarray, corpora: Sequence[Corpus], max_length: int) -
     return cut
 
 
-def _word_borders(samples: np.ndarray, corpora: Sequence[Corpus], wanted: np.ndarray,
+def _word_borders(samples: np.ndarray, corpora: Sequence[HasWordStarts], wanted: np.ndarray,
                   slack: int) -> np.ndarray:
     """Move wanted borders back to where a word begins, by `slack` tokens at most."""
     found = wanted.copy()
