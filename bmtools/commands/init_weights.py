@@ -129,9 +129,9 @@ def _compare(records: RecordReader, reject: Reject, base: Path, tokenizer: Path,
 
 def _show(lines: Sequence[Mapping[str, Any]]) -> None:
     """Lay losses and neighbours out for people."""
-    from bmtools.scoring.table import gather_rows, reach
+    from bmtools.scoring.table import gather_rows, get_nested
 
-    columns = tuple(name for name in _COLUMNS if any(reach(line, name) is not None
+    columns = tuple(name for name in _COLUMNS if any(get_nested(line, name) is not None
                                                      for line in lines))
     print_table(("method", *columns), gather_rows(lines, "method", columns),
                 "Nats per hidden token of held-out text", stream=sys.stderr)

@@ -56,4 +56,4 @@ def _check_usage(settings: MaskedLmLossConfig, terms: Path | None, passes: Infer
     if terms is not None and not wanted:
         raise click.UsageError("--terms: expected terms in --masking as well")
     if passes.precision == "int8":
-        raise click.UsageError("--precision: found int8, expected no or bf16 or fp16 here")
+        raise click.UsageError("--precision: found int8, expected float32 or bf16 or fp16 here")

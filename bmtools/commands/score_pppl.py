@@ -2,36 +2,38 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import click
 
 from bmtools.cli.options import Command, reads_records
-from bmtools.cli.scoring_options import Scoring, fail_where, scores_checkpoints, shares_records
-from bmtools.cli.settings import takes_settings
+from bmtools.cli.scoring_options import launches_scoring, scores_checkpoints
+from bmtools.distributed import is_main_process
+from bmtools.io.jsonl import RecordReader, write_records
 from bmtools.scoring.settings import PpplConfig
 
 
 @click.command("score-pppl", cls=Command)
-@shares_records
+@launches_scoring
 @reads_records
-@scores_checkpoints
-@takes_settings(PpplConfig, "settings")
+@scores_checkpoints(PpplConfig)
 @click.option("--fail-over", type=float, metavar="X",
               help="Exit with 1 if a checkpoint's pppl is above X; lower is better.")
-def command(scoring: Scoring, settings: PpplConfig, fail_over: float | None) -> None:
+def command(records: RecordReader, models: tuple[Path, ...], output: str, fail_over: float | None,
+            **options: Any) -> None:
     """Score checkpoints by pseudo-perplexity.
 
     Prints a JSON line per checkpoint: pppl over all tokens with an interval over sentences, the
-    mean over sentences, bits per character and per word, what was counted, and a signature; then
-    one for each two checkpoints that says how they differ on the same sentences. A sentence that
-    one checkpoint cannot take is kept from all.
+    mean over sentences, bits per character and per word, counts, and a signature; then one for
+    each two checkpoints with their difference on the same sentences. A sentence that one
+    checkpoint cannot take is kept from all.
     """
-    from bmtools.scoring.pppl import PpplTotals, score_sentences
+    from bmtools.scoring.pppl import pppl
+    from bmtools.scoring.regression_gate import check_bound
 
-    predictors = scoring.load()
-    tallies = [PpplTotals(one, settings, scoring.by, scoring.statistics) for one in predictors]
-    lines = scoring.count(score_sentences(scoring.records, predictors, settings, scoring.reject,
-                                scoring.statistics.seed), tallies)
-    scoring.report(lines, tallies)
-    if fail_over is not None:
-        fail_where(lambda pppl: not pppl <= fail_over, lines[:len(scoring.models)], "pppl",
-                   f"at most {fail_over:g}")
+    lines = pppl(records, models, **options)
+    if is_main_process():
+        write_records(lines, output)
+        if fail_over is not None:
+            check_bound(lines[:len(models)], "pppl", at_most=fail_over)

@@ -7,8 +7,9 @@ import hashlib
 import io
 import sys
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from os import PathLike
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
@@ -191,6 +192,29 @@ def _text_of(line: str | bytes) -> str:
 def read_records(*names: str, reject: Reject = refuse) -> RecordReader:
     """Read JSON Lines from files, or stdin for `-`."""
     return RecordReader(names, reject)
+
+
+def as_records(source: str | PathLike[str] | Iterable[Any],
+               reject: Reject = refuse) -> Iterator[Record]:
+    """Read records from one file or several, or take dictionaries as records.
+
+    Args:
+        source: name of a file, or an iterable of names, records or dictionaries.
+        reject: receives bad records.
+    """
+    for number, item in enumerate([source] if isinstance(source, str | PathLike) else source, 1):
+        if isinstance(item, Record):
+            yield item
+        elif isinstance(item, Mapping):
+            record = Record(item, place=f"record {number}")
+            try:
+                check(record)
+            except RecordError as error:
+                reject(error)
+            else:
+                yield record
+        else:
+            yield from read_records(str(item), reject=reject)
 
 
 def encode_line(content: Any) -> bytes:

@@ -81,7 +81,7 @@ class Int8Encoder:
 
 def _require_supported(model: PreTrainedModel) -> EncoderWeights:
     name, config = type(model).__name__, model.config
-    way_out = f"use {setting('precision')} no"
+    way_out = f"use {setting('precision')} float32"
     if model.device.type != "cpu":
         raise BmtoolsError(
             f"{setting('precision')} int8: found a model on {model.device.type}, expected cpu; "

@@ -1,4 +1,4 @@
-"""Models held against each other on the same sentences."""
+"""Comparisons of models on the same sentences: differences, intervals and p-values."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from bmtools.scoring.predictor import Predictor
 from bmtools.scoring.settings import StatisticsConfig
 from bmtools.scoring.statistics import holm, paired_difference
 
@@ -18,68 +19,63 @@ _DIGITS = 6
 
 @dataclass(frozen=True, eq=False)
 class RatioMetric:
-    """A ratio of sums, kept apart by sentence.
+    """A metric that is a ratio of sums, with the sums of each sentence.
 
     Args:
         numerators, denominators: (sentences,) float64.
-        vocabulary: what the ratio speaks of; models with other vocabularies cannot be compared by
-            it. Empty where they can.
+        vocabulary: fingerprint of the vocabulary that the ratio depends on; models of other
+            vocabularies cannot be compared by it. Empty where they can.
     """
 
     numerators: np.ndarray
     denominators: np.ndarray
     vocabulary: str = ""
 
-    def at(self, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Keep the sums of some sentences, (sentences,) bool."""
-        return self.numerators[chosen], self.denominators[chosen]
 
+class ModelTotals(Protocol):
+    """Sums of one predictor's scores, by which models are compared."""
 
-class Comparable(Protocol):
-    """A tally whose measures can be held against those of another one."""
+    predictor: Predictor
 
-    predictor: Any
-
-    def measures(self) -> dict[str, RatioMetric]:
-        """Give what models are compared by."""
+    def metrics(self) -> dict[str, RatioMetric]:
+        """Return the metrics that models are compared by."""
         ...
 
 
-def compare_models(tallies: Sequence[Comparable],
+def compare_models(totals: Sequence[ModelTotals],
                    statistics: StatisticsConfig) -> list[dict[str, Any]]:
-    """Compare each two models by each measure that both have, on sentences that both took.
+    """Compare each two models by each metric that both have, on sentences that both scored.
 
     Returns:
-        lines: `compared`: the two models; `difference`: the first one's score less the second
-        one's, with its interval; `p`: of the paired permutation test; `p_holm`: the same for as
-        many comparisons as there are by one measure (Holm 1979).
+        lines: `compared`: the two models; `metric`; `difference`: the first one's score less the
+        second one's, with its `interval`; `p`: of the paired permutation test; `p_holm`: adjusted
+        for as many comparisons as there are by one metric (Holm 1979); `sentences`.
     """
-    if len(tallies) < 2 or not statistics.resamples:
+    if len(totals) < 2 or not statistics.resamples:
         return []
-    lines = [line for first, second in combinations(tallies, 2)
-             for line in _lines(first, second, statistics)]
+    lines = [line for first, second in combinations(totals, 2)
+             for line in _compare_two(first, second, statistics)]
     by_metric = defaultdict(list)
     for line in lines:
-        by_metric[line["metric"]].append(line)
-    for alike in by_metric.values():
-        told = [line for line in alike if line["p"] is not None]
-        for line, adjusted in zip(told, holm([line["p"] for line in told]), strict=True):
+        if line["p"] is not None:
+            by_metric[line["metric"]].append(line)
+    for family in by_metric.values():
+        for line, adjusted in zip(family, holm([line["p"] for line in family]), strict=True):
             line["p"], line["p_holm"] = round(line["p"], _DIGITS), round(adjusted, _DIGITS)
     return lines
 
 
-def _lines(first: Comparable, second: Comparable,
-           statistics: StatisticsConfig) -> Iterator[dict[str, Any]]:
-    theirs = second.measures()
-    for metric, measure in first.measures().items():
-        other = theirs[metric]
-        if measure.vocabulary != other.vocabulary:
+def _compare_two(first: ModelTotals, second: ModelTotals,
+                 statistics: StatisticsConfig) -> Iterator[dict[str, Any]]:
+    others = second.metrics()
+    for name, one in first.metrics().items():
+        other = others[name]
+        both = (one.denominators > 0) & (other.denominators > 0)
+        if one.vocabulary != other.vocabulary or not both.any():
             continue
-        both = (measure.denominators > 0) & (other.denominators > 0)
-        if not both.any():
-            continue
-        found = paired_difference(measure.at(both), other.at(both), statistics)
-        yield {"compared": [first.predictor.name, second.predictor.name], "metric": metric,
+        found = paired_difference((one.numerators[both], one.denominators[both]),
+                                  (other.numerators[both], other.denominators[both]), statistics)
+        yield {"compared": [first.predictor.name, second.predictor.name], "metric": name,
                "difference": round(found.difference, _DIGITS),
                "interval": found.interval and [round(bound, _DIGITS) for bound in found.interval],
                "p": found.p_value, "sentences": int(both.sum())}

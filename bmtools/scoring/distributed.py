@@ -1,98 +1,72 @@
-"""Who works on records: windows of them, shared out among the processes of a launcher."""
+"""Data-parallel scoring: windows of records split across ranks, gathered on rank 0."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, Generic, TypeVar
+from typing import TypeVar
 
 from bmtools.distributed import is_main_process, rank, world_size
 from bmtools.errors import RecordError, Reject
 from bmtools.records import Record
+from bmtools.scoring.predictor import Predictor
 
-Asked = TypeVar("Asked")
+Input = TypeVar("Input")
 Score = TypeVar("Score")
-_WINDOW = 256
+_WINDOW_RECORDS = 256  # enough of one length to fill batches
 
 
-@dataclass(frozen=True, slots=True)
-class WindowResult(Generic[Score]):
-    """What became of a window.
-
-    Args:
-        scores: in the order of its records.
-        refused: records that could not be scored.
-    """
-
-    scores: list[Score]
-    refused: list[RecordError]
-
-
-Work = Callable[[list[Record]], WindowResult[Score]]
-
-
-def score_in_windows(records: Iterable[Record], work: Work[Score],
+def score_in_windows(records: Iterable[Record], predictors: Sequence[Predictor],
+                     prepare: Callable[[Predictor, Record], Input],
+                     score: Callable[[int, Sequence[Record], Sequence[Input]], list[Score]],
                      reject: Reject) -> Iterator[Score]:
-    """Work on records, so many at a time that batches fill, and yield scores in their order.
+    """Score records under each predictor, window by window, in input order.
 
-    Under a launcher every process reads all records, works on every n-th window and sends what it
-    found to the first, which alone yields scores and rejects records.
+    Under a launcher every process reads all records and scores every n-th window; the first one
+    gathers, rejects and yields, the others yield nothing.
 
     Args:
         records: read in windows of bounded size.
-        work: scores a window.
-        reject: receives the records that cannot be scored.
+        predictors: each scores all records.
+        prepare: makes a predictor's input from a record. A record for which it raises
+            `RecordError` is kept from all predictors, so that scores cover the same records.
+        score: scores prepared records under the predictor of this index.
+        reject: receives the errors of `prepare`, before the scores of the record's window.
+
+    Yields:
+        scores record by record, in the order of predictors.
     """
-    for done in _shared_out(_windows(records), work):
-        for error in done.refused:
-            reject(error)
-        yield from done.scores
+    def score_window(window: list[Record]) -> tuple[list[Score], list[RecordError]]:
+        kept, inputs, refused = [], [], []
+        for record in window:
+            try:
+                inputs.append([prepare(predictor, record) for predictor in predictors])
+                kept.append(record)
+            except RecordError as error:
+                refused.append(error)
+        columns = [score(index, kept, [own[index] for own in inputs])
+                   for index in range(len(predictors))]
+        return [one for row in zip(*columns, strict=True) for one in row], refused
 
-
-def asked_of_all(records: Iterable[Record], predictors: Iterable[Any],
-                 ask: Callable[[Any, Record], Asked],
-                 ) -> tuple[list[tuple[Record, list[Asked]]], list[RecordError]]:
-    """Ask all predictors about each record; one that a predictor cannot take is kept from all.
-
-    Their scores then speak of the same sentences.
-
-    Args:
-        records: of a window.
-        predictors: all of them are asked about every record.
-        ask: makes a predictor's question of a record; raises RecordError where it cannot.
-
-    Returns:
-        records, each with its questions in the order of predictors, and those refused.
-    """
-    asked, refused = [], []
-    for record in records:
-        try:
-            asked.append((record, [ask(predictor, record) for predictor in predictors]))
-        except RecordError as error:
-            refused.append(error)
-    return asked, refused
-
-
-def _windows(records: Iterable[Record]) -> Iterator[list[Record]]:
     pending = iter(records)
-    while window := list(islice(pending, _WINDOW)):
-        yield window
+    windows = iter(lambda: list(islice(pending, _WINDOW_RECORDS)), [])
+    for scores, refused in map(score_window, windows) if world_size() == 1 \
+            else _gather(windows, score_window):
+        for error in refused:
+            reject(error)
+        yield from scores
 
 
-def _shared_out(windows: Iterator[list[Record]],
-                work: Work[Score]) -> Iterator[WindowResult[Score]]:
-    if world_size() == 1:
-        yield from map(work, windows)
-        return
+def _gather(windows: Iterator[Input], function: Callable[[Input], Score]) -> Iterator[Score]:
+    """Apply a function to every n-th window on each rank; rank 0 yields all results in order."""
     import torch
     from accelerate import PartialState
     from accelerate.utils import gather_object
 
     state = PartialState(cpu=not torch.cuda.is_available())
     while group := list(islice(windows, world_size())):
-        own = work(group[rank()]) if rank() < len(group) else None
-        found = gather_object([own])
+        own = [function(group[rank()])] if rank() < len(group) else []
+        results = gather_object(own)
         if is_main_process():
-            yield from (done for done in found if done is not None)
+            yield from results
     state.destroy_process_group()

@@ -16,7 +16,7 @@ import numpy as np
 
 from bmtools.io.atomic import new_file
 from bmtools.records import Record
-from bmtools.scoring.signature import short, signature
+from bmtools.scoring.signature import short_fingerprint, signature
 from bmtools.scoring.space_metrics import (
     UnitVectorSums,
     chance_of_own_group,
@@ -259,7 +259,7 @@ def _counts_and_signature(space: EmbeddingSpace, reader: StateReader,
     precision = reader.passes.precision
     return {"words": len(space.sample.words), "occurrences": len(space.words),
             "unknown": int(space.occurrences.unknown.sum()),
-            "vocabulary": short(reader.checkpoint.vocabulary),
+            "vocabulary": short_fingerprint(reader.checkpoint.vocabulary),
             "signature": signature("space", "pieces-mean", reader.checkpoint.tokenizer, **signed,
                                    precision="fp32" if precision == "float32" else precision)}
 

@@ -1,4 +1,4 @@
-"""Which of the things that are scored share a value of a key."""
+"""Groups of scored items that share a value of a key."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from bmtools.scoring.table import reach
+from bmtools.scoring.table import get_nested
 
 NO_VALUE = "-"
-"""What records without a key are counted under."""
+"""Group of records without the key."""
 
 
 class Groups:
-    """Tells apart what was counted by the values of keys; four bytes for each thing and key.
+    """Item numbers by the values of keys; four bytes for each item and key.
 
     Args:
-        keys: dots reach into objects, as in `meta.year`.
+        keys: of records; dots reach into objects, as in `meta.year`.
     """
 
     def __init__(self, keys: Sequence[str]) -> None:
@@ -26,13 +26,13 @@ class Groups:
         self._codes = {key: array("i") for key in keys}
 
     def add(self, record: Mapping[str, Any]) -> None:
-        """Count the next thing; it belongs to a record."""
+        """Count the next item, of a record."""
         for key, values in self._values.items():
-            value = _spelled(reach(record, key))
-            self._codes[key].append(values.setdefault(value, len(values)))
+            name = _group_name(get_nested(record, key))
+            self._codes[key].append(values.setdefault(name, len(values)))
 
     def members(self) -> Iterator[tuple[str, str, np.ndarray]]:
-        """Yield each key, each of its values in order of appearance, and the numbers of things."""
+        """Yield each key, each of its values in order of appearance, and their item numbers."""
         for key, values in self._values.items():
             codes = np.frombuffer(self._codes[key], dtype=np.int32)
             order = np.argsort(codes, kind="stable")
@@ -41,7 +41,7 @@ class Groups:
                 yield key, value, order[borders[number]:borders[number + 1]]
 
 
-def _spelled(value: Any) -> str:
+def _group_name(value: Any) -> str:
     if value is None:
         return NO_VALUE
-    return ", ".join(map(_spelled, value)) if isinstance(value, list) else str(value)
+    return ", ".join(map(_group_name, value)) if isinstance(value, list) else str(value)

@@ -22,7 +22,7 @@ from bmtools.scoring.masked_lm_predictions import FATES, MaskedBatches, TokenLos
 from bmtools.scoring.masked_lm_sequences import SequenceMasker, Sequences, text_keys
 from bmtools.scoring.masked_lm_settings import Combination, MaskedLmLossConfig
 from bmtools.scoring.settings import InferenceConfig, StatisticsConfig
-from bmtools.scoring.signature import short, signature
+from bmtools.scoring.signature import short_fingerprint, signature
 from bmtools.scoring.statistics import interval
 from bmtools.vocab.encoding import EncodedTexts
 
@@ -191,7 +191,7 @@ class MaskedLmLoss:
             "by_fate": {fate: _figures(sums) for fate, sums in
                         zip(FATES, tally.fates(number), strict=True) if sums[_HIDDEN]},
             **({"by": by} if by else {}),
-            "vocabulary": short(tally.model.vocabulary),
+            "vocabulary": short_fingerprint(tally.model.vocabulary),
             "signature": self._signature(tally.model, combination),
         }
 
@@ -200,11 +200,12 @@ class MaskedLmLoss:
         more = {}
         if combination.masking == "terms":
             listed = "\n".join(self._terms).encode()
-            more["terms"] = short(hashlib.sha256(listed).hexdigest())
+            more["terms"] = short_fingerprint(hashlib.sha256(listed).hexdigest())
         return signature(
             "mlm", combination.masking, model.tokenizer, rate=combination.mask_rate,
             corruption=combination.corruption, repeats=settings.repeats, seed=self._seed,
-            max_tokens=settings.max_tokens, segmenter=settings.segmenter, **more, **model.kind)
+            max_tokens=settings.max_tokens, segmenter=settings.segmenter, **more,
+            **model.signature_fields)
 
 
 class _Vocabulary:

@@ -12,11 +12,11 @@ import torch
 
 from bmtools.models.mlm import encode, vocabulary_logits
 from bmtools.scoring.checkpoint_predictor import (
-    HALVES,
+    AUTOCAST_DTYPES,
     CheckpointPredictor,
     count_threads,
-    in_threads,
-    places_at_once,
+    map_in_threads,
+    max_predictions,
 )
 from bmtools.scoring.masked_lm_sequences import SPECIALS, Sequences
 from bmtools.scoring.settings import InferenceConfig
@@ -78,8 +78,8 @@ def answers(model: CheckpointPredictor, grid: MaskedBatches,
     """Ask a model at all places; on a CPU several batches are at work, each on one core."""
     work = partial(_answer, model, grid, passes.precision)
     device = _device(model)
-    batches = grid.batches(passes.tokens_at_once(device.type))
-    yield from in_threads(work, batches, count_threads(passes.threads, device))
+    batches = grid.batches(passes.tokens_per_pass(device.type))
+    yield from map_in_threads(work, batches, count_threads(passes.threads, device))
 
 
 def _answer(model: CheckpointPredictor, grid: MaskedBatches, precision: str,
@@ -115,8 +115,8 @@ def _losses(model: CheckpointPredictor, ids: np.ndarray, rows: np.ndarray, place
     network, device = model.checkpoint.model, _device(model)
     inputs, row, place, labels = (torch.from_numpy(one).to(device)
                                   for one in (ids, rows, places, wanted))
-    dtype = HALVES.get(precision)
-    size = places_at_once(network, device)
+    dtype = AUTOCAST_DTYPES.get(precision)
+    size = max_predictions(network, device)
     nats, right = [], []
     with torch.autocast(device.type, dtype=dtype, enabled=dtype is not None):
         states = encode(network, inputs, torch.ones_like(inputs, dtype=torch.bool))[row, place]

@@ -1,194 +1,245 @@
-"""Mean reciprocal rank: how high the word behind a mask stands among a model's proposals.
+"""Mean reciprocal rank: how high models rank the words behind masks.
 
 Source: Buonocore et al. 2023, equation 2.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, NamedTuple
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from os import PathLike
+from typing import Any
 
-from bmtools.errors import RecordError, Reject, refuse
-from bmtools.records import MASK, Record
-from bmtools.scoring import mrr_ranking as joint
-from bmtools.scoring.distributed import WindowResult, asked_of_all, score_in_windows
-from bmtools.scoring.mrr_ranking import best_ranks, best_tokens
-from bmtools.scoring.mrr_targets import MaskedTarget, TargetLookup, spell
-from bmtools.scoring.predictor import MaskLogits, Predictor, check_length
-from bmtools.scoring.settings import MrrConfig
+import numpy as np
 
-_SHORTEN = "shorten the text around the mask"
-_LEAST_PROPOSALS = 5  # named in details, however few count
+from bmtools.errors import DataError, Reject, refuse, setting
+from bmtools.io.jsonl import as_records
+from bmtools.scoring.cloze import make_clozes, read_terms
+from bmtools.scoring.comparison import RatioMetric
+from bmtools.scoring.evaluation import Line, Progress, collect_scores, load_predictors
+from bmtools.scoring.groups import NO_VALUE, Groups
+from bmtools.scoring.mrr_words import MaskScore, score_masked_words
+from bmtools.scoring.predictor import Predictor
+from bmtools.scoring.settings import (
+    InferenceConfig,
+    MaskUnit,
+    MrrConfig,
+    StatisticsConfig,
+    split_settings,
+)
+from bmtools.scoring.signature import short_fingerprint, signature
+from bmtools.scoring.statistics import interval
+
+_DIGITS = 6
+_HITS = (1, 5, 10)
+_DEFAULT_BY = ("domain",)
+_SENTENCE = "sentence"
+"""Key of a masking's whole text for `by`, unless records have one of that name."""
 
 
-@dataclass(frozen=True, slots=True)
-class MaskScore:
-    """One masked word under one predictor.
+def mrr(records: str | PathLike[str] | Iterable[Any], models: Any, *,
+        terms: str | None = None, mask_unit: MaskUnit = "word", baseline: str | None = None,
+        by: Sequence[str] = (), details: str | None = None, reject: Reject = refuse,
+        skipped: Counter[str] | None = None, progress: Progress = iter,
+        on_score: Callable[[MaskScore], object] | None = None, **settings: Any) -> list[Line]:
+    """Score checkpoints by mean reciprocal rank: `mrr("curated.jsonl", ["base", "bio"], top_k=5)`.
 
     Args:
-        record: the sentence.
-        predictor: index of the predictor.
-        target: the word as the predictor's vocabulary has it.
-        rank: place of the word among all proposals, from 1; None where it cannot be one, or lies
-            beyond a beam.
-        reciprocal_rank: 1/rank, 0 where the word is not among the proposals looked at.
-        probability: of the word, in all spellings that count.
-        proposals: the best tokens (words of as many tokens where the target is judged jointly)
-            with their probabilities, best first.
+        records: a file or several, or dictionaries with `id`, `text` and, where the text has a
+            `[MASK]`, the word behind it as `target`. In other texts the words of `entities` and
+            of `terms` are masked, each once.
+        models: directory of a checkpoint, or several.
+        terms: file of terms to mask, one a line.
+        mask_unit: word, or mention to mask whole terms and entities.
+        baseline: file of records whose token frequencies are scored too.
+        by: keys of records; the maskings of each value are also scored apart, by `domain` if left
+            out. Dots reach into objects: `meta.year`.
+        details: file to write a line for each masking and model to.
+        reject: receives records that a model cannot take; they are kept from all models.
+        skipped: counts records and entities in which nothing is masked, by reason.
+        progress: wraps the iterator of scores, as `tqdm` does.
+        on_score: called with the score of each masking and model.
+        settings: fields of `MrrConfig`, `InferenceConfig` and `StatisticsConfig`.
+
+    Returns:
+        a line for each model and baseline, see `MrrTotals.line`; one for each two models, see
+        `compare_models`; and one for all models, see `agreement`. Under a launcher none, but in
+        the main process.
+
+    Raises:
+        BmtoolsError: nothing to score, or a checkpoint, device or record that cannot be used.
+        ValueError: a setting out of range.
+    """
+    config, inference, statistics = split_settings(
+        settings, MrrConfig, InferenceConfig, StatisticsConfig)
+    term_list = read_terms(terms) if terms is not None else None
+    predictors = load_predictors(models, inference, baseline, reject)
+    clozes = make_clozes(as_records(records, reject), term_list, mask_unit, reject, skipped)
+    scores = score_masked_words(clozes, predictors, config, reject)
+    totals = [MrrTotals(predictor, config, by, statistics) for predictor in predictors]
+    lines = collect_scores(scores, totals, statistics, details, progress, on_score)
+    models_only = [own for own in totals if "baseline" not in own.predictor.signature_fields]
+    return [*lines, *agreement(models_only)] if lines else []
+
+
+class MrrTotals:
+    """Corpus-level mean reciprocal rank of one predictor.
+
+    Intervals are drawn over sentences: maskings of one sentence share its text. About forty bytes
+    are kept for each masking.
+
+    Args:
+        predictor: gave the scores.
+        config: they were made with.
+        by: keys whose values' maskings are also scored apart; `domain` where records have one, if
+            left out.
+        statistics: of intervals.
     """
 
-    record: Record
-    predictor: int
-    target: MaskedTarget
-    rank: int | None
-    reciprocal_rank: float
-    probability: float
-    proposals: tuple[tuple[str, float], ...]
+    def __init__(self, predictor: Predictor, config: MrrConfig, by: Sequence[str] = (),
+                 statistics: StatisticsConfig | None = None) -> None:
+        self.predictor = predictor
+        self.config = config
+        self._statistics = statistics or StatisticsConfig()
+        self._by = by
+        self._groups = Groups(by or _DEFAULT_BY)
+        self._values = array("d")
+        # Whole texts, by hash, tell the maskings of one sentence from those of another.
+        self._sentences: dict[int, int] = {}
+        self._sentence_of = array("i")
+        self._multi_token = self._unknown = 0
+
+    def add(self, score: MaskScore) -> None:
+        """Count a masked word; one of several tokens as the settings say."""
+        target, sentence = score.target, score.sentence
+        multi_token = target.multi_token
+        self._multi_token += multi_token
+        self._unknown += target.unknown
+        counts = not (multi_token and self.config.multi_token == "skip")
+        rank = np.nan if score.rank is None else score.rank
+        self._values.extend((score.reciprocal_rank, rank, score.probability, counts))
+        self._groups.add({_SENTENCE: sentence, **score.record})
+        self._sentence_of.append(self._sentences.setdefault(hash(sentence), len(self._sentences)))
 
     @property
-    def sentence(self) -> str:
-        """The text with the word put back."""
-        return str(self.record["text"]).replace(MASK, self.record["target"])
+    def reciprocal_ranks(self) -> np.ndarray:
+        """Reciprocal rank of each masking, (maskings,); not a number for those left out."""
+        table = self._table()
+        return np.where(table[:, 3] > 0, table[:, 0], np.nan)
 
-    def line(self) -> dict[str, Any]:
-        """Say it as a line of details."""
-        domain = {"domain": self.record["domain"]} if "domain" in self.record else {}
-        return {"id": self.record.get("id"), **domain, "target": self.record["target"],
-                "tokens": self.target.tokens, "rank": self.rank,
-                "reciprocal_rank": round(self.reciprocal_rank, 6),
-                "probability": round(self.probability, 6),
-                "proposals": [word for word, _ in self.proposals],
-                "probabilities": [round(share, 6) for _, share in self.proposals]}
+    def metrics(self) -> dict[str, RatioMetric]:
+        """Return the metric that models are compared by, as sums over sentences."""
+        return {"mrr": RatioMetric(*self._sums_by_sentence(self._table()))}
+
+    def line(self) -> Line:
+        """Return the scores, what they rest on and their signature.
+
+        Returns:
+            `mrr`: equation 2, with an `interval` over sentences; `hits_at_1`, `hits_at_5` and
+            `hits_at_10`: shares of maskings whose word is ranked first, or among the first five
+            or ten; `mean_rank`: of the `ranked` maskings whose word has a rank; `probability`:
+            mean probability of the word; `maskings`; `sentences`: distinct texts behind them;
+            `multi_token` and `unknown`: words that are no single token, or none at all, of the
+            vocabulary; `by`: the same for each value of a key.
+
+        Raises:
+            DataError: nothing was counted, or no record has a key of `by`.
+        """
+        table = self._table()
+        if not table[:, 3].any():
+            raise DataError(self._explain_nothing())
+        by: dict[str, dict[str, Any]] = {}
+        for key, value, members in self._groups.members():
+            scores = self._scores(table, members)
+            if scores:
+                by.setdefault(key, {})[value] = scores
+        for key in [key for key, values in by.items() if set(values) == {NO_VALUE}]:
+            if self._by:
+                raise DataError(f"{setting('by')}: found {key!r}, which no record has, expected a "
+                                "key of the records")
+            del by[key]
+        return {
+            "model": self.predictor.name,
+            **self._scores(table),
+            "multi_token": self._multi_token,
+            "unknown": self._unknown,
+            **({"by": by} if by else {}),
+            **self.predictor.line_fields,
+            "vocabulary": short_fingerprint(self.predictor.vocabulary),
+            "signature": self._signature(),
+        }
+
+    def _table(self) -> np.ndarray:
+        """View what is kept of each masking: reciprocal rank, rank, probability, whether it counts.
+
+        Returns:
+            (maskings, 4) float64.
+        """
+        return np.frombuffer(self._values).reshape(-1, 4)
+
+    def _sums_by_sentence(self, table: np.ndarray, members: np.ndarray | slice = slice(None),
+                          ) -> tuple[np.ndarray, np.ndarray]:
+        """Sum reciprocal ranks and counts of maskings, (sentences,) each."""
+        sentences = np.frombuffer(self._sentence_of, dtype=np.int32)[members]
+        counts = table[members, 3]
+        size = len(self._sentences)
+        return (np.bincount(sentences, weights=table[members, 0] * counts, minlength=size),
+                np.bincount(sentences, weights=counts, minlength=size))
+
+    def _scores(self, table: np.ndarray, members: np.ndarray | slice = slice(None)) -> Line:
+        """Score some of the maskings; nothing where none of them counts."""
+        counted = table[members][table[members, 3] > 0]
+        if not len(counted):
+            return {}
+        sums, counts = self._sums_by_sentence(table, members)
+        bounds = interval(sums[counts > 0], counts[counts > 0], self._statistics)
+        ranks = counted[:, 1]
+        ranked = ranks[~np.isnan(ranks)]
+        scores = {
+            "mrr": counted[:, 0].mean(),
+            **({"interval": bounds} if bounds else {}),
+            **{f"hits_at_{most}": (ranks <= most).mean() for most in _HITS},
+            "mean_rank": ranked.mean() if len(ranked) else None,
+            "ranked": len(ranked),
+            "probability": counted[:, 2].mean(),
+            "maskings": len(counted),
+            "sentences": int((counts > 0).sum()),
+        }
+        return {name: value if value is None or isinstance(value, int)
+                else np.round(value, _DIGITS).tolist() for name, value in scores.items()}
+
+    def _signature(self) -> str:
+        config = self.config
+        fields: dict[str, object] = {}
+        if config.multi_token == "joint":
+            fields["beam"] = max(config.beam_size, config.top_k)
+        if config.like:
+            fields |= {"like": config.like, "punctuation": "dropped"}
+        return signature(
+            "mrr", f"top{config.top_k}", self.predictor.tokenizer,
+            multi_token=config.multi_token, proposals="all", ties="lower-id",
+            match="caseless" if config.caseless else "exact", **fields,
+            **self.predictor.signature_fields)
+
+    def _explain_nothing(self) -> str:
+        if self._multi_token:
+            return (f"all {self._multi_token} masked words are of several tokens in "
+                    f"{self.predictor.name}; {setting('multi_token')} miss counts them")
+        return "no masked words in the input; expected records with text and target"
 
 
-def score_masked_words(records: Iterable[Record], predictors: Sequence[Predictor],
-                       settings: MrrConfig,
-                       reject: Reject = refuse) -> Iterator[MaskScore]:
-    """Rank each masked word under each predictor, record by record in input order.
+def agreement(totals: Sequence[MrrTotals]) -> list[Line]:
+    """Count the maskings whose word no model finds, all rank first, or models differ in.
 
-    Every token of the vocabulary is a proposal, pieces of words and special tokens included.
-    Among equally probable tokens the lower id goes first.
+    Returns:
+        one line for all models; none for a single model.
     """
-    vocabularies = {predictor.vocabulary: predictor.tokenizer for predictor in predictors}
-    targets = {name: TargetLookup(tokenizer, settings.ignore_case, bool(settings.like))
-               for name, tokenizer in vocabularies.items()}
-    work = partial(_score_window, predictors=predictors, settings=settings, targets=targets)
-    return score_in_windows(records, work, reject)
-
-
-def _score_window(records: list[Record], predictors: Sequence[Predictor], settings: MrrConfig,
-                  targets: dict[str, TargetLookup]) -> WindowResult[MaskScore]:
-    asked, refused = asked_of_all(records, predictors,
-                                  partial(_ask, settings=settings, targets=targets))
-    columns = [_ranked(predictor, [questions[number] for _, questions in asked], settings)
-               for number, predictor in enumerate(predictors)]
-    return WindowResult([MaskScore(record, number, target, *columns[number][row])
-                         for row, (record, questions) in enumerate(asked)
-                         for number, target in enumerate(questions)], refused)
-
-
-def _ask(predictor: Predictor, record: Record, settings: MrrConfig,
-         targets: dict[str, TargetLookup]) -> MaskedTarget:
-    masks = record["text"].count(MASK)
-    if masks != 1:
-        raise RecordError(record.place, f"key 'text': found {masks or 'no'} {MASK}, expected one",
-                          record)
-    if "target" not in record:
-        raise RecordError(record.place, f"key 'target' is missing, expected the word behind "
-                                        f"{MASK} (bmtools import curated writes it)", record)
-    try:
-        target = targets[predictor.vocabulary].find(record["text"], record["target"])
-    except ValueError as error:
-        raise RecordError(record.place, f"key 'target': {error}, expected a visible word",
-                          record) from error
-    more = len(target.pieces) - 1 if _is_joint(target, settings) else 0
-    check_length(predictor, record, len(target.masking.ids) + more, _SHORTEN)
-    return target
-
-
-class _RankedTarget(NamedTuple):
-    rank: int | None
-    reciprocal_rank: float
-    probability: float
-    proposals: tuple[tuple[str, float], ...]
-
-
-def _is_joint(target: MaskedTarget, settings: MrrConfig) -> bool:
-    return settings.multi_token == "joint" and not target.wanted and len(target.pieces) > 1
-
-
-def _ranked(predictor: Predictor, targets: Sequence[MaskedTarget],
-            settings: MrrConfig) -> list[_RankedTarget]:
-    """Rank the wanted words at each mask, and name what is proposed there."""
-    found: dict[int, _RankedTarget] = {}
-    several = [number for number, target in enumerate(targets) if _is_joint(target, settings)]
-    found.update(zip(several, _ranked_jointly(
-        predictor, [targets[number] for number in several], settings), strict=True))
-    single = [number for number in range(len(targets)) if number not in found]
-    wanted = [_wanted(targets[number], settings) for number in single]
-    digest = partial(_rank_tokens, wanted=wanted, settings=settings,
-                     name=partial(spell, predictor.tokenizer.backend_tokenizer))
-    for part in predictor.answers([targets[number].masking for number in single], digest):
-        found.update((single[number], ranked) for number, ranked in part)
-    return [found[number] for number in range(len(targets))]
-
-
-def _wanted(target: MaskedTarget, settings: MrrConfig) -> tuple[int, ...]:
-    """Say which tokens are right at a single mask."""
-    if settings.multi_token == "first" and not target.wanted:
-        return target.pieces[:1] if len(target.pieces) > 1 else ()
-    return target.wanted
-
-
-def _rank_tokens(asked: MaskLogits, wanted: Sequence[tuple[int, ...]], settings: MrrConfig,
-                 name: Callable[[int], str]) -> list[tuple[int, _RankedTarget]]:
-    """Rank the tokens wanted at each mask of a batch."""
-    right = [wanted[number] for number in asked.sentences]
-    sums = asked.logits.logsumexp(1)
-    best = best_tokens(asked.logits, max(settings.top, _LEAST_PROPOSALS))
-    found = []
-    for row, (number, ids, rank) in enumerate(zip(asked.sentences.tolist(), right,
-                                                  best_ranks(asked.logits, right), strict=True)):
-        shares = (asked.logits[row, [*best[row], *ids]] - sums[row]).exp().tolist()
-        proposals = tuple((name(token), share) for token, share in
-                          zip(best[row], shares, strict=False))[:settings.top]
-        last = max((place for place, token in enumerate(best[row], 1) if token in ids), default=0)
-        found.append((number, _RankedTarget(rank, _reciprocal(rank, last, settings),
-                                            sum(shares[len(best[row]):]), proposals)))
-    return found
-
-
-def _reciprocal(rank: int | None, last: int, settings: MrrConfig) -> float:
-    """Score a rank.
-
-    Args:
-        rank: of the best spelling.
-        last: place of the worst spelling among those proposed, which the published evaluation
-            takes; 0 where none is.
-    """
-    if rank is None or rank > settings.top:
-        return 0.0
-    return round(1 / last, 2) if settings.like else 1 / rank
-
-
-def _ranked_jointly(predictor: Predictor, targets: Sequence[MaskedTarget],
-                    settings: MrrConfig) -> list[_RankedTarget]:
-    """Rank words of several tokens among words of as many."""
-    backend = predictor.tokenizer.backend_tokenizer
-
-    def spelled(ids: Sequence[int]) -> str:
-        return str(backend.decode(list(ids), skip_special_tokens=False))
-
-    def is_right(target: MaskedTarget, ids: tuple[int, ...]) -> bool:
-        return settings.caseless \
-            and spelled(ids).casefold() == spelled(target.pieces).casefold()
-
-    width = max(settings.beam, settings.top)
-    return [_RankedTarget(one.rank, _reciprocal(one.rank, one.rank or 0, settings),
-                          math.exp(one.logprob),
-                          tuple((spelled(ids), math.exp(logprob))
-                                for ids, logprob in one.proposals[:settings.top]))
-            for one in joint.rank_words(predictor, targets, width, is_right)]
+    if len(totals) < 2:
+        return []
+    found = np.stack([own.reciprocal_ranks for own in totals])
+    found = found[:, ~np.isnan(found).any(0)]
+    never, always = int((found == 0).all(0).sum()), int((found == 1).all(0).sum())
+    return [{"compared": [own.predictor.name for own in totals], "metric": "found",
+             "never": never, "always": always, "changing": found.shape[1] - never - always,
+             "maskings": found.shape[1]}]

@@ -1,17 +1,20 @@
-"""From a masked word to the token that a model would have to propose for it."""
+"""Target words of masks, as the tokens that a model would have to propose."""
 
 from __future__ import annotations
 
 import string
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from tokenizers import decoders
+from tokenizers import Tokenizer, decoders
 
 from bmtools.records import MASK
-from bmtools.scoring.predictor import MaskedCopies, mask_each
+from bmtools.scoring.predictor import MaskedCopies
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 _NOT_TEXT = "\N{REPLACEMENT CHARACTER}"
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -19,136 +22,131 @@ _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 @dataclass(frozen=True, slots=True)
 class MaskedTarget:
-    """What a predictor is asked about one masked word.
+    """A masked word in one vocabulary.
 
     Args:
-        masking: the sentence with one place to hide, where the word stands.
-        wanted: ids that are right there; none where the word is no known token.
-        pieces: ids of the word as it is spelled there; none where a token holds more than it.
+        masked: the sentence with one position to mask in place of the word.
+        correct_ids: ids that are right there; none where the word is no known token.
+        token_ids: ids of the word as it is tokenized there; none where a token holds more than it.
     """
 
-    masking: MaskedCopies
-    wanted: tuple[int, ...]
-    pieces: tuple[int, ...]
+    masked: MaskedCopies
+    correct_ids: tuple[int, ...]
+    token_ids: tuple[int, ...]
 
     @property
     def tokens(self) -> int:
-        """How many tokens the word takes; what a larger token holds cannot be asked for in one."""
-        return len(self.pieces) or 2
+        """Number of tokens of the word; 2 where a larger token holds it, as one cannot be it."""
+        return len(self.token_ids) or 2
 
     @property
     def multi_token(self) -> bool:
-        """Whether the vocabulary has the word only in pieces."""
-        return not self.wanted and self.tokens > 1
+        """Whether the vocabulary has the word only in several tokens."""
+        return not self.correct_ids and self.tokens > 1
 
     @property
     def unknown(self) -> bool:
         """Whether the vocabulary does not have the word at all."""
-        return not self.wanted and self.tokens == 1
+        return not self.correct_ids and self.tokens == 1
 
     @property
-    def place(self) -> int:
-        """Where the word stands, in tokens."""
-        return int(self.masking.spans[0, 0])
+    def position(self) -> int:
+        """Position of the word's first token."""
+        return int(self.masked.spans[0, 0])
+
+    @property
+    def splits(self) -> bool:
+        """Whether the word is exactly several tokens, and no single one."""
+        return not self.correct_ids and len(self.token_ids) > 1
 
 
 class TargetLookup:
-    """Looks up the tokens of words in one vocabulary.
+    """Lookup of target words in one vocabulary.
 
-    The word is put where the mask stands and the whole text is encoded, so that the token is the
-    one this place asks for: with the space before it in byte-level BPE, with `##` in WordPiece
-    where the mask touches a word.
+    The word replaces the mask and the whole text is encoded, so that the token is the one of this
+    position: with the space before it in byte-level BPE, with `##` in WordPiece where the mask
+    touches a word.
 
     Args:
         tokenizer: of the model.
-        ignore_case: take every token that is the word but for case.
-        published: take every token that is spelled like the word but for case, the space before
+        ignore_case: accept every token that equals the word but for case.
+        published: accept every token that is spelled like the word but for case, the space before
             it and the word's punctuation, as Buonocore et al. compare them.
     """
 
-    def __init__(self, tokenizer: Any, ignore_case: bool, published: bool = False) -> None:
-        self._backend = tokenizer.backend_tokenizer
-        self._unknown = tokenizer.unk_token_id
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, ignore_case: bool,
+                 published: bool = False) -> None:
+        self._backend: Tokenizer = tokenizer.backend_tokenizer
+        self._unknown_id = tokenizer.unk_token_id
         self._ignore_case = ignore_case
         self._published = published
-        self._by_folded: defaultdict[str, list[int]] = defaultdict(list)
+        self._ids_by_folded: defaultdict[str, list[int]] = defaultdict(list)
         if ignore_case or published:
-            for number in sorted(tokenizer.get_vocab().values()):
-                self._by_folded[self._folded(number)].append(number)
+            for token_id in sorted(tokenizer.get_vocab().values()):
+                self._ids_by_folded[self._fold(token_id)].append(token_id)
 
     def find(self, text: str, target: str) -> MaskedTarget:
-        """Find the place and the tokens of a word.
+        """Find the position and the tokens of a word.
 
-        Where it is no token of its own, all its pieces together become one place to hide.
+        Where it is no token of its own, all its tokens together become one position to mask.
 
         Args:
-            text: holds `[MASK]` once.
+            text: contains `[MASK]` once.
             target: the word behind it.
 
         Raises:
             ValueError: the tokenizer makes nothing of the word.
         """
         word = target.strip()
-        found = self._place(text, word)
+        found = self._encode(text, word)
         if self._published:
-            return replace(found, wanted=self._spelled_like(word))
-        if not found.wanted and self._ignore_case:
+            bare = word.translate(_NO_PUNCTUATION).strip().lower()
+            return replace(found, correct_ids=tuple(self._ids_by_folded[bare]) if bare else ())
+        if not found.correct_ids and self._ignore_case:
             for variant in (word.lower(), word.upper(), word.capitalize()):
-                other = self._place(text, variant)
-                if other.wanted:
-                    return MaskedTarget(other.masking, other.wanted, found.pieces)
+                other = self._encode(text, variant)
+                if other.correct_ids:
+                    return replace(other, token_ids=found.token_ids)
         return found
 
-    def _place(self, text: str, word: str) -> MaskedTarget:
+    def _encode(self, text: str, word: str) -> MaskedTarget:
         begin = text.index(MASK)
         end = begin + len(word)
         whole = text[:begin] + word + text[begin + len(MASK):]
         encoding = self._backend.encode(whole)
-        over = [number for number, (first, last) in enumerate(encoding.offsets)
+        offsets = encoding.offsets
+        over = [position for position, (first, last) in enumerate(offsets)
                 if first < last and first < end and last > begin]
         if not over:
             raise ValueError(f"the tokenizer makes nothing of {word!r}")
         start, stop = over[0], over[-1] + 1
         ids = np.array([*encoding.ids[:start + 1], *encoding.ids[stop:]], dtype=np.int64)
-        masking = mask_each(ids, np.array([start]))
-        covered = encoding.offsets[start][0], encoding.offsets[stop - 1][1]
-        if not self._is_exactly(whole, covered, begin, end):
-            # A token that holds more than the word is not the word's own.
-            return MaskedTarget(masking, (), ())
-        pieces = tuple(encoding.ids[start:stop])
-        return MaskedTarget(masking, self._right(pieces[0]) if len(pieces) == 1 else (), pieces)
+        masked = MaskedCopies(ids, np.array([[start, start + 1]]))
+        first, last = offsets[start][0], offsets[stop - 1][1]
+        # Some tokenizers count the space before a word in.
+        if last != end or first > begin or text[first:begin].strip():
+            return MaskedTarget(masked, (), ())  # a token that holds more is not the word's own
+        token_ids = tuple(encoding.ids[start:stop])
+        if len(token_ids) > 1 or token_ids[0] == self._unknown_id:
+            return MaskedTarget(masked, (), token_ids)
+        equal = self._ids_by_folded[self._fold(token_ids[0])] if self._ignore_case else token_ids
+        return MaskedTarget(masked, tuple(equal), token_ids)
 
-    @staticmethod
-    def _is_exactly(text: str, offsets: tuple[int, int], begin: int, end: int) -> bool:
-        """Whether offsets are those of the word; some tokenizers count the space before it in."""
-        first, last = offsets
-        return last == end and not text[first:begin].strip() and first <= begin
-
-    def _right(self, number: int) -> tuple[int, ...]:
-        if number == self._unknown:
-            return ()
-        return tuple(self._by_folded.get(self._folded(number), ())) if self._ignore_case \
-            else (number,)
-
-    def _folded(self, number: int) -> str:
-        token = spell(self._backend, number)
+    def _fold(self, token_id: int) -> str:
+        token = token_text(self._backend, token_id)
         return token.strip().lower() if self._published else token.casefold()
 
-    def _spelled_like(self, word: str) -> tuple[int, ...]:
-        bare = word.translate(_NO_PUNCTUATION).strip().lower()
-        return tuple(self._by_folded.get(bare, ())) if bare else ()
 
-
-def spell(backend: Any, number: int) -> str:
-    """Name a token the way people read it; the space before a word stays, and so does `##`.
+def token_text(backend: Tokenizer, token_id: int) -> str:
+    """Write a token as people read it; the space before a word stays, and so does `##`.
 
     Bytes that are no text on their own keep the alphabet of byte-level BPE. Models may have more
-    rows than their tokenizer has tokens; those get their number.
+    embeddings than their tokenizer has tokens; those get their number.
     """
-    token = backend.id_to_token(number)
+    token = backend.id_to_token(token_id)
     if token is None:
-        return f"<{number}>"
+        return f"<{token_id}>"
     if isinstance(backend.decoder, decoders.ByteLevel):
         text = backend.decoder.decode([token])
-        return token if _NOT_TEXT in text else text
-    return token
+        return token if _NOT_TEXT in text else str(text)
+    return str(token)

@@ -1,10 +1,10 @@
-"""What predictors are asked, and what they answer."""
+"""Predictors of masked tokens: the inputs they take and the logits they return."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from torch import Tensor
@@ -12,75 +12,71 @@ from torch import Tensor
 from bmtools.errors import RecordError
 from bmtools.records import Record
 
-Digested = TypeVar("Digested")
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+Reduced = TypeVar("Reduced")
 
 
 @dataclass(frozen=True, slots=True)
 class MaskedCopies:
-    """A sentence and what to hide in it, in copies of their own.
+    """A sequence and the spans to mask in it, each in a copy of its own.
 
     Args:
-        ids: (tokens,) int64, special tokens included.
-        spans: (copies, 2) int64: the first place that a copy hides, and the one behind the last.
-        every: whether a copy is asked at every place that it hides, or at the first one alone.
+        input_ids: (tokens,) int64, special tokens included.
+        spans: (copies, 2) int64, the masked positions of each copy: the first, and the end.
+        predict_all: whether all masked positions of a copy are predicted, or the first alone.
     """
 
-    ids: np.ndarray
+    input_ids: np.ndarray
     spans: np.ndarray
-    every: bool = False
+    predict_all: bool = False
 
 
 class MaskLogits(NamedTuple):
-    """What stands at hidden places, according to a predictor.
+    """A predictor's logits at masked positions.
 
     Args:
-        sentences: (asked,) int64, indices of maskings.
-        copies: (asked,) int64, which copy of that masking.
-        positions: (asked,) int64, hidden place of each.
-        logits: (asked, vocabulary) float32.
+        sequences: (predictions,) int64, index of the sequence of each.
+        positions: (predictions,) int64, masked position of each.
+        logits: (predictions, vocabulary) float32.
     """
 
-    sentences: np.ndarray
-    copies: np.ndarray
+    sequences: np.ndarray
     positions: np.ndarray
     logits: Tensor
 
 
 class Predictor(Protocol):
-    """Something that can be asked what stands behind a mask.
+    """A model that predicts masked tokens.
 
     Attributes:
-        name: how results call it.
-        kind: what it is, for signatures: the precision of a model, or a kind of baseline.
-        tokenizer: makes the ids that it reads and proposes.
+        name: name in results.
+        signature_fields: fields that signatures show: the precision, or the kind of a baseline.
+        line_fields: further fields of result lines, known after the first prediction.
+        tokenizer: makes the ids that the predictor reads and proposes.
         vocabulary: fingerprint of the tokenizer.
-        max_tokens: longest sentence that it takes, special tokens included.
-        notes: what results say of it beside its scores, known once it was asked.
+        max_tokens: longest sequence it takes, special tokens included.
     """
 
     name: str
-    kind: dict[str, str]
-    notes: dict[str, Any]
-    tokenizer: Any
+    signature_fields: dict[str, str]
+    line_fields: dict[str, Any]
+    tokenizer: PreTrainedTokenizerBase
     vocabulary: str
     max_tokens: int
 
-    def answers(self, maskings: Sequence[MaskedCopies],
-                digest: Callable[[MaskLogits], Digested]) -> Iterator[Digested]:
-        """Ask at each place once, in batches of any order, and yield what `digest` makes of each.
+    def predict(self, inputs: Sequence[MaskedCopies],
+                reduce: Callable[[MaskLogits], Reduced]) -> Iterator[Reduced]:
+        """Predict each masked position once and yield what `reduce` makes of each batch's logits.
 
-        `digest` may run in other threads, several at a time.
+        Batches come in any order; `reduce` may run in several threads at a time.
         """
         ...
 
 
-def mask_each(ids: np.ndarray, places: np.ndarray) -> MaskedCopies:
-    """Hide each of some places alone."""
-    return MaskedCopies(ids, np.stack([places, places + 1], axis=1))
-
-
-def check_length(predictor: Predictor, record: Record, tokens: int, way_out: str) -> None:
-    """Refuse a sentence that a predictor cannot read whole.
+def check_length(predictor: Predictor, record: Record, tokens: int, hint: str) -> None:
+    """Refuse a sequence that a predictor cannot take whole.
 
     Raises:
         RecordError: names both lengths and the way out.
@@ -88,10 +84,10 @@ def check_length(predictor: Predictor, record: Record, tokens: int, way_out: str
     if tokens > predictor.max_tokens:
         raise RecordError(
             record.place, f"found {tokens} tokens, but {predictor.name} takes at most "
-            f"{predictor.max_tokens}, special ones included; {way_out}", record)
+            f"{predictor.max_tokens}, special ones included; {hint}", record)
 
 
-def special_ids(tokenizer: Any) -> set[int]:
-    """Ids that are marks rather than text; the unknown token stands for text and is none."""
+def special_ids(tokenizer: PreTrainedTokenizerBase) -> set[int]:
+    """List the ids of special tokens, but for the unknown token: that one stands for text."""
     roles = ("pad", "cls", "sep", "bos", "eos", "mask")
     return {getattr(tokenizer, f"{role}_token_id") for role in roles} - {None}

@@ -1,7 +1,8 @@
-"""Scores to hold new ones against: those of an earlier run, or of token frequencies."""
+"""Regression gate: fail where a checkpoint scores below a bound, an earlier run or frequencies."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,16 +13,16 @@ import msgspec
 from bmtools.errors import BmtoolsError, DataError
 from bmtools.io.jsonl import read_lines
 
-_OF_A_MODEL = frozenset(("case", "precision", "baseline", "bmtools", "torch", "transformers"))
-"""Parts of a signature that tell models and machines apart, not ways of scoring."""
+_NOT_COMPARED = frozenset(("case", "precision", "baseline", "bmtools", "torch", "transformers"))
+"""Fields of a signature that tell models and machines apart, not ways of scoring."""
 
 
 @dataclass(frozen=True)
 class ReferenceScores:
-    """Scores that an earlier run wrote.
+    """Scores of an earlier run.
 
     Args:
-        path: where they stand.
+        path: their file.
         lines: with `mrr` and `signature`; none where the file holds records.
     """
 
@@ -30,7 +31,7 @@ class ReferenceScores:
 
 
 def read_reference(path: Path) -> ReferenceScores:
-    """Read the lines that score-mrr wrote, comparisons left out, or see that these are records.
+    """Read lines that score-mrr wrote, without comparisons, or find that these are records.
 
     Raises:
         DataError: neither.
@@ -57,16 +58,17 @@ def read_reference(path: Path) -> ReferenceScores:
     return ReferenceScores(path, lines)
 
 
-def check_regression(bar: ReferenceScores, lines: Sequence[Mapping[str, Any]], models: int) -> None:
-    """Fail where a checkpoint scores below the bar.
+def check_regression(reference: ReferenceScores, lines: Sequence[Mapping[str, Any]],
+                     models: int) -> None:
+    """Fail where a checkpoint scores below the reference.
 
-    An earlier run's best score is the bar. Of records it is what their token frequencies score,
-    each checkpoint's in its own vocabulary.
+    The reference is an earlier run's best score. Of records it is the score of their token
+    frequencies, for each checkpoint in its own vocabulary.
 
     Args:
-        bar: from `read_reference`.
+        reference: from `read_reference`.
         lines: the scores of this run, checkpoints first.
-        models: how many checkpoints there are.
+        models: number of checkpoints.
 
     Raises:
         DataError: the earlier scores were made in another way.
@@ -74,28 +76,42 @@ def check_regression(bar: ReferenceScores, lines: Sequence[Mapping[str, Any]], m
     """
     below = []
     for line in lines[:models]:
-        best = _best(bar, line, lines[models:])
+        best = _best(reference, line, lines[models:])
         if not line["mrr"] >= best["mrr"]:
             below.append(f"{line['mrr']} of {line['model']}, expected at least {best['mrr']}, that "
                          f"of {best['model']}")
     if below:
-        raise BmtoolsError(f"mrr: found {'; '.join(below)} ({bar.path})")
+        raise BmtoolsError(f"mrr: found {'; '.join(below)} ({reference.path})")
 
 
-def _best(bar: ReferenceScores, line: Mapping[str, Any],
+def check_bound(lines: Sequence[Mapping[str, Any]], metric: str, at_least: float = -math.inf,
+                at_most: float = math.inf) -> None:
+    """Fail where a checkpoint's score is beyond a bound, or is not a number.
+
+    Raises:
+        BmtoolsError: names the checkpoints and their scores.
+    """
+    failed = [f"{line[metric]} of {line['model']}" for line in lines
+              if not at_least <= line[metric] <= at_most]
+    if failed:
+        expected = f"at most {at_most:g}" if at_most < math.inf else f"at least {at_least:g}"
+        raise BmtoolsError(f"{metric}: found {', '.join(failed)}, expected {expected}")
+
+
+def _best(reference: ReferenceScores, line: Mapping[str, Any],
           baselines: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    if not bar.lines:
+    if not reference.lines:
         return next(one for one in baselines if one["vocabulary"] == line["vocabulary"])
-    best = max(bar.lines, key=lambda one: one["mrr"])
-    for what, there, here in (("signature", _ways(best), _ways(line)),
+    best = max(reference.lines, key=lambda one: one["mrr"])
+    for what, there, here in (("signature", _way_of_scoring(best), _way_of_scoring(line)),
                               ("maskings", best.get("maskings"), line["maskings"])):
         if there != here:
-            raise DataError(f"{bar.path}: found {what} {there!r}, expected {here!r} as in this "
-                            "run; score both on the same maskings in the same way")
+            raise DataError(f"{reference.path}: found {what} {there!r}, expected {here!r} as in "
+                            "this run; score both on the same maskings in the same way")
     return best
 
 
-def _ways(line: Mapping[str, Any]) -> str:
-    """Keep the parts of a signature that say how a score was made."""
-    return "|".join(part for part in line["signature"].split("|")
-                    if part.partition(":")[0] not in _OF_A_MODEL)
+def _way_of_scoring(line: Mapping[str, Any]) -> str:
+    """Keep the fields of a signature that tell ways of scoring apart."""
+    return "|".join(field for field in line["signature"].split("|")
+                    if field.partition(":")[0] not in _NOT_COMPARED)

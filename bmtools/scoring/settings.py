@@ -1,131 +1,129 @@
-"""Settings of scores; importing this costs nothing."""
+"""Settings of pseudo-perplexity, mean reciprocal rank, their inference and their statistics."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal
 
-from bmtools.errors import require
+from bmtools.errors import check_choices, require, setting
 
-PRECISIONS = ("no", "bf16", "fp16", "int8")
-MULTI_TOKEN = ("miss", "first", "joint", "skip")
-VARIANTS = ("original", "within-word", "whole-word")
-LIKE = ("", "biobit")
+Precision = Literal["float32", "bf16", "fp16", "int8"]
+Variant = Literal["original", "within-word", "whole-word"]
+MultiToken = Literal["miss", "first", "joint", "skip"]
+Evaluation = Literal["biobit"]
+MaskUnit = Literal["word", "mention"]
 _TOKENS_ON_CPU = 4_096
 _TOKENS_ON_GPU = 65_536
+_BIOBIT_TOKENS = 170
 
 
 @dataclass(frozen=True)
 class InferenceConfig:
-    """How masked copies meet a checkpoint; none of it moves a score beyond rounding, but for the
-    precision.
+    """Forward passes over masked copies; only the precision changes scores beyond rounding.
 
     Args:
         batch_tokens: tokens per pass through a model; 0 for 4,096 on a CPU and 65,536 on a GPU.
-        threads: batches at work at a time on a CPU, each on one core; 0 for one a core.
-        device: where checkpoints run: auto (a GPU if there is one), cpu, cuda or cuda:N.
-        precision: what matrices are multiplied in: no (float32), bf16, fp16, or int8 (on a CPU,
-            through ctranslate2; the error is told).
+        threads: batches in progress at a time on a CPU, each on one core; 0 for one a core.
+        device: device that checkpoints run on: auto (a GPU if there is one), cpu, cuda or cuda:N.
+        precision: data type of matrix products; int8 needs a CPU and ctranslate2, and its error
+            is measured and reported.
     """
 
     batch_tokens: int = 0
     threads: int = 0
     device: str = "auto"
-    precision: str = "no"
+    precision: Precision = "float32"
 
     def __post_init__(self) -> None:
-        require(self.batch_tokens >= 0, "--batch-tokens", self.batch_tokens, "0 or more")
-        require(self.threads >= 0, "--threads", self.threads, "0 or more")
-        require(self.precision in PRECISIONS, "--precision", self.precision,
-                " or ".join(PRECISIONS))
+        check_choices(self)
+        require(self.batch_tokens >= 0, "batch_tokens", self.batch_tokens, "0 or more")
+        require(self.threads >= 0, "threads", self.threads, "0 or more")
 
-    def tokens_at_once(self, device: str) -> int:
-        """Say how many tokens a pass has on a device, as torch calls it."""
+    def tokens_per_pass(self, device: str) -> int:
+        """Return how many tokens a pass takes on a device, named as torch names it."""
         return self.batch_tokens or (_TOKENS_ON_CPU if device.startswith("cpu") else _TOKENS_ON_GPU)
 
 
 @dataclass(frozen=True)
 class PpplConfig:
-    """What a pseudo-perplexity is made of.
+    """Pseudo-perplexity: which tokens are masked together, and how many are scored.
 
     Args:
-        variant: what is hidden where a token is asked for: original (the token; Salazar et al.
-            2020), within-word (also what follows it in its word, so that pieces do not give each
-            other away; Kauf and Ivanova 2023) or whole-word (all of its word, at once).
-        sample: share of the tokens (of the words, in variant whole-word) that are asked for,
-            drawn by id, text and seed; the error that this brings is told.
-        context: score texts longer than the model takes in windows, in which each token sees at
-            least so many on either side, where the text has them; 0 refuses such texts.
+        variant: what is masked to score a token: original (the token alone; Salazar et al. 2020),
+            within-word (also the rest of its word, so that pieces do not give each other away;
+            Kauf and Ivanova 2023) or whole-word (all tokens of its word, in one copy).
+        sample: share of the tokens (of the words, in variant whole-word) to score, drawn by id,
+            text and seed; the sampling error is reported.
+        context_tokens: score texts longer than the model takes in windows, in which each token
+            sees at least this many tokens on either side, where the text has them; 0 refuses such
+            texts.
         like: biobit scores as the evaluation that Buonocore et al. published: the mean over
             sentences, without those above 170 tokens.
     """
 
-    variant: str = "original"
+    variant: Variant = "original"
     sample: float = 1.0
-    context: int = 0
-    like: str = ""
+    context_tokens: int = 0
+    like: Evaluation | None = None
 
     def __post_init__(self) -> None:
-        require(self.variant in VARIANTS, "--variant", self.variant, " or ".join(VARIANTS))
-        require(0 < self.sample <= 1, "--sample", self.sample, "above 0, at most 1")
-        require(self.context >= 0, "--context", self.context, "0 or more")
-        require(self.like in LIKE, "--like", self.like, "biobit")
-        plain = self.variant == "original" and self.sample == 1 and self.context == 0
-        require(not self.like or plain, "--like biobit",
-                "--variant, --sample or --context beside it", "none of them")
+        check_choices(self)
+        require(0 < self.sample <= 1, "sample", self.sample, "above 0, at most 1")
+        require(self.context_tokens >= 0, "context_tokens", self.context_tokens, "0 or more")
+        plain = self.variant == "original" and self.sample == 1 and self.context_tokens == 0
+        _require_alone(self.like, plain, "variant", "sample", "context_tokens")
 
     @property
-    def most_tokens(self) -> int | None:
-        """Longest sentence that counts, special tokens included; None for any."""
-        return 170 if self.like else None
+    def longest_sentence(self) -> int | None:
+        """Most tokens of a sentence that counts, special tokens included; None for any."""
+        return _BIOBIT_TOKENS if self.like else None
 
 
 @dataclass(frozen=True)
 class MrrConfig:
-    """What counts as found (Buonocore et al. 2023, equation 2).
+    """Mean reciprocal rank: which proposals count (Buonocore et al. 2023, equation 2).
 
     Args:
-        top: proposals looked at; a word ranked lower counts 0.
-        multi_token: what a target in several tokens is: a miss (counts 0, for one mask cannot
-            bring it back), judged by its first token alone, jointly by all of them behind as many
-            masks, or one to skip (left out of the mean).
-        ignore_case: whether a proposal counts that is the target but for case.
-        beam: word beginnings that joint follows, left to right; a target that so many proposals
-            surpass has no rank.
+        top_k: proposals that count; a word ranked lower scores 0.
+        multi_token: score of a word of several tokens: miss (0, as one mask cannot produce it),
+            first (by its first token alone), joint (by all its tokens behind as many masks) or
+            skip (left out of the mean).
+        ignore_case: count a proposal that equals the word but for case.
+        beam_size: prefixes that joint keeps at each step, left to right; a word that so many
+            proposals surpass has no rank.
         like: biobit scores as the evaluation that Buonocore et al. published: the first five,
-            caseless, single tokens only, punctuation taken out of targets, reciprocal ranks
-            rounded to two digits, and the lower place where a word is proposed in two spellings.
+            caseless, single tokens only, punctuation removed from words, reciprocal ranks rounded
+            to two digits, and the lower place where a word is proposed in two spellings.
     """
 
-    top: int = 5
-    multi_token: str = "miss"
+    top_k: int = 5
+    multi_token: MultiToken = "miss"
     ignore_case: bool = False
-    beam: int = 20
-    like: str = ""
+    beam_size: int = 20
+    like: Evaluation | None = None
 
     def __post_init__(self) -> None:
-        require(self.top >= 1, "--top", self.top, "1 or more")
-        require(self.multi_token in MULTI_TOKEN, "--multi-token", self.multi_token,
-                " or ".join(MULTI_TOKEN))
-        require(self.beam >= 1, "--beam", self.beam, "1 or more")
-        require(self.like in LIKE, "--like", self.like, "biobit")
-        plain = self.top == 5 and self.multi_token == "miss"
-        require(not self.like or plain, "--like biobit", "--top or --multi-token beside it",
-                "neither of them")
+        check_choices(self)
+        require(self.top_k >= 1, "top_k", self.top_k, "1 or more")
+        require(self.beam_size >= 1, "beam_size", self.beam_size, "1 or more")
+        plain = self.top_k == 5 and self.multi_token == "miss"
+        _require_alone(self.like, plain, "top_k", "multi_token")
 
     @property
     def caseless(self) -> bool:
         """Whether case does not matter."""
-        return self.ignore_case or bool(self.like)
+        return self.ignore_case or self.like is not None
 
 
 @dataclass(frozen=True)
 class StatisticsConfig:
-    """How sure scores and their differences are said to be.
+    """Confidence intervals of scores and tests of their differences.
 
     Args:
-        resamples: draws of sentences behind an interval, and exchanges of two checkpoints' results
-            behind a p-value; 0 for neither.
-        confidence: how often intervals shall hold the true value, such as 0.95.
+        resamples: bootstrap resamples of sentences behind an interval, and exchanges of two
+            checkpoints' results behind a p-value; 0 for neither.
+        confidence: confidence level of intervals, such as 0.95.
         seed: seed of the draws.
     """
 
@@ -134,7 +132,33 @@ class StatisticsConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        require(self.resamples >= 0, "--resamples", self.resamples, "0 or more")
-        require(0 < self.confidence < 1, "--confidence", self.confidence,
+        require(self.resamples >= 0, "resamples", self.resamples, "0 or more")
+        require(0 < self.confidence < 1, "confidence", self.confidence,
                 "more than 0 and less than 1")
-        require(self.seed >= 0, "--seed", self.seed, "0 or more")
+        require(self.seed >= 0, "seed", self.seed, "0 or more")
+
+
+def split_settings(settings: Mapping[str, Any], *kinds: Any) -> list[Any]:
+    """Sort keyword settings into the dataclasses that have a field of their name.
+
+    Returns:
+        an instance of each dataclass; fields without a keyword keep their defaults.
+
+    Raises:
+        TypeError: a keyword that no dataclass has.
+        ValueError: a value out of range.
+    """
+    known = [{field.name for field in fields(kind)} for kind in kinds]
+    unknown = sorted(set(settings).difference(*known))
+    if unknown:
+        raise TypeError(f"found {', '.join(unknown)}, expected some of "
+                        f"{', '.join(sorted(set().union(*known)))}")
+    return [kind(**{name: settings[name] for name in names & set(settings)})
+            for kind, names in zip(kinds, known, strict=True)]
+
+
+def _require_alone(like: str | None, defaults: bool, *names: str) -> None:
+    """Refuse settings that a published evaluation fixes."""
+    *first, last = map(setting, names)
+    require(like is None or defaults, f"like {like}", f"{', '.join(first)} or {last} beside it",
+            "neither of them" if len(names) == 2 else "none of them")

@@ -15,7 +15,7 @@ from bmtools.models.checkpoint import Checkpoint, load_masked_lm, max_tokens
 from bmtools.models.context_embeddings import Located, Place, gather, locate
 from bmtools.models.hardware import resolve_device
 from bmtools.models.settings import parse_layers
-from bmtools.scoring.checkpoint_predictor import HALVES
+from bmtools.scoring.checkpoint_predictor import AUTOCAST_DTYPES
 from bmtools.scoring.space_sample import WordContext, cut_context
 from bmtools.scoring.space_settings import StateReadingConfig
 
@@ -38,7 +38,7 @@ class StateReader:
 
     def vectors(self, located: Located) -> np.ndarray:
         """Average the states over the tokens of each word: (occurrences, width) float32."""
-        dtype = HALVES.get(self.passes.precision)
+        dtype = AUTOCAST_DTYPES.get(self.passes.precision)
         kind = self.checkpoint.model.device.type
         with torch.autocast(kind, dtype=dtype, enabled=dtype is not None):
             found = gather(self.checkpoint, located, self.layers, self.passes.batch_tokens)

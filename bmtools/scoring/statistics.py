@@ -1,8 +1,8 @@
-"""How sure a score is: its interval, the difference of two models, what a sample leaves open.
+"""Statistics of scores: bootstrap intervals, paired permutation tests and sampling errors.
 
 A score here is a ratio of two sums over units: nats over tokens, reciprocal ranks over maskings.
-A unit is a sentence, since what is measured within one hangs together. A unit whose denominator
-is 0 says nothing about a ratio and is passed over.
+A unit is a sentence, since measurements within one depend on each other. A unit whose denominator
+is 0 does not count.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Sums = tuple[np.ndarray, np.ndarray]
 
 Interval = tuple[float, float]
 
-_NUMBERS_AT_ONCE = 1 << 18  # some megabytes, or one row where a row has more units
+_NUMBERS_AT_ONCE = 1 << 18  # some megabytes, or one resample where it has more units
 _RESAMPLING, _EXCHANGING = range(2)  # purposes, so that their draws differ under one seed
 _WORD_BITS = 32
 _ROUNDING = 1e-10  # of a ratio: far more than sums lose, far less than models differ by
@@ -29,13 +29,13 @@ _ROUNDING = 1e-10  # of a ratio: far more than sums lose, far less than models d
 
 @dataclass(frozen=True)
 class Difference:
-    """How two models differ on the same units.
+    """Difference of two models on the same units.
 
     Args:
         difference: first ratio less the second.
-        interval: of the difference, low and high; None where it cannot be told.
-        p_value: two-sided, of the hypothesis that it does not matter which model is which; None
-            where it cannot be told.
+        interval: of the difference, low and high; None where it is undefined.
+        p_value: two-sided, of the hypothesis that the two models are exchangeable; None where it is
+            undefined.
     """
 
     difference: float
@@ -47,8 +47,8 @@ def interval(numerators: np.ndarray, denominators: np.ndarray,
              settings: StatisticsConfig) -> Interval | None:
     """Bound a ratio of sums by the percentile bootstrap over units.
 
-    Monotonic functions keep it: the exponential of both bounds of nats per token is the interval
-    of pseudo-perplexity. With fewer than some 20 units it is too narrow.
+    Monotonic functions preserve it: the exponential of both bounds of nats per token is the
+    interval of pseudo-perplexity. With fewer than some 20 units it is too narrow.
 
     Source: Efron and Tibshirani 1993, chapter 13; Koehn 2004, who resamples sentences.
 
@@ -70,7 +70,7 @@ def paired_difference(first: Sums, second: Sums, settings: StatisticsConfig) -> 
     """Compare two models on the same units, pair by pair.
 
     The interval comes from resamples that are the same for both. The p-value comes from exchanges
-    in which the two models' sums of a unit change places with probability one half. All 2^units
+    in which the two models' sums of a unit are swapped with probability one half. All 2^units
     exchanges are tried where that is fewer than the resamples. Where an exchange or a resample
     leaves a model without denominator, it does not count.
 
@@ -110,54 +110,54 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted.tolist()
 
 
-class Moments:
-    """Sums from which the error of a ratio on sampled rows follows, however many rows there are."""
+class SamplingError:
+    """Sampling error of a ratio over sampled items, from running sums."""
 
     def __init__(self) -> None:
-        self._rows = 0
+        self._count = 0
         self._sums = np.zeros(2)
         self._products = np.zeros((2, 2))
 
     def add(self, numerators: np.ndarray, denominators: np.ndarray) -> None:
-        """Count rows, (rows,) each; those with a denominator of 0 are passed over."""
+        """Add sampled items, (items,) each; those with a denominator of 0 do not count."""
         columns = _columns((numerators, denominators))
-        self._rows += columns.shape[1]
+        self._count += columns.shape[1]
         self._sums += columns.sum(axis=1)
         self._products += columns @ columns.T
 
-    def sampling_error(self, share: float, confidence: float) -> float | None:
-        """Say how far a ratio on sampled rows may be from that on all: half an interval's width.
+    def half_width(self, share: float, confidence: float) -> float | None:
+        """Estimate how far the ratio may be from that over all items: half an interval's width.
 
-        Rows are sampled independently of each other. By the normal approximation, linear in the
+        Items are sampled independently of each other. By the normal approximation, linear in the
         residuals of the ratio, with the correction for a finite population.
 
-        Source: Cochran 1977, chapter 6, whose share of rows in the sample is here the probability.
+        Source: Cochran 1977, chapter 6, whose share of the population is here the probability.
 
         Args:
-            share: probability with which a row was sampled, more than 0 and at most 1.
-            confidence: how often the interval shall hold the ratio on all rows.
+            share: probability with which an item was sampled, more than 0 and at most 1.
+            confidence: level of the interval.
 
         Returns:
-            half the width, 0 where all rows were sampled; None with fewer than two rows, or where
-            a sum is infinite.
+            half the width, 0 where all items were sampled; None with fewer than two items, or
+            where a sum is infinite.
         """
-        if self._rows < 2 or not np.isfinite(self._sums).all():
+        if self._count < 2 or not np.isfinite(self._sums).all():
             return None
         total, size = self._sums
         weights = np.array([1.0, -total / size])
         residuals = max(float(weights @ self._products @ weights), 0.0)
-        variance = (1 - share) * self._rows / (self._rows - 1) * residuals / size**2
+        variance = (1 - share) * self._count / (self._count - 1) * residuals / size**2
         return NormalDist().inv_cdf((1 + confidence) / 2) * math.sqrt(variance)
 
 
 def _columns(*models: Sums) -> np.ndarray:
-    """Stack numerators and denominators, (2 * models, units), of units that some model counts."""
+    """Stack numerators and denominators, (2 * models, units), of units that any model counts."""
     columns = np.array([column for model in models for column in model], dtype=float)
     return columns[:, (columns[1::2] > 0).any(axis=0)]
 
 
 def _can_vary(columns: np.ndarray) -> bool:
-    """Whether a ratio has two units or more to vary over, and all of them finite."""
+    """Tell whether a ratio has two units or more to vary over, all of them finite."""
     return bool(np.count_nonzero(columns[1]) > 1 and np.isfinite(columns).all())
 
 
@@ -180,7 +180,7 @@ def _resampled(columns: np.ndarray, settings: StatisticsConfig) -> np.ndarray:
     generator = np.random.default_rng((settings.seed, _RESAMPLING))
     units = columns.shape[1]
     sums = np.empty((len(columns), settings.resamples))
-    for start, stop in _parts(0, settings.resamples, units):
+    for start, stop in _chunks(0, settings.resamples, units):
         drawn = generator.integers(0, units, size=(stop - start, units))
         for column, total in zip(columns, sums, strict=True):
             column.take(drawn).sum(axis=1, out=total[start:stop])
@@ -188,18 +188,18 @@ def _resampled(columns: np.ndarray, settings: StatisticsConfig) -> np.ndarray:
 
 
 def _p_value(columns: np.ndarray, settings: StatisticsConfig) -> float:
-    """Share of exchanges whose models differ as much as the observed ones, these included.
+    """Compute the share of exchanges whose models differ as much as the observed ones do.
 
     Args:
         columns: (4, units), the first model's numerators and denominators, then the second's.
     """
     first, second = columns[:2].sum(axis=1), columns[2:].sum(axis=1)
-    changes = (columns[2:] - columns[:2]).T
+    swaps = (columns[2:] - columns[:2]).T
     size = max(_ratio(*np.abs(columns[:2]).sum(axis=1)), _ratio(*np.abs(columns[2:]).sum(axis=1)))
     least = abs(_ratio(*first) - _ratio(*second)) - _ROUNDING * size
     extreme = counted = 1
     for exchanged in _exchanges(columns.shape[1], settings):
-        moved = exchanged @ changes
+        moved = exchanged @ swaps
         differences = _ratio(*(first + moved).T) - _ratio(*(second - moved).T)
         extreme += int(np.count_nonzero(np.abs(differences) >= least))
         counted += int(np.count_nonzero(np.isfinite(differences)))
@@ -207,25 +207,25 @@ def _p_value(columns: np.ndarray, settings: StatisticsConfig) -> float:
 
 
 def _exchanges(units: int, settings: StatisticsConfig) -> Iterator[np.ndarray]:
-    """Yield which units change places, (exchanges, units) of 0 and 1, some exchanges at a time.
+    """Yield which units are swapped, (exchanges, units) of 0 and 1, some exchanges at a time.
 
-    They are all but the observed one, or random ones.
+    These are all exchanges but the observed one, or random ones.
     """
     if units < _WORD_BITS and 1 << units < settings.resamples:
-        places = np.arange(units)
-        for start, stop in _parts(1, 1 << units, units):
-            yield (np.arange(start, stop)[:, None] >> places & 1).astype(float)
+        bit_numbers = np.arange(units)
+        for start, stop in _chunks(1, 1 << units, units):
+            yield (np.arange(start, stop)[:, None] >> bit_numbers & 1).astype(float)
         return
     generator = np.random.default_rng((settings.seed, _EXCHANGING))
     words = -(-units // _WORD_BITS)
-    for start, stop in _parts(0, settings.resamples, units):
+    for start, stop in _chunks(0, settings.resamples, units):
         drawn = generator.integers(0, 1 << _WORD_BITS, size=(stop - start, words), dtype=np.uint32)
         bits = np.unpackbits(drawn.astype("<u4").view(np.uint8), axis=1, count=units)
         yield bits.astype(float)
 
 
-def _parts(start: int, stop: int, units: int) -> Iterator[tuple[int, int]]:
-    """Cut a range into parts whose rows of units fit into memory."""
+def _chunks(start: int, stop: int, units: int) -> Iterator[tuple[int, int]]:
+    """Cut a range into chunks whose draws of all units fit into memory."""
     step = max(1, _NUMBERS_AT_ONCE // units)
     for first in range(start, stop, step):
         yield first, min(first + step, stop)

@@ -1,4 +1,4 @@
-"""Lines of scores, gathered into the rows of a table."""
+"""Rows of a table, gathered from JSON Lines of several models."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _DIGITS = 4
 
 def gather_rows(lines: Iterable[Mapping[str, Any]], key: str,
                 columns: tuple[str, ...]) -> list[list[str]]:
-    """Join lines that share a key into rows, in the order in which keys first appear.
+    """Join lines that share a value of a key into rows, in order of appearance.
 
     Args:
         lines: objects that need not have the key.
-        key: what rows are told apart by.
-        columns: what to show; a dot reaches into objects, as in `test_f1.mean`.
+        key: tells rows apart.
+        columns: keys to show; a dot reaches into objects, as in `test_f1.mean`.
 
     Returns:
         a row for each value of the key: that value, then a cell for each column, empty where no
@@ -30,8 +30,8 @@ def gather_rows(lines: Iterable[Mapping[str, Any]], key: str,
     for line in lines:
         if key in line:
             cells = rows.setdefault(str(line[key]), {})
-            found = {column: reach(line, column) for column in columns}
-            cells |= {column: _shown(value) for column, value in found.items()
+            found = {column: get_nested(line, column) for column in columns}
+            cells |= {column: _format(value) for column, value in found.items()
                       if value is not None}
     for column in columns:
         if not any(column in cells for cells in rows.values()):
@@ -40,14 +40,14 @@ def gather_rows(lines: Iterable[Mapping[str, Any]], key: str,
             for name, cells in rows.items()]
 
 
-def reach(line: Any, path: str) -> Any:
-    """Give what a key leads to, through objects where it has dots; None where it leads nowhere."""
+def get_nested(line: Any, path: str) -> Any:
+    """Return the value of a key, through objects where it has dots; None where there is none."""
     for name in path.split("."):
         line = line.get(name) if isinstance(line, Mapping) else None
     return line
 
 
-def _shown(value: Any) -> str:
+def _format(value: Any) -> str:
     if isinstance(value, float):
         if abs(value) >= 10**_DIGITS:
             return f"{value:.0f}"

@@ -37,7 +37,8 @@ def describe(name: str, tokenizer: Any, records: Sequence[dict[str, Any]],
              words: Counter[str]) -> dict[str, Any]:
     """Count what one vocabulary has as one token."""
     targets = TargetLookup(tokenizer, ignore_case=False)
-    own = [record for record in records if targets.find(record["text"], record["target"]).wanted]
+    own = [record for record in records
+           if targets.find(record["text"], record["target"]).correct_ids]
     lengths = [len(encoded.ids) for encoded in
                tokenizer.backend_tokenizer.encode_batch(list(words), add_special_tokens=False)]
     tokens = sum(length * count for length, count in zip(lengths, words.values(), strict=True))

@@ -45,7 +45,8 @@ def model(tmp_path: Path) -> Path:
 def test_help_names_the_settings(run: Callable[..., Any]) -> None:
     outcome = run("score-mrr", "--help")
     assert outcome.code == 0
-    for option in ("--top", "--multi-token", "--ignore-case / --no-ignore-case", "--fail-under X"):
+    for option in ("--top-k", "--multi-token [miss|first|joint|skip]",
+                   "--ignore-case / --no-ignore-case", "--fail-under X"):
         assert option in outcome.out
 
 
@@ -63,7 +64,7 @@ def test_the_score_of_each_option(
     [line] = run("score-mrr", "--model", model, "--multi-token", "skip", "--ignore-case",
                  path).records
     assert line["mrr"] == pytest.approx((1 / 2 + 1 + 1 / 3) / 3, abs=1e-6)
-    [line] = run("score-mrr", "--model", model, "--top", 1, path).records
+    [line] = run("score-mrr", "--model", model, "--top-k", 1, path).records
     assert (line["mrr"], line["hits_at_1"], line["hits_at_5"]) == (0.25, 0.25, 0.5)
 
 
@@ -128,9 +129,9 @@ def test_a_bad_line_stops_or_is_collected(
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
-    (("--top", "0"), "--top: found 0"),
+    (("--top-k", "0"), "--top-k: found 0"),
     (("--multi-token", "maybe"),
-     "--multi-token: found maybe, expected miss or first or joint or skip"),
+     "'maybe' is not one of 'miss', 'first', 'joint', 'skip'"),
     (("--fail-under", "high"), "'high' is not a valid float"),
 ])
 def test_wrong_usage_ends_with_two(
@@ -185,7 +186,7 @@ def test_a_text_without_mask_target_or_entities_is_refused(
 def test_words_of_several_models(
         run: Callable[..., Any], model: Path, tmp_path: Path,
         write_lines: Callable[..., Path]) -> None:
-    outcome = run("score-mrr", "--model", model, "--model", model, "--words",
+    outcome = run("score-mrr", "--model", model, "--model", model, "--word-report",
                   tmp_path / "w.jsonl", write_lines("m.jsonl", *MASKINGS))
     assert outcome.code == 0, outcome.err
     lines = [json.loads(line) for line in (tmp_path / "w.jsonl").read_text().splitlines()]

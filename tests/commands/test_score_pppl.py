@@ -46,7 +46,7 @@ def test_help_names_the_bound(run: Callable[..., Any]) -> None:
     outcome = run("score-pppl", "--help")
     assert outcome.code == 0
     assert "--fail-over X" in outcome.out and "lower" in outcome.out
-    assert "--variant TEXT" in outcome.out
+    assert "--variant [original|within-word|whole-word]" in outcome.out
 
 
 def test_one_line_per_checkpoint(
@@ -130,8 +130,8 @@ def test_a_bad_line_stops_or_is_collected(
     assert (outcome.code, outcome.out) == (1, "")
     assert outcome.err == (
         f"bmtools: {path}:2: found 13 tokens, but {model} takes at most 12, special ones "
-        "included; score it in windows (--context 64) or split it into sentences first (bmtools "
-        "import jsonl --sentences)\n")
+        "included; score it in windows (--context-tokens 64) or split it into sentences first "
+        "(bmtools import jsonl --sentences)\n")
     outcome = run("score-pppl", "--model", model, path, "--rejects", tmp_path / "bad.jsonl")
     assert outcome.code == 0
     assert outcome.records[0]["sentences"] == 2
@@ -141,7 +141,7 @@ def test_a_bad_line_stops_or_is_collected(
 @pytest.mark.parametrize(("arguments", "message"), [
     ((), "Missing option '--model'"),
     (("--model", "MODEL", "--batch-tokens", "-1"), "--batch-tokens: found -1"),
-    (("--model", "MODEL", "--precision", "int3"), "--precision: found int3"),
+    (("--model", "MODEL", "--precision", "int3"), "'int3' is not one of"),
     (("--model", "MODEL", "--details", "-"), "--details and --output are the same"),
     (("--model", "nowhere"), "'nowhere' does not exist"),
 ])
@@ -167,10 +167,10 @@ def test_groups_samples_and_variants(
     assert set(years) == {"2019", "2020"}
     assert sum(year["tokens"] for year in years.values()) == line["tokens"]
     for arguments in (("--variant", "within-word"), ("--variant", "whole-word"),
-                      ("--like", "biobit"), ("--context", 2), ("--sample", 0.9)):
+                      ("--like", "biobit"), ("--context-tokens", 2), ("--sample", 0.9)):
         outcome = run("score-pppl", "--model", model, path, *arguments)
         assert outcome.code == 0, outcome.err
-    assert outcome.records[0]["asked"] <= line["tokens"]
+    assert outcome.records[0]["scored_tokens"] <= line["tokens"]
 
 
 def test_processes_change_nothing(
@@ -194,6 +194,6 @@ def test_int8_says_how_far_off_it_is(
     [exact] = run("score-pppl", "--model", model, path).records
     [near] = run("score-pppl", "--model", model, path, "--precision", "int8").records
     assert "|precision:int8|" in near["signature"]
-    assert 0 < near["int8_error"]["places"] <= 32
+    assert 0 < near["int8_error"]["positions"] <= 32
     assert near["nats_per_token"] == pytest.approx(exact["nats_per_token"], rel=0.05)
     assert "int8_error" not in exact

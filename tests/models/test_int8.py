@@ -93,17 +93,17 @@ def test_nothing_is_left_on_the_disk(
     pytest.param(
         DistilBertConfig(vocab_size=60, dim=32, n_layers=2, n_heads=4, hidden_dim=48),
         "DistilBertForMaskedLM: cannot run in int8, expected BERT, RoBERTa, XLM-R, CamemBERT "
-        "or Megatron-BERT; use precision no", id="DistilBERT"),
+        "or Megatron-BERT; use precision float32", id="DistilBERT"),
     pytest.param(
         ModernBertConfig(**SMALL, bos_token_id=2, eos_token_id=3, cls_token_id=2,
                          sep_token_id=3),
         "ModernBertForMaskedLM: cannot run in int8, expected BERT, RoBERTa, XLM-R, CamemBERT "
-        "or Megatron-BERT; use precision no", id="ModernBERT"),
+        "or Megatron-BERT; use precision float32", id="ModernBERT"),
     pytest.param(
         BertConfig(**SMALL, hidden_act="mish"),
         "BertForMaskedLM: cannot run in int8 with activation 'mish', expected gelu, "
         "gelu_python, gelu_new, gelu_fast, gelu_pytorch_tanh, quick_gelu, relu, silu, swish; "
-        "use precision no", id="activation"),
+        "use precision float32", id="activation"),
 ])
 def test_models_that_cannot_be_read(config: Any, message: str) -> None:
     pytest.importorskip("ctranslate2")

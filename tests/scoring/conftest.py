@@ -22,7 +22,8 @@ from transformers import (
     RobertaForMaskedLM,
 )
 
-from bmtools.models.checkpoint import Checkpoint
+from bmtools.io.manifest import Manifest
+from bmtools.models.checkpoint import Checkpoint, save_checkpoint
 from bmtools.records import Record
 from bmtools.scoring.checkpoint_predictor import CheckpointPredictor
 from bmtools.scoring.settings import InferenceConfig
@@ -169,6 +170,18 @@ def known() -> Callable[..., CheckpointPredictor]:
         return predictor(model, tokenizer, settings.pop("name", "known"), **settings)
 
     return make
+
+
+@pytest.fixture
+def save(tmp_path: Path) -> Callable[[CheckpointPredictor], Path]:
+    """Save a predictor's checkpoint under its name."""
+
+    def saved(model: CheckpointPredictor) -> Path:
+        save_checkpoint(tmp_path / model.name, model.checkpoint.model, model.tokenizer,
+                        Manifest("test", {}, model.vocabulary))
+        return tmp_path / model.name
+
+    return saved
 
 
 @pytest.fixture(scope="session")

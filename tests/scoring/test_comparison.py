@@ -19,7 +19,7 @@ def tally(name: str, values: list[float], counts: list[float] | None = None,
     """A model whose measure `loss` has these sums."""
     measure = RatioMetric(np.array(values), np.array(counts or [1.0] * len(values)), vocabulary)
     return SimpleNamespace(predictor=SimpleNamespace(name=name),
-                           measures=lambda: {"loss": measure})
+                           metrics=lambda: {"loss": measure})
 
 
 def test_every_two_models_on_the_sentences_that_both_took() -> None:

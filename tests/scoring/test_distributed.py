@@ -1,41 +1,50 @@
-"""Windows of records: their order, their bounds, what is refused."""
+"""Windows of records: their order, their bounds, refused records."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from bmtools.errors import RecordError
+from bmtools.errors import RecordError, Reject
 from bmtools.records import Record
-from bmtools.scoring import distributed as crew
-from bmtools.scoring.distributed import WindowResult, asked_of_all, score_in_windows
+from bmtools.scoring import distributed
+from bmtools.scoring.distributed import score_in_windows
+
+PREDICTORS: Any = [SimpleNamespace(name="a"), SimpleNamespace(name="b")]
 
 
 def records(count: int) -> Iterator[Record]:
     return (Record(id=str(number), text="x", place=f"s:{number}") for number in range(count))
 
 
-def work(window: list[Record]) -> WindowResult[str]:
-    asked, refused = asked_of_all(window, ["a", "b"], ask)
-    return WindowResult(["".join(questions) for _, questions in asked], refused)
-
-
-def ask(predictor: str, record: Record) -> str:
-    if record["id"].endswith("7") and predictor == "b":
+def prepare(predictor: Any, record: Record) -> str:
+    if record["id"].endswith("7") and predictor.name == "b":
         raise RecordError(record.place, "found a seven", record)
-    return predictor + record["id"]
+    return f"{predictor.name}{record['id']}"
+
+
+def score(index: int, kept: Sequence[Record], inputs: Sequence[str]) -> list[str]:
+    assert [f"{PREDICTORS[index].name}{record['id']}" for record in kept] == inputs
+    return [f"score of {one}" for one in inputs]
+
+
+def run(pending: Iterator[Record], reject: Reject) -> Iterator[str]:
+    return score_in_windows(pending, PREDICTORS, prepare, score, reject)
 
 
 def test_scores_come_in_order_and_refused_records_before_those_of_their_window() -> None:
     events: list[str] = []
-    for found in score_in_windows(records(600), work, lambda error: events.append(error.place)):
+    for found in run(records(600), lambda error: events.append(error.place)):
         events.append(found)
-    expected = [f"a{number}b{number}" for number in range(600) if number % 10 != 7]
-    assert [event for event in events if event.startswith("a")] == expected
-    assert [event for event in events if event.startswith("s")] == [
+    expected = [f"score of {name}{number}" for number in range(600) if number % 10 != 7
+                for name in "ab"]
+    assert [event for event in events if event.startswith("score")] == expected
+    assert [event for event in events if event.startswith("s:")] == [
         f"s:{number}" for number in range(7, 600, 10)]
-    assert events.index("s:247") < events.index("a0b0") < events.index("s:257")
+    assert events.index("s:247") < events.index("score of a0") < events.index("s:257")
 
 
 def test_a_refused_record_stops_where_nobody_collects() -> None:
@@ -43,11 +52,11 @@ def test_a_refused_record_stops_where_nobody_collects() -> None:
         raise error
 
     with pytest.raises(RecordError, match="s:7: found a seven"):
-        list(score_in_windows(records(20), work, refuse))
+        list(run(records(20), refuse))
 
 
 def test_no_more_is_read_than_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crew, "_WINDOW", 4)
+    monkeypatch.setattr(distributed, "_WINDOW_RECORDS", 4)
     pending = records(100)
-    next(score_in_windows(pending, work, lambda error: None))
+    next(run(pending, lambda error: None))
     assert next(pending)["id"] == "4"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import string
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,14 @@ import pytest
 import torch
 from transformers import pipeline
 
+import bmtools.scoring
 from bmtools.errors import DataError, RecordError
 from bmtools.records import MASK, Record
 from bmtools.scoring.checkpoint_predictor import CheckpointPredictor
 from bmtools.scoring.comparison import compare_models
-from bmtools.scoring.mrr import MaskScore, score_masked_words
+from bmtools.scoring.mrr import MrrTotals, agreement
 from bmtools.scoring.mrr_ranking import best_ranks, best_tokens
-from bmtools.scoring.mrr_totals import MrrTotals, agreement
+from bmtools.scoring.mrr_words import MaskScore, score_masked_words
 from bmtools.scoring.settings import InferenceConfig, MrrConfig, StatisticsConfig
 
 # The order by weight is: cuore, il, ##re, rene, Cuore, mano, fegato.
@@ -49,10 +51,10 @@ def totals(records: Sequence[Record], model: Any, **settings: Any) -> dict[str, 
 @pytest.mark.parametrize(("target", "settings", "rank", "reciprocal"), [
     ("cuore", {}, 1, 1),
     ("rene", {}, 4, 1 / 4),           # pieces of words are proposals too
-    ("rene", {"top": 3}, 4, 0),
+    ("rene", {"top_k": 3}, 4, 0),
     ("Cuore", {}, 5, 1 / 5),
     ("mano", {}, 6, 0),               # below the first five
-    ("mano", {"top": 6}, 6, 1 / 6),
+    ("mano", {"top_k": 6}, 6, 1 / 6),
     ("Cuore", {"ignore_case": True}, 1, 1),
     ("CUORE", {"ignore_case": True}, 1, 1),   # no token itself, but a token but for case
     ("CUORE", {}, None, 0),
@@ -66,7 +68,7 @@ def test_a_table_worked_by_hand(
     [one] = scores([masked(target)], known(WEIGHTS), **settings)
     assert (one.rank, one.reciprocal_rank) == (rank, pytest.approx(reciprocal))
     assert words(one) == ["cuore", "il", "##re", "rene", "Cuore", "mano"][
-        :settings.get("top", 5)]
+        :settings.get("top_k", 5)]
 
 
 def test_a_mask_that_touches_a_word_asks_for_a_piece(known: Callable[...,
@@ -146,11 +148,11 @@ def test_single_tokens_are_found_in_every_family(
     tokenizer = any_model.tokenizer
     whole = tokenizer(text.replace(MASK, target))["input_ids"]
     [one] = scores([masked(target, text)], any_model)
-    place = one.target.place
-    ids = one.target.masking.ids.tolist()
+    place = one.target.position
+    ids = one.target.masked.input_ids.tolist()
     if one.target.tokens == 1:
         assert ids == whole
-        assert one.target.wanted == (whole[place],)
+        assert one.target.correct_ids == (whole[place],)
         assert tokenizer.decode([whole[place]]).strip() == target
         assert one.rank is not None
     else:
@@ -167,13 +169,13 @@ def test_byte_level_words_come_with_their_space(
     inner, first = scores([masked("malattia", "La [MASK] di"), masked("La", "[MASK] malattia")],
                           model)
     spaced = model.tokenizer.convert_tokens_to_ids("Ġmalattia")
-    assert inner.target.wanted == (spaced,)
-    assert first.target.wanted == (model.tokenizer.convert_tokens_to_ids("La"),)
+    assert inner.target.correct_ids == (spaced,)
+    assert first.target.correct_ids == (model.tokenizer.convert_tokens_to_ids("La"),)
     caseless, = scores([masked("malattia", "La [MASK] di")], model, ignore_case=True)
-    assert set(caseless.target.wanted) == {
+    assert set(caseless.target.correct_ids) == {
         spaced, model.tokenizer.convert_tokens_to_ids("ĠMalattia")}
     [accented] = scores([masked("già", "manca [MASK] al")], model)
-    assert model.tokenizer.decode([*accented.target.wanted]) == " già"
+    assert model.tokenizer.decode([*accented.target.correct_ids]) == " già"
 
 
 def test_ranks_equal_the_whole_model(any_model: CheckpointPredictor) -> None:
@@ -183,13 +185,13 @@ def test_ranks_equal_the_whole_model(any_model: CheckpointPredictor) -> None:
     for one in scores(records, any_model, multi_token="skip"):
         if one.rank is None:
             continue
-        ids = torch.from_numpy(one.target.masking.ids)[None].clone()
-        place = one.target.place
+        ids = torch.from_numpy(one.target.masked.input_ids)[None].clone()
+        place = one.target.position
         ids[0, place] = tokenizer.mask_token_id
         with torch.no_grad():
             logits = model(input_ids=ids).logits[0, place]
         order = logits.argsort(descending=True).tolist()
-        assert order.index(one.target.wanted[0]) + 1 == one.rank
+        assert order.index(one.target.correct_ids[0]) + 1 == one.rank
         assert len(one.proposals) == 5
 
 
@@ -266,7 +268,7 @@ def test_groups_by_sentence_and_by_word(known: Callable[..., CheckpointPredictor
     tally = MrrTotals(model, MrrConfig(), ["domian"])
     for one in score_masked_words(records, [model], MrrConfig()):
         tally.add(one)
-    with pytest.raises(DataError, match="--by: found 'domian', which no record has"):
+    with pytest.raises(DataError, match="by: found 'domian', which no record has"):
         tally.line()
 
 
@@ -323,7 +325,7 @@ def test_nothing_to_count_is_an_error(known: Callable[..., CheckpointPredictor])
 
 
 def test_details_name_the_record(known: Callable[..., CheckpointPredictor]) -> None:
-    [one] = scores([masked("rene", domain="Nefrologia")], known(WEIGHTS), top=2)
+    [one] = scores([masked("rene", domain="Nefrologia")], known(WEIGHTS), top_k=2)
     assert one.line() == {
         "id": "1", "domain": "Nefrologia", "target": "rene", "tokens": 1, "rank": 4,
         "reciprocal_rank": 0, "probability": round(30 / 219, 6), "proposals": ["cuore", "il"],
@@ -331,12 +333,40 @@ def test_details_name_the_record(known: Callable[..., CheckpointPredictor]) -> N
 
 
 @pytest.mark.parametrize(("settings", "message"), [
-    ({"top": 0}, "--top: found 0"), ({"multi_token": "maybe"}, "--multi-token: found maybe"),
-    ({"beam": 0}, "--beam: found 0"), ({"like": "x"}, "--like: found x, expected biobit"),
-    ({"like": "biobit", "top": 3}, "--like biobit: found --top or --multi-token beside it")])
+    ({"top_k": 0}, "top_k: found 0"), ({"multi_token": "maybe"}, "multi_token: found maybe"),
+    ({"beam_size": 0}, "beam_size: found 0"), ({"like": "x"}, "like: found x, expected biobit"),
+    ({"like": "biobit", "top_k": 3}, "like biobit: found top_k or multi_token beside it")])
 def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         MrrConfig(**settings)
+
+
+def test_one_call_from_python_does_what_the_command_does(
+        known: Callable[..., CheckpointPredictor], save: Callable[..., Path],
+        write_lines: Callable[..., Path], run: Callable[..., Any], tmp_path: Path) -> None:
+    models = [save(known(WEIGHTS, name=name)) for name in ("one", "two")]
+    records = [{"id": "a", "text": "il [MASK] .", "target": "rene", "part": "x"},
+               {"id": "b", "text": "il cuore ."}, {"id": "c", "text": "."}]
+    path = write_lines("m.jsonl", *records)
+    (tmp_path / "terms.txt").write_text("cuore\n")
+    terms = str(tmp_path / "terms.txt")
+    skipped: Counter[str] = Counter()
+    lines = bmtools.scoring.mrr(path, models, terms=terms, by=["part"], top_k=3, skipped=skipped,
+                                details=str(tmp_path / "details.jsonl"))
+    arguments = [part for model in models for part in ("--model", model)]
+    assert lines == run("score-mrr", path, *arguments, "--terms", terms, "--by", "part",
+                        "--top-k", 3).records
+    assert [line["mrr"] for line in lines[:2]] == [0.5, 0.5]
+    assert (lines[2]["metric"], lines[3]["metric"]) == ("mrr", "found")
+    assert +skipped == {"records without a word to hide left out": 1}
+    assert len((tmp_path / "details.jsonl").read_text().splitlines()) == 4
+    refused: list[RecordError] = []
+    [line] = bmtools.scoring.mrr([*records[:1], {"text": "no id"}], models[0],
+                                 reject=refused.append)
+    assert (line["mrr"], line["maskings"]) == (0.25, 1)
+    assert [str(error) for error in refused] == ["record 2: key 'id' is missing"]
+    with pytest.raises(TypeError, match="found variant, expected some of"):
+        bmtools.scoring.mrr(path, models, variant="original")
 
 
 @pytest.mark.data

@@ -10,7 +10,7 @@ import torch
 
 from bmtools.records import MASK, Record
 from bmtools.scoring.checkpoint_predictor import CheckpointPredictor
-from bmtools.scoring.mrr import MaskScore, score_masked_words
+from bmtools.scoring.mrr_words import MaskScore, score_masked_words
 from bmtools.scoring.settings import MrrConfig
 
 
@@ -55,12 +55,12 @@ def test_a_beam_as_wide_as_the_vocabulary_finds_what_an_exhaustive_search_finds(
     pieces = tuple(wordpiece.tokenizer(word, add_special_tokens=False)["input_ids"])
     rank = [ids for _, ids in everything].index(pieces) + 1
     wide = len(everything) ** 2
-    found = ask(wordpiece, text, word, beam=wide, top=wide)
+    found = ask(wordpiece, text, word, beam_size=wide, top_k=wide)
     assert found.rank == rank
     assert found.reciprocal_rank == pytest.approx(1 / rank)
     assert found.probability == pytest.approx(math.exp(
         {ids: value for value, ids in everything}[pieces]), rel=1e-4)
-    best = ask(wordpiece, text, word, beam=200)
+    best = ask(wordpiece, text, word, beam_size=200)
     assert [share for _, share in best.proposals] == pytest.approx(
         [math.exp(value) for value, _ in everything[:5]], rel=1e-4)
 
@@ -68,10 +68,10 @@ def test_a_beam_as_wide_as_the_vocabulary_finds_what_an_exhaustive_search_finds(
 def test_a_word_beyond_the_beam_has_no_rank(wordpiece: CheckpointPredictor) -> None:
     word = word_of_two(wordpiece)
     text = f"Il {MASK} riduce la nausea."
-    rank = ask(wordpiece, text, word, beam=20_000, top=20_000).rank
+    rank = ask(wordpiece, text, word, beam_size=20_000, top_k=20_000).rank
     assert rank is not None
     for beam in (5, 20, 60):
-        found = ask(wordpiece, text, word, beam=beam)
+        found = ask(wordpiece, text, word, beam_size=beam)
         assert found.rank is None or found.rank <= min(rank, beam)
         assert found.probability > 0
 
@@ -87,8 +87,8 @@ def test_words_of_one_token_are_ranked_as_ever(wordpiece: CheckpointPredictor) -
 def test_case_may_be_ignored_in_words_of_several_tokens(wordpiece: CheckpointPredictor) -> None:
     word = word_of_two(wordpiece)
     text = f"Il {MASK} riduce la nausea."
-    strict = ask(wordpiece, text, word, beam=20_000, top=20_000)
-    caseless = ask(wordpiece, text, word, beam=20_000, top=20_000, ignore_case=True)
+    strict = ask(wordpiece, text, word, beam_size=20_000, top_k=20_000)
+    caseless = ask(wordpiece, text, word, beam_size=20_000, top_k=20_000, ignore_case=True)
     assert strict.rank is not None
     assert caseless.rank is not None
     assert caseless.rank <= strict.rank

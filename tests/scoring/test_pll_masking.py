@@ -11,11 +11,12 @@ from bmtools.scoring.checkpoint_predictor import CheckpointPredictor
 from bmtools.scoring.pll_masking import (
     EncodedSentence,
     encode_sentence,
+    masked_spans,
     sample_spans,
-    spans_of,
     split_into_windows,
 )
 from bmtools.scoring.predictor import special_ids
+from bmtools.scoring.settings import PpplConfig, Variant
 
 
 def read(model: Any, text: str) -> EncodedSentence:
@@ -31,16 +32,16 @@ def made_up(tokens: int, seed: int = 0) -> EncodedSentence:
                            np.arange(1, tokens + 1), 1, 2)
 
 
-def twin(sentence: EncodedSentence, variant: str) -> list[tuple[int, int]]:
+def twin(sentence: EncodedSentence, variant: Variant) -> list[tuple[int, int]]:
     """Place by place, as Kauf and Ivanova 2023 put it in words."""
     spans = []
-    asked = set(sentence.asked.tolist())
+    asked = set(sentence.positions.tolist())
     for place in sorted(asked):
-        word = sentence.words[place]
+        word = sentence.word_ids[place]
         end = place + 1
-        while end in asked and sentence.words[end] == word:
+        while end in asked and sentence.word_ids[end] == word:
             end += 1
-        begins = place - 1 not in asked or sentence.words[place - 1] != word
+        begins = place - 1 not in asked or sentence.word_ids[place - 1] != word
         if variant == "original":
             spans.append((place, place + 1))
         elif variant == "within-word" or begins:
@@ -49,42 +50,42 @@ def twin(sentence: EncodedSentence, variant: str) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("variant", ["original", "within-word", "whole-word"])
-def test_spans_equal_a_plain_twin(variant: str, any_model: CheckpointPredictor) -> None:
+def test_spans_equal_a_plain_twin(variant: Variant, any_model: CheckpointPredictor) -> None:
     texts = ["L'articolazione della spalla è dolente; perché?", "Il", "già al 60%", "...",
              "La malattia di Parkinsonxyz riduce la dopamina nel cervello."]
     for text in texts:
         sentence = read(any_model, text)
-        assert list(map(tuple, spans_of(sentence, variant))) == twin(sentence, variant)
+        assert list(map(tuple, masked_spans(sentence, variant))) == twin(sentence, variant)
     for seed in range(5):
         sentence = made_up(50, seed)
-        assert list(map(tuple, spans_of(sentence, variant))) == twin(sentence, variant)
+        assert list(map(tuple, masked_spans(sentence, variant))) == twin(sentence, variant)
 
 
 def test_a_mark_inside_a_text_is_asked_nothing_and_parts_words(
         wordpiece: CheckpointPredictor) -> None:
     sentence = read(wordpiece, "Il cuore [MASK] batte.")
-    mask = sentence.ids.tolist().index(wordpiece.tokenizer.mask_token_id)
-    assert mask not in sentence.asked
+    mask = sentence.input_ids.tolist().index(wordpiece.tokenizer.mask_token_id)
+    assert mask not in sentence.positions
     for variant in ("original", "within-word", "whole-word"):
-        assert not any(first <= mask < end for first, end in spans_of(sentence, variant))
+        assert not any(first <= mask < end for first, end in masked_spans(sentence, variant))
 
 
 @pytest.mark.parametrize("variant", ["original", "within-word", "whole-word"])
 @pytest.mark.parametrize(("tokens", "most", "context"), [
     (10, 13, 2), (11, 13, 2), (100, 23, 3), (100, 23, 8), (101, 64, 20), (500, 60, 1)])
 def test_windows_ask_everything_once_with_enough_to_see(
-        variant: str, tokens: int, most: int, context: int) -> None:
+        variant: Variant, tokens: int, most: int, context: int) -> None:
     sentence = made_up(tokens)
-    spans = spans_of(sentence, variant)
-    parts = split_into_windows(sentence, spans, variant == "whole-word", most, context)
+    spans = masked_spans(sentence, variant)
+    parts = split_into_windows(sentence, spans, PpplConfig(variant, context_tokens=context), most)
     seen = []
     for part in parts:
-        assert len(part.ids) <= most
-        assert part.ids[0] == 0
-        assert part.ids[-2:].tolist() == [tokens + 1, tokens + 2]
+        assert len(part.input_ids) <= most
+        assert part.input_ids[0] == 0
+        assert part.input_ids[-2:].tolist() == [tokens + 1, tokens + 2]
         # Ids are places here, so a part tells where it was cut out.
-        begin, end = int(part.ids[1]), int(part.ids[-3])
-        assert part.ids[1:-2].tolist() == list(range(begin, end + 1))
+        begin, end = int(part.input_ids[1]), int(part.input_ids[-3])
+        assert part.input_ids[1:-2].tolist() == list(range(begin, end + 1))
         for first, stop in part.spans + begin - 1:
             seen.append((first, stop))
             assert first - begin >= min(context, first - 1)
@@ -95,13 +96,14 @@ def test_windows_ask_everything_once_with_enough_to_see(
 
 def test_a_context_that_leaves_no_room_is_refused() -> None:
     sentence = made_up(100)
-    with pytest.raises(ValueError, match="found a context of 10 tokens, expected at most 9"):
-        split_into_windows(sentence, spans_of(sentence, "original"), False, 23, 10)
-    assert split_into_windows(sentence, spans_of(sentence, "original"), False, 23, 9)
+    spans = masked_spans(sentence, "original")
+    with pytest.raises(ValueError, match="context_tokens: found 10, expected at most 9"):
+        split_into_windows(sentence, spans, PpplConfig(context_tokens=10), 23)
+    assert split_into_windows(sentence, spans, PpplConfig(context_tokens=9), 23)
 
 
 def test_samples_depend_on_name_and_seed_alone() -> None:
-    spans = spans_of(made_up(20_000), "original")
+    spans = masked_spans(made_up(20_000), "original")
     kept = sample_spans(spans, 0.1, "Il cuore batte.", 0)
     assert 1_850 < len(kept) < 2_150
     assert (sample_spans(spans, 0.1, "Il cuore batte.", 0) == kept).all()

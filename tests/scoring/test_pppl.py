@@ -14,12 +14,14 @@ from typing import Any
 import pytest
 import torch
 
+import bmtools.scoring
 from bmtools.errors import BmtoolsError, DataError, RecordError
 from bmtools.records import Record
 from bmtools.scoring.checkpoint_predictor import CheckpointPredictor, load_predictor
 from bmtools.scoring.comparison import compare_models
-from bmtools.scoring.pppl import PpplTotals, SentenceScore, score_sentences
-from bmtools.scoring.settings import InferenceConfig, PpplConfig, StatisticsConfig
+from bmtools.scoring.pppl import PpplTotals, pppl
+from bmtools.scoring.pppl_sentences import SentenceScore, score_sentences
+from bmtools.scoring.settings import InferenceConfig, PpplConfig, Precision, StatisticsConfig
 
 TEXTS = (
     "La malattia di Parkinson riduce la dopamina nel cervello.", "Il cuore batte.",
@@ -127,7 +129,7 @@ def test_a_long_sentence_is_kept_from_all_models(known: Callable[..., Checkpoint
     assert [s.record["id"] for s in kept] == ["0", "0", "2", "2"]
     assert [str(error) for error in refused] == [
         "<memory>: found 6 tokens, but narrow takes at most 5, special ones included; score "
-        "it in windows (--context 64) or split it into sentences first (bmtools import jsonl "
+        "it in windows (context_tokens 64) or split it into sentences first (bmtools import jsonl "
         "--sentences)"]
     with pytest.raises(RecordError):
         list(score_sentences(records, [wide, narrow]))
@@ -227,7 +229,7 @@ def test_whole_words_are_hidden_at_once(any_model: CheckpointPredictor,
                 expected.append(network(input_ids=copy).logits[0, place].log_softmax(0)[
                     ids[0, place]].item())
         assert one.logprobs.tolist() == pytest.approx(expected, rel=1e-4)
-        assert one.copies.sum() == len(expected)
+        assert one.predictions.sum() == len(expected)
 
 
 def test_long_texts_are_read_through_a_window(any_model: CheckpointPredictor) -> None:
@@ -236,7 +238,7 @@ def test_long_texts_are_read_through_a_window(any_model: CheckpointPredictor) ->
     tokenizer, network = any_model.tokenizer, any_model.checkpoint.model
     ids = tokenizer(text)["input_ids"]
     assert len(ids) > 2 * any_model.max_tokens
-    [one] = score_sentences(texts_of(text), [any_model], PpplConfig(context=20))
+    [one] = score_sentences(texts_of(text), [any_model], PpplConfig(context_tokens=20))
     assert len(one.logprobs) == one.tokens == len(ids) - 2
     # The first token's window is the beginning of the text, the last one's is its end.
     room = any_model.max_tokens - 2
@@ -247,14 +249,15 @@ def test_long_texts_are_read_through_a_window(any_model: CheckpointPredictor) ->
             logits = network(input_ids=copy).logits[0, place]
         expected = logits.log_softmax(0)[window[place]].item()
         assert one.logprobs[0 if place == 1 else -1] == pytest.approx(expected, rel=1e-4)
-    with pytest.raises(RecordError, match="--context: found a context of 40 tokens, expected at"):
-        list(score_sentences(texts_of(text), [any_model], PpplConfig(context=40)))
+    with pytest.raises(RecordError, match="context_tokens: found 40, expected at"):
+        list(score_sentences(texts_of(text), [any_model], PpplConfig(context_tokens=40)))
 
 
 def test_short_texts_are_what_they_are_without_windows(
         any_model: CheckpointPredictor, records: list[Record]) -> None:
     usual = [one.logprobs for one in score_sentences(records, [any_model])]
-    again = [one.logprobs for one in score_sentences(records, [any_model], PpplConfig(context=8))]
+    config = PpplConfig(context_tokens=8)
+    again = [one.logprobs for one in score_sentences(records, [any_model], config)]
     for one, other in zip(usual, again, strict=True):
         assert other == pytest.approx(one, abs=1e-6)
 
@@ -271,7 +274,7 @@ def test_a_sample_is_as_far_off_as_it_says(wordpiece: CheckpointPredictor, varia
         error = line["sampling_error"]["nats_per_token"]
         within += abs(line["nats_per_token"] - exact["nats_per_token"]) < error
         assert line["tokens"] == exact["tokens"]
-        assert 0.2 < line["asked"] / line["tokens"] < 0.4
+        assert 0.2 < line["scored_tokens"] / line["tokens"] < 0.4
         low, high = line["sampling_error"]["pppl"]
         assert low < line["pppl"] < high
         assert "mean_sentence_pppl" not in line
@@ -282,7 +285,7 @@ def test_a_sample_is_as_far_off_as_it_says(wordpiece: CheckpointPredictor, varia
 
 def test_like_biobit_is_the_mean_over_sentences_of_the_models_own_loss(
         wordpiece: CheckpointPredictor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(PpplConfig, "most_tokens", 18)
+    monkeypatch.setattr(PpplConfig, "longest_sentence", 18)
     records = texts_of(*TEXTS)
     tokenizer, network = wordpiece.tokenizer, wordpiece.checkpoint.model
     expected, left_out = [], 0
@@ -349,10 +352,10 @@ def test_threads_change_nothing(
 
 
 @pytest.mark.parametrize(("settings", "message"), [
-    ({"variant": "odd"}, "--variant: found odd, expected original or within-word or whole-word"),
-    ({"sample": 0}, "--sample: found 0"), ({"sample": 1.5}, "--sample: found 1.5"),
-    ({"context": -1}, "--context: found -1"), ({"like": "mine"}, "--like: found mine"),
-    ({"like": "biobit", "sample": 0.5}, "--like biobit: found --variant, --sample or --context")])
+    ({"variant": "odd"}, "variant: found odd, expected original or within-word or whole-word"),
+    ({"sample": 0}, "sample: found 0"), ({"sample": 1.5}, "sample: found 1.5"),
+    ({"context_tokens": -1}, "context_tokens: found -1"), ({"like": "mine"}, "like: found mine"),
+    ({"like": "biobit", "sample": 0.5}, "like biobit: found variant, sample or context_tokens")])
 def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         PpplConfig(**settings)
@@ -360,9 +363,10 @@ def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> Non
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
-@pytest.mark.parametrize(("precision", "error"), [("no", 1e-3), ("bf16", 0.05), ("fp16", 0.02)])
+@pytest.mark.parametrize(
+    ("precision", "error"), [("float32", 1e-3), ("bf16", 0.05), ("fp16", 0.02)])
 def test_a_gpu_gives_the_same(
-        any_model: CheckpointPredictor, records: list[Record], precision: str,
+        any_model: CheckpointPredictor, records: list[Record], precision: Precision,
         error: float) -> None:
     usual = [one.logprobs.sum() for one in score_sentences(records, [any_model])]
     moved = copy.deepcopy(any_model.checkpoint.model).to("cuda")
@@ -370,6 +374,34 @@ def test_a_gpu_gives_the_same(
                                 InferenceConfig(precision=precision), "cuda")
     found = [one.logprobs.sum() for one in score_sentences(records, [there])]
     assert found == pytest.approx(usual, rel=error)
+
+
+def test_one_call_from_python_does_what_the_command_does(
+        known: Callable[..., CheckpointPredictor], save: Callable[..., Path],
+        write_lines: Callable[..., Path], run: Callable[..., Any]) -> None:
+    models = [save(known({"il": 3, "cuore": 1}, name=name)) for name in ("one", "two")]
+    records = [{"id": "a", "text": "il cuore", "part": "x"}, {"id": "b", "text": "il"}]
+    path = write_lines("s.jsonl", *records)
+    seen: list[SentenceScore] = []
+    lines = bmtools.scoring.pppl(path, models, baseline=path, by=["part"], resamples=50,
+                                 variant="within-word", on_score=seen.append)
+    arguments = [part for model in models for part in ("--model", model)]
+    assert lines == run("score-pppl", path, *arguments, "--baseline", path, "--by", "part",
+                        "--resamples", 50, "--variant", "within-word").records
+    assert [(one.record["id"], one.predictor) for one in seen] == [
+        (name, index) for name in "ab" for index in range(3)]
+    [line] = bmtools.scoring.pppl(records, str(models[0]), resamples=0)
+    assert line["pppl"] == pytest.approx((4 / 3 * 4 * 4 / 3) ** (1 / 3), abs=1e-5)
+    assert bmtools.scoring.pppl([path, path], models[0])[0]["sentences"] == 4
+
+
+def test_wrong_calls_from_python() -> None:
+    with pytest.raises(TypeError, match="found top_k, expected some of batch_tokens, confidence"):
+        pppl("s.jsonl", "model", top_k=3)
+    with pytest.raises(ValueError, match="sample: found 2"):
+        pppl("s.jsonl", "model", sample=2)
+    with pytest.raises(BmtoolsError, match="nowhere"):
+        pppl([{"id": "a", "text": "il"}], "nowhere")
 
 
 def test_an_unknown_and_an_absent_device() -> None:

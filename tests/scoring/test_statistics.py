@@ -11,16 +11,16 @@ from scipy import stats
 
 from bmtools.scoring import statistics
 from bmtools.scoring.settings import StatisticsConfig
-from bmtools.scoring.statistics import Moments, Sums, holm, interval, paired_difference
+from bmtools.scoring.statistics import SamplingError, Sums, holm, interval, paired_difference
 
 MANY = StatisticsConfig(resamples=20_000)
 
 
 def sampling_error(numerators: np.ndarray, denominators: np.ndarray, share: float,
                    confidence: float) -> float | None:
-    moments = Moments()
-    moments.add(numerators, denominators)
-    return moments.sampling_error(share, confidence)
+    sums = SamplingError()
+    sums.add(numerators, denominators)
+    return sums.half_width(share, confidence)
 
 
 def sentences(seed: int, units: int) -> Sums:
@@ -277,10 +277,10 @@ def test_a_sampling_error_by_hand() -> None:
 
 
 @pytest.mark.parametrize(("options", "message"), [
-    ({"resamples": -1}, "--resamples: found -1, expected 0 or more"),
-    ({"confidence": 1.0}, "--confidence: found 1.0, expected more than 0 and less than 1"),
-    ({"confidence": 0.0}, "--confidence: found 0.0, expected more than 0 and less than 1"),
-    ({"seed": -1}, "--seed: found -1, expected 0 or more"),
+    ({"resamples": -1}, "resamples: found -1, expected 0 or more"),
+    ({"confidence": 1.0}, "confidence: found 1.0, expected more than 0 and less than 1"),
+    ({"confidence": 0.0}, "confidence: found 0.0, expected more than 0 and less than 1"),
+    ({"seed": -1}, "seed: found -1, expected 0 or more"),
 ])
 def test_wrong_settings_are_refused(options: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError) as refused:

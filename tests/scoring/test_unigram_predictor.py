@@ -11,9 +11,11 @@ import pytest
 
 from bmtools.errors import DataError
 from bmtools.records import Record
-from bmtools.scoring import mrr, pppl
 from bmtools.scoring.checkpoint_predictor import CheckpointPredictor
-from bmtools.scoring.predictor import MaskedCopies, MaskLogits, mask_each
+from bmtools.scoring.mrr_words import score_masked_words
+from bmtools.scoring.pppl import PpplTotals
+from bmtools.scoring.pppl_sentences import score_sentences
+from bmtools.scoring.predictor import MaskedCopies, MaskLogits
 from bmtools.scoring.settings import MrrConfig
 from bmtools.scoring.unigram_predictor import UnigramPredictor, count_frequencies
 
@@ -31,8 +33,8 @@ def counted(known: Callable[..., CheckpointPredictor]) -> UnigramPredictor:
 
 
 def test_probabilities_are_counts_plus_one(counted: UnigramPredictor) -> None:
-    tally = pppl.PpplTotals(counted)
-    for one in pppl.score_sentences(corpus("il cuore", "mano"), [counted]):
+    tally = PpplTotals(counted)
+    for one in score_sentences(corpus("il cuore", "mano"), [counted]):
         tally.add(one)
     line = tally.line()
     # 7 tokens seen; 7 tokens that are no marks (with [UNK]): il 4/14, cuore 3/14, mano 1/14.
@@ -43,14 +45,15 @@ def test_probabilities_are_counts_plus_one(counted: UnigramPredictor) -> None:
 
 
 def test_probabilities_add_up_to_one(counted: UnigramPredictor) -> None:
-    [batch] = counted.answers([counted_masking(counted, "il")], itself)
+    [batch] = counted.predict([counted_masking(counted, "il")], itself)
     assert batch.logits.exp().sum().item() == pytest.approx(14)
     assert batch.logits.softmax(1).sum().item() == pytest.approx(1)
 
 
 def counted_masking(predictor: Any, text: str) -> MaskedCopies:
     ids = np.array(predictor.tokenizer(text)["input_ids"])
-    return mask_each(ids, np.arange(1, len(ids) - 1))
+    positions = np.arange(1, len(ids) - 1)
+    return MaskedCopies(ids, np.stack([positions, positions + 1], axis=1))
 
 
 def itself(answers: MaskLogits) -> MaskLogits:
@@ -62,7 +65,7 @@ def itself(answers: MaskLogits) -> MaskLogits:
 def test_the_most_frequent_tokens_are_proposed(
         counted: UnigramPredictor, target: str, rank: int) -> None:
     record = Record(id="1", text="il [MASK] vede", target=target)
-    [one] = mrr.score_masked_words([record], [counted], MrrConfig())
+    [one] = score_masked_words([record], [counted], MrrConfig())
     # Among tokens never seen, [UNK] has the lowest id.
     assert [word for word, _ in one.proposals] == ["il", "cuore", "batte", "rene", "[UNK]"]
     assert one.rank == rank
@@ -78,7 +81,7 @@ def test_one_baseline_for_each_vocabulary(known: Callable[..., CheckpointPredict
 def test_reading_goes_in_chunks(known: Callable[..., CheckpointPredictor]) -> None:
     model = known({"il": 1, "cuore": 1})
     [found] = count_frequencies(corpus(*["il"] * 2_500, "cuore"), [model], "c")
-    [batch] = found.answers([counted_masking(found, "il")], itself)
+    [batch] = found.predict([counted_masking(found, "il")], itself)
     assert batch.logits[0, 5:].exp().tolist() == pytest.approx([2_501, 2])
 
 
