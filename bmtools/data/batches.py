@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bmtools.data.nsp_pairs import special_tokens
-from bmtools.data.sampler import Sampler, mask_keys
+from bmtools.data.sampler import Sampler
+from bmtools.data.samples import mask_keys, token_counts
 from bmtools.data.shards import Corpus
 from bmtools.errors import BmtoolsError, setting
 from bmtools.masking.corruption import IGNORED, MaskedTokens, corrupt
@@ -132,7 +132,7 @@ class Collator:
             masked = self._mask(text, objective, mask_rate, counts)
         inputs = self._pack(flat, masked) if self._packed else self._pad(flat, masked)
         if objective.objective == "masked+nsp":
-            inputs["nsp_labels"] = torch.from_numpy(samples["related"].copy())
+            inputs["nsp_labels"] = torch.from_numpy(samples["nsp_label"].copy())
             counts["pairs"] = len(samples)
         else:
             inputs.pop("token_type_ids")
@@ -140,18 +140,19 @@ class Collator:
 
     def _concatenate(self, samples: np.ndarray) -> _Concatenated:
         """Concatenate samples: [CLS], first segment, [SEP] and, in pairs, second segment, [SEP]."""
-        paired = samples["related"] >= 0
-        lengths = samples["length"] + samples["other_length"] + special_tokens(samples)
+        paired = samples["nsp_label"] >= 0
+        lengths = token_counts(samples)
         begins = offsets(lengths)[:-1]
         ids = np.full(int(lengths.sum()), self._tokens.sep, dtype=np.int64)
         starts = np.ones(len(ids), dtype=bool)
         token_types = np.zeros(len(ids), dtype=np.int64)
         ids[begins] = self._tokens.cls
-        self._fill(ids, starts, samples, ("document", "first", "length"), begins + 1)
+        self._fill(ids, starts, samples, ("document", "start", "length"), begins + 1)
         if paired.any():
             pairs, seconds = samples[paired], (begins + 2 + samples["length"])[paired]
-            self._fill(ids, starts, pairs, ("other", "other_first", "other_length"), seconds)
-            token_types[ranges(seconds, pairs["other_length"] + 1)] = 1
+            self._fill(ids, starts, pairs,
+                       ("second_document", "second_start", "second_length"), seconds)
+            token_types[ranges(seconds, pairs["second_length"] + 1)] = 1
         return _Concatenated(ids, starts, token_types, lengths)
 
     def _fill(self, ids: np.ndarray, starts: np.ndarray, samples: np.ndarray,

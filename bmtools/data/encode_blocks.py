@@ -7,7 +7,7 @@ of them seconds and hundreds of megabytes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -21,7 +21,7 @@ from bmtools.data.shard_files import DocumentBatch
 from bmtools.errors import RecordError
 from bmtools.io.jsonl import parse_records
 from bmtools.io.parallel import Block, map_blocks
-from bmtools.records import full_text
+from bmtools.records import Record, full_text
 from bmtools.vocab.encoding import EncodedTexts, Encoder, MarkWords
 
 
@@ -105,7 +105,7 @@ class BlockEncoder:
         return EncodedBlock(block.number, block.before, _documents(found, counts), counts, rejects)
 
 
-def _sentence_points(record: Mapping[str, Any], lang: str) -> list[int]:
+def _sentence_points(record: Record, lang: str) -> list[int]:
     """Where sentences begin in the full text; a title is one of its own."""
     shift = len(record["title"]) + 1 if record.get("title") else 0
     spans = sentence_spans(record["text"], record.get("lang") or lang)

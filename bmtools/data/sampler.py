@@ -1,22 +1,28 @@
-"""The rows of a run, one batch after the other: a function of seed and settings alone."""
+"""The sequences of a run, batch by batch: a function of seed and settings alone."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
-from bmtools.data.nsp_pairs import NO_PAIR, SAMPLE, SINGLE_SPECIALS, make_pairs, special_tokens
-from bmtools.data.packing import PackedSequences, pack
+from bmtools.data.nsp_pairs import make_pairs
+from bmtools.data.packing import PackedPart, PackedSequences, pack
+from bmtools.data.samples import (
+    NO_PAIR,
+    PAIR,
+    SAMPLE,
+    SINGLE_SPECIALS,
+    WORD_SLACK,
+    cut_evenly,
+    token_counts,
+    whole_documents,
+)
 from bmtools.data.shards import Corpus
 from bmtools.data.shuffle import CorpusSize, Mixture, document_numbers
 from bmtools.errors import DataError
-from bmtools.keyed_random import derive
 from bmtools.recipes.schedule import PhaseStep, Schedule
-
-_WORD_SLACK = 16
 
 
 @dataclass(frozen=True)
@@ -47,27 +53,27 @@ class BatchPlan:
 
 
 class Sampler:
-    """Documents in keyed order, cut, paired or packed into rows, in batches by number.
+    """Documents in keyed order, cut, paired or packed into sequences, in batches by number.
 
-    Which document a draw shows, where it is cut and what is hidden in it depend on the seed and
-    the draw's number, not on processes, micro-batches or sittings. A resumed run walks the order
-    again without touching the text, which takes a few seconds per ten million documents. Where a
-    phase ends, what was drawn but not shown goes first in the next one, if that draws from the
-    same corpus.
+    The document of a draw, its cuts and its masks depend on the seed and the number of the draw,
+    not on processes, micro-batches or restarts. A resumed run repeats the order without reading
+    the text, which takes a few seconds per ten million documents. Samples that are left over at
+    the end of a phase come first in the next one, if that draws from the same corpus.
 
     Args:
         corpora: by name.
-        timeline: the phases, and how long each is.
-        packed: whether documents share rows.
+        schedule: the phases and their steps.
+        packed: whether documents share sequences.
         seed: seed of the order.
     """
 
-    def __init__(self, corpora: Mapping[str, Corpus], timeline: Schedule, packed: bool,
+    def __init__(self, corpora: Mapping[str, Corpus], schedule: Schedule, packed: bool,
                  seed: int) -> None:
         self._corpora = list(corpora.values())
         self._numbers = {name: number for number, name in enumerate(corpora)}
-        self._stocks = corpus_sizes(corpora)
-        self._timeline = timeline
+        self._sizes = {name: CorpusSize(len(corpus), corpus.tokens)
+                       for name, corpus in corpora.items()}
+        self._schedule = schedule
         self._packed = packed
         self._seed = seed
         self._restart()
@@ -90,130 +96,125 @@ class Sampler:
         self._windows = 0
 
     def _advance(self) -> BatchPlan:
-        stage = self._timeline.phase_step(self._next)
-        if stage.phase_number != self._phase:
-            self._begin(stage)
-        taken = self._take(stage)
+        phase_step = self._schedule.phase_step(self._next)
+        if phase_step.phase_number != self._phase:
+            self._enter(phase_step)
+        sequences = self._take(phase_step)
         self._next += 1
-        sizes = [len(samples) for samples in taken]
-        return BatchPlan(np.concatenate(taken), np.repeat(np.arange(len(taken)), sizes), stage)
+        sizes = [len(samples) for samples in sequences]
+        return BatchPlan(np.concatenate(sequences),
+                         np.repeat(np.arange(len(sequences)), sizes), phase_step)
 
-    def _begin(self, stage: PhaseStep) -> None:
-        """Enter a phase; what the last one left over is cut and paired in its manner."""
-        self._phase = stage.phase_number
-        self._mixture = Mixture(self._stocks, stage.phase.mixture)
-        drawn = {self._numbers[name] for name in self._mixture_names(stage)}
+    def _enter(self, phase_step: PhaseStep) -> None:
+        """Enter a phase; leftovers of the last one are cut and paired by its settings."""
+        self._phase = phase_step.phase_number
+        mixture = phase_step.phase.mixture
+        self._mixture = Mixture(self._sizes, mixture)
+        drawn = [self._numbers[one.corpus] for one in mixture] or list(self._numbers.values())
         left = np.concatenate([self._pool, *self._ready])
-        left = left[np.isin(left["corpus"], list(drawn))]
-        left[["other", "other_first", "other_length", "related"]] = NO_PAIR
+        left = left[np.isin(left["corpus"], drawn)]
+        left[PAIR] = NO_PAIR
         self._ready = []
-        self._pool = self._samples(left, stage)
-        self._lay(stage, len(self._pool))
+        self._pool = self._cut(left, phase_step)
+        self._arrange(phase_step, len(self._pool))
 
-    def _mixture_names(self, stage: PhaseStep) -> Sequence[str]:
-        return [portion.corpus for portion in stage.phase.mixture] or list(self._numbers)
-
-    def _take(self, stage: PhaseStep) -> list[np.ndarray]:
-        """Take the rows of one batch; draw and lay out more documents until there are enough."""
-        while len(self._ready) < stage.batch_size:
+    def _take(self, phase_step: PhaseStep) -> list[np.ndarray]:
+        """Take the sequences of one batch; draw more documents until there are enough."""
+        size = phase_step.batch_size
+        while len(self._ready) < size:
             waiting = len(self._pool)
-            self._pool = np.concatenate([self._pool, self._samples(self._draw(stage), stage)])
-            self._lay(stage, waiting)
-        taken, self._ready = self._ready[:stage.batch_size], self._ready[stage.batch_size:]
+            drawn = self._cut(self._draw(phase_step), phase_step)
+            self._pool = np.concatenate([self._pool, drawn])
+            self._arrange(phase_step, waiting)
+        taken, self._ready = self._ready[:size], self._ready[size:]
         return taken
 
-    def _draw(self, stage: PhaseStep) -> np.ndarray:
+    def _draw(self, phase_step: PhaseStep) -> np.ndarray:
         """Draw a window of whole documents."""
-        counts = self._mixture.take(stage.progress)
+        counts = self._mixture.take(phase_step.progress)
         if not counts:
             raise DataError(
-                f"phase {stage.phase.name}: step {self._next + 1} finds the corpora used up, as "
-                "often as their caps in the mixture allow; raise 'epochs' there or take fewer "
+                f"phase {phase_step.phase.name}: step {self._next + 1} finds the corpora used up, "
+                "as often as their caps in the mixture allow; raise 'epochs' there or take fewer "
                 "steps")
-        parts = []
+        drawn = []
         for name, count in counts.items():
             number = self._numbers[name]
-            part = np.zeros(count, dtype=SAMPLE)
+            corpus = self._corpora[number]
             draws = np.arange(self._draws[name], self._draws[name] + count)
             self._draws[name] += count
-            part["corpus"], part["draw"] = number, draws
-            part["document"] = document_numbers(draws, len(self._corpora[number]), self._seed,
-                                                number)
-            part["length"] = self._corpora[number].lengths[part["document"]]
-            part[["other", "other_first", "other_length", "related"]] = NO_PAIR
-            parts.append(part)
-        return np.concatenate(parts)
+            documents = document_numbers(draws, len(corpus), self._seed, number)
+            drawn.append(whole_documents(documents, corpus.lengths[documents], draws, number))
+        return np.concatenate(drawn)
 
-    def _samples(self, ranges: np.ndarray, stage: PhaseStep) -> np.ndarray:
-        """Turn stretches of documents into samples that fit a row."""
-        rows = stage.phase.batch
-        if stage.phase.objective.objective == "masked+nsp":
-            return make_pairs(ranges, self._corpora, rows.max_length, self._seed)
+    def _cut(self, samples: np.ndarray, phase_step: PhaseStep) -> np.ndarray:
+        """Make samples that fit a sequence."""
+        max_length = phase_step.phase.batch.max_length
+        if phase_step.phase.objective.objective == "masked+nsp":
+            return make_pairs(samples, self._corpora, max_length, self._seed)
         if self._packed:
-            return ranges  # cut where rows are filled
-        return cut_evenly(ranges, self._corpora, rows.max_length)
+            return samples  # cut where sequences are filled
+        return cut_evenly(samples, self._corpora, max_length)
 
-    def _lay(self, stage: PhaseStep, waiting: int) -> None:
-        """Lay the pool out in rows; what fills no row or no batch waits.
+    def _arrange(self, phase_step: PhaseStep, waiting: int) -> None:
+        """Turn the pool into sequences; what does not fill a sequence or a batch waits.
 
         Args:
-            waiting: samples at the pool's beginning that have waited already; they go first.
+            waiting: samples at the pool's beginning that have waited before; they go first.
         """
         self._windows += 1
         if self._packed:
-            self._lay_packed(stage)
+            self._pack_pool(phase_step)
         else:
-            self._lay_padded(stage, waiting)
+            self._batch_pool(phase_step.batch_size, waiting)
 
-    def _lay_padded(self, stage: PhaseStep, waiting: int) -> None:
+    def _batch_pool(self, size: int, waiting: int) -> None:
         """Sort the pool by length into whole batches, and shuffle those."""
-        size = stage.batch_size
         rng = np.random.default_rng((self._seed, 2, self._windows))
         members = np.concatenate([np.arange(waiting),
                                   waiting + rng.permutation(len(self._pool) - waiting)])
         used = members[:len(members) // size * size]
-        tokens = special_tokens(self._pool) + self._pool["length"] + self._pool["other_length"]
-        ranked = used[np.argsort(tokens[used], kind="stable")].reshape(-1, size)
+        lengths = token_counts(self._pool)[used]
+        ranked = used[np.argsort(lengths, kind="stable")].reshape(-1, size)
         for batch in rng.permutation(len(ranked)):
             self._ready.extend(self._pool[member:member + 1] for member in ranked[batch])
         self._pool = self._pool[np.sort(members[len(used):])]
 
-    def _lay_packed(self, stage: PhaseStep) -> None:
-        """Fill rows from the pool, and shuffle them."""
-        packed = self._pack(stage)
+    def _pack_pool(self, phase_step: PhaseStep) -> None:
+        """Pack the pool into sequences, and shuffle them."""
+        packed = self._pack(phase_step)
         rng = np.random.default_rng((self._seed, 3, self._windows))
-        self._ready.extend(self._parts(packed.rows[place])
-                           for place in rng.permutation(len(packed.rows)))
-        self._pool = self._parts(packed.left)
+        self._ready.extend(self._part_samples(packed.sequences[number])
+                           for number in rng.permutation(len(packed.sequences)))
+        self._pool = self._part_samples(packed.left_over)
 
-    def _pack(self, stage: PhaseStep) -> PackedSequences:
-        max_length = stage.phase.batch.max_length
-        if stage.phase.objective.objective == "masked+nsp":
-            sizes = special_tokens(self._pool) + self._pool["length"] + self._pool["other_length"]
-            return pack(sizes, max_length, 0, None)
+    def _pack(self, phase_step: PhaseStep) -> PackedSequences:
+        max_length = phase_step.phase.batch.max_length
+        if phase_step.phase.objective.objective == "masked+nsp":
+            return pack(token_counts(self._pool), max_length, 0, None)
         return pack(self._pool["length"], max_length, SINGLE_SPECIALS,
                     _WordCuts(self._pool, self._corpora, max_length - SINGLE_SPECIALS))
 
-    def _parts(self, parts: Sequence) -> np.ndarray:
+    def _part_samples(self, parts: Sequence[PackedPart]) -> np.ndarray:
         chosen = self._pool[[part.sample for part in parts]]
-        single = chosen["related"] < 0
-        first = np.array([part.first for part in parts], dtype=np.int64)
-        length = np.array([part.length for part in parts], dtype=np.int64)
-        chosen["first"][single] += first[single]
-        chosen["length"][single] = length[single]
+        single = chosen["nsp_label"] < 0
+        starts = np.array([part.start for part in parts], dtype=np.int64)
+        lengths = np.array([part.length for part in parts], dtype=np.int64)
+        chosen["start"][single] += starts[single]
+        chosen["length"][single] = lengths[single]
         return chosen
 
 
 class _WordCuts:
-    """Where samples can be cut: at or just before a wanted place, where a word begins.
+    """Offsets at which samples can be cut: at or just before a wanted one, at a word start.
 
-    Word starts of samples that are longer than a row are read all at once, those of others when
-    one has to be cut after all.
+    Word starts of samples longer than a sequence are read all at once, those of others when one
+    has to be cut after all.
 
     Args:
         samples: (samples,) of SAMPLE.
-        corpora: what their numbers mean.
-        longest: tokens that fit a row.
+        corpora: by the corpus numbers of samples.
+        longest: tokens that fit a sequence.
     """
 
     def __init__(self, samples: np.ndarray, corpora: Sequence[Corpus], longest: int) -> None:
@@ -223,84 +224,20 @@ class _WordCuts:
         self._read(np.nonzero(samples["length"] > longest)[0])
 
     def __call__(self, sample: int, offset: int) -> int:
-        """Offset within a sample where it can be cut."""
+        """Find the offset within a sample where it can be cut."""
         if self._starts[sample] is None:
             self._read(np.array([sample]))
         starts = self._starts[sample]
         assert starts is not None
-        found = starts.rfind(b"\1", max(offset - _WORD_SLACK, 0), offset + 1)
+        found = starts.rfind(b"\1", max(offset - WORD_SLACK, 0), offset + 1)
         return found if found > 0 else offset
 
     def _read(self, numbers: np.ndarray) -> None:
         for corpus_number, corpus in enumerate(self._corpora):
-            mine = numbers[self._samples["corpus"][numbers] == corpus_number]
-            chosen = self._samples[mine]
-            content = corpus.gather(chosen["document"], chosen["first"],
+            own = numbers[self._samples["corpus"][numbers] == corpus_number]
+            chosen = self._samples[own]
+            content = corpus.gather(chosen["document"], chosen["start"],
                                     chosen["length"])[1].tobytes()
             ends = np.cumsum(chosen["length"])
-            for sample, end, length in zip(mine, ends, chosen["length"], strict=True):
+            for sample, end, length in zip(own, ends, chosen["length"], strict=True):
                 self._starts[sample] = content[end - length:end]
-
-
-def corpus_sizes(corpora: Mapping[str, Corpus]) -> dict[str, CorpusSize]:
-    """Count documents and tokens of each corpus."""
-    return {name: CorpusSize(len(corpus), corpus.tokens) for name, corpus in corpora.items()}
-
-
-class HasWordStarts(Protocol):
-    """Documents whose word starts are known."""
-
-    def word_start_at_or_before(self, documents: np.ndarray, offsets: np.ndarray,
-                                slack: int) -> np.ndarray:
-        """Move offsets back to where a word begins; see `Corpus.word_start_at_or_before`."""
-        ...
-
-
-def cut_evenly(ranges: np.ndarray, corpora: Sequence[HasWordStarts],
-               max_length: int) -> np.ndarray:
-    """Cut stretches that are too long into few pieces of like length, between words.
-
-    Args:
-        ranges: (stretches,) of SAMPLE, single ones.
-        corpora: what their numbers mean.
-        max_length: longest row, special tokens included.
-    """
-    longest = max_length - SINGLE_SPECIALS
-    pieces = count_pieces(ranges["length"], longest)
-    cut = np.repeat(ranges, pieces)
-    number = np.arange(len(cut)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
-    of = np.repeat(pieces, pieces)
-    begins = cut["first"] + number * cut["length"] // of
-    inner = number > 0
-    begins[inner] = _word_borders(cut[inner], corpora, begins[inner], _slack(longest))
-    ends = np.append(begins[1:], 0)
-    last = number == of - 1
-    ends[last] = (cut["first"] + cut["length"])[last]
-    cut["first"], cut["length"] = begins, ends - begins
-    return cut
-
-
-def _word_borders(samples: np.ndarray, corpora: Sequence[HasWordStarts], wanted: np.ndarray,
-                  slack: int) -> np.ndarray:
-    """Move wanted borders back to where a word begins, by `slack` tokens at most."""
-    found = wanted.copy()
-    for number, corpus in enumerate(corpora):
-        mine = np.nonzero(samples["corpus"] == number)[0]
-        if len(mine):
-            found[mine] = corpus.word_start_at_or_before(
-                samples["document"][mine], wanted[mine], slack)
-    return found
-
-
-def _slack(longest: int) -> int:
-    return min(_WORD_SLACK, longest // 8)
-
-
-def count_pieces(lengths: np.ndarray, longest: int) -> np.ndarray:
-    """Pieces that stretches of these lengths are cut into, moved borders allowed for."""
-    return np.where(lengths <= longest, 1, -(-lengths // (longest - _slack(longest))))
-
-
-def mask_keys(samples: np.ndarray, seed: int) -> np.ndarray:
-    """What each sample's masks are drawn from, (samples,) uint64."""
-    return derive(seed, 4, samples["corpus"], samples["draw"], samples["first"])

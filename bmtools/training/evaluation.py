@@ -10,8 +10,7 @@ import torch
 from accelerate import Accelerator
 
 from bmtools.data.batches import Collator, SpecialTokens
-from bmtools.data.nsp_pairs import NO_PAIR, SAMPLE
-from bmtools.data.sampler import cut_evenly
+from bmtools.data.samples import cut_evenly, whole_documents
 from bmtools.data.shards import Corpus
 from bmtools.masking.strategies import MaskStrategy
 from bmtools.recipes.settings import ObjectiveConfig
@@ -82,10 +81,8 @@ class EvaluationSet:
 
     def _plans(self) -> list[np.ndarray]:
         """Sort samples by length into batches."""
-        whole = np.zeros(len(self.corpus), dtype=SAMPLE)
-        whole["document"] = whole["draw"] = np.arange(len(self.corpus))
-        whole["length"] = self.corpus.lengths
-        whole[["other", "other_first", "other_length", "related"]] = NO_PAIR
+        numbers = np.arange(len(self.corpus))
+        whole = whole_documents(numbers, self.corpus.lengths, numbers)
         samples = cut_evenly(whole, [self.corpus], self.max_length)
         samples = samples[np.argsort(samples["length"], kind="stable")]
         return np.split(samples, range(self.batch_rows, len(samples), self.batch_rows))

@@ -8,7 +8,7 @@ from typing import Any
 
 from accelerate import Accelerator
 
-from bmtools.data.phase_steps import seen_tokens
+from bmtools.data.phase_lengths import attended_tokens
 from bmtools.data.shards import Corpus
 from bmtools.errors import BmtoolsError
 from bmtools.models.flops import training_flops_per_token
@@ -50,7 +50,7 @@ def speed_of(config: Any, timeline: Schedule, corpora: Mapping[str, Corpus],
     flops = []
     for phase in timeline:
         asked = 1.0 if phase.objective.objective == "causal" else phase.objective.mask_rate
-        flops.append(training_flops_per_token(config, seen_tokens(phase, corpora), asked))
+        flops.append(training_flops_per_token(config, attended_tokens(phase, corpora), asked))
     precision: str = settings.mixed_precision
     if precision == "no" and settings.tf32:
         precision = "tf32"

@@ -13,7 +13,7 @@ from statistics import median
 from typing import Any
 
 from bmtools.data.batches import RankBatch
-from bmtools.data.phase_steps import epoch_size
+from bmtools.data.phase_lengths import epoch_size
 from bmtools.data.sampler import Sampler
 from bmtools.errors import BmtoolsError, Reject, refuse, setting
 from bmtools.models.hardware import Hardware, most_energy_kwh

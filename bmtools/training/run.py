@@ -12,8 +12,7 @@ from accelerate import Accelerator
 from torch import nn
 
 from bmtools.data.batches import Collator, ScheduledBatches, SpecialTokens
-from bmtools.data.mixture_limits import check_mixture_limits
-from bmtools.data.phase_steps import resolve_steps
+from bmtools.data.phase_lengths import check_mixture_limits, resolve_steps
 from bmtools.data.sampler import Sampler
 from bmtools.data.shards import Corpus
 from bmtools.errors import BmtoolsError, Reject

@@ -22,8 +22,9 @@ from race import MEASURED, Side, Turn
 from transformers import BertTokenizer
 
 from bmtools.data.batches import Collator, ScheduledBatches, SpecialTokens
-from bmtools.data.phase_steps import resolve_steps
-from bmtools.data.sampler import Sampler, count_pieces
+from bmtools.data.phase_lengths import resolve_steps
+from bmtools.data.sampler import Sampler
+from bmtools.data.samples import count_parts
 from bmtools.data.shards import Corpus
 from bmtools.masking.strategies import make_strategy
 from bmtools.models.architectures import build_config, build_model
@@ -143,7 +144,7 @@ def tokens_of_a_row(side: Side, corpus: Corpus) -> float:
     lengths = corpus.lengths.astype(int)
     longest = side.max_length - _SPECIALS
     if side.layout == "padded":
-        return float(lengths.sum() / count_pieces(lengths, longest).sum())
+        return float(lengths.sum() / count_parts(lengths, longest).sum())
     if side.layout == "lines":
         return float(np.minimum(lengths, longest).mean())
     shown = lengths if side.layout == "grouped" else np.minimum(lengths, longest)

@@ -24,7 +24,7 @@ import torch
 from race import Race, Side, note
 from texts import encode_abstracts
 
-from bmtools.data.phase_steps import seen_tokens
+from bmtools.data.phase_lengths import attended_tokens
 from bmtools.models.architectures import build_config
 from bmtools.models.flops import training_flops_per_token
 from bmtools.models.hardware import describe_hardware, model_flop_utilisation
@@ -92,7 +92,7 @@ def _shares_of_peak(ours: Side, measured: dict[str, dict[str, float]]) -> Iterat
     corpus, tokenizer = side.open_text(ours)
     config = build_config(ours.architecture, tokenizer, ours.max_length)
     phase = Phase("main", batch=BatchConfig(max_length=ours.max_length))
-    flops = training_flops_per_token(config, seen_tokens(phase, {"text": corpus}), _MASK_RATE)
+    flops = training_flops_per_token(config, attended_tokens(phase, {"text": corpus}), _MASK_RATE)
     assert flops is not None
     device = describe_hardware("cuda")
     for name, one in measured.items():

@@ -83,7 +83,7 @@ def test_packed_documents_are_masked_like_those_of_padded_rows(toy: Any, toy_pha
             plan = batches._sampler.batch(number)
             for one, (ids, labels) in zip(plan.samples, _documents(pieces(batches, number)),
                                           strict=True):
-                samples[tuple(one[["draw", "first", "length"]])] = (*ids.tolist(),
+                samples[tuple(one[["draw", "start", "length"]])] = (*ids.tolist(),
                                                                     *labels.tolist())
         found.append(samples)
     shared = found[0].keys() & found[1].keys()

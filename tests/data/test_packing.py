@@ -21,8 +21,8 @@ def whole_words(_sample: int, offset: int) -> int:
 def tokens_of(packed: PackedSequences, lengths: Sequence[int]) -> list[np.ndarray]:
     """How often each token of each sample lies in a row or is left."""
     seen = [np.zeros(length, dtype=int) for length in lengths]
-    for part in [part for row in packed.rows for part in row] + packed.left:
-        seen[part.sample][part.first:part.first + part.length] += 1
+    for part in [part for row in packed.sequences for part in row] + packed.left_over:
+        seen[part.sample][part.start:part.start + part.length] += 1
     return seen
 
 
@@ -33,35 +33,35 @@ def test_every_token_lies_in_one_place(capacity: int, seed: int) -> None:
     lengths = rng.integers(1, 3 * capacity, size=200).tolist()
     packed = pack(lengths, capacity, 2, whole_words)
     assert all((seen == 1).all() for seen in tokens_of(packed, lengths))
-    sizes = [sum(part.length + 2 for part in row) for row in packed.rows]
+    sizes = [sum(part.length + 2 for part in row) for row in packed.sequences]
     assert max(sizes) <= capacity
     assert np.mean(sizes) > 0.85 * capacity  # words of three tokens do not fill a row of 16
-    assert sum(part.length + 2 for part in packed.left) < capacity
+    assert sum(part.length + 2 for part in packed.left_over) < capacity
 
 
 def test_what_fits_is_not_cut() -> None:
     packed = pack([5, 8, 3, 5, 2], 14, 2, whole_words)
-    assert [sorted((part.sample, part.first, part.length) for part in row)
-            for row in packed.rows] == [[(1, 0, 8), (4, 0, 2)], [(0, 0, 5), (3, 0, 5)]]
-    assert [(part.sample, part.length) for part in packed.left] == [(2, 3)]
+    assert [sorted((part.sample, part.start, part.length) for part in row)
+            for row in packed.sequences] == [[(1, 0, 8), (4, 0, 2)], [(0, 0, 5), (3, 0, 5)]]
+    assert [(part.sample, part.length) for part in packed.left_over] == [(2, 3)]
 
 
 def test_cuts_fall_between_words() -> None:
     packed = pack([100, 200, 300], 64, 2, whole_words)
-    assert all(part.first % 3 == 0 for row in packed.rows for part in row)
+    assert all(part.start % 3 == 0 for row in packed.sequences for part in row)
 
 
 def test_pairs_are_never_cut() -> None:
     packed = pack([30, 40, 64, 20, 64, 10], 64, 0, None)
-    assert all(part.first == 0 for row in packed.rows for part in row)
-    parts = [part for row in packed.rows for part in row] + packed.left
+    assert all(part.start == 0 for row in packed.sequences for part in row)
+    parts = [part for row in packed.sequences for part in row] + packed.left_over
     assert sorted(part.sample for part in parts) == [0, 1, 2, 3, 4, 5]
 
 
 def test_too_little_waits_for_more() -> None:
     packed = pack([5, 6], 64, 2, whole_words)
-    assert packed.rows == []
-    assert [part.length for part in packed.left] == [5, 6]
+    assert packed.sequences == []
+    assert [part.length for part in packed.left_over] == [5, 6]
 
 
 @pytest.mark.data
@@ -71,5 +71,5 @@ def test_real_abstracts_fill_99_percent(data: Path, capacity: int) -> None:
     with gzip.open(data / "en/corpus/pubmed-drug-reviews.jsonl.gz") as lines:
         lengths = [len(json.loads(line)["text"].split()) * 3 // 2 for line in lines]
     packed = pack(lengths, capacity, 2, whole_words)
-    used = sum(part.length + 2 for row in packed.rows for part in row)
-    assert used / (capacity * len(packed.rows)) > 0.99
+    used = sum(part.length + 2 for row in packed.sequences for part in row)
+    assert used / (capacity * len(packed.sequences)) > 0.99

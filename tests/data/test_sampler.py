@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from bmtools.data.nsp_pairs import FOLLOWS, RANDOM
-from bmtools.data.sampler import BatchPlan, Sampler, mask_keys
+from bmtools.data.sampler import BatchPlan, Sampler
+from bmtools.data.samples import FOLLOWS, RANDOM, mask_keys
 from bmtools.data.shards import Corpus, EncodedDocument
 from bmtools.errors import DataError
 from bmtools.recipes.phases import MixtureWeight, Phase
@@ -46,7 +46,7 @@ def shown(plans: Sequence[BatchPlan], corpus: Corpus, number: int = 0) -> list[n
     seen = [np.zeros(int(length), dtype=int) for length in corpus.lengths]
     for plan in plans:
         for one in plan.samples[plan.samples["corpus"] == number]:
-            seen[one["document"]][one["first"]:one["first"] + one["length"]] += 1
+            seen[one["document"]][one["start"]:one["start"] + one["length"]] += 1
     return seen
 
 
@@ -112,8 +112,8 @@ def test_documents_are_cut_between_words() -> None:
     corpus = make_corpus(200, longest=400)
     for packed in (False, True):
         steps = stream({"text": corpus}, phase(steps=40), packed=packed)
-        cut = [one for number in range(40) for one in steps.batch(number).samples if one["first"]]
-        begins = [corpus.gather(one["document"][None], one["first"][None],
+        cut = [one for number in range(40) for one in steps.batch(number).samples if one["start"]]
+        begins = [corpus.gather(one["document"][None], one["start"][None],
                                 one["length"][None])[1][0] for one in cut]
         assert len(cut) > 100 and np.mean(begins) > 0.95
 
@@ -155,7 +155,7 @@ def test_masks_depend_on_the_sample_not_on_the_batch() -> None:
     large = stream(corpora, phase(steps=25, batch_size=8))
 
     def keys(steps: Sampler, count: int) -> dict[tuple[int, ...], int]:
-        return {tuple(one[["draw", "document", "first"]]): int(key)
+        return {tuple(one[["draw", "document", "start"]]): int(key)
                 for plan in map(steps.batch, range(count))
                 for one, key in zip(plan.samples, mask_keys(plan.samples, 0), strict=True)}
 
@@ -202,13 +202,13 @@ def test_half_of_the_pairs_are_neighbours(packed: bool) -> None:
     steps = stream({"text": corpus}, phase(steps=200, max_length=64, objective="masked+nsp"),
                    packed=packed)
     samples = np.concatenate([steps.batch(number).samples for number in range(200)])
-    follows, strange = (samples[samples["related"] == label] for label in (FOLLOWS, RANDOM))
+    follows, strange = (samples[samples["nsp_label"] == label] for label in (FOLLOWS, RANDOM))
     assert len(follows) / len(samples) == pytest.approx(0.5, abs=0.03)
-    assert (follows["other"] == follows["document"]).all()
-    assert (follows["other_first"] == follows["first"] + follows["length"]).all()
-    assert (strange["other"] != strange["document"]).all()
-    assert (samples["length"] > 0).all() and (samples["other_length"] > 0).all()
-    assert (samples["length"] + samples["other_length"] + 3).max() <= 64
+    assert (follows["second_document"] == follows["document"]).all()
+    assert (follows["second_start"] == follows["start"] + follows["length"]).all()
+    assert (strange["second_document"] != strange["document"]).all()
+    assert (samples["length"] > 0).all() and (samples["second_length"] > 0).all()
+    assert (samples["length"] + samples["second_length"] + 3).max() <= 64
 
 
 def test_first_segments_and_true_neighbours_are_each_document_once() -> None:
@@ -219,14 +219,15 @@ def test_first_segments_and_true_neighbours_are_each_document_once() -> None:
     plans = [steps.batch(number) for number in range(200)]
     seen = shown(plans, corpus)
     for plan in plans:
-        for one in plan.samples[plan.samples["related"] == FOLLOWS]:
-            seen[one["document"]][one["other_first"]:one["other_first"] + one["other_length"]] += 1
+        for one in plan.samples[plan.samples["nsp_label"] == FOLLOWS]:
+            seen[one["document"]][one["second_start"]:one["second_start"]
+                                  + one["second_length"]] += 1
     first_epoch = [plan.samples["draw"][0] < 64 for plan in plans]
     assert all(first_epoch[:150])
     epoch = [plan for plan in plans if plan.samples["draw"][0] < 64]
     again = shown(epoch, corpus)
     for plan in epoch:
-        for one in plan.samples[plan.samples["related"] == FOLLOWS]:
-            again[one["document"]][one["other_first"]:one["other_first"]
-                                   + one["other_length"]] += 1
+        for one in plan.samples[plan.samples["nsp_label"] == FOLLOWS]:
+            again[one["document"]][one["second_start"]:one["second_start"]
+                                   + one["second_length"]] += 1
     assert np.concatenate(again).max() == 1

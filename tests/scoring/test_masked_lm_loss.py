@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from bmtools.data.nsp_pairs import NO_PAIR, SAMPLE
-from bmtools.data.sampler import cut_evenly
+from bmtools.data.samples import cut_evenly, whole_documents
 from bmtools.errors import BmtoolsError, DataError, RecordError
 from bmtools.records import Record
 from bmtools.scoring import masked_lm_loss as masking
@@ -161,13 +160,12 @@ def test_texts_are_cut_as_pretraining_cuts_them(longest: int, seed: int) -> None
                                    if starts[firsts[document] + place]), offset)
                              for document, offset in zip(documents, offsets, strict=True)])
 
-    whole = np.zeros(len(lengths), dtype=SAMPLE)
-    whole["document"], whole["length"] = np.arange(len(lengths)), lengths
-    whole[["other", "other_first", "other_length", "related"]] = NO_PAIR
+    numbers = np.arange(len(lengths))
+    whole = whole_documents(numbers, lengths, numbers)
     expected = cut_evenly(whole, [OneCorpus()], longest + 2)  # type: ignore[list-item]
     borders, texts = cut(lengths, starts, longest)
     assert texts.tolist() == expected["document"].tolist()
-    assert (borders[:-1] - firsts[texts]).tolist() == expected["first"].tolist()
+    assert (borders[:-1] - firsts[texts]).tolist() == expected["start"].tolist()
     assert np.diff(borders).tolist() == expected["length"].tolist()
     assert np.diff(borders).max() <= longest
 

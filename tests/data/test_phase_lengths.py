@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bmtools.data.mixture_limits import check_mixture_limits
+from bmtools.data.phase_lengths import check_mixture_limits
 from bmtools.data.sampler import Sampler
 from bmtools.errors import BmtoolsError, DataError
 from bmtools.recipes.phases import MixtureWeight, Phase
