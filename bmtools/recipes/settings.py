@@ -340,7 +340,7 @@ class ReplayConfig:
 
 @dataclass(frozen=True)
 class PreflightConfig:
-    """How a preflight looks at a machine.
+    """Preflight measurement.
 
     Args:
         probe_seconds: seconds that steps of each phase are timed for.

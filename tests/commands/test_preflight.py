@@ -29,7 +29,7 @@ def test_help_lists_the_options_of_pretrain_too(run: Run) -> None:
                     for text in (run("pretrain", "--help").out, outcome.out))
     assert ours - theirs == {"--probe-seconds"}
     assert theirs <= ours
-    assert "--probe-seconds" in outcome.out and "How a preflight looks" in outcome.out
+    assert "--probe-seconds" in outcome.out and "Preflight measurement:" in outcome.out
 
 
 def test_stdout_is_one_line_and_stderr_a_summary(run: Run, common: list[Any],

@@ -70,7 +70,7 @@ def test_groups_hold_every_weight_once_by_scale_decay_and_place(model: Any) -> N
     listed = [weight for group in groups for weight in group["params"]]
     assert len(listed) == len({id(weight) for weight in listed})
     assert {id(weight) for weight in listed} == {id(weight) for weight in objective.parameters()}
-    found = {id(weight): (group["lr_scale"], group["weight_decay"], group["inner"])
+    found = {id(weight): (group["lr_scale"], group["weight_decay"], group["use_muon"])
              for group in groups for weight in group["params"]}
     for name, depth in layer_numbers(model).items():
         weight = model.get_parameter(name)
@@ -177,7 +177,7 @@ def test_muon_is_the_algorithm_of_its_author() -> None:
     ours = weights_of(shapes, torch.float32)
     theirs = [weight.detach().double() for weight in ours]
     gradients = gradients_of(shapes, 20)
-    run(Muon([{"params": ours, "weight_decay": 0.1, "inner": True}], 0.01), ours, gradients)
+    run(Muon([{"params": ours, "weight_decay": 0.1, "use_muon": True}], 0.01), ours, gradients)
     momenta = [torch.zeros_like(weight) for weight in theirs]
     for step in gradients:
         for n, g in enumerate(step):
@@ -190,13 +190,13 @@ def test_muon_is_the_algorithm_of_its_author() -> None:
 
 
 @pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="this torch has no Muon")
-def test_muon_goes_where_torch_s_goes() -> None:
+def test_muon_takes_the_direction_of_torch_s() -> None:
     """torch rounds to bfloat16 on the way, so directions agree rather than digits."""
     shapes = [(8, 8), (8, 20), (20, 8)]
     ours, theirs = weights_of(shapes, torch.float32), weights_of(shapes, torch.float32)
     start = [weight.detach().clone() for weight in ours]
     gradients = gradients_of(shapes, 20)
-    run(Muon([{"params": ours, "weight_decay": 0.1, "inner": True}], 0.01), ours, gradients)
+    run(Muon([{"params": ours, "weight_decay": 0.1, "use_muon": True}], 0.01), ours, gradients)
     run(torch.optim.Muon(theirs, lr=0.01, weight_decay=0.1, adjust_lr_fn="match_rms_adamw"),
         theirs, gradients)
     for mine, other, before in zip(ours, theirs, start, strict=True):
