@@ -1,8 +1,8 @@
-"""Random numbers that need no history: each is a function of a key, a counter and a purpose.
+"""Keyed random numbers: each is a function of a key, a counter and a purpose, without state.
 
-A generator that is drawn from in turn gives a sample other numbers when other samples come before
-it. Here a number depends on nothing but its own name, so what happens to a sample is the same
-alone, among others, in any order and on any number of processes. Only whole-number arithmetic
+A generator with state gives a sample other numbers when other samples come before it. Here a
+number depends on its key, counter and purpose alone, so a sample gets the same numbers alone or
+among others, in any order and on any number of processes. Only whole-number arithmetic
 modulo 2^64 is used, which is the same on every platform.
 
 Source: SplitMix64 (Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators",
@@ -22,7 +22,7 @@ import numpy as np
 Numbers = int | np.ndarray
 
 _MODULUS = 1 << 64
-_APART = 0xD1342543DE82EF95
+_PURPOSE_STEP = 0xD1342543DE82EF95
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _ROUNDS = ((np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)),
            (np.uint64(27), np.uint64(0x94D049BB133111EB)))
@@ -32,7 +32,7 @@ _LOWER_HALF = np.uint64((1 << 32) - 1)
 
 
 class Purpose(IntEnum):
-    """What numbers are drawn for; those of one purpose say nothing about those of another."""
+    """Purpose of a draw; numbers of different purposes are independent."""
 
     ORDER = 1
     CROSSING = 2
@@ -55,13 +55,14 @@ def derive(key: Numbers, *numbers: Numbers) -> np.ndarray:
         if isinstance(mixed, int) and isinstance(number, int):
             mixed = _mix_one(mixed + (number + 1) * int(_STEP))
         else:
-            mixed = _mix(np.add(_whole(mixed), _steps(number)))
-    return _whole(mixed)
+            mixed = _mix(np.add(_to_uint64(mixed), _counter_steps(number)))
+    return _to_uint64(mixed)
 
 
 def bits(keys: Numbers, counters: Numbers, purpose: int) -> np.ndarray:
     """Draw 64 random bits for each pair of key and counter, as uint64; the two broadcast."""
-    return _mix(np.add(np.add(_whole(keys), _apart(purpose)), _steps(counters)))
+    seeds = np.add(_to_uint64(keys), _purpose_offset(purpose))
+    return _mix(np.add(seeds, _counter_steps(counters)))
 
 
 def uniforms(keys: Numbers, counters: Numbers, purpose: int) -> np.ndarray:
@@ -76,13 +77,13 @@ def bits_per_key(keys: np.ndarray, borders: np.ndarray, purpose: int) -> np.ndar
 
     Args:
         keys: (keys,) uint64.
-        borders: (keys + 1,) where each key's numbers begin, from 0, and where the last one's end.
+        borders: (keys + 1,) start of each key's numbers in the result, from 0, and their end.
 
     Returns:
         (last border,) uint64.
     """
-    # A counter is the place in the result less the place where the key's numbers begin.
-    begins = _whole(keys) + _apart(purpose) - _whole(borders[:-1]) * _STEP
+    # A counter is the index in the result less that of the key's first number.
+    begins = _to_uint64(keys) + _purpose_offset(purpose) - _to_uint64(borders[:-1]) * _STEP
     drawn = begins.repeat(borders[1:] - borders[:-1])
     drawn += _first_steps(len(drawn).bit_length())[:len(drawn)]
     return _mix(drawn)
@@ -94,37 +95,37 @@ def to_uniform(drawn: np.ndarray) -> np.ndarray:
 
 
 def to_uniform_high(drawn: np.ndarray) -> np.ndarray:
-    """Turn 64 bits into a number from 0 to less than 1, by those that `choices` does not use."""
+    """Turn 64 bits into a number from 0 to less than 1, by the 32 that `choices` leaves unused."""
     return np.multiply(np.right_shift(drawn, _HALF), 2.0 ** -32)
 
 
 def choices(drawn: np.ndarray, counts: Numbers) -> np.ndarray:
     """Turn 64 bits into a number from 0 to count - 1, by the lowest 32 of them."""
     chosen = np.bitwise_and(drawn, _LOWER_HALF)
-    chosen *= _whole(counts)
+    chosen *= _to_uint64(counts)
     chosen >>= _HALF
     return chosen
 
 
 @cache
-def _apart(purpose: int) -> np.uint64:
-    """How far the seeds of a purpose are from a key."""
-    return np.uint64(purpose * _APART % _MODULUS)
+def _purpose_offset(purpose: int) -> np.uint64:
+    """Return the distance of a purpose's seeds from a key."""
+    return np.uint64(purpose * _PURPOSE_STEP % _MODULUS)
 
 
-def _steps(counters: Numbers) -> np.ndarray | np.uint64:
+def _counter_steps(counters: Numbers) -> np.ndarray | np.uint64:
     if isinstance(counters, np.ndarray):
-        return np.multiply(np.add(_whole(counters), np.uint64(1)), _STEP)
+        return np.multiply(np.add(_to_uint64(counters), np.uint64(1)), _STEP)
     return np.uint64((operator.index(counters) + 1) * int(_STEP) % _MODULUS)
 
 
 @cache
 def _first_steps(bits: int) -> np.ndarray:
-    """The steps of counters below 2^bits, made once."""
+    """Return the steps of counters below 2^bits."""
     return np.multiply(np.arange(1, (1 << bits) + 1, dtype=np.uint64), _STEP)
 
 
-def _whole(numbers: Numbers) -> np.ndarray:
+def _to_uint64(numbers: Numbers) -> np.ndarray:
     """Take whole numbers modulo 2^64."""
     if isinstance(numbers, np.ndarray):
         return numbers.astype(np.uint64, copy=False)
@@ -132,7 +133,7 @@ def _whole(numbers: Numbers) -> np.ndarray:
 
 
 def _mix_one(value: int) -> int:
-    """What `_mix` gives for one number; Python's own are faster than arrays of one."""
+    """Do what `_mix` does for one number; Python's own are faster than arrays of one."""
     value %= _MODULUS
     for shift, factor in _ROUNDS:
         value = (value ^ value >> int(shift)) * int(factor) % _MODULUS
@@ -142,7 +143,7 @@ def _mix_one(value: int) -> int:
 def _mix(values: np.ndarray) -> np.ndarray:
     """Spread every bit over all 64, in place.
 
-    Operators would turn an array without axes into a number, whose overflow numpy warns of.
+    Operators would turn an array without axes into a scalar, whose overflow numpy warns of.
     """
     values = np.asarray(values)
     shifted = np.empty_like(values)

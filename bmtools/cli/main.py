@@ -29,7 +29,7 @@ COMMANDS = {
     "score-mrr": "Score checkpoints by mean reciprocal rank of masked words.",
     "score-masking": "Score checkpoints by what they restore under several ways of masking.",
     "score-space": "Score how checkpoints spread words in space, and whether rare ones lie apart.",
-    "table": "Show what JSON Lines say of several models as one table.",
+    "table": "Show JSON Lines of several models as one table.",
 }
 TRACEBACK = "--traceback"
 

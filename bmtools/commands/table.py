@@ -18,22 +18,22 @@ from bmtools.scoring.table import gather_rows
 @click.command("table", cls=Command)
 @click.argument("files", nargs=-1, metavar="[FILES]...",
                 type=click.Path(exists=True, dir_okay=False, allow_dash=True))
-@click.option("--by", "key", default="model", show_default=True, metavar="KEY",
-              help="Lines that agree on this key share a row.")
+@click.option("--key", default="model", show_default=True, metavar="KEY",
+              help="Lines with the same value of this key share a row.")
 @click.option("--columns", required=True, metavar="KEY,KEY...",
-              help="What to show; a dot reaches into objects: test_f1.mean.")
-@click.option("--title", help="Words above the table.")
+              help="Keys to show; a dot reaches into objects: test_f1.mean.")
+@click.option("--title", help="Title of the table.")
 def command(files: tuple[str, ...], key: str, columns: str, title: str | None) -> None:
-    """Show what JSON Lines say of several models as one table."""
-    wanted = tuple(name.strip() for name in columns.split(",") if name.strip())
-    if not wanted:
+    """Show JSON Lines of several models as one table."""
+    names = tuple(name.strip() for name in columns.split(",") if name.strip())
+    if not names:
         raise click.UsageError(f"--columns: found {columns!r}, expected at least one key")
-    print_table((key, *wanted), gather_rows(_objects(sources(files)), key, wanted), title)
+    print_table((key, *names), gather_rows(_read_objects(sources(files)), key, names), title)
 
 
-def _objects(names: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+def _read_objects(files: tuple[str, ...]) -> Iterator[dict[str, Any]]:
     """Read JSON objects that need not be records."""
-    for name in names:
+    for name in files:
         for number, line in read_lines(name):
             if line.strip():
                 place = f"{source_name(name)}:{number}"

@@ -29,7 +29,7 @@ def cells(out: str) -> list[list[str]]:
 def test_help_tells_how_to_reach_into_objects(run: Run) -> None:
     outcome = run("table", "--help")
     assert outcome.code == 0
-    for part in ("--columns", "--by KEY", "model]", "test_f1.mean"):
+    for part in ("--columns", "--key KEY", "model]", "test_f1.mean"):
         assert part in outcome.out
 
 
@@ -43,7 +43,7 @@ def test_lines_of_one_name_share_a_row(run: Run, scores: Path) -> None:
 
 
 def test_rows_by_another_key(run: Run, scores: Path) -> None:
-    outcome = run("table", scores, "--by", "tokens", "--columns", "model")
+    outcome = run("table", scores, "--key", "tokens", "--columns", "model")
     assert cells(outcome.out) == [["tokens", "model"], ["70", "small"]]
 
 

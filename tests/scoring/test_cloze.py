@@ -13,13 +13,15 @@ import pytest
 from bmtools.errors import DataError, RecordError
 from bmtools.io.jsonl import read_records
 from bmtools.records import MASK, Record, check
-from bmtools.scoring import cloze as module
-from bmtools.scoring.cloze import Terms, Unit, make_clozes, read_terms
+from bmtools.scoring import cloze
+from bmtools.scoring.cloze import make_clozes, read_terms
+from bmtools.scoring.settings import MaskUnit
 from bmtools.search.case_folding import CASELESS
+from bmtools.search.word_lists import WordList
 
 
-def listed(*terms: str) -> Terms:
-    return Terms.of(terms, CASELESS)
+def listed(*terms: str) -> WordList:
+    return WordList.of(terms, CASELESS)
 
 
 def marked(text: str, *mentions: str, **keys: Any) -> Record:
@@ -32,8 +34,9 @@ def marked(text: str, *mentions: str, **keys: Any) -> Record:
     return Record(id="a", text=text, entities=entities, **keys)
 
 
-def hidden(record: Record, terms: Terms | None = None, unit: Unit = "word") -> list[str]:
-    """The hidden words; each masking is checked on its way."""
+def masked_words(record: Record, terms: WordList | None = None,
+                 unit: MaskUnit = "word") -> list[str]:
+    """List the masked words, and check each record on the way."""
     found = list(make_clozes([record], terms, unit))
     for number, one in enumerate(found, 1):
         check(one)
@@ -67,7 +70,7 @@ def plain(text: str) -> Record:
     ("患者糖尿病", ["糖尿病"], ["糖尿病"]),
 ])
 def test_words_of_terms(text: str, terms: list[str], words: list[str]) -> None:
-    assert hidden(plain(text), listed(*terms)) == words
+    assert masked_words(plain(text), listed(*terms)) == words
 
 
 @pytest.mark.parametrize(("text", "terms", "mentions"), [
@@ -80,20 +83,20 @@ def test_words_of_terms(text: str, terms: list[str], words: list[str]) -> None:
     ("A Ca2+ channel", ["Ca2+"], ["Ca2+"]),
 ])
 def test_mentions_of_terms(text: str, terms: list[str], mentions: list[str]) -> None:
-    assert hidden(plain(text), listed(*terms), "mention") == mentions
+    assert masked_words(plain(text), listed(*terms), "mention") == mentions
 
 
 def test_words_of_entities() -> None:
     record = marked("With severe (renal) failure.", "severe (renal) failure")
-    assert hidden(record) == ["severe", "renal", "failure"]
-    assert hidden(record, unit="mention") == ["severe (renal) failure"]
+    assert masked_words(record) == ["severe", "renal", "failure"]
+    assert masked_words(record, unit="mention") == ["severe (renal) failure"]
 
 
 def test_white_space_and_signs_around_a_mention_stay() -> None:
     record = Record(id="a", text="x  a b \n -- y", entities=[
         {"start": 2, "end": 8, "type": "D"}, {"start": 8, "end": 12, "type": "D"}])
-    assert hidden(record, unit="mention") == ["a b"]
-    assert hidden(record) == ["a", "b"]
+    assert masked_words(record, unit="mention") == ["a b"]
+    assert masked_words(record) == ["a", "b"]
 
 
 def test_the_next_word_of_a_spelling_is_its_own() -> None:
@@ -106,12 +109,12 @@ def test_the_next_word_of_a_spelling_is_its_own() -> None:
 
 def test_a_place_is_hidden_once() -> None:
     record = marked("Acute renal failure.", "Acute renal failure", "S:renal", "T:failure")
-    assert hidden(record, listed("renal failure")) == ["Acute", "renal", "failure"]
-    assert hidden(record, listed("renal failure"), "mention") == ["Acute renal failure"]
+    assert masked_words(record, listed("renal failure")) == ["Acute", "renal", "failure"]
+    assert masked_words(record, listed("renal failure"), "mention") == ["Acute renal failure"]
     assert {one["type"] for one in make_clozes([record], listed("renal failure"))} == {"D"}
 
 
-def test_an_entity_counts_before_a_term_of_its_place() -> None:
+def test_an_entity_counts_before_a_term_of_its_span() -> None:
     record = marked("An ulcer and asthma.", "U:ulcer")
     for unit in ("word", "mention"):
         found = list(make_clozes([record], listed("ulcer", "asthma"), unit))
@@ -147,20 +150,20 @@ def test_maskings_pass_as_they_are() -> None:
 
 
 def test_discontinuous_entities_are_passed_over_and_counted() -> None:
-    counts: Counter[str] = Counter()
+    skipped: Counter[str] = Counter()
     record = Record(id="a", text="renal and liver failure", entities=[
         {"start": 0, "end": 23, "type": "D", "spans": [(0, 5), (16, 23)]},
         {"start": 10, "end": 23, "type": "D", "spans": [(10, 23)]}])
-    assert [one["target"] for one in make_clozes([record], None, counts=counts)] == ["liver",
-                                                                                     "failure"]
-    assert +counts == {"entities of several parts passed over": 1}
+    found = make_clozes([record], None, skipped=skipped)
+    assert [one["target"] for one in found] == ["liver", "failure"]
+    assert +skipped == {"discontinuous entities skipped": 1}
 
 
 def test_records_without_a_word_are_counted() -> None:
-    counts: Counter[str] = Counter()
+    skipped: Counter[str] = Counter()
     records = [plain("Nothing here."), plain("An ulcer."), plain(""), marked("A -- b", "--")]
-    assert len(list(make_clozes(records, listed("ulcer"), counts=counts))) == 1
-    assert +counts == {"records without a word to hide left out": 3}
+    assert len(list(make_clozes(records, listed("ulcer"), skipped=skipped))) == 1
+    assert +skipped == {"records without a word to mask skipped": 3}
 
 
 def test_entities_outside_the_text_are_rejected() -> None:
@@ -178,13 +181,13 @@ def test_records_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     """Order stays, and few records are read ahead, whatever is held at once."""
     records = [Record(id=str(number), text="An ulcer." * (number % 3)) for number in range(20)]
     expected = list(make_clozes(records, listed("ulcer")))
-    monkeypatch.setattr(module, "_RECORDS_AT_ONCE", 3)
+    monkeypatch.setattr(cloze, "_RECORDS_AT_ONCE", 3)
     pending = iter(records)
     found = make_clozes(pending, listed("ulcer"))
     assert next(found)["id"] == "1-m1"
     assert next(pending)["id"] == "3"
-    monkeypatch.setattr(module, "_RECORDS_AT_ONCE", 1000)
-    monkeypatch.setattr(module, "_CHARACTERS_AT_ONCE", 20)
+    monkeypatch.setattr(cloze, "_RECORDS_AT_ONCE", 1000)
+    monkeypatch.setattr(cloze, "_CHARACTERS_AT_ONCE", 20)
     assert list(make_clozes(records, listed("ulcer"))) == expected
     pending = iter(records)
     next(make_clozes(pending, listed("ulcer")))
@@ -195,7 +198,7 @@ def test_terms_are_read(tmp_path: Path) -> None:
     path = tmp_path / "terms.txt"
     path.write_text("\ufeff\nulcer\r\n  renal  failure \nUlcer\n", encoding="utf-8")
     assert read_terms(str(path)).words == ("ulcer", "renal  failure")
-    assert hidden(plain("Renal failure, ulcer."), read_terms(str(path))) == [
+    assert masked_words(plain("Renal failure, ulcer."), read_terms(str(path))) == [
         "Renal", "failure", "ulcer"]
 
 

@@ -358,7 +358,7 @@ def test_one_call_from_python_does_what_the_command_does(
                         "--top-k", 3).records
     assert [line["mrr"] for line in lines[:2]] == [0.5, 0.5]
     assert (lines[2]["metric"], lines[3]["metric"]) == ("mrr", "found")
-    assert +skipped == {"records without a word to hide left out": 1}
+    assert +skipped == {"records without a word to mask skipped": 1}
     assert len((tmp_path / "details.jsonl").read_text().splitlines()) == 4
     refused: list[RecordError] = []
     [line] = bmtools.scoring.mrr([*records[:1], {"text": "no id"}], models[0],
