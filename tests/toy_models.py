@@ -22,9 +22,9 @@ from bmtools.recipes.phases import Phase
 from bmtools.recipes.schedule import Schedule
 from bmtools.recipes.settings import BatchConfig, ObjectiveConfig, PhaseLengthConfig
 from bmtools.vocab.encoding import encode
-from bmtools.vocab.settings import WordPieceConfig
+from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.tokenizer import fingerprint, save_tokenizer
-from bmtools.vocab.wordpiece import learn
+from bmtools.vocab.trainers import train_tokenizer
 
 SUBJECTS = ("Il cuore", "Il polmone", "Il fegato", "Il rene", "La milza")
 VERBS = ("pompa", "filtra", "regola", "trasporta", "accumula")
@@ -35,7 +35,7 @@ SENTENCES = [f"{' '.join(words)}." for words in itertools.product(SUBJECTS, VERB
 @pytest.fixture(scope="session")
 def tokenizer() -> Any:
     """WordPiece over the toy sentences."""
-    return learn(SENTENCES, WordPieceConfig(size=120))
+    return train_tokenizer(SENTENCES, VocabularyConfig(size=120, allow_fewer=True))
 
 
 @pytest.fixture

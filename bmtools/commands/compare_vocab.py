@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bmtools.vocab.tokenizer import Vocabulary
 
 _SHOWN_TERMS = 3
-_SHARES = (("Pieces per word", "pieces_per_word", ("size", "kind", "casing")),
+_SHARES = (("Pieces per word", "pieces_per_word", ("vocab_size", "tokenizer_model", "casing")),
            ("Share of words kept whole", "whole_share", ()),
            ("Share of words unknown", "unknown_share", ()))
 _COSTS = ("tokens", "tokens_per_1000_words", "relative_tokens", "corpus_tokens")
@@ -32,18 +32,18 @@ _PAIR_COLUMNS = {"shared": "shared", "jaccard": "Jaccard", "shared_share": "of t
 @click.argument("files", nargs=-1, metavar="[FILES]...",
                 type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @click.option("--vocab", "vocabs", multiple=True, required=True, metavar="[NAME=]PATH",
-              help="Tokenizer, checkpoint, tokenizer.json or vocab.txt; repeat it. Tokens are set "
-                   "against the first one's.")
+              help="Tokenizer, checkpoint, tokenizer.json or vocab.txt; repeat it. Tokens are "
+                   "related to the first one's.")
 @click.option("--terms", metavar="FILE",
               type=click.Path(exists=True, dir_okay=False, allow_dash=True),
               help="Terms to look at, one a line, each with a type behind a tab or without. "
                    "Records are not needed then.")
 @click.option("--worst", type=click.IntRange(min=0), default=10, show_default=True, metavar="N",
-              help="Name so many of the terms that each vocabulary breaks up.")
+              help="Number of terms named that each vocabulary breaks up worst.")
 @click.option("--corpus-words", type=click.IntRange(min=1), metavar="N",
-              help="Also say how many tokens a corpus of so many words has, by the text.")
+              help="Also estimate the tokens of a corpus of so many words.")
 @click.option("--segmenter", metavar="NAME",
-              help="What finds words where no spaces do: japanese, chinese, thai ...")
+              help="Segmenter that finds words where no spaces do: japanese, chinese, thai ...")
 @click.option("--table", "as_table", is_flag=True,
               help="Show tables on stdout; JSON Lines go to --output only.")
 @writes_plot("pieces per word")
@@ -52,26 +52,25 @@ _PAIR_COLUMNS = {"shared": "shared", "jaccard": "Jaccard", "shared_share": "of t
 def command(files: tuple[str, ...], vocabs: tuple[str, ...], terms: str | None, worst: int,
             corpus_words: int | None, segmenter: str | None, as_table: bool, plot: Path | None,
             reject: Reject, output: str) -> None:
-    """Compare what vocabularies make of text, entities and terms.
+    """Compare how vocabularies split text, entities and terms.
 
     Prints a JSON line for each scope and vocabulary: the records' text, their entities by type,
-    the terms. It says how many pieces a word becomes, how many words stay whole or are unknown,
-    what the text costs in tokens, and which terms are broken up: "worst" by pieces, "costliest" by
+    the terms. It reports the pieces of a word, the words that stay whole or are unknown, the
+    tokens of the text, and the terms that are broken up: "worst" by pieces, "costliest" by
     pieces times occurrences. Entities are counted mention by mention. A line for each pair of
-    vocabularies says what they share. Words are the same to all: runs of letters and digits.
+    vocabularies reports what they share. Words are the same for all: runs of letters and digits.
     """
     paths = _named(vocabs)
     if STDIN in files and terms == STDIN:
         raise click.UsageError("--terms and FILES: found - in both, expected one from stdin")
     from bmtools.masking.segmenters import load_segmenter
-    from bmtools.vocab.comparison import compare_vocabularies, read_terms
+    from bmtools.vocab.comparison import compare_vocab, read_terms
 
-    find_starts = load_segmenter(segmenter) if segmenter else None
-    vocabularies = _open(paths)
     records = RecordReader(sources(files) if files or terms is None else (), reject)
-    lines = list(compare_vocabularies(vocabularies, tracked(records, "reading"),
-                                      read_terms(terms) if terms else (), worst, corpus_words,
-                                      find_starts))
+    lines = list(compare_vocab(
+        _load(paths), tracked(records, "reading"), read_terms(terms) if terms else (),
+        worst=worst, corpus_words=corpus_words,
+        segmenter=load_segmenter(segmenter) if segmenter else None))
     if plot is not None:
         plot_pieces(_pieces_by_scope(lines), plot)
     if not as_table or output != STDIN:
@@ -81,11 +80,11 @@ def command(files: tuple[str, ...], vocabs: tuple[str, ...], terms: str | None, 
 
 
 def _named(vocabs: Sequence[str]) -> dict[str, Path]:
-    """Read NAME=PATH; a path that exists as it stands is its own name."""
+    """Parse NAME=PATH; a path that exists as a whole is its own name."""
     paths: dict[str, Path] = {}
     for given in vocabs:
-        name, found, path = ("", "", given) if Path(given).exists() else given.partition("=")
-        if not found:
+        name, separator, path = ("", "", given) if Path(given).exists() else given.partition("=")
+        if not separator:
             name = path = given
         if not Path(path).exists() or not name:
             raise click.UsageError(f"--vocab: found {given!r}, expected a tokenizer, a checkpoint, "
@@ -97,13 +96,14 @@ def _named(vocabs: Sequence[str]) -> dict[str, Path]:
     return paths
 
 
-def _open(paths: dict[str, Path]) -> dict[str, Vocabulary]:
-    from bmtools.vocab.tokenizer import open_vocabulary
+def _load(paths: dict[str, Path]) -> dict[str, Vocabulary]:
+    """Load vocabularies, and tell the user about casings that no file states."""
+    from bmtools.vocab.tokenizer import load_vocabulary
 
-    vocabularies = {name: open_vocabulary(path) for name, path in paths.items()}
+    vocabularies = {name: load_vocabulary(path) for name, path in paths.items()}
     for name, vocabulary in vocabularies.items():
-        if vocabulary.assumed:
-            what = ("text is folded, case and accents" if vocabulary.folds_case
+        if vocabulary.casing_assumed:
+            what = ("text is lower-cased without accents" if vocabulary.uncased
                     else "text keeps its case")
             click.echo(f"bmtools: {name}: no file says its casing; by its tokens it is "
                        f"{vocabulary.casing}, so {what}", err=True)
@@ -119,7 +119,7 @@ def _pieces_by_scope(lines: Sequence[dict[str, Any]]) -> dict[str, dict[str, flo
 
 
 def _show(lines: Sequence[dict[str, Any]]) -> None:
-    """Print what the lines say as tables: fragmentation first, then cost, terms and overlap."""
+    """Print the lines as tables: fragmentation first, then cost, terms and overlap."""
     scoped = [line for line in lines if "words" in line]
     _show_shares(scoped)
     _show_cost([line for line in scoped if line["scope"] == scoped[0]["scope"]])
@@ -156,7 +156,7 @@ def _show_cost(lines: Sequence[dict[str, Any]]) -> None:
 
 
 def _term_rows(lines: Sequence[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
-    """Give rows for each scope, but not for all types together where they come apart too."""
+    """Yield rows for each scope, but not for all types together where each has its own."""
     scopes = {line["scope"] for line in lines}
     together = {scope for scope in scopes if any(one.startswith(f"{scope}:") for one in scopes)}
     for line in lines:

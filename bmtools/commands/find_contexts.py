@@ -27,55 +27,54 @@ _existing = click.Path(path_type=Path, exists=True)
                    "--words, the words of its vocabulary are looked for.")
 @click.option("--base", type=_existing, metavar="DIR",
               help="Tokenizer or checkpoint whose words are not looked for.")
-@click.option("--uncased", is_flag=True, help="Compare without case, where no tokenizer says it.")
-@takes_settings(ContextConfig, "settings")
+@click.option("--uncased", is_flag=True, help="Ignore case, where no tokenizer decides it.")
+@takes_settings(ContextConfig, "config")
 @click.option("--segmenter", default="tokenizer", show_default=True,
-              help="What finds words where no spaces are written: tokenizer (words are found "
-                   "anywhere there), japanese, chinese, thai, or one that a package brings.")
+              help="Segmenter that finds words where no spaces are written: tokenizer (words are "
+                   "found anywhere there), japanese, chinese, thai, or one from a package.")
 @click.option("--processes", type=click.IntRange(min=0), default=0, show_default=True,
               help="Processes that search; 0: one for each core.")
 @click.option("--report", metavar="FILE",
-              help="Write here of each word how often it occurs and how many were sampled.")
+              help="Write for each word how often it occurs and how many sentences were sampled.")
 def command(records: RecordReader, reject: Reject, output: str, words: str | None,
-            tokenizer: Path | None, base: Path | None, uncased: bool, settings: ContextConfig,
+            tokenizer: Path | None, base: Path | None, uncased: bool, config: ContextConfig,
             segmenter: str, processes: int, report: str | None) -> None:
-    """Sample sentences in which new words stand, for init-weights.
+    """Sample sentences that contain new words, for init-weights.
 
-    Each sentence is written once, with the words it was drawn for and their first places in it.
+    Each sentence is written once, with its sampled words and their first positions in it.
     """
     _check_usage(words, tokenizer, base, uncased)
-    from bmtools.corpus.stretches import stretch_spans, stretches
     from bmtools.masking.segmenters import load_segmenter
-    from bmtools.search.contexts import Splitter, find_contexts
-    from bmtools.search.word_lists import new_words, open_backend, read_word_list, rule_of
+    from bmtools.search.contexts import find_contexts
+    from bmtools.search.word_lists import folding_rule, new_words, read_word_list
+    from bmtools.vocab.tokenizer import load_backend
 
-    backend = open_backend(tokenizer) if tokenizer else None
-    targets = read_word_list(words, rule_of(backend, uncased)) if words else \
-        new_words(backend, open_backend(base) if base else None)
-    with find_contexts(records, targets, settings, Splitter(stretches, stretch_spans),
-                       segment=load_segmenter(segmenter), processes=processes,
-                       watch=lambda blocks: tracked(blocks, "searching megabytes")) as found:
-        sentences = write_records(found.lines(), output)
+    backend = load_backend(tokenizer) if tokenizer else None
+    if words or backend is None:
+        targets = read_word_list(words or "", folding_rule(backend, uncased))
+    else:
+        targets = new_words(backend, load_backend(base) if base else None)
+    with find_contexts(records, targets, config, segmenter=load_segmenter(segmenter),
+                       processes=processes,
+                       progress=lambda blocks: tracked(blocks, "searching megabytes")) as sample:
+        sentences = write_records(sample.sentences(), output)
         if report:
-            write_records(found.report(), report)
-        _tell(found.summary(), sentences)
+            write_records(sample.report(), report)
+        summary = sample.summary()
+    missing = summary["words"] - summary["found"]
+    click.echo(f"bmtools: {summary['found']} of {summary['words']} words found, "
+               f"{missing} not found; {summary['occurrences']} occurrences, "
+               f"{sentences} sentences sampled", err=True)
 
 
 def _check_usage(words: str | None, tokenizer: Path | None, base: Path | None,
                  uncased: bool) -> None:
     context = click.get_current_context()
     if not words and not tokenizer:
-        raise click.UsageError("found neither --words nor --tokenizer, expected one that says "
-                               "what to look for", context)
+        raise click.UsageError("found neither --words nor --tokenizer, expected one of them to "
+                               "say which words to look for", context)
     if base and (words or not tokenizer):
         raise click.UsageError("--base: expected --tokenizer, and no --words, beside it", context)
     if uncased and tokenizer:
         raise click.UsageError("--uncased: --tokenizer says already how case is folded; "
                                "leave one of them out", context)
-
-
-def _tell(summary: dict[str, int], sentences: int) -> None:
-    missing = summary["words"] - summary["found"]
-    click.echo(f"bmtools: {summary['found']} of {summary['words']} words found, "
-               f"{missing} not found; {summary['occurrences']} occurrences, "
-               f"{sentences} sentences drawn", err=True)

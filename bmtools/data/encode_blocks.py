@@ -22,7 +22,7 @@ from bmtools.errors import RecordError
 from bmtools.io.jsonl import parse_records
 from bmtools.io.parallel import Block, map_blocks
 from bmtools.records import Record, full_text
-from bmtools.vocab.encoding import EncodedTexts, Encoder, MarkWords
+from bmtools.vocab.encoding import EncodedTexts, Encoder, MarkWordStarts
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class EncodeTask:
 
     tokenizer: str
     settings: ShardConfig
-    mark_words: MarkWords | None
+    mark_words: MarkWordStarts | None
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class BlockEncoder:
                 points.append(_sentence_points(record, self._settings.lang))
         found = self._encoder.encode(texts, points if self._settings.sentences else None)
         counts = Counter(records=len(texts), characters=sum(map(len, texts)),
-                         encoded_whole=len(texts) * (not found.by_piece))
+                         encoded_whole=len(texts) * (not found.in_chunks))
         return EncodedBlock(block.number, block.before, _documents(found, counts), counts, rejects)
 
 
@@ -116,7 +116,7 @@ def _documents(found: EncodedTexts, counts: Counter[str]) -> DocumentBatch:
     """Leave texts without tokens out, and count what is left."""
     kept = found.lengths[found.lengths > 0]
     sentences = None
-    if found.points:
+    if found.tokens_at:
         sentences = _sentence_starts(found)
         counts["sentences"] = len(sentences)
     counts.update(documents=len(kept), empty=len(found.lengths) - len(kept),
@@ -129,7 +129,7 @@ def _documents(found: EncodedTexts, counts: Counter[str]) -> DocumentBatch:
 def _sentence_starts(found: EncodedTexts) -> np.ndarray:
     """Lay sentence starts end to end; the first is where the text begins, none is empty."""
     origins = np.cumsum(found.lengths) - found.lengths
-    starts = [np.unique(np.array([0, *points])) for points in found.points]
+    starts = [np.unique(np.array([0, *points])) for points in found.tokens_at]
     return np.concatenate([
         places[places < length] + origin
         for places, length, origin in zip(starts, found.lengths, origins, strict=True)])

@@ -26,7 +26,7 @@ from bmtools.io.jsonl import RecordReader
 from bmtools.io.manifest import Manifest, read_manifest
 from bmtools.io.parallel import Block, read_blocks
 from bmtools.masking.segmenters import word_marker
-from bmtools.vocab.tokenizer import fingerprint, same_vocabulary, save_tokenizer
+from bmtools.vocab.tokenizer import fingerprint, require_same_vocabulary, save_tokenizer
 
 Watch = Callable[[Iterator[EncodedBlock]], Iterable[EncodedBlock]]
 """Passes on what goes by, a megabyte of text at a time, to show progress."""
@@ -128,7 +128,7 @@ def open_corpus(paths: Sequence[Path], vocabulary: str) -> Corpus:
         CheckpointError: no shards, damaged ones, or made with another tokenizer.
     """
     corpus = Corpus.open(*paths)
-    same_vocabulary(corpus.vocabulary, vocabulary, str(paths[0]))
+    require_same_vocabulary(corpus.vocabulary, vocabulary, str(paths[0]))
     return corpus
 
 

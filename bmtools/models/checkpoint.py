@@ -17,7 +17,7 @@ from bmtools.models.architectures import position_embeddings, token_embeddings, 
 from bmtools.vocab.tokenizer import (
     fingerprint,
     load_tokenizer,
-    same_vocabulary,
+    require_same_vocabulary,
     save_tokenizer,
 )
 
@@ -128,7 +128,7 @@ def _check_tokenizer(directory: Path, model: PreTrainedModel,
     vocabulary = fingerprint(tokenizer)
     recorded = read_manifest(directory).get("vocabulary")
     if recorded is not None:
-        same_vocabulary(vocabulary, recorded, f"{directory}: tokenizer")
+        require_same_vocabulary(vocabulary, recorded, f"{directory}: tokenizer")
     return vocabulary
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from bmtools.models.vocab_overlap import VocabOverlap, surface
-from bmtools.vocab.token_text import kind_of
+from bmtools.vocab.tokenizer_json import model_name
 
 _DIGITS = 3
 
@@ -28,7 +28,7 @@ def nearest_tokens(old: Any, new: Any, model: Any, origins: VocabOverlap, sample
         nearest: old tokens to tell.
     """
     names = {number: token for token, number in new.get_vocab().items()}
-    kind = kind_of(new.backend_tokenizer)
+    kind = model_name(new.backend_tokenizer)
     special = {*new.all_special_ids}
     known = np.array([token for token in origins.shared if token not in special])
     fresh = sorted(origins.pieces)

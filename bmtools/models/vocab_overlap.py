@@ -10,7 +10,7 @@ from typing import Any
 from tokenizers import decoders, pre_tokenizers
 
 from bmtools.errors import CheckpointError
-from bmtools.vocab.token_text import BLANK, kind_of
+from bmtools.vocab.tokenizer_json import METASPACE, model_name
 
 _INNER = "##"
 _BROKEN = "\ufffd"
@@ -78,11 +78,11 @@ def surface(token: str, kind: str) -> str:
     """Show a token as text, the space before it aside; bytes that are no text stay as they are."""
     if kind.startswith("byte-level"):
         return _BytePieces.text(token).strip() or token
-    return token.replace(BLANK, " ").strip() or token
+    return token.replace(METASPACE, " ").strip() or token
 
 
 def _common_kind(old: Any, new: Any) -> str:
-    kinds = [kind_of(tokenizer.backend_tokenizer) for tokenizer in (old, new)]
+    kinds = [model_name(tokenizer.backend_tokenizer) for tokenizer in (old, new)]
     if kinds[0] != kinds[1]:
         raise CheckpointError(f"the base has a {kinds[0]} vocabulary, the tokenizer a {kinds[1]} "
                               "one; expected two of a kind")
@@ -146,7 +146,7 @@ class _Cutter:
         return [piece.id for piece in self._model.tokenize(token)]
 
     def _marked(self, token: str) -> tuple[str, str]:
-        text = token.lstrip(BLANK)
+        text = token.lstrip(METASPACE)
         return token[:len(token) - len(text)], text
 
 

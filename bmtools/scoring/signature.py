@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bmtools.io.manifest import versions
-from bmtools.vocab.tokenizer import lower_cases
+from bmtools.vocab.tokenizer import is_uncased
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -22,7 +22,7 @@ def signature(metric: str, variant: str, tokenizer: PreTrainedTokenizerBase,
     fingerprint is printed beside them.
     """
     fields = {metric: variant, **settings,
-              "case": "folded" if lower_cases(tokenizer) else "kept",
+              "case": "folded" if is_uncased(tokenizer) else "kept",
               **{name: version for name, version in versions().items() if name in _PACKAGES}}
     shown = {True: "yes", False: "no"}
     return "|".join(f"{name}:{shown[value] if isinstance(value, bool) else value}"

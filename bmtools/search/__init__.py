@@ -1,1 +1,5 @@
-"""Finding many words in text, and sampling the sentences that contain them."""
+"""Search for many words in text, and samples of the sentences that contain them."""
+
+from bmtools.lazy import export
+
+export(__name__, find_contexts="bmtools.search.contexts:find_contexts")

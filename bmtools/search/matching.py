@@ -1,36 +1,34 @@
-"""Where tens of thousands of words stand in text, a megabyte at a time.
+"""Matching of tens of thousands of words in text, a megabyte at a time.
 
-All is arithmetic on whole arrays: what characters become by a table, where words begin and end by
-differences, a polynomial hash of each word by running sums. Words whose hash is wanted are then
-compared character by character, so no two words are ever taken for each other.
+All is arithmetic on whole arrays: characters are folded by a table, borders of words found by
+differences, words hashed by a polynomial in running sums. Words with the hash of a target are then
+compared character by character, so no two words are ever confused.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from bmtools.search.case_folding import UNSPACED, WORD, Folded, Folding, as_string
+from bmtools.vocab.words import Segmenter
 
-Segment = Callable[[str], Sequence[int]]
-"""Gives the offsets, in code points, at which the words of a text begin."""
+Spans = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Numbers of words or strings, their begins and their ends, each (spans,) int64."""
 
-Places = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""What stands somewhere, where it begins and where it ends, each (places,) int64."""
-
-_SLICE = 1 << 16  # characters hashed at once; what that takes stays in a core's cache
+_SLICE = 1 << 16  # characters hashed at once, few enough for a core's cache
 _BASE = 0x9E3779B97F4A7C15  # odd, so that it has an inverse modulo 2^64
 _MODULUS = 1 << 64
 _FILTER_BITS = 18
-_BORDER = "\n"  # stands between texts; no word holds it
+_SEPARATOR = "\n"  # between texts; in no word
 
 
 @dataclass(frozen=True)
 class Matches:
-    """Where words stand, in order of text and place.
+    """Positions of words, in order of text and begin.
 
     Args:
         words: (matches,) int32, numbers of words.
@@ -46,29 +44,29 @@ class Matches:
 
 
 class Matcher:
-    """Finds words in texts: the same characters after folding, between borders of words.
+    """Search for words in texts: the same characters after folding, between borders of words.
 
     No letter, figure or mark may touch a word at either end. Scripts without spaces are the
     exception (Chinese, Japanese, Thai, Lao, Khmer, Burmese): words that begin or end in their
-    characters are found anywhere, also inside longer ones, unless a segmenter tells where words
-    begin and end. White space within a word of several parts matches any white space.
+    characters are found anywhere, also inside longer ones, unless a segmenter finds the borders
+    of words. White space within a word of several parts matches any white space.
 
     Args:
         words: folded, each once, each with a letter or figure.
         folding: how text is folded.
-        segment: finds words in scripts without spaces.
+        segmenter: finds words in scripts without spaces.
     """
 
     def __init__(self, words: Sequence[str], folding: Folding,
-                 segment: Segment | None = None) -> None:
+                 segmenter: Segmenter | None = None) -> None:
         self._folding = folding
-        self._segment = segment
+        self._segmenter = segmenter
         codes = [folding.fold(word).codes for word in words]
         self._unspaced = np.array([(one >= UNSPACED).any() for one in codes], dtype=bool)
         runs: dict[bytes, int] = {}
         parts: dict[bytes, set[tuple[int, int]]] = defaultdict(set)
         windows: dict[tuple[int, int], list[int]] = defaultdict(list)
-        self._whole: dict[str, int] = {}
+        self._long_words: dict[str, int] = {}
         for number, one in enumerate(codes):
             begins, ends = _runs(one)
             if self._unspaced[number]:
@@ -77,16 +75,16 @@ class Matcher:
                 runs[one.tobytes()] = number
             else:
                 parts[one[begins[0]:ends[0]].tobytes()].add((int(begins[0]), len(one)))
-                self._whole[as_string(one)] = number
-        # A run may be a word, the first part of others, or both.
+                self._long_words[as_string(one)] = number
+        # A run of letters may be a word, the first part of others, or both.
         strings = list({**runs, **dict.fromkeys(parts)})
-        self._runs = _Wanted([np.frombuffer(one, dtype=np.uint32) for one in strings])
+        self._runs = _HashTable([np.frombuffer(one, dtype=np.uint32) for one in strings])
         self._word_of = np.array([runs.get(one, -1) for one in strings], dtype=np.int64)
         self._parts = {number: sorted(parts[one]) for number, one in enumerate(strings)
                        if one in parts}
         self._begins_others = np.array([one in parts for one in strings], dtype=bool)
         self._windows = [
-            (length, anchor, np.array(members), _Wanted([codes[number] for number in members]),
+            (length, anchor, np.array(members), _HashTable([codes[number] for number in members]),
              np.unique([codes[number][anchor] for number in members]))
             for (length, anchor), members in windows.items()]
         longest = max([self._runs.longest, *(length for length, _ in windows)])
@@ -94,71 +92,71 @@ class Matcher:
 
     def find(self, texts: Sequence[str]) -> Matches:
         """Find all words in all texts, those inside others included."""
-        joined = _BORDER.join(texts) + _BORDER
+        joined = _SEPARATOR.join(texts) + _SEPARATOR
         folded = self._folding.fold(joined)
         codes = folded.codes
         begins, ends = _runs(codes)
         entries, starts, ends = self._in_runs(codes, begins, ends)
         found = [self._alone(entries, starts, ends)]
-        if self._whole:
+        if self._long_words:
             found.append(self._with_parts(codes, entries, starts))
         if self._windows:
             found.extend(self._in_windows(codes))
         words, starts, lasts = (np.concatenate(column) for column in zip(*found, strict=True))
-        lengths = np.fromiter(map(len, texts), np.int64, len(texts)) + len(_BORDER)
+        lengths = np.fromiter(map(len, texts), np.int64, len(texts)) + len(_SEPARATOR)
         origins = np.cumsum(lengths) - lengths
-        matches = _located(words, starts, lasts, folded, joined, origins)
-        if self._segment is not None and self._windows:
-            matches = _taken(matches, self._agrees(matches, texts, self._segment))
+        matches = _to_texts(words, starts, lasts, folded, joined, origins)
+        if self._segmenter is not None and self._windows:
+            matches = _select(matches, self._agrees(matches, texts, self._segmenter))
         if len(found) > 1:
-            matches = _taken(matches, np.lexsort((matches.ends, matches.starts, matches.texts)))
+            matches = _select(matches, np.lexsort((matches.ends, matches.starts, matches.texts)))
         return matches
 
-    def _in_runs(self, codes: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> Places:
-        """Find wanted runs of letters: entry, begin and end."""
+    def _in_runs(self, codes: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> Spans:
+        """Find the runs of letters in the table: entry, begin and end."""
         found = []
         for low in range(0, len(codes), _SLICE):
             first, last = np.searchsorted(begins, (low, low + _SLICE))
             if first == last:
                 continue
             own, after = begins[first:last], ends[first:last]
-            sums = self._powers.sums(codes[low:int(after[-1])][:self._powers.most])
-            # Words too long to be wanted may reach beyond the sums.
+            sums = self._powers.sums(codes[low:int(after[-1])][:self._powers.max_characters])
+            # Words longer than all targets may reach beyond the sums.
             hashes = self._powers.hashes(sums, own - low, np.minimum(after - low, len(sums) - 1))
-            places, entries = self._runs.look_up(hashes)
-            found.append((entries, own[places], after[places]))
+            indices, entries = self._runs.look_up(hashes)
+            found.append((entries, own[indices], after[indices]))
         return self._runs.verified(codes, *_joined(found))
 
-    def _in_windows(self, codes: np.ndarray) -> Iterator[Places]:
+    def _in_windows(self, codes: np.ndarray) -> Iterator[Spans]:
         """Find words with characters of scripts without spaces, which have few borders."""
         anchors = np.flatnonzero(codes >= UNSPACED)
         if not len(anchors):
             return
-        for length, offset, members, wanted, characters in self._windows:
-            places = anchors[np.isin(codes[anchors], characters)] - offset
-            places = places[(places >= 0) & (places + length <= len(codes))]
+        for length, offset, members, table, characters in self._windows:
+            starts = anchors[np.isin(codes[anchors], characters)] - offset
+            starts = starts[(starts >= 0) & (starts + length <= len(codes))]
             found = []
             for low in range(0, len(codes), _SLICE):
-                own = places[slice(*np.searchsorted(places, (low, low + _SLICE)))]
+                own = starts[slice(*np.searchsorted(starts, (low, low + _SLICE)))]
                 if len(own):
                     sums = self._powers.sums(codes[low:int(own[-1]) + length])
-                    hits, which = wanted.look_up(
+                    hits, which = table.look_up(
                         self._powers.hashes(sums, own - low, own - low + length))
                     found.append((which, own[hits], own[hits] + length))
-            which, starts, ends = wanted.verified(codes, *_joined(found))
+            which, starts, ends = table.verified(codes, *_joined(found))
             free = ~(_touched(codes, starts, -1) | _touched(codes, ends - 1, 1))
             yield members[which[free]], starts[free], ends[free]
 
-    def _alone(self, entries: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> Places:
-        """Take the runs that are words."""
+    def _alone(self, entries: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> Spans:
+        """Select the runs that are words."""
         words = self._word_of[entries]
-        if not self._whole:
+        if not self._long_words:
             return words, starts, ends
         own = words >= 0
         return words[own], starts[own], ends[own]
 
-    def _with_parts(self, codes: np.ndarray, entries: np.ndarray, starts: np.ndarray) -> Places:
-        """Look for words of several parts where their first part stands.
+    def _with_parts(self, codes: np.ndarray, entries: np.ndarray, starts: np.ndarray) -> Spans:
+        """Look for words of several parts where their first part occurs.
 
         However many words begin with one part, each of their lengths is looked up once.
         """
@@ -166,11 +164,11 @@ class Matcher:
         kept = _single_spaced(codes)
         text = as_string(codes[kept])
         found = []
-        for entry, place in zip(entries[is_first].tolist(),
-                                np.searchsorted(kept, starts[is_first]).tolist(), strict=True):
+        for entry, position in zip(entries[is_first].tolist(),
+                                   np.searchsorted(kept, starts[is_first]).tolist(), strict=True):
             for before, length in self._parts[entry]:
-                begin = place - before
-                number = self._whole.get(text[begin:begin + length]) if begin >= 0 else None
+                begin = position - before
+                number = self._long_words.get(text[begin:begin + length]) if begin >= 0 else None
                 if number is not None:
                     found.append((number, begin, begin + length - 1))
         words, begins, lasts = np.array(found, dtype=np.int64).reshape(-1, 3).T
@@ -178,25 +176,25 @@ class Matcher:
         free = _untouched(codes, begins, ends)
         return words[free], begins[free], ends[free]
 
-    def _agrees(self, matches: Matches, texts: Sequence[str], segment: Segment) -> np.ndarray:
-        """Tell which matches begin and end where words do; (matches,) bool."""
+    def _agrees(self, matches: Matches, texts: Sequence[str], segmenter: Segmenter) -> np.ndarray:
+        """Mark the matches that begin and end where words do, (matches,) bool."""
         agrees = ~self._unspaced[matches.words]
-        asked = np.flatnonzero(~agrees)
+        unspaced = np.flatnonzero(~agrees)
         borders: set[int] = set()
         last = -1
-        for place in asked[np.argsort(matches.texts[asked], kind="stable")].tolist():
-            number = int(matches.texts[place])
+        for match in unspaced[np.argsort(matches.texts[unspaced], kind="stable")].tolist():
+            number = int(matches.texts[match])
             if number != last:
-                borders, last = _word_borders(texts[number], segment), number
-            agrees[place] = (matches.starts[place] in borders and matches.ends[place] in borders)
+                borders, last = _word_borders(texts[number], segmenter), number
+            agrees[match] = (matches.starts[match] in borders and matches.ends[match] in borders)
         return agrees
 
 
-class _Wanted:
-    """Different strings of characters, which are looked up by their hash.
+class _HashTable:
+    """Strings of characters, looked up by their hash.
 
     Args:
-        strings: folded; their places here are their entries.
+        strings: folded, distinct; their indices are their entries.
     """
 
     def __init__(self, strings: Sequence[np.ndarray]) -> None:
@@ -207,29 +205,29 @@ class _Wanted:
         self._hashes = hashes[order]
         self._entries = order
         self._lengths = np.array([len(strings[n]) for n in order], dtype=np.int64)
-        self._places = np.cumsum(self._lengths) - self._lengths
+        self._offsets = np.cumsum(self._lengths) - self._lengths
         self._characters = np.concatenate([strings[n] for n in order] or [np.zeros(0, np.uint32)])
         self._bucket = self._hashes >> np.uint64(64 - _FILTER_BITS)
         counts = np.bincount(self._bucket.astype(np.int64), minlength=1 << _FILTER_BITS)
         self._is_filled = counts > 0
-        self._first = (np.cumsum(counts) - counts).astype(np.int32)
-        self._most = int(counts.max(initial=0))
+        self._first_row = (np.cumsum(counts) - counts).astype(np.int32)
+        self._max_bucket = int(counts.max(initial=0))
 
     def look_up(self, hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Give the places of wanted hashes, in order, and which they are."""
+        """Return the indices of hashes in the table, in order, and their rows."""
         buckets = (hashes >> np.uint64(64 - _FILTER_BITS)).astype(np.int64)
-        places = np.flatnonzero(self._is_filled.take(buckets))
-        hashes, first = hashes[places], self._first[buckets[places]]
-        which = np.full(len(places), -1)
-        for step in range(self._most):
-            entry = np.minimum(first + step, len(self._hashes) - 1)
-            which = np.where(self._hashes[entry] == hashes, entry, which)
-        found = which >= 0
-        return places[found], which[found]
+        indices = np.flatnonzero(self._is_filled.take(buckets))
+        hashes, first = hashes[indices], self._first_row[buckets[indices]]
+        rows = np.full(len(indices), -1)
+        for step in range(self._max_bucket):
+            row = np.minimum(first + step, len(self._hashes) - 1)
+            rows = np.where(self._hashes[row] == hashes, row, rows)
+        found = rows >= 0
+        return indices[found], rows[found]
 
     def verified(self, codes: np.ndarray, which: np.ndarray, starts: np.ndarray,
-                 ends: np.ndarray) -> Places:
-        """Keep what is equal character by character: entry, begin and end."""
+                 ends: np.ndarray) -> Spans:
+        """Keep the spans that are equal character by character: entry, begin and end."""
         lengths = self._lengths[which]
         same = lengths == ends - starts
         if not same.all():
@@ -238,7 +236,7 @@ class _Wanted:
         before = np.cumsum(lengths) - lengths
         steps = np.arange(lengths.sum())
         equal = (codes[np.repeat(starts - before, lengths) + steps]
-                 == self._characters[np.repeat(self._places[which] - before, lengths) + steps])
+                 == self._characters[np.repeat(self._offsets[which] - before, lengths) + steps])
         if not equal.all():
             whole = np.logical_and.reduceat(equal, before)
             which, starts, ends = which[whole], starts[whole], ends[whole]
@@ -246,25 +244,25 @@ class _Wanted:
 
 
 class _Powers:
-    """Hashes of stretches by running sums: that of characters c is the sum of c_i base^(i+1)."""
+    """Hashes of spans by running sums: that of characters c is the sum of c_i base^(i+1)."""
 
-    def __init__(self, most: int) -> None:
-        self.most = most
-        factors = np.full(most + 1, _BASE, dtype=np.uint64)
+    def __init__(self, max_characters: int) -> None:
+        self.max_characters = max_characters
+        factors = np.full(max_characters + 1, _BASE, dtype=np.uint64)
         self._powers = np.cumprod(factors)
         factors[:] = pow(_BASE, -1, _MODULUS)
         factors[0] = 1
         self._inverse = np.cumprod(factors)
 
     def sums(self, codes: np.ndarray) -> np.ndarray:
-        """Running sums, (characters + 1,)."""
+        """Return running sums, (characters + 1,)."""
         sums = np.zeros(len(codes) + 1, dtype=np.uint64)
         np.multiply(codes, self._powers[:len(codes)], out=sums[1:], dtype=np.uint64)
         np.cumsum(sums[1:], out=sums[1:])
         return sums
 
     def hashes(self, sums: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-        """Hash stretches of what was summed."""
+        """Hash spans of the summed characters."""
         return (sums[ends] - sums[starts]) * self._inverse[starts]
 
     def hash(self, codes: np.ndarray) -> np.uint64:
@@ -272,7 +270,7 @@ class _Powers:
 
 
 def _runs(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Begins and ends of runs of characters between borders."""
+    """Find begins and ends of runs of letters."""
     inner = np.zeros(len(codes) + 2, dtype=bool)
     np.greater_equal(codes, WORD, out=inner[1:-1])
     if codes.max(initial=0) >= UNSPACED:
@@ -282,31 +280,31 @@ def _runs(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _touched(codes: np.ndarray, inner: np.ndarray, step: int) -> np.ndarray:
-    """Whether a letter of a spaced script stands beside a character that is none of the others."""
+    """Mark characters of spaced or no script that have a letter of a spaced script beside them."""
     padded = np.concatenate([[0], codes, [0]])
     outer = padded[inner + 1 + step]
     return (outer >= WORD) & (outer < UNSPACED) & (codes[inner] < UNSPACED)
 
 
 def _untouched(codes: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Whether no letter of a spaced script touches stretches, (stretches,) bool."""
+    """Mark spans that no letter of a spaced script touches, (spans,) bool."""
     padded = np.concatenate([[0], codes, [0]])
     around = np.stack([padded[starts], padded[ends + 1]])
     return np.logical_not(((around >= WORD) & (around < UNSPACED)).any(axis=0))
 
 
 def _single_spaced(codes: np.ndarray) -> np.ndarray:
-    """Where characters stand that are no white space after white space."""
+    """Find the characters that are no white space after white space."""
     is_space = codes == ord(" ")
     is_space[1:] &= is_space[:-1]
     is_space[:1] = False
     return np.flatnonzero(~is_space)
 
 
-def _word_borders(text: str, segment: Segment) -> set[int]:
-    """Where words may begin and end; white space is a border, whatever word it belongs to."""
-    blanks = [place for place, one in enumerate(text) if one.isspace()]
-    return {0, len(text), *segment(text), *blanks, *(place + 1 for place in blanks)}
+def _word_borders(text: str, segmenter: Segmenter) -> set[int]:
+    """Find where words may begin and end; white space is a border, whatever word it belongs to."""
+    blanks = [number for number, one in enumerate(text) if one.isspace()]
+    return {0, len(text), *segmenter(text), *blanks, *(blank + 1 for blank in blanks)}
 
 
 def _joined(found: Iterable[tuple[np.ndarray, ...]]) -> list[np.ndarray]:
@@ -314,30 +312,30 @@ def _joined(found: Iterable[tuple[np.ndarray, ...]]) -> list[np.ndarray]:
     return [np.concatenate(column) for column in zip(empty, *found, strict=True)]
 
 
-def _located(words: np.ndarray, starts: np.ndarray, ends: np.ndarray, folded: Folded,
-             joined: str, origins: np.ndarray) -> Matches:
-    """Turn places among folded characters into places in their texts."""
-    first, last = folded.places(starts), folded.places(ends)
+def _to_texts(words: np.ndarray, starts: np.ndarray, ends: np.ndarray, folded: Folded,
+              joined: str, origins: np.ndarray) -> Matches:
+    """Turn positions among folded characters into positions in their texts."""
+    first, last = folded.positions(starts), folded.positions(ends)
     if folded.origin is not None:
-        # A word may end within what a character became.
-        last = np.maximum(last, folded.places(ends - 1) + 1)
-        # What vanished behind a word is its own only if it is a mark.
-        loose = np.flatnonzero(last - folded.places(ends - 1) > 1)
+        # A word may end within the folded form of a character.
+        last = np.maximum(last, folded.positions(ends - 1) + 1)
+        # A character that vanishes after a word belongs to it only if it is a mark.
+        loose = np.flatnonzero(last - folded.positions(ends - 1) > 1)
         for number in loose.tolist():
-            last[number] = _without_rest(joined, int(first[number]), int(last[number]))
+            last[number] = _without_invisible(joined, int(first[number]), int(last[number]))
     texts = np.searchsorted(origins, first, side="right") - 1
     within = np.searchsorted(origins, last - 1, side="right") - 1 == texts
     matches = Matches(words.astype(np.int32), texts.astype(np.int32), first - origins[texts],
                       last - origins[texts])
-    return matches if within.all() else _taken(matches, within)
+    return matches if within.all() else _select(matches, within)
 
 
-def _without_rest(text: str, start: int, end: int) -> int:
+def _without_invisible(text: str, start: int, end: int) -> int:
     while end - 1 > start and not (text[end - 1].isprintable() and text[end - 1] != " "):
         end -= 1
     return end
 
 
-def _taken(matches: Matches, which: np.ndarray) -> Matches:
+def _select(matches: Matches, which: np.ndarray) -> Matches:
     return Matches(matches.words[which], matches.texts[which], matches.starts[which],
                    matches.ends[which])

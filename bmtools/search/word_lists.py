@@ -6,18 +6,13 @@ import json
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 from tokenizers import Tokenizer
 
-from bmtools.errors import DataError
+from bmtools.errors import DataError, setting
 from bmtools.io.jsonl import read_list, source_name
 from bmtools.search.case_folding import CASELESS, EXACT, UNSPACED, WORD, Folding
-from bmtools.vocab.token_text import spellings
-
-_TOKENIZER = "tokenizer.json"
-_CONFIG = "tokenizer_config.json"
+from bmtools.vocab.tokenizer_json import token_texts, tokenizer_json
 
 
 @dataclass(frozen=True)
@@ -26,7 +21,7 @@ class WordList:
 
     Args:
         words: as they were given, each once; of those that fold to one, the first.
-        folded: what text is compared with, in the same order.
+        folded: folded words, in the same order.
         rule: how text is folded before it is compared, as `Folding` takes it.
     """
 
@@ -46,7 +41,7 @@ class WordList:
 
 
 def read_word_list(name: str, rule: str) -> WordList:
-    """Read words from a file, one a line; blank lines are passed over.
+    """Read words from a file, one a line; blank lines are skipped.
 
     Raises:
         DataError: no words, or one without a letter or figure.
@@ -60,13 +55,13 @@ def read_word_list(name: str, rule: str) -> WordList:
     return WordList.of([word for _, word in listed], rule)
 
 
-def new_words(tokenizer: Any, base: Any | None) -> WordList:
+def new_words(tokenizer: Tokenizer, base: Tokenizer | None) -> WordList:
     """List the words of a tokenizer that another one lacks.
 
-    Those are tokens that begin a word and hold a letter, special ones left out.
+    Those are tokens that begin a word and contain a letter, special ones left out.
 
     Args:
-        tokenizer: a `tokenizers.Tokenizer`, by whose rule text is folded as well.
+        tokenizer: text is folded by its rule.
         base: another one; None for all words.
 
     Raises:
@@ -74,53 +69,29 @@ def new_words(tokenizer: Any, base: Any | None) -> WordList:
     """
     known = set() if base is None else set(_words_of(base))
     words = [word for word in _words_of(tokenizer) if word not in known]
-    targets = WordList.of(words, rule_of(tokenizer))
+    targets = WordList.of(words, folding_rule(tokenizer))
     if not targets.words:
-        raise DataError("found no word in --tokenizer that --base lacks, expected a tokenizer with "
-                        "words of its own" if base else
-                        "found no word in --tokenizer, expected tokens that begin words")
+        found = f"found no word in {setting('tokenizer')}"
+        raise DataError(f"{found} that {setting('base')} lacks, expected a tokenizer with words of "
+                        "its own" if base else f"{found}, expected tokens that begin words")
     return targets
 
 
-def rule_of(tokenizer: Any | None, uncased: bool = False) -> str:
-    """Say how text is folded: as a tokenizer does it, or with or without case."""
+def folding_rule(tokenizer: Tokenizer | None, uncased: bool = False) -> str:
+    """Return how text is folded: as a tokenizer does it, or else with or without case."""
     if tokenizer is None:
         return CASELESS if uncased else EXACT
-    return json.dumps(json.loads(tokenizer.to_str())["normalizer"])
+    return json.dumps(tokenizer_json(tokenizer)["normalizer"])
 
 
 def is_word(folding: Folding, word: str) -> bool:
-    """Whether a letter or figure is left of a word when it is folded."""
+    """Return whether a letter or figure is left of a word when it is folded."""
     codes = folding.fold(word).codes
     return bool((codes >= min(WORD, UNSPACED)).any())
 
 
-def open_backend(path: Path) -> Any:
-    """Read a tokenizer without transformers, which takes a second and 200 MB, where that will do.
-
-    Raises:
-        CheckpointError: no tokenizer, or casing that contradicts itself.
-    """
-    if _speaks_for_itself(path):
-        return Tokenizer.from_file(str(path / _TOKENIZER))
-    from bmtools.vocab.tokenizer import open_vocabulary
-
-    return open_vocabulary(path).backend
-
-
-def _speaks_for_itself(directory: Path) -> bool:
-    """Whether tokenizer.json is there and folds case if, and only if, its neighbour says so."""
-    try:
-        backend = Tokenizer.from_file(str(directory / _TOKENIZER))
-        stated = json.loads((directory / _CONFIG).read_text(encoding="utf-8")).get("do_lower_case")
-    except Exception:  # what is wrong is told by those who read it thoroughly
-        return False
-    folds = Folding(rule_of(backend)).string("A") == "a"
-    return stated is not None and bool(stated) == folds
-
-
-def _words_of(tokenizer: Any) -> list[str]:
-    """Tokens that begin a word and hold a letter, without their marks, in the order of ids."""
-    spelled = sorted(spellings(tokenizer).items())
-    return [text[1:] for _, text in spelled
+def _words_of(tokenizer: Tokenizer) -> list[str]:
+    """Return the tokens that begin a word and contain a letter, as text, in the order of ids."""
+    texts = sorted(token_texts(tokenizer).items())
+    return [text[1:] for _, text in texts
             if text.startswith(" ") and any(unicodedata.category(one)[0] == "L" for one in text)]

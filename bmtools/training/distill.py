@@ -22,7 +22,7 @@ from bmtools.training.objectives import DistillationObjective, MaskedObjective, 
 from bmtools.training.packing_check import is_packed
 from bmtools.training.plan import TrainingPlan
 from bmtools.training.run import train
-from bmtools.vocab.tokenizer import same_vocabulary
+from bmtools.vocab.tokenizer import require_same_vocabulary
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class StudentInit:
             assert self.architecture is not None
             return from_architecture(self.architecture, teacher.tokenizer, seed)
         start = from_checkpoint(self.student)
-        same_vocabulary(start.vocabulary, teacher.vocabulary, f"{self.student}: student")
+        require_same_vocabulary(start.vocabulary, teacher.vocabulary, f"{self.student}: student")
         return start
 
 

@@ -1,101 +1,139 @@
-"""From documents to a vocabulary: drawn, learned or extended, and described."""
+"""Building of a vocabulary: documents are sampled, a tokenizer is trained or extended, saved."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
-from bmtools.errors import DataError
-from bmtools.vocab.document_sample import MEGABYTE, DocumentSample, is_held_out
-from bmtools.vocab.extension import extend, kind_of
+from transformers import PreTrainedTokenizerFast
+
+from bmtools.errors import DataError, setting
+from bmtools.io.atomic import new_directory, refuse_existing
+from bmtools.io.jsonl import read_list
+from bmtools.io.manifest import Manifest, hash_directory
+from bmtools.vocab.document_sample import DocumentSample, is_held_out
+from bmtools.vocab.extension import extend_tokenizer, tokenizer_type_of
 from bmtools.vocab.settings import AUTO, SizeSearchConfig, VocabularyConfig
-from bmtools.vocab.sizes import choose_size
-from bmtools.vocab.tokenizer import lower_cases
-from bmtools.vocab.train import learn_vocabulary
+from bmtools.vocab.size_search import search_size
+from bmtools.vocab.tokenizer import fingerprint, is_uncased, load_tokenizer, save_tokenizer
+from bmtools.vocab.trainers import train_tokenizer
+
+_MEGABYTE = 1_000_000
+_Trained = tuple[PreTrainedTokenizerFast, dict[str, Any]]
+Progress = Callable[[Iterable[Mapping[str, Any]]], Iterable[Mapping[str, Any]]]
 
 
 @dataclass(frozen=True)
-class Built:
-    """A vocabulary.
+class BuiltVocabulary:
+    """A vocabulary and how it came about.
 
     Args:
-        tokenizer: of transformers.
-        results: what was found on the way, for JSON.
+        tokenizer: ready for use.
+        results: figures for JSON: vocabulary size, sample, candidates ...
+        fingerprint: of the tokenizer.
     """
 
-    tokenizer: Any
+    tokenizer: PreTrainedTokenizerFast
     results: dict[str, Any]
+    fingerprint: str
 
 
-def build(documents: Iterable[str], settings: VocabularyConfig, choosing: SizeSearchConfig,
-          terms: Sequence[str] = (), old: Any = None, name: str = "") -> Built:
-    """Learn a vocabulary, choose its size, or extend one, as settings say.
+def build_vocab(records: Iterable[Mapping[str, Any]],
+                config: VocabularyConfig = VocabularyConfig(),  # noqa: B008 (frozen)
+                output: Path | None = None, *, extend: Path | None = None,
+                size_search: SizeSearchConfig = SizeSearchConfig(),  # noqa: B008
+                overwrite: bool = False, progress: Progress = iter) -> BuiltVocabulary:
+    """Train a tokenizer, choosing its size if requested, or extend one.
 
     Args:
-        documents: read once; those drawn are held, unless `sample_megabytes` is 0.
-        settings: what is asked for.
-        choosing: how a size is chosen, where that is asked for.
-        terms: what else sizes are judged by.
-        old: a tokenizer of transformers to extend; None to learn a new one.
-        name: what messages call the old one.
+        records: read once, titles included; the sample of their texts is held in memory, unless
+            `sample_megabytes` is 0.
+        config: what to train.
+        output: directory to write, with a manifest; None writes nothing.
+        extend: tokenizer or checkpoint whose tokens and ids stay; new ones follow.
+        size_search: how a size is chosen.
+        overwrite: replace what the output directory holds.
+        progress: passes records on, to show progress.
 
     Raises:
-        DataError: the documents do not hold what it takes.
+        DataError: too little text, or none.
         CheckpointError: the old tokenizer cannot be extended.
     """
-    bound = settings.sample_megabytes * MEGABYTE
-    texts: Iterator[str]
-    sample = DocumentSample(round(bound) if bound else sys.maxsize, settings.seed)
-    if bound or settings.size == AUTO:
-        sample.add(documents)
-        _require_some(sample)
-        texts = (text for _, text in sample)
-    else:
-        texts = sample.passed(documents)
-    if settings.size == AUTO:
-        made, figures = _choose(sample, settings, choosing, terms)
+    if output is not None:
+        refuse_existing(output, overwrite)
+    started = time.monotonic()
+    terms = [term for _, term in read_list(size_search.terms)] if size_search.terms else []
+    old = None if extend is None else load_tokenizer(extend)
+    max_bytes = round(config.sample_megabytes * _MEGABYTE) if config.sample_megabytes \
+        else sys.maxsize
+    sample = DocumentSample(max_bytes, config.seed)
+    texts = _sampled(_texts(progress(records)), sample, config)
+    if config.size == AUTO:
+        tokenizer, figures = _choose_size(sample, config, size_search, terms)
     elif old is not None:
-        made, figures = _extend(old, texts, settings, name)
+        tokenizer, figures = _extend(old, texts, config, str(extend))
     else:
-        made, figures = learn_vocabulary(texts, settings), {}
-    return Built(made, {
-        "tokens": len(made), "asked": settings.size or "auto", **_kind(made, settings, old),
-        "uncased": lower_cases(made), "sample": sample.figures(), **figures})
+        tokenizer, figures = train_tokenizer(texts, config), {}
+    kind = {"tokenizer_type": config.tokenizer_type, "special_tokens": config.special_token_style}
+    results = {
+        "vocab_size": len(tokenizer), "requested_size": config.size or "auto",
+        **(kind if old is None else {"tokenizer_type": tokenizer_type_of(old, str(extend))}),
+        "uncased": is_uncased(tokenizer), "sample": sample.summary(), **figures}
+    built = BuiltVocabulary(tokenizer, results, fingerprint(tokenizer))
+    if output is not None:
+        manifest = Manifest(
+            "build-vocab", {**asdict(config), **asdict(size_search),
+                            "extend": extend and str(extend)},
+            built.fingerprint, seed=config.seed, inputs=getattr(records, "hashes", {}),
+            parents={} if extend is None else {"extended": hash_directory(extend)},
+            wall_seconds=time.monotonic() - started, results=results)
+        with new_directory(output, overwrite) as partial:
+            save_tokenizer(tokenizer, partial)
+            manifest.write(partial)
+    return built
 
 
-def _require_some(sample: DocumentSample) -> None:
+def _texts(records: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    for record in records:
+        yield f"{record['title']}\n{record['text']}" if record.get("title") else record["text"]
+
+
+def _sampled(texts: Iterable[str], sample: DocumentSample, config: VocabularyConfig,
+             ) -> Iterator[str]:
+    """Return the sampled texts, or all of them as they are read where there is no bound."""
+    if not config.sample_megabytes and config.size != AUTO:
+        return sample.passed(texts)
+    sample.add(texts)
     if sample.documents and not len(sample):
         raise DataError(
-            f"--sample-megabytes: found a bound of {sample.most_bytes} bytes, which no document "
-            f"drawn fits into (they have {sample.total_bytes // sample.documents} on average); "
-            "expected more")
+            f"{setting('sample_megabytes')}: found a bound of {sample.max_bytes} bytes, which no "
+            f"sampled document fits into (they have {sample.total_bytes // sample.documents} on "
+            "average); expected more")
+    return (text for _, text in sample)
 
 
-def _kind(made: Any, settings: VocabularyConfig, old: Any) -> dict[str, str]:
-    if old is None:
-        return {"kind": settings.kind, "layout": settings.frame}
-    return {"kind": kind_of(made, "")}
+def _extend(old: PreTrainedTokenizerFast, texts: Iterable[str], config: VocabularyConfig,
+            name: str) -> _Trained:
+    extended = extend_tokenizer(old, texts, config, name)
+    return extended.tokenizer, {
+        "kept_tokens": extended.kept, "added_tokens": extended.added,
+        "text_tokens_before": extended.tokens_before, "text_tokens_after": extended.tokens_after}
 
 
-def _extend(old: Any, texts: Iterator[str], settings: VocabularyConfig,
-            name: str) -> tuple[Any, dict[str, Any]]:
-    found = extend(old, texts, settings, name)
-    return found.tokenizer, {
-        "kept": found.kept, "added": found.added, "text_tokens_before": found.tokens_before,
-        "text_tokens_after": found.tokens_after}
-
-
-def _choose(sample: DocumentSample, settings: VocabularyConfig, choosing: SizeSearchConfig,
-            terms: Sequence[str]) -> tuple[Any, dict[str, Any]]:
+def _choose_size(sample: DocumentSample, config: VocabularyConfig, size_search: SizeSearchConfig,
+                 terms: Sequence[str]) -> _Trained:
+    held_out_ratio = size_search.held_out_ratio
     held_out = [text for number, text in sample
-                if is_held_out(settings.seed, number, choosing.held_out)]
-    learned = (text for number, text in sample
-               if not is_held_out(settings.seed, number, choosing.held_out))
-    found = choose_size(learned, held_out, terms, settings, choosing)
-    knees = {"knee": found.knee} if found.term_knee is None else \
-        {"knee": found.knee, "term_knee": found.term_knee}
-    return found.tokenizer, {
-        "chosen": found.chosen, **knees, "held_out_documents": len(held_out),
-        "curve": [point.figures() for point in found.curve]}
+                if is_held_out(config.seed, number, held_out_ratio)]
+    trained_on = (text for number, text in sample
+                  if not is_held_out(config.seed, number, held_out_ratio))
+    choice = search_size(trained_on, held_out, terms, config, size_search)
+    knees = {"knee": choice.knee, "term_knee": choice.term_knee}
+    return choice.tokenizer, {
+        "chosen_size": choice.size,
+        **{name: knee for name, knee in knees.items() if knee is not None},
+        "held_out_documents": len(held_out), "curve": [score.figures() for score in choice.curve]}

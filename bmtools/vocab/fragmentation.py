@@ -1,27 +1,27 @@
-"""How far a tokenizer breaks words up."""
+"""Fragmentation: how far a tokenizer breaks words up."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
-from bmtools.vocab.token_text import BLANK
+from tokenizers import Tokenizer
 
-_AT_ONCE = 10_000
-# A word is encoded behind another, so that it has the space before it that it has in a text.
-_LEAD = "a"
+from bmtools.vocab.tokenizer_json import METASPACE, unknown_ids
+
+_WORDS_AT_ONCE = 10_000
+# A word is encoded after another, so that it has the space before it that it has in a text.
+_PRECEDING = "a"
 
 
 @dataclass(frozen=True, slots=True)
 class Fragmentation:
-    """What becomes of words; every figure counts a word as often as it occurs.
+    """Pieces of words; every figure counts a word as often as it occurs.
 
     Args:
         words: number of words.
-        pieces: tokens that they become; an unknown word counts what stands for it.
+        pieces: their tokens; an unknown word counts its unknown tokens.
         whole: words that are one token, and known.
         unknown: words with an unknown token in them.
     """
@@ -50,55 +50,48 @@ class Fragmentation:
         return self.unknown / self.words if self.words else 0.0
 
 
-def fragmentation(backend: Any, words: Mapping[str, int], spaced: bool = True) -> Fragmentation:
-    """Measure how far words are broken up as they stand in running text, behind a space.
+def fragmentation(backend: Tokenizer, words: Mapping[str, int],
+                  spaced: bool = True) -> Fragmentation:
+    """Measure how far words are broken up as in running text, after a space.
 
     Args:
-        backend: a `tokenizers.Tokenizer` of any kind.
-        words: how often each occurs, as `bmtools.vocab.words.count_words` gives it.
-        spaced: whether words have a space before them in this language.
+        backend: a tokenizer of any type.
+        words: how often each occurs, as from `bmtools.vocab.words.count_words`.
+        spaced: words have a space before them in this language.
     """
     total = pieces = whole = unknown = 0
-    unknowns = find_unknown(backend)
+    unknowns = unknown_ids(backend)
     for ids, count in zip(encode_words(backend, words, spaced), words.values(), strict=True):
-        lost = not unknowns.isdisjoint(ids)
+        is_unknown = not unknowns.isdisjoint(ids)
         total += count
         pieces += count * len(ids)
-        whole += count * (len(ids) == 1 and not lost)
-        unknown += count * lost
+        whole += count * (len(ids) == 1 and not is_unknown)
+        unknown += count * is_unknown
     return Fragmentation(total, pieces, whole, unknown)
 
 
-def encode_words(backend: Any, words: Iterable[str], spaced: bool = True) -> Iterator[list[int]]:
-    """Give the ids of each word, or of several in one string, as behind a space in a text.
+def encode_words(backend: Tokenizer, words: Iterable[str],
+                 spaced: bool = True) -> Iterator[list[int]]:
+    """Encode each word, or several in one string, as after a space in a text.
 
     So byte-level BPE takes `Ġword` and Metaspace `▁word`, and WordPiece has no difference. A token
-    of that space alone counts to the word.
+    of that space alone counts as part of the word.
 
     Args:
-        backend: a `tokenizers.Tokenizer`; encodes each word once, in batches.
-        spaced: whether words have a space before them; else Metaspace's token for one that is not
-            there is left out.
+        backend: encodes each word once, in batches.
+        spaced: words have a space before them; else Metaspace's token for one that is not there
+            is left out.
     """
-    before = backend.encode(_LEAD if spaced else "", add_special_tokens=False).ids
-    lead = f"{_LEAD} " if spaced else ""
-    blank = None if spaced else backend.token_to_id(BLANK)
+    preceding = backend.encode(_PRECEDING if spaced else "", add_special_tokens=False).ids
+    lead = f"{_PRECEDING} " if spaced else ""
+    space = None if spaced else backend.token_to_id(METASPACE)
     pending = iter(words)
-    while chunk := list(islice(pending, _AT_ONCE)):
+    while chunk := list(islice(pending, _WORDS_AT_ONCE)):
         found = backend.encode_batch_fast([lead + word for word in chunk],
                                           add_special_tokens=False)
         for word, encoding in zip(chunk, found, strict=True):
             ids = encoding.ids
-            if ids[:len(before)] != before:  # tokens across spaces have joined the two
-                ids = [*before, *backend.encode(f" {word}", add_special_tokens=False).ids]
-            begin = len(before)
-            yield ids[begin + (blank is not None and ids[begin:begin + 1] == [blank]):]
-
-
-def find_unknown(backend: Any) -> frozenset[int]:
-    """Name the id that stands for what cannot be spelled; empty where everything can be."""
-    model = json.loads(backend.to_str())["model"]
-    if model["type"] == "Unigram":
-        return frozenset() if model["unk_id"] is None else frozenset((model["unk_id"],))
-    number = backend.token_to_id(model["unk_token"]) if model.get("unk_token") else None
-    return frozenset() if number is None else frozenset((number,))
+            if ids[:len(preceding)] != preceding:  # tokens across spaces have joined the two
+                ids = [*preceding, *backend.encode(f" {word}", add_special_tokens=False).ids]
+            begin = len(preceding)
+            yield ids[begin + (space is not None and ids[begin:begin + 1] == [space]):]

@@ -1,28 +1,28 @@
-"""Special tokens of BERT, RoBERTa and ModernBERT, and what stands around a text."""
+"""Special tokens and sequence templates of BERT, RoBERTa and ModernBERT."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from tokenizers import AddedToken, Tokenizer, processors
+from tokenizers.processors import PostProcessor
 from transformers import BertTokenizer, PreTrainedTokenizerFast
 
-_INPUTS = ("input_ids", "attention_mask")
+from bmtools.vocab.settings import SpecialTokenStyle
 
 
 @dataclass(frozen=True)
-class SpecialTokensLayout:
-    """Names of special tokens in the order of their ids, from 0, and their use.
+class SpecialTokenScheme:
+    """Special tokens of a model family and the template that puts them around a text.
 
     Args:
-        tokens: names by id.
-        roles: transformers' attributes and the token of each.
-        single: frame of one text, as a template with token types.
-        pair: frame of two.
+        tokens: names in the order of their ids, from 0.
+        roles: token by transformers' attribute (`mask_token` ...).
+        single: template of one text, with token type ids.
+        pair: template of two.
         mask_takes_space: the mask stands for a word together with the space before it.
-        inputs: what a model is given.
+        model_inputs: names of the tensors that the model takes.
     """
 
     tokens: tuple[str, ...]
@@ -30,75 +30,74 @@ class SpecialTokensLayout:
     single: str
     pair: str
     mask_takes_space: bool
-    inputs: tuple[str, ...] = _INPUTS
+    model_inputs: tuple[str, ...] = ("input_ids", "attention_mask")
 
 
 _BERT_ROLES = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]",
                "sep_token": "[SEP]", "mask_token": "[MASK]"}
-_BERT_FRAMES = ("[CLS]:0 $A:0 [SEP]:0", "[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1")
-LAYOUTS: Mapping[str, SpecialTokensLayout] = {
-    "bert": SpecialTokensLayout(
-        ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"), _BERT_ROLES, *_BERT_FRAMES,
-        mask_takes_space=False, inputs=("input_ids", "token_type_ids", "attention_mask")),
+_BERT_TEMPLATES = ("[CLS]:0 $A:0 [SEP]:0", "[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1")
+SCHEMES: Mapping[SpecialTokenStyle, SpecialTokenScheme] = {
+    "bert": SpecialTokenScheme(
+        ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"), _BERT_ROLES, *_BERT_TEMPLATES,
+        mask_takes_space=False, model_inputs=("input_ids", "token_type_ids", "attention_mask")),
     # Positions of RoBERTa models count from the id of padding, which is 1.
-    "roberta": SpecialTokensLayout(
+    "roberta": SpecialTokenScheme(
         ("<s>", "<pad>", "</s>", "<unk>", "<mask>"),
         {"bos_token": "<s>", "eos_token": "</s>", "cls_token": "<s>", "sep_token": "</s>",
          "pad_token": "<pad>", "unk_token": "<unk>", "mask_token": "<mask>"},
         "<s>:0 $A:0 </s>:0", "<s>:0 $A:0 </s>:0 </s>:0 $B:0 </s>:0", mask_takes_space=True),
-    "modernbert": SpecialTokensLayout(
-        ("[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]"), _BERT_ROLES, *_BERT_FRAMES,
+    "modernbert": SpecialTokenScheme(
+        ("[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]"), _BERT_ROLES, *_BERT_TEMPLATES,
         mask_takes_space=True),
 }
 
 
-def frame(backend: Tokenizer, layout: SpecialTokensLayout) -> Any:
-    """Give a tokenizer its special tokens and frames, and wrap it for transformers.
+def add_special_tokens(backend: Tokenizer, scheme: SpecialTokenScheme) -> PreTrainedTokenizerFast:
+    """Add special tokens and templates to a tokenizer and wrap it for transformers.
 
-    transformers builds the steps of its class BertTokenizer from `tokenizer_config.json`, not from
-    `tokenizer.json`. So that class is taken only where it comes to the same steps, and the generic
-    one, which reads them as they are, elsewhere.
+    transformers builds the pipeline of its class BertTokenizer from `tokenizer_config.json`, not
+    from `tokenizer.json`. So that class is used only where it comes to the same pipeline, and the
+    generic one, which reads the pipeline as it is, elsewhere.
 
     Args:
-        backend: holds the special tokens at their ids; gets their frame.
-        layout: which they are.
+        backend: has the special tokens at their ids; gets the templates.
+        scheme: the special tokens.
     """
-    mask = layout.roles["mask_token"]
+    mask = scheme.roles["mask_token"]
     special = [AddedToken(token, special=True, normalized=False,
-                          lstrip=token == mask and layout.mask_takes_space)
-               for token in layout.tokens]
+                          lstrip=token == mask and scheme.mask_takes_space)
+               for token in scheme.tokens]
     backend.add_special_tokens(special)
-    numbers = [(token, backend.token_to_id(token)) for token in layout.tokens]
-    backend.post_processor = _trimming(backend, layout) or processors.TemplateProcessing(
-        single=layout.single, pair=layout.pair,
-        special_tokens=[pair for pair in numbers if pair[0] in layout.pair])
-    if (known := _as_bert(backend, layout)) is not None:
-        return known
-    named = {**layout.roles, "mask_token": special[layout.tokens.index(mask)]}
+    backend.post_processor = _post_processor(backend, scheme)
+    if (bert := _as_bert(backend, scheme)) is not None:
+        return bert
+    roles = {**scheme.roles, "mask_token": special[scheme.tokens.index(mask)]}
     return PreTrainedTokenizerFast(
-        tokenizer_object=backend, model_input_names=list(layout.inputs), **named)
+        tokenizer_object=backend, model_input_names=list(scheme.model_inputs), **roles)
 
 
-def _trimming(backend: Tokenizer, layout: SpecialTokensLayout) -> Any:
-    """RoBERTa's own step, which makes the same frame and leaves the space before a word out of its
-    offsets; None for other layouts, and where spaces are no bytes."""
-    if layout is not LAYOUTS["roberta"] or type(backend.model).__name__ != "BPE":
-        return None
-    return processors.RobertaProcessing(
-        ("</s>", layout.tokens.index("</s>")), ("<s>", layout.tokens.index("<s>")),
-        trim_offsets=True, add_prefix_space=False)
+def _post_processor(backend: Tokenizer, scheme: SpecialTokenScheme) -> PostProcessor:
+    if scheme is SCHEMES["roberta"] and type(backend.model).__name__ == "BPE":
+        # The same template, which also leaves the space before a word out of its offsets.
+        return processors.RobertaProcessing(
+            ("</s>", scheme.tokens.index("</s>")), ("<s>", scheme.tokens.index("<s>")),
+            trim_offsets=True, add_prefix_space=False)
+    return processors.TemplateProcessing(
+        single=scheme.single, pair=scheme.pair,
+        special_tokens=[(token, number) for number, token in enumerate(scheme.tokens)
+                        if token in scheme.pair])
 
 
-def _as_bert(backend: Tokenizer, layout: SpecialTokensLayout) -> Any:
-    """The same tokenizer as transformers' BertTokenizer, or None where that would differ."""
-    if type(backend.model).__name__ != "WordPiece" or layout is not LAYOUTS["bert"]:
+def _as_bert(backend: Tokenizer, scheme: SpecialTokenScheme) -> BertTokenizer | None:
+    """Return the same tokenizer as transformers' BertTokenizer, or None where that differs."""
+    if type(backend.model).__name__ != "WordPiece" or scheme is not SCHEMES["bert"]:
         return None
     normalizer = backend.normalizer
-    made = BertTokenizer(vocab=backend.get_vocab(),
+    bert = BertTokenizer(vocab=backend.get_vocab(),
                          do_lower_case=getattr(normalizer, "lowercase", False),
                          strip_accents=getattr(normalizer, "strip_accents", False))
-    return made if _steps(made.backend_tokenizer) == _steps(backend) else None
+    return bert if _text_steps(bert.backend_tokenizer) == _text_steps(backend) else None
 
 
-def _steps(backend: Tokenizer) -> tuple[bytes, ...]:
+def _text_steps(backend: Tokenizer) -> tuple[bytes, ...]:
     return tuple(step.__getstate__() for step in (backend.normalizer, backend.pre_tokenizer))

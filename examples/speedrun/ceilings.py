@@ -20,7 +20,7 @@ from typing import Any
 from vocabulary import count_words, texts_of
 
 from bmtools.scoring.mrr_targets import TargetLookup
-from bmtools.vocab.tokenizer import load_tokenizer, lower_cases
+from bmtools.vocab.tokenizer import is_uncased, load_tokenizer
 
 SELDOM = 20
 
@@ -42,7 +42,7 @@ def describe(name: str, tokenizer: Any, records: Sequence[dict[str, Any]],
     lengths = [len(encoded.ids) for encoded in
                tokenizer.backend_tokenizer.encode_batch(list(words), add_special_tokens=False)]
     tokens = sum(length * count for length, count in zip(lengths, words.values(), strict=True))
-    return {"vocabulary": name, "tokens": len(tokenizer), "uncased": lower_cases(tokenizer),
+    return {"vocabulary": name, "tokens": len(tokenizer), "uncased": is_uncased(tokenizer),
             "one_token": len(own), "ceiling": round(len(own) / len(records), 3),
             **_told(seen(own, words)), "tokens_per_word": round(tokens / words.total(), 3)}
 

@@ -33,13 +33,13 @@ TEXT=("$OUT"/text/{clinical,leaflets,general,encyclopedia,translated}.jsonl)
 echo "== What vocabularies allow ($SECONDS s)" >&2
 if missing ceilings.jsonl; then
     tokenizers=()
-    missing vocabularies/pieces-2000 && bmtools build-vocab "${TEXT[@]}" --uncased --size 2000 --at-most \
+    missing vocabularies/pieces-2000 && bmtools build-vocab "${TEXT[@]}" --uncased --size 2000 --allow-fewer \
         -o "$OUT/vocabularies/pieces-2000"
     for size in $VOCABULARIES; do
         missing "vocabularies/pieces-$size" && bmtools build-vocab "${TEXT[@]}" --uncased \
-            --size "$size" --at-most -o "$OUT/vocabularies/pieces-$size"
+            --size "$size" --allow-fewer -o "$OUT/vocabularies/pieces-$size"
         missing "vocabularies/cased-$size" && bmtools build-vocab "${TEXT[@]}" \
-            --size "$size" --at-most -o "$OUT/vocabularies/cased-$size"
+            --size "$size" --allow-fewer -o "$OUT/vocabularies/cased-$size"
         missing "vocabularies/words-$size" && python "$HERE/vocabulary.py" "${TEXT[@]}" \
             --pieces "$OUT/vocabularies/pieces-2000" --words "$size" \
             -o "$OUT/vocabularies/words-$size"

@@ -67,7 +67,7 @@ class Workshop:
         folder = self.out / "vocabularies" / name
         kind, size = name.split("-")
         if not folder.exists() and kind == "pieces":
-            self.bmtools("build-vocab", *self.texts(), "--uncased", "--size", size, "--at-most",
+            self.bmtools("build-vocab", *self.texts(), "--uncased", "--size", size, "--allow-fewer",
                          "-o", folder)
         elif not folder.exists():
             pieces = self.vocabulary(f"pieces-{SMALL_VOCABULARY}")

@@ -19,7 +19,7 @@ from typing import Any
 
 from transformers import BertTokenizer
 
-from bmtools.vocab.tokenizer import load_tokenizer, lower_cases, save_tokenizer
+from bmtools.vocab.tokenizer import is_uncased, load_tokenizer, save_tokenizer
 
 
 def count_words(texts: Iterable[str], tokenizer: Any) -> Counter[str]:
@@ -46,7 +46,7 @@ def with_words(tokenizer: Any, words: Counter[str], most: int) -> Any:
     tokens = [*sorted(known, key=lambda token: known[token]),
               *(word for word in ranked if word not in known)]
     return BertTokenizer(vocab={token: number for number, token in enumerate(tokens)},
-                         do_lower_case=lower_cases(tokenizer), strip_accents=False)
+                         do_lower_case=is_uncased(tokenizer), strip_accents=False)
 
 
 def content_words(tokenizer: Any, words: Counter[str], common: int) -> list[str]:

@@ -31,9 +31,9 @@ vocabularies=(--vocab "BERT=$DATA/vocab/bert-base-uncased.txt"
               --vocab "SciBERT=$DATA/vocab/scibert-scivocab-uncased.txt"
               --vocab "COVID-ELECTRA=$DATA/vocab/covid-electra-50k-uncased.txt")
 for size in $SIZES; do
-    # The reviews support 29,541 tokens; --at-most takes them where 30,000 are asked for.
+    # The reviews support 29,541 tokens; --allow-fewer takes them where 30,000 are asked for.
     missing "reviews-$size" && bmtools build-vocab "$OUT/reviews.jsonl" --uncased --strip-accents \
-        --size "$size" --at-most -o "$OUT/reviews-$size" > /dev/null
+        --size "$size" --allow-fewer -o "$OUT/reviews-$size" > /dev/null
     vocabularies+=(--vocab "reviews-$size=$OUT/reviews-$size")
 done
 

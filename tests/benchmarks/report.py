@@ -61,7 +61,7 @@ def _tokenize(params: Measured, info: Measured) -> Row:
 
 def _vocabulary(params: Measured, info: Measured) -> Row:
     memory = info["peak_megabytes"] / info["library_peak_megabytes"]
-    return (f"`build-vocab --kind {params['kind']}`, {info['megabytes']:.0f} MB",
+    return (f"`build-vocab --tokenizer-type {params['kind']}`, {info['megabytes']:.0f} MB",
             "the bare library", _times(info["times_faster"]), f"{memory:.1f}")
 
 

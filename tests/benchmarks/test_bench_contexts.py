@@ -62,17 +62,16 @@ with open(text + ".txt", encoding="utf-8") as stream:
                 counts[word] = counts.get(word, 0) + 1
 """)
 _OPENED = """
-from bmtools.corpus.stretches import stretch_spans, stretches
 from bmtools.io.parallel import read_blocks
 from bmtools.io.jsonl import RecordReader, write_records
 from bmtools.search.settings import ContextConfig
-from bmtools.search.contexts import Splitter, find_contexts, read_numbered
+from bmtools.search.contexts import find_contexts, read_numbered
 from bmtools.search.case_folding import Folding
 from bmtools.search.matching import Matcher
-from bmtools.search.word_lists import read_targets
+from bmtools.search.word_lists import read_word_list
 rule = json.dumps({"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True,
                    "strip_accents": None, "lowercase": True})
-targets = read_targets(words, rule)
+targets = read_word_list(words, rule)
 """
 _MATCHING = _MEASURED.format(before=_OPENED + """
 import numpy as np
@@ -85,9 +84,8 @@ for block in read_blocks(RecordReader([text])):
 counts = {word: int(count) for word, count in zip(targets.words, found) if count}
 """)
 _SAMPLING = _MEASURED.format(before=_OPENED, work="""
-with find_contexts(RecordReader([text]), targets, ContextConfig(),
-                   Splitter(stretches, stretch_spans)) as found:
-    write_records(found.lines(), output + ".jsonl")
+with find_contexts(RecordReader([text]), targets, ContextConfig()) as found:
+    write_records(found.sentences(), output + ".jsonl")
     counts = {one["word"]: one["occurrences"] for one in found.report() if one["occurrences"]}
 """)
 

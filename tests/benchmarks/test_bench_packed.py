@@ -26,8 +26,8 @@ from bmtools.models.mlm import encode as encode_rows
 from bmtools.models.packed import encode_packed, prepare_packed
 from bmtools.tasks.batches import EpochSampler
 from bmtools.vocab.encoding import encode
-from bmtools.vocab.settings import WordPieceConfig
-from bmtools.vocab.wordpiece import learn
+from bmtools.vocab.settings import VocabularyConfig
+from bmtools.vocab.trainers import train_tokenizer
 
 _ROUNDS = 3
 _VOCABULARY = 4_000
@@ -76,7 +76,7 @@ def test_packed_against_padded(benchmark: Any, texts: list[str], layers: int, wi
     count, batch_tokens = 3, 3_500
     if benchmark.disabled:
         layers, width, texts, count, batch_tokens = 1, 64, texts[:12], 1, 300
-    tokenizer = learn(texts, WordPieceConfig(size=_VOCABULARY))
+    tokenizer = train_tokenizer(texts, VocabularyConfig(size=_VOCABULARY, allow_fewer=True))
     documents = [torch.from_numpy(text.ids[:max_length]).long()
                  for text in encode(tokenizer, texts)]
     with torch.random.fork_rng():

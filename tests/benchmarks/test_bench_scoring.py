@@ -28,9 +28,9 @@ from bmtools.corpus.curated import curated_records
 from bmtools.corpus.segment import sentence_spans
 from bmtools.io.manifest import Manifest
 from bmtools.models.checkpoint import save_checkpoint
-from bmtools.vocab.settings import WordPieceConfig
+from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.tokenizer import fingerprint
-from bmtools.vocab.wordpiece import learn
+from bmtools.vocab.trainers import train_tokenizer
 
 _ROUNDS = 3
 _THREADS = 2
@@ -64,7 +64,7 @@ def run(*command: object, gpu: bool = False) -> Run:
 def build(directory: Path, texts: Sequence[str], layers: int, width: int, size: int,
           rows: int) -> Path:
     """A random BERT over a vocabulary learnt here, with an embedding for each of `rows` ids."""
-    tokenizer = learn(texts, WordPieceConfig(size=size))
+    tokenizer = train_tokenizer(texts, VocabularyConfig(size=size, allow_fewer=True))
     with torch.random.fork_rng():
         torch.manual_seed(0)
         model = BertForMaskedLM(BertConfig(

@@ -22,9 +22,9 @@ import numpy as np
 import pytest
 
 from bmtools.data.shards import Corpus
-from bmtools.vocab.settings import WordPieceConfig
+from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.tokenizer import save_tokenizer
-from bmtools.vocab.wordpiece import learn
+from bmtools.vocab.trainers import train_tokenizer
 
 _ROUNDS = 3
 _FILES = ("en/corpus/pubmed-drug-reviews.jsonl.gz", "en/corpus/pubmed-case-reports.jsonl.gz",
@@ -74,7 +74,8 @@ def test_tokenize_against_datasets(benchmark: Any, data: Path, tmp_path: Path) -
     source.write_text("".join(json.dumps({"id": str(n), "text": text}, ensure_ascii=False) + "\n"
                               for n, text in enumerate(rows)), encoding="utf-8")
     size = 1_000 if benchmark.disabled else 30_000
-    save_tokenizer(learn(rows, WordPieceConfig(size=size)), tmp_path / "tokenizer")
+    save_tokenizer(train_tokenizer(rows, VocabularyConfig(size=size, allow_fewer=True)),
+                   tmp_path / "tokenizer")
     places = (tmp_path / f"out{number}" for number in itertools.count())
     ours: list[tuple[float, float, float]] = []
 

@@ -37,11 +37,12 @@ peak = re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]
 print(seconds, int(peak) / 1024, tokens)
 """
 _OURS = _MEASURED.format(before="""
-from bmtools.vocab.build import build
-from bmtools.vocab.settings import SizeSearchConfig, VocabularyConfig
+from bmtools.vocab.build import build_vocab
+from bmtools.vocab.settings import VocabularyConfig
 """, work="""
-made = build(texts, VocabularyConfig(kind=kind, size=size), SizeSearchConfig())
-tokens = made.results["tokens"]
+built = build_vocab(({"text": text} for text in texts),
+                    VocabularyConfig(tokenizer_type=kind, size=size))
+tokens = built.results["vocab_size"]
 """)
 _THEIRS = _MEASURED.format(before="""
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers

@@ -78,7 +78,7 @@ def test_others_have_rows_of_their_own() -> None:
         "| `tokenize`, 21 MB on one core | `datasets.map` | 2.1 times | 0.60 |",
         "| whole words hidden in rows of 128 | transformers' collator | 29 times; its masking "
         "alone 12 |  |",
-        "| `build-vocab --kind bpe`, 13 MB | the bare library | 1.2 times | 3.0 |",
+        "| `build-vocab --tokenizer-type bpe`, 13 MB | the bare library | 1.2 times | 3.0 |",
         "| `find-contexts`, 10,000 words, 192 MB, one process | pyahocorasick, which samples "
         "nothing | 2.1 times; without sampling 4.9 | 2.1 |",
         "| `init-weights --method contextual`, 4 layers of 256 | batches of 32 in file order | "

@@ -51,13 +51,14 @@ def make_tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Pa
     """Save a tokenizer: `make_tokenizer("some words", ...)`; do not write into it."""
 
     def make(*texts: str) -> Path:
-        from bmtools.vocab.settings import WordPieceConfig
+        from bmtools.vocab.settings import VocabularyConfig
         from bmtools.vocab.tokenizer import save_tokenizer
-        from bmtools.vocab.wordpiece import learn
+        from bmtools.vocab.trainers import train_tokenizer
 
         directory = tmp_path_factory.mktemp("tokenizer") / "tokenizer"
         directory.mkdir()
-        save_tokenizer(learn(texts * 2, WordPieceConfig(size=150)), directory)
+        save_tokenizer(train_tokenizer(texts * 2, VocabularyConfig(size=150, allow_fewer=True)),
+                       directory)
         return directory
 
     return make

@@ -21,7 +21,7 @@ def test_help_tells_the_defaults(run: Run) -> None:
     outcome = run("build-vocab", "--help")
     assert outcome.code == 0
     for part in ("--size", "30000", "--uncased / --no-uncased", "--strip-accents", "--overwrite",
-                 "--kind", "--layout", "--unicode", "--extend", "--at-most"):
+                 "--tokenizer-type", "--special-tokens", "--unicode", "--extend", "--allow-fewer"):
         assert part in outcome.out
 
 
@@ -32,9 +32,9 @@ def test_stdout_is_one_line_about_the_directory(
     size = len("".join(json.loads(line)["text"] for line in corpus.read_text().splitlines())
                .encode())
     assert outcome.records == [{
-        "tokenizer": str(tmp_path / "tok"), "tokens": 120, "asked": 120, "kind": "wordpiece",
-        "layout": "bert", "uncased": False,
-        "sample": {"documents": 8, "of_documents": 8, "bytes": size, "of_bytes": size},
+        "tokenizer": str(tmp_path / "tok"), "vocab_size": 120, "requested_size": 120,
+        "tokenizer_type": "wordpiece", "special_tokens": "bert", "uncased": False,
+        "sample": {"documents": 8, "total_documents": 8, "bytes": size, "total_bytes": size},
         "vocabulary": manifest(tmp_path / "tok")["vocabulary"]}]
 
 
@@ -45,18 +45,19 @@ def test_the_directory_says_how_it_was_made(
     assert content["command"] == "build-vocab"
     assert content["settings"].items() >= {
         "size": 120, "uncased": True, "strip_accents": False, "min_frequency": 2,
-        "max_alphabet": 1000, "kind": "wordpiece", "unicode": "nfc", "extend": None}.items()
+        "max_alphabet": 1000, "tokenizer_type": "wordpiece", "unicode": "nfc",
+        "extend": None}.items()
     assert content["inputs"] == {str(corpus): hashlib.sha256(corpus.read_bytes()).hexdigest()}
-    assert content["results"].items() >= {"tokens": 120, "asked": 120}.items()
+    assert content["results"].items() >= {"vocab_size": 120, "requested_size": 120}.items()
     assert (content["seed"], content["parents"], content["tokens_seen"]) == (0, {}, 0)
     assert content["wall_seconds"] > 0
     assert {"bmtools", "tokenizers", "transformers"} <= set(content["versions"])
 
 
 def test_transformers_loads_it_with_its_casing(run: Run, corpus: Path, tmp_path: Path) -> None:
-    run("build-vocab", corpus, "-o", tmp_path / "cased", "--size", "150", "--at-most")
+    run("build-vocab", corpus, "-o", tmp_path / "cased", "--size", "150", "--allow-fewer")
     run("build-vocab", corpus, "-o", tmp_path / "uncased", "--size", "150", "--uncased",
-        "--at-most")
+        "--allow-fewer")
     cased, uncased = (AutoTokenizer.from_pretrained(tmp_path / name)
                       for name in ("cased", "uncased"))
     assert cased.decode(cased("Il cuore")["input_ids"]) == "[CLS] Il cuore [SEP]"
@@ -67,7 +68,7 @@ def test_transformers_loads_it_with_its_casing(run: Run, corpus: Path, tmp_path:
 
 def test_titles_are_read_too(run: Run, write_lines: Run, tmp_path: Path) -> None:
     path = write_lines("t.jsonl", {"id": "a", "title": "zzz zzz", "text": "il cuore"})
-    run("build-vocab", path, "-o", tmp_path / "tok", "--size", "100", "--at-most")
+    run("build-vocab", path, "-o", tmp_path / "tok", "--size", "100", "--allow-fewer")
     assert "zzz" in (tmp_path / "tok/vocab.txt").read_text().splitlines()
 
 
@@ -84,7 +85,7 @@ def test_stdin_equals_a_file(run: Run, piped: Run, corpus: Path, tmp_path: Path,
 def test_several_files_are_one_corpus(run: Run, corpus: Path, write_lines: Run, tmp_path: Path,
                                       manifest: Callable[..., Any]) -> None:
     more = write_lines("more.jsonl", {"id": "x", "text": "xyxy xyxy"})
-    run("build-vocab", corpus, more, "-o", tmp_path / "tok", "--size", "150", "--at-most")
+    run("build-vocab", corpus, more, "-o", tmp_path / "tok", "--size", "150", "--allow-fewer")
     assert set(manifest(tmp_path / "tok")["inputs"]) == {str(corpus), str(more)}
     assert "xyxy" in (tmp_path / "tok/vocab.txt").read_text().splitlines()
 
@@ -101,7 +102,8 @@ def test_empty_input_is_one_clear_line(run: Run, write_lines: Run, tmp_path: Pat
 
 
 def test_a_bad_line_stops_or_is_collected(run: Run, bad_corpus: Path, tmp_path: Path) -> None:
-    arguments = ("build-vocab", bad_corpus, "-o", tmp_path / "tok", "--size", "120", "--at-most")
+    arguments = ("build-vocab", bad_corpus, "-o", tmp_path / "tok", "--size", "120",
+                 "--allow-fewer")
     outcome = run(*arguments)
     assert (outcome.code, outcome.out) == (1, "")
     assert outcome.err == f"bmtools: {bad_corpus}:3: key 'text' is missing\n"
@@ -115,10 +117,11 @@ def test_a_bad_line_stops_or_is_collected(run: Run, bad_corpus: Path, tmp_path: 
 @pytest.mark.parametrize(("arguments", "message"), [
     (("-o", "tok", "--size", "99"), "--size: found 99, expected at least 100"),
     (("-o", "tok", "--size", "many"), "'many' is not a valid integer"),
-    (("-o", "tok", "--kind", "words"), "--kind: found words, expected wordpiece, bpe, unigram"),
+    (("-o", "tok", "--tokenizer-type", "words"),
+     "'words' is not one of 'wordpiece', 'bpe', 'unigram'"),
     (("-o", "tok", "--terms", "t"), "found --terms without --size auto"),
     (("-o", "tok", "--size", "auto", "--candidates", "9"), "--candidates: found 9, expected"),
-    (("-o", "tok", "--kind", "bpe", "--max-alphabet", "9"), "spells all characters"),
+    (("-o", "tok", "--tokenizer-type", "bpe", "--max-alphabet", "9"), "spells all characters"),
     (("-o", "tok", "--extend", "absent"), "'absent' does not exist"),
     (("-o", "tok", "--extend", ".", "--uncased", "--unicode", "nfc"),
      "found --uncased and --unicode with --extend, which keeps what the old tokenizer does"),
@@ -171,27 +174,28 @@ def test_a_size_beyond_the_text_is_an_error_unless_told(run: Run, corpus: Path,
     assert "--size: found 5000, but the text supports " in outcome.err
     assert outcome.err.count("\n") == 1
     assert [path.name for path in tmp_path.iterdir()] == ["corpus.jsonl"]
-    outcome = run("build-vocab", corpus, "-o", tmp_path / "tok", "--size", "5000", "--at-most")
-    assert (outcome.code, outcome.records[0]["asked"]) == (0, 5000)
-    assert 100 < outcome.records[0]["tokens"] < 300
+    outcome = run("build-vocab", corpus, "-o", tmp_path / "tok", "--size", "5000", "--allow-fewer")
+    assert (outcome.code, outcome.records[0]["requested_size"]) == (0, 5000)
+    assert 100 < outcome.records[0]["vocab_size"] < 300
 
 
-@pytest.mark.parametrize("kind", ["wordpiece", "bpe", "unigram"])
+@pytest.mark.parametrize("tokenizer_type", ["wordpiece", "bpe", "unigram"])
 def test_a_bound_draws_the_same_documents_from_a_file_and_a_pipe(
         run: Run, piped: Run, write_lines: Run, tmp_path: Path, contents: Callable[..., Any],
-        kind: str) -> None:
+        tokenizer_type: str) -> None:
     syllables = [a + b + c for a in "bcdfglmnprst" for b in "aeiou" for c in "lmnrst"]
     path = write_lines("big.jsonl", *(
         {"id": str(number), "text": " ".join(syllables[number % 7::3] * 2)}
         for number in range(60)))
-    asked = ("--kind", kind, "--size", "300", "--at-most", "--sample-megabytes", "0.01")
+    asked = ("--tokenizer-type", tokenizer_type, "--size", "300", "--allow-fewer",
+             "--sample-megabytes", "0.01")
     named = run("build-vocab", path, "-o", tmp_path / "named", *asked)
     assert named.code == 0, named.err
     assert piped(path, "build-vocab", "-o", tmp_path / "piped", *asked).code == 0
     assert contents(tmp_path / "named") == contents(tmp_path / "piped")
     sample = named.records[0]["sample"]
-    assert 5_000 < sample["bytes"] <= 10_000 < sample["of_bytes"]
-    assert 3 < sample["documents"] < sample["of_documents"] == 60
+    assert 5_000 < sample["bytes"] <= 10_000 < sample["total_bytes"]
+    assert 3 < sample["documents"] < sample["total_documents"] == 60
     other = run("build-vocab", path, "-o", tmp_path / "other", *asked, "--seed", "1")
     assert other.records[0]["vocabulary"] != named.records[0]["vocabulary"]
     all_of_it = run("build-vocab", path, "-o", tmp_path / "all", *asked[:-1], "0")
@@ -205,22 +209,22 @@ def test_a_bound_without_room_for_a_document_is_an_error(run: Run, corpus: Path,
     assert "--sample-megabytes: found a bound of 1 bytes" in outcome.err
 
 
-@pytest.mark.parametrize("kind", ["wordpiece", "bpe", "unigram"])
+@pytest.mark.parametrize("tokenizer_type", ["wordpiece", "bpe", "unigram"])
 def test_a_checkpoint_is_extended(run: Run, corpus: Path, write_lines: Run, tmp_path: Path,
-                                  manifest: Callable[..., Any], kind: str) -> None:
+                                  manifest: Callable[..., Any], tokenizer_type: str) -> None:
     new = write_lines("new.jsonl", *(
         {"id": str(n), "text": "gonartrosi e coxartrosi, la terapia del linfoma"}
         for n in range(9)))
-    old = run("build-vocab", corpus, "-o", tmp_path / "old", "--kind", kind, "--size", "280",
-              "--at-most").records[0]["tokens"]
+    old = run("build-vocab", corpus, "-o", tmp_path / "old", "--tokenizer-type", tokenizer_type,
+              "--size", "280", "--allow-fewer").records[0]["vocab_size"]
     outcome = run("build-vocab", new, "-o", tmp_path / "tok", "--extend", tmp_path / "old",
-                  "--size", max(old + 3, 100), "--at-most")
+                  "--size", max(old + 3, 100), "--allow-fewer")
     assert outcome.code == 0, outcome.err
     [line] = outcome.records
-    assert (line["kept"], line["kind"]) == (old, kind)
-    assert line["tokens"] == old + line["added"] and line["added"] > 0
+    assert (line["kept_tokens"], line["tokenizer_type"]) == (old, tokenizer_type)
+    assert line["vocab_size"] == old + line["added_tokens"] and line["added_tokens"] > 0
     # WordPiece spells words now that were one unknown token before.
-    assert kind == "wordpiece" or line["text_tokens_after"] <= line["text_tokens_before"]
+    assert tokenizer_type == "wordpiece" or line["text_tokens_after"] <= line["text_tokens_before"]
     before, after = (AutoTokenizer.from_pretrained(tmp_path / name).get_vocab()
                      for name in ("old", "tok"))
     assert {token: after[token] for token in before} == before
@@ -231,7 +235,8 @@ def test_what_cannot_be_extended_is_one_clear_line(run: Run, corpus: Path, tmp_p
     run("build-vocab", corpus, "-o", tmp_path / "old", "--size", "120")
     asked = ("build-vocab", corpus, "-o", tmp_path / "tok", "--extend", tmp_path / "old")
     for more, message in (
-            (("--kind", "bpe"), "old: found a wordpiece tokenizer, expected bpe; leave --kind out"),
+            (("--tokenizer-type", "bpe"),
+             "old: found a wordpiece tokenizer, expected bpe; leave --tokenizer-type out"),
             (("--size", "110"), "old holds 120 tokens already; expected more"),
             (("--size", "9000"), "tokens beside those of")):
         outcome = run(*asked, *more)
@@ -241,8 +246,8 @@ def test_what_cannot_be_extended_is_one_clear_line(run: Run, corpus: Path, tmp_p
     PreTrainedTokenizerFast(tokenizer_object=backend).save_pretrained(tmp_path / "words")
     outcome = run(*asked[:-1], tmp_path / "words")
     assert outcome.err == (
-        f"bmtools: {tmp_path / 'words'}: found a tokenizer of the kind WordLevel, expected one of "
-        "WordPiece, BPE, Unigram; learn a new vocabulary instead\n")
+        f"bmtools: {tmp_path / 'words'}: found a tokenizer of the type WordLevel, expected one of "
+        "WordPiece, BPE, Unigram; train a new vocabulary instead\n")
 
 
 @pytest.mark.data
@@ -252,15 +257,16 @@ def test_a_size_is_chosen_by_data(run: Run, data: Path, tmp_path: Path,
     terms = tmp_path / "terms.txt"
     terms.write_text("diabete mellito\n\npolmonite\n", encoding="utf-8")
     outcome = run("build-vocab", source, "-o", tmp_path / "tok", "--size", "auto", "--candidates",
-                  "1000,2000,4000,8000", "--terms", terms, "--width", "100", "--held-out", "0.2")
+                  "1000,2000,4000,8000", "--terms", terms, "--hidden-size", "100",
+                  "--held-out-ratio", "0.2")
     assert outcome.code == 0, outcome.err
     [line] = outcome.records
-    assert (line["asked"], line["tokens"]) == ("auto", line["chosen"])
+    assert (line["requested_size"], line["vocab_size"]) == ("auto", line["chosen_size"])
     assert [point["size"] for point in line["curve"]] == [1000, 2000, 4000, 8000]
     assert line["curve"][0]["parameters"] == 100_000
     assert {"tokens", "pieces_per_word", "whole_share", "term_pieces_per_word",
-            "term_whole_share", "tokens_to_largest"} <= set(line["curve"][0])
-    assert line["chosen"] == max(line["knee"], line["term_knee"])
+            "term_whole_share", "relative_tokens"} <= set(line["curve"][0])
+    assert line["chosen_size"] == max(line["knee"], line["term_knee"])
     assert manifest(tmp_path / "tok")["results"]["curve"] == line["curve"]
     terms.write_text("\n")
     outcome = run("build-vocab", source, "-o", tmp_path / "none", "--size", "auto", "--terms",
@@ -270,25 +276,28 @@ def test_a_size_is_chosen_by_data(run: Run, data: Path, tmp_path: Path,
 
 def test_too_little_text_for_candidates_is_one_clear_line(run: Run, corpus: Path,
                                                           tmp_path: Path) -> None:
-    outcome = run("build-vocab", corpus, "-o", tmp_path / "tok", "--size", "auto", "--held-out",
+    outcome = run("build-vocab", corpus, "-o", tmp_path / "tok", "--size", "auto",
+                  "--held-out-ratio",
                   "0.5")
     assert (outcome.code, outcome.err.count("\n")) == (1, 1)
     assert "of which the text supports 0; expected 3 at least" in outcome.err
 
 
 @pytest.mark.usefixtures("one_thread")
-@pytest.mark.parametrize(("kind", "layout", "architecture", "rows"), [
+@pytest.mark.parametrize(("tokenizer_type", "special_tokens", "architecture", "layout"), [
     ("wordpiece", "bert", "bert-1x64", "packed"), ("bpe", "roberta", "roberta-1x64", "padded"),
     ("bpe", "modernbert", "modernbert-2x64", "packed"),
     ("unigram", "roberta", "roberta-1x64", "packed"),
     ("unigram", "bert", "megatron-bert-1x64", "padded")])
-def test_models_train_on_it_and_load_elsewhere(run: Run, corpus: Path, tmp_path: Path, kind: str,
-                                               layout: str, architecture: str, rows: str) -> None:
-    made = run("build-vocab", corpus, "-o", tmp_path / "tok", "--kind", kind, "--layout", layout,
-               "--size", "280", "--at-most")
+def test_models_train_on_it_and_load_elsewhere(run: Run, corpus: Path, tmp_path: Path,
+                                               tokenizer_type: str,
+                                               special_tokens: str, architecture: str,
+                                               layout: str) -> None:
+    made = run("build-vocab", corpus, "-o", tmp_path / "tok", "--tokenizer-type", tokenizer_type,
+               "--special-tokens", special_tokens, "--size", "280", "--allow-fewer")
     assert made.code == 0, made.err
     outcome = run("pretrain", corpus, "--architecture", architecture, "--tokenizer",
-                  tmp_path / "tok", "--layout", rows, "--max-length", 32, "--batch-size", 8,
+                  tmp_path / "tok", "--layout", layout, "--max-length", 32, "--batch-size", 8,
                   "--steps", 20, "--logging-steps", 20, "--learning-rate", "3e-3",
                   "-o", tmp_path / "model")
     assert outcome.code == 0, outcome.err

@@ -56,8 +56,8 @@ def test_a_line_for_each_scope_and_vocabulary_and_pair(run: Run, records: Path,
     small, large = outcome.records[:2]
     assert (small["words"], small["pieces"], small["tokens"]) == (4, 2 + 4 + 4, 12)
     assert (large["pieces_per_word"], large["whole_share"]) == (1.0, 1.0)
-    assert (large["relative_tokens"], large["casing"], large["kind"]) == (0.5, "uncased",
-                                                                          "WordPiece")
+    assert (large["relative_tokens"], large["casing"], large["tokenizer_model"]) == (0.5, "uncased",
+                                                                                     "WordPiece")
     assert small["worst"] == [{"term": "asma", "count": 2, "pieces": ["a", "##s", "##m", "##a"]}]
     assert outcome.records[-1]["shared"] == 6
 
@@ -67,7 +67,7 @@ def test_an_assumed_casing_is_said(run: Run, records: Path, pair: list[object],
     outcome = run("compare-vocab", records, *pair, "--vocab", tiny_tokenizer)
     assert outcome.err.splitlines() == [
         f"bmtools: {name}: no file says its casing; by its tokens it is uncased, so text is "
-        "folded, case and accents" for name in ("small", "large")]
+        "lower-cased without accents" for name in ("small", "large")]
     told = {line["vocabulary"]: (line["casing"], line["casing_assumed"])
             for line in outcome.records if "casing" in line}
     assert told == {"small": ("uncased", True), "large": ("uncased", True),
@@ -118,7 +118,8 @@ def test_tables_instead_of_lines(run: Run, records: Path, pair: list[object],
     assert outcome.code == 0
     rows = [[cell.strip() for cell in line.strip("│┃").replace("┃", "│").split("│")]
             for line in outcome.out.splitlines() if line[:1] in "│┃"]
-    assert ["vocabulary", "size", "kind", "casing", "text", "entities", "entities:Body",
+    assert ["vocabulary", "vocab_size", "tokenizer_model", "casing", "text", "entities",
+            "entities:Body",
             "entities:Ill"] in rows
     assert ["small", "11", "WordPiece", "uncased", "2.5", "2.5", "1", "4"] in rows
     assert ["large", "6", "1500", "0.500", "1500"] in rows
@@ -136,7 +137,8 @@ def test_lines_are_flat_enough_for_table(run: Run, records: Path, pair: list[obj
     only.write_text("".join(
         line + "\n" for line in (tmp_path / "l.jsonl").read_text().splitlines()
         if json.loads(line)["scope"] == "text"))
-    outcome = run("table", only, "--by", "vocabulary", "--columns", "size,pieces_per_word,tokens")
+    outcome = run("table", only, "--by", "vocabulary", "--columns",
+                  "vocab_size,pieces_per_word,tokens")
     assert [line.split() for line in outcome.out.splitlines() if "│" in line] == [
         ["│", "small", "│", "11", "│", "2.5", "│", "12", "│"],
         ["│", "large", "│", "12", "│", "1", "│", "6", "│"]]

@@ -35,7 +35,8 @@ def go(run: Run, words: Path) -> Run:
 def test_help_tells_the_defaults(run: Run) -> None:
     outcome = run("find-contexts", "--help")
     assert outcome.code == 0
-    for part in ("--words FILE", "--tokenizer DIR", "--base DIR", "--most", "[default: 20]",
+    for part in ("--words FILE", "--tokenizer DIR", "--base DIR", "--max-sentences",
+                 "[default: 20]",
                  "--unit", "--seed", "--segmenter", "--report FILE", "--rejects"):
         assert part in outcome.out
 
@@ -51,11 +52,11 @@ def test_stdout_holds_sentences_with_their_words(go: Run, corpus: Path) -> None:
          "targets": [{"word": "asma", "start": 2, "end": 6}]}]
     assert len(outcome.records) == 4
     assert outcome.err == ("bmtools: 2 of 3 words found, 1 not found; 6 occurrences, "
-                           "4 sentences drawn\n")
+                           "4 sentences sampled\n")
 
 
 def test_the_report_tells_of_each_word(go: Run, corpus: Path, tmp_path: Path) -> None:
-    outcome = go(corpus, "--most", 3, "--report", tmp_path / "report.jsonl",
+    outcome = go(corpus, "--max-sentences", 3, "--report", tmp_path / "report.jsonl",
                  "-o", tmp_path / "found.jsonl")
     assert (outcome.code, outcome.out) == (0, "")
     report = [json.loads(line) for line in (tmp_path / "report.jsonl").read_text().splitlines()]
@@ -140,8 +141,8 @@ def test_files_without_words_are_one_line(run: Run, corpus: Path, tmp_path: Path
 
 @pytest.mark.parametrize(("arguments", "message"), [
     ((), "found neither --words nor --tokenizer, expected one"),
-    (("--words", "w", "--most", "0"), "--most: found 0, expected 1 or more"),
-    (("--words", "w", "--unit", "page"), "--unit: found 'page', expected sentence or record"),
+    (("--words", "w", "--max-sentences", "0"), "--max-sentences: found 0, expected 1 or more"),
+    (("--words", "w", "--unit", "page"), "'page' is not one of 'sentence', 'record'"),
     (("--words", "w", "--base", "."), "--base: expected --tokenizer, and no --words"),
     (("--words", "w", "--tokenizer", ".", "--uncased"), "--uncased: --tokenizer says already"),
     (("--words", "absent"), "'absent' does not exist"),

@@ -11,9 +11,9 @@ import torch
 from bmtools.io.manifest import Manifest
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.checkpoint import save_checkpoint
-from bmtools.vocab.settings import WordPieceConfig
+from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.tokenizer import fingerprint
-from bmtools.vocab.wordpiece import learn
+from bmtools.vocab.trainers import train_tokenizer
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -27,7 +27,7 @@ QUICK = ("--seeds", "1", "--epochs", "2", "--learning-rate", "3e-3", "--max-leng
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("models") / "random"
-    tokenizer = learn([TEXT] * 3, WordPieceConfig(size=100))
+    tokenizer = train_tokenizer([TEXT] * 3, VocabularyConfig(size=100, allow_fewer=True))
     torch.manual_seed(0)
     model = build_model(build_config("bert-1x64", tokenizer))
     save_checkpoint(directory, model, tokenizer, Manifest("test", {}, fingerprint(tokenizer)))

@@ -13,9 +13,9 @@ from bmtools.io.manifest import Manifest
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.checkpoint import save_checkpoint
 from bmtools.tasks.heads import load_encoder, with_new_head
-from bmtools.vocab.settings import WordPieceConfig
+from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.tokenizer import fingerprint
-from bmtools.vocab.wordpiece import learn
+from bmtools.vocab.trainers import train_tokenizer
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -28,7 +28,7 @@ RECORDS = [{"id": str(number), "text": text, "note": {"kept": [number]}}
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """`language`, a random masked language model, and `tagger`, a random classifier over it."""
     directory = tmp_path_factory.mktemp("models")
-    tokenizer = learn(TEXTS * 3, WordPieceConfig(size=100))
+    tokenizer = train_tokenizer(TEXTS * 3, VocabularyConfig(size=100, allow_fewer=True))
     torch.manual_seed(0)
     model = build_model(build_config("bert-1x64", tokenizer))
     vocabulary = fingerprint(tokenizer)

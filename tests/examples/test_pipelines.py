@@ -12,7 +12,7 @@ import pytest
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SMALLER = [
     (r"--steps \d+", "--steps 2"), (r"--epochs \d+", "--epochs 1"), (r"--seeds \d+", "--seeds 1"),
-    (r"bert-4x256|bert-2x128", "bert-1x64"), (r"--size (\d+)000", "--size 1000 --at-most"),
+    (r"bert-4x256|bert-2x128", "bert-1x64"), (r"--size (\d+)000", "--size 1000 --allow-fewer"),
     (r"head -n \d+", "head -n 8"),
 ]
 

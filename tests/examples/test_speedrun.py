@@ -19,8 +19,8 @@ import torch
 
 from bmtools.data.shards import Corpus, EncodedDocument
 from bmtools.models.architectures import build_config, build_model
-from bmtools.vocab.settings import WordPieceConfig
-from bmtools.vocab.wordpiece import learn
+from bmtools.vocab.settings import VocabularyConfig
+from bmtools.vocab.trainers import train_tokenizer
 
 SPEEDRUN = Path(__file__).parents[2] / "examples" / "speedrun"
 TEST = ("La malattia di Parkinson si manifesta quando la produzione di dopamina nel cervello cala "
@@ -91,7 +91,8 @@ def test_clean_reports(part: Any, read: Any, tmp_path: Path) -> None:
 
 
 def pieces() -> Any:
-    return learn(["il cuore batte e il sangue scorre"] * 3, WordPieceConfig(100, uncased=True))
+    return train_tokenizer(["il cuore batte e il sangue scorre"] * 3,
+                           VocabularyConfig(size=100, allow_fewer=True, uncased=True))
 
 
 def test_words_become_tokens(part: Any) -> None:

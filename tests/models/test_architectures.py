@@ -13,10 +13,11 @@ from bmtools.errors import BmtoolsError
 from bmtools.models.architectures import SIZES, build_config, build_model, build_on_meta
 from bmtools.models.checkpoint import max_tokens
 from bmtools.models.mlm import encode
-from bmtools.vocab.settings import WordPieceConfig
-from bmtools.vocab.wordpiece import learn
+from bmtools.vocab.settings import VocabularyConfig
+from bmtools.vocab.trainers import train_tokenizer
 
-TOKENIZER = learn(["il cuore pompa il sangue"] * 3, WordPieceConfig(size=100))
+TOKENIZER = train_tokenizer(["il cuore pompa il sangue"] * 3,
+                            VocabularyConfig(size=100, allow_fewer=True))
 FAMILIES = ["bert-2x64", "roberta-2x64", "megatron-bert-2x64", "modernbert-4x64"]
 # Published millions of weights, and how far off they may be. Turc et al. 2019, table 1, and
 # Devlin et al. 2019 with 30,522 tokens: both count a pooler and a next-sentence head, which a

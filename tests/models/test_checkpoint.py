@@ -12,14 +12,15 @@ from bmtools.errors import CheckpointError
 from bmtools.io.manifest import Manifest
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.checkpoint import load_fine_tuned, load_masked_lm, save_checkpoint
-from bmtools.vocab.settings import WordPieceConfig
+from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.tokenizer import fingerprint, save_tokenizer
-from bmtools.vocab.wordpiece import learn
+from bmtools.vocab.trainers import train_tokenizer
 
 
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
-    tokenizer = learn(["Il cuore pompa il sangue"] * 3, WordPieceConfig(size=100))
+    tokenizer = train_tokenizer(["Il cuore pompa il sangue"] * 3,
+                                VocabularyConfig(size=100, allow_fewer=True))
     model = build_model(build_config("bert-1x64", tokenizer))
     save_checkpoint(tmp_path / "m", model, tokenizer,
                     Manifest("pretrain", {}, fingerprint(tokenizer)))
@@ -41,7 +42,8 @@ def test_half_precision_is_not_trained_in_by_accident(saved: Path) -> None:
 
 
 def test_a_swapped_tokenizer_is_refused(saved: Path) -> None:
-    save_tokenizer(learn(["Il cuore pompa la linfa"] * 3, WordPieceConfig(size=100)), saved)
+    save_tokenizer(train_tokenizer(["Il cuore pompa la linfa"] * 3,
+                                   VocabularyConfig(size=100, allow_fewer=True)), saved)
     with pytest.raises(CheckpointError, match="use the tokenizer that it was made with"):
         load_masked_lm(saved)
 
@@ -49,7 +51,8 @@ def test_a_swapped_tokenizer_is_refused(saved: Path) -> None:
 def test_a_tokenizer_too_large_is_refused(saved: Path) -> None:
     (saved / "bmtools.json").unlink()
     words = [f"{a}{b}{c}" for a in "bcdfg" for b in "aeiou" for c in "lmnrs"]
-    save_tokenizer(learn([" ".join(words)] * 3, WordPieceConfig(size=300)), saved)
+    save_tokenizer(train_tokenizer([" ".join(words)] * 3,
+                                   VocabularyConfig(size=300, allow_fewer=True)), saved)
     with pytest.raises(CheckpointError, match="put the model's own tokenizer beside it"):
         load_masked_lm(saved)
 

@@ -12,11 +12,12 @@ from transformers import DebertaV2Config
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.flops import scored_pairs, training_flops_per_token
 from bmtools.models.mlm import encode, masked_lm_loss
-from bmtools.vocab.settings import WordPieceConfig
-from bmtools.vocab.wordpiece import learn
+from bmtools.vocab.settings import VocabularyConfig
+from bmtools.vocab.trainers import train_tokenizer
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-TOKENIZER = learn(["il cuore pompa il sangue"] * 3, WordPieceConfig(size=100))
+TOKENIZER = train_tokenizer(["il cuore pompa il sangue"] * 3,
+                            VocabularyConfig(size=100, allow_fewer=True))
 ROWS = 2
 
 

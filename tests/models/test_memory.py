@@ -9,11 +9,12 @@ from torch import nn
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.memory import MemoryTracker, resident_bytes, training_state_bytes
 from bmtools.models.mlm import encode, masked_lm_loss
-from bmtools.vocab.settings import WordPieceConfig
-from bmtools.vocab.wordpiece import learn
+from bmtools.vocab.settings import VocabularyConfig
+from bmtools.vocab.trainers import train_tokenizer
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-TOKENIZER = learn(["il cuore pompa il sangue"] * 3, WordPieceConfig(size=100))
+TOKENIZER = train_tokenizer(["il cuore pompa il sangue"] * 3,
+                            VocabularyConfig(size=100, allow_fewer=True))
 
 
 def test_the_tracker_counts_what_lives_at_once() -> None:

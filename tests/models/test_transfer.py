@@ -19,9 +19,9 @@ from bmtools.models.focus import focus_embeddings
 from bmtools.models.settings import METHODS, FocusConfig, TransferConfig
 from bmtools.models.transfer import transfer
 from bmtools.models.vocab_overlap import find_overlap
-from bmtools.vocab.settings import WordPieceConfig
+from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.tokenizer import fingerprint
-from bmtools.vocab.wordpiece import learn
+from bmtools.vocab.trainers import train_tokenizer
 
 OLD_TEXT = ["La bronchite riduce il respiro e la nutrizione.", "Il cuore pompa il sangue."] * 20
 NEW_TEXT = ["La broncocostrizione riduce il respiro.", "Il cuore pompa sangue ossigenato."] * 20
@@ -32,7 +32,7 @@ SENTENCES = [*map(Sentence, TEXTS)]
 
 @pytest.fixture(scope="module")
 def base() -> Checkpoint:
-    tokenizer = learn(OLD_TEXT, WordPieceConfig(size=120))
+    tokenizer = train_tokenizer(OLD_TEXT, VocabularyConfig(size=120, allow_fewer=True))
     torch.manual_seed(1)
     model = build_model(build_config("bert-2x64", tokenizer)).eval()
     torch.nn.init.normal_(model.cls.predictions.bias)
@@ -41,7 +41,7 @@ def base() -> Checkpoint:
 
 @pytest.fixture(scope="module")
 def new() -> Any:
-    return learn(NEW_TEXT, WordPieceConfig(size=140))
+    return train_tokenizer(NEW_TEXT, VocabularyConfig(size=140, allow_fewer=True))
 
 
 def row(model: Any, tokenizer: Any, token: str) -> torch.Tensor:
@@ -128,7 +128,7 @@ def test_random_rows_follow_the_seed(base: Checkpoint, new: Any) -> None:
 
 
 def test_pieces_inside_words_are_told_from_those_at_their_start(base: Checkpoint) -> None:
-    new = learn(NEW_TEXT, WordPieceConfig(size=140))
+    new = train_tokenizer(NEW_TEXT, VocabularyConfig(size=140, allow_fewer=True))
     origins = find_overlap(base.tokenizer, new)
     by_token = {new.convert_ids_to_tokens(n): base.tokenizer.convert_ids_to_tokens(p)
                 for n, p in origins.pieces.items()}
@@ -141,7 +141,7 @@ def test_pieces_inside_words_are_told_from_those_at_their_start(base: Checkpoint
 
 
 def test_at_most_so_many_sentences_uniformly() -> None:
-    tokenizer = learn(["uno due tre"] * 3, WordPieceConfig(size=100))
+    tokenizer = train_tokenizer(["uno due tre"] * 3, VocabularyConfig(size=100, allow_fewer=True))
     wanted = np.zeros(len(tokenizer), dtype=bool)
     wanted[tokenizer.convert_tokens_to_ids("due")] = True
     sentences = [f"due {'tre ' * n}" for n in range(40)]

@@ -10,7 +10,7 @@ from transformers import BertTokenizer, PreTrainedTokenizerFast
 
 from bmtools.errors import CheckpointError
 from bmtools.models.vocab_overlap import find_overlap, surface
-from bmtools.vocab.token_text import kind_of
+from bmtools.vocab.tokenizer_json import model_name
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 ROLES = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]",
@@ -159,7 +159,7 @@ def test_ids_with_gaps_are_refused() -> None:
 
 
 def test_surfaces_for_people() -> None:
-    assert kind_of(byte_pairs("ab").backend_tokenizer) == "byte-level BPE"
+    assert model_name(byte_pairs("ab").backend_tokenizer) == "byte-level BPE"
     assert surface("\u0120\u00c3\u00a9t", "byte-level BPE") == "\u00e9t"
     assert surface("\u2581ab", "Unigram") == "ab"
     assert surface("##ab", "WordPiece") == "##ab"

@@ -27,9 +27,9 @@ from bmtools.models.checkpoint import Checkpoint, save_checkpoint
 from bmtools.records import Record
 from bmtools.scoring.checkpoint_predictor import CheckpointPredictor
 from bmtools.scoring.settings import InferenceConfig
-from bmtools.vocab.settings import WordPieceConfig
+from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.tokenizer import fingerprint
-from bmtools.vocab.wordpiece import learn
+from bmtools.vocab.trainers import train_tokenizer
 
 TEXTS = [
     "La malattia di Parkinson riduce la dopamina nel cervello.",
@@ -108,7 +108,8 @@ def bert(tokenizer: Any, tokens: int = 64) -> Any:
 
 @pytest.fixture(scope="session")
 def wordpiece() -> CheckpointPredictor:
-    tokenizer = learn(TEXTS * 3, WordPieceConfig(size=140, uncased=False))
+    tokenizer = train_tokenizer(TEXTS * 3,
+                                VocabularyConfig(size=140, allow_fewer=True, uncased=False))
     with torch.random.fork_rng():
         torch.manual_seed(1)
         return predictor(bert(tokenizer), tokenizer, "wordpiece")
@@ -198,7 +199,7 @@ def sentences(data: Path) -> list[str]:
 @pytest.fixture(scope="session")
 def clinical(sentences: list[str]) -> CheckpointPredictor:
     """A random BERT over a WordPiece vocabulary of those sentences."""
-    tokenizer = learn(sentences, WordPieceConfig(size=900))
+    tokenizer = train_tokenizer(sentences, VocabularyConfig(size=900, allow_fewer=True))
     with torch.random.fork_rng():
         torch.manual_seed(5)
         return predictor(bert(tokenizer, tokens=128), tokenizer, "clinical")

@@ -73,7 +73,7 @@ def test_exact_takes_equal_writings_for_one() -> None:
 def test_each_character_knows_where_it_came_from(rule: str) -> None:
     text = "x e\u0301\u0323 ß \u00ad y ﬁ İ z"
     folded = Folding(rule).fold(text)
-    places = folded.places(np.arange(len(folded.codes) + 1))
+    places = folded.positions(np.arange(len(folded.codes) + 1))
     assert places[0] == 0 and places[-1] == len(text)
     assert (np.diff(places) >= 0).all()
     for letter in "xyz":

@@ -16,18 +16,16 @@ import numpy as np
 import pytest
 
 from bmtools.corpus.segment import sentence_spans
-from bmtools.corpus.stretches import stretch_spans, stretches
 from bmtools.errors import DataError, RecordError
 from bmtools.io import parallel as blocks
 from bmtools.io.jsonl import RecordReader
 from bmtools.keyed_random import derive
 from bmtools.search.case_folding import CASELESS
-from bmtools.search.contexts import Splitter, find_contexts
+from bmtools.search.contexts import find_contexts
 from bmtools.search.reservoir import word_keys
 from bmtools.search.settings import ContextConfig
 from bmtools.search.word_lists import WordList
 
-SPLITTER = Splitter(stretches, stretch_spans)
 WORDS = ("asma", "cuore", "diabete mellito", "TNF-alpha", "rene", "assente")
 TARGETS = WordList.of(WORDS, CASELESS)
 SOME = ("la", "il", "di", "con", "e", "paziente", "terapia", "Asma", *WORDS[:5])
@@ -53,9 +51,9 @@ def source(write_lines: Callable[..., Path]) -> Path:
 def draw(*paths: Path, processes: int = 1, targets: WordList = TARGETS, **settings: Any,
          ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     reader = RecordReader([str(path) for path in paths])
-    with find_contexts(reader, targets, ContextConfig(**{"lang": "it", **settings}), SPLITTER,
+    with find_contexts(reader, targets, ContextConfig(**{"lang": "it", **settings}),
                        processes=processes) as found:
-        return list(found.lines()), list(found.report())
+        return list(found.sentences()), list(found.report())
 
 
 def everything(texts: list[dict[str, Any]]) -> dict[str, list[tuple[str, str, int, int]]]:
@@ -81,7 +79,7 @@ def sampled(lines: list[dict[str, Any]]) -> dict[str, list[tuple[str, str, int, 
 
 
 def test_with_room_for_all_every_sentence_is_found(source: Path) -> None:
-    lines, report = draw(source, most=10_000)
+    lines, report = draw(source, max_sentences=10_000)
     expected = everything(records(300))
     assert sampled(lines) == expected
     assert min(map(len, expected.values())) > 50
@@ -94,7 +92,7 @@ def test_with_room_for_all_every_sentence_is_found(source: Path) -> None:
 
 
 def test_lines_hold_each_sentence_once_in_order(source: Path) -> None:
-    lines, _ = draw(source, most=7)
+    lines, _ = draw(source, max_sentences=7)
     assert list(lines[0]) == ["id", "text", "lang", "source", "targets"]
     places = [tuple(map(int, line["id"].split("#"))) for line in lines]
     assert places == sorted(set(places))
@@ -112,24 +110,25 @@ def test_lines_hold_each_sentence_once_in_order(source: Path) -> None:
     (3, 5_000, "sentence")])
 def test_processes_and_blocks_change_nothing(source: Path, monkeypatch: pytest.MonkeyPatch,
                                              processes: int, block_bytes: int, unit: str) -> None:
-    expected = draw(source, most=5, unit=unit)
+    expected = draw(source, max_sentences=5, unit=unit)
     monkeypatch.setattr(blocks, "_BLOCK_BYTES", block_bytes)
-    assert draw(source, most=5, unit=unit, processes=processes) == expected
+    assert draw(source, max_sentences=5, unit=unit, processes=processes) == expected
 
 
 def test_files_are_one_corpus_and_words_draw_alone(source: Path,
                                                    write_lines: Callable[..., Path]) -> None:
-    expected = sampled(draw(source, most=5)[0])
+    expected = sampled(draw(source, max_sentences=5)[0])
     parts = [write_lines("a.jsonl", *records(300)[:100]), write_lines("b.jsonl"),
              write_lines("c.jsonl", *records(300)[100:])]
-    assert sampled(draw(*parts, most=5)[0]) == expected
-    alone = sampled(draw(source, most=5, targets=WordList.of(["rene", "asma"], CASELESS))[0])
+    assert sampled(draw(*parts, max_sentences=5)[0]) == expected
+    alone = sampled(draw(source, max_sentences=5,
+                         targets=WordList.of(["rene", "asma"], CASELESS))[0])
     assert alone == {word: expected[word] for word in ("asma", "rene")}
 
 
 def test_seeds_draw_anew(source: Path) -> None:
-    assert draw(source, most=5, seed=1) == draw(source, most=5, seed=1)
-    assert draw(source, most=5, seed=1) != draw(source, most=5, seed=2)
+    assert draw(source, max_sentences=5, seed=1) == draw(source, max_sentences=5, seed=1)
+    assert draw(source, max_sentences=5, seed=1) != draw(source, max_sentences=5, seed=2)
 
 
 def test_every_sentence_has_the_same_chance(write_lines: Callable[..., Path]) -> None:
@@ -140,11 +139,11 @@ def test_every_sentence_has_the_same_chance(write_lines: Callable[..., Path]) ->
     source = write_lines("few.jsonl", *({"id": str(number), "lang": "it", "text": text}
                                         for number, text in enumerate(texts)))
     targets = WordList.of(["asma"], CASELESS)
-    everywhere = [line["id"] for line in draw(source, most=99, targets=targets)[0]]
+    everywhere = [line["id"] for line in draw(source, max_sentences=99, targets=targets)[0]]
     assert len(everywhere) == 8
     rounds, most = 600, 3
     counts = Counter(line["id"] for seed in range(rounds) for line in
-                     draw(source, most=most, seed=seed, targets=targets)[0])
+                     draw(source, max_sentences=most, seed=seed, targets=targets)[0])
     expected = rounds * most / len(everywhere)
     # Drawing without return: the statistic's mean is the number of sentences less those drawn.
     statistic = sum((counts[name] - expected) ** 2 / expected for name in everywhere)
@@ -201,7 +200,7 @@ def test_bad_lines_are_told_as_by_the_reader(source: Path, monkeypatch: pytest.M
     expected: list[Any] = []
     list(RecordReader([str(source)], lambda error: expected.append(str(error))))
     with find_contexts(RecordReader([str(source)], lambda error: told.append(str(error))), TARGETS,
-                       ContextConfig(lang="it"), SPLITTER, processes=processes):
+                       ContextConfig(lang="it"), processes=processes):
         assert told == expected
     assert len(told) == 25
     with pytest.raises(RecordError, match=r"text\.jsonl:51: key 'id'"):
@@ -212,16 +211,13 @@ def test_bad_lines_are_told_as_by_the_reader(source: Path, monkeypatch: pytest.M
 _MEASURED = """
 import re, sys
 from pathlib import Path
-from bmtools.corpus.stretches import stretch_spans, stretches
 from bmtools.io.jsonl import RecordReader
-from bmtools.search.settings import ContextConfig
-from bmtools.search.contexts import Splitter, find_contexts
+from bmtools.search.contexts import find_contexts
 from bmtools.search.word_lists import WordList
 assert not {'torch', 'transformers'} & set(sys.modules)
 words = [f"w{number}" for number in range(2_000)]
-with find_contexts(RecordReader([sys.argv[1]]), WordList.of(words, "exact"), ContextConfig(),
-                   Splitter(stretches, stretch_spans)) as found:
-    assert sum(1 for _ in found.lines()) > 1_000
+with find_contexts(RecordReader([sys.argv[1]]), WordList.of(words, "exact")) as found:
+    assert sum(1 for _ in found.sentences()) > 1_000
 print(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
 """
 

@@ -129,7 +129,7 @@ def test_bert_keeps_the_final_sigma_and_drops_accents() -> None:
 def test_a_segmenter_says_where_japanese_words_end() -> None:
     folding = Folding(EXACT)
     words = ["肝", "炎", "肝炎", "B型"]
-    matcher = Matcher(words, folding, segment=lambda text: [0, 2, 3, 5])
+    matcher = Matcher(words, folding, segmenter=lambda text: [0, 2, 3, 5])
     found = matcher.find(["肝炎の治療", "B型 肝"])
     assert [words[number] for number in found.words] == ["肝炎", "B型", "肝"]
 

@@ -10,7 +10,8 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from bmtools.errors import DataError
 from bmtools.search.case_folding import CASELESS, EXACT
-from bmtools.search.word_lists import WordList, new_words, open_backend, read_word_list, rule_of
+from bmtools.search.word_lists import WordList, folding_rule, new_words, read_word_list
+from bmtools.vocab.tokenizer import load_backend
 
 
 def wordpiece(*tokens: str, lowercase: bool = True) -> Tokenizer:
@@ -53,7 +54,7 @@ def test_new_words_begin_a_word_and_hold_a_letter() -> None:
     found = new_words(new, wordpiece("asma", "oma", "##linfoma"))
     assert found.words == ("linfoma", "b12", "[MASK]x")
     assert json.loads(found.rule)["type"] == "BertNormalizer"
-    with pytest.raises(DataError, match="found no word in --tokenizer that --base lacks"):
+    with pytest.raises(DataError, match="found no word in tokenizer that base lacks"):
         new_words(new, new)
 
 
@@ -67,9 +68,9 @@ def test_byte_level_vocabularies_spell_words() -> None:
 
 
 def test_rules() -> None:
-    assert rule_of(None) == EXACT
-    assert rule_of(None, uncased=True) == CASELESS
-    assert json.loads(rule_of(wordpiece("a")))["lowercase"] is True
+    assert folding_rule(None) == EXACT
+    assert folding_rule(None, uncased=True) == CASELESS
+    assert json.loads(folding_rule(wordpiece("a")))["lowercase"] is True
 
 
 @pytest.mark.parametrize("stated", [None, True])
@@ -79,5 +80,5 @@ def test_a_directory_is_opened(tmp_path: Path, stated: bool | None) -> None:
     if stated is not None:
         config["do_lower_case"] = stated
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
-    found = new_words(open_backend(tmp_path), None)
+    found = new_words(load_backend(tmp_path), None)
     assert {"asma", "linfoma"} <= set(found.words)

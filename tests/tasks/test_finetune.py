@@ -24,9 +24,9 @@ from bmtools.tasks.inference import Predictor
 from bmtools.tasks.ner import NerConfig, NerTask, TaggedWindow
 from bmtools.tasks.settings import FinetuneConfig, PredictConfig
 from bmtools.tasks.task import Evaluation
-from bmtools.vocab.settings import WordPieceConfig
+from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.tokenizer import fingerprint
-from bmtools.vocab.wordpiece import learn
+from bmtools.vocab.trainers import train_tokenizer
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -58,7 +58,8 @@ def records(seed: int, count: int, words: int = 12) -> list[Record]:
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A masked language model of one layer with random weights."""
     directory = tmp_path_factory.mktemp("models") / "random"
-    tokenizer = learn((r["text"] for r in records(9, 80)), WordPieceConfig(size=120))
+    tokenizer = train_tokenizer((r["text"] for r in records(9, 80)),
+                                VocabularyConfig(size=120, allow_fewer=True))
     torch.manual_seed(0)
     model = build_model(build_config("bert-1x64", tokenizer))
     save_checkpoint(directory, model, tokenizer,

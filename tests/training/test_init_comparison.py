@@ -28,9 +28,9 @@ from bmtools.training import init_comparison as start_report
 from bmtools.training.evaluation import EvaluationSet
 from bmtools.training.init_comparison import InitComparison, LossByTokenAge, compare_inits
 from bmtools.training.objectives import MaskedObjective
-from bmtools.vocab.settings import WordPieceConfig
+from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.tokenizer import fingerprint
-from bmtools.vocab.wordpiece import learn
+from bmtools.vocab.trainers import train_tokenizer
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 SENTENCES = [f"{subject} {verb} {thing}." for subject in ("Il cuore", "Il polmone", "Il fegato")
@@ -43,8 +43,8 @@ QUICK = CompareConfig("random,average,contextual", held_share=0.3, probe_steps=3
 @pytest.fixture(scope="module")
 def base() -> Checkpoint:
     """A model that knows other words."""
-    words = learn(["Il pane cotto riscalda la casa.", "La pompa filtra acqua."] * 9,
-                  WordPieceConfig(size=100))
+    words = train_tokenizer(["Il pane cotto riscalda la casa.", "La pompa filtra acqua."] * 9,
+                            VocabularyConfig(size=100, allow_fewer=True))
     with torch.random.fork_rng():
         torch.manual_seed(0)
         model = build_model(build_config("bert-1x64", words)).eval()

@@ -14,10 +14,10 @@ from transformers import BertTokenizer, BertTokenizerFast
 from bmtools.corpus.conll import conll_records
 from bmtools.errors import DataError
 from bmtools.records import Record
-from bmtools.vocab.comparison import Term, compare_vocabularies, read_terms
-from bmtools.vocab.settings import WordPieceConfig
-from bmtools.vocab.tokenizer import Vocabulary, open_vocabulary
-from bmtools.vocab.wordpiece import learn
+from bmtools.vocab.comparison import Term, compare_vocab, read_terms
+from bmtools.vocab.settings import VocabularyConfig
+from bmtools.vocab.tokenizer import Vocabulary, load_vocabulary
+from bmtools.vocab.trainers import train_tokenizer
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 CHARACTERS = [*"abcdefghijklmnopqrstuvwxyz-.", *(f"##{one}" for one in
@@ -35,12 +35,12 @@ RECORDS = [
 def wordpiece(*words: str) -> Vocabulary:
     tokens = [*SPECIAL, *CHARACTERS, *words]
     tokenizer = BertTokenizer(vocab={token: n for n, token in enumerate(tokens)})
-    return Vocabulary(tokenizer.backend_tokenizer, folds_case=True)
+    return Vocabulary(tokenizer.backend_tokenizer, uncased=True)
 
 
 def lines_of(*arguments: Any, **settings: Any) -> dict[tuple[str, str], dict[str, Any]]:
     return {(line["vocabulary"], line["scope"]): line
-            for line in compare_vocabularies(*arguments, **settings)}
+            for line in compare_vocab(*arguments, **settings)}
 
 
 def figures(line: dict[str, Any], *keys: str) -> tuple[Any, ...]:
@@ -145,7 +145,7 @@ def test_a_corpus_in_tokens() -> None:
 def test_a_segmenter_counts_words_where_no_spaces_are() -> None:
     tokens = [*SPECIAL, "心", "臓", "病", "院"]
     tokenizer = BertTokenizer(vocab={token: n for n, token in enumerate(tokens)})
-    vocabularies = {"bert": Vocabulary(tokenizer.backend_tokenizer, folds_case=True)}
+    vocabularies = {"bert": Vocabulary(tokenizer.backend_tokenizer, uncased=True)}
     records = [Record(id="1", text="心臓病院", entities=[{"start": 0, "end": 4, "type": "A"}])]
 
     def starts(text: str) -> list[int]:
@@ -153,7 +153,7 @@ def test_a_segmenter_counts_words_where_no_spaces_are() -> None:
 
     for scope in ("text", "entities:A"):
         plain = lines_of(vocabularies, records)["bert", scope]
-        cut = lines_of(vocabularies, records, find_starts=starts)["bert", scope]
+        cut = lines_of(vocabularies, records, segmenter=starts)["bert", scope]
         assert figures(plain, "words", "pieces_per_word", "tokens") == (1, 4, 4)
         assert figures(cut, "words", "pieces_per_word", "tokens") == (2, 2, 4)
 
@@ -161,7 +161,7 @@ def test_a_segmenter_counts_words_where_no_spaces_are() -> None:
 @pytest.mark.parametrize("records", [[], [Record(id="1", text="…", title="")]])
 def test_nothing_to_compare_on_is_an_error(records: list[Record]) -> None:
     with pytest.raises(DataError, match="no words in the input"):
-        list(compare_vocabularies(PAIR, records))
+        list(compare_vocab(PAIR, records))
 
 
 def test_terms_are_read_with_their_types(tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ NAMES = ("bert-base-uncased", "scibert-scivocab-uncased", "covid-electra-50k-unc
 @pytest.fixture(scope="module")
 def found(data: Path) -> dict[tuple[str, str], dict[str, Any]]:
     records = conll_records([str(data / "en/ner/BC5CDR/train.tsv")])
-    return lines_of({name: open_vocabulary(data / "vocab" / f"{name}.txt")
+    return lines_of({name: load_vocabulary(data / "vocab" / f"{name}.txt")
                      for name in NAMES}, records)
 
 
@@ -227,10 +227,12 @@ def test_vocabularies_learned_on_reviews_break_fewer_entities(data: Path, tmp_pa
     path = str(data / "en/corpus/pubmed-drug-reviews.jsonl.gz")
     texts = [json.loads(line)["text"] for line in _unpacked(path)]
     sizes = (8_000, 16_000, 30_000)
-    vocabularies = {"bert": open_vocabulary(data / "vocab/bert-base-uncased.txt")}
+    vocabularies = {"bert": load_vocabulary(data / "vocab/bert-base-uncased.txt")}
     for size in sizes:
-        learned = learn(texts, WordPieceConfig(size=size, uncased=True, strip_accents=True))
-        vocabularies[str(size)] = Vocabulary(learned.backend_tokenizer, folds_case=True)
+        learned = train_tokenizer(texts,
+                                  VocabularyConfig(size=size, allow_fewer=True, uncased=True,
+                                                   strip_accents=True))
+        vocabularies[str(size)] = Vocabulary(learned.backend_tokenizer, uncased=True)
     found = lines_of(vocabularies, conll_records([str(data / "en/ner/BC5CDR/train.tsv")]))
     for kind in ("Chemical", "Disease"):
         rates = [found[name, f"entities:{kind}"]["pieces_per_word"] for name in vocabularies]
@@ -253,7 +255,7 @@ def test_blurbs_seventeen_terms(data: Path) -> None:
            "clonidine", "naloxone")
     terms = [Term(text, kind) for kind, texts in (
         ("BERT", everywhere), ("SciBERT", scientific), ("PubMedBERT", own)) for text in texts]
-    found = lines_of({name: open_vocabulary(data / "vocab" / f"{name}.txt") for name in NAMES},
+    found = lines_of({name: load_vocabulary(data / "vocab" / f"{name}.txt") for name in NAMES},
                      [], terms, worst=17)
 
     def whole(name: str) -> list[float]:

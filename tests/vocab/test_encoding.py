@@ -27,9 +27,9 @@ from transformers import PreTrainedTokenizerFast
 
 from bmtools.vocab import encoding
 from bmtools.vocab.encoding import Encoder, encode
-from bmtools.vocab.safe_cuts import SafeCuts
-from bmtools.vocab.settings import WordPieceConfig
-from bmtools.vocab.wordpiece import learn
+from bmtools.vocab.safe_split import SafeSplitter
+from bmtools.vocab.settings import VocabularyConfig
+from bmtools.vocab.trainers import train_tokenizer
 
 TEXTS = ["La broncocostrizione riduce il respiro.", "Il cuore pompa il sangue ossigenato."] * 20
 SENTENCE = "La broncodilatazione riduce il cuore."
@@ -48,7 +48,8 @@ NASTY = [
 
 
 def wordpiece(uncased: bool = False) -> Any:
-    return learn(TEXTS, WordPieceConfig(size=100, uncased=uncased, strip_accents=uncased))
+    return train_tokenizer(TEXTS, VocabularyConfig(size=100, allow_fewer=True, uncased=uncased,
+                                                   strip_accents=uncased))
 
 
 def byte_bpe(processor: str, normalizer: Any = None, added: Sequence[Any] = ()) -> Any:
@@ -159,7 +160,7 @@ def test_texts_keep_their_order_and_empty_ones_stay() -> None:
 
 
 def test_nasty_texts_become_what_the_library_makes_of_them(tokenizer: Any) -> None:
-    assert Encoder(tokenizer.backend_tokenizer).encode(TEXTS).by_piece, "nothing would be tested"
+    assert Encoder(tokenizer.backend_tokenizer).encode(TEXTS).in_chunks, "nothing would be tested"
     expected = list(by_library(tokenizer, NASTY))
     assert as_lists(tokenizer, [TEXTS[0], *NASTY])[1:] == expected
     for text, one in zip(NASTY, expected, strict=True):  # the guard has no other text to look at
@@ -171,14 +172,14 @@ def test_any_mixture_becomes_what_the_library_makes_of_it(tokenizer: Any) -> Non
     bits = [*" ".join(NASTY).split(" "), *[" "] * 40, "\n", "\u00a0", "  ", *SENTENCE.split()]
     texts = ["".join(rng.choices(bits, k=rng.randrange(12))) for _ in range(600)]
     found = Encoder(tokenizer.backend_tokenizer).encode([TEXTS[0], *texts])
-    assert found.by_piece
+    assert found.in_chunks
     assert as_lists(tokenizer, [TEXTS[0], *texts])[1:] == list(by_library(tokenizer, texts))
 
 
 @pytest.mark.data
 def test_real_text_becomes_what_the_library_makes_of_it(tokenizer: Any, data: Path) -> None:
     texts = list(real_texts(data))
-    assert Encoder(tokenizer.backend_tokenizer).encode(texts).by_piece
+    assert Encoder(tokenizer.backend_tokenizer).encode(texts).in_chunks
     assert as_lists(tokenizer, texts) == list(by_library(tokenizer, texts))
 
 
@@ -199,13 +200,13 @@ def test_a_piece_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     tokenizer = wordpiece()
     encoder = Encoder(tokenizer.backend_tokenizer)
     sent: list[str] = []
-    whole = encoder._whole
+    whole = encoder._encode_whole
 
     def spy(texts: Sequence[str]) -> list[bytes]:
         sent.extend(texts)
         return whole(texts)
 
-    monkeypatch.setattr(encoder, "_whole", spy)
+    monkeypatch.setattr(encoder, "_encode_whole", spy)
     encoder.encode(TEXTS)
     assert sum("broncocostrizione" in text for text in sent) == 2, "once, and once by the guard"
     sent.clear()
@@ -215,13 +216,13 @@ def test_a_piece_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("family", ["WordPiece", "byte BPE, RobertaProcessing", "Unigram"])
 def test_a_wrong_cut_is_noticed_and_undone(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def in_words(self: SafeCuts, text: str) -> list[str]:
+    def in_words(self: SafeSplitter, text: str) -> list[str]:
         return [text[:5], text[5:]]
 
     tokenizer = FAMILIES[family]()
-    monkeypatch.setattr(SafeCuts, "cut", in_words)
+    monkeypatch.setattr(SafeSplitter, "split", in_words)
     found = Encoder(tokenizer.backend_tokenizer).encode([SENTENCE, TEXTS[0]])
-    assert not found.by_piece
+    assert not found.in_chunks
     expected = [ids for ids, _ in by_library(tokenizer, [SENTENCE, TEXTS[0]])]
     assert found.ids.tolist() == expected[0] + expected[1]
 
@@ -236,7 +237,7 @@ def test_memory_is_bounded_and_forgetting_changes_nothing(monkeypatch: pytest.Mo
         found = encoder.encode(texts)
         assert found.ids.tolist() == [
             one for ids, _ in by_library(tokenizer, texts) for one in ids]
-        most = max(most, len(encoder._known))
+        most = max(most, len(encoder._packed_ids))
     assert most < 40
 
 
@@ -248,11 +249,11 @@ def test_points_find_the_token_that_begins_there() -> None:
         tokenizer = make()
         found = Encoder(tokenizer.backend_tokenizer).encode([text, SENTENCE], [points, [0]])
         [encoded] = tokenizer.backend_tokenizer.encode_batch([text], add_special_tokens=False)
-        for point, place in list(zip(points, found.points[0], strict=True))[:-1]:
+        for point, place in list(zip(points, found.tokens_at[0], strict=True))[:-1]:
             begin, end = encoded.offsets[place]
             assert text[min(begin, point):point].strip() == "" and end > point - 1, (point, place)
-        assert found.points[0][-1] == len(encoded.ids)
-        assert found.points[1] == [0]
+        assert found.tokens_at[0][-1] == len(encoded.ids)
+        assert found.tokens_at[1] == [0]
 
 
 def test_points_count_the_space_before_as_theirs() -> None:
@@ -261,7 +262,7 @@ def test_points_count_the_space_before_as_theirs() -> None:
     found = Encoder(tokenizer.backend_tokenizer).encode([text], [[0, 2, 4]])
     tokens = tokenizer.convert_ids_to_tokens(found.ids.tolist())
     assert tokens[:2] == ["a", "Ġ"]
-    assert found.points == [[0, 1, len(tokens) - 2]]
+    assert found.tokens_at == [[0, 1, len(tokens) - 2]]
 
 
 def test_another_segmenter_says_where_words_begin() -> None:

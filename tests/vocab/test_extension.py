@@ -15,10 +15,10 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import AutoTokenizer, BertTokenizer, PreTrainedTokenizerFast
 
 from bmtools.errors import CheckpointError, DataError
-from bmtools.vocab.extension import Extended, extend
-from bmtools.vocab.settings import KINDS, VocabularyConfig
+from bmtools.vocab.extension import ExtendedTokenizer, extend_tokenizer
+from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.tokenizer import fingerprint, load_tokenizer, save_tokenizer
-from bmtools.vocab.train import learn_vocabulary
+from bmtools.vocab.trainers import TRAINERS, train_tokenizer
 
 SYLLABLES = [f"{a}{b}{c}{d}" for a in "bcdfghlmnprstvz" for b in "aeiou" for c in "bcfglmnrst"
              for d in "aeio"]
@@ -33,25 +33,26 @@ import sys
 from pathlib import Path
 sys.path.insert(0, str(Path(sys.argv[1]).parent))
 from test_extension import NEW, learned
-from bmtools.vocab.extension import extend
+from bmtools.vocab.extension import extend_tokenizer
 from bmtools.vocab.settings import VocabularyConfig
 old = learned(sys.argv[2])
-grown = extend(old, NEW, VocabularyConfig(size=len(old) + 30, at_most=True), "old").tokenizer
-print(grown.backend_tokenizer.to_str())
+config = VocabularyConfig(size=len(old) + 30, allow_fewer=True)
+print(extend_tokenizer(old, NEW, config, "old").tokenizer.backend_tokenizer.to_str())
 """
 
 
-def learned(kind: str, **choices: Any) -> Any:
-    return learn_vocabulary(OLD, VocabularyConfig(kind=kind, size=340, at_most=True, **choices))
+def learned(tokenizer_type: str, **choices: Any) -> Any:
+    return train_tokenizer(OLD, VocabularyConfig(tokenizer_type=tokenizer_type, size=340,
+                                                 allow_fewer=True, **choices))
 
 
-def grown(old: Any, more: int, **choices: Any) -> Extended:
-    return extend(old, NEW, VocabularyConfig(size=len(old) + more, **choices), "old")
+def grown(old: Any, more: int, **choices: Any) -> ExtendedTokenizer:
+    return extend_tokenizer(old, NEW, VocabularyConfig(size=len(old) + more, **choices), "old")
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_old_ids_stay_and_new_ones_follow(kind: str) -> None:
-    old = learned(kind)
+@pytest.mark.parametrize("tokenizer_type", TRAINERS)
+def test_old_ids_stay_and_new_ones_follow(tokenizer_type: str) -> None:
+    old = learned(tokenizer_type)
     found = grown(old, 12)
     before, after = old.get_vocab(), found.tokenizer.get_vocab()
     assert {token: after[token] for token in before} == before
@@ -62,10 +63,10 @@ def test_old_ids_stay_and_new_ones_follow(kind: str) -> None:
     assert found.tokenizer("la", "la").keys() == old("la", "la").keys()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_words_without_new_pieces_keep_their_ids(kind: str) -> None:
-    old = learned(kind)
-    new = grown(old, 40, at_most=True).tokenizer
+@pytest.mark.parametrize("tokenizer_type", TRAINERS)
+def test_words_without_new_pieces_keep_their_ids(tokenizer_type: str) -> None:
+    old = learned(tokenizer_type)
+    new = grown(old, 40, allow_fewer=True).tokenizer
     words = sorted({word for text in [*OLD, *NEW] for word in text.split()})
     same = changed = 0
     for word in words:
@@ -78,10 +79,10 @@ def test_words_without_new_pieces_keep_their_ids(kind: str) -> None:
     assert same > 5 and changed > 2
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_frequent_words_become_whole_and_the_text_shorter(kind: str) -> None:
-    old = learned(kind)
-    found = grown(old, 250, at_most=True)
+@pytest.mark.parametrize("tokenizer_type", TRAINERS)
+def test_frequent_words_become_whole_and_the_text_shorter(tokenizer_type: str) -> None:
+    old = learned(tokenizer_type)
+    found = grown(old, 250, allow_fewer=True)
     for word in ("gonartrosi", "linfoma"):
         assert len(old.tokenize(f"la {word}")) > 2
         tokens = found.tokenizer.tokenize(f"la {word}")
@@ -89,7 +90,7 @@ def test_frequent_words_become_whole_and_the_text_shorter(kind: str) -> None:
     spent = [sum(len(tokenizer(text, add_special_tokens=False)["input_ids"]) for text in NEW)
              for tokenizer in (old, found.tokenizer)]
     assert spent[1] < 0.6 * spent[0]
-    if kind == "wordpiece":  # the others may take the space between words into account
+    if tokenizer_type == "wordpiece":  # the others may take the space between words into account
         assert spent == [found.tokens_before, found.tokens_after]
 
 
@@ -104,10 +105,11 @@ def test_missing_characters_come_first() -> None:
         grown(unigram, 6).tokenizer("β", add_special_tokens=False)["input_ids"]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_same_text_same_bytes_at_any_number_of_threads(kind: str) -> None:
+@pytest.mark.parametrize("tokenizer_type", TRAINERS)
+def test_same_text_same_bytes_at_any_number_of_threads(tokenizer_type: str) -> None:
     found = {
-        subprocess.run([sys.executable, "-c", PROGRAM, __file__, kind], capture_output=True,
+        subprocess.run([sys.executable, "-c", PROGRAM, __file__, tokenizer_type],
+                       capture_output=True,
                        check=True, env={**os.environ, "RAYON_NUM_THREADS": threads,
                                         "TOKENIZERS_PARALLELISM": "true"}).stdout
         for threads in ("1", "4")}
@@ -116,19 +118,19 @@ def test_same_text_same_bytes_at_any_number_of_threads(kind: str) -> None:
 
 def test_words_of_a_unigram_piece_do_not_grow_into_punctuation() -> None:
     old = learned("unigram")
-    new = grown(old, 60, at_most=True).tokenizer
+    new = grown(old, 60, allow_fewer=True).tokenizer
     added = [token for token, number in new.get_vocab().items() if number >= len(old)]
     assert "\u2581gonartrosi" in added
     assert not [token for token in added
                 if any(map(str.isalnum, token)) and not token.strip("\u2581").isalnum()]
 
 
-@pytest.mark.parametrize(("kind", "layout", "choices"), [
+@pytest.mark.parametrize(("tokenizer_type", "special_tokens", "choices"), [
     ("wordpiece", "bert", {"unicode": "none", "uncased": True}), ("wordpiece", "bert", {}),
     ("bpe", "modernbert", {}), ("bpe", "roberta", {"uncased": True}), ("unigram", "roberta", {})])
-def test_it_is_saved_and_read_as_it_is(tmp_path: Path, kind: str, layout: str,
+def test_it_is_saved_and_read_as_it_is(tmp_path: Path, tokenizer_type: str, special_tokens: str,
                                        choices: dict[str, Any]) -> None:
-    old = learned(kind, layout=layout, **choices)
+    old = learned(tokenizer_type, special_tokens=special_tokens, **choices)
     made = grown(old, 20).tokenizer
     assert type(made) is type(old)
     save_tokenizer(made, tmp_path)
@@ -141,8 +143,8 @@ def test_it_is_saved_and_read_as_it_is(tmp_path: Path, kind: str, layout: str,
 
 def test_added_tokens_keep_their_places() -> None:
     """Tokens that stand behind the model's own, as T5's and DeBERTa's do."""
-    for kind in KINDS:
-        old = learned(kind)
+    for tokenizer_type in TRAINERS:
+        old = learned(tokenizer_type)
         old.add_tokens(["<drug>", "<gene>"])
         found = grown(old, 12)
         assert (found.kept, found.added) == (len(old), 12)
@@ -158,7 +160,7 @@ def test_a_general_vocabulary_learns_medical_words(data: Path) -> None:
                          do_lower_case=True)
     records = (data / "it/corpus/native-clinical.jsonl").read_text(encoding="utf-8").splitlines()
     texts = [json.loads(record)["text"] for record in records[:300]]
-    found = extend(bert, texts, VocabularyConfig(size=32_000), "bert")
+    found = extend_tokenizer(bert, texts, VocabularyConfig(size=32_000), "bert")
     assert type(found.tokenizer) is BertTokenizer
     by_id = sorted(found.tokenizer.get_vocab(), key=found.tokenizer.get_vocab().get)
     assert by_id[:30_522] == lines
@@ -179,11 +181,11 @@ def ends_marked() -> Any:
 
 
 @pytest.mark.parametrize(("make", "message"), [
-    (words_only, "old: found a tokenizer of the kind WordLevel, expected one of WordPiece, BPE"),
+    (words_only, "old: found a tokenizer of the type WordLevel, expected one of WordPiece, BPE"),
     (ends_marked, "old: found BPE that marks the inside or the end of words")])
 def test_a_tokenizer_of_another_family_is_an_error(make: Callable[[], Any], message: str) -> None:
     with pytest.raises(CheckpointError, match=message):
-        extend(make(), NEW, VocabularyConfig(size=100), "old")
+        extend_tokenizer(make(), NEW, VocabularyConfig(size=100), "old")
 
 
 def test_sizes_without_room_or_text_are_errors() -> None:
@@ -193,4 +195,4 @@ def test_sizes_without_room_or_text_are_errors() -> None:
     with pytest.raises(DataError, match=r"text supports \d+ tokens beside those of old; expected"):
         grown(old, 5_000)
     with pytest.raises(DataError, match="no words"):
-        extend(old, [""], VocabularyConfig(size=900), "old")
+        extend_tokenizer(old, [""], VocabularyConfig(size=900), "old")

@@ -20,10 +20,10 @@ from transformers import BertTokenizer
 from bmtools.vocab.fragmentation import (
     Fragmentation,
     encode_words,
-    find_unknown,
     fragmentation,
+    unknown_ids,
 )
-from bmtools.vocab.tokenizer import open_vocabulary
+from bmtools.vocab.tokenizer import load_vocabulary
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]",
          "cuore", "cu", "##or", "##e", "l", "##ym", "##ph", "##oma", "dna"]
@@ -101,7 +101,7 @@ def test_byte_level_words_have_their_space() -> None:
     [ids] = encode_words(tokenizer, ["cuore"])
     assert [tokenizer.id_to_token(number) for number in ids] == ["Ġcuore"]
     assert fragmentation(tokenizer, {"cuore": 2, "è": 1}).whole == 2
-    assert find_unknown(tokenizer) == frozenset()
+    assert unknown_ids(tokenizer) == frozenset()
 
 
 def test_a_space_of_its_own_counts_where_there_is_one() -> None:
@@ -142,7 +142,7 @@ def test_more_words_than_one_batch_holds() -> None:
 def test_the_papers_examples(data: Any) -> None:
     """Gu et al. 2021, section 3.2; Pavlova and Makhlouf 2023, figure 2."""
     def pieces(name: str, word: str) -> list[str]:
-        backend = open_vocabulary(data / "vocab" / name).backend
+        backend = load_vocabulary(data / "vocab" / name).backend
         return [backend.id_to_token(number) for number in next(encode_words(backend, [word]))]
 
     general, own = "bert-base-uncased.txt", "covid-electra-50k-uncased.txt"

@@ -8,16 +8,17 @@ from typing import Any
 import pytest
 
 from bmtools.vocab.normalization import GREEK
-from bmtools.vocab.settings import KINDS, VocabularyConfig
-from bmtools.vocab.train import FAMILIES
+from bmtools.vocab.settings import VocabularyConfig
+from bmtools.vocab.trainers import TRAINERS, trainer_for
 
 
-def normal(text: str, kind: str = "bpe", **choices: Any) -> str:
-    step = FAMILIES[kind].steps(VocabularyConfig(kind=kind, **choices)).normalizer
+def normal(text: str, tokenizer_type: str = "bpe", **choices: Any) -> str:
+    step = trainer_for(VocabularyConfig(tokenizer_type=tokenizer_type,
+                                        **choices)).pipeline().normalizer
     return text if step is None else step.normalize_str(text)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("tokenizer_type", TRAINERS)
 @pytest.mark.parametrize(("choices", "text", "expected"), [
     ({}, "perche\u0301 \ufb01bra", "perch\u00e9 \ufb01bra"),
     ({"unicode": "none"}, "perche\u0301", "perche\u0301"),
@@ -29,12 +30,13 @@ def normal(text: str, kind: str = "bpe", **choices: Any) -> str:
     ({"spell_greek": True, "uncased": True}, "\u0394F508", "deltaf508"),
     ({"spell_greek": True}, "5 \u00b5g, 5 \u03bcM, \u03bc-opioid", "5 ug, 5 uM, mu-opioid"),
 ])
-def test_choices(kind: str, choices: dict[str, Any], text: str, expected: str) -> None:
-    assert normal(text, kind, **choices) == expected
+def test_choices(tokenizer_type: str, choices: dict[str, Any], text: str, expected: str) -> None:
+    assert normal(text, tokenizer_type, **choices) == expected
 
 
 def test_nothing_is_done_where_nothing_is_asked_for() -> None:
-    assert FAMILIES["bpe"].steps(VocabularyConfig(kind="bpe", unicode="none")).normalizer is None
+    assert trainer_for(VocabularyConfig(tokenizer_type="bpe",
+                                        unicode="none")).pipeline().normalizer is None
 
 
 def test_korean_is_put_together_again_where_accents_are_dropped() -> None:

@@ -11,9 +11,9 @@ from transformers import AutoTokenizer, BertTokenizer
 from bmtools.errors import CheckpointError
 from bmtools.vocab.tokenizer import (
     fingerprint,
+    is_uncased,
     load_tokenizer,
-    lower_cases,
-    open_vocabulary,
+    load_vocabulary,
     save_tokenizer,
 )
 
@@ -31,7 +31,7 @@ def test_casing_is_written_and_comes_back(tmp_path: Path, lower: bool) -> None:
     config = json.loads((tmp_path / "tokenizer_config.json").read_text())
     assert config["do_lower_case"] is lower
     again = load_tokenizer(tmp_path)
-    assert lower_cases(again) is lower
+    assert is_uncased(again) is lower
     assert fingerprint(again) == fingerprint(tokenizer)
     assert AutoTokenizer.from_pretrained(tmp_path).tokenize("Cuore è") == [
         "cuore" if lower else "Cuore", "è"]
@@ -78,19 +78,19 @@ def test_no_tokenizer_is_one_clear_line(tmp_path: Path) -> None:
 def test_a_vocabulary_opens_by_directory_or_file(tmp_path: Path) -> None:
     save_tokenizer(blank(do_lower_case=False), tmp_path)
     for name in ("", "tokenizer.json", "vocab.txt"):
-        vocabulary = open_vocabulary(tmp_path / name)
+        vocabulary = load_vocabulary(tmp_path / name)
         assert vocabulary.backend.encode("Cuore cuore è", add_special_tokens=False).tokens \
             == ["Cuore", "cuore", "è"]
         assert (vocabulary.casing, vocabulary.size) == ("cased", len(CASED))
-        assert vocabulary.assumed is (name == "vocab.txt")
+        assert vocabulary.casing_assumed is (name == "vocab.txt")
 
 
 def test_a_bare_uncased_vocabulary_folds_as_bert_does(tmp_path: Path) -> None:
     tokens = [*CASED[:5], "cuore", "e", "##re", "[unused1]"]
     path = tmp_path / "words.txt"
     path.write_text("\r\n".join(tokens), encoding="utf-8")
-    vocabulary = open_vocabulary(path)
-    assert (vocabulary.casing, vocabulary.assumed) == ("uncased", True)
+    vocabulary = load_vocabulary(path)
+    assert (vocabulary.casing, vocabulary.casing_assumed) == ("uncased", True)
     judge = BertTokenizer(vocab={token: n for n, token in enumerate(tokens)}, do_lower_case=True)
     for text in ("Cuore È", "CUORE\u0301re", "[MASK] 東 cuore.", "x" * 101):
         assert vocabulary.backend.encode(text, add_special_tokens=False).ids \
@@ -102,18 +102,18 @@ def test_the_odd_capital_does_not_make_a_vocabulary_cased(tmp_path: Path) -> Non
     tokens = [*CASED[:5], *(f"w{number}" for number in range(60)), "##TM", "Γ"]
     path = tmp_path / "vocab.txt"
     path.write_text("\n".join(tokens) + "\n", encoding="utf-8")
-    assert open_vocabulary(path).folds_case
+    assert load_vocabulary(path).uncased
     path.write_text("\n".join([*tokens, "Il", "Cuore"]) + "\n", encoding="utf-8")
-    assert not open_vocabulary(path).folds_case
+    assert not load_vocabulary(path).uncased
 
 
 def test_a_directory_with_tokens_alone_is_told_apart_from_a_checkpoint(tmp_path: Path) -> None:
     bert_directory(tmp_path, CASED)
     with pytest.raises(CheckpointError, match="holds upper case"):
-        open_vocabulary(tmp_path)  # config.json: transformers would lower-case it
+        load_vocabulary(tmp_path)  # config.json: transformers would lower-case it
     (tmp_path / "config.json").unlink()
-    vocabulary = open_vocabulary(tmp_path)
-    assert (vocabulary.casing, vocabulary.assumed) == ("cased", True)
+    vocabulary = load_vocabulary(tmp_path)
+    assert (vocabulary.casing, vocabulary.casing_assumed) == ("cased", True)
 
 
 @pytest.mark.parametrize(("name", "content", "message"), [
@@ -129,7 +129,7 @@ def test_what_is_no_vocabulary_is_one_clear_line(tmp_path: Path, name: str, cont
     if content is not None:
         path.write_text(content)
     with pytest.raises(CheckpointError, match=f"{name}: {message}") as found:
-        open_vocabulary(path)
+        load_vocabulary(path)
     assert "\n" not in str(found.value)
 
 
@@ -138,5 +138,6 @@ def test_what_is_no_vocabulary_is_one_clear_line(tmp_path: Path, name: str, cont
     ("bert-base-uncased", 30_522), ("scibert-scivocab-uncased", 31_089),
     ("covid-electra-50k-uncased", 50_000)])
 def test_the_real_vocabularies_are_uncased(data: Path, name: str, size: int) -> None:
-    vocabulary = open_vocabulary(data / "vocab" / f"{name}.txt")
-    assert (vocabulary.size, vocabulary.casing, vocabulary.assumed) == (size, "uncased", True)
+    vocabulary = load_vocabulary(data / "vocab" / f"{name}.txt")
+    assert (vocabulary.size, vocabulary.casing, vocabulary.casing_assumed) == (size, "uncased",
+                                                                               True)

@@ -46,11 +46,11 @@ part train.jsonl $((HELD_OUT + 1)) $((HELD_OUT + ABSTRACTS))
 
 echo "== A general model, and a medical vocabulary ($SECONDS s)" >&2
 missing general-vocabulary && bmtools build-vocab "$OUT/general.jsonl" --uncased \
-    --size "$VOCABULARY" --at-most -o "$OUT/general-vocabulary"
+    --size "$VOCABULARY" --allow-fewer -o "$OUT/general-vocabulary"
 # shellcheck disable=SC2086
 missing base && bmtools pretrain "$OUT/general.jsonl" -o "$OUT/base" --resume \
     --phases "$HERE/../base.toml" --tokenizer "$OUT/general-vocabulary" $BASE_SET > /dev/null
-missing vocabulary && bmtools build-vocab "$OUT/train.jsonl" --uncased --size "$VOCABULARY" --at-most \
+missing vocabulary && bmtools build-vocab "$OUT/train.jsonl" --uncased --size "$VOCABULARY" --allow-fewer \
     -o "$OUT/vocabulary"
 
 arm() {  # NAME OPTION...: start, then train, under every seed

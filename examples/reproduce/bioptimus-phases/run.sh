@@ -35,12 +35,12 @@ if missing abstracts.jsonl; then
 fi
 
 echo "== A general model, a medical vocabulary, and a start for its tokens ($SECONDS s)" >&2
-missing general-vocabulary && bmtools build-vocab "$OUT/general.jsonl" --uncased --size 6000 --at-most \
+missing general-vocabulary && bmtools build-vocab "$OUT/general.jsonl" --uncased --size 6000 --allow-fewer \
     -o "$OUT/general-vocabulary"
 missing base && bmtools pretrain "$OUT/general.jsonl" -o "$OUT/base" --resume \
     --architecture bert-2x128 --tokenizer "$OUT/general-vocabulary" --objective causal \
     --tokens "$BASE_TOKENS" --learning-rate 2e-3 > /dev/null
-missing vocabulary && bmtools build-vocab "$OUT/abstracts.jsonl" --uncased --size 6000 --at-most \
+missing vocabulary && bmtools build-vocab "$OUT/abstracts.jsonl" --uncased --size 6000 --allow-fewer \
     -o "$OUT/vocabulary"
 missing start && bmtools init-weights "$OUT/abstracts.jsonl" --base "$OUT/base" \
     --tokenizer "$OUT/vocabulary" --lang en --method contextual --rescale -o "$OUT/start"

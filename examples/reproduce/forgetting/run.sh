@@ -51,7 +51,7 @@ fi
 
 echo "== The general model" >&2
 missing vocabulary && bmtools build-vocab "$OUT/general-train.jsonl" --uncased \
-    --size "$VOCABULARY" --at-most -o "$OUT/vocabulary"
+    --size "$VOCABULARY" --allow-fewer -o "$OUT/vocabulary"
 # shellcheck disable=SC2086
 missing base && bmtools pretrain "$OUT/general-train.jsonl" -o "$OUT/base" --resume \
     --phases "$HERE/../base.toml" --tokenizer "$OUT/vocabulary" --evaluate "$OUT/new-held.jsonl" \

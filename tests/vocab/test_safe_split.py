@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers
 
-from bmtools.vocab.safe_cuts import SafeCuts
+from bmtools.vocab.safe_split import SafeSplitter
 
 
 def tokenizer(splitter: Any = None, normalizer: Any = None, model: Any = None,
@@ -53,42 +53,43 @@ REFUSED = {
 
 @pytest.mark.parametrize("reason", REFUSED)
 def test_text_stays_whole(reason: str) -> None:
-    assert not SafeCuts(REFUSED[reason]).allowed
+    assert not SafeSplitter(REFUSED[reason]).enabled
 
 
 def test_pieces_hold_their_space_and_join_to_the_text() -> None:
-    cutting = SafeCuts(tokenizer(pre_tokenizers.ByteLevel()))
-    assert cutting.cut("il cuore  pompa") == ["il", " cuore", " ", " pompa"]
+    splitter = SafeSplitter(tokenizer(pre_tokenizers.ByteLevel()))
+    assert splitter.split("il cuore  pompa") == ["il", " cuore", " ", " pompa"]
     for text in ("", " ", " il", "il \0 cuore", "il\ncuore "):
-        assert "".join(cutting.cut(text)) == text
+        assert "".join(splitter.split(text)) == text
 
 
 def test_runs_of_white_space_are_joined_again() -> None:
-    cutting = SafeCuts(tokenizer(pre_tokenizers.ByteLevel()))
-    assert cutting.joined(cutting.cut("il cuore  pompa\n il ")) == [
+    splitter = SafeSplitter(tokenizer(pre_tokenizers.ByteLevel()))
+    assert splitter.merge_unsafe(splitter.split("il cuore  pompa\n il ")) == [
         "il", " cuore", "  pompa\n il", " "]
 
 
 def test_what_a_normalizer_turns_into_space_counts_as_space() -> None:
-    cutting = SafeCuts(tokenizer(pre_tokenizers.Metaspace(), normalizers.NFKC()))
-    assert cutting.joined(["il\u00a0", " cuore", " \u00a8", " a"]) == ["il\u00a0 cuore", " \u00a8",
-                                                                       " a"]
-    plain = SafeCuts(tokenizer(pre_tokenizers.Metaspace(), normalizers.StripAccents()))
-    assert plain.joined(["il", " \u0301", " cuore"]) == ["il", " \u0301 cuore"]
+    splitter = SafeSplitter(tokenizer(pre_tokenizers.Metaspace(), normalizers.NFKC()))
+    assert splitter.merge_unsafe(["il\u00a0", " cuore", " \u00a8", " a"]) == ["il\u00a0 cuore",
+                                                                              " \u00a8",
+                                                                              " a"]
+    plain = SafeSplitter(tokenizer(pre_tokenizers.Metaspace(), normalizers.StripAccents()))
+    assert plain.merge_unsafe(["il", " \u0301", " cuore"]) == ["il", " \u0301 cuore"]
 
 
 def test_added_tokens_are_found_before_and_after_normalizing() -> None:
-    cutting = SafeCuts(tokenizer(pre_tokenizers.ByteLevel(), normalizers.Lowercase(),
-                                 added=(AddedToken("ODD", normalized=True),
-                                        AddedToken("[MASK]", normalized=False))))
+    splitter = SafeSplitter(tokenizer(pre_tokenizers.ByteLevel(), normalizers.Lowercase(),
+                                      added=(AddedToken("ODD", normalized=True),
+                                             AddedToken("[MASK]", normalized=False))))
     pieces = ["odd", " Odd!", " [MASK]", " [mask]", " cuore"]
-    assert cutting.with_added_tokens(pieces) == {"odd", " Odd!", " [MASK]"}
+    assert splitter.with_added_tokens(pieces) == {"odd", " Odd!", " [MASK]"}
 
 
 def test_tokens_tell_words_apart_only_where_no_word_can_begin_like_them() -> None:
     def inner(splitter: Any, **options: Any) -> str:
         model = models.WordPiece(unk_token="[UNK]", **options)
-        return SafeCuts(tokenizer(splitter, model=model, added=added)).inner
+        return SafeSplitter(tokenizer(splitter, model=model, added=added)).inner_prefix
 
     added: tuple[Any, ...] = ()
     assert inner(pre_tokenizers.BertPreTokenizer()) == "##"
@@ -104,4 +105,4 @@ def test_tokens_tell_words_apart_only_where_no_word_can_begin_like_them() -> Non
     ("\u03b2", "", False), (" ", "_", False), ("ab", "c", False)])
 def test_signs_may_be_spelled_out_one_by_one(found: Any, content: str, allowed: bool) -> None:
     made = tokenizer(pre_tokenizers.ByteLevel(), normalizers.Replace(found, content))
-    assert SafeCuts(made).allowed == allowed
+    assert SafeSplitter(made).enabled == allowed

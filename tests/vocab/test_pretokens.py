@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-from bmtools.vocab.counting import count_split_words, split, train
-from bmtools.vocab.settings import KINDS, VocabularyConfig
-from bmtools.vocab.train import FAMILIES
+from bmtools.vocab.pretokens import count_pretokens, pretokenize, train_model
+from bmtools.vocab.settings import VocabularyConfig
+from bmtools.vocab.trainers import TRAINERS, trainer_for
 
 SIGNS = ["a", "Be", "tNF", "7", "10", " ", " ", "  ", "\n", "\t ", ",", "-", "'", "è", "e\u0301",
          "\u03b1", "\u00b5g", "\u4e2d", "\u00a0", "\ufb01", "'s"]
@@ -22,35 +22,35 @@ CHOICES: list[dict[str, Any]] = [
     {"unicode": "nfkc", "spell_greek": True}, {"unicode": "none"}]
 
 
-def backend(kind: str, choices: dict[str, Any]) -> Tokenizer:
-    return FAMILIES[kind].steps(VocabularyConfig(kind=kind, **choices))
+def backend(tokenizer_type: str, choices: dict[str, Any]) -> Tokenizer:
+    return trainer_for(VocabularyConfig(tokenizer_type=tokenizer_type, **choices)).pipeline()
 
 
 @pytest.mark.parametrize("choices", CHOICES, ids=lambda choices: ",".join(choices) or "plain")
-@pytest.mark.parametrize("kind", KINDS)
-def test_counts_are_those_of_whole_texts(kind: str, choices: dict[str, Any]) -> None:
+@pytest.mark.parametrize("tokenizer_type", TRAINERS)
+def test_counts_are_those_of_whole_texts(tokenizer_type: str, choices: dict[str, Any]) -> None:
     rng = random.Random(0)
     texts = ["".join(rng.choices(SIGNS, k=rng.randrange(40))) for _ in range(400)]
-    made = backend(kind, choices)
-    expected = Counter(word for text in texts for word in split(text, made))
-    assert count_split_words(texts, made) == expected
+    made = backend(tokenizer_type, choices)
+    expected = Counter(word for text in texts for word in pretokenize(text, made))
+    assert count_pretokens(texts, made) == expected
     assert len(expected) > 200
 
 
 @pytest.mark.data
-@pytest.mark.parametrize("kind", KINDS)
-def test_counts_of_real_text(kind: str, data: Path) -> None:
+@pytest.mark.parametrize("tokenizer_type", TRAINERS)
+def test_counts_of_real_text(tokenizer_type: str, data: Path) -> None:
     lines = (data / "it/corpus/native-clinical.jsonl").read_text(encoding="utf-8").splitlines()
     texts = [json.loads(line)["text"] for line in lines[:150]]
-    made = backend(kind, {"spell_greek": True, "split_digits": True})
-    assert count_split_words(texts, made) == Counter(
-        word for text in texts for word in split(text, made))
+    made = backend(tokenizer_type, {"spell_greek": True, "split_digits": True})
+    assert count_pretokens(texts, made) == Counter(
+        word for text in texts for word in pretokenize(text, made))
 
 
 def test_a_tokenizer_that_allows_no_cut_sees_whole_texts() -> None:
     made = Tokenizer(models.BPE())
     made.pre_tokenizer = pre_tokenizers.Metaspace(split=False)
-    assert count_split_words(["il cuore", "il cuore"], made) == {"\u2581il\u2581cuore": 2}
+    assert count_pretokens(["il cuore", "il cuore"], made) == {"\u2581il\u2581cuore": 2}
 
 
 def test_counts_train_as_repeated_words_do() -> None:
@@ -59,5 +59,5 @@ def test_counts_train_as_repeated_words_do() -> None:
     expected = Tokenizer(models.BPE())
     expected.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     expected.train_from_iterator(words.elements(), trainer)
-    assert json.loads(Tokenizer(train(models.BPE(), trainer, words)).to_str())["model"] == \
+    assert json.loads(Tokenizer(train_model(models.BPE(), trainer, words)).to_str())["model"] == \
         json.loads(expected.to_str())["model"]

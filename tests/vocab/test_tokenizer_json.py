@@ -5,7 +5,7 @@ from __future__ import annotations
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import BertTokenizer
 
-from bmtools.vocab.token_text import kind_of, spellings
+from bmtools.vocab.tokenizer_json import model_name, token_texts
 
 
 def byte_level(tokens: list[str]) -> Tokenizer:
@@ -24,10 +24,10 @@ def test_one_spelling_for_all_kinds() -> None:
     unigram.add_special_tokens(["<unk>"])
     unigram.pre_tokenizer = pre_tokenizers.Metaspace()
     expected = {" lymph", "oma", " è", " ["}
-    assert set(spellings(bert.backend_tokenizer).values()) == expected
-    assert set(spellings(byte_level(["<s>", "Ġlymph", "oma", "ĠÃ¨", "Ġ["])).values()) == expected
-    assert set(spellings(unigram).values()) == expected
-    assert [kind_of(one) for one in (bert.backend_tokenizer, byte_level(["a"]), unigram)] \
+    assert set(token_texts(bert.backend_tokenizer).values()) == expected
+    assert set(token_texts(byte_level(["<s>", "Ġlymph", "oma", "ĠÃ¨", "Ġ["])).values()) == expected
+    assert set(token_texts(unigram).values()) == expected
+    assert [model_name(one) for one in (bert.backend_tokenizer, byte_level(["a"]), unigram)] \
         == ["WordPiece", "byte-level BPE", "Unigram"]
 
 
@@ -35,7 +35,7 @@ def test_every_byte_comes_back() -> None:
     """The library's own decoder is the judge."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     tokenizer = byte_level(alphabet)
-    found = spellings(tokenizer)
+    found = token_texts(tokenizer)
     decoder = decoders.ByteLevel()
     for number, letter in enumerate(alphabet):
         theirs = decoder.decode([letter])

@@ -1,0 +1,125 @@
+"""Pre-token counts: the words of a corpus as a tokenizer splits them before its model."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+
+from tokenizers import Tokenizer, pre_tokenizers
+from tokenizers.models import Model
+from tokenizers.trainers import Trainer
+
+from bmtools.errors import DataError
+from bmtools.vocab.safe_split import SafeSplitter
+
+_CHUNKS_AT_ONCE = 1_000
+_LINE_WORDS = 1_000
+_SPACE_AFTER_SPACE = re.compile(r"\s ")
+_BEFORE_SPACES = re.compile(r"(?<=\S)(?= )")
+
+
+def count_pretokens(texts: Iterable[str], backend: Tokenizer) -> Counter[str]:
+    """Count words as they reach a tokenizer's model, normalized and split.
+
+    Each distinct chunk between spaces is split once, together with others of the same count.
+    That counts what splitting whole texts would, except for accents that stand alone after a
+    space where accents are dropped. Distinct chunks and words are held in memory, which grows
+    with the corpus's vocabulary and not with its length.
+
+    Args:
+        texts: read once.
+        backend: its normalizer and pre-tokenizer are used, its model is not.
+
+    Raises:
+        DataError: no words.
+    """
+    words = _count(texts, backend)
+    if not words:
+        raise DataError("no words in the input; expected records with some text")
+    return words
+
+
+def _count(texts: Iterable[str], backend: Tokenizer) -> Counter[str]:
+    splitter = SafeSplitter(backend)
+    if not splitter.enabled:
+        return _words_of(Counter(texts), backend, None)
+    chunks: Counter[str] = Counter()
+    if splitter.drops_spaces:
+        for text in texts:
+            chunks.update(text.split())
+        return _words_of(chunks, backend, " ")
+    for text in texts:
+        # The usual split is much faster, and right where no space follows white space.
+        chunks.update(_BEFORE_SPACES.split(text) if _SPACE_AFTER_SPACE.search(text)
+                      else splitter.split(text))
+    apart = Counter({chunk: count for chunk, count in chunks.items()
+                     if chunk[:1] != " " or chunk[-1:].isspace()})
+    words = _words_of(apart, backend, None)
+    words.update(_words_of(chunks - apart, backend, ""))
+    return words
+
+
+def _words_of(chunks: Counter[str], backend: Tokenizer, separator: str | None) -> Counter[str]:
+    """Split chunks into words.
+
+    Args:
+        chunks: with their counts.
+        backend: splits them.
+        separator: joins several chunks without changing their words; None: one at a time.
+    """
+    by_count: defaultdict[int, list[str]] = defaultdict(list)
+    for chunk, count in chunks.items():
+        by_count[count].append(chunk)
+    words: Counter[str] = Counter()
+    for count, group in by_count.items():
+        for text in group if separator is None else _joined(group, separator):
+            for word in pretokenize(text, backend):
+                words[word] += count
+    return words
+
+
+def _joined(chunks: Sequence[str], separator: str) -> Iterator[str]:
+    for start in range(0, len(chunks), _CHUNKS_AT_ONCE):
+        yield separator.join(chunks[start:start + _CHUNKS_AT_ONCE])
+
+
+def pretokenize(text: str, backend: Tokenizer) -> list[str]:
+    """Normalize a text and split it into words, all as a tokenizer does it."""
+    normal = text if backend.normalizer is None else backend.normalizer.normalize_str(text)
+    if backend.pre_tokenizer is None:
+        return [normal] if normal else []
+    return [word for word, _ in backend.pre_tokenizer.pre_tokenize_str(normal)]
+
+
+def train_model(model: Model, trainer: Trainer, words: Counter[str]) -> Model:
+    """Train one of the library's models on words with counts, and return it.
+
+    The library takes no counts, so each word is repeated as often as it occurs. Words must not
+    contain white space.
+    """
+    tokenizer = Tokenizer(model)
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer.train_from_iterator(_repeated(words), trainer)
+    return tokenizer.model
+
+
+def _repeated(words: Counter[str]) -> Iterator[str]:
+    """Yield each word as often as it occurs, in lines of bounded length."""
+    for word, count in words.items():
+        for start in range(0, count, _LINE_WORDS):
+            yield " ".join([word] * min(_LINE_WORDS, count - start))
+
+
+def count_characters(words: Counter[str]) -> Counter[str]:
+    """Count the characters of words."""
+    counts: Counter[str] = Counter()
+    for word, count in words.items():
+        for character in word:
+            counts[character] += count
+    return counts
+
+
+def most_frequent(counts: Counter[str], limit: int) -> list[str]:
+    """Return the most frequent keys; ties go in the order of the keys."""
+    return sorted(counts, key=lambda key: (-counts[key], key))[:limit]

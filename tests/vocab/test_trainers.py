@@ -1,0 +1,174 @@
+"""Training of tokenizers of each type."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
+
+from bmtools.errors import DataError
+from bmtools.vocab.settings import VocabularyConfig
+from bmtools.vocab.special_tokens import SCHEMES
+from bmtools.vocab.tokenizer import fingerprint
+from bmtools.vocab.trainers import TRAINERS, train_tokenizer
+
+WORDS = [f"{a}{b}{c}" for a in "bcdf" for b in "aeio" for c in "lmnr"]
+TEXTS = [" ".join(WORDS[start:] + WORDS[:start]) for start in range(len(WORDS))]
+ITALIAN = ["La mobilità è ridotta dall'artrosi.", "L'artrosi riduce la mobilità: perché?"] * 30
+PROGRAM = """
+import sys
+from bmtools.vocab.trainers import train_tokenizer
+from bmtools.vocab.settings import VocabularyConfig
+words = [f"{a}{b}{c}" for a in "bcdf" for b in "aeio" for c in "lmnr"]
+texts = [" ".join(words[i:] + words[:i]) for i in range(len(words))]
+made = train_tokenizer(texts, VocabularyConfig(
+    tokenizer_type=sys.argv[1], size=int(sys.argv[2]), allow_fewer=True))
+print(made.backend_tokenizer.to_str())
+"""
+
+
+@pytest.mark.parametrize(("tokenizer_type", "size"),
+                         [("wordpiece", 150), ("bpe", 350), ("unigram", 100)])
+def test_same_text_same_bytes_at_any_number_of_threads(tokenizer_type: str, size: int) -> None:
+    """Every merge here ties with others, which is where the library's own trainers waver."""
+    found = {
+        subprocess.run([sys.executable, "-c", PROGRAM, tokenizer_type, str(size)],
+                       capture_output=True,
+                       check=True, env={**os.environ, "RAYON_NUM_THREADS": threads,
+                                        "OMP_NUM_THREADS": threads,
+                                        "TOKENIZERS_PARALLELISM": "true"}).stdout
+        for threads in ("1", "2", "4")}
+    assert len(found) == 1
+    assert len(json.loads(found.pop())["model"]["vocab"]) > 30
+
+
+@pytest.mark.parametrize("tokenizer_type", TRAINERS)
+def test_the_order_of_texts_does_not_matter(tokenizer_type: str) -> None:
+    settings = VocabularyConfig(tokenizer_type=tokenizer_type, size=300, allow_fewer=True)
+    shuffled = random.Random(1).sample(TEXTS, len(TEXTS))
+    assert fingerprint(train_tokenizer(shuffled, settings)) == \
+        fingerprint(train_tokenizer(TEXTS, settings))
+
+
+@pytest.fixture(scope="module")
+def clinical(data: Path) -> list[str]:
+    lines = (data / "it/corpus/native-clinical.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line)["text"] for line in lines[:300]]
+
+
+@pytest.mark.data
+def test_bpe_is_the_librarys(clinical: list[str]) -> None:
+    bare = Tokenizer(models.BPE())
+    bare.normalizer = normalizers.NFC()
+    bare.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    bare.train_from_iterator(clinical, trainers.BpeTrainer(
+        vocab_size=1_500, min_frequency=2, show_progress=False,
+        special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
+    ours = train_tokenizer(clinical, VocabularyConfig(tokenizer_type="bpe", size=1_500))
+    assert model_of(ours.backend_tokenizer) == model_of(bare)
+
+
+@pytest.mark.data
+def test_wordpiece_spends_the_tokens_that_the_librarys_does(clinical: list[str]) -> None:
+    """Ties apart, which the library breaks at random, the merges are the same."""
+    bare = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    bare.normalizer = normalizers.BertNormalizer(lowercase=False, strip_accents=False)
+    bare.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    bare.train_from_iterator(clinical, trainers.WordPieceTrainer(
+        vocab_size=1_500, min_frequency=2, special_tokens=["[UNK]"], show_progress=False))
+    ours = train_tokenizer(clinical, VocabularyConfig(size=1_504, unicode="none"))
+    shared = set(ours.get_vocab()) & set(bare.get_vocab())
+    assert len(shared) > 0.97 * 1_500
+
+
+@pytest.mark.data
+def test_unigram_is_as_good_as_the_librarys(clinical: list[str]) -> None:
+    bare = Tokenizer(models.Unigram())
+    bare.pre_tokenizer = pre_tokenizers.Metaspace()
+    bare.train_from_iterator(clinical[:200], trainers.UnigramTrainer(
+        vocab_size=1_500, special_tokens=["<unk>"], unk_token="<unk>", show_progress=False))
+    ours = train_tokenizer(clinical[:200], VocabularyConfig(tokenizer_type="unigram", size=1_504))
+    spent = [sum(len(one.ids) for one in backend.encode_batch(clinical[200:],
+                                                              add_special_tokens=False))
+             for backend in (ours.backend_tokenizer, bare)]
+    assert spent[0] < 1.1 * spent[1]
+    scores = dict(map(tuple, model_of(ours.backend_tokenizer)["vocab"]))
+    assert scores["\u2581di"] > scores["\u2581paziente"] > scores["x"]
+
+
+def model_of(backend: Any) -> Any:
+    return json.loads(backend.to_str())["model"]
+
+
+@pytest.mark.parametrize("tokenizer_type", TRAINERS)
+def test_a_size_beyond_the_text_is_an_error_that_names_what_there_is(tokenizer_type: str) -> None:
+    most = train_tokenizer(TEXTS, VocabularyConfig(tokenizer_type=tokenizer_type, size=9_000,
+                                                   allow_fewer=True))
+    assert 30 < len(most) < 500
+    with pytest.raises(DataError, match=(
+            f"size: found 9000, but the text supports {len(most)} tokens; expected size "
+            f"{len(most)} or less, more text, or allow_fewer to take what there is")):
+        train_tokenizer(TEXTS, VocabularyConfig(tokenizer_type=tokenizer_type, size=9_000))
+    if len(most) > 100:
+        exact = VocabularyConfig(tokenizer_type=tokenizer_type, size=len(most))
+        assert len(train_tokenizer(TEXTS, exact)) == len(most)
+
+
+@pytest.mark.parametrize("tokenizer_type", TRAINERS)
+def test_a_size_below_the_characters_is_an_error(tokenizer_type: str) -> None:
+    texts = ["".join(map(chr, range(0x4E00, 0x4E00 + 300)))] * 3
+    with pytest.raises(DataError, match=r"characters alone are (305|601|261|306); expected"):
+        train_tokenizer(texts, VocabularyConfig(tokenizer_type=tokenizer_type, size=150))
+
+
+@pytest.mark.parametrize("tokenizer_type", TRAINERS)
+def test_no_text_is_an_error(tokenizer_type: str) -> None:
+    with pytest.raises(DataError, match="no words in the input"):
+        train_tokenizer(["  ", "", "\n"] if tokenizer_type != "bpe" else [""],
+                        VocabularyConfig(tokenizer_type=tokenizer_type, size=300))
+
+
+def test_rare_characters_become_unknown_in_unigram_and_bytes_in_bpe() -> None:
+    texts = [*TEXTS, "q\u4e2d"]
+    unigram = train_tokenizer(texts, VocabularyConfig(
+        tokenizer_type="unigram", size=100, max_alphabet=13, allow_fewer=True))
+    assert unigram.unk_token_id in unigram("\u4e2d")["input_ids"]
+    bpe = train_tokenizer(texts, VocabularyConfig(tokenizer_type="bpe", size=300))
+    assert bpe.decode(bpe("\u4e2d", add_special_tokens=False)["input_ids"]) == "\u4e2d"
+
+
+def wordpiece(texts: list[str], size: int, **choices: Any) -> Any:
+    return train_tokenizer(texts, VocabularyConfig(size=size, allow_fewer=True, **choices))
+
+
+def test_special_tokens_come_first_in_bert_order() -> None:
+    vocabulary = wordpiece(ITALIAN, 200).get_vocab()
+    assert [vocabulary[token] for token in SCHEMES["bert"].tokens] == [0, 1, 2, 3, 4]
+    assert sorted(vocabulary.values()) == list(range(len(vocabulary)))
+
+
+@pytest.mark.parametrize(("choices", "expected"), [
+    ({}, ["La", "mobilità"]), ({"uncased": True}, ["la", "mobilità"]),
+    ({"uncased": True, "strip_accents": True}, ["la", "mobilita"])], ids=str)
+def test_case_and_accents_are_two_choices(choices: dict[str, bool], expected: list[str]) -> None:
+    assert wordpiece(ITALIAN, 400, **choices).tokenize("La mobilità") == expected
+
+
+def test_rare_characters_become_unknown_in_wordpiece() -> None:
+    tokenizer = wordpiece(["aaa bbb ab ba"] * 9 + ["q"], 100, max_alphabet=2)
+    assert tokenizer.tokenize("q ab") == ["[UNK]", "ab"]
+
+
+def test_the_fingerprint_follows_tokens_and_casing() -> None:
+    same = fingerprint(wordpiece(ITALIAN, 200))
+    assert fingerprint(wordpiece(ITALIAN, 200)) == same
+    assert fingerprint(wordpiece(ITALIAN[:1], 200)) != same
+    assert fingerprint(wordpiece(ITALIAN, 200, uncased=True)) != same
