@@ -116,12 +116,12 @@ def _compare(records: RecordReader, reject: Reject, base: Path, tokenizer: Path,
     from bmtools.training.init_comparison import InitComparison, compare_inits
     from bmtools.vocab.tokenizer import load_tokenizer
 
-    contest = InitComparison(load_masked_lm(base), load_tokenizer(tokenizer), compare, settings,
+    comparison = InitComparison(load_masked_lm(base), load_tokenizer(tokenizer), compare, settings,
                              focus,
                              distil, partial(_sentences, lang=lang))
     held = read_records(held_out, reject=reject) if held_out else None
     lines: list[dict[str, Any]] = []
-    for line in compare_inits(contest, _checked(tracked(records, "reading"), reject), held):
+    for line in compare_inits(comparison, _checked(tracked(records, "reading"), reject), held):
         write_records([line], flush=True)
         lines.append(line)
     _show(lines)

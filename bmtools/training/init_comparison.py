@@ -1,4 +1,4 @@
-"""Ways of starting new tokens, held against each other before one of them is trained for long."""
+"""Comparison of embedding initializations by the loss on held-out text, before long training."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import hashlib
 import sys
 import tempfile
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -17,7 +19,7 @@ from torch import Tensor
 from bmtools.data.batches import SpecialTokens
 from bmtools.data.shards import Corpus
 from bmtools.data.tokenize import tokenize
-from bmtools.errors import DataError, refuse
+from bmtools.errors import DataError, refuse, setting
 from bmtools.io.jsonl import RecordReader, write_records
 from bmtools.masking.corruption import IGNORED
 from bmtools.masking.strategies import make_strategy
@@ -33,7 +35,7 @@ from bmtools.models.settings import (
     TokenDistillationConfig,
     TransferConfig,
 )
-from bmtools.models.transfer import Transfer, transfer
+from bmtools.models.transfer import transfer
 from bmtools.recipes.phases import Phase, RunConfig
 from bmtools.recipes.settings import (
     BatchConfig,
@@ -52,26 +54,29 @@ from bmtools.training.pretrain import losses_of
 from bmtools.training.run import Run, prepare_run
 from bmtools.vocab.tokenizer import fingerprint
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
 ReadSentences = Callable[[Iterable[Record]], Iterable[Sentence]]
 _DIGITS = 6
 
 
 @dataclass(frozen=True)
 class InitComparison:
-    """What is compared, and how.
+    """Settings of a comparison.
 
     Args:
         base: the model and its old vocabulary.
         tokenizer: the new vocabulary.
-        compare: methods, and how they are tried.
-        transfer: settings of a method; its name is left aside.
-        focus: of static vectors.
-        distil: of the fit.
-        read: cuts records into sentences.
+        compare: methods, and how long each is trained.
+        transfer: settings of every method; its own method is ignored.
+        focus: settings of static vectors.
+        distil: settings of token distillation.
+        read: splits records into sentences.
     """
 
     base: Checkpoint
-    tokenizer: Any
+    tokenizer: PreTrainedTokenizerBase
     compare: CompareConfig
     transfer: TransferConfig
     focus: FocusConfig
@@ -79,48 +84,49 @@ class InitComparison:
     read: ReadSentences
 
 
-def compare_inits(contest: InitComparison, records: Iterable[Record],
+def compare_inits(comparison: InitComparison, records: Iterable[Record],
                   held_out: Iterable[Record] | None = None) -> Iterator[dict[str, Any]]:
-    """Yield a line for each method: losses on held-out text before and after a short trial.
+    """Yield a line for each method: losses on held-out text before and after a short training.
 
-    Text that is asked about is used for nothing else: no contexts, no static vectors, no training.
-    All methods are asked for the same words, hidden alike, and are trained on the same batches.
-    Texts and trials lie in a temporary directory; nothing is kept.
+    Held-out text is used for nothing else: no contexts, no static vectors, no training. All
+    methods are scored on the same masked words and trained on the same batches, in a temporary
+    directory of which nothing is kept.
 
     Args:
-        contest: what is compared.
+        comparison: methods and settings.
         records: the corpus.
-        held_out: text to ask about; None sets a share of the records apart.
+        held_out: text to score; None holds out a share of the records.
 
     Raises:
-        DataError: no text on one of the two sides.
+        DataError: no text to train on, or none to score.
         BmtoolsError: a method cannot be used with these.
     """
-    with tempfile.TemporaryDirectory(prefix="bmtools-starts-") as name:
+    with tempfile.TemporaryDirectory(prefix="bmtools-compare-") as name:
         directory = Path(name)
-        _divide(records, held_out, contest, directory)
+        if held_out is None:
+            _split(records, comparison, directory)
+        else:
+            _write(records, directory / "train.jsonl", "the input: no records with text")
+            _write(held_out, directory / "held.jsonl",
+                   f"{setting('held_out')}: no records with text")
         for side in ("train", "held"):
-            tokenize(RecordReader([str(directory / f"{side}.jsonl")]), contest.tokenizer,
+            tokenize(RecordReader([str(directory / f"{side}.jsonl")]), comparison.tokenizer,
                      directory / side, processes=0)
-        for method in contest.compare.methods():
-            yield _Trial(contest, directory, method).line()
+        for method in comparison.compare.methods():
+            yield _try_method(comparison, directory, method)
 
 
-def _divide(records: Iterable[Record], held_out: Iterable[Record] | None, contest: InitComparison,
-            directory: Path) -> None:
-    """Write the text to learn from and the text to ask about."""
-    if held_out is not None:
-        _write(records, directory / "train.jsonl", "the input: no records with text")
-        _write(held_out, directory / "held.jsonl", "--held-out: no records with text")
-        return
-    share, seed = contest.compare.held_share, contest.transfer.seed
+def _split(records: Iterable[Record], comparison: InitComparison, directory: Path) -> None:
+    """Write text to train on and text to score."""
+    share, seed = comparison.compare.held_share, comparison.transfer.seed
     _write(records, directory / "all.jsonl", "the input: no records with text")
-    for side, is_held in (("train", False), ("held", True)):
-        whole = RecordReader([str(directory / "all.jsonl")])
-        _write((record for record in whole if _is_held(record["text"], share, seed) == is_held),
+    for side, purpose in (("train", "train on"), ("held", "score")):
+        everything = RecordReader([str(directory / "all.jsonl")])
+        _write((record for record in everything
+                if _is_held(record["text"], share, seed) == (side == "held")),
                directory / f"{side}.jsonl",
-               f"--held-share {share}: it leaves no text to "
-               f"{'ask about' if is_held else 'learn from'}; give more records, or --held-out FILE")
+               f"{setting('held_share')}: found {share}, which leaves no text to {purpose}; give "
+               f"more records, or {setting('held_out')} FILE")
 
 
 def _is_held(text: str, share: float, seed: int) -> bool:
@@ -129,114 +135,95 @@ def _is_held(text: str, share: float, seed: int) -> bool:
     return int.from_bytes(digest[:8]) < share * 2**64
 
 
-def _write(records: Iterable[Record], path: Path, otherwise: str) -> None:
+def _write(records: Iterable[Record], path: Path, message: str) -> None:
     if not write_records((record for record in records if record["text"].strip()), str(path)):
-        raise DataError(otherwise)
+        raise DataError(message)
 
 
-class _Trial:
-    """One method's start, looked at and trained a little.
+def _try_method(comparison: InitComparison, directory: Path, method: str) -> dict[str, Any]:
+    """Initialize embeddings, score held-out text, train for a while and score it again."""
+    tokenizer, compare = comparison.tokenizer, comparison.compare
+    start = time.monotonic()
+    text = RecordReader([str(directory / "train.jsonl")])
+    made = transfer(comparison.base, tokenizer, replace(comparison.transfer, method=method),
+                    comparison.read(text) if method in READING else (),
+                    comparison.focus, comparison.distil)
+    seconds = time.monotonic() - start
+    line = {"method": method, "seconds": round(seconds, 3), **made.report,
+            "neighbours": nearest_tokens(comparison.base.tokenizer, tokenizer, made.model,
+                                         made.origins, compare.sample_tokens,
+                                         comparison.transfer.seed)}
+    max_length = min(compare.probe_max_length, max_tokens(made.model))
+    held = EvaluationSet(Corpus.open(directory / "held"), SpecialTokens.of(tokenizer),
+                         make_strategy("words"), max_length)
+    is_new = torch.zeros(len(tokenizer), dtype=torch.bool)
+    is_new[list(made.origins.pieces)] = True
+    with _prepare(comparison, directory, made.model, method, max_length) as run:
+        line["start"] = _score(held, run, is_new)
+        if compare.probe_steps:
+            start = time.monotonic()
+            deque(run.lines(), maxlen=0)
+            line["probe"] = {"steps": compare.probe_steps,
+                             "seconds": round(time.monotonic() - start, 3),
+                             **_score(held, run, is_new)}
+    return line
 
-    Args:
-        contest: what it is part of.
-        directory: holds the texts, as records and as shards.
-        method: its name.
-    """
 
-    def __init__(self, contest: InitComparison, directory: Path, method: str) -> None:
-        self._contest = contest
-        self._directory = directory
-        self._method = method
+def _prepare(comparison: InitComparison, directory: Path, model: PreTrainedModel, method: str,
+             max_length: int) -> AbstractContextManager[Run]:
+    """Prepare a short run of plain pretraining."""
+    compare, tokenizer = comparison.compare, comparison.tokenizer
+    phase = Phase("probe", PhaseLengthConfig(steps=max(1, compare.probe_steps)),
+                  BatchConfig(max_length, compare.probe_batch),
+                  learning_rate=LearningRateConfig(compare.probe_rate))
+    plan = TrainingPlan("init-weights", directory / method, RunConfig((phase,)),
+                        OptimizationConfig(seed=comparison.transfer.seed),
+                        ReportingConfig(logging_steps=sys.maxsize, save_steps=0))
+    initial = InitialModel(tokenizer, fingerprint(tokenizer), max_tokens(model), model.config,
+                           has_segment_embeddings(model), lambda: model)
+    return prepare_run(plan, initial, DataConfig({"text": (str(directory / "train"),)}), refuse,
+                       losses_of(plan))
 
-    def line(self) -> dict[str, Any]:
-        """Make the start, score it, train it, score it again."""
-        contest, began = self._contest, time.monotonic()
-        made = self._start()
-        taken = time.monotonic() - began
-        told = {"method": self._method, "seconds": round(taken, 3), **made.report,
-                "neighbours": nearest_tokens(contest.base.tokenizer, contest.tokenizer, made.model,
-                                             made.origins, contest.compare.sample_tokens,
-                                             contest.transfer.seed)}
-        plan = self._plan(made.model)
-        wanted = DataConfig({"text": (str(self._directory / "train"),)})
-        with prepare_run(plan, self._origin(made.model), wanted, refuse, losses_of(plan)) as run:
-            told["start"] = self._scores(run, made, plan)
-            if contest.compare.probe_steps:
-                began = time.monotonic()
-                for _ in run.lines():
-                    pass
-                took = round(time.monotonic() - began, 3)
-                told["probe"] = {"steps": contest.compare.probe_steps, "seconds": took,
-                                 **self._scores(run, made, plan)}
-        return told
 
-    def _start(self) -> Transfer:
-        contest = self._contest
-        text = RecordReader([str(self._directory / "train.jsonl")])
-        return transfer(contest.base, contest.tokenizer,
-                        replace(contest.transfer, method=self._method),
-                        contest.read(text) if self._method in READING else (),
-                        contest.focus, contest.distil)
-
-    def _origin(self, model: Any) -> InitialModel:
-        tokenizer = self._contest.tokenizer
-        return InitialModel(tokenizer, fingerprint(tokenizer), max_tokens(model), model.config,
-                            has_segment_embeddings(model), lambda: model)
-
-    def _plan(self, model: Any) -> TrainingPlan:
-        compare = self._contest.compare
-        rows = BatchConfig(min(compare.probe_max_length, max_tokens(model)), compare.probe_batch)
-        phase = Phase("probe", PhaseLengthConfig(steps=max(1, compare.probe_steps)), rows,
-                      learning_rate=LearningRateConfig(compare.probe_rate))
-        return TrainingPlan("init-weights", self._directory / self._method, RunConfig((phase,)),
-                            OptimizationConfig(seed=self._contest.transfer.seed),
-                            ReportingConfig(logging_steps=sys.maxsize, save_steps=0))
-
-    def _scores(self, run: Run, made: Transfer, plan: TrainingPlan) -> dict[str, Any]:
-        """Score held-out text: whole, and what is new of it and what is not."""
-        words = SpecialTokens.of(self._contest.tokenizer)
-        fresh = torch.zeros(len(self._contest.tokenizer), dtype=torch.bool)
-        fresh[list(made.origins.pieces)] = True
-        counted = LossByTokenAge(run.trainer.objective.model, fresh)
-        held = EvaluationSet(Corpus.open(self._directory / "held"), words, make_strategy("words"),
-                             plan.config.phases[0].batch.max_length)
-        found = held.score(counted, run.accelerator)
-        return {**found, **counted.losses()}
+def _score(held: EvaluationSet, run: Run, is_new: Tensor) -> dict[str, Any]:
+    """Score held-out text as a whole, and its new and old tokens apart."""
+    objective = LossByTokenAge(run.trainer.objective.model, is_new)
+    return {**held.score(objective, run.accelerator), **objective.losses()}
 
 
 class LossByTokenAge(MaskedObjective):
-    """The loss of hidden words, which also counts that of new tokens and that of others.
+    """Masked-LM loss that is also summed for new and for old tokens apart.
 
     Args:
-        model: asked.
-        fresh: (vocabulary,) bool, True for new tokens.
+        model: a masked language model.
+        is_new: (vocabulary,) bool, True for new tokens.
     """
 
-    def __init__(self, model: Any, fresh: Tensor) -> None:
+    def __init__(self, model: PreTrainedModel, is_new: Tensor) -> None:
         super().__init__(model)
-        self._fresh = fresh
-        self._lost = {True: 0.0, False: 0.0}
-        self._asked = {True: 0, False: 0}
+        self._is_new = is_new
+        self._sums = {True: 0.0, False: 0.0}
+        self._counts = {True: 0, False: 0}
 
-    def forward(self, ids: Tensor, labels: Tensor, attended: Tensor | None = None,
+    def forward(self, input_ids: Tensor, labels: Tensor, attention_mask: Tensor | None = None,
                 lengths: Tensor | None = None) -> dict[str, Tensor]:
-        """Sum cross-entropy, in nats, over labelled places; shapes as in `EncoderInputs`."""
-        states = EncoderInputs(ids, attended, lengths).states(self.model)
-        asked = labels != IGNORED
-        states, labels = states[asked], labels[asked]
-        is_new = self._fresh.to(labels.device)[labels]
-        total, right = states.new_zeros(()), labels.new_zeros(())
-        for novelty, chosen in ((True, is_new), (False, ~is_new)):
+        """Sum cross-entropy, in nats, over labelled positions; shapes as in `EncoderInputs`."""
+        states = EncoderInputs(input_ids, attention_mask, lengths).states(self.model)
+        masked = labels != IGNORED
+        states, labels = states[masked], labels[masked]
+        is_new = self._is_new.to(labels.device)[labels]
+        loss, correct = states.new_zeros(()), labels.new_zeros(())
+        for age, chosen in ((True, is_new), (False, ~is_new)):
             if chosen.any():
-                lost, known = masked_lm_loss(self.model, states[chosen], labels[chosen])
-                self._lost[novelty] += float(lost)
-                self._asked[novelty] += int(chosen.sum())
-                total, right = total + lost, right + known
-        return {"mlm": total, "mlm_accuracy": right}
+                own_loss, own_correct = masked_lm_loss(self.model, states[chosen], labels[chosen])
+                self._sums[age] += float(own_loss)
+                self._counts[age] += int(chosen.sum())
+                loss, correct = loss + own_loss, correct + own_correct
+        return {"mlm": loss, "mlm_accuracy": correct}
 
     def losses(self) -> dict[str, float | int | None]:
-        """Mean loss of new tokens and of old ones so far, None where none was asked for."""
-        means = {novelty: round(self._lost[novelty] / count, _DIGITS) if count else None
-                 for novelty, count in self._asked.items()}
+        """Return the mean loss of new and of old tokens; None where none was masked."""
+        means = {age: round(self._sums[age] / count, _DIGITS) if count else None
+                 for age, count in self._counts.items()}
         return {"new_loss": means[True], "old_loss": means[False],
-                "new_masked": self._asked[True]}
+                "new_masked": self._counts[True]}

@@ -282,7 +282,7 @@ def test_held_out_records_can_be_named(run: Run, arguments: list[Any], corpus: P
     outcome = run(*compare, corpus, "--held-out", write_lines("none.jsonl"))
     assert (outcome.code, outcome.err) == (1, "bmtools: --held-out: no records with text\n")
     outcome = run(*compare, held, "--held-share", "0.5")
-    assert outcome.code == 1 and "bmtools: --held-share 0.5: it leaves no text to " in outcome.err
+    assert outcome.code == 1 and "bmtools: --held-share: found 0.5, which leaves no text to " in outcome.err
     outcome = run(*compare, write_lines("empty.jsonl"))
     assert (outcome.code, outcome.err) == (1, "bmtools: the input: no records with text\n")
 

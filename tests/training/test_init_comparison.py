@@ -1,4 +1,4 @@
-"""Starts held against each other: asked alike, on text that none of them saw."""
+"""Initializations compared: scored alike, on text that none of them saw."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from bmtools.models.settings import (
     TransferConfig,
 )
 from bmtools.records import Record
-from bmtools.training import init_comparison as start_report
+from bmtools.training import init_comparison
 from bmtools.training.evaluation import EvaluationSet
 from bmtools.training.init_comparison import InitComparison, LossByTokenAge, compare_inits
 from bmtools.training.objectives import MaskedObjective
@@ -67,16 +67,16 @@ def compare(base: Checkpoint, tokenizer: Any, tmp_path: Path,
                     seen.append(record["text"])
                 yield Sentence(record["text"])
 
-        contest = InitComparison(base, tokenizer, settings, TransferConfig(seed=seed),
-                                 FocusConfig(focus_least=1), TokenDistillationConfig(1), read)
-        lines = list(compare_inits(contest, records, held_out))
+        comparison = InitComparison(base, tokenizer, settings, TransferConfig(seed=seed),
+                                    FocusConfig(focus_least=1), TokenDistillationConfig(1), read)
+        lines = list(compare_inits(comparison, records, held_out))
         assert not list((tmp_path / "aside").iterdir())
         return lines
 
     return call
 
 
-def test_all_are_asked_the_same(compare: Callable[..., list[dict[str, Any]]]) -> None:
+def test_all_are_scored_on_the_same_masks(compare: Callable[..., list[dict[str, Any]]]) -> None:
     lines = compare(QUICK)
     assert [line["method"] for line in lines] == ["random", "average", "contextual"]
     for when in ("start", "probe"):
@@ -100,14 +100,14 @@ def test_training_helps(compare: Callable[..., list[dict[str, Any]]]) -> None:
 def test_held_out_text_is_used_for_nothing_else(
         compare: Callable[..., list[dict[str, Any]]], monkeypatch: pytest.MonkeyPatch) -> None:
     files: dict[str, list[str]] = {}
-    tokenize = start_report.tokenize
+    tokenize = init_comparison.tokenize
 
     def spied(records: Any, *arguments: Any, **options: Any) -> Any:
         name = Path(records.names[0]).stem
-        files[name] = [record["text"] for record in start_report.RecordReader(records.names)]
+        files[name] = [record["text"] for record in init_comparison.RecordReader(records.names)]
         return tokenize(records, *arguments, **options)
 
-    monkeypatch.setattr(start_report, "tokenize", spied)
+    monkeypatch.setattr(init_comparison, "tokenize", spied)
     seen: list[str] = []
     twice = [*RECORDS, *(record.replace(id=f"{record['id']}-again") for record in RECORDS)]
     compare(replace(QUICK, compare="contextual"), seen, records=twice)
@@ -120,7 +120,7 @@ def test_held_out_text_is_used_for_nothing_else(
     assert files["held"] != before
 
 
-def test_named_text_is_asked_about(compare: Callable[..., list[dict[str, Any]]]) -> None:
+def test_a_file_of_held_out_text_is_scored(compare: Callable[..., list[dict[str, Any]]]) -> None:
     seen: list[str] = []
     [line] = compare(replace(QUICK, compare="contextual", probe_steps=0), seen,
                      held_out=RECORDS[:3])
@@ -148,9 +148,9 @@ def test_neighbours_are_old_tokens_of_new_ones(compare: Callable[..., list[dict[
         assert one["cosines"] == sorted(one["cosines"], reverse=True)
 
 
-def test_counting_apart_changes_no_sum(toy: Any, model: Any, tokenizer: Any) -> None:
-    fresh = torch.arange(len(tokenizer)) % 3 == 0
-    counted = LossByTokenAge(model, fresh)
+def test_sums_by_age_add_up_to_the_loss(toy: Any, model: Any, tokenizer: Any) -> None:
+    is_new = torch.arange(len(tokenizer)) % 3 == 0
+    counted = LossByTokenAge(model, is_new)
     held = EvaluationSet(toy.corpus(SENTENCES), SpecialTokens.of(tokenizer),
                          make_strategy("words"), 32)
     accelerator = Accelerator(cpu=True)
