@@ -14,4 +14,6 @@ The first two share `evaluation`, `predictor`, `checkpoint_predictor`, `unigram_
 
 from bmtools.lazy import export
 
-export(__name__, mrr="bmtools.scoring.mrr", pppl="bmtools.scoring.pppl")
+export(__name__, embedding_space="bmtools.scoring.embedding_space",
+       masked_lm_loss="bmtools.scoring.masked_lm_loss", mrr="bmtools.scoring.mrr",
+       pppl="bmtools.scoring.pppl")

@@ -9,13 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from bmtools.errors import Reject, refuse
 from bmtools.io.atomic import new_file
+from bmtools.io.jsonl import as_records
 from bmtools.records import Record
+from bmtools.scoring.evaluation import Line, Progress
+from bmtools.scoring.settings import Models, model_paths, split_settings
 from bmtools.scoring.signature import short_fingerprint, signature
 from bmtools.scoring.space_metrics import (
     UnitVectorSums,
@@ -103,34 +108,39 @@ class WordStatistics:
         return found
 
 
-def embedding_space(records: Iterable[Record], models: Sequence[str | Path],
-                    settings: EmbeddingSpaceConfig | None = None,
-                    passes: StateReadingConfig | None = None) -> list[dict[str, Any]]:
-    """Score how checkpoints spread words in space, and whether rare ones lie apart.
+def embedding_space(records: str | PathLike[str] | Iterable[Any], models: Models, *,
+                    reject: Reject = refuse, progress: Progress = iter,
+                    **settings: Any) -> list[Line]:
+    """Score how checkpoints spread words in space: `embedding_space("notes.jsonl", "bio")`.
 
     Args:
-        records: texts, read once.
-        models: directories of checkpoints; changes are relative to the first one.
-        settings: sample of words and contexts.
-        passes: passes through models.
+        records: a file or several, or dictionaries with `id` and `text`; read once.
+        models: directory of a checkpoint, or several; changes are relative to the first one.
+        reject: receives bad records.
+        progress: wraps the iterator of records, as `tqdm` does.
+        settings: fields of `EmbeddingSpaceConfig` and `StateReadingConfig`.
 
     Returns:
         a line for each model; see `compare_spaces`.
+
+    Raises:
+        BmtoolsError: a checkpoint or device that cannot be used, or too little text.
+        ValueError: a setting out of range.
     """
-    settings = settings or EmbeddingSpaceConfig()
-    prepared = prepare_spaces(records, models, settings, passes or StateReadingConfig())
-    return [line for line, _ in compare_spaces(*prepared, settings)]
+    config, passes = split_settings(settings, EmbeddingSpaceConfig, StateReadingConfig)
+    prepared = prepare_spaces(progress(as_records(records, reject)), models, config, passes)
+    return [line for line, _ in compare_spaces(*prepared, config)]
 
 
-def prepare_spaces(records: Iterable[Record], models: Sequence[str | Path],
-                   settings: EmbeddingSpaceConfig, passes: StateReadingConfig,
+def prepare_spaces(records: Iterable[Record], models: Models, settings: EmbeddingSpaceConfig,
+                   passes: StateReadingConfig,
                    ) -> tuple[list[StateReader], SampledWords, list[WordContext]]:
     """Load models, and sample words and contexts from the text.
 
     Raises:
         BmtoolsError: a checkpoint that cannot be read, or too little text.
     """
-    readers = [load_reader(Path(model), settings.layers, passes) for model in models]
+    readers = [load_reader(path, settings.layers, passes) for path in model_paths(models)]
     word_filter = partial(are_single_tokens, readers=readers) if settings.single_token_words \
         else None
     return readers, *sample_contexts(records, settings, word_filter)
@@ -138,7 +148,7 @@ def prepare_spaces(records: Iterable[Record], models: Sequence[str | Path],
 
 def compare_spaces(readers: Sequence[StateReader], sample: SampledWords,
                    contexts: Sequence[WordContext], settings: EmbeddingSpaceConfig,
-                   ) -> Iterator[tuple[dict[str, Any], EmbeddingSpace]]:
+                   ) -> Iterator[tuple[Line, EmbeddingSpace]]:
     """Measure one model after the other on the same words in the same contexts.
 
     Yields:
@@ -159,7 +169,7 @@ def compare_spaces(readers: Sequence[StateReader], sample: SampledWords,
         resamples = word_statistics.estimate(bootstrap_weights(space.sample.bands, settings)) \
             if settings.resamples else {}
         name = str(reader.checkpoint.path)
-        line: dict[str, Any] = {"model": name, **_overall(space, values),
+        line: Line = {"model": name, **_overall(space, values),
                                 "intervals": {measure: [_rounded(end) for end in
                                                         np.percentile(found, _PERCENTILES)]
                                               for measure, found in resamples.items()}}
@@ -200,7 +210,7 @@ def _means(weights: np.ndarray, values: np.ndarray) -> np.ndarray:
                      out=np.full(len(weights), np.nan), where=totals > 0)
 
 
-def _overall(space: EmbeddingSpace, values: Estimates) -> dict[str, Any]:
+def _overall(space: EmbeddingSpace, values: Estimates) -> Line:
     """Measure all words together."""
     means, logs = space.word_means(), np.log(space.sample.counts)
     shares = variance_shares(space.occurrences.vectors, _COMPONENTS)
@@ -221,10 +231,10 @@ def _overall(space: EmbeddingSpace, values: Estimates) -> dict[str, Any]:
 
 
 def _change(first: tuple[str, Estimates, Estimates], values: Estimates,
-            resamples: Estimates) -> dict[str, Any]:
+            resamples: Estimates) -> Line:
     """Subtract the first model's measures, each with its interval."""
     name, first_values, first_resamples = first
-    changes: dict[str, Any] = {"from": name}
+    changes: Line = {"from": name}
     for measure, value in values.items():
         ends = np.percentile(resamples[measure] - first_resamples[measure], _PERCENTILES) \
             if resamples else ()
@@ -233,7 +243,7 @@ def _change(first: tuple[str, Estimates, Estimates], values: Estimates,
     return changes
 
 
-def _bands(space: EmbeddingSpace, word_statistics: WordStatistics) -> list[dict[str, Any]]:
+def _bands(space: EmbeddingSpace, word_statistics: WordStatistics) -> list[Line]:
     """Measure each band, most frequent first; pairs are those within it."""
     bands, counts = space.sample.bands, space.sample.counts
     norms = np.linalg.norm(space.occurrences.vectors, axis=1)
@@ -254,7 +264,7 @@ def _bands(space: EmbeddingSpace, word_statistics: WordStatistics) -> list[dict[
 
 
 def _counts_and_signature(space: EmbeddingSpace, reader: StateReader,
-                          settings: EmbeddingSpaceConfig) -> dict[str, Any]:
+                          settings: EmbeddingSpaceConfig) -> Line:
     signed = {name: getattr(settings, name) for name in _SIGNED}
     precision = reader.passes.precision
     return {"words": len(space.sample.words), "occurrences": len(space.words),

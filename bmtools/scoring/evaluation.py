@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from os import PathLike
-from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from bmtools.distributed import is_main_process
@@ -15,7 +14,7 @@ from bmtools.io.jsonl import encode_line, open_output, read_records
 from bmtools.scoring.checkpoint_predictor import load_predictor
 from bmtools.scoring.comparison import ModelTotals, compare_models
 from bmtools.scoring.predictor import Predictor
-from bmtools.scoring.settings import InferenceConfig, StatisticsConfig
+from bmtools.scoring.settings import InferenceConfig, Models, StatisticsConfig, model_paths
 from bmtools.scoring.unigram_predictor import count_frequencies
 
 Line = dict[str, Any]
@@ -46,12 +45,10 @@ class CorpusTotals(ModelTotals, Protocol):
 Scored = TypeVar("Scored", bound=ItemScore)
 
 
-def load_predictors(models: str | PathLike[str] | Iterable[str | PathLike[str]],
-                    inference: InferenceConfig, baseline: str | PathLike[str] | None,
-                    reject: Reject) -> list[Predictor]:
+def load_predictors(models: Models, inference: InferenceConfig,
+                    baseline: str | PathLike[str] | None, reject: Reject) -> list[Predictor]:
     """Load checkpoints, and count the token frequencies of a baseline for each vocabulary."""
-    paths = [models] if isinstance(models, str | PathLike) else models
-    predictors: list[Predictor] = [load_predictor(Path(path), inference) for path in paths]
+    predictors: list[Predictor] = [load_predictor(path, inference) for path in model_paths(models)]
     if baseline is None:
         return predictors
     records = read_records(str(baseline), reject=reject)

@@ -1,4 +1,6 @@
-"""Masked-language-model perplexity under ways of hiding: which task is how hard.
+"""Masked-LM loss under strategies, rates and corruptions of masking: which task is how hard.
+
+Masks are drawn in `masked_lm_sequences`, predicted in `masked_lm_predictions`.
 
 Source: Pavlova and Makhlouf 2023 (BIOptimus), section 8.1 and figure 4.
 """
@@ -7,155 +9,205 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from os import PathLike
 from statistics import stdev
 from typing import Any
 
 import numpy as np
 
-from bmtools.errors import BmtoolsError, DataError, RecordError, Reject, refuse
+from bmtools.errors import BmtoolsError, DataError, RecordError, Reject, refuse, setting
+from bmtools.io.jsonl import as_records
 from bmtools.masking.coverage import Coverage
 from bmtools.records import Record
-from bmtools.scoring.checkpoint_predictor import CheckpointPredictor
+from bmtools.scoring.checkpoint_predictor import CheckpointPredictor, load_predictor
+from bmtools.scoring.evaluation import Line, Progress
 from bmtools.scoring.groups import Groups
-from bmtools.scoring.masked_lm_predictions import FATES, MaskedBatches, TokenLosses, answers
+from bmtools.scoring.masked_lm_predictions import (
+    REPLACEMENTS,
+    MaskedSequences,
+    TokenLosses,
+    predict,
+)
 from bmtools.scoring.masked_lm_sequences import SequenceMasker, Sequences, text_keys
-from bmtools.scoring.masked_lm_settings import Combination, MaskedLmLossConfig
-from bmtools.scoring.settings import InferenceConfig, StatisticsConfig
+from bmtools.scoring.masked_lm_settings import Combination, MaskedLmLossConfig, check_usage
+from bmtools.scoring.settings import (
+    InferenceConfig,
+    Models,
+    StatisticsConfig,
+    model_paths,
+    split_settings,
+)
 from bmtools.scoring.signature import short_fingerprint, signature
 from bmtools.scoring.statistics import interval
 from bmtools.vocab.encoding import EncodedTexts
 
-_NATS, _HIDDEN, _RIGHT = range(3)
+_NATS, _MASKED, _CORRECT = range(3)
 # Tokens of one window, counted once for each combination and draw: some 20 MB.
 _TOKENS_AT_ONCE = 1 << 20
-_CHARACTERS_A_TOKEN = 4
+_CHARACTERS_PER_TOKEN = 4
 _DIGITS = 6
 
 
-class MaskedLmLoss:
-    """Hides tokens of texts in several ways, and counts what models restore of them.
-
-    Every hidden token is asked for, also those that stay themselves or become random ones, as in
-    training. Models of one vocabulary meet the same masks. 24 bytes are kept for each text, model
-    and combination, as intervals are drawn over texts.
+def masked_lm_loss(records: str | PathLike[str] | Iterable[Any],
+                   models: Models, *, terms: Sequence[str] = (), by: Sequence[str] = (),
+                   reject: Reject = refuse, progress: Progress = iter,
+                   **settings: Any) -> list[Line]:
+    """Score checkpoints by loss: `masked_lm_loss("dev.jsonl", "bio", masking="tokens,words")`.
 
     Args:
-        models: loaded, each asked about all texts.
-        settings: what is hidden.
+        records: a file or several, or dictionaries with `id` and `text`; titles are part of the
+            text.
+        models: directory of a checkpoint, or several.
         terms: words and phrases for masking by terms.
-        by: keys of records to tell texts apart by.
-        passes: how rows meet the models.
+        by: keys of records; the texts of each value are also scored apart. Dots reach into
+            objects: `meta.year`.
+        reject: receives records without a maskable token; they are kept from all models.
+        progress: wraps the iterator of passes, as `tqdm` does.
+        settings: fields of `MaskedLmLossConfig`, `InferenceConfig` and `StatisticsConfig`.
+
+    Returns:
+        a line for each model and combination, see `MaskedLmEvaluation.lines`.
+
+    Raises:
+        BmtoolsError: nothing to score, or a checkpoint, device or record that cannot be used.
+        ValueError: a setting out of range.
+    """
+    config, inference, statistics = split_settings(
+        settings, MaskedLmLossConfig, InferenceConfig, StatisticsConfig)
+    check_usage(config, bool(terms), inference.precision)
+    predictors = [load_predictor(path, inference) for path in model_paths(models)]
+    evaluation = MaskedLmEvaluation(predictors, config, terms=terms, by=by, inference=inference,
+                                    seed=statistics.seed)
+    deque(progress(evaluation.run(as_records(records, reject), reject)), maxlen=0)
+    return list(evaluation.lines(statistics))
+
+
+class MaskedLmEvaluation:
+    """Masking of texts in several combinations, and sums of what models restore.
+
+    Every masked position is predicted, also where the token stays itself or becomes a random one,
+    as in training. Models of one vocabulary get the same masks. 24 bytes are kept for each text,
+    model and combination, as intervals are drawn over texts.
+
+    Args:
+        models: each predicts all texts.
+        config: masking.
+        terms: words and phrases for masking by terms.
+        by: keys of records to score apart by.
+        inference: size, threads and precision of passes.
         seed: of masks.
 
     Raises:
-        BmtoolsError: a model that takes no rows of this length, or no such segmenter.
+        BmtoolsError: a model that does not take sequences of this length, or no such segmenter.
     """
 
-    def __init__(self, models: Sequence[CheckpointPredictor], settings: MaskedLmLossConfig, *,
+    def __init__(self, models: Sequence[CheckpointPredictor], config: MaskedLmLossConfig, *,
                  terms: Sequence[str] = (), by: Sequence[str] = (),
-                 passes: InferenceConfig | None = None, seed: int = 0) -> None:
+                 inference: InferenceConfig | None = None, seed: int = 0) -> None:
         for model in models:
-            if settings.max_tokens > model.max_tokens:
-                raise BmtoolsError(f"--max-tokens: found {settings.max_tokens}, but {model.name} "
-                                   f"takes at most {model.max_tokens}; expected that or less")
-        self._combinations = settings.combinations()
-        self._settings, self._terms, self._seed = settings, terms, seed
-        self._passes = passes or InferenceConfig()
-        distinct = {model.vocabulary: model.tokenizer for model in models}
-        self._vocabularies = {name: _Vocabulary(SequenceMasker(tokenizer, settings, terms, seed),
+            if config.max_length > model.max_tokens:
+                raise BmtoolsError(
+                    f"{setting('max_length')}: found {config.max_length}, but {model.name} takes "
+                    f"at most {model.max_tokens}; expected that or less")
+        self._combinations = config.combinations()
+        self._config, self._terms, self._seed = config, terms, seed
+        self._inference = inference or InferenceConfig()
+        tokenizers = {model.vocabulary: model.tokenizer for model in models}
+        self._vocabularies = {name: _Vocabulary(SequenceMasker(tokenizer, config, terms, seed),
                                                 len(self._combinations))
-                              for name, tokenizer in distinct.items()}
-        self._tallies = [_Totals(model, len(self._combinations), settings.repeats)
-                         for model in models]
+                              for name, tokenizer in tokenizers.items()}
+        self._totals = [_Totals(model, len(self._combinations), config.repeats)
+                        for model in models]
         self._groups = Groups(by)
         self._keys: list[np.ndarray] = []
 
     def run(self, records: Iterable[Record], reject: Reject = refuse) -> Iterator[int]:
-        """Ask about all texts, some megabytes at a time; the order of texts does not matter.
+        """Predict all texts, some megabytes at a time; the order of texts does not matter.
 
         Args:
-            records: titles count to the text.
-            reject: receives records without a token to hide; they are kept from all models.
+            records: titles are part of the text.
+            reject: receives records without a maskable token; they are kept from all models.
 
         Yields:
-            for each pass of a model, how many places it was asked at.
+            for each pass of a model, the number of predictions.
         """
-        variants = len(self._combinations) * self._settings.repeats
-        for window in _windows(records, _TOKENS_AT_ONCE * _CHARACTERS_A_TOKEN // variants):
-            yield from self._run_window(window, reject)
+        variants = len(self._combinations) * self._config.repeats
+        for window in _windows(records, _TOKENS_AT_ONCE * _CHARACTERS_PER_TOKEN // variants):
+            kept, encoded = self._encode(window, reject)
+            if kept:
+                yield from self._predict_window(kept, encoded)
 
-    def _run_window(self, window: list[Record], reject: Reject) -> Iterator[int]:
-        kept, encoded = self._encoded(window, reject)
-        if not kept:
-            return
-        keys = text_keys(kept)
-        self._keys.append(keys)
-        for record in kept:
-            self._groups.add(record)
-        for tally in self._tallies:
-            tally.begin(len(kept))
-        for name, vocabulary in self._vocabularies.items():
-            rows = vocabulary.hider.rows(encoded[name], keys)
-            vocabulary.count(rows)
-            own = [tally for tally in self._tallies if tally.model.vocabulary == name]
-            for part in self._variants(len(rows.ids)):
-                grid = self._hidden(vocabulary, rows, part)
-                for tally in own:
-                    for found in answers(tally.model, grid, self._passes):
-                        tally.add(found)
-                        yield len(found.nats)
-
-    def _encoded(self, window: list[Record],
-                 reject: Reject) -> tuple[list[Record], dict[str, EncodedTexts]]:
-        """Keep and encode the records in which every vocabulary finds something to hide."""
-        hiders = {name: vocabulary.hider for name, vocabulary in self._vocabularies.items()}
-        encoded = {name: hider.encode(window) for name, hider in hiders.items()}
-        counts = [hider.maskable_counts(encoded[name]) for name, hider in hiders.items()]
+    def _encode(self, window: list[Record],
+                reject: Reject) -> tuple[list[Record], dict[str, EncodedTexts]]:
+        """Encode the records that have a maskable token in every vocabulary."""
+        maskers = {name: vocabulary.masker for name, vocabulary in self._vocabularies.items()}
+        encoded = {name: masker.encode(window) for name, masker in maskers.items()}
+        counts = [masker.maskable_counts(encoded[name]) for name, masker in maskers.items()]
         kept = []
-        for record, least in zip(window, np.min(counts, axis=0).tolist(), strict=True):
-            if least:
+        for record, count in zip(window, np.min(counts, axis=0).tolist(), strict=True):
+            if count:
                 kept.append(record)
             else:
-                reject(RecordError(record.place, "key 'text': found no tokens to hide, "
-                                                 "expected words of the models' "
-                                                 "vocabularies", record))
+                reject(RecordError(record.place, "key 'text': found no tokens to mask, expected "
+                                                 "words of the models' vocabularies", record))
         if len(kept) < len(window):
-            encoded = {name: hider.encode(kept) for name, hider in hiders.items()}
+            encoded = {name: masker.encode(kept) for name, masker in maskers.items()}
         return kept, encoded
 
+    def _predict_window(self, records: list[Record],
+                        encoded: dict[str, EncodedTexts]) -> Iterator[int]:
+        keys = text_keys(records)
+        self._keys.append(keys)
+        for record in records:
+            self._groups.add(record)
+        for totals in self._totals:
+            totals.start_window(len(records))
+        for name, vocabulary in self._vocabularies.items():
+            sequences = vocabulary.masker.cut(encoded[name], keys)
+            vocabulary.count(sequences)
+            own = [totals for totals in self._totals if totals.model.vocabulary == name]
+            for variants in self._variants(len(sequences.input_ids)):
+                masked = self._mask(vocabulary, sequences, variants)
+                for totals in own:
+                    for losses in predict(totals.model, masked, self._inference):
+                        totals.add(losses)
+                        yield len(losses.nats)
+
     def _variants(self, tokens: int) -> Iterator[list[tuple[int, int]]]:
-        """Yield pairs of combination and draw, so many at a time that they fit into memory."""
+        """Yield indices of combination and draw, so many at a time that they fit into memory."""
         pairs = [(number, draw) for number in range(len(self._combinations))
-                 for draw in range(self._settings.repeats)]
+                 for draw in range(self._config.repeats)]
         step = max(1, _TOKENS_AT_ONCE // tokens)
         for start in range(0, len(pairs), step):
             yield pairs[start:start + step]
 
-    def _hidden(self, vocabulary: _Vocabulary, rows: Sequences,
-                pairs: Sequence[tuple[int, int]]) -> MaskedBatches:
-        """Hide tokens in all rows, once for each pair of combination and draw."""
-        inputs = np.empty((len(pairs), len(rows.ids)), dtype=np.int32)
-        asked = np.empty(inputs.shape, dtype=bool)
-        for place, (number, draw) in enumerate(pairs):
-            shown, covered = vocabulary.hider.hide(rows, self._combinations[number], draw)
-            vocabulary.covered[number] += covered
-            inputs[place], asked[place] = shown.inputs, shown.labels >= 0
-        return MaskedBatches(rows, np.array(pairs), inputs, asked)
+    def _mask(self, vocabulary: _Vocabulary, sequences: Sequences,
+              variants: Sequence[tuple[int, int]]) -> MaskedSequences:
+        """Mask all sequences, once for each combination and draw."""
+        input_ids = np.empty((len(variants), len(sequences.input_ids)), dtype=np.int32)
+        masked = np.empty(input_ids.shape, dtype=bool)
+        for index, (number, draw) in enumerate(variants):
+            tokens, coverage = vocabulary.masker.mask(sequences, self._combinations[number], draw)
+            vocabulary.coverage[number] += coverage
+            input_ids[index], masked[index] = tokens.inputs, tokens.labels >= 0
+        return MaskedSequences(sequences, np.array(variants), input_ids, masked)
 
-    def lines(self, statistics: StatisticsConfig | None = None) -> Iterator[dict[str, Any]]:
-        """Say the scores, a line for each model and combination.
+    def lines(self, statistics: StatisticsConfig | None = None) -> Iterator[Line]:
+        """Yield the scores, a line for each model and combination.
 
         Yields:
-            `perplexity`: exponential of `nats_per_token`, the mean loss over all places asked in
-            all draws, with an `interval` over texts; `perplexity_sd`: standard deviation of the
-            draws' own perplexities (the paper draws samples of text, here the text stays and
-            masks are drawn anew); `accuracy`: share of places where the token stands first;
-            `hidden`: places asked in all draws; `tokens`: those that might have been hidden, once;
-            `hidden_share`: share hidden in a draw, which is above the rate where rows are so
-            short that one token is more; `whole_words`: words wholly hidden among words with a
-            hidden token; `by_fate`: the same figures by what the model sees, where a random token
-            that happens to be the right one counts to `same`; `by`: for each value of a key.
+            `perplexity`: exponential of `nats_per_token`, the mean loss over all masked positions
+            in all draws, with an `interval` over texts; `perplexity_sd`: standard deviation of
+            the draws' own perplexities (the paper draws samples of text, here the text stays and
+            masks are drawn anew); `accuracy`: share of positions where no token has a higher
+            logit; `masked_tokens`: predictions in all draws; `tokens`: maskable ones, once;
+            `masked_share`: share masked in a draw, above the rate where sequences are so short
+            that one token is more; `whole_words`: words wholly masked among words with a masked
+            token; `by_replacement`: the same figures by the input at the masked position, where a
+            random token that happens to be the right one counts to `same`; `by`: for each value
+            of a key.
 
         Raises:
             DataError: no text was read.
@@ -163,140 +215,138 @@ class MaskedLmLoss:
         if not self._keys:
             raise DataError("no text in the input; expected records with text")
         keys = np.concatenate(self._keys)
-        statistics = statistics or StatisticsConfig()
-        for tally in self._tallies:
+        for totals in self._totals:
             for number in range(len(self._combinations)):
-                yield self._line(tally, number, keys, statistics)
+                yield self._line(totals, number, keys, statistics or StatisticsConfig())
 
-    def _line(self, tally: _Totals, number: int, keys: np.ndarray,
-              statistics: StatisticsConfig) -> dict[str, Any]:
+    def _line(self, totals: _Totals, number: int, keys: np.ndarray,
+              statistics: StatisticsConfig) -> Line:
         combination = self._combinations[number]
-        vocabulary = self._vocabularies[tally.model.vocabulary]
-        covered, table = vocabulary.covered[number], tally.table(number)
-        by: dict[str, dict[str, Any]] = {}
+        vocabulary = self._vocabularies[totals.model.vocabulary]
+        coverage, by_text = vocabulary.coverage[number], totals.by_text(number)
+        by: dict[str, Line] = {}
         for key, value, members in self._groups.members():
-            by.setdefault(key, {})[value] = _scores(table[members], keys[members], statistics)
+            by.setdefault(key, {})[value] = _scores(by_text[members], keys[members], statistics)
         return {
-            "model": tally.model.name,
+            "model": totals.model.name,
             "masking": combination.masking,
             "mask_rate": combination.mask_rate,
             "corruption": combination.corruption,
-            **_scores(table, keys, statistics),
-            **_spread(tally.draws(number)),
+            **_scores(by_text, keys, statistics),
+            **_spread(totals.by_draw(number)),
             "tokens": vocabulary.tokens,
-            "rows": vocabulary.rows,
-            "repeats": self._settings.repeats,
-            "hidden_share": round(covered.masked_share, _DIGITS),
-            "whole_words": round(covered.whole_share, _DIGITS),
-            "by_fate": {fate: _figures(sums) for fate, sums in
-                        zip(FATES, tally.fates(number), strict=True) if sums[_HIDDEN]},
+            "sequences": vocabulary.sequences,
+            "repeats": self._config.repeats,
+            "masked_share": round(coverage.masked_share, _DIGITS),
+            "whole_words": round(coverage.whole_share, _DIGITS),
+            "by_replacement": {name: _figures(sums) for name, sums in
+                               zip(REPLACEMENTS, totals.by_replacement(number), strict=True)
+                               if sums[_MASKED]},
             **({"by": by} if by else {}),
-            "vocabulary": short_fingerprint(tally.model.vocabulary),
-            "signature": self._signature(tally.model, combination),
+            "vocabulary": short_fingerprint(totals.model.vocabulary),
+            "signature": self._signature(totals.model, combination),
         }
 
     def _signature(self, model: CheckpointPredictor, combination: Combination) -> str:
-        settings = self._settings
-        more = {}
+        terms = {}
         if combination.masking == "terms":
             listed = "\n".join(self._terms).encode()
-            more["terms"] = short_fingerprint(hashlib.sha256(listed).hexdigest())
+            terms["terms"] = short_fingerprint(hashlib.sha256(listed).hexdigest())
         return signature(
             "mlm", combination.masking, model.tokenizer, rate=combination.mask_rate,
-            corruption=combination.corruption, repeats=settings.repeats, seed=self._seed,
-            max_tokens=settings.max_tokens, segmenter=settings.segmenter, **more,
+            corruption=combination.corruption, repeats=self._config.repeats, seed=self._seed,
+            max_length=self._config.max_length, segmenter=self._config.segmenter, **terms,
             **model.signature_fields)
 
 
 class _Vocabulary:
-    """What models of one vocabulary share: what is hidden, and how much that was."""
+    """Masking and counts that models of one vocabulary share."""
 
-    def __init__(self, hider: SequenceMasker, combinations: int) -> None:
-        self.hider = hider
-        self.covered = [Coverage()] * combinations
+    def __init__(self, masker: SequenceMasker, combinations: int) -> None:
+        self.masker = masker
+        self.coverage = [Coverage()] * combinations
         self.tokens = 0
-        self.rows = 0
+        self.sequences = 0
 
-    def count(self, rows: Sequences) -> None:
-        """Count rows."""
-        self.tokens += int(rows.maskable.sum())
-        self.rows += len(rows.texts)
+    def count(self, sequences: Sequences) -> None:
+        """Count maskable tokens and sequences."""
+        self.tokens += int(sequences.maskable.sum())
+        self.sequences += len(sequences.texts)
 
 
 class _Totals:
-    """Sums of one model: nats, places asked and places right, in this order along the last axis."""
+    """Sums of one model: nats, predictions and correct ones, in this order along the last axis."""
 
     def __init__(self, model: CheckpointPredictor, combinations: int, repeats: int) -> None:
         self.model = model
-        self._totals = np.zeros((combinations, repeats, len(FATES), 3))
+        self._totals = np.zeros((combinations, repeats, len(REPLACEMENTS), 3))
         self._windows: list[np.ndarray] = []
 
-    def begin(self, texts: int) -> None:
+    def start_window(self, texts: int) -> None:
         """Make room for the texts of a window."""
         self._windows.append(np.zeros((len(self._totals), texts, 3)))
 
-    def add(self, found: TokenLosses) -> None:
-        """Count places of the last window."""
-        values = np.stack([found.nats, np.ones_like(found.nats), found.right], axis=1)
-        np.add.at(self._totals, (found.combinations, found.draws, found.fates), values)
-        np.add.at(self._windows[-1], (found.combinations, found.texts), values)
+    def add(self, losses: TokenLosses) -> None:
+        """Count predictions of the last window."""
+        values = np.stack([losses.nats, np.ones_like(losses.nats), losses.correct], axis=1)
+        np.add.at(self._totals, (losses.combinations, losses.draws, losses.replacements), values)
+        np.add.at(self._windows[-1], (losses.combinations, losses.texts), values)
 
-    def table(self, combination: int) -> np.ndarray:
-        """Give the sums of each text, (texts, 3)."""
+    def by_text(self, combination: int) -> np.ndarray:
+        """Return the sums of each text, (texts, 3)."""
         return np.concatenate([window[combination] for window in self._windows])
 
-    def draws(self, combination: int) -> np.ndarray:
-        """Give the sums of each draw, (repeats, 3)."""
+    def by_draw(self, combination: int) -> np.ndarray:
+        """Return the sums of each draw, (repeats, 3)."""
         return self._totals[combination].sum(axis=1)
 
-    def fates(self, combination: int) -> np.ndarray:
-        """Give the sums of each fate, (fates, 3)."""
+    def by_replacement(self, combination: int) -> np.ndarray:
+        """Return the sums of each replacement, (replacements, 3)."""
         return self._totals[combination].sum(axis=0)
 
 
 def _windows(records: Iterable[Record], characters: int) -> Iterator[list[Record]]:
     """Gather records until their texts have so many characters."""
     window: list[Record] = []
-    held = 0
+    gathered = 0
     for record in records:
         window.append(record)
-        held += len(record["text"])
-        if held >= characters:
+        gathered += len(record["text"])
+        if gathered >= characters:
             yield window
-            window, held = [], 0
+            window, gathered = [], 0
     if window:
         yield window
 
 
-def _scores(table: np.ndarray, keys: np.ndarray,
-            statistics: StatisticsConfig) -> dict[str, Any]:
+def _scores(by_text: np.ndarray, keys: np.ndarray, statistics: StatisticsConfig) -> Line:
     """Score some of the texts, with an interval over them.
 
     Args:
-        table: (texts, 3) sums.
-        keys: (texts,) by which texts are ordered: their numbers in the input must not matter.
+        by_text: (texts, 3) sums.
+        keys: (texts,) to sort texts by: their order in the input must not matter.
         statistics: of the interval.
     """
-    ordered = table[np.argsort(keys, kind="stable")]
-    bounds = interval(ordered[:, _NATS], ordered[:, _HIDDEN], statistics)
+    ordered = by_text[np.argsort(keys, kind="stable")]
+    bounds = interval(ordered[:, _NATS], ordered[:, _MASKED], statistics)
     return {**_figures(ordered.sum(axis=0)),
             **({"interval": [_rounded(_exp(bound)) for bound in bounds]} if bounds else {}),
-            "records": len(table)}
+            "records": len(by_text)}
 
 
 def _spread(draws: np.ndarray) -> dict[str, float]:
-    """Give the standard deviation of perplexity over draws, (repeats, 3), if it can be told."""
-    found = [_exp(nats / hidden) for nats, hidden, _ in draws.tolist()]
-    if len(found) < 2 or math.inf in found:
+    """Compute the standard deviation of perplexity over draws, (repeats, 3), if it is finite."""
+    perplexities = [_exp(nats / masked) for nats, masked, _ in draws.tolist()]
+    if len(perplexities) < 2 or math.inf in perplexities:
         return {}
-    return {"perplexity_sd": _rounded(stdev(found))}
+    return {"perplexity_sd": _rounded(stdev(perplexities))}
 
 
-def _figures(sums: np.ndarray) -> dict[str, Any]:
-    nats, hidden, right = sums.tolist()
-    return {"perplexity": _rounded(_exp(nats / hidden)),
-            "nats_per_token": _rounded(nats / hidden),
-            "accuracy": _rounded(right / hidden), "hidden": int(hidden)}
+def _figures(sums: np.ndarray) -> Line:
+    nats, masked, correct = sums.tolist()
+    return {"perplexity": _rounded(_exp(nats / masked)),
+            "nats_per_token": _rounded(nats / masked),
+            "accuracy": _rounded(correct / masked), "masked_tokens": int(masked)}
 
 
 def _rounded(value: float) -> float:

@@ -1,4 +1,4 @@
-"""What models answer at the places that are hidden in rows."""
+"""Losses of masked language models at masked positions."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from bmtools.data.samples import SINGLE_SPECIALS
 from bmtools.models.mlm import encode, vocabulary_logits
 from bmtools.scoring.checkpoint_predictor import (
     AUTOCAST_DTYPES,
@@ -18,114 +19,117 @@ from bmtools.scoring.checkpoint_predictor import (
     map_in_threads,
     max_predictions,
 )
-from bmtools.scoring.masked_lm_sequences import SPECIALS, Sequences
+from bmtools.scoring.masked_lm_sequences import Sequences
 from bmtools.scoring.settings import InferenceConfig
 
-FATES = ("masked", "random", "same")
-"""What the model sees of a hidden token: the mask token, another token, or the token itself."""
+REPLACEMENTS = ("masked", "random", "same")
+"""Input at a masked position: the mask token, another token, or the token itself."""
 
 
 @dataclass(frozen=True, eq=False)
-class MaskedBatches:
-    """Rows under some pairs of combination and draw.
+class MaskedSequences:
+    """Sequences under some variants, each a combination and a draw.
 
     Args:
-        rows: what was hidden in.
-        pairs: (pairs, 2) numbers of combination and draw.
-        inputs: (pairs, tokens) int32, what the model sees.
-        asked: (pairs, tokens) bool, where it is asked.
+        sequences: before masking.
+        variants: (variants, 2) indices of combination and draw.
+        input_ids: (variants, tokens) int32, after corruption.
+        masked: (variants, tokens) bool, positions to predict.
     """
 
-    rows: Sequences
-    pairs: np.ndarray
-    inputs: np.ndarray
-    asked: np.ndarray
+    sequences: Sequences
+    variants: np.ndarray
+    input_ids: np.ndarray
+    masked: np.ndarray
 
     def batches(self, batch_tokens: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield rows of one length and their pairs, (batch,) each, the longest first."""
-        lengths = self.rows.lengths
+        """Yield sequences of one length and their variants, (batch,) each, the longest first."""
+        lengths = self.sequences.lengths
         order = np.argsort(-lengths, kind="stable")
-        for alike in np.split(order, np.flatnonzero(np.diff(lengths[order])) + 1):
-            numbers = np.repeat(alike, len(self.pairs))
-            pairs = np.tile(np.arange(len(self.pairs)), len(alike))
-            step = max(1, batch_tokens // (int(lengths[alike[0]]) + SPECIALS))
-            for start in range(0, len(numbers), step):
-                yield numbers[start:start + step], pairs[start:start + step]
+        for of_one_length in np.split(order, np.flatnonzero(np.diff(lengths[order])) + 1):
+            sequences = np.repeat(of_one_length, len(self.variants))
+            variants = np.tile(np.arange(len(self.variants)), len(of_one_length))
+            step = max(1, batch_tokens // (int(lengths[of_one_length[0]]) + SINGLE_SPECIALS))
+            for start in range(0, len(sequences), step):
+                yield sequences[start:start + step], variants[start:start + step]
 
 
 class TokenLosses(NamedTuple):
-    """Places that were asked, (asked,) each.
+    """Losses at masked positions, (predictions,) each.
 
     Args:
-        combinations: number of the combination.
-        draws: number of the draw.
-        texts: number of the text in its window.
-        fates: number of what the model saw.
+        combinations: index of the combination.
+        draws: index of the draw.
+        texts: index of the text in its window.
+        replacements: index into `REPLACEMENTS`.
         nats: loss, float64.
-        right: whether no token stands before the right one.
+        correct: whether no token has a higher logit.
     """
 
     combinations: np.ndarray
     draws: np.ndarray
     texts: np.ndarray
-    fates: np.ndarray
+    replacements: np.ndarray
     nats: np.ndarray
-    right: np.ndarray
+    correct: np.ndarray
 
 
-def answers(model: CheckpointPredictor, grid: MaskedBatches,
-            passes: InferenceConfig) -> Iterator[TokenLosses]:
-    """Ask a model at all places; on a CPU several batches are at work, each on one core."""
-    work = partial(_answer, model, grid, passes.precision)
+def predict(model: CheckpointPredictor, masked: MaskedSequences,
+            inference: InferenceConfig) -> Iterator[TokenLosses]:
+    """Predict all masked positions; on a CPU several batches run at a time, each on one core."""
     device = _device(model)
-    batches = grid.batches(passes.tokens_per_pass(device.type))
-    yield from map_in_threads(work, batches, count_threads(passes.threads, device))
+    batches = masked.batches(inference.tokens_per_pass(device.type))
+    yield from map_in_threads(partial(_predict_batch, model, masked, inference.precision), batches,
+                              count_threads(inference.threads, device))
 
 
-def _answer(model: CheckpointPredictor, grid: MaskedBatches, precision: str,
-            batch: tuple[np.ndarray, np.ndarray]) -> TokenLosses:
-    """Lay rows of one length out with their special tokens, and ask about them."""
-    numbers, pairs = batch
-    borders = grid.rows.borders
-    begins, length = borders[numbers], int(borders[numbers[0] + 1] - borders[numbers[0]])
-    places = begins[:, None] + np.arange(length)
-    row, place = np.nonzero(grid.asked[pairs[:, None], places])
-    ids = np.empty((len(numbers), length + SPECIALS), dtype=np.int64)
-    ids[:, 0], ids[:, -1] = model.tokenizer.cls_token_id, model.tokenizer.sep_token_id
-    ids[:, 1:-1] = grid.inputs[pairs[:, None], places]
-    wanted, seen = grid.rows.ids[places[row, place]], ids[row, place + 1]
-    fates = np.where(seen == model.tokenizer.mask_token_id, 0, np.where(seen == wanted, 2, 1))
-    nats, right = _losses(model, ids, row, place + 1, wanted, precision)
-    combinations, draws = grid.pairs[pairs[row]].T
-    return TokenLosses(combinations, draws, grid.rows.texts[numbers[row]], fates, nats, right)
+def _predict_batch(model: CheckpointPredictor, masked: MaskedSequences, precision: str,
+                   batch: tuple[np.ndarray, np.ndarray]) -> TokenLosses:
+    """Add special tokens to sequences of one length, and predict their masked positions."""
+    numbers, variants = batch
+    tokenizer, sequences = model.tokenizer, masked.sequences
+    tokens = sequences.borders[numbers][:, None] + np.arange(sequences.lengths[numbers[0]])
+    rows, positions = np.nonzero(masked.masked[variants[:, None], tokens])
+    labels = sequences.input_ids[tokens[rows, positions]]
+    input_ids = np.pad(masked.input_ids[variants[:, None], tokens].astype(np.int64),
+                       ((0, 0), (1, 1)))
+    input_ids[:, 0], input_ids[:, -1] = tokenizer.cls_token_id, tokenizer.sep_token_id
+    positions += 1
+    seen = input_ids[rows, positions]
+    replacements = np.where(seen == tokenizer.mask_token_id, 0, np.where(seen == labels, 2, 1))
+    nats, correct = _losses(model, input_ids, rows, positions, labels, precision)
+    combinations, draws = masked.variants[variants[rows]].T
+    return TokenLosses(combinations, draws, sequences.texts[numbers[rows]], replacements, nats,
+                       correct)
 
 
 @torch.inference_mode()
-def _losses(model: CheckpointPredictor, ids: np.ndarray, rows: np.ndarray, places: np.ndarray,
-            wanted: np.ndarray, precision: str) -> tuple[np.ndarray, np.ndarray]:
-    """Give the loss of each asked place in nats, and whether no token has a higher logit.
+def _losses(model: CheckpointPredictor, input_ids: np.ndarray, rows: np.ndarray,
+            positions: np.ndarray, labels: np.ndarray,
+            precision: str) -> tuple[np.ndarray, np.ndarray]:
+    """Compute the loss at masked positions in nats, and whether no token has a higher logit.
 
     Args:
         model: masked language model.
-        ids: (batch, tokens) int64.
-        rows, places: (asked,) what is asked.
-        wanted: (asked,) int64 right answers.
-        precision: what matrices are multiplied in.
+        input_ids: (batch, tokens) int64.
+        rows, positions: (predictions,) masked positions.
+        labels: (predictions,) int64.
+        precision: of matrix products.
     """
     network, device = model.checkpoint.model, _device(model)
-    inputs, row, place, labels = (torch.from_numpy(one).to(device)
-                                  for one in (ids, rows, places, wanted))
+    inputs, row, position, targets = (torch.from_numpy(one).to(device)
+                                      for one in (input_ids, rows, positions, labels))
     dtype = AUTOCAST_DTYPES.get(precision)
     size = max_predictions(network, device)
-    nats, right = [], []
+    nats, correct = [], []
     with torch.autocast(device.type, dtype=dtype, enabled=dtype is not None):
-        states = encode(network, inputs, torch.ones_like(inputs, dtype=torch.bool))[row, place]
-        for part, asked in zip(states.split(size), labels.split(size), strict=True):
-            found = vocabulary_logits(network, part).float()
-            chosen = found.gather(1, asked[:, None])[:, 0]
-            nats.append(found.logsumexp(1) - chosen)
-            right.append(chosen >= found.amax(1))
-    return (torch.cat(nats).double().cpu().numpy(), torch.cat(right).cpu().numpy())
+        states = encode(network, inputs, torch.ones_like(inputs, dtype=torch.bool))[row, position]
+        for part, part_targets in zip(states.split(size), targets.split(size), strict=True):
+            logits = vocabulary_logits(network, part).float()
+            chosen = logits.gather(1, part_targets[:, None])[:, 0]
+            nats.append(logits.logsumexp(1) - chosen)
+            correct.append(chosen >= logits.amax(1))
+    return torch.cat(nats).double().cpu().numpy(), torch.cat(correct).cpu().numpy()
 
 
 def _device(model: CheckpointPredictor) -> torch.device:

@@ -1,12 +1,12 @@
-"""Settings of scores by masking; importing this costs nothing."""
+"""Settings of masked-LM loss under strategies of masking; importing this costs nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar, get_args
 
-from bmtools.errors import require
+from bmtools.errors import require, setting
 from bmtools.masking.settings import Corruption, Masking
 
 _RATES = "shares above 0, at most 1, separated by commas"
@@ -17,11 +17,11 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class Combination:
-    """One way of hiding.
+    """One strategy at one rate with one corruption.
 
     Args:
         masking: name of the strategy.
-        mask_rate: share of a row's tokens to hide.
+        mask_rate: share of a sequence's tokens to mask.
         corruption: percentages that become the mask token, a random token, or stay themselves.
     """
 
@@ -31,76 +31,96 @@ class Combination:
 
     @property
     def shares(self) -> Corruption:
-        """Shares of what hidden tokens become."""
-        return _corruption(self.corruption)
+        """Corruption as shares."""
+        masked, random, same = (float(part) for part in self.corruption.split("/"))
+        # Rounding must not leave a share for a percentage of 0.
+        return Corruption(masked / 100, random / 100 if same else 1 - masked / 100)
 
 
 @dataclass(frozen=True)
 class MaskedLmLossConfig:
-    """What is hidden from checkpoints: each strategy at each rate with each corruption.
+    """Masking of texts: each strategy at each rate with each corruption.
 
     Args:
-        masking: what is hidden together, separated by commas: tokens, words, spans, terms.
-        mask_rate: shares of tokens to hide, separated by commas.
-        corruption: percentages of hidden tokens that become the mask token, become a random one
+        masking: units that are masked together, separated by commas: tokens, words, spans, terms.
+        mask_rate: shares of tokens to mask, separated by commas.
+        corruption: percentages of masked tokens that become the mask token, become a random one
             and stay themselves, separated by commas.
         repeats: draws of masks.
-        max_tokens: longest row, special tokens included; longer texts are cut where words begin.
-        segmenter: what finds words: tokenizer (right where spaces are written), japanese,
-            chinese, thai, or one that a package brings.
+        max_length: longest sequence in tokens, special tokens included; longer texts are cut
+            where words begin.
+        segmenter: finds words: tokenizer (right where spaces are written), japanese, chinese,
+            thai, or one that a package brings.
     """
 
     masking: str = "tokens,words"
     mask_rate: str = "0.15"
     corruption: str = "80/10/10"
     repeats: int = 3
-    max_tokens: int = 128
+    max_length: int = 128
     segmenter: str = "tokenizer"
 
     def __post_init__(self) -> None:
-        require(all(name in get_args(Masking) for name in self.maskings()), "--masking",
-                repr(self.masking),
-                f"names from {', '.join(get_args(Masking))}, separated by commas")
-        rates = _read(self.mask_rate, float, "--mask-rate", _RATES)
-        require(all(0 < rate <= 1 for rate in rates), "--mask-rate", repr(self.mask_rate), _RATES)
-        corruptions = _read(self.corruption, _spelled, "--corruption", _PERCENTAGES)
-        for option, given, values in (("--masking", self.masking, self.maskings()),
-                                      ("--mask-rate", self.mask_rate, rates),
-                                      ("--corruption", self.corruption, corruptions)):
-            require(len(values) > 0, option, repr(given), "one at least")
-            require(len(set(values)) == len(values), option, repr(given), "each once")
-        require(self.repeats >= 1, "--repeats", self.repeats, "1 or more")
-        require(self.max_tokens >= 8, "--max-tokens", self.max_tokens, "8 or more")
+        known = get_args(Masking)
+        require(all(name in known for name in self.maskings()), "masking", repr(self.masking),
+                f"names from {', '.join(known)}, separated by commas")
+        rates = _parse("mask_rate", self.mask_rate, float, _RATES)
+        require(all(0 < rate <= 1 for rate in rates), "mask_rate", repr(self.mask_rate), _RATES)
+        corruptions = _parse("corruption", self.corruption, _normalized, _PERCENTAGES)
+        _require_distinct("masking", self.masking, self.maskings())
+        _require_distinct("mask_rate", self.mask_rate, rates)
+        _require_distinct("corruption", self.corruption, corruptions)
+        require(self.repeats >= 1, "repeats", self.repeats, "1 or more")
+        require(self.max_length >= 8, "max_length", self.max_length, "8 or more")
 
     def maskings(self) -> tuple[str, ...]:
         """Strategies, in the order given."""
-        return _parts(self.masking)
+        return _split(self.masking)
 
     def combinations(self) -> tuple[Combination, ...]:
-        """All of them; the corruption changes fastest."""
-        return tuple(Combination(masking, float(rate), _spelled(corruption))
+        """All combinations; the corruption changes fastest."""
+        return tuple(Combination(masking, float(rate), _normalized(corruption))
                      for masking in self.maskings()
-                     for rate in _parts(self.mask_rate)
-                     for corruption in _parts(self.corruption))
+                     for rate in _split(self.mask_rate)
+                     for corruption in _split(self.corruption))
 
 
-def _parts(text: str) -> tuple[str, ...]:
+def check_usage(config: MaskedLmLossConfig, has_terms: bool, precision: str) -> None:
+    """Refuse settings that do not go together.
+
+    Raises:
+        ValueError: masking by terms without terms, terms without it, or a precision without
+            autocast.
+    """
+    by_terms = "terms" in config.maskings()
+    require(has_terms or not by_terms, "masking", "terms", f"{setting('terms')} as well")
+    require(by_terms or not has_terms, "masking", repr(config.masking),
+            f"terms as well, as {setting('terms')} is given")
+    require(precision != "int8", "precision", "int8", "float32 or bf16 or fp16 here")
+
+
+def _split(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
-def _read(text: str, read: Callable[[str], Value], option: str, expected: str) -> list[Value]:
-    """Read what commas separate.
+def _parse(name: str, text: str, parse: Callable[[str], Value], expected: str) -> list[Value]:
+    """Parse a comma-separated list.
 
     Raises:
-        ValueError: a part that cannot be read.
+        ValueError: a part that cannot be parsed.
     """
     try:
-        return [read(part) for part in _parts(text)]
+        return [parse(part) for part in _split(text)]
     except ValueError:
-        raise ValueError(f"{option}: found {text!r}, expected {expected}") from None
+        raise ValueError(f"{setting(name)}: found {text!r}, expected {expected}") from None
 
 
-def _spelled(corruption: str) -> str:
+def _require_distinct(name: str, text: str, values: Sequence[object]) -> None:
+    require(len(values) > 0, name, repr(text), "one at least")
+    require(len(set(values)) == len(values), name, repr(text), "each once")
+
+
+def _normalized(corruption: str) -> str:
     """Spell percentages in one way, as in 80/10/10.
 
     Raises:
@@ -111,9 +131,3 @@ def _spelled(corruption: str) -> str:
             or abs(sum(percentages) - 100) > _ROUNDING:
         raise ValueError(corruption)
     return "/".join(f"{one:g}" for one in percentages)
-
-
-def _corruption(spelled: str) -> Corruption:
-    masked, random, same = (float(part) for part in spelled.split("/"))
-    # A rounding must not leave a share where none is wanted.
-    return Corruption(masked / 100, random / 100 if same else 1 - masked / 100)

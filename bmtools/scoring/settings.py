@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
+from os import PathLike
+from pathlib import Path
 from typing import Any, Literal
 
 from bmtools.errors import check_choices, require, setting
@@ -13,6 +15,8 @@ Variant = Literal["original", "within-word", "whole-word"]
 MultiToken = Literal["miss", "first", "joint", "skip"]
 Evaluation = Literal["biobit"]
 MaskUnit = Literal["word", "mention"]
+Models = str | PathLike[str] | Iterable[str | PathLike[str]]
+"""Directory of a checkpoint, or several."""
 _TOKENS_ON_CPU = 4_096
 _TOKENS_ON_GPU = 65_536
 _BIOBIT_TOKENS = 170
@@ -136,6 +140,11 @@ class StatisticsConfig:
         require(0 < self.confidence < 1, "confidence", self.confidence,
                 "more than 0 and less than 1")
         require(self.seed >= 0, "seed", self.seed, "0 or more")
+
+
+def model_paths(models: Models) -> list[Path]:
+    """List the directories of one checkpoint or several."""
+    return [Path(path) for path in ([models] if isinstance(models, str | PathLike) else models)]
 
 
 def split_settings(settings: Mapping[str, Any], *kinds: Any) -> list[Any]:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-COMMON = ("--max-tokens", "16", "--repeats", "2", "--resamples", "20")
+COMMON = ("--max-length", "16", "--repeats", "2", "--resamples", "20")
 RECORDS = [{"id": "a", "text": "Il paziente ha diabete mellito e asma.", "domain": "lungs"},
            {"id": "b", "text": "Il cuore pompa il sangue nelle arterie.", "domain": "heart"},
            {"id": "c", "text": "L'asma riduce il respiro del paziente.", "domain": "lungs"}]
@@ -51,10 +51,10 @@ def test_a_line_for_each_model_and_combination(
         assert line["records"] == 3 and line["repeats"] == 2
         assert set(line["by"]["domain"]) == {"lungs", "heart"}
         if line["corruption"] == "100/0/0":
-            assert set(line["by_fate"]) == {"masked"}
+            assert set(line["by_replacement"]) == {"masked"}
     half = len(outcome.records) // 2
     first, second = outcome.records[:half], outcome.records[half:]
-    assert [line["hidden"] for line in first] == [line["hidden"] for line in second]
+    assert [line["masked_tokens"] for line in first] == [line["masked_tokens"] for line in second]
     assert [line["perplexity"] for line in first] != [line["perplexity"] for line in second]
 
 
@@ -91,8 +91,8 @@ def test_empty_input_is_one_clear_line(
 
 @pytest.mark.parametrize(("record", "reason"), [
     ({"id": "d"}, "key 'text' is missing"),
-    ({"id": "d", "text": " "}, "key 'text': found no tokens to hide, expected words that the "
-                               "models' vocabularies have"),
+    ({"id": "d", "text": " "}, "key 'text': found no tokens to mask, expected words of the "
+                               "models' vocabularies"),
 ])
 def test_a_record_without_text_stops_or_is_collected(
         run: Callable[..., Any], tiny_checkpoint: Path, write_lines: Callable[..., Path],
@@ -113,8 +113,10 @@ def test_a_record_without_text_stops_or_is_collected(
     (("--model", "MODEL", "--masking", "letters"), "--masking: found 'letters', expected names"),
     (("--model", "MODEL", "--mask-rate", "15"), "--mask-rate: found '15', expected shares above 0"),
     (("--model", "MODEL", "--corruption", "80"), "--corruption: found '80', expected percentages"),
-    (("--model", "MODEL", "--masking", "terms"), "--masking terms: found no terms, expected"),
-    (("--model", "MODEL", "--terms", "FILE"), "--terms: expected terms in --masking as well"),
+    (("--model", "MODEL", "--masking", "terms"),
+     "--masking: found terms, expected --terms as well"),
+    (("--model", "MODEL", "--terms", "FILE"),
+     "--masking: found 'tokens,words', expected terms as well, as --terms is given"),
     (("--model", "MODEL", "--repeats", "0"), "--repeats: found 0, expected 1 or more"),
     (("--model", "MODEL", "--precision", "int8"), "--precision: found int8, expected float32 or"),
     (("--model", "nowhere"), "'nowhere' does not exist"),
@@ -129,7 +131,7 @@ def test_wrong_usage_ends_with_two(run: Callable[..., Any], tiny_checkpoint: Pat
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
-    (("--max-tokens", "64"), "--max-tokens: found 64, but {model} takes at most 32; expected that "
+    (("--max-length", "64"), "--max-length: found 64, but {model} takes at most 32; expected that "
                              "or less"),
     (("--segmenter", "klingon"), "--segmenter: found klingon, expected tokenizer or japanese"),
     (("--device", "abacus"), "--device: found 'abacus', which cannot be used"),

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from bmtools import scoring
 from bmtools.records import Record
+from bmtools.scoring.checkpoint_predictor import CheckpointPredictor
 from bmtools.scoring.embedding_space import (
     EmbeddingSpace,
     WordStatistics,
@@ -137,3 +141,13 @@ def test_models_of_few_tokens_and_few_words_read_the_same_places(wordpiece: Any,
     assert [line["words"] for line in lines] == [6, 6]
     assert lines[1]["unknown"] == 2
     assert {band["tokens_per_word"] for band in lines[1]["bands"]} == {1}
+
+
+def test_scores_from_python(save: Callable[..., Path],
+                            wordpiece: CheckpointPredictor) -> None:
+    checkpoint = save(wordpiece)
+    texts = [{"id": str(number), "text": " ".join([*FREQUENT, *RARE])} for number in range(3)]
+    how = {"bands": 2, "words_per_band": 2, "min_count": 2, "neighbours": 2, "resamples": 0}
+    one, other = scoring.embedding_space(texts, [checkpoint, checkpoint], **how)
+    assert one["average_cosine"] == other["average_cosine"]
+    assert other["change"]["from"] == str(checkpoint)

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import math
 import statistics
+import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from bmtools import scoring
 from bmtools.data.samples import cut_evenly, whole_documents
 from bmtools.errors import BmtoolsError, DataError, RecordError
 from bmtools.records import Record
-from bmtools.scoring import masked_lm_loss as masking
 from bmtools.scoring.checkpoint_predictor import CheckpointPredictor
-from bmtools.scoring.masked_lm_loss import MaskedLmLoss
-from bmtools.scoring.masked_lm_sequences import SequenceMasker, cut, text_keys
+from bmtools.scoring.masked_lm_loss import MaskedLmEvaluation
+from bmtools.scoring.masked_lm_sequences import SequenceMasker, Sequences, cut_texts, text_keys
 from bmtools.scoring.masked_lm_settings import Combination, MaskedLmLossConfig
 from bmtools.scoring.settings import InferenceConfig, StatisticsConfig
 
@@ -27,14 +29,18 @@ QUICK = StatisticsConfig(resamples=50)
 
 
 def settings(**given: Any) -> MaskedLmLossConfig:
-    return MaskedLmLossConfig(**{"max_tokens": 32, "masking": "words", **given})
+    return MaskedLmLossConfig(**{"max_length": 32, "masking": "words", **given})
 
 
 def scored(records: Sequence[Record], models: Sequence[CheckpointPredictor],
            how: MaskedLmLossConfig, **given: Any) -> list[dict[str, Any]]:
-    experiment = MaskedLmLoss(models, how, **given)
-    assert sum(experiment.run(records)) > 0
-    return list(experiment.lines(QUICK))
+    evaluation = MaskedLmEvaluation(models, how, **given)
+    assert sum(evaluation.run(records)) > 0
+    return list(evaluation.lines(QUICK))
+
+
+def sequences_of(masker: SequenceMasker, records: Sequence[Record]) -> Sequences:
+    return masker.cut(masker.encode(records), text_keys(records))
 
 
 def texts_of(*texts: str) -> list[Record]:
@@ -56,11 +62,13 @@ def test_a_table_worked_by_hand(known: Callable[..., CheckpointPredictor]) -> No
     assert line["perplexity"] == pytest.approx(2 ** (17 / 7), abs=1e-4)
     assert line["nats_per_token"] == pytest.approx(17 / 7 * math.log(2), abs=1e-5)
     assert line["accuracy"] == pytest.approx(2 / 7, abs=1e-6)
-    assert (line["hidden"], line["tokens"], line["records"], line["rows"]) == (14, 7, 3, 3)
-    assert (line["hidden_share"], line["whole_words"], line["perplexity_sd"]) == (1, 1, 0)
-    assert line["by_fate"] == {"masked": {name: line[name] for name in line["by_fate"]["masked"]}}
+    assert (line["masked_tokens"], line["tokens"]) == (14, 7)
+    assert (line["records"], line["sequences"]) == (3, 3)
+    assert (line["masked_share"], line["whole_words"], line["perplexity_sd"]) == (1, 1, 0)
+    assert line["by_replacement"] == {
+        "masked": {name: line[name] for name in line["by_replacement"]["masked"]}}
     assert line["signature"].startswith(
-        "mlm:words|rate:1.0|corruption:100/0/0|repeats:2|seed:0|max_tokens:32|"
+        "mlm:words|rate:1.0|corruption:100/0/0|repeats:2|seed:0|max_length:32|"
         "segmenter:tokenizer|precision:fp32|case:kept|bmtools:")
 
 
@@ -68,11 +76,11 @@ def test_a_table_worked_by_hand(known: Callable[..., CheckpointPredictor]) -> No
 def test_equals_the_loss_of_transformers(any_model: CheckpointPredictor, records: list[Record],
                                          corruption: str) -> None:
     how = settings(masking="tokens,words,spans", mask_rate="0.3,0.5", corruption=corruption,
-                   repeats=2, max_tokens=16)
+                   repeats=2, max_length=16)
     lines = scored(records, [any_model], how, seed=7)
     for combination, line in zip(how.combinations(), lines, strict=True):
         nats, counts = loss_of_transformers(any_model, records, how, combination, seed=7)
-        assert line["hidden"] == counts
+        assert line["masked_tokens"] == counts
         assert line["nats_per_token"] == pytest.approx(nats / counts, rel=1e-4)
 
 
@@ -80,12 +88,12 @@ def loss_of_transformers(model: CheckpointPredictor, records: list[Record], how:
                          combination: Combination, seed: int) -> tuple[float, int]:
     """Add up what the whole model says of one row after the other."""
     tokenizer = model.tokenizer
-    hider = SequenceMasker(tokenizer, how, seed=seed)
-    rows = hider.rows(hider.encode(records), text_keys(records))
+    masker = SequenceMasker(tokenizer, how, seed=seed)
+    sequences = sequences_of(masker, records)
     nats, counts = 0.0, 0
     for draw in range(how.repeats):
-        shown, _ = hider.hide(rows, combination, draw)
-        for begin, end in zip(rows.borders[:-1], rows.borders[1:], strict=True):
+        shown, _ = masker.mask(sequences, combination, draw)
+        for begin, end in zip(sequences.borders[:-1], sequences.borders[1:], strict=True):
             ids = [tokenizer.cls_token_id, *shown.inputs[begin:end], tokenizer.sep_token_id]
             labels = torch.tensor([[-100, *shown.labels[begin:end], -100]])
             asked = int((labels >= 0).sum())
@@ -100,9 +108,10 @@ def loss_of_transformers(model: CheckpointPredictor, records: list[Record], how:
 def test_the_share_hidden_is_near_the_rate(known: Callable[..., CheckpointPredictor], name: str,
                                            rate: float) -> None:
     [line] = scored(drawn_texts(60, 70), [known(WEIGHTS)],
-                    settings(masking=name, mask_rate=str(rate), max_tokens=64))
-    assert line["hidden_share"] == pytest.approx(rate, abs=0.02)
-    assert line["hidden"] == pytest.approx(line["tokens"] * 3 * line["hidden_share"], abs=0.01)
+                    settings(masking=name, mask_rate=str(rate), max_length=64))
+    assert line["masked_share"] == pytest.approx(rate, abs=0.02)
+    assert line["masked_tokens"] == pytest.approx(
+        line["tokens"] * 3 * line["masked_share"], abs=0.01)
     assert (line["whole_words"] == 1) == (name != "tokens")
 
 
@@ -110,13 +119,14 @@ def test_words_are_hidden_whole(any_model: CheckpointPredictor) -> None:
     records = texts_of("Neurotrasmettitori serotoninergici riducono l'ipercolesterolemia.",
                        "La broncopneumopatia, cronica e ostruttiva, sonnecchia nell'addome.")
     unknown = any_model.tokenizer.unk_token_id
-    hider = SequenceMasker(any_model.tokenizer, settings(max_tokens=62))
-    rows = hider.rows(hider.encode(records), text_keys(records))
-    assert len(rows.texts) == len(records)
+    masker = SequenceMasker(any_model.tokenizer, settings(max_length=62))
+    sequences = sequences_of(masker, records)
+    assert len(sequences.texts) == len(records)
     pieces = 0
     for draw in range(4):
-        shown, _ = hider.hide(rows, Combination("words", 0.3, "80/10/10"), draw)
-        for record, begin, end in zip(records, rows.borders[:-1], rows.borders[1:], strict=True):
+        shown, _ = masker.mask(sequences, Combination("words", 0.3, "80/10/10"), draw)
+        for record, begin, end in zip(records, sequences.borders[:-1], sequences.borders[1:],
+                                      strict=True):
             found = any_model.tokenizer.backend_tokenizer.encode(
                 record["text"], add_special_tokens=False)
             asked = (shown.labels[begin:end] >= 0).tolist()
@@ -163,9 +173,10 @@ def test_texts_are_cut_as_pretraining_cuts_them(longest: int, seed: int) -> None
     numbers = np.arange(len(lengths))
     whole = whole_documents(numbers, lengths, numbers)
     expected = cut_evenly(whole, [OneCorpus()], longest + 2)  # type: ignore[list-item]
-    borders, texts = cut(lengths, starts, longest)
+    begins, texts, offsets = cut_texts(lengths, starts, longest + 2)
     assert texts.tolist() == expected["document"].tolist()
-    assert (borders[:-1] - firsts[texts]).tolist() == expected["start"].tolist()
+    assert offsets.tolist() == (begins - firsts[texts]).tolist() == expected["start"].tolist()
+    borders = np.append(begins, len(starts))
     assert np.diff(borders).tolist() == expected["length"].tolist()
     assert np.diff(borders).max() <= longest
 
@@ -173,11 +184,12 @@ def test_texts_are_cut_as_pretraining_cuts_them(longest: int, seed: int) -> None
 def test_fates_add_up(known: Callable[..., CheckpointPredictor]) -> None:
     [line] = scored(drawn_texts(60, 40), [known({**WEIGHTS, **{f"w{n}": 1 for n in range(200)}})],
                     settings(masking="tokens", mask_rate="0.5", corruption="60/30/10"))
-    fates, hidden = line["by_fate"], line["hidden"]
-    assert sum(one["hidden"] for one in fates.values()) == hidden
-    assert sum(one["hidden"] * one["nats_per_token"] for one in fates.values()) == pytest.approx(
-        hidden * line["nats_per_token"], rel=1e-5)
-    assert {name: one["hidden"] / hidden for name, one in fates.items()} == pytest.approx(
+    replacements, masked = line["by_replacement"], line["masked_tokens"]
+    assert sum(one["masked_tokens"] for one in replacements.values()) == masked
+    nats = sum(one["masked_tokens"] * one["nats_per_token"] for one in replacements.values())
+    assert nats == pytest.approx(masked * line["nats_per_token"], rel=1e-5)
+    shares = {name: one["masked_tokens"] / masked for name, one in replacements.items()}
+    assert shares == pytest.approx(
         {"masked": 0.6, "random": 0.3, "same": 0.1}, abs=0.03)
 
 
@@ -187,19 +199,19 @@ def test_fates_without_a_token_are_left_out(
         known: Callable[..., CheckpointPredictor], corruption: str, fates: set[str]) -> None:
     [line] = scored(drawn_texts(8, 20), [known(WEIGHTS)],
                     settings(mask_rate="0.4", corruption=corruption))
-    assert set(line["by_fate"]) == fates
+    assert set(line["by_replacement"]) == fates
 
 
 def test_the_spread_is_that_of_the_draws(known: Callable[..., CheckpointPredictor]) -> None:
     model, texts = known(WEIGHTS), drawn_texts(5, 20)
     how = settings(mask_rate="0.2", repeats=4)
     [line] = scored(texts, [model], how)
-    hider = SequenceMasker(model.tokenizer, how)
-    rows = hider.rows(hider.encode(texts), text_keys(texts))
+    masker = SequenceMasker(model.tokenizer, how)
+    sequences = sequences_of(masker, texts)
     losses = [0.0] * 5 + [math.log(16 / weight) for weight in WEIGHTS.values()]
     found = []
     for draw in range(4):
-        labels = hider.hide(rows, how.combinations()[0], draw)[0].labels
+        labels = masker.mask(sequences, how.combinations()[0], draw)[0].labels
         found.append(math.exp(statistics.mean(losses[one] for one in labels if one >= 0)))
     assert len(set(found)) > 1
     assert line["perplexity_sd"] == pytest.approx(statistics.stdev(found), rel=1e-4)
@@ -209,22 +221,23 @@ def test_the_spread_is_that_of_the_draws(known: Callable[..., CheckpointPredicto
 @pytest.mark.parametrize("passes", [{"batch_tokens": 40}, {"threads": 3}, {"batch_tokens": 1}])
 def test_batches_and_threads_change_nothing(wordpiece: CheckpointPredictor, records: list[Record],
                                             passes: dict[str, int]) -> None:
-    how = settings(masking="tokens,words", mask_rate="0.2,0.4", max_tokens=12)
-    alone = scored(records, [wordpiece], how, passes=InferenceConfig(threads=1))
-    close(scored(records, [wordpiece], how, passes=InferenceConfig(**passes)), alone)
+    how = settings(masking="tokens,words", mask_rate="0.2,0.4", max_length=12)
+    alone = scored(records, [wordpiece], how, inference=InferenceConfig(threads=1))
+    close(scored(records, [wordpiece], how, inference=InferenceConfig(**passes)), alone)
 
 
 def test_rows_of_a_length_share_a_pass(known: Callable[..., CheckpointPredictor]) -> None:
     texts = texts_of("il cuore", "il batte", "il . cuore", "batte . batte", "cuore . .")
-    experiment = MaskedLmLoss([known(WEIGHTS)], settings(mask_rate="1", repeats=2))
-    assert list(experiment.run(texts)) == [2 * 9, 2 * 4]
+    evaluation = MaskedLmEvaluation([known(WEIGHTS)], settings(mask_rate="1", repeats=2))
+    assert list(evaluation.run(texts)) == [2 * 9, 2 * 4]
 
 
 def test_order_and_windows_change_nothing(wordpiece: CheckpointPredictor, records: list[Record],
                                           monkeypatch: pytest.MonkeyPatch) -> None:
-    how = settings(masking="tokens,words", mask_rate="0.4", max_tokens=12)
+    how = settings(masking="tokens,words", mask_rate="0.4", max_length=12)
     expected = scored(records, [wordpiece], how, by=["id"])
-    monkeypatch.setattr(masking, "_TOKENS_AT_ONCE", 30)
+    module = sys.modules[MaskedLmEvaluation.__module__]
+    monkeypatch.setattr(module, "_TOKENS_AT_ONCE", 30)
     close(scored(records[::-1], [wordpiece], how, by=["id"]), expected)
 
 
@@ -250,14 +263,14 @@ def flat(line: Any, path: str = "") -> dict[str, Any]:
 
 def test_what_is_hidden_depends_on_text_seed_and_draw_alone(wordpiece: CheckpointPredictor,
                                                             records: list[Record]) -> None:
-    how, combination = settings(max_tokens=60), Combination("words", 0.3, "80/10/10")
+    how, combination = settings(max_length=60), Combination("words", 0.3, "80/10/10")
 
     def labels(own: list[Record], seed: int = 0, draw: int = 0) -> list[list[int]]:
-        hider = SequenceMasker(wordpiece.tokenizer, how, seed=seed)
-        rows = hider.rows(hider.encode(own), text_keys(own))
-        found = hider.hide(rows, combination, draw)[0].labels
+        masker = SequenceMasker(wordpiece.tokenizer, how, seed=seed)
+        sequences = sequences_of(masker, own)
+        found = masker.mask(sequences, combination, draw)[0].labels
         return [found[begin:end].tolist()
-                for begin, end in zip(rows.borders[:-1], rows.borders[1:], strict=True)]
+                for begin, end in zip(sequences.borders[:-1], sequences.borders[1:], strict=True)]
 
     together = labels(records)
     assert [labels([record])[0] for record in records] == together
@@ -266,11 +279,11 @@ def test_what_is_hidden_depends_on_text_seed_and_draw_alone(wordpiece: Checkpoin
 
 def test_corruption_hides_the_same_and_a_higher_rate_more(wordpiece: CheckpointPredictor,
                                                           records: list[Record]) -> None:
-    hider = SequenceMasker(wordpiece.tokenizer, settings(masking="tokens", max_tokens=60))
-    rows = hider.rows(hider.encode(records), text_keys(records))
+    masker = SequenceMasker(wordpiece.tokenizer, settings(masking="tokens", max_length=60))
+    sequences = sequences_of(masker, records)
 
     def asked(rate: float, corruption: str) -> np.ndarray:
-        shown, _ = hider.hide(rows, Combination("tokens", rate, corruption), 0)
+        shown, _ = masker.mask(sequences, Combination("tokens", rate, corruption), 0)
         return shown.labels >= 0
 
     low = asked(0.2, "80/10/10")
@@ -294,12 +307,12 @@ def test_a_text_unknown_to_one_vocabulary_is_kept_from_all(
     texts = [Record(id="a", text="il cuore", place="t.jsonl:1"),
              Record(id="b", text="il rene", place="t.jsonl:2")]
     refused: list[RecordError] = []
-    experiment = MaskedLmLoss(models, settings(mask_rate="1"))
-    list(experiment.run(texts, refused.append))
+    evaluation = MaskedLmEvaluation(models, settings(mask_rate="1"))
+    list(evaluation.run(texts, refused.append))
     assert [error.place for error in refused] == ["t.jsonl:1"]
-    assert [line["records"] for line in experiment.lines(QUICK)] == [1, 1]
-    with pytest.raises(RecordError, match=r"t.jsonl:1: key 'text': found no tokens to hide"):
-        list(MaskedLmLoss(models, settings()).run(texts))
+    assert [line["records"] for line in evaluation.lines(QUICK)] == [1, 1]
+    with pytest.raises(RecordError, match=r"t.jsonl:1: key 'text': found no tokens to mask"):
+        list(MaskedLmEvaluation(models, settings()).run(texts))
 
 
 def test_titles_count(known: Callable[..., CheckpointPredictor]) -> None:
@@ -318,7 +331,7 @@ def test_scores_apart_by_a_key(known: Callable[..., CheckpointPredictor]) -> Non
     assert {name: round(one["perplexity"], 3) for name, one in groups.items()} == {
         "a": 2, "b": 4, "-": 4}
     assert {name: one["records"] for name, one in groups.items()} == {"a": 1, "b": 2, "-": 1}
-    assert sum(one["hidden"] for one in groups.values()) == line["hidden"]
+    assert sum(one["masked_tokens"] for one in groups.values()) == line["masked_tokens"]
 
 
 def test_the_interval_is_over_texts(known: Callable[..., CheckpointPredictor]) -> None:
@@ -328,9 +341,9 @@ def test_the_interval_is_over_texts(known: Callable[..., CheckpointPredictor]) -
     [uneven] = scored(texts_of("il", "cuore", ".", "il", "batte"), [known(WEIGHTS)], how)
     low, high = uneven["interval"]
     assert 2 <= low < uneven["perplexity"] < high <= 16
-    experiment = MaskedLmLoss([known(WEIGHTS)], how)
-    list(experiment.run(texts_of("il", "cuore")))
-    assert "interval" not in next(experiment.lines(StatisticsConfig(resamples=0)))
+    evaluation = MaskedLmEvaluation([known(WEIGHTS)], how)
+    list(evaluation.run(texts_of("il", "cuore")))
+    assert "interval" not in next(evaluation.lines(StatisticsConfig(resamples=0)))
 
 
 def test_a_loss_without_bound_is_no_error(known: Callable[..., CheckpointPredictor]) -> None:
@@ -341,12 +354,27 @@ def test_a_loss_without_bound_is_no_error(known: Callable[..., CheckpointPredict
 
 
 def test_no_text_and_rows_too_long_are_told(known: Callable[..., CheckpointPredictor]) -> None:
-    experiment = MaskedLmLoss([known(WEIGHTS)], settings())
-    assert list(experiment.run([])) == []
+    evaluation = MaskedLmEvaluation([known(WEIGHTS)], settings())
+    assert list(evaluation.run([])) == []
     with pytest.raises(DataError, match="no text in the input"):
-        list(experiment.lines())
-    with pytest.raises(BmtoolsError, match="--max-tokens: found 65, but known takes at most 64"):
-        MaskedLmLoss([known(WEIGHTS)], settings(max_tokens=65))
+        list(evaluation.lines())
+    with pytest.raises(BmtoolsError, match="max_length: found 65, but known takes at most 64"):
+        MaskedLmEvaluation([known(WEIGHTS)], settings(max_length=65))
+
+
+def test_scores_from_python(save: Callable[..., Path],
+                            wordpiece: CheckpointPredictor) -> None:
+    checkpoint = save(wordpiece)
+    texts = [{"id": str(number), "text": text} for number, text in enumerate(
+        ["Il paziente ha asma.", "Il cuore pompa il sangue."])]
+    how = {"max_length": 16, "repeats": 2, "resamples": 20, "threads": 1}
+    lines = scoring.masked_lm_loss(texts, checkpoint, masking="words", **how)
+    assert [(line["model"], line["masking"], line["records"]) for line in lines] == [
+        (str(checkpoint), "words", 2)]
+    with pytest.raises(ValueError, match="masking: found terms, expected terms as well"):
+        scoring.masked_lm_loss(texts, checkpoint, masking="terms")
+    with pytest.raises(TypeError, match="found words, expected some of"):
+        scoring.masked_lm_loss(texts, checkpoint, words=3)
 
 
 def test_combinations_are_all_of_them() -> None:
@@ -361,20 +389,20 @@ def test_combinations_are_all_of_them() -> None:
 
 
 @pytest.mark.parametrize(("given", "message"), [
-    ({"masking": "token"}, "--masking: found 'token', expected names from tokens, words"),
-    ({"masking": ","}, "--masking: found ',', expected one at least"),
-    ({"masking": "words,words"}, "--masking: found 'words,words', expected each once"),
-    ({"mask_rate": "0.15,1.5"}, "--mask-rate: found '0.15,1.5', expected shares above 0"),
-    ({"mask_rate": "0"}, "--mask-rate: found '0', expected shares above 0"),
-    ({"mask_rate": "nan"}, "--mask-rate: found 'nan', expected shares above 0"),
-    ({"mask_rate": "many"}, "--mask-rate: found 'many', expected shares above 0"),
-    ({"mask_rate": "0.2,0.20"}, "--mask-rate: found '0.2,0.20', expected each once"),
-    ({"corruption": "80/10"}, "--corruption: found '80/10', expected percentages that add up"),
-    ({"corruption": "0.8/0.1/0.1"}, "--corruption: found '0.8/0.1/0.1', expected percentages"),
-    ({"corruption": "110/-10/0"}, "--corruption: found '110/-10/0', expected percentages"),
-    ({"corruption": "a/b/c"}, "--corruption: found 'a/b/c', expected percentages"),
-    ({"repeats": 0}, "--repeats: found 0, expected 1 or more"),
-    ({"max_tokens": 7}, "--max-tokens: found 7, expected 8 or more"),
+    ({"masking": "token"}, "masking: found 'token', expected names from tokens, words"),
+    ({"masking": ","}, "masking: found ',', expected one at least"),
+    ({"masking": "words,words"}, "masking: found 'words,words', expected each once"),
+    ({"mask_rate": "0.15,1.5"}, "mask_rate: found '0.15,1.5', expected shares above 0"),
+    ({"mask_rate": "0"}, "mask_rate: found '0', expected shares above 0"),
+    ({"mask_rate": "nan"}, "mask_rate: found 'nan', expected shares above 0"),
+    ({"mask_rate": "many"}, "mask_rate: found 'many', expected shares above 0"),
+    ({"mask_rate": "0.2,0.20"}, "mask_rate: found '0.2,0.20', expected each once"),
+    ({"corruption": "80/10"}, "corruption: found '80/10', expected percentages that add up"),
+    ({"corruption": "0.8/0.1/0.1"}, "corruption: found '0.8/0.1/0.1', expected percentages"),
+    ({"corruption": "110/-10/0"}, "corruption: found '110/-10/0', expected percentages"),
+    ({"corruption": "a/b/c"}, "corruption: found 'a/b/c', expected percentages"),
+    ({"repeats": 0}, "repeats: found 0, expected 1 or more"),
+    ({"max_length": 7}, "max_length: found 7, expected 8 or more"),
 ])
 def test_wrong_settings_are_refused(given: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message.replace(".", r"\.")):
