@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 import transformers
-from transformers import PreTrainedModel, PreTrainedTokenizerBase, logging
+from transformers import PreTrainedModel, PreTrainedTokenizerFast, logging
 
 from bmtools.errors import CheckpointError
 from bmtools.io.atomic import new_directory
@@ -39,7 +39,7 @@ class Checkpoint:
 
     path: Path
     model: PreTrainedModel
-    tokenizer: PreTrainedTokenizerBase
+    tokenizer: PreTrainedTokenizerFast
     vocabulary: str
     new_weights: frozenset[str] = frozenset()
 
@@ -115,7 +115,7 @@ def _load(directory: Path, model_class: str, device: str = "cpu", head_may_be_ne
 
 
 def _check_tokenizer(directory: Path, model: PreTrainedModel,
-                     tokenizer: PreTrainedTokenizerBase) -> str:
+                     tokenizer: PreTrainedTokenizerFast) -> str:
     """Check that the tokenizer is the model's and an encoder's; return its fingerprint."""
     size = token_embeddings(model).num_embeddings
     if len(tokenizer) > size:
@@ -132,7 +132,7 @@ def _check_tokenizer(directory: Path, model: PreTrainedModel,
     return vocabulary
 
 
-def save_checkpoint(directory: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase,
+def save_checkpoint(directory: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast,
                     manifest: Manifest, overwrite: bool = False) -> dict[str, Any]:
     """Write a complete checkpoint, or nothing, and return the content of its `bmtools.json`.
 
@@ -144,7 +144,7 @@ def save_checkpoint(directory: Path, model: PreTrainedModel, tokenizer: PreTrain
 
 
 def write_checkpoint_files(directory: Path, model: PreTrainedModel,
-                           tokenizer: PreTrainedTokenizerBase,
+                           tokenizer: PreTrainedTokenizerFast,
                            manifest: Manifest) -> dict[str, Any]:
     """Write a checkpoint's files into an unfinished directory (`io.atomic.new_directory`)."""
     model.save_pretrained(directory)

@@ -1,83 +1,223 @@
-"""New embeddings as mixtures of those of known tokens that keep the same company."""
+"""FOCUS: embeddings of new tokens as mixtures of known tokens with similar static vectors."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 import torch
 from torch import Tensor
+from transformers import PreTrainedTokenizerFast
 
 from bmtools.models.settings import FocusConfig
-from bmtools.models.static_vectors import count_cooccurrences, learn_vectors
 from bmtools.models.vocab_overlap import VocabOverlap
 from bmtools.models.weighted_rows import WeightedRows
 
 _TOKENS_AT_ONCE = 256
-_LIKELY = 64
+_SPARSEMAX_CANDIDATES = 64
+_SENTENCES_AT_ONCE = 2_000
+_PAIRS_AT_ONCE = 2**22
+_POWER_ITERATIONS = 4
+_OVERSAMPLING = 10
 
 
-def focus_embeddings(tokenizer: Any, origins: VocabOverlap, texts: Iterable[str],
-                     settings: FocusConfig, seed: int) -> WeightedRows:
-    """Mix each new token of known ones, weighted by how alike their static vectors are.
+def focus_embeddings(tokenizer: PreTrainedTokenizerFast, overlap: VocabOverlap,
+                     texts: Iterable[str], config: FocusConfig, seed: int) -> WeightedRows:
+    """Mix each new token of known ones, weighted by the similarity of their static vectors.
 
-    Known tokens are those that both vocabularies have, special ones left out. Weights are the
-    sparsemax of cosines. Departures from the paper: static vectors come of counts and not of
-    fastText, which would have to be installed and draws at random; a token too rare for one is
-    the mean of its pieces and not random.
+    Known tokens are those that both vocabularies have, without special ones. Weights are the
+    sparsemax of cosines. Departures from the paper: static vectors are factorized counts instead
+    of fastText's, which would have to be installed and are not reproducible; a token too rare for
+    a vector is the mean of its pieces instead of random.
 
     Source: Dobler and de Melo 2023 (FOCUS), section 3.
 
     Args:
         tokenizer: the new one.
-        origins: of its tokens.
+        overlap: of the vocabularies.
         texts: the corpus.
-        settings: of the static vectors.
-        seed: of their random start.
+        config: of the static vectors.
+        seed: of the factorization.
 
     Returns:
-        mixtures of old rows, for the tokens that have a static vector.
+        mixtures of old rows, for the new tokens that have a static vector.
     """
-    vectors = learn_vectors(count_cooccurrences(tokenizer, texts, settings.focus_window,
-                                                settings.focus_tokens),
-                            settings.focus_width, settings.focus_least, seed)
-    seen = vectors.norm(dim=1) > 0
-    special = {*tokenizer.all_special_ids}
-    known = [ours for ours in origins.shared if ours not in special and seen[ours]]
-    fresh = [token for token in origins.pieces if seen[token]]
-    if not known or not fresh:
+    counts = count_cooccurrences(tokenizer, texts, config.focus_window, config.focus_max_tokens)
+    vectors = factorize_counts(counts, config.focus_dim, config.focus_min_count, seed)
+    has_vector = vectors.norm(dim=1) > 0
+    special_ids = {*tokenizer.all_special_ids}
+    known = [token for token in overlap.shared if token not in special_ids and has_vector[token]]
+    new = [token for token in overlap.pieces if has_vector[token]]
+    if not known or not new:
         return WeightedRows.means({})
-    old = np.array([origins.shared[ours] for ours in known])
+    old = np.array([overlap.shared[token] for token in known])
     sources, weights, sizes = [], [], []
-    for start in range(0, len(fresh), _TOKENS_AT_ONCE):
-        cosines = vectors[fresh[start:start + _TOKENS_AT_ONCE]] @ vectors[known].T
-        shares = sparsemax(cosines)
-        rows, columns = torch.nonzero(shares, as_tuple=True)
+    for start in range(0, len(new), _TOKENS_AT_ONCE):
+        cosines = vectors[new[start:start + _TOKENS_AT_ONCE]] @ vectors[known].T
+        probabilities = sparsemax(cosines)
+        rows, columns = torch.nonzero(probabilities, as_tuple=True)
         sources.append(old[columns.numpy()])
-        weights.append(shares[rows, columns].numpy())
-        sizes.append(torch.bincount(rows, minlength=len(shares)).numpy())
-    return WeightedRows.of(np.array(fresh), np.concatenate(sources), np.concatenate(sizes),
+        weights.append(probabilities[rows, columns].numpy())
+        sizes.append(torch.bincount(rows, minlength=len(probabilities)).numpy())
+    return WeightedRows.of(np.array(new), np.concatenate(sources), np.concatenate(sizes),
                            np.concatenate(weights))
 
 
 def sparsemax(scores: Tensor) -> Tensor:
-    """Project each row onto shares that add up to 1; most of them are 0.
+    """Project each row onto probabilities, most of which are 0.
 
-    Only the highest scores are sorted, and more of them where all of those get a share.
+    Sorts only the highest scores, and more of them if all of those are above the threshold.
 
     Source: Martins and Astudillo 2016, algorithm 1.
 
     Args:
         scores: (rows, choices).
     """
-    likely = _LIKELY
+    candidates = _SPARSEMAX_CANDIDATES
     while True:
-        highest = scores.topk(min(likely, scores.shape[1]), dim=1).values
+        highest = scores.topk(min(candidates, scores.shape[1]), dim=1).values
         sums = highest.cumsum(dim=1)
-        counted = torch.arange(1, highest.shape[1] + 1)
-        within = (1 + counted * highest > sums).sum(dim=1, keepdim=True)
-        if highest.shape[1] == scores.shape[1] or int(within.max()) < highest.shape[1]:
-            threshold = (sums.gather(1, within - 1) - 1) / within
+        ranks = torch.arange(1, highest.shape[1] + 1)
+        support = (1 + ranks * highest > sums).sum(dim=1, keepdim=True)
+        if highest.shape[1] == scores.shape[1] or int(support.max()) < highest.shape[1]:
+            threshold = (sums.gather(1, support - 1) - 1) / support
             return (scores - threshold).clamp(min=0)
-        likely *= 8
+        candidates *= 8
+
+
+@dataclass(frozen=True)
+class CooccurrenceCounts:
+    """Counts of tokens and of pairs of tokens near each other.
+
+    Args:
+        first, second: (pairs,) token ids, in the order of the text.
+        pair_counts: (pairs,) float64, weighted by distance.
+        token_counts: (vocabulary,) int64.
+    """
+
+    first: np.ndarray
+    second: np.ndarray
+    pair_counts: np.ndarray
+    token_counts: np.ndarray
+
+
+def count_cooccurrences(tokenizer: PreTrainedTokenizerFast, texts: Iterable[str], window: int,
+                        max_tokens: int) -> CooccurrenceCounts:
+    """Count pairs of tokens within a window, weighted by distance; neighbours count 1.
+
+    Weights are those that word2vec's random windows have on average (Levy et al. 2015, section
+    3.1). Keeps one count for each pair in memory.
+
+    Args:
+        tokenizer: of the counted tokens.
+        texts: the corpus.
+        window: tokens on either side.
+        max_tokens: tokens to count; what follows is not read.
+    """
+    size = len(tokenizer)
+    token_counts = np.zeros(size, dtype=np.int64)
+    pairs = _WeightedCounter()
+    for ids, text_numbers in _tokenize(tokenizer, texts):
+        token_counts += np.bincount(ids, minlength=size)
+        for distance in range(1, window + 1):
+            same_text = text_numbers[distance:] == text_numbers[:-distance]
+            pairs.add((ids[:-distance] * size + ids[distance:])[same_text],
+                      (window + 1 - distance) / window)
+        if token_counts.sum() >= max_tokens:
+            break
+    keys, sums = pairs.totals()
+    return CooccurrenceCounts(keys // size, keys % size, sums, token_counts)
+
+
+class _WeightedCounter:
+    """Weights summed by key, in memory proportional to the number of distinct keys."""
+
+    def __init__(self) -> None:
+        self._keys: list[np.ndarray] = [np.zeros(0, dtype=np.int64)]
+        self._weights: list[np.ndarray] = [np.zeros(0)]
+        self._pending = 0
+
+    def add(self, keys: np.ndarray, weight: float) -> None:
+        """Count keys, each with this weight."""
+        self._keys.append(keys)
+        self._weights.append(np.full(len(keys), weight))
+        self._pending += len(keys)
+        if self._pending > max(_PAIRS_AT_ONCE, len(self._keys[0])):
+            self.totals()
+
+    def totals(self) -> tuple[np.ndarray, np.ndarray]:
+        """Give the keys, ascending, and the sum of each."""
+        keys, sums = _sum_by_key(np.concatenate(self._keys), np.concatenate(self._weights))
+        self._keys, self._weights, self._pending = [keys], [sums], 0
+        return keys, sums
+
+
+def _sum_by_key(keys: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    unique, inverse = np.unique(keys, return_inverse=True)
+    return unique, np.bincount(inverse, weights, minlength=len(unique))
+
+
+def _tokenize(tokenizer: PreTrainedTokenizerFast,
+              texts: Iterable[str]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Tokenize chunks of texts: concatenated ids, and the number of the text of each."""
+    remaining = iter(texts)
+    while chunk := list(islice(remaining, _SENTENCES_AT_ONCE)):
+        encodings = tokenizer.backend_tokenizer.encode_batch_fast(chunk, add_special_tokens=False)
+        parts = [np.array(encoding.ids, dtype=np.int64) for encoding in encodings]
+        yield np.concatenate(parts), np.repeat(np.arange(len(parts)), [*map(len, parts)])
+
+
+def factorize_counts(counts: CooccurrenceCounts, dim: int, min_count: int, seed: int) -> Tensor:
+    """Factorize positive pointwise mutual information into static vectors.
+
+    Singular vectors are weighted by the roots of the singular values; skip-gram with negative
+    sampling factorizes nearly the same matrix.
+
+    Source: Levy and Goldberg 2014; Levy et al. 2015, section 3.3; the factorization is that of
+    Halko et al. 2011, algorithms 4.4 and 5.1.
+
+    Args:
+        counts: of the corpus.
+        dim: dimensions of a vector, at most.
+        min_count: occurrences that a token must have.
+        seed: of the factorization's random start.
+
+    Returns:
+        (vocabulary, dim) of norm 1, or 0 for tokens that are too rare or co-occur with none.
+    """
+    matrix = _positive_pmi(counts, min_count)
+    generator = torch.Generator().manual_seed(seed)
+    tokens = len(counts.token_counts)
+    basis = torch.randn(tokens, min(dim + _OVERSAMPLING, tokens), generator=generator)
+    for _ in range(_POWER_ITERATIONS):
+        basis = torch.linalg.qr(torch.sparse.mm(matrix, basis))[0]
+    # In float32 the solver fails on matrices with many equal eigenvalues, such as 0.
+    projected = (basis.T @ torch.sparse.mm(matrix, basis)).double()
+    values, directions = (each.float()
+                          for each in torch.linalg.eigh((projected + projected.T) / 2))
+    # The matrix is symmetric: its singular values are the absolute values of its eigenvalues.
+    largest = values.abs().argsort(descending=True)[:dim]
+    vectors = (basis @ directions[:, largest]) * values[largest].abs().sqrt()
+    has_vector = torch.from_numpy(counts.token_counts >= min_count) & (vectors.norm(dim=1) > 1e-6)
+    return torch.nn.functional.normalize(vectors, dim=1) * has_vector[:, None]
+
+
+def _positive_pmi(counts: CooccurrenceCounts, min_count: int) -> Tensor:
+    """Compute positive pointwise mutual information of all pairs, sparse and symmetric."""
+    size = len(counts.token_counts)
+    is_frequent = counts.token_counts >= min_count
+    kept = is_frequent[counts.first] & is_frequent[counts.second]
+    first, second, pair_counts = (each[kept] for each in
+                                  (counts.first, counts.second, counts.pair_counts))
+    rows, columns = np.concatenate([first, second]), np.concatenate([second, first])
+    keys, sums = _sum_by_key(rows * size + columns, np.concatenate([pair_counts, pair_counts]))
+    rows, columns = keys // size, keys % size
+    margin = np.bincount(rows, sums, minlength=size)
+    information = np.log(sums * margin.sum() / (margin[rows] * margin[columns]))
+    is_positive = information > 0
+    return torch.sparse_coo_tensor(
+        torch.from_numpy(np.stack([rows[is_positive], columns[is_positive]])),
+        torch.from_numpy(information[is_positive].astype(np.float32)), (size, size),
+        check_invariants=False, is_coalesced=True)

@@ -1,4 +1,4 @@
-"""A model with a new vocabulary: what it keeps of the old one, and a start for the rest."""
+"""Transfer of a model to a new vocabulary: known tokens keep their weights, new ones get some."""
 
 from __future__ import annotations
 
@@ -10,24 +10,27 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
-from bmtools.errors import BmtoolsError
+from bmtools.errors import BmtoolsError, setting
 from bmtools.models.architectures import (
     build_model,
     build_on_meta,
     first_position,
+    position_embeddings,
     set_vocabulary,
+    token_embeddings,
 )
 from bmtools.models.checkpoint import Checkpoint
-from bmtools.models.context_embeddings import Located, Sentence, gather, locate, sample_sentences
-from bmtools.models.focus import focus_embeddings
-from bmtools.models.settings import (
-    FocusConfig,
-    TokenDistillationConfig,
-    TransferConfig,
-    parse_layers,
+from bmtools.models.context_embeddings import (
+    TokenEmbeddings,
+    check_layers,
+    contextual_embeddings,
 )
-from bmtools.models.token_distillation import fit_embeddings
+from bmtools.models.focus import focus_embeddings
+from bmtools.models.settings import FocusConfig, TokenDistillationConfig, TransferConfig
+from bmtools.models.token_contexts import Occurrences, Sentence, locate_pieces, sample_sentences
+from bmtools.models.token_distillation import distil_embeddings
 from bmtools.models.vocab_overlap import VocabOverlap, find_overlap
 from bmtools.models.weighted_rows import WeightedRows
 
@@ -37,227 +40,217 @@ class Transfer:
     """A model with its new vocabulary.
 
     Args:
-        model: whole.
-        origins: where its tokens come from.
-        report: how many tokens got their embedding in which way, and how long embeddings are.
+        model: complete.
+        overlap: of the old and the new vocabulary.
+        report: number of tokens by the source of their embedding, and mean norms of embeddings.
     """
 
-    model: Any
-    origins: VocabOverlap
+    model: PreTrainedModel
+    overlap: VocabOverlap
     report: dict[str, Any]
 
 
+def _no_embeddings() -> TokenEmbeddings:
+    return TokenEmbeddings(torch.zeros(0, dtype=torch.int64), torch.zeros(0, 0))
+
+
 @dataclass(frozen=True)
-class _Start:
-    """What a method found for new tokens, beside the mean of their pieces.
+class _Initialization:
+    """A method's values for new tokens, in place of the mean of their pieces.
 
     Args:
-        mixtures: of old rows, which every table that hangs on the vocabulary follows.
-        tokens: (vectors,) int64, new ids.
-        vectors: (vectors, width) input embeddings.
-        report: what there is to tell.
+        mixtures: of old rows, for every tensor with a row for each token.
+        embeddings: input embeddings.
+        report: figures about them.
     """
 
     mixtures: WeightedRows = field(default_factory=lambda: WeightedRows.means({}))
-    tokens: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
-    vectors: Tensor = field(default_factory=lambda: torch.zeros(0, 0))
+    embeddings: TokenEmbeddings = field(default_factory=_no_embeddings)
     report: dict[str, Any] = field(default_factory=dict)
 
 
-def transfer(base: Checkpoint, tokenizer: Any, settings: TransferConfig,
+def transfer(base: Checkpoint, tokenizer: PreTrainedTokenizerFast, config: TransferConfig,
              sentences: Iterable[Sentence] = (), focus: FocusConfig | None = None,
              distil: TokenDistillationConfig | None = None) -> Transfer:
     """Move a model to a new vocabulary.
 
-    Tokens that both vocabularies have keep their embedding and bias, special tokens by their
-    role; what is known in another spelling (`find_overlap` says when) takes the mean of those. A
-    new token gets a random embedding, the mean of its pieces' embeddings (section 4, "BM
-    averaged"), the mean of the states that the model has for those pieces in sampled sentences
-    (section 3), a mixture of known tokens (`focus`), or one fitted to sampled sentences
-    (`token_distillation`). A token of which there are too few sentences falls back to the mean of
-    its pieces.
+    Tokens of both vocabularies keep their embedding and bias, special tokens by their role; a
+    token known in other spellings (see `find_overlap`) gets the mean of those. A new token gets a
+    random embedding, the mean of its pieces' embeddings (section 4, "BM averaged"), the mean of
+    the model's states for those pieces in sampled sentences (section 3), a mixture of known tokens
+    (`focus`), or one fitted to sampled sentences (`token_distillation`). A token without sentences
+    falls back to the mean of its pieces.
 
-    Output weights of their own, and biases, are mixed as embeddings are in a mixture, are 0 beside
-    random embeddings, and else the mean of the pieces': the paper does not say.
+    Untied output weights, and biases, are mixed like embeddings in a mixture, are 0 beside random
+    embeddings, and otherwise the mean of the pieces': the paper does not say.
 
     Source: Pavlova and Makhlouf 2023 (BIOptimus), sections 3 and 4.
 
     Args:
         base: the model and its old vocabulary.
         tokenizer: the new vocabulary.
-        settings: the method and its sample.
-        sentences: the corpus; read by methods in `READING` only.
-        focus: of the static vectors.
+        config: the method and its sample.
+        sentences: the corpus; read by methods in `READING_METHODS` only.
+        focus: of static vectors.
         distil: of the fit.
 
     Raises:
-        CheckpointError: vocabularies of two kinds, such as WordPiece and BPE.
+        CheckpointError: vocabularies of two types, such as WordPiece and BPE.
         BmtoolsError: a layer that the base lacks, or fewer positions than it has.
     """
-    origins = find_overlap(base.tokenizer, tokenizer)
-    config = copy.deepcopy(base.model.config)
-    set_vocabulary(config, tokenizer)
-    _extend_positions(base.model.config, config, settings.max_positions)
-    _check_layers(base.model.config, settings.layers)
-    start = _find_start(base, tokenizer, origins, settings, sentences,
-                        focus or FocusConfig(), distil or TokenDistillationConfig())
-    hanging = _vocabulary_tensors(config)
-    model = _rebuilt(base.model, config, hanging, settings.seed)
-    _fill(base.model, model, hanging, origins, start, settings.method == "random")
-    return Transfer(model, origins, _reported(base.model, model, origins, settings, start))
+    overlap = find_overlap(base.tokenizer, tokenizer)
+    model_config = copy.deepcopy(base.model.config)
+    set_vocabulary(model_config, tokenizer)
+    _extend_positions(base.model.config, model_config, config.max_positions)
+    check_layers(base.model.config, config.layers)
+    initialization = _initialize(base, tokenizer, overlap, config, sentences,
+                                 focus or FocusConfig(), distil or TokenDistillationConfig())
+    vocabulary_tensors = _vocabulary_tensors(model_config)
+    model = _rebuild(base.model, model_config, vocabulary_tensors, config.seed)
+    _fill(base.model, model, vocabulary_tensors, overlap, initialization,
+          is_random=config.method == "random")
+    return Transfer(model, overlap,
+                    _report(base.model, model, overlap, config, initialization))
 
 
-def _find_start(base: Checkpoint, tokenizer: Any, origins: VocabOverlap, settings: TransferConfig,
-                sentences: Iterable[Sentence], focus: FocusConfig,
-                distil: TokenDistillationConfig) -> _Start:
-    """Find what the method has for new tokens."""
-    if settings.method == "focus":
-        mixtures = focus_embeddings(tokenizer, origins, (one.text for one in sentences), focus,
-                                    settings.seed)
-        return _Start(mixtures, report={"focus": len(mixtures.tokens)})
-    if settings.method not in ("contextual", "distil"):
-        return _Start()
-    located = _sampled(base, tokenizer, origins, settings, sentences)
-    told: dict[str, Any] = {"sentences": len(located.ids)}
-    if settings.method == "contextual":
-        found = gather(base, located, settings.layers, settings.batch_tokens)
-        tokens, vectors = found.tokens, found.vectors
+def _initialize(base: Checkpoint, tokenizer: PreTrainedTokenizerFast, overlap: VocabOverlap,
+                config: TransferConfig, sentences: Iterable[Sentence], focus: FocusConfig,
+                distil: TokenDistillationConfig) -> _Initialization:
+    """Run a method that reads text; nothing for the others."""
+    if config.method == "focus":
+        texts = (sentence.text for sentence in sentences)
+        mixtures = focus_embeddings(tokenizer, overlap, texts, focus, config.seed)
+        return _Initialization(mixtures, report={"focus": len(mixtures.tokens)})
+    if config.method not in ("contextual", "distil"):
+        return _Initialization()
+    occurrences = _sample(base, tokenizer, overlap, config, sentences)
+    report: dict[str, Any] = {"sentences": len(occurrences.input_ids)}
+    if config.method == "contextual":
+        found = contextual_embeddings(base, occurrences, config.layers, config.batch_tokens)
     else:
-        fitted = fit_embeddings(base, located, _averages(base.model, origins, len(tokenizer)),
-                                settings.layers, settings.batch_tokens, distil,
-                                np.random.default_rng(settings.seed))
-        tokens, vectors = fitted.tokens, fitted.vectors
-        told |= {"loss_before": _rounded(fitted.before), "loss_after": _rounded(fitted.after)}
-    if settings.rescale:
-        vectors = _rescaled(vectors, base.model)
-    return _Start(tokens=tokens, vectors=vectors, report={settings.method: len(tokens), **told})
+        found, before, after = distil_embeddings(
+            base, occurrences, _piece_means(base.model, overlap, len(tokenizer)), config.layers,
+            config.batch_tokens, distil, np.random.default_rng(config.seed))
+        report |= {"loss_before": _rounded(before), "loss_after": _rounded(after)}
+    if config.rescale and len(found.tokens):
+        factor = _mean_norm(token_embeddings(base.model).weight) / _mean_norm(found.vectors)
+        found = found._replace(vectors=found.vectors * factor)
+    return _Initialization(embeddings=found,
+                           report={config.method: len(found.tokens), **report})
 
 
-def _sampled(base: Checkpoint, tokenizer: Any, origins: VocabOverlap, settings: TransferConfig,
-             sentences: Iterable[Sentence]) -> Located:
-    wanted = np.zeros(len(tokenizer), dtype=bool)
-    wanted[list(origins.pieces)] = True
-    rng = np.random.default_rng(settings.seed)
-    return locate(base, sample_sentences(tokenizer, wanted, sentences, settings.max_sentences,
-                                         rng))
+def _sample(base: Checkpoint, tokenizer: PreTrainedTokenizerFast, overlap: VocabOverlap,
+            config: TransferConfig, sentences: Iterable[Sentence]) -> Occurrences:
+    is_new = np.zeros(len(tokenizer), dtype=bool)
+    is_new[list(overlap.pieces)] = True
+    return locate_pieces(base, sample_sentences(
+        tokenizer, is_new, sentences, config.max_sentences, np.random.default_rng(config.seed)))
 
 
-def _averages(model: Any, origins: VocabOverlap, tokens: int) -> Tensor:
-    """Mean of the pieces' embeddings, (tokens, width); 0 for tokens that have none."""
-    table = model.get_input_embeddings().weight.detach().cpu()
-    averages = torch.zeros(tokens, table.shape[1])
-    WeightedRows.means(origins.pieces).fill(averages, table)
-    return averages
+def _piece_means(model: PreTrainedModel, overlap: VocabOverlap, tokens: int) -> Tensor:
+    """Average the pieces' embeddings, (tokens, hidden size); 0 for tokens without pieces."""
+    table = token_embeddings(model).weight.detach().cpu()
+    means = torch.zeros(tokens, table.shape[1])
+    WeightedRows.means(overlap.pieces).fill(means, table)
+    return means
 
 
-def _rescaled(vectors: Tensor, base: Any) -> Tensor:
-    """Bring vectors to the mean length of a model's embeddings; their proportions stay."""
-    if not len(vectors):
-        return vectors
-    return vectors * (_mean_length(base.get_input_embeddings().weight) / _mean_length(vectors))
-
-
-def _mean_length(rows: Tensor) -> float:
+def _mean_norm(rows: Tensor) -> float:
     return float(rows.detach().norm(dim=1).mean()) if len(rows) else 0.0
 
 
-def _extend_positions(old: Any, config: Any, most: int) -> None:
-    """Write into a configuration how many positions there will be; none get lost.
+def _extend_positions(old: PretrainedConfig, new: PretrainedConfig, max_positions: int) -> None:
+    """Set the number of positions; none get lost.
 
-    RoBERTa's begin behind the padding token, whose id may have changed.
+    RoBERTa's begin after the padding token, whose id may have changed.
     """
-    before = old.max_position_embeddings - first_position(old)
-    if most and most < before:
-        raise BmtoolsError(f"--max-positions: found {most}, but the base has {before} positions; "
-                           "expected more, or 0 to leave them as they are")
-    config.max_position_embeddings = max(before, most) + first_position(config)
+    positions = old.max_position_embeddings - first_position(old)
+    if max_positions and max_positions < positions:
+        raise BmtoolsError(f"{setting('max_positions')}: found {max_positions}, but the base has "
+                           f"{positions} positions; expected more, or 0 to leave them as they are")
+    new.max_position_embeddings = max(positions, max_positions) + first_position(new)
 
 
-def _check_layers(config: Any, layers: str) -> None:
-    most = config.num_hidden_layers
-    for number in parse_layers(layers) or ():
-        if not -most - 1 <= number <= most:
-            raise BmtoolsError(f"--layers: found {number}, but the base has layers 1 to {most}, "
-                               "and 0 for its embeddings")
-
-
-def _rebuilt(model: Any, config: Any, hanging: set[str], seed: int) -> Any:
-    """Build the architecture anew around the vocabulary and copy all that does not hang on it."""
+def _rebuild(model: PreTrainedModel, config: PretrainedConfig, vocabulary_tensors: set[str],
+             seed: int) -> PreTrainedModel:
+    """Build the architecture around the new vocabulary and copy all other weights."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         rebuilt = build_model(config).eval()
-    kept = {name: tensor for name, tensor in model.state_dict().items() if name not in hanging}
-    _lay_positions(kept, model.config, rebuilt)
+    kept = {name: tensor for name, tensor in model.state_dict().items()
+            if name not in vocabulary_tensors}
+    _repeat_positions(kept, model.config, rebuilt)
     rebuilt.load_state_dict(kept, strict=False)
     return rebuilt
 
 
-def _lay_positions(kept: dict[str, Tensor], old: Any, rebuilt: Any) -> None:
-    """Let learned positions stand where the rebuilt model looks for them, and be enough.
+def _repeat_positions(kept: dict[str, Tensor], old: PretrainedConfig,
+                      rebuilt: PreTrainedModel) -> None:
+    """Move learned positions to the rows of the rebuilt model, and repeat them up to its length.
 
-    RoBERTa's stand behind the padding id. New ones are copies of the old ones from the first on:
-    attention to near neighbours, which differences of positions carry, is there from the start.
+    RoBERTa's begin after the padding id. New ones are copies of the old ones from the first on, so
+    attention to near neighbours, which depends on differences of positions, works from the start.
 
     Source: Beltagy et al. 2020 (Longformer), section 5.
     """
-    embeddings = getattr(rebuilt.base_model, "embeddings", None)
-    layer = getattr(embeddings, "position_embeddings", None)
-    if layer is None:
+    positions = position_embeddings(rebuilt)
+    if positions is None:
         return
-    name = next(name for name, weight in rebuilt.named_parameters() if weight is layer.weight)
-    learned, before = kept[name][first_position(old):], first_position(rebuilt.config)
-    wanted = len(layer.weight) - before
-    repeated = learned.repeat(-(-wanted // len(learned)), 1)[:wanted]
-    kept[name] = torch.cat([torch.zeros(before, learned.shape[1]), repeated])
+    name = next(name for name, weight in rebuilt.named_parameters()
+                if weight is positions.weight)
+    learned, unused = kept[name][first_position(old):], first_position(rebuilt.config)
+    length = len(positions.weight) - unused
+    repeated = learned.repeat(-(-length // len(learned)), 1)[:length]
+    kept[name] = torch.cat([torch.zeros(unused, learned.shape[1]), repeated])
 
 
-def _vocabulary_tensors(config: Any) -> set[str]:
-    """Name the weights whose shape follows the vocabulary: those that change when it grows."""
+def _vocabulary_tensors(config: PretrainedConfig) -> set[str]:
+    """Name the weights whose shape depends on the vocabulary's size."""
     shapes = []
     for extra in (0, 1):
-        sized = copy.deepcopy(config)
-        sized.vocab_size += extra
+        resized = copy.deepcopy(config)
+        resized.vocab_size += extra
         shapes.append({name: tensor.shape
-                       for name, tensor in build_on_meta(sized).state_dict().items()})
+                       for name, tensor in build_on_meta(resized).state_dict().items()})
     return {name for name in shapes[0] if shapes[0][name] != shapes[1][name]}
 
 
 @torch.no_grad()
-def _fill(old: Any, new: Any, hanging: set[str], origins: VocabOverlap, start: _Start,
-          at_random: bool) -> None:
-    """Fill every weight that hangs on the vocabulary, in place; tied ones are one weight."""
-    entrance = new.get_input_embeddings().weight
+def _fill(old: PreTrainedModel, new: PreTrainedModel, vocabulary_tensors: set[str],
+          overlap: VocabOverlap, initialization: _Initialization, is_random: bool) -> None:
+    """Fill every weight that depends on the vocabulary, in place; tied ones are one weight."""
+    embeddings = token_embeddings(new).weight
     before, after = old.state_dict(), new.state_dict()
-    ours, theirs = map(list, zip(*origins.shared.items(), strict=True))
-    folded = WeightedRows.means(origins.folded)
-    averaged = WeightedRows.means({} if at_random else origins.pieces)
-    done: set[int] = set()
-    for name in sorted(hanging):
-        target, rows = after[name], before[name].cpu()
-        if target.data_ptr() in done:
+    new_ids, old_ids = map(list, zip(*overlap.shared.items(), strict=True))
+    mixtures = (WeightedRows.means(overlap.folded),
+                WeightedRows.means({} if is_random else overlap.pieces), initialization.mixtures)
+    filled: set[int] = set()
+    for name in sorted(vocabulary_tensors):
+        target, source = after[name], before[name].cpu()
+        if target.data_ptr() in filled:
             continue
-        done.add(target.data_ptr())
-        target[ours] = rows[theirs]
-        if at_random and target.ndim == 1:
-            target[list(origins.pieces)] = 0.0
-        for mixtures in (folded, averaged, start.mixtures):
-            mixtures.fill(target, rows)
-        if target.data_ptr() == entrance.data_ptr() and len(start.tokens):
-            target[start.tokens] = start.vectors
+        filled.add(target.data_ptr())
+        target[new_ids] = source[old_ids]
+        if is_random and target.ndim == 1:
+            target[list(overlap.pieces)] = 0.0
+        for mixture in mixtures:
+            mixture.fill(target, source)
+        tokens, vectors = initialization.embeddings
+        if target.data_ptr() == embeddings.data_ptr() and len(tokens):
+            target[tokens] = vectors
 
 
-def _reported(old: Any, new: Any, origins: VocabOverlap, settings: TransferConfig,
-              start: _Start) -> dict[str, Any]:
-    fresh = len(origins.pieces)
-    told = {"contextual": 0, "focus": 0, "distil": 0, "sentences": 0, **start.report}
-    found = told["contextual"] + told["focus"] + told["distil"]
-    by_pieces = 0 if settings.method == "random" else fresh - found
-    table = new.get_input_embeddings().weight
-    return {"tokens": len(origins.shared) + len(origins.folded) + fresh,
-            "copied": len(origins.shared), "folded": len(origins.folded), **told,
-            "averaged": by_pieces, "random": fresh - found - by_pieces,
-            "old_length": _rounded(_mean_length(old.get_input_embeddings().weight)),
-            "new_length": _rounded(_mean_length(table[list(origins.pieces)]))}
+def _report(old: PreTrainedModel, new: PreTrainedModel, overlap: VocabOverlap,
+            config: TransferConfig, initialization: _Initialization) -> dict[str, Any]:
+    tokens = len(overlap.pieces)
+    counts = {"contextual": 0, "focus": 0, "distil": 0, "sentences": 0, **initialization.report}
+    others = tokens - counts["contextual"] - counts["focus"] - counts["distil"]
+    is_random = config.method == "random"
+    return {"tokens": len(overlap.shared) + len(overlap.folded) + tokens,
+            "copied": len(overlap.shared), "folded": len(overlap.folded), **counts,
+            "averaged": 0 if is_random else others, "random": others if is_random else 0,
+            "old_norm": _rounded(_mean_norm(token_embeddings(old).weight)),
+            "new_norm": _rounded(_mean_norm(token_embeddings(new).weight[list(overlap.pieces)]))}
 
 
 def _rounded(number: float) -> float:

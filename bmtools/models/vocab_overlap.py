@@ -1,4 +1,4 @@
-"""Where the tokens of a new vocabulary come from in an old one."""
+"""Overlap of two vocabularies: tokens of the new one that the old one has, spells or splits."""
 
 from __future__ import annotations
 
@@ -7,26 +7,32 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import torch
 from tokenizers import decoders, pre_tokenizers
+from tokenizers.normalizers import Normalizer
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from bmtools.errors import CheckpointError
+from bmtools.models.architectures import token_embeddings
 from bmtools.vocab.tokenizer_json import METASPACE, model_name
 
-_INNER = "##"
-_BROKEN = "\ufffd"
+_CONTINUATION = "##"
+_REPLACEMENT_CHARACTER = "\ufffd"
 _ROLES = ("pad", "unk", "cls", "sep", "mask", "bos", "eos")
-_NEEDED = ("pad", "cls", "sep", "mask")
+_REQUIRED_ROLES = ("pad", "cls", "sep", "mask")
+_DIGITS = 3
 
 
 @dataclass(frozen=True)
 class VocabOverlap:
-    """Where the tokens of a new vocabulary come from.
+    """Sources of the tokens of a new vocabulary in an old one.
 
     Args:
         shared: old id of each new token that the old vocabulary has too.
-        folded: old ids of the spellings of each new token that the old vocabulary has in another
-            case, or with or without accents, and one of the two tokenizers tells not apart.
-        pieces: old ids that each other new token breaks into.
+        folded: old ids of each new token that the old vocabulary has in another case, or with or
+            without accents, if one of the two tokenizers does not distinguish them.
+        pieces: old ids that each other new token splits into.
     """
 
     shared: dict[int, int]
@@ -34,66 +40,102 @@ class VocabOverlap:
     pieces: dict[int, list[int]]
 
 
-def find_overlap(old: Any, new: Any) -> VocabOverlap:
+def find_overlap(old: PreTrainedTokenizerFast, new: PreTrainedTokenizerFast) -> VocabOverlap:
     """Find each new token in the old vocabulary: as it is, in another spelling, or in pieces.
 
     Special tokens are matched by role, all others by their surface first. Failing that, an old
-    tokenizer that folds case or accents reads the new token in its own spelling. Where the new
-    tokenizer folds them instead, old tokens that it would spell alike stand for the new one, all
-    with one weight: a vocabulary does not say which of them is more frequent. Tokens inside words
-    never stand for those at their beginning.
+    tokenizer that folds case or accents spells the new token in its own way. If the new tokenizer
+    folds them instead, all old tokens that it would spell alike represent the new one with equal
+    weights: a vocabulary does not tell which of them is more frequent. Tokens inside words never
+    match those at the start of words.
 
     Raises:
-        CheckpointError: vocabularies of two kinds, ids with gaps, or a special token that is
+        CheckpointError: vocabularies of two types, ids with gaps, or a special token that is
             missing.
     """
-    kind = _common_kind(old, new)
-    _check_usable(new)
+    model_type = _common_type(old, new)
+    _check_new(new)
     known = old.get_vocab()
-    roles = {getattr(new, f"{role}_token_id"): getattr(old, f"{role}_token_id")
-             for role in reversed(_ROLES)}
-    shared = {ours: theirs for ours, theirs in roles.items()
-              if ours is not None and theirs is not None}
-    special = {*old.all_special_ids}
-    cutter = _CUTTERS[kind](old, known)
-    twins = _spelled_alike(new, known, cutter, special)
-    origins = VocabOverlap(shared, {}, {})
+    by_role = {getattr(new, f"{role}_token_id"): getattr(old, f"{role}_token_id")
+               for role in reversed(_ROLES)}
+    shared = {new_id: old_id for new_id, old_id in by_role.items()
+              if new_id is not None and old_id is not None}
+    special_ids = {*old.all_special_ids}
+    splitter = _SPLITTERS[model_type](old, known)
+    alike = _spelled_alike(new, known, splitter, special_ids)
+    overlap = VocabOverlap(shared, {}, {})
     for token, number in sorted(new.get_vocab().items(), key=lambda item: item[1]):
         if number in shared:
             continue
         if token in known:
             shared[number] = known[token]
             continue
-        spelled = cutter.folded(token, old.backend_tokenizer.normalizer)
+        spelled = splitter.normalize(token, old.backend_tokenizer.normalizer)
         if spelled != token and spelled in known:
-            origins.folded[number] = [known[spelled]]
-        elif token in twins:
-            origins.folded[number] = twins[token]
+            overlap.folded[number] = [known[spelled]]
+        elif token in alike:
+            overlap.folded[number] = alike[token]
         else:
-            origins.pieces[number] = cutter.pieces(spelled) or [_unknown(old)]
-    return origins
+            # The padding token stands in where there is no unknown token.
+            unknown = old.pad_token_id if old.unk_token_id is None else old.unk_token_id
+            overlap.pieces[number] = splitter.split(spelled) or [int(unknown)]
+    return overlap
 
 
-def surface(token: str, kind: str) -> str:
-    """Show a token as text, the space before it aside; bytes that are no text stay as they are."""
-    if kind.startswith("byte-level"):
-        return _BytePieces.text(token).strip() or token
+@torch.no_grad()
+def nearest_tokens(old: PreTrainedTokenizerFast, new: PreTrainedTokenizerFast,
+                   model: PreTrainedModel, overlap: VocabOverlap, sample: int, seed: int,
+                   nearest: int = 5) -> list[dict[str, Any]]:
+    """List, for a sample of new tokens, the nearest old ones by cosine of input embeddings.
+
+    Args:
+        old: the base's tokenizer.
+        new: the new one.
+        model: with the new vocabulary.
+        overlap: of the two; old tokens are those that they share.
+        sample: tokens to draw, from those longer than two letters if there are any.
+        seed: of the draw: one seed draws the same tokens from the same vocabularies.
+        nearest: old tokens to list.
+    """
+    names = {number: token for token, number in new.get_vocab().items()}
+    model_type = model_name(new.backend_tokenizer)
+    special_ids = {*new.all_special_ids}
+    known = np.array([token for token in overlap.shared if token not in special_ids])
+    all_new = sorted(overlap.pieces)
+    candidates = [token for token in all_new
+                  if len(surface(names[token], model_type)) > 2] or all_new
+    if not candidates or not len(known):
+        return []
+    drawn = np.random.default_rng(seed).permutation(candidates)[:sample]
+    table = torch.nn.functional.normalize(token_embeddings(model).weight.float(), dim=1)
+    cosines, columns = (table[drawn] @ table[known].T).topk(min(nearest, len(known)), dim=1)
+    return [{"token": surface(names[token], model_type),
+             "neighbours": [surface(names[known[column]], model_type) for column in near],
+             "cosines": [round(cosine, _DIGITS) for cosine in similarities]}
+            for token, similarities, near in zip(drawn.tolist(), cosines.tolist(),
+                                                 columns.tolist(), strict=True)]
+
+
+def surface(token: str, model_type: str) -> str:
+    """Show a token as text, without the space before it; bytes that are no text stay as is."""
+    if model_type.startswith("byte-level"):
+        return _ByteSplitter.text(token).strip() or token
     return token.replace(METASPACE, " ").strip() or token
 
 
-def _common_kind(old: Any, new: Any) -> str:
-    kinds = [model_name(tokenizer.backend_tokenizer) for tokenizer in (old, new)]
-    if kinds[0] != kinds[1]:
-        raise CheckpointError(f"the base has a {kinds[0]} vocabulary, the tokenizer a {kinds[1]} "
+def _common_type(old: PreTrainedTokenizerFast, new: PreTrainedTokenizerFast) -> str:
+    types = [model_name(tokenizer.backend_tokenizer) for tokenizer in (old, new)]
+    if types[0] != types[1]:
+        raise CheckpointError(f"the base has a {types[0]} vocabulary, the tokenizer a {types[1]} "
                               "one; expected two of a kind")
-    if kinds[0] not in _CUTTERS:
-        raise CheckpointError(f"the base has a {kinds[0]} vocabulary, expected "
-                              f"{' or '.join(_CUTTERS)}")
-    return kinds[0]
+    if types[0] not in _SPLITTERS:
+        raise CheckpointError(f"the base has a {types[0]} vocabulary, expected "
+                              f"{' or '.join(_SPLITTERS)}")
+    return types[0]
 
 
-def _check_usable(new: Any) -> None:
-    for role in _NEEDED:
+def _check_new(new: PreTrainedTokenizerFast) -> None:
+    for role in _REQUIRED_ROLES:
         if getattr(new, f"{role}_token_id") is None:
             raise CheckpointError(f"the new tokenizer has no {role} token, expected that of a "
                                   "masked language model")
@@ -103,71 +145,66 @@ def _check_usable(new: Any) -> None:
                               "expected ids without gaps")
 
 
-def _unknown(old: Any) -> int:
-    """What the old model reads where it cannot read; without a token for that, the padding."""
-    return int(old.pad_token_id if old.unk_token_id is None else old.unk_token_id)
-
-
-def _spelled_alike(new: Any, known: Mapping[str, int], cutter: _Cutter,
-                   special: set[int]) -> dict[str, list[int]]:
-    """Gather old tokens by what the new tokenizer makes of them, if that is something else."""
+def _spelled_alike(new: PreTrainedTokenizerFast, known: Mapping[str, int], splitter: _Splitter,
+                   special_ids: set[int]) -> dict[str, list[int]]:
+    """Group old tokens by the new tokenizer's spelling, where it differs from theirs."""
     normalizer = new.backend_tokenizer.normalizer
     if normalizer is None:
         return {}
-    found: dict[str, list[int]] = defaultdict(list)
+    groups: dict[str, list[int]] = defaultdict(list)
     for token, number in known.items():
-        if number not in special:
-            spelled = cutter.folded(token, normalizer)
+        if number not in special_ids:
+            spelled = splitter.normalize(token, normalizer)
             if spelled != token:
-                found[spelled].append(number)
-    return {spelled: sorted(numbers) for spelled, numbers in found.items()}
+                groups[spelled].append(number)
+    return {spelled: sorted(numbers) for spelled, numbers in groups.items()}
 
 
-class _Cutter:
-    """Breaks a token as the old vocabulary would; inside a word if it stands inside one.
+class _Splitter:
+    """Split of a token as the old vocabulary would, as part of a word if it is one.
 
     Args:
         old: the old tokenizer.
         known: its vocabulary.
     """
 
-    def __init__(self, old: Any, known: Mapping[str, int]) -> None:
+    def __init__(self, old: PreTrainedTokenizerFast, known: Mapping[str, int]) -> None:
         self._model = old.backend_tokenizer.model
         self._known = known
 
-    def folded(self, token: str, normalizer: Any) -> str:
-        """Spell a token the way a normalizer would, its mark of a word's beginning kept."""
-        mark, text = self._marked(token)
+    def normalize(self, token: str, normalizer: Normalizer | None) -> str:
+        """Spell a token the way a normalizer would; the mark of a word's start stays."""
+        mark, text = self._without_mark(token)
         return token if normalizer is None or not text else \
             mark + normalizer.normalize_str(text).strip()
 
-    def pieces(self, token: str) -> list[int]:
-        """Old ids; empty where there are none."""
+    def split(self, token: str) -> list[int]:
+        """Give old ids; none if a part is unknown."""
         return [piece.id for piece in self._model.tokenize(token)]
 
-    def _marked(self, token: str) -> tuple[str, str]:
+    def _without_mark(self, token: str) -> tuple[str, str]:
         text = token.lstrip(METASPACE)
         return token[:len(token) - len(text)], text
 
 
-class _WordPieces(_Cutter):
-    """Takes the longest known piece again and again; `##` marks those inside a word."""
+class _WordPieceSplitter(_Splitter):
+    """Longest known piece first; `##` marks those inside a word."""
 
-    def pieces(self, token: str) -> list[int]:
-        """Old ids; empty where some part is not known."""
-        mark, text = self._marked(token)
-        found: list[int] = []
+    def split(self, token: str) -> list[int]:
+        """Give old ids; none if a part is unknown."""
+        mark, text = self._without_mark(token)
+        ids: list[int] = []
         for number, word in enumerate(text.split()):
-            cut = list(self._cut(word, bool(mark) and not number))
-            if None in cut:
+            pieces = list(self._split_word(word, bool(mark) and not number))
+            if None in pieces:
                 return []
-            found += [piece for piece in cut if piece is not None]
-        return found
+            ids += [piece for piece in pieces if piece is not None]
+        return ids
 
-    def _cut(self, word: str, inside: bool) -> Iterator[int | None]:
+    def _split_word(self, word: str, is_inside: bool) -> Iterator[int | None]:
         start = 0
         while start < len(word):
-            prefix = _INNER if inside or start else ""
+            prefix = _CONTINUATION if is_inside or start else ""
             end = next((end for end in range(len(word), start, -1)
                         if prefix + word[start:end] in self._known), None)
             if end is None:
@@ -176,31 +213,32 @@ class _WordPieces(_Cutter):
             yield self._known[prefix + word[start:end]]
             start = end
 
-    def _marked(self, token: str) -> tuple[str, str]:
-        inner = token.startswith(_INNER) and token != _INNER
-        return (_INNER, token[len(_INNER):]) if inner else ("", token)
+    def _without_mark(self, token: str) -> tuple[str, str]:
+        is_inside = token.startswith(_CONTINUATION) and token != _CONTINUATION
+        return (_CONTINUATION, token[len(_CONTINUATION):]) if is_inside else ("", token)
 
 
-class _BytePieces(_Cutter):
-    """Spells tokens in letters that stand for bytes; the space before a word is one of them."""
+class _ByteSplitter(_Splitter):
+    """Tokens spelled in letters that represent bytes, the space before a word among them."""
 
     _letters = staticmethod(pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
                             .pre_tokenize_str)
 
     @staticmethod
     def text(token: str) -> str:
-        """Read a token's bytes as text; parts of a character read as a replacement sign."""
+        """Decode a token's bytes; parts of a character become a replacement character."""
         return str(decoders.ByteLevel().decode([token]))
 
-    def folded(self, token: str, normalizer: Any) -> str:
+    def normalize(self, token: str, normalizer: Normalizer | None) -> str:
         """Spell a token the way a normalizer would, unless it is part of a character."""
         text = self.text(token)
-        if normalizer is None or _BROKEN in text or not text.strip():
+        if normalizer is None or _REPLACEMENT_CHARACTER in text or not text.strip():
             return token
         spaces = text[:len(text) - len(text.lstrip())]
         spelled = spaces + normalizer.normalize_str(text[len(spaces):])
         return "".join(part for part, _ in self._letters(spelled))
 
 
-_CUTTERS: Mapping[str, Callable[[Any, Mapping[str, int]], _Cutter]] = {
-    "WordPiece": _WordPieces, "byte-level BPE": _BytePieces, "BPE": _Cutter, "Unigram": _Cutter}
+_SPLITTERS: Mapping[str, Callable[[PreTrainedTokenizerFast, Mapping[str, int]], _Splitter]] = {
+    "WordPiece": _WordPieceSplitter, "byte-level BPE": _ByteSplitter, "BPE": _Splitter,
+    "Unigram": _Splitter}

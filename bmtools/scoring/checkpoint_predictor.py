@@ -23,7 +23,7 @@ from bmtools.scoring.predictor import MaskedCopies, MaskLogits, Reduced
 from bmtools.scoring.settings import InferenceConfig
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -66,7 +66,7 @@ class CheckpointPredictor:
         self.signature_fields: dict[str, str] = {
             "precision": "fp32" if config.precision == "float32" else config.precision}
         self.line_fields: dict[str, Any] = {}
-        self.tokenizer = checkpoint.tokenizer
+        self.tokenizer: PreTrainedTokenizerBase = checkpoint.tokenizer
         self.vocabulary = checkpoint.vocabulary
         self.checkpoint = checkpoint
         self.max_tokens = max_tokens(checkpoint.model)

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from bmtools.errors import BmtoolsError, DataError, setting
+from bmtools.errors import DataError
 from bmtools.models.checkpoint import Checkpoint, load_masked_lm, max_tokens
-from bmtools.models.context_embeddings import Located, Place, gather, locate
+from bmtools.models.context_embeddings import check_layers, contextual_embeddings
 from bmtools.models.hardware import resolve_device
-from bmtools.models.settings import parse_layers
+from bmtools.models.token_contexts import Occurrences, TokenSpan, locate_pieces
 from bmtools.scoring.checkpoint_predictor import AUTOCAST_DTYPES
 from bmtools.scoring.space_sample import WordContext, cut_context
 from bmtools.scoring.space_settings import StateReadingConfig
@@ -36,12 +36,13 @@ class StateReader:
     layers: str
     passes: StateReadingConfig
 
-    def vectors(self, located: Located) -> np.ndarray:
+    def vectors(self, occurrences: Occurrences) -> np.ndarray:
         """Average the states over the tokens of each word: (occurrences, width) float32."""
         dtype = AUTOCAST_DTYPES.get(self.passes.precision)
         kind = self.checkpoint.model.device.type
         with torch.autocast(kind, dtype=dtype, enabled=dtype is not None):
-            found = gather(self.checkpoint, located, self.layers, self.passes.batch_tokens)
+            found = contextual_embeddings(self.checkpoint, occurrences, self.layers,
+                                          self.passes.batch_tokens)
         return found.vectors.numpy()
 
 
@@ -70,11 +71,7 @@ def load_reader(directory: Path, layers: str, passes: StateReadingConfig) -> Sta
         BmtoolsError: a layer that the model does not have, or an unknown or absent device.
     """
     checkpoint = load_masked_lm(directory, resolve_device(passes.device))
-    last = checkpoint.model.config.num_hidden_layers
-    for number in parse_layers(layers) or ():
-        if not -last - 1 <= number <= last:
-            raise BmtoolsError(f"{setting('layers')}: found {number}, but {directory} has layers "
-                               f"1 to {last}, and 0 for its embeddings")
+    check_layers(checkpoint.model.config, layers, directory)
     return StateReader(checkpoint, layers, passes)
 
 
@@ -128,10 +125,10 @@ def read_vectors(contexts: Sequence[WordContext],
     Raises:
         DataError: there is no occurrence that all models can read.
     """
-    spans: dict[str, list[Place]] = {}
+    spans: dict[str, list[TokenSpan]] = {}
     for number, context in enumerate(contexts):
         spans.setdefault(context.text, []).append((number, context.start, context.end))
-    located = [locate(reader.checkpoint, spans) for reader in readers]
+    located = [locate_pieces(reader.checkpoint, spans) for reader in readers]
     common = reduce(np.intersect1d, (one.tokens for one in located), np.arange(len(contexts)))
     if not len(common):
         raise DataError("found no word that all models can read; they take too few tokens, or "
@@ -140,10 +137,11 @@ def read_vectors(contexts: Sequence[WordContext],
         kept = one.select(np.isin(one.tokens, common))
         order = np.argsort(kept.tokens)
         unknown = _unknown(kept, reader.checkpoint.tokenizer.unk_token_id)
-        yield WordVectors(common, reader.vectors(kept), (kept.ends - kept.firsts)[order],
+        yield WordVectors(common, reader.vectors(kept), (kept.ends - kept.starts)[order],
                           unknown[order])
 
 
-def _unknown(located: Located, unknown_id: int | None) -> np.ndarray:
-    return np.array([unknown_id in located.ids[sentence][first:end] for sentence, first, end in zip(
-        located.sentences, located.firsts, located.ends, strict=True)], dtype=bool)
+def _unknown(occurrences: Occurrences, unknown_id: int | None) -> np.ndarray:
+    spans = zip(occurrences.sentences, occurrences.starts, occurrences.ends, strict=True)
+    return np.array([unknown_id in occurrences.input_ids[sentence][start:end]
+                     for sentence, start, end in spans], dtype=bool)

@@ -25,17 +25,18 @@ from bmtools.masking.corruption import IGNORED
 from bmtools.masking.strategies import make_strategy
 from bmtools.models.architectures import has_segment_embeddings
 from bmtools.models.checkpoint import Checkpoint, max_tokens
-from bmtools.models.context_embeddings import Sentence
 from bmtools.models.mlm import masked_lm_loss
-from bmtools.models.nearest_tokens import nearest_tokens
 from bmtools.models.settings import (
-    READING,
+    READING_METHODS,
     CompareConfig,
     FocusConfig,
+    Method,
     TokenDistillationConfig,
     TransferConfig,
 )
+from bmtools.models.token_contexts import Sentence
 from bmtools.models.transfer import transfer
+from bmtools.models.vocab_overlap import nearest_tokens
 from bmtools.recipes.phases import Phase, RunConfig
 from bmtools.recipes.settings import (
     BatchConfig,
@@ -55,7 +56,7 @@ from bmtools.training.run import Run, prepare_run
 from bmtools.vocab.tokenizer import fingerprint
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 ReadSentences = Callable[[Iterable[Record]], Iterable[Sentence]]
 _DIGITS = 6
@@ -76,7 +77,7 @@ class InitComparison:
     """
 
     base: Checkpoint
-    tokenizer: PreTrainedTokenizerBase
+    tokenizer: PreTrainedTokenizerFast
     compare: CompareConfig
     transfer: TransferConfig
     focus: FocusConfig
@@ -118,15 +119,15 @@ def compare_inits(comparison: InitComparison, records: Iterable[Record],
 
 def _split(records: Iterable[Record], comparison: InitComparison, directory: Path) -> None:
     """Write text to train on and text to score."""
-    share, seed = comparison.compare.held_share, comparison.transfer.seed
+    share, seed = comparison.compare.held_out_ratio, comparison.transfer.seed
     _write(records, directory / "all.jsonl", "the input: no records with text")
     for side, purpose in (("train", "train on"), ("held", "score")):
         everything = RecordReader([str(directory / "all.jsonl")])
         _write((record for record in everything
                 if _is_held(record["text"], share, seed) == (side == "held")),
                directory / f"{side}.jsonl",
-               f"{setting('held_share')}: found {share}, which leaves no text to {purpose}; give "
-               f"more records, or {setting('held_out')} FILE")
+               f"{setting('held_out_ratio')}: found {share}, which leaves no text to {purpose}; "
+               f"give more records, or {setting('held_out')} FILE")
 
 
 def _is_held(text: str, share: float, seed: int) -> bool:
@@ -140,24 +141,24 @@ def _write(records: Iterable[Record], path: Path, message: str) -> None:
         raise DataError(message)
 
 
-def _try_method(comparison: InitComparison, directory: Path, method: str) -> dict[str, Any]:
+def _try_method(comparison: InitComparison, directory: Path, method: Method) -> dict[str, Any]:
     """Initialize embeddings, score held-out text, train for a while and score it again."""
     tokenizer, compare = comparison.tokenizer, comparison.compare
     start = time.monotonic()
     text = RecordReader([str(directory / "train.jsonl")])
     made = transfer(comparison.base, tokenizer, replace(comparison.transfer, method=method),
-                    comparison.read(text) if method in READING else (),
+                    comparison.read(text) if method in READING_METHODS else (),
                     comparison.focus, comparison.distil)
     seconds = time.monotonic() - start
     line = {"method": method, "seconds": round(seconds, 3), **made.report,
             "neighbours": nearest_tokens(comparison.base.tokenizer, tokenizer, made.model,
-                                         made.origins, compare.sample_tokens,
+                                         made.overlap, compare.sample_tokens,
                                          comparison.transfer.seed)}
     max_length = min(compare.probe_max_length, max_tokens(made.model))
     held = EvaluationSet(Corpus.open(directory / "held"), SpecialTokens.of(tokenizer),
                          make_strategy("words"), max_length)
     is_new = torch.zeros(len(tokenizer), dtype=torch.bool)
-    is_new[list(made.origins.pieces)] = True
+    is_new[list(made.overlap.pieces)] = True
     with _prepare(comparison, directory, made.model, method, max_length) as run:
         line["start"] = _score(held, run, is_new)
         if compare.probe_steps:
@@ -174,8 +175,8 @@ def _prepare(comparison: InitComparison, directory: Path, model: PreTrainedModel
     """Prepare a short run of plain pretraining."""
     compare, tokenizer = comparison.compare, comparison.tokenizer
     phase = Phase("probe", PhaseLengthConfig(steps=max(1, compare.probe_steps)),
-                  BatchConfig(max_length, compare.probe_batch),
-                  learning_rate=LearningRateConfig(compare.probe_rate))
+                  BatchConfig(max_length, compare.probe_batch_size),
+                  learning_rate=LearningRateConfig(compare.probe_learning_rate))
     plan = TrainingPlan("init-weights", directory / method, RunConfig((phase,)),
                         OptimizationConfig(seed=comparison.transfer.seed),
                         ReportingConfig(logging_steps=sys.maxsize, save_steps=0))

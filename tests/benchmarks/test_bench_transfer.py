@@ -26,8 +26,9 @@ from transformers import BertTokenizer
 from bmtools.corpus.segment import sentence_spans
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.checkpoint import Checkpoint
-from bmtools.models.context_embeddings import Sentence, gather, locate, sample_sentences
+from bmtools.models.context_embeddings import contextual_embeddings
 from bmtools.models.settings import TransferConfig
+from bmtools.models.token_contexts import Sentence, locate_pieces, sample_sentences
 from bmtools.models.transfer import transfer
 from bmtools.models.vocab_overlap import find_overlap
 from bmtools.vocab.tokenizer import fingerprint
@@ -89,7 +90,8 @@ def test_contexts_against_plain_batches(benchmark: Any, data: Path, new: Any, la
     padding = _LONGEST if "padded" in beside else 0
 
     def ours() -> Vectors:
-        found = gather(base, locate(base, occurrences), "last", TransferConfig.batch_tokens)
+        found = contextual_embeddings(base, locate_pieces(base, occurrences), "last",
+                                      TransferConfig.batch_tokens)
         return dict(zip(found.tokens.tolist(), found.vectors, strict=True))
 
     def theirs() -> Vectors:
@@ -121,7 +123,7 @@ def test_a_whole_vocabulary(benchmark: Any, data: Path, new: Any) -> None:
     base, text = build(data, 4, 256), sentences(data, 8_000)
     made = benchmark.pedantic(transfer, (base, new, TransferConfig("contextual"), text))
     benchmark.extra_info.update(made.report, threads=torch.get_num_threads())
-    print(f"\n{made.report['contextual']} of {len(made.origins.pieces)} new tokens found in "
+    print(f"\n{made.report['contextual']} of {len(made.overlap.pieces)} new tokens found in "
           f"{made.report['sentences']} sentences: {benchmark.stats.stats.median:.0f} s")
 
 

@@ -53,7 +53,7 @@ def test_help_tells_the_methods(run: Run) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_stdout_is_one_line_that_adds_up(run: Run, arguments: list[Any], corpus: Path,
                                          method: str) -> None:
-    outcome = run(*arguments, corpus, "--method", method, "--focus-least", "1")
+    outcome = run(*arguments, corpus, "--method", method, "--focus-min-count", "1")
     assert outcome.code == 0, outcome.err
     (line,) = outcome.records
     assert (line["checkpoint"], line["method"]) == (str(arguments[-1]), method)
@@ -62,17 +62,17 @@ def test_stdout_is_one_line_that_adds_up(run: Run, arguments: list[Any], corpus:
     assert line["copied"] > 5
     assert line["averaged" if method == "average" else method] > 0
     assert (line["sentences"] > 0) == (method in ("contextual", "distil"))
-    assert line["old_length"] > 0 and line["new_length"] > 0
+    assert line["old_norm"] > 0 and line["new_norm"] > 0
     if method == "distil":
         assert line["loss_after"] < line["loss_before"]
 
 
 @pytest.mark.parametrize(("method", "own"), [
-    ("focus", asdict(FocusConfig(focus_width=16))), ("distil", asdict(TokenDistillationConfig()))])
+    ("focus", asdict(FocusConfig(focus_dim=16))), ("distil", asdict(TokenDistillationConfig()))])
 def test_settings_of_a_method_are_kept_where_they_count(
         run: Run, arguments: list[Any], corpus: Path, manifest: Callable[..., Any], method: str,
         own: dict[str, Any]) -> None:
-    run(*arguments, corpus, "--method", method, "--focus-width", "16")
+    run(*arguments, corpus, "--method", method, "--focus-dim", "16")
     found = manifest(arguments[-1])["settings"]
     assert {name: value for name, value in found.items()
             if name.startswith(("focus", "distil"))} == own
@@ -83,7 +83,7 @@ def test_the_same_bytes_again(run: Run, arguments: list[Any], corpus: Path, meth
                               tmp_path: Path, contents: Callable[..., Any]) -> None:
     for name in ("out", "again"):
         assert run(*arguments[:-1], tmp_path / name, corpus, "--method", method,
-                   "--focus-least", "1").code == 0
+                   "--focus-min-count", "1").code == 0
     assert contents(tmp_path / "out") == contents(tmp_path / "again")
 
 
@@ -161,13 +161,13 @@ def test_a_bad_line_stops_or_is_collected(run: Run, arguments: list[Any], bad_co
 
 
 @pytest.mark.parametrize(("more", "message"), [
-    (("--method", "magic"), "--method: found 'magic', expected random or average or contextual"),
+    (("--method", "magic"), "'magic' is not one of 'random', 'average', 'contextual'"),
     (("--layers", "top"), "--layers: found 'top', expected last, all or numbers"),
     (("--compare", "average,magic"), "--compare: found 'magic', expected names from random"),
     (("--compare", "average,average"), "--compare: found 'average,average', expected each method"),
     (("--compare", "average"), "found both --compare, which writes no checkpoint, and -o"),
-    (("--held-share", "1"), "--held-share: found 1.0, expected above 0, below 1"),
-    (("--distil-rate", "0"), "--distil-rate: found 0.0, expected above 0"),
+    (("--held-out-ratio", "1"), "--held-out-ratio: found 1.0, expected above 0, below 1"),
+    (("--distil-learning-rate", "0"), "--distil-learning-rate: found 0.0, expected above 0"),
     (("--focus-window", "0"), "--focus-window: found 0, expected 1 or more"),
     (("--max-sentences", "0"), "--max-sentences: found 0, expected 1 or more"),
     (("--base", "absent"), "'absent' does not exist"),
@@ -251,7 +251,8 @@ def test_a_wrong_target_stops_or_is_collected(run: Run, arguments: list[Any], wr
     assert json.loads((tmp_path / "rejects.jsonl").read_text())["record"]["id"] == "b"
 
 
-QUICK = ("--probe-steps", "2", "--probe-batch", "2", "--held-share", "0.4", "--focus-least", "1")
+QUICK = ("--probe-steps", "2", "--probe-batch-size", "2", "--held-out-ratio", "0.4",
+         "--focus-min-count", "1")
 
 
 def test_methods_are_compared_and_nothing_is_written(
@@ -264,7 +265,7 @@ def test_methods_are_compared_and_nothing_is_written(
         assert line["start"]["masked"] == line["probe"]["masked"] > 0
         assert line["probe"]["steps"] == 2 and line["start"]["loss"] != line["probe"]["loss"]
         assert line["seconds"] > 0 and line["neighbours"]
-    assert "Nats per hidden token" in outcome.err and "start.new_loss" in outcome.err
+    assert "Nats per masked token" in outcome.err and "start.new_loss" in outcome.err
     told = outcome.records[1]["neighbours"][0]
     assert "Nearest old tokens" in outcome.err and " ".join(told["neighbours"][:3]) in outcome.err
     assert [path.name for path in tmp_path.iterdir()] == ["corpus.jsonl"]
@@ -281,8 +282,9 @@ def test_held_out_records_can_be_named(run: Run, arguments: list[Any], corpus: P
     assert named["start"]["masked"] < 10 and "probe" not in named
     outcome = run(*compare, corpus, "--held-out", write_lines("none.jsonl"))
     assert (outcome.code, outcome.err) == (1, "bmtools: --held-out: no records with text\n")
-    outcome = run(*compare, held, "--held-share", "0.5")
-    assert outcome.code == 1 and "bmtools: --held-share: found 0.5, which leaves no text to " in outcome.err
+    outcome = run(*compare, held, "--held-out-ratio", "0.5")
+    assert outcome.code == 1
+    assert "bmtools: --held-out-ratio: found 0.5, which leaves no text to " in outcome.err
     outcome = run(*compare, write_lines("empty.jsonl"))
     assert (outcome.code, outcome.err) == (1, "bmtools: the input: no records with text\n")
 

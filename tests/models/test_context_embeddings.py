@@ -11,10 +11,11 @@ import pytest
 import torch
 from transformers import BertTokenizer
 
-from bmtools.models import context_embeddings as contexts
+from bmtools.models import context_embeddings
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.checkpoint import Checkpoint
-from bmtools.models.context_embeddings import Sentence, gather, locate, sample_sentences
+from bmtools.models.context_embeddings import contextual_embeddings
+from bmtools.models.token_contexts import Sentence, locate_pieces, sample_sentences
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 SPECIAL = ["[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]"]
@@ -78,7 +79,7 @@ def test_batches_equal_one_sentence_at_a_time(model: Any, layers: str,
                                    np.random.default_rng(0))
     expected = one_at_a_time(base, occurrences, numbers)
     for batch_tokens in (1, 20, 4_096):
-        found = gather(base, locate(base, occurrences), layers, batch_tokens)
+        found = contextual_embeddings(base, locate_pieces(base, occurrences), layers, batch_tokens)
         assert found.tokens.tolist() == sorted(expected)
         for token, vector in zip(found.tokens.tolist(), found.vectors, strict=True):
             torch.testing.assert_close(vector, expected[token], atol=1e-5, rtol=0)
@@ -88,18 +89,18 @@ def test_only_sentences_that_are_needed_are_read_each_once(
         monkeypatch: pytest.MonkeyPatch) -> None:
     base = small_bert()
     rows: list[tuple[int, ...]] = []
-    read = contexts.read_states
+    read = context_embeddings.mean_states
 
-    def counted(base: Checkpoint, ids: Any, attended: Any, layers: str) -> Any:
-        rows.extend(tuple(row[seen].tolist()) for row, seen in zip(ids, attended, strict=True))
-        assert len(ids) == 1 or ids.numel() <= 24
-        return read(base, ids, attended, layers)
+    def counted(model: Any, layers: str, mask: Any, *, input_ids: Any) -> Any:
+        rows.extend(tuple(row[seen].tolist()) for row, seen in zip(input_ids, mask, strict=True))
+        assert len(input_ids) == 1 or input_ids.numel() <= 24
+        return read(model, layers, mask, input_ids=input_ids)
 
-    monkeypatch.setattr(contexts, "read_states", counted)
+    monkeypatch.setattr(context_embeddings, "mean_states", counted)
     occurrences = sample_sentences(NEW_WORDS, np.arange(len(NEW_WORDS)) >= len(OLD_WORDS),
                                    map(Sentence, TEXTS * 2), 20, np.random.default_rng(0))
     assert max(map(len, occurrences.values())) > 2
-    gather(base, locate(base, occurrences), "last", 24)
+    contextual_embeddings(base, locate_pieces(base, occurrences), "last", 24)
     assert sorted(rows) == sorted(tuple(OLD_WORDS(text)["input_ids"]) for text in TEXTS[:4])
     assert list(map(len, rows)) == sorted(map(len, rows))
 
@@ -146,17 +147,18 @@ def test_what_the_base_cannot_read_is_left_out() -> None:
     base = small_bert()
     number = NEW_WORDS.convert_tokens_to_ids("lymphoma")
     long = "the lymphoma " * 30
-    located = locate(base, {long: [(number, 4, 12)], TEXTS[0]: [(number, 4, 12)],
-                            "\u200b": [(number, 0, 1)]})
-    assert len(located.ids) == 1 and located.firsts.tolist() == [2] and located.ends.tolist() == [5]
-    nothing = locate(base, {})
-    assert not len(gather(base, nothing, "last", 100).tokens)
+    located = locate_pieces(base, {long: [(number, 4, 12)], TEXTS[0]: [(number, 4, 12)],
+                                   "\u200b": [(number, 0, 1)]})
+    assert len(located.input_ids) == 1
+    assert (located.starts.tolist(), located.ends.tolist()) == ([2], [5])
+    nothing = locate_pieces(base, {})
+    assert not len(contextual_embeddings(base, nothing, "last", 100).tokens)
 
 
 def test_an_occurrence_knows_whether_its_pieces_are_its_own() -> None:
     base = small_bert()
-    located = locate(base, {"the lymphoma": [(20, 4, 12), (21, 4, 9), (22, 8, 12)]})
-    assert dict(zip(located.tokens.tolist(), located.exact.tolist(), strict=True)) == {
+    located = locate_pieces(base, {"the lymphoma": [(20, 4, 12), (21, 4, 9), (22, 8, 12)]})
+    assert dict(zip(located.tokens.tolist(), located.is_exact.tolist(), strict=True)) == {
         20: True, 21: False, 22: False}
     chosen = located.select(np.flatnonzero(located.tokens == 20))
-    assert (chosen.tokens.tolist(), len(chosen.ids)) == ([20], 1)
+    assert (chosen.tokens.tolist(), len(chosen.input_ids)) == ([20], 1)

@@ -35,7 +35,7 @@ def nearest_shares(scores: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("likely", [1, 64])
 def test_sparsemax_is_the_projection_on_shares(likely: int,
                                                monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bmtools.models.focus._LIKELY", likely)
+    monkeypatch.setattr("bmtools.models.focus._SPARSEMAX_CANDIDATES", likely)
     rng = np.random.default_rng(0)
     scores = np.concatenate([rng.normal(scale=scale, size=(20, 9)) for scale in (0.05, 0.5, 3)])
     found = sparsemax(torch.from_numpy(scores)).numpy()
@@ -63,7 +63,7 @@ def test_a_new_token_is_mixed_of_those_that_keep_its_company(world: list[str]) -
     old = words(*common, *DRUGS[:2], *ORGANS[:2], "mor", "##phine", "he", "##art")
     new = words(*common, *DRUGS, *ORGANS, "unseen")
     found = focus_embeddings(new, find_overlap(old, new), world,
-                             FocusConfig(focus_width=8, focus_least=3), 0)
+                             FocusConfig(focus_dim=8, focus_min_count=3), 0)
     names = {new.convert_ids_to_tokens(int(token)): number
              for number, token in enumerate(found.tokens)}
     assert set(names) == {"morphine", "heart"}

@@ -7,8 +7,7 @@ import torch
 from transformers import BertTokenizer
 
 from bmtools.models.architectures import build_config, build_model
-from bmtools.models.nearest_tokens import nearest_tokens
-from bmtools.models.vocab_overlap import find_overlap
+from bmtools.models.vocab_overlap import find_overlap, nearest_tokens
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 OLD = BertTokenizer(vocab={token: n for n, token in enumerate(

@@ -11,7 +11,7 @@ import pytest
 
 from bmtools.models.settings import (
     METHODS,
-    READING,
+    READING_METHODS,
     CompareConfig,
     FocusConfig,
     TokenDistillationConfig,
@@ -21,19 +21,19 @@ from bmtools.models.settings import (
 
 
 @pytest.mark.parametrize(("make", "option"), [
-    (lambda: TransferConfig("magic"), "--method: found 'magic'"),
-    (lambda: TransferConfig(layers="1,"), "--layers: found '1,'"),
-    (lambda: TransferConfig(max_sentences=0), "--max-sentences: found 0"),
-    (lambda: TransferConfig(max_positions=-1), "--max-positions: found -1"),
-    (lambda: TransferConfig(batch_tokens=0), "--batch-tokens: found 0"),
-    (lambda: FocusConfig(focus_width=1), "--focus-width: found 1"),
-    (lambda: FocusConfig(focus_least=0), "--focus-least: found 0"),
-    (lambda: FocusConfig(focus_tokens=0), "--focus-tokens: found 0"),
-    (lambda: TokenDistillationConfig(distil_epochs=0), "--distil-epochs: found 0"),
-    (lambda: CompareConfig("average,magic"), "--compare: found 'magic'"),
-    (lambda: CompareConfig(held_share=0.0), "--held-share: found 0.0"),
-    (lambda: CompareConfig(probe_max_length=7), "--probe-max-length: found 7"),
-    (lambda: CompareConfig(sample_tokens=-1), "--sample-tokens: found -1"),
+    (lambda: TransferConfig("magic"), "method: found magic"),
+    (lambda: TransferConfig(layers="1,"), "layers: found '1,'"),
+    (lambda: TransferConfig(max_sentences=0), "max_sentences: found 0"),
+    (lambda: TransferConfig(max_positions=-1), "max_positions: found -1"),
+    (lambda: TransferConfig(batch_tokens=0), "batch_tokens: found 0"),
+    (lambda: FocusConfig(focus_dim=1), "focus_dim: found 1"),
+    (lambda: FocusConfig(focus_min_count=0), "focus_min_count: found 0"),
+    (lambda: FocusConfig(focus_max_tokens=0), "focus_max_tokens: found 0"),
+    (lambda: TokenDistillationConfig(distil_epochs=0), "distil_epochs: found 0"),
+    (lambda: CompareConfig("average,magic"), "compare: found 'magic'"),
+    (lambda: CompareConfig(held_out_ratio=0.0), "held_out_ratio: found 0.0"),
+    (lambda: CompareConfig(probe_max_length=7), "probe_max_length: found 7"),
+    (lambda: CompareConfig(sample_tokens=-1), "sample_tokens: found -1"),
 ])
 def test_what_is_refused_names_its_option(make: Callable[[], Any], option: str) -> None:
     with pytest.raises(ValueError) as caught:
@@ -49,7 +49,7 @@ def test_layers_are_read() -> None:
 def test_methods_are_separated_by_commas() -> None:
     assert CompareConfig(" random, distil,").methods() == ("random", "distil")
     assert CompareConfig().methods() == ()
-    assert set(READING) < set(METHODS)
+    assert set(READING_METHODS) < set(METHODS)
 
 
 def test_nothing_heavy_is_imported() -> None:

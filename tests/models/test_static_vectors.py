@@ -10,8 +10,8 @@ import pytest
 import torch
 from transformers import BertTokenizer
 
-from bmtools.models import static_vectors
-from bmtools.models.static_vectors import CooccurrenceCounts, count_cooccurrences, learn_vectors
+from bmtools.models import focus
+from bmtools.models.focus import CooccurrenceCounts, count_cooccurrences, factorize_counts
 
 TEXTS = ["il cuore pompa il sangue", "il polmone", "sangue",
          "la milza accumula il sangue e la bile", "il cuore pompa"]
@@ -25,17 +25,17 @@ def tokenizer() -> Any:
 
 
 def dense(counts: CooccurrenceCounts) -> np.ndarray:
-    size = len(counts.alone)
+    size = len(counts.token_counts)
     table = np.zeros((size, size))
-    np.add.at(table, (counts.first, counts.second), counts.together)
+    np.add.at(table, (counts.first, counts.second), counts.pair_counts)
     return table
 
 
 @pytest.mark.parametrize("at_once", [1, 2**22])
 def test_counts_equal_a_loop(tokenizer: Any, monkeypatch: pytest.MonkeyPatch,
                              at_once: int) -> None:
-    monkeypatch.setattr(static_vectors, "_SENTENCES_AT_ONCE", 2)
-    monkeypatch.setattr(static_vectors, "_PAIRS_AT_ONCE", at_once)
+    monkeypatch.setattr(focus, "_SENTENCES_AT_ONCE", 2)
+    monkeypatch.setattr(focus, "_PAIRS_AT_ONCE", at_once)
     expected: Counter[tuple[int, int]] = Counter()
     alone: Counter[int] = Counter()
     for text in TEXTS:
@@ -48,15 +48,15 @@ def test_counts_equal_a_loop(tokenizer: Any, monkeypatch: pytest.MonkeyPatch,
     table = dense(found)
     assert {pair: table[pair] for pair in expected} == pytest.approx(dict(expected))
     assert table.sum() == pytest.approx(sum(expected.values()))
-    assert {token: count for token, count in enumerate(found.alone) if count} == alone
+    assert {token: count for token, count in enumerate(found.token_counts) if count} == alone
 
 
 def test_reading_ends_when_enough_is_counted(tokenizer: Any,
                                              monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(static_vectors, "_SENTENCES_AT_ONCE", 1)
+    monkeypatch.setattr(focus, "_SENTENCES_AT_ONCE", 1)
     texts = iter(TEXTS)
     first = len(tokenizer(TEXTS[0], add_special_tokens=False)["input_ids"])
-    assert count_cooccurrences(tokenizer, texts, 3, first).alone.sum() == first
+    assert count_cooccurrences(tokenizer, texts, 3, first).token_counts.sum() == first
     assert next(texts) == TEXTS[1]
 
 
@@ -69,8 +69,9 @@ def test_vectors_equal_a_full_decomposition() -> None:
     counts = CooccurrenceCounts(first, second,
                                 rng.poisson(20 * (likes @ likes.T)).flatten().astype(float),
                                 np.full(size, 100))
-    kept = counts.together > 0
-    counts = CooccurrenceCounts(first[kept], second[kept], counts.together[kept], counts.alone)
+    kept = counts.pair_counts > 0
+    counts = CooccurrenceCounts(first[kept], second[kept], counts.pair_counts[kept],
+                                counts.token_counts)
     both = dense(counts) + dense(counts).T
     margin = both.sum(axis=0)
     with np.errstate(divide="ignore"):
@@ -78,14 +79,14 @@ def test_vectors_equal_a_full_decomposition() -> None:
     left, values, _ = np.linalg.svd(np.maximum(information, 0))
     expected = left[:, :width] * np.sqrt(values[:width])
     expected /= np.linalg.norm(expected, axis=1, keepdims=True)
-    found = learn_vectors(counts, width, 1, seed=0).numpy()
+    found = factorize_counts(counts, width, 1, seed=0).numpy()
     np.testing.assert_allclose(found @ found.T, expected @ expected.T, atol=0.01)
 
 
 def test_rare_tokens_have_no_vector_and_others_length_one(tokenizer: Any) -> None:
     counts = count_cooccurrences(tokenizer, TEXTS, 3, 10_000)
-    lengths = learn_vectors(counts, 8, 3, seed=0).norm(dim=1)
-    frequent = torch.from_numpy(counts.alone >= 3)
+    lengths = factorize_counts(counts, 8, 3, seed=0).norm(dim=1)
+    frequent = torch.from_numpy(counts.token_counts >= 3)
     assert frequent.any() and not lengths[~frequent].any()
     np.testing.assert_allclose(lengths[frequent], 1, atol=1e-5)
 
@@ -95,5 +96,5 @@ def test_one_seed_gives_the_same_and_disturbs_nobody(tokenizer: Any) -> None:
     torch.manual_seed(5)
     expected = torch.rand(2)
     torch.manual_seed(5)
-    assert torch.equal(learn_vectors(counts, 8, 1, 3), learn_vectors(counts, 8, 1, 3))
+    assert torch.equal(factorize_counts(counts, 8, 1, 3), factorize_counts(counts, 8, 1, 3))
     assert torch.equal(torch.rand(2), expected)

@@ -14,9 +14,9 @@ from bmtools.errors import BmtoolsError
 from bmtools.io.manifest import Manifest
 from bmtools.models.architectures import build_config, build_model, first_position
 from bmtools.models.checkpoint import Checkpoint, max_tokens, save_checkpoint
-from bmtools.models.context_embeddings import Sentence, sample_sentences
 from bmtools.models.focus import focus_embeddings
 from bmtools.models.settings import METHODS, FocusConfig, TransferConfig
+from bmtools.models.token_contexts import Sentence, sample_sentences
 from bmtools.models.transfer import transfer
 from bmtools.models.vocab_overlap import find_overlap
 from bmtools.vocab.settings import VocabularyConfig
@@ -221,9 +221,9 @@ def test_all_that_hangs_on_the_vocabulary_moves(base: Checkpoint, new: Any, arch
 def test_focus_mixes_output_weights_and_biases_alike(base: Checkpoint, new: Any) -> None:
     old = checkpoint("bert-2x64", base.tokenizer, tied=False)
     text = [Sentence(text) for text in NEW_TEXT]
-    focus = FocusConfig(focus_width=8, focus_least=1)
+    focus = FocusConfig(focus_dim=8, focus_min_count=1)
     made = transfer(old, new, TransferConfig("focus"), text, focus)
-    mixtures = focus_embeddings(new, made.origins, NEW_TEXT, focus, 0)
+    mixtures = focus_embeddings(new, made.overlap, NEW_TEXT, focus, 0)
     assert len(mixtures.tokens) == made.report["focus"] > 1
     for name in ("bert.embeddings.word_embeddings.weight", "cls.predictions.decoder.weight",
                  "cls.predictions.bias"):
@@ -265,7 +265,7 @@ def test_more_positions_repeat_the_old_ones(base: Checkpoint, new: Any, architec
         rows = table.weight[first_position(made.config):]
         assert torch.equal(rows[before:2 * before], rows[:before])
         assert torch.equal(rows[2 * before:], rows[:10])
-    with pytest.raises(BmtoolsError, match="--max-positions: found 16, but the base has"):
+    with pytest.raises(BmtoolsError, match="max_positions: found 16, but the base has"):
         transfer(old, new, TransferConfig("average", max_positions=16))
 
 

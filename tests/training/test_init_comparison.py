@@ -16,13 +16,13 @@ from bmtools.data.batches import SpecialTokens
 from bmtools.masking.strategies import make_strategy
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.checkpoint import Checkpoint
-from bmtools.models.context_embeddings import Sentence
 from bmtools.models.settings import (
     CompareConfig,
     FocusConfig,
     TokenDistillationConfig,
     TransferConfig,
 )
+from bmtools.models.token_contexts import Sentence
 from bmtools.records import Record
 from bmtools.training import init_comparison
 from bmtools.training.evaluation import EvaluationSet
@@ -37,7 +37,8 @@ SENTENCES = [f"{subject} {verb} {thing}." for subject in ("Il cuore", "Il polmon
              for verb in ("pompa", "filtra", "regola", "trasporta", "accumula")
              for thing in ("il sangue", "la bile", "l'ossigeno", "il glucosio", "la linfa")]
 RECORDS = [Record(id=str(n), text=text) for n, text in enumerate(SENTENCES)]
-QUICK = CompareConfig("random,average,contextual", held_share=0.3, probe_steps=3, probe_batch=4)
+QUICK = CompareConfig("random,average,contextual", held_out_ratio=0.3, probe_steps=3,
+                      probe_batch_size=4)
 
 
 @pytest.fixture(scope="module")
@@ -67,9 +68,9 @@ def compare(base: Checkpoint, tokenizer: Any, tmp_path: Path,
                     seen.append(record["text"])
                 yield Sentence(record["text"])
 
-        comparison = InitComparison(base, tokenizer, settings, TransferConfig(seed=seed),
-                                    FocusConfig(focus_least=1), TokenDistillationConfig(1), read)
-        lines = list(compare_inits(comparison, records, held_out))
+        contest = InitComparison(base, tokenizer, settings, TransferConfig(seed=seed),
+                                 FocusConfig(focus_min_count=1), TokenDistillationConfig(1), read)
+        lines = list(compare_inits(contest, records, held_out))
         assert not list((tmp_path / "aside").iterdir())
         return lines
 
@@ -92,8 +93,8 @@ def test_all_are_scored_on_the_same_masks(compare: Callable[..., list[dict[str, 
 
 
 def test_training_helps(compare: Callable[..., list[dict[str, Any]]]) -> None:
-    [line] = compare(replace(QUICK, compare="average", probe_steps=40, probe_rate=5e-3,
-                             probe_batch=16))
+    [line] = compare(replace(QUICK, compare="average", probe_steps=40, probe_learning_rate=5e-3,
+                             probe_batch_size=16))
     assert line["probe"]["loss"] < line["start"]["loss"] - 0.3
 
 
