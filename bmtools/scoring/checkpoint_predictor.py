@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 import torch
+from transformers import PreTrainedTokenizerBase
 
 from bmtools.distributed import world_size
 from bmtools.io.system import usable_cores
