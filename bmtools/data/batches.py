@@ -170,7 +170,7 @@ class Collator:
         masked = self._strategies[objective.masking](text, mask_rate)
         coverage = count_coverage(text, masked)
         counts |= {"masked": coverage.masked, "maskable": coverage.maskable,
-                   "words": coverage.words, "touched": coverage.touched}
+                   "words": coverage.words, "words_masked": coverage.touched}
         return corrupt(text, masked, self._tokens.mask, self._tokens.ordinary,
                        Corruption(objective.mask_replace_prob, objective.random_replace_prob))
 

@@ -1,48 +1,79 @@
-"""What a run writes: states to resume from, checkpoints on the way, and the one at its end."""
+"""Checkpoints of a run: states to resume from, kept checkpoints, and the final one.
+
+A state is a checkpoint with the optimizer's state and the progress of the run.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, MutableMapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from accelerate import Accelerator
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
 
-from bmtools.errors import CheckpointError
+from bmtools.errors import CheckpointError, setting
 from bmtools.io.atomic import new_directory
 from bmtools.io.jsonl import encode_line
 from bmtools.io.manifest import Manifest
-from bmtools.models.checkpoint import write_checkpoint_files
+from bmtools.models.checkpoint import fill_checkpoint
 from bmtools.recipes.phases import to_toml
-from bmtools.recipes.schedule import Schedule
 from bmtools.training.datasets import Datasets
 from bmtools.training.loop import Trainer
+from bmtools.training.model_init import InitialModel
+from bmtools.training.objectives import Objective
 from bmtools.training.plan import TrainingPlan
-from bmtools.training.resume import (
-    Progress,
-    damaged_states,
-    flush_to_disk,
-    latest_state,
-    read_progress,
-    save_state,
-)
 from bmtools.training.run_directories import STATES, kept_directory, runs_directory
-from bmtools.training.sharding import plain_model
+from bmtools.training.sharding import like, plain_model, whole
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 METRICS = "metrics.jsonl"
 PHASES = "phases.toml"
+_STATE = "state.json"
+_OPTIMIZER = "optimizer.safetensors"
+_HEADS = "objective.safetensors"
+
+
+@dataclass
+class Progress:
+    """Progress of a run, saved with each state.
+
+    Args:
+        identity: settings and inputs that must not change when the run is resumed, by name.
+        step: updates done.
+        tokens_seen: tokens trained on, without padding.
+        wall_seconds: time spent in all sessions.
+        pending: sums since the last line of metrics, by name.
+        metrics: lines so far.
+        retained: losses on the text to retain, before and after.
+        scaler: state of the loss scaler of fp16; empty in other precisions.
+    """
+
+    identity: Mapping[str, Any]
+    step: int = 0
+    tokens_seen: int = 0
+    wall_seconds: float = 0.0
+    pending: dict[str, float] = field(default_factory=dict)
+    metrics: list[dict[str, Any]] = field(default_factory=list)
+    retained: dict[str, Any] = field(default_factory=dict)
+    scaler: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class ResumePoint:
-    """Where a sitting begins.
+    """Starting point of a session.
 
     Args:
         progress: of the run so far.
-        state: to go on from; None at the very beginning.
-        notes: what people should know of it.
+        state: directory to resume from; None for a new run.
+        notes: messages for people.
     """
 
     progress: Progress
@@ -50,116 +81,234 @@ class ResumePoint:
     notes: tuple[str, ...] = ()
 
 
-def find_resume_point(plan: TrainingPlan, identity: Mapping[str, Any], acts: bool) -> ResumePoint:
-    """Find where an earlier sitting ended, or clear what it left.
+def find_resume_point(plan: TrainingPlan, identity: Mapping[str, Any],
+                      clears: bool) -> ResumePoint:
+    """Find the newest state to resume from, or clear the directories for a new run.
 
     Args:
-        plan: the run as asked for.
-        identity: what makes it this run.
-        acts: whether this process clears; one of several does.
+        plan: settings of the run.
+        identity: settings and inputs that must not change.
+        clears: whether this process removes what is in the way; one of several does.
 
     Raises:
-        CheckpointError: another run, or no state that is whole.
+        CheckpointError: the state is of another run, or every state is damaged.
     """
     directory = runs_directory(plan.output)
     state = latest_state(directory) if plan.resume else None
     damaged = damaged_states(directory) if plan.resume else []
     if damaged and not state:
         raise CheckpointError(f"{directory}: found no whole state ({damaged[0].name} is damaged); "
-                              "start again with --overwrite")
-    if state:
-        progress = read_progress(state, identity)
-        newer = [path for path in damaged if path.name > state.name]
-        if acts:
-            for path in newer:
-                shutil.rmtree(path, ignore_errors=True)
-        return ResumePoint(progress, state, tuple(
-            f"{path} was damaged; the run goes on from {state.name}" for path in newer))
-    if acts:
-        for old in (*directory.glob(STATES), kept_directory(plan.output)):
-            shutil.rmtree(old, ignore_errors=True)
-    return ResumePoint(Progress(identity))
+                              f"start again with {setting('overwrite')}")
+    progress = read_progress(state, identity) if state else Progress(identity)
+    obsolete = [path for path in damaged if path.name > state.name] if state \
+        else [*directory.glob(STATES), kept_directory(plan.output)]
+    if clears:
+        for path in obsolete:
+            shutil.rmtree(path, ignore_errors=True)
+    notes = [f"{path} was damaged; the run resumes from {state.name}"
+             for path in obsolete] if state else []
+    return ResumePoint(progress, state, tuple(notes))
 
 
 class Checkpointer:
-    """Writes what a run keeps; every process calls, one writes.
+    """Writer of a run's states and checkpoints; every process calls, the main one writes.
 
     Args:
-        plan: the run as asked for.
-        tokenizer: of the model.
-        trainer: holds weights and the optimizer's memory.
+        plan: settings of the run.
+        initial: tokenizer and vocabulary of the model.
+        datasets: of the run; their hashes go into manifests.
+        trainer: with the weights and the optimizer.
         progress: of the run.
-        manifest: says what a checkpoint tells of itself, at this moment.
+        results: entries of each manifest's results that are known from the start.
     """
 
-    def __init__(self, plan: TrainingPlan, tokenizer: Any, trainer: Trainer, progress: Progress,
-                 manifest: Callable[[], Manifest]) -> None:
+    def __init__(self, plan: TrainingPlan, initial: InitialModel, datasets: Datasets,
+                 trainer: Trainer, progress: Progress, results: Mapping[str, Any]) -> None:
         self._plan = plan
-        self._tokenizer = tokenizer
+        self._initial = initial
+        self._datasets = datasets
         self._trainer = trainer
         self._progress = progress
-        self._manifest = manifest
-        self._accelerator: Accelerator = trainer.accelerator
+        self._results = results
         self._directory = runs_directory(plan.output)
 
     def save(self) -> None:
         """Write a state."""
-        scaler = self._accelerator.scaler
+        accelerator = self._trainer.accelerator
+        scaler = accelerator.scaler
         self._progress.scaler = scaler.state_dict() if scaler else {}
         save_state(self._directory, self._progress, self._trainer.objective,
-                   self._trainer.optimizer, self._tokenizer, self._manifest(),
-                   self._plan.reporting.save_total_limit, self._accelerator.is_main_process)
+                   self._trainer.optimizer, self._initial.tokenizer, self._manifest(),
+                   self._plan.reporting.save_total_limit, accelerator.is_main_process)
 
     def keep(self, name: str) -> None:
         """Write a checkpoint that stays, beside the output."""
         self._write(kept_directory(self._plan.output) / name, overwrite=True)
 
     def finish(self) -> dict[str, Any]:
-        """Write the checkpoint of the run, drop its states, and tell what the manifest says."""
+        """Write the final checkpoint, remove the states, and return the manifest's content."""
         written = self._write(self._plan.output, self._plan.overwrite)
-        if self._accelerator.is_main_process:
+        if self._trainer.accelerator.is_main_process:
             shutil.rmtree(self._directory, ignore_errors=True)
-        self._accelerator.wait_for_everyone()
+        self._trainer.accelerator.wait_for_everyone()
         return written
 
     def way_back(self) -> str:
-        """Say what to go on from after the run went wrong."""
+        """Return a hint where to resume after the run went wrong."""
         state = latest_state(self._directory)
         return f"the last good state is {state}" if state else \
-            "no state was saved yet; --save-steps says how often one is"
+            f"no state was saved yet; {setting('save_steps')} sets how often one is"
 
     def _write(self, target: Path, overwrite: bool) -> dict[str, Any]:
-        model = plain_model(self._trainer.objective.model, self._accelerator.is_main_process)
+        model = plain_model(self._trainer.objective.model,
+                            self._trainer.accelerator.is_main_process)
         if model is None:
             return {}
         with new_directory(target, overwrite) as partial:
-            written = write_checkpoint_files(partial, model, self._tokenizer, self._manifest())
+            written = fill_checkpoint(partial, model, self._initial.tokenizer, self._manifest())
             lines = map(encode_line, self._progress.metrics)
             (partial / METRICS).write_bytes(b"".join(lines))
             (partial / PHASES).write_text(to_toml(self._plan.config), encoding="utf-8")
             flush_to_disk(partial)
         return written
 
+    def _manifest(self) -> Manifest:
+        """Describe a checkpoint made at this moment of the run."""
+        plan, progress = self._plan, self._progress
+        results = dict(self._results)
+        for name, key in (("last", "loss"), ("evaluate", "evaluate")):
+            lines = [line for line in progress.metrics if key in line]
+            results |= {name: lines[-1]} if lines else {}
+        if progress.retained:
+            results["retained"] = dict(progress.retained)
+            if len(progress.retained) > 1:
+                before, after = (progress.retained[when]["loss"] for when in ("before", "after"))
+                results["retained"]["cost"] = round(after - before, 6)
+        return Manifest(plan.command, plan.settings(), self._initial.vocabulary,
+                        plan.optimization.seed, self._datasets.hashes, plan.parents,
+                        progress.tokens_seen, progress.wall_seconds, results)
 
-def manifest_of(plan: TrainingPlan, texts: Datasets, vocabulary: str, timeline: Schedule,
-                packed: bool,
-                progress: Progress) -> Manifest:
-    """Write down how a checkpoint came to be, at this moment of a run."""
-    results: dict[str, Any] = {
-        "steps": timeline.steps, "layout": "packed" if packed else "padded",
-        "corpora": {name: {"documents": len(corpus), "tokens": corpus.tokens}
-                    for name, corpus in texts.trained.items()}}
-    for name, key in (("last", "loss"), ("evaluate", "evaluate")):
-        lines = [line for line in progress.metrics if key in line]
-        results |= {name: lines[-1]} if lines else {}
-    if progress.retained:
-        results["retained"] = {**progress.retained, **_cost(progress.retained)}
-    return Manifest(plan.command, plan.settings(), vocabulary, plan.optimization.seed, texts.hashes,
-                    plan.parents, progress.tokens_seen, progress.wall_seconds, results)
+
+def save_state(directory: Path, progress: Progress, objective: Objective,
+               optimizer: torch.optim.Optimizer, tokenizer: PreTrainedTokenizerBase,
+               manifest: Manifest, kept: int = 1, writes: bool = True) -> None:
+    """Write a state atomically, then remove all but the newest ones.
+
+    Args:
+        directory: of the run.
+        progress: of the run.
+        objective: the model, and heads trained beside it.
+        optimizer: whose state is saved.
+        tokenizer: of the model.
+        manifest: of the checkpoint in it.
+        kept: number of states that stay.
+        writes: whether this process writes; with sharded weights all must call.
+    """
+    model = plain_model(objective.model, writes)
+    heads = whole(((name, value) for name, value in objective.state_dict().items()
+                   if not name.startswith("model.")), writes)
+    optimizer_state = whole(_optimizer_tensors(objective, optimizer), writes)
+    if not writes:
+        return
+    with new_directory(directory / f"step-{progress.step:08d}", overwrite=True) as partial:
+        fill_checkpoint(partial, model, tokenizer, manifest)
+        if heads:
+            save_file(heads, partial / _HEADS)
+        save_file(optimizer_state, partial / _OPTIMIZER)
+        sizes = {path.name: path.stat().st_size for path in partial.iterdir()}
+        (partial / _STATE).write_text(json.dumps({**vars(progress), "files": sizes}),
+                                      encoding="utf-8")
+        flush_to_disk(partial)
+    for older in _states(directory)[kept:]:
+        shutil.rmtree(older)
 
 
-def _cost(retained: Mapping[str, Any]) -> dict[str, float]:
-    """How much worse the retained text is predicted, in nats per hidden token."""
-    if len(retained) < 2:
-        return {}
-    return {"cost": round(retained["after"]["loss"] - retained["before"]["loss"], 6)}
+def flush_to_disk(directory: Path) -> None:
+    """Wait until a directory's files would survive a power failure."""
+    for path in (*directory.iterdir(), directory):
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def latest_state(directory: Path) -> Path | None:
+    """Find the newest whole state of a run."""
+    return next((state for state in _states(directory) if _is_whole(state)), None)
+
+
+def damaged_states(directory: Path) -> list[Path]:
+    """List states that a crash or a full disk left incomplete, the newest first."""
+    return [state for state in _states(directory) if not _is_whole(state)]
+
+
+def _states(directory: Path) -> list[Path]:
+    return sorted(directory.glob(STATES), reverse=True)
+
+
+def _is_whole(state: Path) -> bool:
+    try:
+        sizes = json.loads((state / _STATE).read_text(encoding="utf-8"))["files"]
+        return all((state / name).stat().st_size == size for name, size in sizes.items())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return False
+
+
+def read_progress(state: Path, identity: Mapping[str, Any]) -> Progress:
+    """Read the progress of a run, and make sure that it is the same run.
+
+    Raises:
+        CheckpointError: a setting, the data or the vocabulary differs, or another version of
+            bmtools wrote the state.
+    """
+    content = json.loads((state / _STATE).read_text(encoding="utf-8"))
+    content.pop("files")
+    try:
+        progress = Progress(**content)
+    except TypeError as error:
+        raise CheckpointError(
+            f"{state}: written by another version of bmtools ({error}); resume with that one, or "
+            f"start again with {setting('overwrite')}") from error
+    current = json.loads(json.dumps(identity))
+    for name in sorted({*current, *progress.identity}):
+        old, new = progress.identity.get(name), current.get(name)
+        if old != new:
+            raise CheckpointError(
+                f"{state.parent}: the unfinished run has {name} {old}, found {new}; resume with "
+                f"the same settings, or start again with {setting('overwrite')}")
+    return progress
+
+
+def restore_heads(state: Path, objective: Objective) -> None:
+    """Load the weights trained beside the model; call it before weights are sharded."""
+    if (state / _HEADS).exists():
+        objective.load_state_dict(load_file(state / _HEADS), strict=False)
+
+
+def restore_optimizer(state: Path, objective: Objective, optimizer: torch.optim.Optimizer) -> None:
+    """Load the optimizer's state, sharded as the weights are."""
+    entries: dict[str, dict[str, Tensor]] = {}
+    for key, value in load_file(state / _OPTIMIZER).items():
+        name, _, kind = key.rpartition("|")
+        entries.setdefault(name, {})[kind] = value
+    states = _optimizer_state(optimizer)
+    for name, weight in objective.named_parameters():
+        if name in entries:
+            states[weight] = {
+                kind: like(value.to(torch.float32 if kind == "step" else weight.dtype), weight)
+                for kind, value in entries[name].items()}
+
+
+def _optimizer_tensors(objective: Objective,
+                       optimizer: torch.optim.Optimizer) -> Iterator[tuple[str, Tensor]]:
+    states = _optimizer_state(optimizer)
+    for name, weight in objective.named_parameters():
+        for kind, value in states.get(weight, {}).items():
+            yield f"{name}|{kind}", value
+
+
+def _optimizer_state(
+        optimizer: torch.optim.Optimizer) -> MutableMapping[nn.Parameter, dict[str, Tensor]]:
+    """Return the state by parameter, which Accelerate's wrapper hides."""
+    return getattr(optimizer, "optimizer", optimizer).state

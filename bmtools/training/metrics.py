@@ -1,35 +1,40 @@
-"""What a run tells of itself: means since the last report, speed, time left, divergence."""
+"""Metrics of a run: means since the last report, throughput, divergence, trackers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from accelerate import Accelerator
+from accelerate.tracking import LOGGER_TYPE_TO_CLASS, get_available_trackers
 
 from bmtools.data.phase_lengths import attended_tokens
 from bmtools.data.shards import Corpus
-from bmtools.errors import BmtoolsError
+from bmtools.errors import BmtoolsError, setting
 from bmtools.models.flops import training_flops_per_token
 from bmtools.models.hardware import Hardware, describe_hardware, model_flop_utilisation
 from bmtools.recipes.schedule import PhaseStep, Schedule
 from bmtools.recipes.settings import OptimizationConfig
+from bmtools.training.checkpoints import Progress
 from bmtools.training.loop import StepResult
-from bmtools.training.resume import Progress
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig
 
 _DIGITS = 6
+_TRACKER_PACKAGES = {"comet_ml": "comet-ml"}
 
 
 @dataclass(frozen=True)
 class Speed:
-    """What is known of the cost of training.
+    """Hardware and cost of training, to turn throughput into utilisation.
 
     Args:
-        device: what computes.
-        precision: what matrices are multiplied in: no, tf32, bf16 or fp16.
-        processes: how many share the work.
-        flops_per_token: of each phase, forward and backward; None where it is not known.
+        device: hardware of each process.
+        precision: of matrix products: no, tf32, bf16 or fp16.
+        processes: number of processes that share the work.
+        flops_per_token: of each phase, forward and backward; None where unknown.
     """
 
     device: Hardware
@@ -38,19 +43,20 @@ class Speed:
     flops_per_token: Sequence[float | None]
 
     def utilisation(self, phase: int, tokens_per_second: float) -> float | None:
-        """Share of the devices' peak; None where the peak is not known."""
+        """Return the share of the devices' peak; None where the peak is unknown."""
         flops = self.flops_per_token[phase]
         return None if flops is None else model_flop_utilisation(
             flops * tokens_per_second / self.processes, self.device, self.precision)
 
 
-def speed_of(config: Any, timeline: Schedule, corpora: Mapping[str, Corpus],
+def speed_of(config: PretrainedConfig, schedule: Schedule, corpora: Mapping[str, Corpus],
              settings: OptimizationConfig, accelerator: Accelerator) -> Speed:
-    """Work out what a token costs in each phase, on this device."""
+    """Work out the cost of a token in each phase, on this device."""
     flops = []
-    for phase in timeline:
-        asked = 1.0 if phase.objective.objective == "causal" else phase.objective.mask_rate
-        flops.append(training_flops_per_token(config, attended_tokens(phase, corpora), asked))
+    for phase in schedule:
+        objective = phase.objective
+        predicted = 1.0 if objective.objective == "causal" else objective.mask_rate
+        flops.append(training_flops_per_token(config, attended_tokens(phase, corpora), predicted))
     precision: str = settings.mixed_precision
     if precision == "no" and settings.tf32:
         precision = "tf32"
@@ -59,13 +65,13 @@ def speed_of(config: Any, timeline: Schedule, corpora: Mapping[str, Corpus],
 
 
 class Reporter:
-    """Adds up steps and closes them into lines of metrics.
+    """Running sums over steps, turned into lines of metrics.
 
     Args:
         progress: of the run; sums and lines are kept there.
         every: steps between lines.
         steps: of the run.
-        speed: what is known of the cost.
+        speed: hardware and cost of a token.
     """
 
     def __init__(self, progress: Progress, every: int, steps: int, speed: Speed) -> None:
@@ -73,65 +79,68 @@ class Reporter:
         self._every = every
         self._steps = steps
         self._speed = speed
-        self._told_seconds = progress.wall_seconds
-        self._told_tokens = progress.tokens_seen
-        self._begun = (progress.step, progress.wall_seconds)
+        self._reported_seconds = progress.wall_seconds
+        self._reported_tokens = progress.tokens_seen
+        self._began = (progress.step, progress.wall_seconds)
 
-    def account(self, step: StepResult, stage: PhaseStep,
+    def account(self, step: StepResult, phase_step: PhaseStep,
                 replayed: StepResult | None = None) -> dict[str, Any] | None:
-        """Add a step, and give a line where one is due: every so often and at a phase's end."""
+        """Add a step; return a line where one is due: every so often and at a phase's end."""
         progress = self._progress
         progress.step = step.number
         progress.tokens_seen += step.counts["tokens"]
-        for name, value in {**step.losses, **step.counts, "steps": 1,
-                            "gradient_norm": step.gradient_norm}.items():
-            progress.pending[name] = progress.pending.get(name, 0) + value
+        values = {**step.losses, **step.counts, "steps": 1, "gradient_norm": step.gradient_norm}
         if replayed:
-            for name, value in {"replayed": 1, "replay_loss": replayed.loss}.items():
-                progress.pending[name] = progress.pending.get(name, 0) + value
-        if step.number % self._every and not stage.is_last:
+            values |= {"replayed": 1, "replay_loss": replayed.loss}
+        for name, value in values.items():
+            progress.pending[name] = progress.pending.get(name, 0) + value
+        if step.number % self._every and not phase_step.is_last:
             return None
         sums, progress.pending = progress.pending, {}
-        line = self._line(step, stage, sums)
+        line = self._line(step, phase_step, sums)
         progress.metrics.append(line)
         return line
 
-    def _line(self, step: StepResult, stage: PhaseStep, sums: Mapping[str, float]) -> dict[str,
-                                                                                           Any]:
-        line: dict[str, Any] = {"step": step.number, "of": self._steps}
-        line["phase"] = stage.phase.name
+    def _line(self, step: StepResult, phase_step: PhaseStep,
+              sums: Mapping[str, float]) -> dict[str, Any]:
+        line: dict[str, Any] = {"step": step.number, "of": self._steps,
+                                "phase": phase_step.phase.name}
         line |= {name: round(sums[name] / sums["steps"], _DIGITS) for name in step.losses}
         line["learning_rate"] = step.learning_rate
         line["gradient_norm"] = round(sums["gradient_norm"] / sums["steps"], _DIGITS)
-        line["batch_rows"] = step.counts["sequences"]
+        line["batch_size"] = step.counts["sequences"]
         if "maskable" in sums:
             line["mask_rate"] = round(sums["masked"] / max(sums["maskable"], 1), 4)
-            line["words_touched"] = round(sums["touched"] / max(sums["words"], 1), 4)
+            line["words_masked"] = round(sums["words_masked"] / max(sums["words"], 1), 4)
         if sums.get("replayed"):
             line["replay_loss"] = round(sums["replay_loss"] / sums["replayed"], _DIGITS)
-        return {**line, "tokens_seen": self._progress.tokens_seen, **self._pace(step, stage)}
+        line["tokens_seen"] = self._progress.tokens_seen
+        return line | self._throughput(step, phase_step)
 
-    def _pace(self, step: StepResult, stage: PhaseStep) -> dict[str, Any]:
+    def _throughput(self, step: StepResult, phase_step: PhaseStep) -> dict[str, Any]:
         progress = self._progress
-        seconds = max(progress.wall_seconds - self._told_seconds, 1e-9)
-        rate = (progress.tokens_seen - self._told_tokens) / seconds
-        self._told_seconds, self._told_tokens = progress.wall_seconds, progress.tokens_seen
-        first, begun = self._begun
-        per_step = (progress.wall_seconds - begun) / max(step.number - first, 1)
-        pace: dict[str, Any] = {"tokens_per_second": round(rate),
-                                "seconds_left": round(per_step * (self._steps - step.number), 1)}
-        share = self._speed.utilisation(stage.phase_number, rate)
-        return pace if share is None else {**pace, "model_flop_utilisation": round(share, 4)}
+        seconds = max(progress.wall_seconds - self._reported_seconds, 1e-9)
+        rate = (progress.tokens_seen - self._reported_tokens) / seconds
+        self._reported_seconds = progress.wall_seconds
+        self._reported_tokens = progress.tokens_seen
+        first, began = self._began
+        per_step = (progress.wall_seconds - began) / max(step.number - first, 1)
+        found: dict[str, Any] = {"tokens_per_second": round(rate),
+                                 "seconds_left": round(per_step * (self._steps - step.number), 1)}
+        utilisation = self._speed.utilisation(phase_step.phase_number, rate)
+        if utilisation is not None:
+            found["model_flop_utilisation"] = round(utilisation, 4)
+        return found
 
 
 class DivergenceMonitor:
-    """Notices a loss that has left for good.
+    """Detection of a loss that rises and does not come back.
 
-    The mean of the last steps of a phase is compared with the lowest such mean; a rise by the
-    given number of nats is taken for divergence. Phases that ask something else begin anew.
+    The mean over the last steps of a phase is compared with its lowest value so far; a rise by the
+    given number of nats counts as divergence. Each phase starts anew.
 
     Args:
-        steps: that a mean is taken over.
+        steps: length of the mean.
         rise: in nats.
     """
 
@@ -142,19 +151,19 @@ class DivergenceMonitor:
         self._count = 0
         self._mean = self._lowest = 0.0
 
-    def look(self, step: StepResult, stage: PhaseStep, way_back: Callable[[], str]) -> None:
-        """Take a step into account.
+    def check(self, step: StepResult, phase_number: int, way_back: Callable[[], str]) -> None:
+        """Add a step.
 
         Args:
-            step: just done.
-            stage: where it lies.
-            way_back: says where to go back to.
+            step: the latest update.
+            phase_number: number of its phase.
+            way_back: returns a hint where to resume.
 
         Raises:
             BmtoolsError: the loss diverged.
         """
-        if stage.phase_number != self._phase:
-            self._phase, self._count, self._lowest = stage.phase_number, 0, float("inf")
+        if phase_number != self._phase:
+            self._phase, self._count, self._lowest = phase_number, 0, float("inf")
         self._count += 1
         share = 1 / min(self._count, self._steps)
         self._mean = step.loss if self._count == 1 else \
@@ -164,4 +173,47 @@ class DivergenceMonitor:
         if self._mean > self._lowest + self._rise:
             raise BmtoolsError(
                 f"step {step.number}: the loss rose to {self._mean:.2f} from {self._lowest:.2f} "
-                f"and diverges; lower --learning-rate or raise --warmup-ratio; {way_back()}")
+                f"and diverges; lower {setting('learning_rate')} or raise "
+                f"{setting('warmup_ratio')}; {way_back()}")
+
+
+def named_trackers(text: str) -> list[str]:
+    """Read names of trackers, separated by commas.
+
+    Raises:
+        BmtoolsError: Accelerate has no such tracker, or its package is not installed.
+    """
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    known = [str(name) for name in LOGGER_TYPE_TO_CLASS]
+    available = [str(name) for name in get_available_trackers()]
+    for name in names:
+        if name not in known:
+            raise BmtoolsError(f"{setting('trackers')}: found {name!r}, expected some of "
+                               f"{', '.join(known)}")
+        if name not in available:
+            raise BmtoolsError(f"{setting('trackers')}: {name} is not installed; pip install "
+                               f"{_TRACKER_PACKAGES.get(name, name)}")
+    return names
+
+
+def start_trackers(accelerator: Accelerator, command: str, settings: Mapping[str, Any],
+                   done: int) -> None:
+    """Open the trackers that the accelerator was made with, and log the settings.
+
+    Args:
+        accelerator: of the run.
+        command: name of the project.
+        settings: nested ones are left out.
+        done: steps before this session; TensorBoard drops what a killed one logged of later ones.
+    """
+    plain = {name: value for name, value in settings.items()
+             if isinstance(value, str | int | float)}
+    accelerator.init_trackers(f"bmtools-{command}", config=plain,
+                              init_kwargs={"tensorboard": {"purge_step": done + 1}})
+
+
+def track(accelerator: Accelerator, line: Mapping[str, Any]) -> None:
+    """Send the numbers of a line of metrics; text and nested values are left out."""
+    numbers = {name: value for name, value in line.items()
+               if isinstance(value, int | float) and name not in ("step", "of")}
+    accelerator.log(numbers, step=line["step"])

@@ -1,50 +1,64 @@
-"""What a run starts from: a checkpoint, or new weights."""
+"""Initial model of a run: loaded from a checkpoint, or built with new weights."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 
-from bmtools.errors import BmtoolsError
-from bmtools.models.architectures import (
-    build_config,
-    build_model,
-    build_on_meta,
-    has_segment_embeddings,
-)
+from bmtools.errors import BmtoolsError, setting
+from bmtools.models.architectures import build_config, build_model, build_on_meta
 from bmtools.models.checkpoint import load_masked_lm, max_tokens
-from bmtools.recipes.phases import Phase
+from bmtools.models.mlm import has_segment_embeddings
+from bmtools.recipes.phases import Phase, longest_sequence
 from bmtools.training.layers import frozen_names
-from bmtools.vocab.tokenizer import fingerprint
+from bmtools.training.plan import ModelInit, TrainingPlan
+from bmtools.vocab.tokenizer import fingerprint, load_tokenizer
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 
 @dataclass(frozen=True)
 class InitialModel:
-    """A model about to be trained.
+    """A model before training.
 
     Args:
         tokenizer: of the model.
-        vocabulary: its fingerprint.
-        longest: most tokens of a row, special ones included.
+        vocabulary: fingerprint of the tokenizer.
+        max_length: longest sequence that the model takes, with special tokens.
         config: of the model.
-        segments: whether it tells a first segment from a second.
-        make: gives the model; a resumed run never asks.
+        has_segments: whether the model has token types.
+        make: returns the model; a resumed run never calls it.
     """
 
-    tokenizer: Any
+    tokenizer: PreTrainedTokenizerBase
     vocabulary: str
-    longest: int
-    config: Any
-    segments: bool
-    make: Callable[[], Any]
+    max_length: int
+    config: PretrainedConfig
+    has_segments: bool
+    make: Callable[[], PreTrainedModel]
+
+
+def load_initial_model(init: ModelInit, plan: TrainingPlan) -> InitialModel:
+    """Load or build the model to pretrain, with enough positions for a plan's sequences.
+
+    Raises:
+        CheckpointError: the checkpoint or the tokenizer cannot be used.
+        BmtoolsError: no such architecture.
+    """
+    if init.checkpoint is not None:
+        return from_checkpoint(init.checkpoint)
+    assert init.architecture is not None and init.tokenizer is not None
+    return from_architecture(init.architecture, load_tokenizer(init.tokenizer),
+                             plan.optimization.seed, longest_sequence(plan.config.phases))
 
 
 def from_checkpoint(directory: Path) -> InitialModel:
-    """Go on from a masked language model.
+    """Load a masked language model.
 
     Raises:
         CheckpointError: it cannot be used.
@@ -52,26 +66,25 @@ def from_checkpoint(directory: Path) -> InitialModel:
     checkpoint = load_masked_lm(directory)
     model = checkpoint.model
     return InitialModel(checkpoint.tokenizer, checkpoint.vocabulary, max_tokens(model),
-                        model.config,
-                        has_segment_embeddings(model), lambda: model)
+                        model.config, has_segment_embeddings(model), lambda: model)
 
 
-def from_architecture(architecture: str, tokenizer: Any, seed: int,
-                      longest_row: int = 0) -> InitialModel:
-    """Begin with new weights, drawn from the seed alone.
+def from_architecture(architecture: str, tokenizer: PreTrainedTokenizerBase, seed: int,
+                      max_length: int = 0) -> InitialModel:
+    """Build a model with new weights, which depend on the seed alone.
 
     Args:
         architecture: its name, or the path of a config.json.
         tokenizer: of the model.
         seed: of the weights.
-        longest_row: tokens that positions are needed for, where a name leaves their number open.
+        max_length: positions needed, where the architecture leaves their number open.
 
     Raises:
         BmtoolsError: no such architecture.
     """
-    config = build_config(architecture, tokenizer, longest_row)
+    config = build_config(architecture, tokenizer, max_length)
 
-    def make() -> Any:
+    def make() -> PreTrainedModel:
         torch.manual_seed(seed)
         return build_model(config)
 
@@ -80,20 +93,20 @@ def from_architecture(architecture: str, tokenizer: Any, seed: int,
                         has_segment_embeddings(outline), make)
 
 
-def check_fits(start: InitialModel, phases: Sequence[Phase]) -> None:
-    """Refuse phases that ask of a model what it cannot do; cheap.
+def check_fits(initial: InitialModel, phases: Sequence[Phase]) -> None:
+    """Refuse phases that a model cannot be trained on; cheap.
 
     Raises:
-        BmtoolsError: rows longer than its positions, pairs that it cannot tell apart, or layers
-            or weights to freeze that it does not have.
+        BmtoolsError: sequences longer than its positions, sentence pairs without token types, or
+            layers or weights to freeze that it does not have.
     """
-    outline = build_on_meta(start.config)
+    outline = build_on_meta(initial.config)
     for phase in phases:
-        rows, task = phase.batch.max_length, phase.objective.objective
-        if rows > start.longest:
-            raise BmtoolsError(f"--max-length: found {rows}, but the model has {start.longest} "
-                               "positions")
-        if task == "masked+nsp" and not start.segments:
-            raise BmtoolsError(f"--objective {task}: {type(outline).__name__} has no token types; "
-                               "expected BERT or Megatron-BERT")
+        max_length, objective = phase.batch.max_length, phase.objective.objective
+        if max_length > initial.max_length:
+            raise BmtoolsError(f"{setting('max_length')}: found {max_length}, but the model has "
+                               f"{initial.max_length} positions")
+        if objective == "masked+nsp" and not initial.has_segments:
+            raise BmtoolsError(f"{setting('objective')} {objective}: {type(outline).__name__} has "
+                               "no token types; expected BERT or Megatron-BERT")
         frozen_names(outline, phase.freeze.frozen_layers, phase.freeze.patterns())

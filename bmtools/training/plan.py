@@ -1,23 +1,29 @@
-"""A run as asked for.
+"""A training run before it starts: model, data, settings and output.
 
 Importing this costs nothing.
 """
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bmtools.errors import BmtoolsError
+from bmtools.data.settings import ShardConfig
+from bmtools.errors import BmtoolsError, setting
 from bmtools.io.atomic import refuse_existing
+from bmtools.io.manifest import hash_directory
 from bmtools.recipes.phases import (
+    PHASE_KINDS,
+    RUN_FIELDS,
     RunConfig,
     check_corpora,
     resolved,
     run_settings,
+    single_phase,
 )
 from bmtools.recipes.settings import (
     AdversarialConfig,
@@ -26,36 +32,83 @@ from bmtools.recipes.settings import (
     ReplayConfig,
     ReportingConfig,
 )
+from bmtools.recipes.toml_files import load_recipe, override, read_run_config
 from bmtools.training.run_directories import runs_directory
 
-REPLAY, EVALUATE, RETAIN = "replay", "evaluate", "retain"
-"""Names of texts that are not trained on in the ordinary way."""
+MAIN, REPLAY, EVALUATE, RETAIN = "text", "replay", "evaluate", "retain"
+"""Names of the corpus without a name of its own, and of those with a role of their own."""
 SHARD = "BMTOOLS_SHARD"
-"""Variable of the environment that asks for weights to be shared out."""
-# What may change between sittings without changing the run: how the work is cut up, and names of
-# files whose content is compared instead.
+"""Environment variable that asks for sharded weights."""
+# Settings that may change when a run is resumed: how the work is cut up, and names of files whose
+# content is compared instead.
 _FREE = ("micro_batch_size", "memory_gib", "activation_checkpointing", "compile",
          "model", "tokenizer", "teacher", "student", "terms")
 
 
 @dataclass(frozen=True)
+class ModelInit:
+    """Initial weights: a checkpoint, or an architecture with new weights.
+
+    Args:
+        checkpoint: directory of a masked language model.
+        architecture: its name, or the path of a config.json.
+        tokenizer: directory of the tokenizer for an architecture; a checkpoint has its own.
+    """
+
+    checkpoint: Path | None = None
+    architecture: str | None = None
+    tokenizer: Path | None = None
+
+    def __post_init__(self) -> None:
+        if (self.checkpoint is None) == (self.architecture is None):
+            raise ValueError(f"expected one of {setting('model')} and {setting('architecture')}")
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """Corpora of a run: files of records, or directories of shards.
+
+    Args:
+        train: files of each corpus to train on, by its name.
+        auxiliary: files of the corpora to replay, to evaluate and to retain, by these names.
+        lang: language of records that name none, for sentence splitting.
+        segmenter: word segmenter.
+        terms: file of words and phrases for masking by terms.
+    """
+
+    train: Mapping[str, tuple[str, ...]]
+    auxiliary: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    lang: str = ""
+    segmenter: str = ShardConfig.segmenter
+    terms: Path | None = None
+
+    def __post_init__(self) -> None:
+        reserved = (REPLAY, EVALUATE, RETAIN)
+        for name in self.train:
+            if not re.fullmatch(r"[\w-]+", name) or name in reserved:
+                raise ValueError(
+                    f"{setting('corpus')}: found the name {name!r}, expected letters, digits, - "
+                    f"and _, and none of {REPLAY}, {EVALUATE} and {RETAIN}")
+
+
+@dataclass(frozen=True)
 class TrainingPlan:
-    """A run as asked for.
+    """Settings, output and lineage of a run.
 
     Args:
         command: name of the command, for the manifest.
         output: checkpoint to write.
-        config: the phases.
-        optimization: how to optimise.
-        reporting: what to report and keep.
-        regularization: what holds the model to its start.
-        replay: how often an earlier text comes back.
-        adversarial: how embeddings are attacked, if at all.
-        extra: further settings that make the run what it is, by name.
-        parents: hash of each checkpoint it starts from, by role.
-        resume: go on from the newest state, if there is one.
-        overwrite: replace the checkpoint or the unfinished run that is there.
-        began: when this sitting began, on the monotonic clock, in seconds.
+        config: phases of the run.
+        optimization: optimizer, precision and memory.
+        reporting: metrics, states and kept checkpoints.
+        regularization: towards the initial weights.
+        replay: of an earlier corpus.
+        adversarial: perturbation of the embeddings.
+        extra: further settings of the command, by name.
+        parents: hash of each checkpoint that the run starts from, by role.
+        resume: continue from the newest state, if there is one.
+        overwrite: replace an existing checkpoint or unfinished run.
+        began: start of this session on the monotonic clock, in seconds.
     """
 
     command: str
@@ -73,95 +126,158 @@ class TrainingPlan:
     began: float = field(default_factory=time.monotonic)
 
     def settings(self) -> dict[str, Any]:
-        """Every resolved setting."""
-        return {"phases": resolved(self.config)["phases"], **self._shared(),
+        """Return every resolved setting, for the manifest."""
+        return {"phases": resolved(self.config)["phases"], **self._run_settings(),
                 **asdict(self.reporting)}
 
-    def _shared(self) -> dict[str, Any]:
-        """Settings of all phases that make the run what it is."""
+    def _run_settings(self) -> dict[str, Any]:
+        """Return the settings of all phases that change the outcome."""
         return {**asdict(self.optimization), **asdict(self.regularization), **asdict(self.replay),
                 **asdict(self.adversarial), **self.extra}
 
     def identity(self, contents: Mapping[str, Iterable[str]], vocabulary: str) -> dict[str, Any]:
-        """What makes two sittings the same run; how often they report or save does not.
+        """Return settings and inputs that must not change when the run is resumed.
 
         Args:
-            contents: hashes of what each text was read from, by the text's name.
+            contents: hashes of each corpus's inputs, by its name.
             vocabulary: fingerprint of the tokenizer.
         """
         phases = resolved(self.config)["phases"]
         names = [phase.pop("name") for phase in phases]
-        # One phase needs no name: `learning_rate`, but `decay: learning_rate`.
+        # A single phase needs no name: `learning_rate`, but `decay: learning_rate`.
         settings = {name if len(phases) == 1 else f"{phase_name}: {name}": value
                     for phase_name, phase in zip(names, phases, strict=True)
                     for name, value in phase.items()}
-        settings |= {name: value for name, value in self._shared().items() if name not in _FREE}
-        inputs = {name: sorted(hashes) for name, hashes in contents.items()}
+        settings |= {name: value for name, value in self._run_settings().items()
+                     if name not in _FREE}
         return {"phases": names, **settings, "vocabulary": vocabulary,
-                **{f"inputs of {name}": hashes for name, hashes in inputs.items()},
+                **{f"inputs of {name}": sorted(hashes) for name, hashes in contents.items()},
                 **{f"content of the {role}": digest for role, digest in self.parents.items()}}
 
 
-def make_plan(command: str, output: Path, config: RunConfig, extra: Mapping[str, Any],
-              parents: Mapping[str, str]) -> TrainingPlan:
-    """Plan a run that takes all its settings from a config; arguments as for `TrainingPlan`."""
-    return TrainingPlan(command, output, config, run_settings(config, OptimizationConfig),
-                        run_settings(config, ReportingConfig),
-                        run_settings(config, RegularizationConfig),
-                        run_settings(config, ReplayConfig), run_settings(config, AdversarialConfig),
-                        extra, parents)
+def make_run_config(recipe: str | None = None, phases: str | None = None,
+                    settings: Mapping[str, Any] | None = None, changes: Sequence[str] = (),
+                    **defaults: Any) -> RunConfig:
+    """Put phases together from a recipe, a phases file or nothing, and settings that override them.
+
+    Args:
+        recipe: name of a recipe that comes with the package.
+        phases: path of a phases file, or `-` for stdin.
+        settings: of all phases or of the run, by name.
+        changes: `KEY=VALUE` or `PHASE.KEY=VALUE`; they win over `settings`.
+        defaults: of settings that neither recipe nor file gives.
+
+    Raises:
+        ValueError: both recipe and phases, or a setting that is unknown or out of range.
+        DataError: the phases file cannot be read.
+    """
+    if recipe and phases:
+        raise ValueError(f"expected one of {setting('recipe')} and {setting('phases')}")
+    if recipe:
+        config = load_recipe(recipe)
+    elif phases:
+        config = read_run_config(phases)
+    else:
+        parts = {part: kind(**{name: value for name, value in defaults.items()
+                               if name in kind.__dataclass_fields__})
+                 for part, kind in PHASE_KINDS.items()}
+        config = override(single_phase(**parts), {
+            name: value for name, value in defaults.items() if name in RUN_FIELDS})
+    return override(config, settings or {}, changes)
+
+
+def make_plan(command: str, output: Path, config: RunConfig, data: DataConfig,
+              extra: Mapping[str, Any], parents: Mapping[str, Path | None],
+              resume: bool = False, overwrite: bool = False) -> TrainingPlan:
+    """Plan a run that takes all its settings from a config.
+
+    Args:
+        command: name of the command.
+        output: checkpoint to write.
+        config: phases and settings of the run.
+        data: corpora of the run.
+        extra: further settings of the command.
+        parents: checkpoints that the run starts from, by role; None where there is none.
+        resume: continue from the newest state.
+        overwrite: replace what is there.
+
+    Raises:
+        ValueError: a corpus to replay without the steps between its batches, or the other way
+            round.
+    """
+    replay = run_settings(config, ReplayConfig)
+    if bool(replay.replay_steps) != (REPLAY in data.auxiliary):
+        raise ValueError(f"{setting('replay')} and {setting('replay_steps')} go together")
+    given = {role: path for role, path in parents.items() if path}
+    return TrainingPlan(
+        command, output, config, run_settings(config, OptimizationConfig),
+        run_settings(config, ReportingConfig), run_settings(config, RegularizationConfig), replay,
+        run_settings(config, AdversarialConfig),
+        {**extra, "terms": data.terms and str(data.terms)},
+        {role: hash_directory(path) for role, path in given.items()}, resume, overwrite)
+
+
+def plan_pretraining(output: Path, config: RunConfig, model: ModelInit, data: DataConfig,
+                     resume: bool = False, overwrite: bool = False) -> TrainingPlan:
+    """Plan a run of `pretrain`; arguments and errors as for `make_plan`."""
+    if (model.architecture is None) != (model.tokenizer is None):
+        raise ValueError(f"{setting('architecture')} and {setting('tokenizer')} go together")
+    extra = {"model": model.checkpoint and str(model.checkpoint),
+             "architecture": model.architecture,
+             "tokenizer": model.tokenizer and str(model.tokenizer)}
+    return make_plan("pretrain", output, config, data, extra, {"model": model.checkpoint},
+                     resume, overwrite)
 
 
 def check_targets(plan: TrainingPlan) -> None:
     """Refuse, before anything heavy, to write over a checkpoint or an unfinished run."""
     refuse_existing(plan.output, plan.overwrite)
-    run = runs_directory(plan.output)
-    if run.exists() and not plan.resume and not plan.overwrite:
-        raise BmtoolsError(f"{run} holds an unfinished run; --resume goes on with it, "
-                           "--overwrite starts again")
+    directory = runs_directory(plan.output)
+    if directory.exists() and not plan.resume and not plan.overwrite:
+        raise BmtoolsError(f"{directory} holds an unfinished run; {setting('resume')} continues "
+                           f"it, {setting('overwrite')} starts again")
 
 
 def check_before(plan: TrainingPlan, names: Iterable[str], processes: int, sharded: bool) -> None:
-    """Refuse what cannot work, before text is encoded.
+    """Refuse impossible settings before text is encoded.
 
     Args:
-        plan: the run as asked for.
-        names: of the texts to train on.
+        plan: settings of the run.
+        names: of the corpora to train on.
         processes: that share the work.
-        sharded: whether they share weights out too.
+        sharded: whether they shard weights too.
 
     Raises:
-        BmtoolsError: a mixture names a text that is not there, phases disagree on the layout, a
-            batch cannot be shared by the processes, or something needs weights in one place.
+        BmtoolsError: a mixture names a missing corpus, phases differ in their layout, a batch
+            cannot be divided among the processes, or a setting does not go with sharded weights.
     """
     try:
         check_corpora(plan.config.phases, names)
     except ValueError as error:
-        raise BmtoolsError(f"{error}; --corpus NAME=PATH gives a text its name") from None
+        raise BmtoolsError(f"{error}; {setting('corpus')} NAME=PATH gives a text its name") \
+            from None
     layouts = {phase.batch.layout for phase in plan.config.phases}
     if len(layouts) > 1:
-        raise BmtoolsError(f"--layout: found {' and '.join(sorted(layouts))}, expected one for "
-                           "all phases")
+        raise BmtoolsError(f"{setting('layout')}: found {' and '.join(sorted(layouts))}, expected "
+                           "one for all phases")
     for phase in plan.config.phases:
-        for name, rows in (("--batch-size", phase.batch.batch_size),
-                           ("--initial-batch-size", phase.batch.initial_batch_size)):
-            if rows % processes:
-                raise BmtoolsError(f"phase {phase.name!r}: {name}: found {rows}, expected a "
-                                   f"multiple of the {processes} processes that share it")
+        for name in ("batch_size", "initial_batch_size"):
+            size = getattr(phase.batch, name)
+            if size % processes:
+                raise BmtoolsError(f"phase {phase.name!r}: {setting(name)}: found {size}, expected "
+                                   f"a multiple of the {processes} processes that share it")
     if sharded:
         _check_sharded(plan)
 
 
 def _check_sharded(plan: TrainingPlan) -> None:
-    """Refuse what looks at whole matrices, or was never tried on parts of them."""
-    for name, found, is_whole in (
-            ("--mixout", plan.regularization.mixout, plan.regularization.mixout > 0),
-            ("--l2-sp", plan.regularization.l2_sp, plan.regularization.l2_sp > 0),
-            ("--adversarial", plan.adversarial.adversarial, plan.adversarial.adversarial > 0),
-            ("--optimizer", plan.optimization.optimizer, plan.optimization.optimizer != "adamw"),
-            ("--mixed-precision", plan.optimization.mixed_precision,
-             plan.optimization.mixed_precision == "fp16"),
-            ("--compile", plan.optimization.compile, plan.optimization.compile)):
-        if is_whole:
-            raise BmtoolsError(f"{name}: found {found}, which does not go with weights that "
-                               "processes share out; leave --shard out")
+    """Refuse settings that need whole matrices, or were never tried on parts of them."""
+    settings = plan.settings()
+    for name, works in (("mixout", 0), ("l2_sp", 0), ("adversarial", 0), ("optimizer", "adamw"),
+                        ("compile", False)):
+        if settings[name] != works:
+            raise BmtoolsError(f"{setting(name)}: found {settings[name]}, which does not go with "
+                               f"sharded weights; leave {setting('shard')} out")
+    if plan.optimization.mixed_precision == "fp16":
+        raise BmtoolsError(f"{setting('mixed_precision')}: found fp16, which does not go with "
+                           f"sharded weights; leave {setting('shard')} out")

@@ -1,4 +1,4 @@
-"""Where a run keeps its things: beside the checkpoint that it will become.
+"""Directories of a run, beside the checkpoint that it will become.
 
 Importing this costs nothing.
 """
@@ -12,35 +12,35 @@ from contextlib import contextmanager
 from pathlib import Path
 
 STATES = "step-*"
-"""States of a run, as a pattern of names; names sort by step."""
+"""Pattern of the names of states, which sort by step."""
 
 
 def runs_directory(output: Path) -> Path:
-    """Where the states and the encoded text of an unfinished run lie."""
+    """Return the directory of an unfinished run's states and encoded text."""
     return output.with_name(output.name + ".run")
 
 
 def kept_directory(output: Path) -> Path:
-    """Where checkpoints kept for good lie: those of each phase, and of every so many steps."""
+    """Return the directory of kept checkpoints: those of each phase and of `keep_steps`."""
     return output.with_name(output.name + ".kept")
 
 
 def logs_directory(output: Path) -> Path:
-    """Where trackers that write files write them."""
+    """Return the directory of trackers that write files."""
     return output.with_name(output.name + ".logs")
 
 
 @contextmanager
-def tidied(output: Path, acts: bool) -> Iterator[None]:
-    """Clear what a killed sitting left half-written, and leave nothing useless behind an error.
+def tidied(output: Path, clears: bool) -> Iterator[None]:
+    """Remove half-written files of a killed session, and a useless directory after an error.
 
-    A run's directory stays if it holds a state, or text that took long to encode.
+    A run's directory stays if it has a state, or text that took long to encode.
 
     Args:
         output: checkpoint of the run.
-        acts: whether to do it; one of several processes does.
+        clears: whether this process removes anything; one of several does.
     """
-    if not acts:
+    if not clears:
         yield
         return
     _clear_partials(output)
@@ -55,20 +55,19 @@ def tidied(output: Path, acts: bool) -> Iterator[None]:
 
 
 def _clear_partials(output: Path) -> None:
-    """Remove what a kill left in the making; what was finished has been renamed."""
+    """Remove files and directories that a kill left unfinished; finished ones were renamed."""
     mine = re.compile(rf"\.{re.escape(output.name)}\.\w{{8}}\.partial")
-    for path in output.parent.glob(".*.partial"):
-        if mine.fullmatch(path.name):
+    partials = [path for path in output.parent.glob(".*.partial") if mine.fullmatch(path.name)]
+    for directory in (runs_directory(output), kept_directory(output)):
+        partials += [*directory.glob(".*.partial"), *directory.glob(".*.replaced")]
+    for path in partials:
+        if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
-    for place in (runs_directory(output), kept_directory(output)):
-        for path in (*place.glob(".*.partial"), *place.glob(".*.replaced")):
-            if path.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                path.unlink(missing_ok=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def _is_useful(directory: Path) -> bool:
-    """Whether there is a state, or encoded text beyond a first shard; a shard takes minutes."""
+    """Tell whether there is a state, or encoded text beyond a first shard, which takes minutes."""
     useful = (STATES, "text-*/shard-00001*", "text-*.run/shard-00000*")
     return any(next(directory.glob(pattern), None) for pattern in useful)

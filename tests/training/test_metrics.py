@@ -42,14 +42,14 @@ def two_phases(make: Callable[..., Phase]) -> Schedule:
 def test_means_are_of_the_steps_since_the_last_line(toy_phase: Callable[..., Phase]) -> None:
     """Every three steps, and where a phase ends."""
     timeline = two_phases(toy_phase)
-    steps = [step(number, float(number), maskable=40, masked=number, words=20, touched=3)
+    steps = [step(number, float(number), maskable=40, masked=number, words=20, words_masked=3)
              for number in range(1, 10)]
     lines = reports(Progress({}), timeline, steps, 3)
     assert [(line["step"], line["phase"], line["loss"]) for line in lines] == [
         (3, "a", 2.0), (5, "a", 4.5), (6, "b", 6.0), (9, "b", 8.0)]
     assert [line["gradient_norm"] for line in lines] == [4.0, 9.0, 12.0, 16.0]
     assert [line["mask_rate"] for line in lines] == [0.05, 0.1125, 0.15, 0.2]
-    assert {line["words_touched"] for line in lines} == {0.15}
+    assert {line["words_masked"] for line in lines} == {0.15}
     assert [line["tokens_seen"] for line in lines] == [150, 250, 300, 450]
     assert {line["tokens_per_second"] for line in lines} == {100}
     assert [line["seconds_left"] for line in lines] == [3.0, 2.0, 1.5, 0.0]
@@ -92,9 +92,10 @@ def watched(losses: Sequence[float], timeline: Schedule, **settings: Any) -> int
     watch = DivergenceMonitor(**settings)
     for number, loss in enumerate(losses, 1):
         try:
-            watch.look(step(number, loss), timeline.phase_step(number - 1), lambda: "go back")
+            watch.check(step(number, loss), timeline.phase_step(number - 1).phase_number,
+                        lambda: "go back")
         except BmtoolsError as error:
-            assert str(error).endswith("diverges; lower --learning-rate or raise --warmup-ratio; "
+            assert str(error).endswith("diverges; lower learning_rate or raise warmup_ratio; "
                                        "go back")
             return number
     return len(losses)

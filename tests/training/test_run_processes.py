@@ -419,7 +419,7 @@ def test_several_processes_give_the_losses_of_one(start: Start, place: Path, tmp
     ones, others = (metrics(tmp_path / f"of-{number}") for number in (1, processes))
     assert losses(others) == pytest.approx(losses(ones), abs=2e-5)
     for one, other in zip(ones, others, strict=True):
-        counts = ("step", "tokens_seen", "batch_rows", "mask_rate", "words_touched")
+        counts = ("step", "tokens_seen", "batch_size", "mask_rate", "words_masked")
         assert [one.get(name) for name in counts] == [other.get(name) for name in counts]
         assert one.get("evaluate", {}) == pytest.approx(other.get("evaluate", {}), abs=2e-4)
     kept, lost = (job.records[-1]["retained"]["cost"] for job in jobs)

@@ -8,23 +8,23 @@ from typing import Any
 import pytest
 
 from bmtools.errors import BmtoolsError
-from bmtools.training import trackers
-from bmtools.training.trackers import named_trackers, track
+from bmtools.training import metrics
+from bmtools.training.metrics import named_trackers, track
 
 
 def test_names_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trackers, "get_available_trackers", lambda: ["tensorboard", "wandb"])
+    monkeypatch.setattr(metrics, "get_available_trackers", lambda: ["tensorboard", "wandb"])
     assert named_trackers("") == []
     assert named_trackers(" tensorboard, wandb,") == ["tensorboard", "wandb"]
 
 
 @pytest.mark.parametrize(("text", "message"), [
-    ("tensorbord", "--trackers: found 'tensorbord', expected some of aim, "),
-    ("comet_ml", "--trackers: comet_ml is not installed; pip install comet-ml"),
+    ("tensorbord", "trackers: found 'tensorbord', expected some of aim, "),
+    ("comet_ml", "trackers: comet_ml is not installed; pip install comet-ml"),
 ])
 def test_what_is_not_there_is_one_clear_line(monkeypatch: pytest.MonkeyPatch, text: str,
                                              message: str) -> None:
-    monkeypatch.setattr(trackers, "get_available_trackers", lambda: ["tensorboard"])
+    monkeypatch.setattr(metrics, "get_available_trackers", lambda: ["tensorboard"])
     with pytest.raises(BmtoolsError, match=message):
         named_trackers(text)
 
