@@ -1,5 +1,6 @@
-"""The training loop, its objectives and schedules."""
+"""Training: pretraining and distillation in phases, killable and resumable."""
 
-from bmtools.lazy import export
+from bmtools import lazy
 
-export(__name__, preflight="bmtools.training.preflight:preflight")
+lazy.export(__name__, pretrain="bmtools.training.pretrain:pretrain",
+            distill="bmtools.training.distill:distill")

@@ -1,10 +1,10 @@
-"""Training against small changes of word embeddings that change the predictions most."""
+"""Adversarial training on embeddings: small perturbations that change predictions most."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -16,17 +16,20 @@ from bmtools.models.nsp_head import NextSentenceHead
 from bmtools.recipes.settings import AdversarialConfig
 from bmtools.training.objectives import EncoderInputs, LossTerm, Objective, nsp_sums
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
 
 class AdversarialObjective(Objective):
-    """Restore hidden tokens, and predict the same there when an adversary moves the embeddings.
+    """Masked language modelling whose predictions withstand adversarial perturbations.
 
-    The adversary starts from noise and climbs, token by token, where the divergence from the
-    clean predictions grows; only predictions at hidden places are made and compared. Each side of
-    the symmetric divergence learns from the other one held fixed, as in the authors' code.
+    The perturbation of the embeddings starts from noise and ascends the divergence from the clean
+    predictions; only predictions at masked positions are made and compared. Each side of the
+    symmetric divergence has the other one as a constant target, as in the authors' code.
 
-    Two departures from algorithm 1. The gradient is brought to length 1 before its step, as in
-    the authors' code for fine-tuning: its own length says little beside noise this small. And
-    the noise is larger by default, because bfloat16 does not see the published 1e-5: the cosine
+    Two departures from algorithm 1. The gradient is normalised before its step, as in the
+    authors' code for fine-tuning: its own length says little beside noise this small. And the
+    noise is larger by default, because bfloat16 does not see the published 1e-5: the cosine
     between the gradient and the exact one is then 0.2, against 0.8 at 1e-3 (float32: 0.999 and
     more at both; 2 layers of 128, Italian clinical text).
 
@@ -38,19 +41,19 @@ class AdversarialObjective(Objective):
 
     Args:
         model: a masked language model; its word embeddings keep a hook, which is not saved.
-        settings: the adversary; its weight is that of the part `adversarial`.
-        head: also tells whether second segments follow, from the clean pass; or None.
+        settings: of the perturbation and the weight of the term `adversarial`.
+        head: of next-sentence prediction, from the clean pass; or None.
     """
 
-    def __init__(self, model: Any, settings: AdversarialConfig,
+    def __init__(self, model: PreTrainedModel, settings: AdversarialConfig,
                  head: NextSentenceHead | None = None) -> None:
         super().__init__()
         self.model = model
         self.head = head
         self._settings = settings
-        self._embeddings = Movable(model.get_input_embeddings())
+        self._embeddings = PerturbedEmbeddings(model.get_input_embeddings())
         if getattr(model.base_model, "_compiled_call_impl", None) is not None:
-            torch.compiler.reset()  # what is compiled already does not notice a new hook
+            torch.compiler.reset()  # compiled code does not notice a new hook
         self.loss_terms = {"mlm": LossTerm(1.0, "masked"),
                       "adversarial": LossTerm(settings.adversarial, "masked")}
         self.metrics = {"mlm_accuracy": "masked"}
@@ -61,104 +64,103 @@ class AdversarialObjective(Objective):
     def forward(self, input_ids: Tensor, labels: Tensor, attention_mask: Tensor | None = None,
                 lengths: Tensor | None = None, token_type_ids: Tensor | None = None,
                 nsp_labels: Tensor | None = None) -> dict[str, Tensor]:
-        """Sum the terms, in nats, over labelled places and pairs; shapes as in `EncoderInputs`.
+        """Sum the terms, in nats, over labelled positions and pairs; shapes as in `EncoderInputs`.
 
         The term `adversarial` is 0 while the model is not in training.
         """
-        reading = EncoderInputs(input_ids, attention_mask, lengths, token_type_ids)
-        asked = labels != IGNORED
+        inputs = EncoderInputs(input_ids, attention_mask, lengths, token_type_ids)
+        masked = labels != IGNORED
 
-        def judged(states: Tensor) -> Tensor:
-            found = vocabulary_logits(self.model, states[asked])
-            return found.to(torch.promote_types(found.dtype, torch.float32))
+        def predict(states: Tensor) -> Tensor:
+            logits = vocabulary_logits(self.model, states[masked])
+            return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
-        def logits() -> Tensor:
-            return judged(reading.states(self.model))
-
-        states = reading.states(self.model)
-        clean = judged(states)
-        fixed = clean.detach()
-        sums = {"mlm": functional.cross_entropy(clean, labels[asked], reduction="sum"),
-                "mlm_accuracy": (fixed.argmax(-1) == labels[asked]).sum()}
+        states = inputs.encode(self.model)
+        clean = predict(states)
+        target = clean.detach()
+        sums = {"mlm": functional.cross_entropy(clean, labels[masked], reduction="sum"),
+                "mlm_accuracy": (target.argmax(-1) == labels[masked]).sum()}
         if self.head is not None and nsp_labels is not None:
-            sums |= nsp_sums(self.head, reading.firsts(states), nsp_labels)
+            sums |= nsp_sums(self.head, inputs.cls_states(states), nsp_labels)
         if not self.model.training:
             return {**sums, "adversarial": torch.zeros_like(sums["mlm"])}
-        inside = torch.ones_like(input_ids) if attention_mask is None else attention_mask
-        with self._embeddings.moved(self._worst(fixed, inside[..., None], logits)):
-            moved = logits()
-        return {**sums, "adversarial": divergence(fixed, moved)
-                + divergence(moved.detach(), clean)}
+        tokens = torch.ones_like(input_ids) if attention_mask is None else attention_mask
+        worst = self._ascend(target, tokens[..., None],
+                             lambda: predict(inputs.encode(self.model)))
+        with self._embeddings.perturbed(worst):
+            perturbed = predict(inputs.encode(self.model))
+        return {**sums, "adversarial": divergence(target, perturbed)
+                + divergence(perturbed.detach(), clean)}
 
-    def _worst(self, clean: Tensor, inside: Tensor, logits: Callable[[], Tensor]) -> Tensor:
-        """Climb from noise to a perturbation, as ids with a dimension of width behind them."""
+    def _ascend(self, clean: Tensor, tokens: Tensor, predict: Callable[[], Tensor]) -> Tensor:
+        """Ascend from noise to a perturbation, shaped as input_ids and width."""
         settings, embeddings = self._settings, self._embeddings
-        found = embeddings.noise(inside) * settings.adversarial_noise
+        perturbation = embeddings.noise(tokens) * settings.adversarial_noise
         for _ in range(settings.adversarial_steps):
-            found.requires_grad_()
-            with embeddings.moved(found):
+            perturbation.requires_grad_()
+            with embeddings.perturbed(perturbation):
                 # As small as the noise, it would vanish in float16.
-                raised = divergence(clean, logits()) / settings.adversarial_noise
-                [uphill] = torch.autograd.grad(raised, found)
-            step = settings.adversarial_step * unit(uphill, settings.adversarial_norm)
-            found = bounded(found.detach() + step, settings.adversarial_radius,
-                            settings.adversarial_norm)
-        return found
+                scaled = divergence(clean, predict()) / settings.adversarial_noise
+                [gradient] = torch.autograd.grad(scaled, perturbation)
+            step = settings.adversarial_step * unit(gradient, settings.adversarial_norm)
+            perturbation = bounded(perturbation.detach() + step, settings.adversarial_radius,
+                                   settings.adversarial_norm)
+        return perturbation
 
 
-class Movable:
-    """Word embeddings that can be moved for a while.
+class PerturbedEmbeddings:
+    """Token embeddings with an optional perturbation.
 
-    The model goes on reading ids, so positions, masks and packing are what they are without it,
-    in every architecture. The hook is there from the start, or a compiled model would miss it.
+    The model still takes ids, so positions, masks and packing stay the same in every
+    architecture. The hook is there from the start, or a compiled model would miss it.
 
     Args:
-        embeddings: the layer that looks up words.
+        embeddings: the layer of token embeddings.
     """
 
     def __init__(self, embeddings: torch.nn.Embedding) -> None:
         self._weight = embeddings.weight
-        self._offset: Tensor | None = None
-        embeddings.register_forward_hook(self._move)
+        self._perturbation: Tensor | None = None
+        embeddings.register_forward_hook(self._add)
 
-    def noise(self, inside: Tensor) -> Tensor:
-        """Draw standard normal offsets for tokens that are inside, 0 for padding."""
-        drawn = torch.randn(*inside.shape[:-1], self._weight.shape[1],
+    def noise(self, tokens: Tensor) -> Tensor:
+        """Draw standard normal noise where `tokens` is True, (..., tokens, 1), 0 for padding."""
+        noise = torch.randn(*tokens.shape[:-1], self._weight.shape[1],
                             device=self._weight.device, dtype=self._weight.dtype)
-        return drawn * inside
+        return noise * tokens
 
     @contextmanager
-    def moved(self, offset: Tensor) -> Iterator[None]:
-        """Add an offset, (..., tokens, width), to what is looked up."""
-        self._offset = offset
+    def perturbed(self, perturbation: Tensor) -> Iterator[None]:
+        """Add a perturbation, (..., tokens, width), to the embeddings."""
+        self._perturbation = perturbation
         try:
             yield
         finally:
-            self._offset = None
+            self._perturbation = None
 
-    def _move(self, _layer: Any, _inputs: Any, found: Tensor) -> Tensor:
-        return found if self._offset is None else found + self._offset
+    def _add(self, _layer: object, _inputs: object, embedded: Tensor) -> Tensor:
+        return embedded if self._perturbation is None else embedded + self._perturbation
 
 
-def divergence(given: Tensor, found: Tensor) -> Tensor:
-    """Sum the Kullback-Leibler divergences, in nats, of found predictions from given ones.
+def divergence(target: Tensor, logits: Tensor) -> Tensor:
+    """Sum the Kullback-Leibler divergences, in nats, of predictions from a target.
 
     Args:
-        given: (places, vocabulary) logits.
-        found: (places, vocabulary) logits.
+        target: (positions, vocabulary) logits.
+        logits: (positions, vocabulary).
     """
-    return functional.kl_div(functional.log_softmax(found, dim=-1),
-                             functional.log_softmax(given, dim=-1),
+    return functional.kl_div(functional.log_softmax(logits, dim=-1),
+                             functional.log_softmax(target, dim=-1),
                              reduction="sum", log_target=True)
 
 
 def unit(vectors: Tensor, norm: str) -> Tensor:
-    """Bring vectors along the last dimension to length 1, in the norm `inf` or `l2`; 0 stays 0."""
+    """Normalise vectors along the last dimension, in the norm `inf` or `l2`; 0 stays 0."""
     return vectors / _lengths(vectors, norm).clamp(min=torch.finfo(vectors.dtype).tiny)
 
 
 def bounded(vectors: Tensor, radius: float, norm: str) -> Tensor:
-    """Move vectors that reach beyond a radius to the nearest point within it."""
+    """Project vectors onto the ball of a radius."""
     if norm == "inf":
         return vectors.clamp(-radius, radius)
     return vectors * (radius / _lengths(vectors, norm).clamp(min=radius))

@@ -66,19 +66,18 @@ def open_datasets(plan: TrainingPlan, data: DataConfig, initial: InitialModel, r
     files_of = {**data.auxiliary, **data.train}
     paired = any(phase.objective.objective == "masked+nsp" for phase in plan.config.phases)
     sentences = {name for name in files_of if paired and name in (*data.train, REPLAY)}
-    records = [name for name, files in files_of.items()
-               if not any(is_shards(Path(file)) for file in files)]
-    for name in files_of.keys() - records:
-        corpora[name] = _map_shards([*map(Path, files_of[name])], initial.vocabulary,
-                                    name in sentences)
-    for name in (name for name in files_of if name in records):
-        target = runs_directory(plan.output) / f"text-{name}"
-        if accelerator.is_main_process:
-            settings = ShardConfig(name in sentences, data.lang, data.segmenter)
-            _encode(files_of[name], initial, target, settings, plan.resume, reject,
-                    name if name in data.auxiliary else "")
-        accelerator.wait_for_everyone()
-        corpora[name] = open_corpus([target], initial.vocabulary)
+    for name, files in files_of.items():
+        if any(is_shards(Path(file)) for file in files):
+            corpora[name] = _map_shards([*map(Path, files)], initial.vocabulary, name in sentences)
+    for name, files in files_of.items():
+        if name not in corpora:
+            target = runs_directory(plan.output) / f"text-{name}"
+            if accelerator.is_main_process:
+                settings = ShardConfig(name in sentences, data.lang, data.segmenter)
+                _encode(files, initial, target, settings, plan.resume, reject,
+                        name if name in data.auxiliary else "")
+            accelerator.wait_for_everyone()
+            corpora[name] = open_corpus([target], initial.vocabulary)
     return Datasets({name: corpora[name] for name in data.train},
                     {name: corpora[name] for name in data.auxiliary}, strategies, terms)
 

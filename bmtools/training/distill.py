@@ -2,77 +2,132 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from accelerate import Accelerator
 
-from bmtools.errors import BmtoolsError, Reject
-from bmtools.models.checkpoint import load_masked_lm, max_tokens
+from bmtools.errors import BmtoolsError, Reject, refuse, setting
+from bmtools.models.checkpoint import Checkpoint, load_masked_lm, max_tokens
 from bmtools.models.packed import prepare_packed
-from bmtools.recipes.phases import longest_sequence
-from bmtools.recipes.settings import DistillationConfig
-from bmtools.training.datasets import DataConfig
+from bmtools.recipes.phases import RunConfig, longest_sequence, run_settings
+from bmtools.recipes.settings import AdversarialConfig, DistillationConfig
 from bmtools.training.evaluation import HELD_OUT
 from bmtools.training.model_init import InitialModel, from_architecture, from_checkpoint
 from bmtools.training.objectives import DistillationObjective, MaskedObjective, PhasedObjective
 from bmtools.training.packing_check import is_packed
-from bmtools.training.plan import TrainingPlan
+from bmtools.training.plan import (
+    Data,
+    DataConfig,
+    ModelInit,
+    TrainingPlan,
+    make_data_config,
+    make_plan,
+    make_run_config,
+)
+from bmtools.training.pretrain import run_to_end
 from bmtools.training.run import train
 from bmtools.vocab.tokenizer import require_same_vocabulary
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
-@dataclass(frozen=True)
-class StudentInit:
-    """What is taught: a pretrained student, or an architecture with new weights."""
-
-    student: Path | None = None
-    architecture: str | None = None
-
-    def start(self, teacher: Any, seed: int) -> InitialModel:
-        """Load or build it.
-
-        Raises:
-            CheckpointError: it cannot be used, or has another vocabulary than the teacher.
-        """
-        if self.student is None:
-            assert self.architecture is not None
-            return from_architecture(self.architecture, teacher.tokenizer, seed)
-        start = from_checkpoint(self.student)
-        require_same_vocabulary(start.vocabulary, teacher.vocabulary, f"{self.student}: student")
-        return start
+WARMUP_RATIO = 0.05
+"""Warm-up of a run without phases of its own."""
 
 
-def distill(plan: TrainingPlan, pupil: StudentInit, teacher: Path, wanted: DataConfig,
-            settings: DistillationConfig,
-            reject: Reject) -> Iterator[dict[str, Any]]:
-    """Train a student to restore words as its teacher does, and yield metrics.
+def distill(data: Data, output: str | Path, *, teacher: str | Path,
+            student: str | Path | None = None, architecture: str | None = None,
+            recipe: str | None = None, phases: str | Path | None = None,
+            on_report: Callable[[dict[str, Any]], None] | None = None, resume: bool = False,
+            overwrite: bool = False, **settings: Any) -> dict[str, Any]:
+    """Train a smaller masked language model to predict as a larger one, to the end.
 
-    Source: Lewis et al. 2020 (Bio-LM), section 7.1; the paper starts from a pretrained student,
-    which `pupil` may be; an architecture starts from new weights instead.
+        distill("corpus.jsonl", "small", teacher="model", architecture="bert-tiny", steps=1000)
+
+    Args:
+        data: paths of records or shards, or corpora by name for mixtures.
+        output: directory of the checkpoint.
+        teacher: checkpoint to learn from.
+        student: checkpoint to train, with the teacher's vocabulary; or else
+        architecture: of a student with new weights.
+        recipe: name of a recipe that gives phases and settings.
+        phases: TOML file that gives them.
+        on_report: called with each line of metrics, a dictionary.
+        resume: continue from the newest state; a finished run is left alone.
+        overwrite: replace an existing checkpoint or unfinished run.
+        settings: as for `pretrain`, and those of `DistillationConfig`, such as `temperature`.
+
+    Returns:
+        description of the checkpoint, as for `pretrain`.
+
+    Raises:
+        ValueError: a setting that is unknown, out of range or at odds with another one.
+        BmtoolsError: data, model or output that cannot be used, or a loss that diverged.
+    """
+    data_config, settings = make_data_config(data, settings)
+    names = {field.name for field in fields(DistillationConfig)} & settings.keys()
+    distillation = DistillationConfig(**{name: settings.pop(name) for name in names})
+    config = make_run_config(recipe, phases and str(phases), settings, warmup_ratio=WARMUP_RATIO)
+    init = ModelInit(student and Path(student), architecture)
+    plan = plan_distillation(Path(output), config, Path(teacher), init, data_config, distillation,
+                             resume, overwrite)
+    return run_to_end(plan, lambda: distill_lines(plan, init, Path(teacher), data_config,
+                                                  distillation, refuse), on_report)
+
+
+def plan_distillation(output: Path, config: RunConfig, teacher: Path, student: ModelInit,
+                      data: DataConfig, settings: DistillationConfig, resume: bool = False,
+                      overwrite: bool = False) -> TrainingPlan:
+    """Plan a run of `distill`; arguments and errors as for `make_plan`."""
+    if any(phase.objective.objective != "masked" for phase in config.phases):
+        raise ValueError(f"{setting('objective')}: distillation works with masked alone")
+    if run_settings(config, AdversarialConfig).adversarial:
+        raise ValueError(f"{setting('adversarial')}: distillation has no adversarial training")
+    extra = {"teacher": str(teacher), "student": student.checkpoint and str(student.checkpoint),
+             "architecture": student.architecture, **asdict(settings)}
+    return make_plan("distill", output, config, data, extra,
+                     {"teacher": teacher, "student": student.checkpoint}, resume, overwrite)
+
+
+def distill_lines(plan: TrainingPlan, student: ModelInit, teacher: Path, data: DataConfig,
+                  settings: DistillationConfig, reject: Reject) -> Iterator[dict[str, Any]]:
+    """Train a student to predict masked tokens as its teacher does, and yield metrics.
+
+    Source: Lewis et al. 2020 (Bio-LM), section 7.1; the paper starts from a pretrained student;
+    an architecture starts from new weights instead.
 
     Raises:
         CheckpointError: a checkpoint cannot be used, or the two have different vocabularies.
-        BmtoolsError: rows longer than the positions of either model.
+        BmtoolsError: sequences longer than the positions of either model.
     """
     taught = load_masked_lm(teacher)
-    start = pupil.start(taught, plan.optimization.seed)
-    longest = min(start.longest, max_tokens(taught.model))
-    rows = longest_sequence(plan.config.phases)
-    if rows > longest:
-        raise BmtoolsError(f"--max-length: found {rows}, but student and teacher share "
-                           f"{longest} positions")
+    initial = _load_student(student, taught, plan.optimization.seed)
+    shared = min(initial.max_length, max_tokens(taught.model))
+    longest = longest_sequence(plan.config.phases)
+    if longest > shared:
+        raise BmtoolsError(f"{setting('max_length')}: found {longest}, but student and teacher "
+                           f"share {shared} positions")
 
-    def objective(model: Any, accelerator: Accelerator) -> PhasedObjective:
+    def make_objective(model: PreTrainedModel, accelerator: Accelerator) -> PhasedObjective:
         taught.model.to(accelerator.device)
         if is_packed(plan, accelerator):
             prepare_packed(taught.model)
         torch.manual_seed(plan.optimization.seed)
-        return PhasedObjective(model, {"masked": DistillationObjective(model, taught.model,
-                                                                       settings),
-                                       HELD_OUT: MaskedObjective(model)})
+        return PhasedObjective(model, {
+            "masked": DistillationObjective(model, taught.model, settings),
+            HELD_OUT: MaskedObjective(model)})
 
-    yield from train(plan, start, wanted, reject, objective)
+    yield from train(plan, initial, data, reject, make_objective)
+
+
+def _load_student(student: ModelInit, teacher: Checkpoint, seed: int) -> InitialModel:
+    if student.checkpoint is None:
+        assert student.architecture is not None
+        return from_architecture(student.architecture, teacher.tokenizer, seed)
+    initial = from_checkpoint(student.checkpoint)
+    same_vocabulary(initial.vocabulary, teacher.vocabulary, f"{student.checkpoint}: student")
+    return initial

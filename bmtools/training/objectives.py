@@ -1,10 +1,11 @@
-"""What is minimised: sums of losses over the places where something is asked."""
+"""Training objectives: sums of losses over the positions with a label."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -16,10 +17,13 @@ from bmtools.models.nsp_head import NextSentenceHead
 from bmtools.models.packed import encode_packed
 from bmtools.recipes.settings import DistillationConfig
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
 
 @dataclass(frozen=True)
 class LossTerm:
-    """One term of a loss: its weight, and what its sum is divided by, a key of batch counts."""
+    """Weight of a term of a loss, and the key of the batch count that divides its sum."""
 
     weight: float
     per: str
@@ -28,29 +32,30 @@ class LossTerm:
 class Objective(nn.Module):
     """A model and its loss.
 
-    `parts` names the terms of the loss; `measures` names what is only told of, with the key of
-    batch counts that it is divided by. `forward` returns the sums of both.
+    `loss_terms` are minimised, `metrics` only reported, with the key of the batch count that
+    divides each; `forward` returns the sums of both.
     """
 
     loss_terms: dict[str, LossTerm]
     metrics: dict[str, str] = {}  # noqa: RUF012
     model: Any
+    """A `PreTrainedModel`; nn.Module types its members otherwise."""
 
     @property
     def output_names(self) -> tuple[str, ...]:
-        """Names of all that `forward` returns."""
+        """Names of all sums that `forward` returns."""
         return (*self.loss_terms, *self.metrics)
 
 
 @dataclass(frozen=True)
 class EncoderInputs:
-    """What the encoder reads: rows of one document each, or documents end to end.
+    """Inputs of an encoder: padded sequences of one document each, or packed documents.
 
     Args:
-        input_ids: (batch, tokens) or, end to end, (tokens,).
-        attention_mask: (batch, tokens) bool, False on padding; None end to end.
-        lengths: (documents,) tokens of each document that lie end to end, or None.
-        token_type_ids: as input_ids: 0 in a first segment, 1 in a second; or None.
+        input_ids: (batch, tokens) or, packed, (tokens,).
+        attention_mask: (batch, tokens) bool, False on padding; None where packed.
+        lengths: (documents,) tokens of each packed document; None where padded.
+        token_type_ids: shaped as input_ids, 0 in a first segment, 1 in a second; or None.
     """
 
     input_ids: Tensor
@@ -58,44 +63,44 @@ class EncoderInputs:
     lengths: Tensor | None = None
     token_type_ids: Tensor | None = None
 
-    def states(self, model: Any, causal: bool = False) -> Tensor:
-        """Encode: (batch, tokens, width) or (tokens, width)."""
+    def encode(self, model: PreTrainedModel, causal: bool = False) -> Tensor:
+        """Compute hidden states, (batch, tokens, width) or (tokens, width)."""
         if self.lengths is not None:
             return encode_packed(model, self.input_ids, self.lengths, self.token_type_ids, causal)
         assert self.attention_mask is not None
         return encode(model, self.input_ids, self.attention_mask, causal,
                       token_type_ids=self.token_type_ids)
 
-    def firsts(self, states: Tensor) -> Tensor:
-        """Pick the state of each document's first token, (documents, width)."""
+    def cls_states(self, states: Tensor) -> Tensor:
+        """Select the states of the [CLS] positions, (documents, width)."""
         if self.lengths is None:
             return states[:, 0]
         return states[(torch.cumsum(self.lengths, 0) - self.lengths).to(states.device)]
 
-    def tokens_of(self, states: Tensor) -> Tensor:
-        """Pick the states of all tokens but padding, (tokens, width)."""
+    def token_states(self, states: Tensor) -> Tensor:
+        """Select the states of all tokens but padding, (tokens, width)."""
         return states if self.attention_mask is None else states[self.attention_mask]
 
 
 class MaskedObjective(Objective):
-    """Restore hidden tokens; the head runs where something is hidden and nowhere else."""
+    """Masked language modelling; the head runs at masked positions only."""
 
     loss_terms = {"mlm": LossTerm(1.0, "masked")}  # noqa: RUF012
     metrics = {"mlm_accuracy": "masked"}  # noqa: RUF012
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: PreTrainedModel) -> None:
         super().__init__()
         self.model = model
 
     def forward(self, input_ids: Tensor, labels: Tensor, attention_mask: Tensor | None = None,
                 lengths: Tensor | None = None) -> dict[str, Tensor]:
-        """Sum cross-entropy, in nats, over labelled places; shapes as in `EncoderInputs`."""
-        states = EncoderInputs(input_ids, attention_mask, lengths).states(self.model)
-        return _restored(self.model, states, labels)
+        """Sum cross-entropy, in nats, over labelled positions; shapes as in `EncoderInputs`."""
+        states = EncoderInputs(input_ids, attention_mask, lengths).encode(self.model)
+        return _mlm_sums(self.model, states, labels)
 
 
 class NspObjective(Objective):
-    """Restore hidden tokens, and tell whether the second segment follows the first.
+    """Masked language modelling and next-sentence prediction.
 
     Source: Devlin et al. 2019, section 3.1; the head is trained beside the model.
     """
@@ -103,31 +108,24 @@ class NspObjective(Objective):
     loss_terms = {"mlm": LossTerm(1.0, "masked"), "nsp": LossTerm(1.0, "pairs")}  # noqa: RUF012
     metrics = {"mlm_accuracy": "masked", "nsp_accuracy": "pairs"}  # noqa: RUF012
 
-    def __init__(self, model: Any, seed: int = 0) -> None:
+    def __init__(self, model: PreTrainedModel, seed: int = 0) -> None:
         super().__init__()
         self.model = model
         self.head = NextSentenceHead(model.config.hidden_size, seed,
                                      model.config.initializer_range)
 
-    def forward(self, input_ids: Tensor, labels: Tensor, token_type_ids: Tensor, nsp_labels: Tensor,
-                attention_mask: Tensor | None = None,
+    def forward(self, input_ids: Tensor, labels: Tensor, token_type_ids: Tensor,
+                nsp_labels: Tensor, attention_mask: Tensor | None = None,
                 lengths: Tensor | None = None) -> dict[str, Tensor]:
         """Sum both cross-entropies, in nats; nsp_labels (pairs,), others as in `EncoderInputs`."""
-        text = EncoderInputs(input_ids, attention_mask, lengths, token_type_ids)
-        states = text.states(self.model)
-        return {**_restored(self.model, states, labels),
-                **nsp_sums(self.head, text.firsts(states), nsp_labels)}
-
-
-def nsp_sums(head: NextSentenceHead, firsts: Tensor, nsp_labels: Tensor) -> dict[str, Tensor]:
-    """Sum the loss of pairs, and count those told right; firsts (pairs, width)."""
-    logits = head(firsts[:, None]).float()
-    return {"nsp": functional.cross_entropy(logits, nsp_labels, reduction="sum"),
-            "nsp_accuracy": (logits.argmax(-1) == nsp_labels).sum()}
+        inputs = EncoderInputs(input_ids, attention_mask, lengths, token_type_ids)
+        states = inputs.encode(self.model)
+        return {**_mlm_sums(self.model, states, labels),
+                **nsp_sums(self.head, inputs.cls_states(states), nsp_labels)}
 
 
 class CausalObjective(Objective):
-    """Predict each next token from those before it: a quick way off the floor of frequencies.
+    """Causal language modelling: a quick way below the loss of token frequencies.
 
     Source: the causal detour of Touchent and de la Clergerie 2026, arXiv 2605.12438.
     """
@@ -135,22 +133,22 @@ class CausalObjective(Objective):
     loss_terms = {"causal": LossTerm(1.0, "predicted")}  # noqa: RUF012
     metrics = {"causal_accuracy": "predicted"}  # noqa: RUF012
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: PreTrainedModel) -> None:
         super().__init__()
         self.model = model
 
     def forward(self, input_ids: Tensor, labels: Tensor, attention_mask: Tensor | None = None,
                 lengths: Tensor | None = None) -> dict[str, Tensor]:
-        """Sum cross-entropy, in nats, of the token after each; shapes as in `EncoderInputs`."""
-        states = EncoderInputs(input_ids, attention_mask, lengths).states(self.model, causal=True)
-        found = _restored(self.model, states, labels)
-        return {"causal": found["mlm"], "causal_accuracy": found["mlm_accuracy"]}
+        """Sum cross-entropy, in nats, of each next token; shapes as in `EncoderInputs`."""
+        states = EncoderInputs(input_ids, attention_mask, lengths).encode(self.model, causal=True)
+        sums = _mlm_sums(self.model, states, labels)
+        return {"causal": sums["mlm"], "causal_accuracy": sums["mlm_accuracy"]}
 
 
 class DistillationObjective(Objective):
-    """Restore hidden tokens, predict like the teacher there, and think like it everywhere.
+    """Masked language modelling with a teacher's predictions and hidden states as targets.
 
-    The divergence is taken at hidden places, where either model is asked, and multiplied by the
+    The divergence is taken at masked positions, where both models predict, and multiplied by the
     squared temperature so that its gradient keeps its size (Hinton et al. 2015, section 2.1).
     States are compared at every token, through a learned projection where widths differ.
 
@@ -159,72 +157,93 @@ class DistillationObjective(Objective):
 
     metrics = {"mlm_accuracy": "masked"}  # noqa: RUF012
 
-    def __init__(self, student: Any, teacher: Any, settings: DistillationConfig) -> None:
+    def __init__(self, student: PreTrainedModel, teacher: PreTrainedModel,
+                 settings: DistillationConfig) -> None:
         super().__init__()
         self.model = student
-        self._teacher = [teacher]  # in a list: no part of this module's weights
+        self._teacher = [teacher]  # in a list: not among this module's weights
         self._temperature = settings.temperature
         self.loss_terms = {"mlm": LossTerm(settings.mlm_weight, "masked"),
-                      "kl": LossTerm(settings.kl_weight, "masked"),
-                      "cosine": LossTerm(settings.cosine_weight, "tokens")}
-        width, wanted = student.config.hidden_size, teacher.config.hidden_size
-        self.projection = nn.Identity() if width == wanted else nn.Linear(width, wanted)
+                           "kl": LossTerm(settings.kl_weight, "masked"),
+                           "cosine": LossTerm(settings.cosine_weight, "tokens")}
+        width, teacher_width = student.config.hidden_size, teacher.config.hidden_size
+        self.projection = nn.Identity() if width == teacher_width else \
+            nn.Linear(width, teacher_width)
 
     def forward(self, input_ids: Tensor, labels: Tensor, attention_mask: Tensor | None = None,
                 lengths: Tensor | None = None) -> dict[str, Tensor]:
         """Sum the three terms; shapes as in `EncoderInputs`."""
-        text = EncoderInputs(input_ids, attention_mask, lengths)
-        asked = labels != IGNORED
+        inputs = EncoderInputs(input_ids, attention_mask, lengths)
+        masked = labels != IGNORED
         teacher = self._teacher[0]
         with torch.no_grad():
-            taught_states = text.states(teacher)
-            taught = vocabulary_logits(teacher, taught_states[asked]).float()
-        states = text.states(self.model)
-        logits = vocabulary_logits(self.model, states[asked]).float()
-        divergence = functional.kl_div(
+            teacher_states = inputs.encode(teacher)
+            teacher_logits = vocabulary_logits(teacher, teacher_states[masked]).float()
+        states = inputs.encode(self.model)
+        logits = vocabulary_logits(self.model, states[masked]).float()
+        kl = functional.kl_div(
             functional.log_softmax(logits / self._temperature, dim=-1),
-            functional.log_softmax(taught / self._temperature, dim=-1),
+            functional.log_softmax(teacher_logits / self._temperature, dim=-1),
             reduction="sum", log_target=True)
-        likeness = functional.cosine_similarity(
-            self.projection(text.tokens_of(states)).float(),
-            text.tokens_of(taught_states).float(), dim=-1)
-        return {"mlm": functional.cross_entropy(logits, labels[asked], reduction="sum"),
-                "kl": divergence * self._temperature**2,
-                "cosine": (1 - likeness).sum(),
-                "mlm_accuracy": (logits.argmax(-1) == labels[asked]).sum()}
+        similarity = functional.cosine_similarity(
+            self.projection(inputs.token_states(states)).float(),
+            inputs.token_states(teacher_states).float(), dim=-1)
+        return {"mlm": functional.cross_entropy(logits, labels[masked], reduction="sum"),
+                "kl": kl * self._temperature**2,
+                "cosine": (1 - similarity).sum(),
+                "mlm_accuracy": (logits.argmax(-1) == labels[masked]).sum()}
 
 
 class PhasedObjective(Objective):
-    """One model with a loss for each task; `switch` says which is asked.
+    """One model with several objectives, of which `switch` selects one.
 
     Args:
-        model: what all of them train.
-        by_task: the losses around it.
+        model: which all of them train.
+        objectives: around it, by name.
     """
 
-    def __init__(self, model: nn.Module, by_task: Mapping[str, Objective]) -> None:
+    def __init__(self, model: PreTrainedModel, objectives: Mapping[str, Objective]) -> None:
         super().__init__()
         self.model = model
-        # What a loss trains beside the model; the losses themselves are no modules of this one,
-        # so that each weight is held, saved and shared between processes once.
+        # Weights trained beside the model. The objectives themselves are not modules of this one,
+        # so that each weight is trained, saved and synchronised once.
         self.heads = nn.ModuleDict({
-            name: head for loss in by_task.values() for name, head in loss.named_children()
-            if name != "model"})
-        self._by_task = dict(by_task)
-        self.switch(next(iter(by_task)))
+            name: head for objective in objectives.values()
+            for name, head in objective.named_children() if name != "model"})
+        self._objectives = dict(objectives)
+        self.switch(next(iter(objectives)))
 
-    def switch(self, task: str) -> None:
-        """Ask another task from now on."""
-        self._active = [self._by_task[task]]
-        self.loss_terms, self.metrics = self._active[0].loss_terms, self._active[0].metrics
+    def switch(self, name: str) -> None:
+        """Use another objective from now on."""
+        self._active = name
+        objective = self._objectives[name]
+        self.loss_terms, self.metrics = objective.loss_terms, objective.metrics
+
+    @contextmanager
+    def switched(self, name: str) -> Iterator[None]:
+        """Use another objective for a while."""
+        before = self._active
+        self.switch(name)
+        try:
+            yield
+        finally:
+            self.switch(before)
 
     def forward(self, **inputs: Tensor) -> dict[str, Tensor]:
-        """Sum the terms of the present task."""
-        return self._active[0](**inputs)
+        """Sum the terms of the active objective."""
+        return self._objectives[self._active](**inputs)
 
 
-def _restored(model: Any, states: Tensor, labels: Tensor) -> dict[str, Tensor]:
-    """Sum the loss of labelled places, and count those that are right."""
-    asked = labels != IGNORED
-    loss, right = masked_lm_loss(model, states[asked], labels[asked])
-    return {"mlm": loss, "mlm_accuracy": right}
+def _mlm_sums(model: PreTrainedModel, states: Tensor, labels: Tensor) -> dict[str, Tensor]:
+    """Sum the loss of labelled positions, and count the correct predictions."""
+    masked = labels != IGNORED
+    loss, correct = masked_lm_loss(model, states[masked], labels[masked])
+    return {"mlm": loss, "mlm_accuracy": correct}
+
+
+def nsp_sums(head: NextSentenceHead, cls_states: Tensor,
+             nsp_labels: Tensor) -> dict[str, Tensor]:
+    """Sum the loss of pairs, and count the correct predictions; cls_states (pairs, width)."""
+    logits = head(cls_states[:, None]).float()
+    return {"nsp": functional.cross_entropy(logits, nsp_labels, reduction="sum"),
+            "nsp_accuracy": (logits.argmax(-1) == nsp_labels).sum()}

@@ -39,6 +39,9 @@ MAIN, REPLAY, EVALUATE, RETAIN = "text", "replay", "evaluate", "retain"
 """Names of the corpus without a name of its own, and of those with a role of their own."""
 SHARD = "BMTOOLS_SHARD"
 """Environment variable that asks for sharded weights."""
+Paths = str | Path | Sequence[str | Path]
+Data = Paths | Mapping[str, Paths]
+"""Files of records or directories of shards; corpora of a mixture by name."""
 # Settings that may change when a run is resumed: how the work is cut up, and names of files whose
 # content is compared instead.
 _FREE = ("micro_batch_size", "memory_gib", "activation_checkpointing", "compile",
@@ -153,6 +156,32 @@ class TrainingPlan:
         return {"phases": names, **settings, "vocabulary": vocabulary,
                 **{f"inputs of {name}": sorted(hashes) for name, hashes in contents.items()},
                 **{f"content of the {role}": digest for role, digest in self.parents.items()}}
+
+
+def make_data_config(data: Data, settings: Mapping[str, Any]) -> tuple[DataConfig, dict[str, Any]]:
+    """Take the corpora of a run out of its settings, for calls from Python.
+
+    Args:
+        data: paths to train on, or paths by name.
+        settings: of the run; those named `replay`, `evaluate`, `retain`, `lang`, `segmenter` and
+            `terms` belong to the data.
+
+    Returns:
+        the corpora, and the other settings.
+    """
+    others = dict(settings)
+    if not isinstance(data, Mapping):
+        data = {MAIN: data}
+    train = {name: _paths(paths) for name, paths in data.items()}
+    auxiliary = {name: _paths(others.pop(name)) for name in (REPLAY, EVALUATE, RETAIN)
+                 if name in others}
+    given = {name: others.pop(name) for name in ("lang", "segmenter") if name in others}
+    terms = others.pop("terms", None)
+    return DataConfig(train, auxiliary, terms=terms and Path(terms), **given), others
+
+
+def _paths(paths: Paths) -> tuple[str, ...]:
+    return (str(paths),) if isinstance(paths, str | Path) else tuple(map(str, paths))
 
 
 def make_run_config(recipe: str | None = None, phases: str | None = None,

@@ -1,21 +1,19 @@
-"""Pretraining, from scratch or continued, in phases."""
+"""Pretraining of a masked language model, from scratch or continued, in phases."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from accelerate import Accelerator
 
-from bmtools.errors import Reject
-from bmtools.recipes.phases import longest_sequence
+from bmtools.errors import Reject, refuse
+from bmtools.io.manifest import NAME, read_manifest
 from bmtools.recipes.settings import AdversarialConfig
 from bmtools.training.adversarial import AdversarialObjective
-from bmtools.training.datasets import DataConfig
 from bmtools.training.evaluation import HELD_OUT
-from bmtools.training.model_init import InitialModel, from_architecture, from_checkpoint
+from bmtools.training.model_init import load_initial_model
 from bmtools.training.objectives import (
     CausalObjective,
     MaskedObjective,
@@ -23,71 +21,120 @@ from bmtools.training.objectives import (
     Objective,
     PhasedObjective,
 )
-from bmtools.training.plan import TrainingPlan
-from bmtools.training.run import MakeObjective, train
-from bmtools.vocab.tokenizer import load_tokenizer
+from bmtools.training.plan import (
+    Data,
+    DataConfig,
+    ModelInit,
+    TrainingPlan,
+    check_targets,
+    make_data_config,
+    make_run_config,
+    plan_pretraining,
+)
+from bmtools.training.run import MakeObjective, describe, train
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
-@dataclass(frozen=True)
-class ModelInit:
-    """What to train: a checkpoint, or an architecture with a tokenizer."""
+def pretrain(data: Data, output: str | Path, *, model: str | Path | None = None,
+             architecture: str | None = None, tokenizer: str | Path | None = None,
+             recipe: str | None = None, phases: str | Path | None = None,
+             on_report: Callable[[dict[str, Any]], None] | None = None, resume: bool = False,
+             overwrite: bool = False, **settings: Any) -> dict[str, Any]:
+    """Train a masked language model to the end, and write its checkpoint.
 
-    model: Path | None = None
-    architecture: str | None = None
-    tokenizer: Path | None = None
-
-    def start(self, plan: TrainingPlan) -> InitialModel:
-        """Load or build it, with as many positions as the rows of a plan need.
-
-        Raises:
-            CheckpointError: the checkpoint or the tokenizer cannot be used.
-            BmtoolsError: no such architecture.
-        """
-        if self.model is not None:
-            return from_checkpoint(self.model)
-        assert self.architecture is not None and self.tokenizer is not None
-        return from_architecture(self.architecture, load_tokenizer(self.tokenizer),
-                                 plan.optimization.seed,
-                                 longest_sequence(plan.config.phases))
-
-
-def pretrain(plan: TrainingPlan, beginning: ModelInit, wanted: DataConfig,
-             reject: Reject) -> Iterator[dict[str, Any]]:
-    """Train a masked language model and yield its metrics.
+        pretrain("corpus.jsonl", "model", architecture="bert-small", tokenizer="vocabulary",
+                 max_length=128, steps=1000)
 
     Args:
-        plan: the run as asked for.
-        beginning: what to train.
-        wanted: the texts.
+        data: paths of records or shards, or corpora by name for mixtures.
+        output: directory of the checkpoint.
+        model: checkpoint to continue; or else
+        architecture: of a model with new weights: bert-base, modernbert-4x256, a config.json ...
+        tokenizer: directory of the tokenizer for an architecture.
+        recipe: name of a recipe that gives phases and settings.
+        phases: TOML file that gives them.
+        on_report: called with each line of metrics, a dictionary.
+        resume: continue from the newest state; a finished run is left alone.
+        overwrite: replace an existing checkpoint or unfinished run.
+        settings: of all phases or of the run by name, such as `max_length`, `steps` or `seed`;
+            and `replay`, `evaluate`, `retain`, `lang`, `segmenter` and `terms`, as for the command.
+
+    Returns:
+        description of the checkpoint: `checkpoint` (its path), `steps`, `layout`, `corpora`
+        (documents and tokens by name), `last` (the last line of metrics), `tokens_seen`,
+        `wall_seconds`, and `evaluate` and `retained` where those corpora were given. A run that
+        its `budget` or a signal ended has `stopped` (the step), `of`, `state` and `wall_seconds`
+        instead.
+
+    Raises:
+        ValueError: a setting that is unknown, out of range or at odds with another one.
+        BmtoolsError: data, model or output that cannot be used, or a loss that diverged.
+    """
+    data_config, settings = make_data_config(data, settings)
+    config = make_run_config(recipe, phases and str(phases), settings)
+    fresh = None if model else architecture or config.architecture or None
+    init = ModelInit(model and Path(model), fresh, tokenizer and Path(tokenizer))
+    plan = plan_pretraining(Path(output), config, init, data_config, resume, overwrite)
+    return run_to_end(plan, lambda: pretrain_lines(plan, init, data_config, refuse), on_report)
+
+
+def run_to_end(plan: TrainingPlan, start: Callable[[], Iterable[dict[str, Any]]],
+               on_report: Callable[[dict[str, Any]], None] | None) -> dict[str, Any]:
+    """Run a plan to its end and return its last line; a finished run that resumes has no others.
+
+    Args:
+        plan: settings of the run.
+        start: returns the lines of the run.
+        on_report: called with each line but the last.
+    """
+    if plan.resume and (plan.output / NAME).is_file():
+        return describe(str(plan.output), read_manifest(plan.output))
+    check_targets(plan)
+    last: dict[str, Any] = {}
+    for line in start():
+        if last and on_report:
+            on_report(last)
+        last = line
+    return last
+
+
+def pretrain_lines(plan: TrainingPlan, model: ModelInit, data: DataConfig,
+                   reject: Reject) -> Iterator[dict[str, Any]]:
+    """Train a masked language model and yield its metrics; see `train` for the lines.
+
+    Args:
+        plan: settings of the run.
+        model: initial weights.
+        data: corpora of the run.
         reject: receives bad records.
 
     Raises:
         CheckpointError: a checkpoint, tokenizer or directory of shards cannot be used.
         BmtoolsError: as for `train`.
     """
-    yield from train(plan, beginning.start(plan), wanted, reject, losses_of(plan))
+    yield from train(plan, load_initial_model(model, plan), data, reject, objectives_of(plan))
 
 
-def losses_of(plan: TrainingPlan) -> MakeObjective:
-    """Give what makes the losses of all phases around a model, and that of held-out text."""
-    tasks = sorted({phase.objective.objective for phase in plan.config.phases})
+def objectives_of(plan: TrainingPlan) -> MakeObjective:
+    """Return a function that makes the objectives of all phases, and of held-out text."""
+    names = sorted({phase.objective.objective for phase in plan.config.phases})
 
-    def objective(model: Any, _accelerator: Accelerator) -> PhasedObjective:
+    def make(model: PreTrainedModel, _accelerator: Accelerator) -> PhasedObjective:
         return PhasedObjective(model, {
-            **{task: _objective(task, model, plan.optimization.seed, plan.adversarial)
-               for task in tasks},
+            **{name: _make_objective(name, model, plan.optimization.seed, plan.adversarial)
+               for name in names},
             HELD_OUT: MaskedObjective(model)})
 
-    return objective
+    return make
 
 
-def _objective(task: str, model: Any, seed: int, adversary: AdversarialConfig) -> Objective:
-    if task == "masked+nsp":
-        pairs = NspObjective(model, seed)
-        return AdversarialObjective(model, adversary, pairs.head) if adversary.adversarial \
-            else pairs
-    if task == "causal":
+def _make_objective(name: str, model: PreTrainedModel, seed: int,
+                    adversarial: AdversarialConfig) -> Objective:
+    if name == "causal":
         return CausalObjective(model)
-    return AdversarialObjective(model, adversary) if adversary.adversarial \
-        else MaskedObjective(model)
-
+    nsp = NspObjective(model, seed) if name == "masked+nsp" else None
+    if adversarial.adversarial:
+        return AdversarialObjective(model, adversarial, nsp and nsp.head)
+    return nsp or MaskedObjective(model)

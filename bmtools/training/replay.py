@@ -1,8 +1,8 @@
-"""Experience replay: now and then a batch of what the model learned before."""
+"""Experience replay: batches of an earlier corpus in between."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from bmtools.data.batches import Batches
@@ -15,42 +15,37 @@ MakeBatches = Callable[[Sampler, Mapping[str, Corpus]], Batches]
 
 
 class Replay:
-    """An extra update on the old text after every n-th step.
+    """An extra update on an earlier corpus after every n-th step.
 
     Source: Buonocore et al. 2023 (BioBIT), "Catastrophic Forgetting Mitigation".
 
     Args:
-        every: steps between.
-        corpora: the old text, by its name.
-        timeline: of the run; rows and masking of the replayed batch are those of its phase.
-        packed: whether documents share rows.
-        seed: seed of its order.
-        make_batches: gives batches of a sampler and its corpora.
+        every: steps between replayed batches.
+        corpora: the earlier corpus, by its name.
+        schedule: of the run; a replayed batch has the size and masking of its phase.
+        packed: whether documents share sequences.
+        seed: of the sampler.
+        make_batches: makes the batches of a sampler and its corpora.
     """
 
-    def __init__(self, every: int, corpora: Mapping[str, Corpus], timeline: Schedule,
+    def __init__(self, every: int, corpora: Mapping[str, Corpus], schedule: Schedule,
                  packed: bool, seed: int, make_batches: MakeBatches) -> None:
         self._every = every
-        turns = _turns(timeline, every)
-        phases = [replace(phase, mixture=()) for phase, count in zip(timeline, turns, strict=True)
-                  if count]
-        own = Schedule(phases, [count for count in turns if count])
-        self._batches = make_batches(Sampler(corpora, own, packed, seed), corpora)
+        phases, steps, before = [], [], 0
+        for phase, length in zip(schedule, schedule.steps_per_phase, strict=True):
+            replayed = (before + length) // every - before // every
+            before += length
+            if replayed:
+                phases.append(replace(phase, mixture=()))
+                steps.append(replayed)
+        self._batches = make_batches(Sampler(corpora, Schedule(phases, steps), packed, seed),
+                                     corpora)
 
     def after(self, step: StepResult, trainer: Trainer) -> StepResult | None:
-        """Update once more where it is time, and tell how that went."""
+        """Update once more where it is due."""
         if step.number % self._every:
             return None
         accelerator = trainer.accelerator
-        share = self._batches.batch(step.number // self._every - 1, accelerator.process_index,
+        batch = self._batches.batch(step.number // self._every - 1, accelerator.process_index,
                                     accelerator.num_processes)
-        return trainer.step(step.number - 1, share, turn=1)
-
-
-def _turns(timeline: Schedule, every: int) -> Sequence[int]:
-    """Count the replayed batches of each phase."""
-    turns, before = [], 0
-    for steps in timeline.steps_per_phase:
-        turns.append((before + steps) // every - before // every)
-        before += steps
-    return turns
+        return trainer.step(step.number - 1, batch, turn=1)
