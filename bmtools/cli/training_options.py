@@ -1,4 +1,4 @@
-"""What the training commands share: their options, their processes and the lines they print."""
+"""Options, launching and printed metrics that the training commands share."""
 
 from __future__ import annotations
 
@@ -8,45 +8,42 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 from click.core import ParameterSource
 
 from bmtools.cli.launcher import STOPPED, SUPERVISED, launch
-from bmtools.cli.options import Command, sources
+from bmtools.cli.options import Command, Function, existing_directory, sources
 from bmtools.cli.progress import tracked_metrics
 from bmtools.cli.settings import with_options
 from bmtools.data.settings import ShardConfig
 from bmtools.distributed import is_launched, is_main_process, world_size
 from bmtools.io.jsonl import STDIN, write_records
 from bmtools.io.manifest import NAME
-from bmtools.recipes.phases import (
-    PHASE_FIELDS,
-    PHASE_KINDS,
-    RUN_FIELDS,
-    RUN_KINDS,
-    RunConfig,
-    run_settings,
-    single_phase,
+from bmtools.recipes.phases import PHASE_FIELDS, PHASE_KINDS, RUN_FIELDS, RUN_KINDS, RunConfig
+from bmtools.recipes.settings import DistillationConfig, PreflightConfig
+from bmtools.training.plan import (
+    EVALUATE,
+    MAIN,
+    REPLAY,
+    RETAIN,
+    SHARD,
+    DataConfig,
+    make_run_config,
+    pretraining_init,
 )
-from bmtools.recipes.settings import DistillationConfig, PreflightConfig, ReplayConfig
-from bmtools.recipes.toml_files import load_recipe, override, read_run_config
-from bmtools.training.plan import EVALUATE, REPLAY, RETAIN, SHARD
 from bmtools.training.run_directories import STATES, runs_directory
-
-Function = TypeVar("Function", bound=Callable[..., Any])
-_MAIN = "text"
-"""Name of the corpus that FILES make up."""
 
 
 def takes_run_config(**defaults: Any) -> Callable[[Function], Function]:
     """Add `--recipe`, `--phases`, `--set` and an option for every setting; gives `config`.
 
-    What is given on the command line, in the environment or by `--config` wins over the phases
-    file in all phases; `--set` wins over that.
+    Options on the command line, in the environment or from `--config` override the phases file in
+    all phases; `--set` overrides those.
 
     Args:
         defaults: values that this command prefers to the settings' own where no file gives them.
@@ -58,24 +55,18 @@ def takes_run_config(**defaults: Any) -> Callable[[Function], Function]:
                     **options: Any) -> Any:
             context = click.get_current_context()
             names = [name for name in options if name in PHASE_FIELDS or name in RUN_FIELDS]
-            given = {name: options[name] for name in names
+            values = {name: options.pop(name) for name in names}
+            given = {name: value for name, value in values.items()
                      if context.get_parameter_source(name) is not ParameterSource.DEFAULT}
-            for name in names:
-                del options[name]
-            if recipe and phases:
-                raise click.UsageError("expected one of --recipe and --phases", context)
-            try:
-                config = _script(recipe, phases, defaults)
-                config = override(config, given, changes)
-            except ValueError as error:
-                raise click.UsageError(str(error), context) from error
+            with usage_errors():
+                config = make_run_config(recipe, phases, given, changes, **defaults)
             return function(*args, config=config, **options)
 
         wrapped: Any = wrapper
         for kind in (*reversed(RUN_KINDS), *reversed(PHASE_KINDS.values())):
-            own = {name: value for name, value in defaults.items()
-                   if name in {field.name for field in dataclasses.fields(kind)}}
-            wrapped = with_options(wrapped, kind, **own)
+            fields = {field.name for field in dataclasses.fields(kind)}
+            wrapped = with_options(wrapped, kind, **{
+                name: value for name, value in defaults.items() if name in fields})
         for option in (
                 click.option("--set", "changes", multiple=True, metavar="[PHASE.]KEY=VALUE",
                              help="Change a setting, of one phase by its name or number."),
@@ -89,94 +80,104 @@ def takes_run_config(**defaults: Any) -> Callable[[Function], Function]:
     return decorate
 
 
-def _script(recipe: str | None, phases: str | None, defaults: Mapping[str, Any]) -> RunConfig:
-    if recipe:
-        return load_recipe(recipe)
-    if phases:
-        return read_run_config(phases)
-    parts = {part: kind(**{name: value for name, value in defaults.items()
-                           if name in {field.name for field in dataclasses.fields(kind)}})
-             for part, kind in PHASE_KINDS.items()}
-    run = {name: value for name, value in defaults.items() if name in RUN_FIELDS}
-    return override(single_phase(**parts), run)
+@contextmanager
+def usage_errors() -> Iterator[None]:
+    """Turn a wrong setting into wrong usage."""
+    try:
+        yield
+    except ValueError as error:
+        raise click.UsageError(str(error), click.get_current_context()) from error
 
 
-def takes_datasets(function: Function) -> Function:
-    """Add FILES, `--corpus`, `--replay`, `--evaluate`, `--retain`, `--lang` and `--terms`.
-
-    The function gets `trained`, `others`, `lang`, `segmenter` and `terms`. Each text is a tuple of
-    names: files of records, or directories of shards.
-    """
+def takes_data(function: Function) -> Function:
+    """Add FILES, `--corpus`, `--replay`, `--evaluate`, `--retain`, `--lang`, `--segmenter` and
+    `--terms`; gives `data`."""
 
     @click.argument("files", nargs=-1, metavar="[FILES]...",
                     type=click.Path(exists=True, allow_dash=True))
     @click.option("--corpus", "corpora", multiple=True, metavar="NAME=PATH",
-                  help="A text with a name, for mixtures: records or shards; repeat for more.")
+                  help="A named corpus for mixtures: records or shards; repeat for more.")
     @click.option("--replay", metavar="PATH", type=click.Path(exists=True),
-                  help="Text the model learned before, for --replay-steps.")
+                  help="Corpus of earlier training, for --replay-steps.")
     @click.option("--evaluate", metavar="PATH", type=click.Path(exists=True),
                   help="Held-out text, scored at each phase's end and every --eval-steps.")
     @click.option("--retain", metavar="PATH", type=click.Path(exists=True),
-                  help="General text, scored before and after: what the run cost.")
+                  help="General text, scored before and after to show what is forgotten.")
     @click.option("--lang", default="", metavar="CODE",
                   help="Language of records without one, to find sentences for pairs.")
     @click.option("--segmenter", default=ShardConfig.segmenter, show_default=True,
-                  metavar="NAME", help="What finds words: tokenizer, japanese, chinese, thai ...")
+                  metavar="NAME", help="Word segmenter: tokenizer, japanese, chinese, thai ...")
     @click.option("--terms", type=click.Path(exists=True, dir_okay=False, path_type=Path),
                   metavar="FILE", help="Terms for --masking terms, one a line.")
     @functools.wraps(function)
     def wrapper(*args: Any, files: tuple[str, ...], corpora: tuple[str, ...], replay: str | None,
-                evaluate: str | None, retain: str | None, **options: Any) -> Any:
-        trained: dict[str, tuple[str, ...]] = {}
-        for name, path in map(_named, corpora):
-            if name in trained:
+                evaluate: str | None, retain: str | None, lang: str, segmenter: str,
+                terms: Path | None, **options: Any) -> Any:
+        train: dict[str, tuple[str, ...]] = {}
+        for name, path in map(_named_path, corpora):
+            if name in train:
                 raise click.UsageError(f"--corpus: found {name!r} twice, expected names that "
                                        "differ")
-            trained[name] = (path,)
-        if files or not trained:
-            if _MAIN in trained:
-                raise click.UsageError(f"--corpus: found the name {_MAIN!r}, which FILES have, "
+            train[name] = (path,)
+        if files or not train:
+            if MAIN in train:
+                raise click.UsageError(f"--corpus: found the name {MAIN!r}, which FILES have, "
                                        "expected another one")
-            trained[_MAIN] = sources(files)
-        others = {name: (path,) for name, path in
-                  ((REPLAY, replay), (EVALUATE, evaluate), (RETAIN, retain)) if path}
-        return function(*args, trained=trained, others=others, **options)
+            train[MAIN] = sources(files)
+        auxiliary = {name: (path,) for name, path in
+                     ((REPLAY, replay), (EVALUATE, evaluate), (RETAIN, retain)) if path}
+        with usage_errors():
+            data = DataConfig(train, auxiliary, lang, segmenter, terms)
+        return function(*args, data=data, **options)
 
     return wrapper  # type: ignore[return-value]
 
 
-def _named(text: str) -> tuple[str, str]:
+def _named_path(text: str) -> tuple[str, str]:
     name, equals, path = text.partition("=")
     if not equals or not Path(path).exists():
         raise click.UsageError(f"--corpus: found {text!r}, expected NAME=PATH of a file of records "
                                "or a directory of shards")
-    if not re.fullmatch(r"[\w-]+", name) or name in (REPLAY, EVALUATE, RETAIN):
-        raise click.UsageError(f"--corpus: found the name {name!r}, expected letters, digits, - "
-                               f"and _, and none of {REPLAY}, {EVALUATE} and {RETAIN}")
     return name, path
 
 
-def check_replay(config: RunConfig, others: Mapping[str, tuple[str, ...]]) -> None:
-    """Refuse a text to replay without saying how often, and the other way round."""
-    if bool(run_settings(config, ReplayConfig).replay_steps) != (REPLAY in others):
-        raise click.UsageError("--replay and --replay-steps go together")
+def takes_model_init(function: Function) -> Function:
+    """Add `--model`, `--architecture` and `--tokenizer`; gives `model`.
+
+    Put it below `takes_run_config`, whose config may name the architecture.
+    """
+
+    @click.option("--model", type=existing_directory, metavar="CKPT",
+                  help="Checkpoint to continue.")
+    @click.option("--architecture", metavar="NAME",
+                  help="New weights instead: bert-base, roberta-large, modernbert-4x256, a "
+                       "config.json ...")
+    @click.option("--tokenizer", type=existing_directory, metavar="DIR",
+                  help="Tokenizer for new weights.")
+    @functools.wraps(function)
+    def wrapper(*args: Any, model: Path | None, architecture: str | None, tokenizer: Path | None,
+                config: RunConfig, **options: Any) -> Any:
+        with usage_errors():
+            init = pretraining_init(model, architecture, tokenizer, config)
+        return function(*args, model=init, config=config, **options)
+
+    return wrapper  # type: ignore[return-value]
 
 
 def resumes(function: Function) -> Function:
-    """Add `--resume`: a finished run is left alone, an unfinished one goes on."""
+    """Add `--resume`: a finished run is left alone, an unfinished one continues."""
 
     @click.option("--resume", is_flag=True,
-                  help="Go on from the newest state of an unfinished run, if there is one.")
+                  help="Continue from the newest state of an unfinished run, if there is one.")
     @functools.wraps(function)
-    def wrapper(*args: Any, resume: bool, output: Path, trained: Mapping[str, tuple[str, ...]],
-                **options: Any) -> Any:
+    def wrapper(*args: Any, resume: bool, output: Path, data: DataConfig, **options: Any) -> Any:
         if resume and (output / NAME).is_file():
             click.echo(f"bmtools: {output} is finished already", err=True)
             shutil.rmtree(runs_directory(output), ignore_errors=True)  # a kill may have left it
             return None
-        if any(STDIN in names for names in trained.values()) and world_size() > 1:
+        if any(STDIN in names for names in data.train.values()) and world_size() > 1:
             raise click.UsageError("several processes cannot share stdin; name the files instead")
-        return function(*args, resume=resume, output=output, trained=trained, **options)
+        return function(*args, resume=resume, output=output, data=data, **options)
 
     return wrapper  # type: ignore[return-value]
 
@@ -185,7 +186,7 @@ def takes_processes(function: Function) -> Function:
     """Add `--processes` and `--shard`."""
     function = click.option(
         "--shard", is_flag=True,
-        help="Spread weights and the optimizer's memory over the processes (FSDP2).")(function)
+        help="Shard weights and optimizer states over the processes (FSDP2).")(function)
     return click.option(
         "--processes", type=click.IntRange(min=1), default=1, show_default=True,
         help="Processes of this machine that share the work, one for each GPU or part of a "
@@ -193,7 +194,7 @@ def takes_processes(function: Function) -> Function:
 
 
 def launches(function: Function) -> Function:
-    """Add `--processes` and `--shard`: the command runs several times at once. Put it first."""
+    """Add `--processes` and `--shard`: run the command in several processes. Put it first."""
 
     @takes_processes
     @functools.wraps(function)
@@ -214,24 +215,24 @@ def launches(function: Function) -> Function:
 
 
 def _reads_records(resume: bool, output: Path, **_: Any) -> bool:
-    """Whether this process may meet bad records; a file that another one made of them stays.
+    """Tell whether this process may meet bad records; otherwise their file stays as it is.
 
-    The first process reads, and not again once there is a state.
+    The main process reads, and not again once there is a state.
     """
     begun = resume and next(runs_directory(output).glob(STATES), None) is not None
     return is_main_process() and not begun
 
 
-def print_metrics(lines: Iterable[dict[str, Any]], doing: str) -> int:
-    """Print a JSON line per report on stdout, as it comes, and what is for people on stderr.
+def print_metrics(lines: Iterable[dict[str, Any]], activity: str) -> int:
+    """Print a JSON line per report on stdout at once, and messages for people on stderr.
 
     Returns:
-        the exit code: STOPPED where the run was told to stop and can go on, unless another
+        the exit code: STOPPED where the run was told to stop and can be resumed, unless another
         launcher than our own would take that for a crash.
     """
     stopped = False
 
-    def numbers() -> Iterator[dict[str, Any]]:
+    def metrics() -> Iterator[dict[str, Any]]:
         nonlocal stopped
         for line in lines:
             if "note" in line:
@@ -241,16 +242,16 @@ def print_metrics(lines: Iterable[dict[str, Any]], doing: str) -> int:
             yield line
 
     if sys.stdout.isatty():
-        write_records(numbers(), flush=True)
+        write_records(metrics(), flush=True)
     else:
-        write_records(tracked_metrics(numbers(), doing), flush=True)
+        write_records(tracked_metrics(metrics(), activity), flush=True)
     if not stopped:
         return 0
-    click.echo("bmtools: stopped before the end; --resume goes on", err=True)
+    click.echo("bmtools: stopped before the end; --resume continues", err=True)
     return STOPPED if world_size() == 1 or os.environ.get(SUPERVISED) == "1" else 0
 
 
-# Titles of options that no settings stand behind, in the order of help.
+# Titles of options without settings behind them, in the order of help.
 _GROUPS = {
     "Text": ("corpus", "replay", "evaluate", "retain", "lang", "segmenter", "terms", "rejects"),
     "Models and directories": ("teacher", "student", "model", "architecture", "tokenizer",
@@ -262,10 +263,10 @@ _GROUPS = {
 
 
 class TrainingCommand(Command):
-    """A command with many options, listed in the groups that their settings come in."""
+    """A command whose help lists options in the groups of their settings."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write each group under its title; what every run needs comes first."""
+        """Write each group under its title, those that every run needs first."""
         titles = {name: title for title, names in _GROUPS.items() for name in names}
         titles |= {field.name.replace("_", "-"): _title_of(kind)
                    for kind in (*PHASE_KINDS.values(), DistillationConfig, PreflightConfig,
@@ -277,13 +278,13 @@ class TrainingCommand(Command):
             if isinstance(parameter, click.Option) and record:
                 longest = max(parameter.opts, key=len).lstrip("-")
                 groups[titles[longest]].append(record)
-        for title, rows in groups.items():
-            if rows:
+        for title, records in groups.items():
+            if records:
                 with formatter.section(title):
-                    formatter.write_dl(rows)
+                    formatter.write_dl(records)
 
 
 def _title_of(kind: type) -> str:
-    """Take the first line of a docstring, sources in brackets left out."""
+    """Take the first line of a docstring without its source in brackets."""
     line = (kind.__doc__ or "").strip().splitlines()[0]
     return re.sub(r" \([A-Z].*\)", "", line).rstrip(".")

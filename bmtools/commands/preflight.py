@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from bmtools.cli.model_options import Origin, takes_model_init
 from bmtools.cli.options import directory
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.training_options import (
     TrainingCommand,
-    check_replay,
-    takes_datasets,
+    takes_data,
+    takes_model_init,
     takes_processes,
     takes_run_config,
+    usage_errors,
 )
 from bmtools.distributed import world_size
 from bmtools.errors import RecordError, refuse
 from bmtools.io.jsonl import write_records
 from bmtools.recipes.phases import RunConfig
 from bmtools.recipes.settings import PreflightConfig
+from bmtools.training.plan import DataConfig, ModelInit, plan_pretraining
 
 if TYPE_CHECKING:
     from bmtools.training.preflight import Forecast, PhaseForecast
@@ -32,7 +33,7 @@ _PRECISIONS = {"no": "float32", "tf32": "TF32", "bf16": "bfloat16", "fp16": "flo
 
 @click.command("preflight", cls=TrainingCommand)
 @takes_processes
-@takes_datasets
+@takes_data
 @click.option("--rejects", metavar="FILE", help="Skip bad records; nothing is written.")
 @click.option("-o", "--output", type=directory, metavar="DIR",
               help="Ignored: nothing is written.")
@@ -41,10 +42,9 @@ _PRECISIONS = {"no": "float32", "tf32": "TF32", "bf16": "bfloat16", "fp16": "flo
 @takes_settings(PreflightConfig, "probe")
 @takes_run_config()
 @takes_model_init
-def command(trained: Mapping[str, tuple[str, ...]], others: Mapping[str, tuple[str, ...]],
-            lang: str, segmenter: str, terms: Path | None, rejects: str | None,
-            output: Path | None, overwrite: bool, resume: bool, origin: Origin, config: RunConfig,
-            probe: PreflightConfig, processes: int, shard: bool) -> None:
+def command(data: DataConfig, rejects: str | None, output: Path | None, overwrite: bool,
+            resume: bool, model: ModelInit, config: RunConfig, probe: PreflightConfig,
+            processes: int, shard: bool) -> None:
     """Forecast memory, speed and hours of pretraining on this machine.
 
     Takes the options of "bmtools pretrain", checks them in the same way, times some real steps of
@@ -56,14 +56,10 @@ def command(trained: Mapping[str, tuple[str, ...]], others: Mapping[str, tuple[s
                                "pretraining will have")
     if shard and processes == 1:
         raise click.UsageError("--shard: found it with one process, expected --processes above 1")
-    check_replay(config, others)
-    from bmtools.training.datasets import DataConfig
+    with usage_errors():
+        plan = plan_pretraining(output or Path("model"), config, model, data)
     from bmtools.training.preflight import preflight
-    from bmtools.training.pretrain import ModelInit
 
-    plan = origin.plan(output or Path("model"), config, terms)
-    model = ModelInit(origin.model, origin.architecture, origin.tokenizer)
-    data = DataConfig(trained, others, lang, segmenter, terms)
     forecast = preflight(plan, model, data, _skip if rejects else refuse, probe, processes, shard)
     for line in _summary(forecast):
         click.echo(f"bmtools: {line}", err=True)

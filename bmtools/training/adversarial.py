@@ -51,7 +51,9 @@ class AdversarialObjective(Objective):
         self.model = model
         self.head = head
         self._settings = settings
-        self._embeddings = PerturbedEmbeddings(model.get_input_embeddings())
+        embeddings = model.get_input_embeddings()
+        assert isinstance(embeddings, torch.nn.Embedding)
+        self._embeddings = PerturbedEmbeddings(embeddings)
         if getattr(model.base_model, "_compiled_call_impl", None) is not None:
             torch.compiler.reset()  # compiled code does not notice a new hook
         self.loss_terms = {"mlm": LossTerm(1.0, "masked"),

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors.torch import load_file, save_file
-from torch import Tensor, nn
+from torch import Tensor
 
 from bmtools.errors import CheckpointError, setting
 from bmtools.io.atomic import new_directory
 from bmtools.io.jsonl import encode_line
 from bmtools.io.manifest import Manifest
-from bmtools.models.checkpoint import fill_checkpoint
+from bmtools.models.checkpoint import write_checkpoint_files
 from bmtools.recipes.phases import to_toml
 from bmtools.training.datasets import Datasets
 from bmtools.training.loop import Trainer
@@ -165,7 +165,8 @@ class Checkpointer:
         if model is None:
             return {}
         with new_directory(target, overwrite) as partial:
-            written = fill_checkpoint(partial, model, self._initial.tokenizer, self._manifest())
+            written = write_checkpoint_files(partial, model, self._initial.tokenizer,
+                                             self._manifest())
             lines = map(encode_line, self._progress.metrics)
             (partial / METRICS).write_bytes(b"".join(lines))
             (partial / PHASES).write_text(to_toml(self._plan.config), encoding="utf-8")
@@ -211,7 +212,7 @@ def save_state(directory: Path, progress: Progress, objective: Objective,
     if not writes:
         return
     with new_directory(directory / f"step-{progress.step:08d}", overwrite=True) as partial:
-        fill_checkpoint(partial, model, tokenizer, manifest)
+        write_checkpoint_files(partial, model, tokenizer, manifest)
         if heads:
             save_file(heads, partial / _HEADS)
         save_file(optimizer_state, partial / _OPTIMIZER)
@@ -309,6 +310,8 @@ def _optimizer_tensors(objective: Objective,
 
 
 def _optimizer_state(
-        optimizer: torch.optim.Optimizer) -> MutableMapping[nn.Parameter, dict[str, Tensor]]:
+        optimizer: torch.optim.Optimizer) -> MutableMapping[Tensor, dict[str, Tensor]]:
     """Return the state by parameter, which Accelerate's wrapper hides."""
-    return getattr(optimizer, "optimizer", optimizer).state
+    state: MutableMapping[Tensor, dict[str, Tensor]] = \
+        getattr(optimizer, "optimizer", optimizer).state
+    return state

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, fields
+from collections.abc import Callable, Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,20 +13,21 @@ from accelerate import Accelerator
 from bmtools.errors import BmtoolsError, Reject, refuse, setting
 from bmtools.models.checkpoint import Checkpoint, load_masked_lm, max_tokens
 from bmtools.models.packed import prepare_packed
-from bmtools.recipes.phases import RunConfig, longest_sequence, run_settings
-from bmtools.recipes.settings import AdversarialConfig, DistillationConfig
+from bmtools.recipes.phases import longest_sequence
+from bmtools.recipes.settings import DistillationConfig
 from bmtools.training.evaluation import HELD_OUT
 from bmtools.training.model_init import InitialModel, from_architecture, from_checkpoint
 from bmtools.training.objectives import DistillationObjective, MaskedObjective, PhasedObjective
 from bmtools.training.packing_check import is_packed
 from bmtools.training.plan import (
+    DISTILLATION_WARMUP,
     Data,
     DataConfig,
     ModelInit,
     TrainingPlan,
     make_data_config,
-    make_plan,
     make_run_config,
+    plan_distillation,
 )
 from bmtools.training.pretrain import run_to_end
 from bmtools.training.run import train
@@ -34,9 +35,6 @@ from bmtools.vocab.tokenizer import require_same_vocabulary
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
-
-WARMUP_RATIO = 0.05
-"""Warm-up of a run without phases of its own."""
 
 
 def distill(data: Data, output: str | Path, *, teacher: str | Path,
@@ -71,26 +69,12 @@ def distill(data: Data, output: str | Path, *, teacher: str | Path,
     data_config, settings = make_data_config(data, settings)
     names = {field.name for field in fields(DistillationConfig)} & settings.keys()
     distillation = DistillationConfig(**{name: settings.pop(name) for name in names})
-    config = make_run_config(recipe, phases and str(phases), settings, warmup_ratio=WARMUP_RATIO)
-    init = ModelInit(student and Path(student), architecture)
+    config = make_run_config(recipe, phases, settings, warmup_ratio=DISTILLATION_WARMUP)
+    init = ModelInit(Path(student) if student else None, architecture)
     plan = plan_distillation(Path(output), config, Path(teacher), init, data_config, distillation,
                              resume, overwrite)
     return run_to_end(plan, lambda: distill_lines(plan, init, Path(teacher), data_config,
                                                   distillation, refuse), on_report)
-
-
-def plan_distillation(output: Path, config: RunConfig, teacher: Path, student: ModelInit,
-                      data: DataConfig, settings: DistillationConfig, resume: bool = False,
-                      overwrite: bool = False) -> TrainingPlan:
-    """Plan a run of `distill`; arguments and errors as for `make_plan`."""
-    if any(phase.objective.objective != "masked" for phase in config.phases):
-        raise ValueError(f"{setting('objective')}: distillation works with masked alone")
-    if run_settings(config, AdversarialConfig).adversarial:
-        raise ValueError(f"{setting('adversarial')}: distillation has no adversarial training")
-    extra = {"teacher": str(teacher), "student": student.checkpoint and str(student.checkpoint),
-             "architecture": student.architecture, **asdict(settings)}
-    return make_plan("distill", output, config, data, extra,
-                     {"teacher": teacher, "student": student.checkpoint}, resume, overwrite)
 
 
 def distill_lines(plan: TrainingPlan, student: ModelInit, teacher: Path, data: DataConfig,

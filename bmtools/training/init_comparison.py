@@ -51,7 +51,7 @@ from bmtools.training.evaluation import EvaluationSet
 from bmtools.training.model_init import InitialModel
 from bmtools.training.objectives import EncoderInputs, MaskedObjective
 from bmtools.training.plan import TrainingPlan
-from bmtools.training.pretrain import losses_of
+from bmtools.training.pretrain import objectives_of
 from bmtools.training.run import Run, prepare_run
 from bmtools.vocab.tokenizer import fingerprint
 
@@ -183,7 +183,7 @@ def _prepare(comparison: InitComparison, directory: Path, model: PreTrainedModel
     initial = InitialModel(tokenizer, fingerprint(tokenizer), max_tokens(model), model.config,
                            has_segment_embeddings(model), lambda: model)
     return prepare_run(plan, initial, DataConfig({"text": (str(directory / "train"),)}), refuse,
-                       losses_of(plan))
+                       objectives_of(plan))
 
 
 def _score(held: EvaluationSet, run: Run, is_new: Tensor) -> dict[str, Any]:
@@ -209,7 +209,7 @@ class LossByTokenAge(MaskedObjective):
     def forward(self, input_ids: Tensor, labels: Tensor, attention_mask: Tensor | None = None,
                 lengths: Tensor | None = None) -> dict[str, Tensor]:
         """Sum cross-entropy, in nats, over labelled positions; shapes as in `EncoderInputs`."""
-        states = EncoderInputs(input_ids, attention_mask, lengths).states(self.model)
+        states = EncoderInputs(input_ids, attention_mask, lengths).encode(self.model)
         masked = labels != IGNORED
         states, labels = states[masked], labels[masked]
         is_new = self._is_new.to(labels.device)[labels]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from bmtools.recipes.phases import (
 )
 from bmtools.recipes.settings import (
     AdversarialConfig,
+    DistillationConfig,
     OptimizationConfig,
     RegularizationConfig,
     ReplayConfig,
@@ -42,6 +43,8 @@ SHARD = "BMTOOLS_SHARD"
 Paths = str | Path | Sequence[str | Path]
 Data = Paths | Mapping[str, Paths]
 """Files of records or directories of shards; corpora of a mixture by name."""
+DISTILLATION_WARMUP = 0.05
+"""Warm-up ratio of distillation where no phases file gives one."""
 # Settings that may change when a run is resumed: how the work is cut up, and names of files whose
 # content is compared instead.
 _FREE = ("micro_batch_size", "memory_gib", "activation_checkpointing", "compile",
@@ -184,7 +187,7 @@ def _paths(paths: Paths) -> tuple[str, ...]:
     return (str(paths),) if isinstance(paths, str | Path) else tuple(map(str, paths))
 
 
-def make_run_config(recipe: str | None = None, phases: str | None = None,
+def make_run_config(recipe: str | None = None, phases: str | Path | None = None,
                     settings: Mapping[str, Any] | None = None, changes: Sequence[str] = (),
                     **defaults: Any) -> RunConfig:
     """Put phases together from a recipe, a phases file or nothing, and settings that override them.
@@ -205,10 +208,10 @@ def make_run_config(recipe: str | None = None, phases: str | None = None,
     if recipe:
         config = load_recipe(recipe)
     elif phases:
-        config = read_run_config(phases)
+        config = read_run_config(str(phases))
     else:
-        parts = {part: kind(**{name: value for name, value in defaults.items()
-                               if name in kind.__dataclass_fields__})
+        parts = {part: kind(**{one.name: defaults[one.name] for one in fields(kind)
+                               if one.name in defaults})
                  for part, kind in PHASE_KINDS.items()}
         config = override(single_phase(**parts), {
             name: value for name, value in defaults.items() if name in RUN_FIELDS})
@@ -246,16 +249,46 @@ def make_plan(command: str, output: Path, config: RunConfig, data: DataConfig,
         {role: hash_directory(path) for role, path in given.items()}, resume, overwrite)
 
 
+def pretraining_init(model: str | Path | None, architecture: str | None,
+                     tokenizer: str | Path | None, config: RunConfig) -> ModelInit:
+    """Take the initial weights of pretraining from settings, or the architecture from a config.
+
+    Raises:
+        ValueError: neither or both of a model and an architecture, or one of an architecture and a
+            tokenizer without the other.
+    """
+    if model and architecture:
+        raise ValueError(f"expected one of {setting('model')} and {setting('architecture')}")
+    architecture = None if model else architecture or config.architecture or None
+    init = ModelInit(Path(model) if model else None, architecture,
+                     Path(tokenizer) if tokenizer else None)
+    if (init.architecture is None) != (init.tokenizer is None):
+        raise ValueError(f"{setting('architecture')} and {setting('tokenizer')} go together")
+    return init
+
+
 def plan_pretraining(output: Path, config: RunConfig, model: ModelInit, data: DataConfig,
                      resume: bool = False, overwrite: bool = False) -> TrainingPlan:
     """Plan a run of `pretrain`; arguments and errors as for `make_plan`."""
-    if (model.architecture is None) != (model.tokenizer is None):
-        raise ValueError(f"{setting('architecture')} and {setting('tokenizer')} go together")
     extra = {"model": model.checkpoint and str(model.checkpoint),
              "architecture": model.architecture,
              "tokenizer": model.tokenizer and str(model.tokenizer)}
     return make_plan("pretrain", output, config, data, extra, {"model": model.checkpoint},
                      resume, overwrite)
+
+
+def plan_distillation(output: Path, config: RunConfig, teacher: Path, student: ModelInit,
+                      data: DataConfig, settings: DistillationConfig, resume: bool = False,
+                      overwrite: bool = False) -> TrainingPlan:
+    """Plan a run of `distill`; arguments and errors as for `make_plan`."""
+    if any(phase.objective.objective != "masked" for phase in config.phases):
+        raise ValueError(f"{setting('objective')}: distillation works with masked alone")
+    if run_settings(config, AdversarialConfig).adversarial:
+        raise ValueError(f"{setting('adversarial')}: distillation has no adversarial training")
+    extra = {"teacher": str(teacher), "student": student.checkpoint and str(student.checkpoint),
+             "architecture": student.architecture, **asdict(settings)}
+    return make_plan("distill", output, config, data, extra,
+                     {"teacher": teacher, "student": student.checkpoint}, resume, overwrite)
 
 
 def check_targets(plan: TrainingPlan) -> None:

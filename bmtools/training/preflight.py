@@ -21,12 +21,12 @@ from bmtools.models.memory import GIB
 from bmtools.recipes.phases import Phase
 from bmtools.recipes.schedule import Schedule, batch_size_at
 from bmtools.recipes.settings import PreflightConfig
-from bmtools.training.datasets import DataConfig
 from bmtools.training.loop import LoopPlan
 from bmtools.training.metrics import Speed
 from bmtools.training.microbatch import measure_memory
-from bmtools.training.plan import REPLAY, TrainingPlan, check_before
-from bmtools.training.pretrain import ModelInit, losses_of
+from bmtools.training.model_init import load_initial_model
+from bmtools.training.plan import REPLAY, DataConfig, ModelInit, TrainingPlan, check_before
+from bmtools.training.pretrain import objectives_of
 from bmtools.training.run import Run, prepare_run
 from bmtools.training.step_memory import StepMemory
 
@@ -134,12 +134,12 @@ def preflight(plan: TrainingPlan, model: ModelInit, data: DataConfig, reject: Re
             sequence.
     """
     if sharded:
-        check_before(plan, data.trained, processes, sharded)
+        check_before(plan, data.train, processes, sharded)
     with tempfile.TemporaryDirectory(prefix="bmtools-preflight-") as directory:
         temporary = replace(plan, output=Path(directory) / "model", resume=False, overwrite=False,
                             reporting=replace(plan.reporting, trackers=""))
-        with prepare_run(temporary, model.start(plan), data, reject, losses_of(plan),
-                         processes) as run:
+        with prepare_run(temporary, load_initial_model(model, plan), data, reject,
+                         objectives_of(plan), processes) as run:
             return _Forecaster(plan, run, probe or PreflightConfig(), processes).forecast()
 
 
@@ -185,7 +185,7 @@ class _Forecaster:
         run, phase = self._run, self._run.schedule.phases[number]
         steps = run.schedule.steps_per_phase[number]
         sequences = sum(batch_size_at(step, steps, phase.batch) for step in range(steps))
-        tokens = round(sequences * epoch_size(phase, run.datasets.trained, run.packed).max_length)
+        tokens = round(sequences * epoch_size(phase, run.datasets.train, run.packed).max_length)
         run.enter(run.schedule.phase_step(sum(run.schedule.steps_per_phase[:number])))
         rate, fill_rate = self._measure_speed(phase, steps, self._memory[number])
         hours = kwh = None
@@ -227,7 +227,7 @@ class _Forecaster:
     def _replay_factor(self) -> float:
         """Return all batches, replayed ones included, for each ordinary one."""
         every = self._plan.replay.replay_steps
-        return 1 + 1 / every if every and REPLAY in self._run.datasets.others else 1.0
+        return 1 + 1 / every if every and REPLAY in self._run.datasets.auxiliary else 1.0
 
     def _precision_warnings(self, precision: str, native: bool) -> Iterator[str]:
         device, option = self._speed.device, setting("mixed_precision")
@@ -270,12 +270,12 @@ class _ProbeBatches:
 
     def __init__(self, run: Run, phase: Phase, steps: int, batch_size: int) -> None:
         batch = replace(phase.batch, batch_size=batch_size, initial_batch_size=0)
-        sampler = Sampler(run.datasets.trained, Schedule([replace(phase, batch=batch)], [steps]),
+        sampler = Sampler(run.datasets.train, Schedule([replace(phase, batch=batch)], [steps]),
                           run.packed, run.trainer.settings.seed)
         self._run = run
         self._steps = steps
         self._max_length = phase.batch.max_length
-        self._batches = run.make_batches(sampler, run.datasets.trained)
+        self._batches = run.make_batches(sampler, run.datasets.train)
         self._tokens = self._positions = 0
 
     @property

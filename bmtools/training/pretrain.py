@@ -30,6 +30,7 @@ from bmtools.training.plan import (
     make_data_config,
     make_run_config,
     plan_pretraining,
+    pretraining_init,
 )
 from bmtools.training.run import MakeObjective, describe, train
 
@@ -73,9 +74,8 @@ def pretrain(data: Data, output: str | Path, *, model: str | Path | None = None,
         BmtoolsError: data, model or output that cannot be used, or a loss that diverged.
     """
     data_config, settings = make_data_config(data, settings)
-    config = make_run_config(recipe, phases and str(phases), settings)
-    fresh = None if model else architecture or config.architecture or None
-    init = ModelInit(model and Path(model), fresh, tokenizer and Path(tokenizer))
+    config = make_run_config(recipe, phases, settings)
+    init = pretraining_init(model, architecture, tokenizer, config)
     plan = plan_pretraining(Path(output), config, init, data_config, resume, overwrite)
     return run_to_end(plan, lambda: pretrain_lines(plan, init, data_config, refuse), on_report)
 
@@ -134,7 +134,9 @@ def _make_objective(name: str, model: PreTrainedModel, seed: int,
                     adversarial: AdversarialConfig) -> Objective:
     if name == "causal":
         return CausalObjective(model)
-    nsp = NspObjective(model, seed) if name == "masked+nsp" else None
-    if adversarial.adversarial:
-        return AdversarialObjective(model, adversarial, nsp and nsp.head)
-    return nsp or MaskedObjective(model)
+    if name == "masked+nsp":
+        nsp = NspObjective(model, seed)
+        return AdversarialObjective(model, adversarial, nsp.head) if adversarial.adversarial \
+            else nsp
+    return AdversarialObjective(model, adversarial) if adversarial.adversarial \
+        else MaskedObjective(model)

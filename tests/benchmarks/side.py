@@ -34,7 +34,7 @@ from bmtools.recipes.settings import BatchConfig, OptimizationConfig, PhaseLengt
 from bmtools.training.distributed import make_accelerator
 from bmtools.training.loop import LoopPlan, Trainer
 from bmtools.training.objectives import MaskedObjective
-from bmtools.training.packing_check import prepare_fast, row_widths
+from bmtools.training.packing_check import padded_lengths, prepare_fast
 from bmtools.vocab.tokenizer import load_tokenizer
 
 _LEARNING_RATE = 5e-5  # run_mlm's
@@ -119,7 +119,7 @@ def set_up(side: Side) -> tuple[Trainer, ScheduledBatches]:
                       settings, accelerator)
     collator = Collator([corpus], SpecialTokens.of(tokenizer), packed, 0,
                         {"words": make_strategy("words")},
-                        row_widths(timeline, accelerator))
+                        padded_lengths(timeline, accelerator))
     return trainer, ScheduledBatches(Sampler(corpora, timeline, packed, 0), collator)
 
 

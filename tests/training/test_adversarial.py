@@ -153,13 +153,13 @@ def test_the_adversary_does_more_than_noise_of_its_size(batch: dict) -> None:
     objective = AdversarialObjective(model, STRONG)
     asked = batch["labels"] != IGNORED
     seen: list[torch.Tensor] = []
-    moved = objective._embeddings.moved
+    moved = objective._embeddings.perturbed
 
     def keep(offset: torch.Tensor) -> Any:
         seen.append(offset.detach())
         return moved(offset)
 
-    objective._embeddings.moved = keep  # type: ignore[method-assign]
+    objective._embeddings.perturbed = keep  # type: ignore[method-assign]
     objective(**batch)
     worst = seen[-1]
     assert worst.abs().max() <= STRONG.adversarial_radius * (1 + 1e-6)

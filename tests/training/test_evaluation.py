@@ -38,8 +38,9 @@ def test_it_is_the_mean_over_hidden_tokens_of_all_text(
     found = held.score(MaskedObjective(model), Accelerator(cpu=True))
     asked, losses, right = [], [], []
     model.eval()
-    for plan in EvaluationSet(corpus, held.words, held.strategy, 32, batch_rows=1)._plans():
-        inputs, _ = held.collator()(plan, held.task, held.task.mask_rate)
+    single = EvaluationSet(corpus, held.special_tokens, held.strategy, 32, batch_size=1)
+    for samples in single._batches():
+        inputs, _ = held.collator()(samples, held.objective, held.objective.mask_rate)
         with torch.no_grad():
             logits = model(inputs["input_ids"], inputs["attention_mask"].long()).logits[0]
         labels = inputs["labels"][0]
@@ -60,7 +61,7 @@ def test_it_asks_the_same_every_time_and_disturbs_nothing(
     torch.manual_seed(3)
     expected = torch.rand(2)
     torch.manual_seed(3)
-    found = [held_out(corpus, tokenizer, batch_rows=rows).score(objective, Accelerator(cpu=True))
+    found = [held_out(corpus, tokenizer, batch_size=rows).score(objective, Accelerator(cpu=True))
              for rows in (32, 32, 5)]
     assert found[0] == found[1]
     assert found[2] == pytest.approx(found[0], abs=1e-5)
@@ -98,7 +99,7 @@ class Crew:
 def test_processes_share_the_text_and_run_as_often(
         model: Any, tokenizer: Any, corpus: Corpus, processes: int) -> None:
     """Where weights are shared out, one pass too few would leave the others waiting."""
-    held = held_out(corpus, tokenizer, batch_rows=8)
+    held = held_out(corpus, tokenizer, batch_size=8)
     whole = held.score(MaskedObjective(model), Accelerator(cpu=True))
     crew: Any = Crew(processes)
     passes = []
@@ -112,4 +113,4 @@ def test_processes_share_the_text_and_run_as_often(
         passes.append(0)
         found = held.score(Counted(model), crew)
     assert found == pytest.approx(whole, abs=1e-5)
-    assert len(set(passes)) == 1 and passes[0] * processes >= len(held._plans())
+    assert len(set(passes)) == 1 and passes[0] * processes >= len(held._batches())

@@ -10,9 +10,9 @@ from bmtools.errors import BmtoolsError
 from bmtools.models.hardware import Hardware
 from bmtools.recipes.phases import Phase
 from bmtools.recipes.schedule import Schedule
+from bmtools.training.checkpoints import Progress
 from bmtools.training.loop import StepResult
 from bmtools.training.metrics import DivergenceMonitor, Reporter, Speed
-from bmtools.training.resume import Progress
 
 SPEED = Speed(Hardware("cpu", "x", 2, 1 << 30, False), "no", 1, [1e6, 1e6])
 

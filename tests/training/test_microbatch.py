@@ -31,12 +31,11 @@ from bmtools.recipes.settings import (
     ReportingConfig,
 )
 from bmtools.training import microbatch
-from bmtools.training.datasets import DataConfig
 from bmtools.training.loop import LoopPlan, Trainer
 from bmtools.training.microbatch import check_memory, fit_micro_batches, measure_memory
 from bmtools.training.objectives import MaskedObjective, PhasedObjective
-from bmtools.training.plan import TrainingPlan
-from bmtools.training.pretrain import ModelInit, pretrain
+from bmtools.training.plan import DataConfig, ModelInit, TrainingPlan
+from bmtools.training.pretrain import pretrain_lines
 from bmtools.training.step_memory import StepMemory
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -149,8 +148,8 @@ def test_measuring_does_not_change_what_is_learnt(corpus: Path, vocabulary: Path
         plan = TrainingPlan("pretrain", tmp_path / name, config,
                             OptimizationConfig(memory_gib=memory_gib, dropout=0.1),
                             ReportingConfig(logging_steps=1))
-        lines = pretrain(plan, ModelInit(None, "bert-1x64", vocabulary),
-                         DataConfig({"text": (str(corpus),)}), refuse)
+        lines = pretrain_lines(plan, ModelInit(None, "bert-1x64", vocabulary),
+                               DataConfig({"text": (str(corpus),)}), refuse)
         clocks = ("tokens_per_second", "seconds_left")
         return [{key: value for key, value in line.items() if key not in clocks}
                 for line in lines if "loss" in line]

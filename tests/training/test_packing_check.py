@@ -18,7 +18,7 @@ from bmtools.models import packed as packed_models
 from bmtools.recipes.phases import Phase, RunConfig
 from bmtools.recipes.schedule import Schedule
 from bmtools.recipes.settings import BatchConfig, OptimizationConfig, ReportingConfig
-from bmtools.training.packing_check import is_packed, prepare_checked, row_widths
+from bmtools.training.packing_check import is_packed, padded_lengths, prepare_packing
 from bmtools.training.plan import TrainingPlan
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -41,7 +41,7 @@ def test_in_halves_rows_have_few_widths(toy_phase: Callable[..., Phase], precisi
                                         expected: list[int] | None) -> None:
     phases = [toy_phase(name=str(tokens), batch=BatchConfig(tokens)) for tokens in (60, 24)]
     accelerator = SimpleNamespace(mixed_precision=precision)
-    assert row_widths(Schedule(phases, [1, 1]), cast("Any", accelerator)) == expected
+    assert padded_lengths(Schedule(phases, [1, 1]), cast("Any", accelerator)) == expected
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def prepare(model: Any, toy: Any, toy_phase: Callable[..., Phase]) -> Callable[[
         corpora = {"text": toy.corpus(TEXTS)}
         maker = Collator(list(corpora.values()), SpecialTokens.of(toy.tokenizer), True, 0,
                          {"words": make_strategy("words")})
-        prepare_checked(model, Schedule(phases, [3, 3, 3]), corpora, maker, 0,
+        prepare_packing(model, Schedule(phases, [3, 3, 3]), corpora, maker, 0,
                         Accelerator(cpu=True))
 
     return call

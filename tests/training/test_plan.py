@@ -37,7 +37,7 @@ def plan(toy_phase: Callable[..., Phase], tmp_path: Path) -> TrainingPlan:
                         parents={"model": "hash"})
 
 
-def test_what_may_change_between_sittings_is_no_part_of_a_run(plan: TrainingPlan) -> None:
+def test_what_may_change_between_sessions_is_no_part_of_a_run(plan: TrainingPlan) -> None:
     before = plan.identity(CONTENTS, "v")
     for other in (
             replace(plan, reporting=ReportingConfig(logging_steps=1, save_steps=7, budget="2h")),
@@ -80,18 +80,18 @@ def test_one_phase_needs_no_name(plan: TrainingPlan) -> None:
 def test_an_unfinished_run_is_not_thrown_away(plan: TrainingPlan) -> None:
     check_targets(plan)
     (plan.output.parent / "out.run").mkdir()
-    with pytest.raises(BmtoolsError, match=r"out\.run holds an unfinished run; --resume goes on"):
+    with pytest.raises(BmtoolsError, match=r"out\.run holds an unfinished run; resume continues"):
         check_targets(plan)
     check_targets(replace(plan, resume=True))
     check_targets(replace(plan, overwrite=True))
 
 
 @pytest.mark.parametrize(("rows", "processes", "message"), [
-    (BatchConfig(batch_size=9), 2, "phase 'b': --batch-size: found 9, expected a multiple of the "
+    (BatchConfig(batch_size=9), 2, "phase 'b': batch_size: found 9, expected a multiple of the "
                                    "2 processes"),
     (BatchConfig(batch_size=9, initial_batch_size=3), 9,
-     "--initial-batch-size: found 3, expected a multiple"),
-    (BatchConfig(layout="packed"), 1, "--layout: found auto and packed, expected one"),
+     "initial_batch_size: found 3, expected a multiple"),
+    (BatchConfig(layout="packed"), 1, "layout: found auto and packed, expected one"),
 ])
 def test_rows_that_cannot_be_are_refused(plan: TrainingPlan, rows: BatchConfig, processes: int,
                                          message: str) -> None:
@@ -107,23 +107,23 @@ def test_a_mixture_names_texts_that_are_there(plan: TrainingPlan) -> None:
     asked = replace(plan, config=RunConfig((mixed,)))
     check_before(asked, ["text", "clinical"], 1, False)
     with pytest.raises(BmtoolsError, match="phase 'a': mixture: found 'clinical', expected text; "
-                                           "--corpus NAME=PATH gives a text its name"):
+                                           "corpus NAME=PATH gives a text its name"):
         check_before(asked, ["text"], 1, False)
 
 
 @pytest.mark.parametrize(("change", "message"), [
-    ({"regularization": RegularizationConfig(mixout=0.5)}, "--mixout: found 0.5"),
-    ({"regularization": RegularizationConfig(l2_sp=0.1)}, "--l2-sp: found 0.1"),
-    ({"adversarial": AdversarialConfig(adversarial=10)}, "--adversarial: found 10"),
-    ({"optimization": OptimizationConfig(optimizer="muon")}, "--optimizer: found muon"),
-    ({"optimization": OptimizationConfig(mixed_precision="fp16")}, "--mixed-precision: found fp16"),
-    ({"optimization": OptimizationConfig(compile=True)}, "--compile: found True"),
+    ({"regularization": RegularizationConfig(mixout=0.5)}, "mixout: found 0.5"),
+    ({"regularization": RegularizationConfig(l2_sp=0.1)}, "l2_sp: found 0.1"),
+    ({"adversarial": AdversarialConfig(adversarial=10)}, "adversarial: found 10"),
+    ({"optimization": OptimizationConfig(optimizer="muon")}, "optimizer: found muon"),
+    ({"optimization": OptimizationConfig(mixed_precision="fp16")}, "mixed_precision: found fp16"),
+    ({"optimization": OptimizationConfig(compile=True)}, "compile: found True"),
 ])
 def test_what_needs_whole_weights_is_refused_where_they_are_shared_out(
         plan: TrainingPlan, change: dict[str, Any], message: str) -> None:
     asked = replace(plan, **change)
     check_before(asked, ["text"], 2, False)
-    with pytest.raises(BmtoolsError, match=f"{message}.* processes share out"):
+    with pytest.raises(BmtoolsError, match=f"{message}.* sharded weights"):
         check_before(asked, ["text"], 2, True)
 
 

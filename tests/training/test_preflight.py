@@ -23,10 +23,9 @@ from bmtools.recipes.settings import (
     ReportingConfig,
 )
 from bmtools.training import metrics as reports
-from bmtools.training.datasets import DataConfig
-from bmtools.training.plan import TrainingPlan
+from bmtools.training.plan import DataConfig, ModelInit, TrainingPlan
 from bmtools.training.preflight import Forecast, preflight
-from bmtools.training.pretrain import ModelInit, pretrain
+from bmtools.training.pretrain import pretrain_lines
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 GIB = 2**30
@@ -80,8 +79,8 @@ def test_it_foretells_a_run(look: Callable[..., Forecast], toy_phase: Callable[.
               replace(toy_phase(0, BatchConfig(32, 16), "b", objective="causal"),
                       length=PhaseLengthConfig(epochs=8)))
     plan = plan_of(tmp_path / "m", phases)
-    lines = list(pretrain(plan, ModelInit(None, "bert-2x64", vocabulary),
-                          DataConfig({"text": (str(corpus),)}), refuse))
+    lines = list(pretrain_lines(plan, ModelInit(None, "bert-2x64", vocabulary),
+                                DataConfig({"text": (str(corpus),)}), refuse))
     told = [line for line in lines if "tokens_per_second" in line]
     for _ in range(3):
         found = look(*phases, probe=PreflightConfig(0.5))

@@ -25,9 +25,8 @@ from bmtools.recipes.settings import (
     PhaseLengthConfig,
     ReportingConfig,
 )
-from bmtools.training.datasets import DataConfig
-from bmtools.training.plan import TrainingPlan
-from bmtools.training.pretrain import ModelInit, pretrain
+from bmtools.training.plan import DataConfig, ModelInit, TrainingPlan
+from bmtools.training.pretrain import pretrain_lines
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 ROWS = ("--max-length", "16", "--batch-size", "8", "--learning-rate", "2e-3")
@@ -73,8 +72,8 @@ def unfinished(corpus: Path, vocabulary: Path, tmp_path: Path) -> list[str]:
     plan = TrainingPlan("pretrain", tmp_path / "m", RunConfig((phase,)), OptimizationConfig(),
                         ReportingConfig(logging_steps=1, save_steps=4),
                         extra={"architecture": "bert-1x64"})
-    lines = pretrain(plan, ModelInit(None, "bert-1x64", vocabulary),
-                     DataConfig({"text": (str(corpus),)}), refuse)
+    lines = pretrain_lines(plan, ModelInit(None, "bert-1x64", vocabulary),
+                           DataConfig({"text": (str(corpus),)}), refuse)
     assert [next(lines)["step"] for _ in range(6)] == [1, 2, 3, 4, 5, 6]
     lines.close()
     assert (tmp_path / "m.run" / "step-00000004").is_dir()

@@ -12,18 +12,18 @@ import torch
 from bmtools.errors import CheckpointError
 from bmtools.io.manifest import Manifest
 from bmtools.models.checkpoint import load_masked_lm
-from bmtools.training import resume as states
-from bmtools.training.objectives import MaskedObjective, NspObjective, PhasedObjective
-from bmtools.training.optimizers import make_optimizer, parameter_groups
-from bmtools.training.resume import (
+from bmtools.training import checkpoints as states
+from bmtools.training.checkpoints import (
     Progress,
     damaged_states,
     latest_state,
     read_progress,
-    restore_extras,
-    restore_memory,
+    restore_heads,
+    restore_optimizer,
     save_state,
 )
+from bmtools.training.objectives import MaskedObjective, NspObjective, PhasedObjective
+from bmtools.training.optimizers import make_optimizer, parameter_groups
 from bmtools.vocab.tokenizer import fingerprint
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -72,9 +72,9 @@ def test_what_is_saved_comes_back_to_the_bit(model: Any, save: Any, tmp_path: Pa
     assert vars(read_progress(found, {"seed": 1})) == vars(progress)
 
     again = phased(load_masked_lm(found).model)
-    restore_extras(found, again)
+    restore_heads(found, again)
     fresh = make_optimizer(name, parameter_groups(again, 0.01), 1e-3)
-    restore_memory(found, again, fresh)
+    restore_optimizer(found, again, fresh)
     ours, theirs = objective.state_dict(), again.state_dict()
     assert ours.keys() == theirs.keys() and "heads.head.pooler.weight" in ours
     assert all(torch.equal(ours[key], theirs[key]) for key in ours)
@@ -132,7 +132,7 @@ def test_a_crash_amid_writing_leaves_the_state_before(
 
 
 @pytest.mark.parametrize(("identity", "message"), [
-    ({"seed": 2, "of": [1, 2]}, "has seed 1, found 2; resume with what it was started with"),
+    ({"seed": 2, "of": [1, 2]}, "has seed 1, found 2; resume with the same settings"),
     ({"seed": 1, "of": [1]}, r"has of \[1, 2\], found \[1\]"),
     ({"seed": 1, "of": [1, 2], "new": 0.1}, "has new None, found 0.1"),
     ({"of": [1, 2]}, "has seed 1, found None"),

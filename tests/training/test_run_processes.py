@@ -224,7 +224,7 @@ def dies(step: int, moment: str = "after") -> str:
     kill = "os.kill(os.getpid(), 9)"
     if moment == "amid":
         return f"""
-import bmtools.training.resume as state
+import bmtools.training.checkpoints as state
 flush = state.flush_to_disk
 def die(directory):
     if ".step-{step:08d}." in directory.name:
@@ -232,16 +232,16 @@ def die(directory):
     flush(directory)
 state.flush_to_disk = die
 """
-    order = [kill, "save(keeper)"] if moment == "before" else ["save(keeper)", kill]
+    order = [kill, "save(checkpointer)"] if moment == "before" else ["save(checkpointer)", kill]
     return f"""
-import bmtools.training.checkpoints as keeping
-save = keeping.Checkpointer.save
-def die(keeper):
-    if keeper._progress.step == {step}:
+import bmtools.training.checkpoints as checkpoints
+save = checkpoints.Checkpointer.save
+def die(checkpointer):
+    if checkpointer._progress.step == {step}:
         {order[0]}
         {order[1]}
-    save(keeper)
-keeping.Checkpointer.save = die
+    save(checkpointer)
+checkpoints.Checkpointer.save = die
 """
 
 
