@@ -83,7 +83,7 @@ def unfinished(corpus: Path, vocabulary: Path, tmp_path: Path) -> list[str]:
 def test_an_unfinished_run_is_not_thrown_away(run, unfinished: list[str]) -> None:
     outcome = run(*unfinished)
     assert outcome.code == 1
-    assert "holds an unfinished run; --resume goes on with it" in outcome.err
+    assert "holds an unfinished run; --resume continues it" in outcome.err
     assert list(losses(run(*unfinished, "--resume").records)) == [5, 6, 7, 8, 9]
 
 
