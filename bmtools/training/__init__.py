@@ -1,6 +1,7 @@
 """Training: pretraining and distillation in phases, killable and resumable."""
 
-from bmtools import lazy
+from bmtools.lazy import export
 
-lazy.export(__name__, pretrain="bmtools.training.pretrain:pretrain",
-            distill="bmtools.training.distill:distill")
+export(__name__, pretrain="bmtools.training.pretrain:pretrain",
+       distill="bmtools.training.distill:distill",
+       preflight="bmtools.training.preflight:preflight")

@@ -113,5 +113,6 @@ def _load_student(student: ModelInit, teacher: Checkpoint, seed: int) -> Initial
         assert student.architecture is not None
         return from_architecture(student.architecture, teacher.tokenizer, seed)
     initial = from_checkpoint(student.checkpoint)
-    same_vocabulary(initial.vocabulary, teacher.vocabulary, f"{student.checkpoint}: student")
+    require_same_vocabulary(initial.vocabulary, teacher.vocabulary,
+                            f"{student.checkpoint}: student")
     return initial

@@ -355,7 +355,7 @@ def test_a_spent_budget_says_what_is_left(run: Run, fresh: list[Any], corpus: Pa
                                           tmp_path: Path) -> None:
     outcome = run(*fresh, corpus, "--budget", "0.01s")
     assert outcome.code == 75
-    assert outcome.err == "bmtools: stopped before the end; --resume goes on\n"
+    assert outcome.err == "bmtools: stopped before the end; --resume continues\n"
     last = outcome.records[-1]
     assert last == {"stopped": 2, "of": 4, "state": str(tmp_path / "out.run"),
                     "wall_seconds": last["wall_seconds"]}

@@ -182,7 +182,7 @@ def test_launched_by_itself_or_by_accelerate_it_gives_the_losses_of_one(
         [expected[step] for step in found], abs=2e-5)
     # A slow machine is told of progress every ten seconds.
     said = [line for line in err.splitlines() if not line.startswith("pretraining: step")]
-    assert said == ["bmtools: stopped before the end; --resume goes on",
+    assert said == ["bmtools: stopped before the end; --resume continues",
                     f"bmtools: 1 bad records in {tmp_path / 'rejects.jsonl'}"]
     assert len((tmp_path / "rejects.jsonl").read_text().splitlines()) == 1
 

@@ -345,7 +345,7 @@ def test_a_signal_ends_the_sitting_with_a_state(
     given = [*phased(place), "--layout", "padded", "--save-steps", 0]
     stopped = start("out", *given).after(3, number)
     assert stopped.wait() == [75]
-    assert stopped.err == "bmtools: stopped before the end; --resume goes on\n"
+    assert stopped.err == "bmtools: stopped before the end; --resume continues\n"
     last = stopped.records[-1]
     assert (last["of"], last["state"]) == (STEPS, str(tmp_path / "out.run"))
     assert 3 <= last["stopped"] < STEPS
