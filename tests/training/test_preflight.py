@@ -163,7 +163,7 @@ def test_several_processes_are_not_guessed(look: Callable[..., Forecast],
     assert "4 together were not measured" in warning
     with pytest.raises(BmtoolsError, match="found 8, expected a multiple of the 3 processes"):
         look(toy_phase(2, BatchConfig(32, 8)), processes=3)
-    with pytest.raises(BmtoolsError, match="--optimizer: found muon, which does not go"):
+    with pytest.raises(BmtoolsError, match="optimizer: found muon, which does not go"):
         look(toy_phase(2, BatchConfig(32, 8)), processes=2, sharded=True, optimizer="muon")
 
 
