@@ -1,4 +1,4 @@
-"""What the C library does with memory that is set free: kept for later, or given back at once."""
+"""Freed memory of glibc's allocator: kept for reuse, or returned to the system."""
 
 from __future__ import annotations
 
@@ -9,50 +9,50 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt(3)
 _NEVER = -1
 _LARGEST_KEPT_BYTES = 2**31 - 1
 _MAPPED_BYTES = 2**20
-_SECONDS_BETWEEN = 10.0
+_TRIM_SECONDS = 10.0
 
 
 def keep_freed_memory() -> bool:
-    """Have the C library keep what is set free for what is asked for next, if it is glibc.
+    """Have glibc keep freed memory for the next allocation.
 
-    It would give pieces of 32 MB and more back to the system, which then clears every page of them
-    anew: a tenth to a fifth of a training step of a small model. Costs gaps between what is kept,
-    which `Gaps` gives back.
+    By default it returns blocks of 32 MB and more to the system, which then clears their pages
+    anew: a tenth to a fifth of a training step of a small model. Costs fragmentation, which
+    `HeapTrimmer` reduces.
 
     Returns:
-        whether it took this.
+        whether the C library is glibc and has accepted.
     """
-    return _tell(_MMAP_THRESHOLD, _LARGEST_KEPT_BYTES) and _tell(_TRIM_THRESHOLD, _NEVER)
+    return _mallopt(_MMAP_THRESHOLD, _LARGEST_KEPT_BYTES) and _mallopt(_TRIM_THRESHOLD, _NEVER)
 
 
 def return_freed_memory() -> bool:
-    """Have the C library give large pieces of freed memory back at once, if it is glibc.
+    """Have glibc return large blocks of freed memory to the system at once.
 
-    It would keep them for later, and lose up to as much again to gaps between them as rows of
-    ever other lengths come by. Costs up to a fifth more processor time.
+    By default it keeps them, and loses up to as much again to fragmentation as sequences change
+    their lengths. Costs up to a fifth more processor time.
 
     Returns:
-        whether it took this.
+        whether the C library is glibc and has accepted.
     """
-    return _tell(_MMAP_THRESHOLD, _MAPPED_BYTES) and _tell(_TRIM_THRESHOLD, _MAPPED_BYTES)
+    return _mallopt(_MMAP_THRESHOLD, _MAPPED_BYTES) and _mallopt(_TRIM_THRESHOLD, _MAPPED_BYTES)
 
 
-class Gaps:
-    """What was set free and fits nothing that is asked for: batches of ever other shapes leave it.
+class HeapTrimmer:
+    """Fragments of freed memory, returned to the system every few seconds.
 
-    It would grow without a clear end, to more than what is in use. Giving it back takes some
-    hundredths of a second, so it is done every few seconds.
+    Batches of ever other shapes leave fragments that fit no later allocation and grow to more than
+    the memory in use. Trimming takes some hundredths of a second.
 
     Args:
         seconds: between two times.
     """
 
-    def __init__(self, seconds: float = _SECONDS_BETWEEN) -> None:
+    def __init__(self, seconds: float = _TRIM_SECONDS) -> None:
         self._seconds = seconds
         self._last = time.monotonic()
 
-    def give_back(self) -> bool:
-        """Have glibc give gaps back to the system if it is time; whether it did."""
+    def trim(self) -> bool:
+        """Return fragments to the system if it is time; tell whether some were returned."""
         now = time.monotonic()
         if now - self._last < self._seconds:
             return False
@@ -63,9 +63,8 @@ class Gaps:
             return False
 
 
-def _tell(parameter: int, value: int) -> bool:
+def _mallopt(parameter: int, value: int) -> bool:
     try:
-        mallopt = ctypes.CDLL(None).mallopt
+        return bool(ctypes.CDLL(None).mallopt(parameter, value))
     except (OSError, AttributeError, TypeError):
         return False
-    return bool(mallopt(parameter, value))

@@ -1,39 +1,42 @@
-"""What training costs in arithmetic."""
+"""Floating-point operations of training a token."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from torch import nn
 
 from bmtools.models.architectures import build_on_meta
 
-_COUNTED = frozenset({"bert", "camembert", "megatron-bert", "modernbert", "roberta",
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig
+
+_KNOWN_MODEL_TYPES = frozenset({"bert", "camembert", "megatron-bert", "modernbert", "roberta",
                       "xlm-roberta", "xlm-roberta-xl"})
-_BACKWARD_TOO = 3  # gradients of inputs and of weights take a multiplication each
+_FORWARD_AND_BACKWARD = 3  # gradients of inputs and of weights take a product each
 
 
-def training_flops_per_token(config: Any, max_length: int, mask_rate: float,
+def training_flops_per_token(config: PretrainedConfig, max_length: int, mask_rate: float,
                              windowed: bool = True) -> float | None:
     """Count the operations of training on one token, forward and backward.
 
-    Matrix multiplications count, an addition and a multiplication as two operations; what is
-    done element by element does not, and neither does anything computed twice to save memory.
-    The head counts for the share of tokens where something is asked.
+    Matrix products count, an addition and a multiplication as two operations; element-wise
+    operations do not, and neither do recomputed activations. The head counts for the share of
+    tokens that are masked.
 
     Source: Chowdhery et al. 2022 (PaLM), appendix B, for what counts.
 
     Args:
         config: of the model.
-        max_length: of a row, special ones included.
-        mask_rate: share of a row's tokens where something is asked, 0 to 1.
-        windowed: count scores of attention inside ModernBERT's windows only, which is all the
-            model asks for; kernels without windows compute the others too.
+        max_length: tokens of a sequence, special tokens included.
+        mask_rate: share of tokens that are masked, 0 to 1.
+        windowed: count attention scores inside ModernBERT's windows only; kernels without windows
+            compute the others too.
 
     Returns:
-        operations a token; None where an architecture's layers are not known here.
+        operations a token; None for an unknown architecture.
     """
-    if config.model_type not in _COUNTED:
+    if config.model_type not in _KNOWN_MODEL_TYPES:
         return None
     model = build_on_meta(config)
     body = _multiplications(model.base_model)
@@ -42,7 +45,7 @@ def training_flops_per_token(config: Any, max_length: int, mask_rate: float,
                  for window in _windows(config)) / max_length
     # A score and its share in the sum of values take a multiplication each for every channel.
     attention = 2 * scores * config.hidden_size
-    return 2.0 * _BACKWARD_TOO * (body + attention + mask_rate * head)
+    return 2.0 * _FORWARD_AND_BACKWARD * (body + attention + mask_rate * head)
 
 
 def scored_pairs(max_length: int, window: int | None) -> int:
@@ -58,8 +61,8 @@ def _multiplications(module: nn.Module) -> int:
                if isinstance(layer, nn.Linear))
 
 
-def _windows(config: Any) -> list[int | None]:
-    """Tell how far each layer looks to either side; None for everywhere."""
+def _windows(config: PretrainedConfig) -> list[int | None]:
+    """Return the attention window of each layer, to either side; None for global attention."""
     kinds = getattr(config, "layer_types", None)
     if kinds is None:
         return [None] * config.num_hidden_layers

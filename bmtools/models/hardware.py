@@ -1,4 +1,4 @@
-"""What a machine can do: its processors, its memory, and how much of them a run uses."""
+"""Hardware of this machine: device, memory, peak arithmetic and power."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _JOULES_PER_KWH = 3.6e6
 
 @dataclass(frozen=True)
 class GpuSpec:
-    """What a GPU's maker promises; dense matrices, without structured sparsity.
+    """Peak rates of a GPU by its data sheet: dense matrices, without structured sparsity.
 
     Args:
         half: TFLOP/s with bfloat16 or float16 inputs and sums in float32.
         tf32: TFLOP/s with TensorFloat-32 inputs.
         full: TFLOP/s with float32 inputs.
-        watts: most power that the board draws.
+        watts: power limit of the board.
         bf16: whether it multiplies bfloat16 matrices; all multiply float16.
     """
 
@@ -36,7 +36,7 @@ class GpuSpec:
 
 # NVIDIA's data sheets of each product; where they print rates "with sparsity", half of those.
 # A10G: Amazon's variant, NVIDIA's data sheet of its own. RTX 3090: GA102 white paper, appendix A.
-# RTX 4090: Ada white paper, appendix A. Names are those that the driver reports, whole, so that
+# RTX 4090: Ada white paper, appendix A. Names are complete, as the driver reports them, so that
 # slices of a GPU (MIG) and mobile variants are unknown rather than wrong.
 _PEAKS = {
     r"NVIDIA H200( SXM)?": GpuSpec(989.4, 494.7, 66.9, 700),
@@ -63,16 +63,16 @@ _PEAKS = {
 
 @dataclass(frozen=True)
 class Hardware:
-    """What computes, and what it has.
+    """Device that computes, with its memory.
 
     Args:
-        kind: as torch calls it: cpu, cuda or mps.
-        name: the maker's.
-        count: GPUs of the machine that this process may use, or processor cores.
-        memory_bytes: of one GPU, or what this process may use of the machine's.
-        bf16: whether bfloat16 matrices are multiplied by instructions of their own; without them
-            bf16 is slower than float32.
-        watts: most power that the board of one GPU draws; None where it is not known.
+        kind: torch's device type: cpu, cuda or mps.
+        name: of the product.
+        count: GPUs that this process may use, or processor cores.
+        memory_bytes: of one GPU, or of the machine as far as this process may use it.
+        bf16: whether there are instructions for bfloat16 products; without them bf16 is slower
+            than float32.
+        watts: power limit of one GPU's board; None where it is not known.
     """
 
     kind: str
@@ -106,22 +106,22 @@ def resolve_device(name: str) -> str:
 
 
 def describe_hardware(kind: str = "cpu") -> Hardware:
-    """Tell what this machine has, as far as this process may use it.
+    """Describe a device, as far as this process may use it.
 
     Args:
-        kind: cpu, cuda (or cuda:NUMBER) or mps.
+        kind: cpu, cuda (or cuda:N) or mps.
     """
     if kind.startswith("cuda"):
         return _describe_gpu(kind)
     flags = _processor_fields("flags", "Features")
     name = next(iter(_processor_fields("model name")), "") or platform.machine()
-    fast = {"avx512_bf16", "amx_bf16", "bf16"}
+    bf16_flags = {"avx512_bf16", "amx_bf16", "bf16"}
     return Hardware(kind, " ".join(name.split()), usable_cores(), usable_memory_bytes(),
-                    any(fast & set(line.split()) for line in flags))
+                    any(bf16_flags & set(line.split()) for line in flags))
 
 
 def _describe_gpu(kind: str) -> Hardware:
-    """Ask the driver, and the data sheet for the power."""
+    """Describe a GPU by its driver, and its power by the data sheet."""
     found = torch.cuda.get_device_properties(kind)
     peak = find_peak(found.name)
     return Hardware("cuda", found.name, torch.cuda.device_count(), found.total_memory,
@@ -129,12 +129,12 @@ def _describe_gpu(kind: str) -> Hardware:
 
 
 def find_peak(name: str) -> GpuSpec | None:
-    """Look a GPU up by the name that its driver reports; None for one that is not listed."""
+    """Return the peak rates of a GPU by the name that its driver reports; None if unknown."""
     return next((peak for known, peak in _PEAKS.items() if re.fullmatch(known, name)), None)
 
 
 def peak_flops_per_second(device: Hardware, precision: str) -> float | None:
-    """Look up the most operations a second of one GPU; None where they are not known.
+    """Return the peak operations a second of one GPU; None where they are not known.
 
     Args:
         device: from `describe_hardware`.
@@ -149,12 +149,12 @@ def peak_flops_per_second(device: Hardware, precision: str) -> float | None:
 
 def model_flop_utilisation(flops_per_second: float, device: Hardware,
                            precision: str) -> float | None:
-    """Tell what share of a GPU's promised arithmetic a run uses; None where it is not known.
+    """Return the share of a GPU's peak that a run uses; None where the peak is not known.
 
     Source: Chowdhery et al. 2022 (PaLM), section 4.1.
 
     Args:
-        flops_per_second: that the model asks for, on one GPU; see `training_flops_per_token`.
+        flops_per_second: of the model, on one GPU; see `training_flops_per_token`.
         device: from `describe_hardware`.
         precision: no (float32), tf32, bf16 or fp16.
     """
@@ -163,9 +163,9 @@ def model_flop_utilisation(flops_per_second: float, device: Hardware,
 
 
 def most_energy_kwh(device: Hardware, seconds: float) -> float | None:
-    """Bound the energy of all GPUs of this machine from above, by what their boards may draw.
+    """Bound the energy of all GPUs of this machine by the power limit of their boards.
 
-    What the rest of the machine and its cooling draw comes on top.
+    The rest of the machine and its cooling come on top.
 
     Returns:
         kilowatt-hours; None where the power of a board is not known.
@@ -174,6 +174,6 @@ def most_energy_kwh(device: Hardware, seconds: float) -> float | None:
 
 
 def _processor_fields(*names: str) -> set[str]:
-    """Read what Linux says of the processors; nothing elsewhere."""
+    """Read fields of Linux's processor description; nothing elsewhere."""
     pairs = (line.partition(":") for line in read_system("proc/cpuinfo").splitlines())
     return {value.strip() for name, _, value in pairs if name.strip() in names}

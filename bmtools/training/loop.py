@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from bmtools.data.batches import Batches, MicroBatch, RankBatch, split_in_half
 from bmtools.errors import BmtoolsError, setting
-from bmtools.models.allocator import Gaps
+from bmtools.models.allocator import HeapTrimmer
 from bmtools.recipes.settings import OptimizationConfig
 from bmtools.training.objectives import Objective
 from bmtools.training.optimizers import make_optimizer, parameter_groups
@@ -108,7 +108,7 @@ class Trainer:
         self._hooks = hooks or LoopHooks()
         self._stop = False
         self._halvings = 0
-        self._gaps = Gaps()
+        self._heap_trimmer = HeapTrimmer()
         self._sharded = is_sharded(accelerator)
         model: Any = objective.model
         set_dropout(model, settings.dropout)
@@ -173,7 +173,7 @@ class Trainer:
         self.optimizer.step()
         self.optimizer.zero_grad()
         if self.accelerator.device.type == "cpu":
-            self._gaps.give_back()
+            self._heap_trimmer.trim()
         losses, stop = self._mean_losses(sums, counts)
         if not math.isfinite(losses["loss"]):
             raise DivergedError(

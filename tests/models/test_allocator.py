@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="this 
 _PROLOGUE = """
 import numpy as np
 from pathlib import Path
-from bmtools.models.allocator import Gaps, keep_freed_memory, return_freed_memory
+from bmtools.models.allocator import HeapTrimmer, keep_freed_memory, return_freed_memory
 
 def resident_mib():
     return int(Path("/proc/self/statm").read_text().split()[1]) // 256
@@ -36,9 +36,9 @@ def test_gaps_among_what_is_kept_are_given_back_when_it_is_time() -> None:
     early, before, given, after = run("""
 keep_freed_memory()
 kept = leave_gaps()
-print(Gaps(60).give_back())
+print(HeapTrimmer(60).trim())
 print(resident_mib())
-print(Gaps(0).give_back())
+print(HeapTrimmer(0).trim())
 print(resident_mib())
 """)
     assert (early, given) == ("False", "True")
