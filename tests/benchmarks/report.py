@@ -78,6 +78,18 @@ def _transfer(params: Measured, info: Measured) -> Row:
             f"batches of {params['beside']}", _times(info["times_faster"]), "")
 
 
+def _encoder(params: Measured, info: Measured) -> Row:
+    return (f"fast encoder, {params['family']}, {params['layers']} layers of {params['width']}: "
+            f"{_number(info['microseconds_per_token'])} microseconds per token on one thread",
+            "transformers' encoder", _times(info["times_faster"]), "")
+
+
+def _fast_pppl(params: Measured, info: Measured) -> Row:
+    return (f"`score-pppl`, {info['layers']} layers of {info['width']}, {info['sentences']} "
+            f"sentences in {info['seconds']:.1f} s", "the same with transformers' encoder",
+            _times(info["times_faster"]["median"]), f"{info['times_faster']['memory']:.2f}")
+
+
 def _grouped(params: Measured, info: Measured) -> Row:
     return _pretrain(info, "Trainer, documents end to end (`group_texts`)")
 
@@ -136,7 +148,8 @@ _ROWS: Mapping[str, Callable[[Measured, Measured], Row]] = {
     "test_pretrain_against_a_document_a_row": _lines, "test_pretrain_in_bf16": _grouped,
     "test_pretrain_on_a_gpu": _grouped, "test_build_vocab_against_the_library": _vocabulary,
     "test_contexts_against_pyahocorasick": _contexts,
-    "test_contexts_against_plain_batches": _transfer}
+    "test_contexts_against_plain_batches": _transfer, "test_encoder_per_token": _encoder,
+    "test_score_pppl_with_and_without_fast_encoder": _fast_pppl}
 
 
 def table(measured: Measured) -> str:

@@ -68,6 +68,11 @@ def test_others_have_rows_of_their_own() -> None:
                  peak_megabytes={"pyahocorasick": 50, "matching": 70, "sampling": 105}),
         measured("test_contexts_against_plain_batches",
                  {"layers": 4, "width": 256, "beside": "32 in file order"}, times_faster=2.3),
+        measured("test_encoder_per_token", {"family": "bert", "layers": 4, "width": 256},
+                 times_faster=1.75, microseconds_per_token=12.3),
+        measured("test_score_pppl_with_and_without_fast_encoder", {},
+                 times_faster={"median": 1.4, "memory": 0.9}, layers=4, width=256, sentences=100,
+                 seconds=4.56),
         measured("test_of_something_new", {"size": 3}, times_faster=1.5),
         measured("test_that_compares_nothing", {}, tokens=5))
     assert found[4:] == [
@@ -83,6 +88,10 @@ def test_others_have_rows_of_their_own() -> None:
         "nothing | 2.1 times; without sampling 4.9 | 2.1 |",
         "| `init-weights --method contextual`, 4 layers of 256 | batches of 32 in file order | "
         "2.3 times |  |",
+        "| fast encoder, bert, 4 layers of 256: 12 microseconds per token on one thread | "
+        "transformers' encoder | 1.8 times |  |",
+        "| `score-pppl`, 4 layers of 256, 100 sentences in 4.6 s | the same with transformers' "
+        "encoder | 1.4 times | 0.90 |",
         "| size 3 |  | 1.5 times |  |"]
 
 

@@ -20,6 +20,8 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
+import bmtools.models
+from bmtools.io.jsonl import RecordReader
 from bmtools.io.manifest import Manifest, hash_directory
 from bmtools.models.settings import METHODS, FocusConfig, TokenDistillationConfig, TransferConfig
 
@@ -85,6 +87,20 @@ def test_the_same_bytes_again(run: Run, arguments: list[Any], corpus: Path, meth
         assert run(*arguments[:-1], tmp_path / name, corpus, "--method", method,
                    "--focus-min-count", "1").code == 0
     assert contents(tmp_path / "out") == contents(tmp_path / "again")
+
+
+def test_python_callers_get_the_same_weights(run: Run, arguments: list[Any], corpus: Path,
+                                             base: Path, tiny_tokenizer: Path) -> None:
+    assert run(*arguments, corpus, "--max-sentences", "2", "--rescale").code == 0
+    made = bmtools.models.init_weights(base, tiny_tokenizer, RecordReader([str(corpus)]),
+                                       max_sentences=2, rescale=True)
+    saved = AutoModelForMaskedLM.from_pretrained(arguments[-1]).state_dict()
+    assert all(torch.equal(weight, saved[name])
+               for name, weight in made.model.state_dict().items())
+    with pytest.raises(TypeError, match="unknown settings max_length"):
+        bmtools.models.init_weights(base, tiny_tokenizer, max_length=3)
+    with pytest.raises(ValueError, match="max_sentences: found 0"):
+        bmtools.models.init_weights(base, tiny_tokenizer, max_sentences=0)
 
 
 def test_the_directory_says_how_it_was_made(
