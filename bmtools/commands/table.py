@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import click
-import msgspec
 
 from bmtools.cli.options import Command, sources
 from bmtools.cli.tables import print_table
-from bmtools.errors import DataError
-from bmtools.io.jsonl import read_lines, source_name
+from bmtools.io.jsonl import read_objects
 from bmtools.scoring.table import gather_rows
 
 
@@ -28,17 +23,5 @@ def command(files: tuple[str, ...], key: str, columns: str, title: str | None) -
     names = tuple(name.strip() for name in columns.split(",") if name.strip())
     if not names:
         raise click.UsageError(f"--columns: found {columns!r}, expected at least one key")
-    print_table((key, *names), gather_rows(_read_objects(sources(files)), key, names), title)
-
-
-def _read_objects(files: tuple[str, ...]) -> Iterator[dict[str, Any]]:
-    """Read JSON objects that need not be records."""
-    for name in files:
-        for number, line in read_lines(name):
-            if line.strip():
-                place = f"{source_name(name)}:{number}"
-                try:
-                    yield msgspec.json.decode(line, type=dict[str, Any])
-                except msgspec.MsgspecError as error:
-                    raise DataError(f"{place}: found {line[:40]!r} ({error}), expected a JSON "
-                                    "object on one line") from error
+    lines = (line for name in sources(files) for _, line in read_objects(name))
+    print_table((key, *names), gather_rows(lines, key, names), title)

@@ -194,6 +194,22 @@ def read_records(*names: str, reject: Reject = refuse) -> RecordReader:
     return RecordReader(names, reject)
 
 
+def read_objects(name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the JSON objects of a file, which need not be records, each after its `file:line`.
+
+    Raises:
+        DataError: a line that is no JSON object; blank ones are skipped.
+    """
+    for number, line in read_lines(name):
+        if line.strip():
+            place = f"{source_name(name)}:{number}"
+            try:
+                yield place, msgspec.json.decode(line, type=dict[str, Any])
+            except msgspec.MsgspecError as error:
+                raise DataError(f"{place}: found {line[:40]!r} ({error}), expected a JSON object "
+                                "on one line") from error
+
+
 def as_records(source: str | PathLike[str] | Iterable[Any],
                reject: Reject = refuse) -> Iterator[Record]:
     """Read records from one file or several, or take dictionaries as records.

@@ -3,8 +3,8 @@
 Four measures, each in the files that its name begins:
 
 - pseudo-perplexity: `pppl`, `pppl_sentences`, `pll_masking`; command `score-pppl`
-- mean reciprocal rank: `mrr`, `mrr_words`, `mrr_targets`, `mrr_ranking`, `cloze`,
-  `regression_gate`; command `score-mrr`
+- mean reciprocal rank: `mrr`, `mrr_words`, `mrr_targets`, `mrr_ranking`, `mrr_collector`,
+  `cloze`, `regression_gate`; command `score-mrr`
 - masked-LM loss: `masked_lm_*`; command `score-masking`
 - embedding space: `embedding_space`, `space_*`; command `score-space`
 

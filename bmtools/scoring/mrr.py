@@ -115,7 +115,7 @@ class MrrTotals:
         target, sentence = score.target, score.sentence
         multi_token = target.multi_token
         self._multi_token += multi_token
-        self._unknown += target.unknown
+        self._unknown += not (target.correct_ids or multi_token)
         counts = not (multi_token and self.config.multi_token == "skip")
         rank = np.nan if score.rank is None else score.rank
         self._values.extend((score.reciprocal_rank, rank, score.probability, counts))

@@ -70,8 +70,8 @@ class RankedWord:
     """A word of several tokens among the words proposed in its place.
 
     Args:
-        rank: from 1, among proposals of as many tokens; None where as many surpass it as the beam
-            holds.
+        rank: from 1, among proposals of as many tokens; None where a full beam of proposals
+            surpasses it.
         logprob: of the word, in nats.
         proposals: ids of the best words and their log probabilities, best first.
     """

@@ -27,7 +27,7 @@ class MaskedTarget:
     Args:
         masked: the sentence with one position to mask in place of the word.
         correct_ids: ids that are right there; none where the word is no known token.
-        token_ids: ids of the word as it is tokenized there; none where a token holds more than it.
+        token_ids: ids of the word as it is tokenized there; none where a token contains more.
     """
 
     masked: MaskedCopies
@@ -36,18 +36,13 @@ class MaskedTarget:
 
     @property
     def tokens(self) -> int:
-        """Number of tokens of the word; 2 where a larger token holds it, as one cannot be it."""
+        """Number of tokens of the word; 2 where a larger token contains it."""
         return len(self.token_ids) or 2
 
     @property
     def multi_token(self) -> bool:
         """Whether the vocabulary has the word only in several tokens."""
         return not self.correct_ids and self.tokens > 1
-
-    @property
-    def unknown(self) -> bool:
-        """Whether the vocabulary does not have the word at all."""
-        return not self.correct_ids and self.tokens == 1
 
     @property
     def position(self) -> int:
@@ -125,7 +120,7 @@ class TargetLookup:
         first, last = offsets[start][0], offsets[stop - 1][1]
         # Some tokenizers count the space before a word in.
         if last != end or first > begin or text[first:begin].strip():
-            return MaskedTarget(masked, (), ())  # a token that holds more is not the word's own
+            return MaskedTarget(masked, (), ())  # a token that contains more is not the word's own
         token_ids = tuple(encoding.ids[start:stop])
         if len(token_ids) > 1 or token_ids[0] == self._unknown_id:
             return MaskedTarget(masked, (), token_ids)

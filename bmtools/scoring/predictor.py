@@ -88,6 +88,6 @@ def check_length(predictor: Predictor, record: Record, tokens: int, hint: str) -
 
 
 def special_ids(tokenizer: PreTrainedTokenizerBase) -> set[int]:
-    """List the ids of special tokens, but for the unknown token: that one stands for text."""
+    """List the ids of special tokens, but for the unknown token, which is text."""
     roles = ("pad", "cls", "sep", "bos", "eos", "mask")
     return {getattr(tokenizer, f"{role}_token_id") for role in roles} - {None}

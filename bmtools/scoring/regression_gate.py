@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from bmtools.errors import BmtoolsError, DataError
-from bmtools.io.jsonl import read_lines
+from bmtools.io.jsonl import read_objects
 
 _NOT_COMPARED = frozenset(("case", "precision", "baseline", "bmtools", "torch", "transformers"))
 """Fields of a signature that tell models and machines apart, not ways of scoring."""
@@ -23,7 +21,7 @@ class ReferenceScores:
 
     Args:
         path: their file.
-        lines: with `mrr` and `signature`; none where the file holds records.
+        lines: with `mrr` and `signature`; none where the file has records.
     """
 
     path: Path
@@ -37,20 +35,13 @@ def read_reference(path: Path) -> ReferenceScores:
         DataError: neither.
     """
     lines = []
-    for number, text in read_lines(str(path)):
-        if not text.strip():
-            continue
-        try:
-            line = msgspec.json.decode(text, type=dict[str, Any])
-        except msgspec.MsgspecError as error:
-            raise DataError(f"{path}:{number}: found {text[:40]!r} ({error}), expected a JSON "
-                            "object on one line") from error
+    for place, line in read_objects(str(path)):
         if "mrr" in line and "signature" in line:
             lines.append(line)
         elif "text" in line and not lines:
             return ReferenceScores(path, [])
         elif "compared" not in line:
-            raise DataError(f"{path}:{number}: found neither a score nor a record, expected lines "
+            raise DataError(f"{place}: found neither a score nor a record, expected lines "
                             "that score-mrr wrote or records with text")
     if not lines:
         raise DataError(f"{path}: found nothing, expected lines that score-mrr wrote or records "

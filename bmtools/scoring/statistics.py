@@ -95,7 +95,7 @@ def paired_difference(first: Sums, second: Sums, settings: StatisticsConfig) -> 
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Adjust p-values of several comparisons, so that their level holds for all together.
+    """Adjust p-values of several comparisons, so that their level is that of all together.
 
     Source: Holm 1979, as adjusted p-values.
 

@@ -1,4 +1,4 @@
-"""Which words are hidden, and what becomes of the record around them."""
+"""Cloze items: the words that are masked, and the record around them."""
 
 # ruff: noqa: RUF001
 from __future__ import annotations
@@ -100,14 +100,14 @@ def test_white_space_and_signs_around_a_mention_stay() -> None:
 
 
 def test_the_next_word_of_a_spelling_is_its_own() -> None:
-    """`in` also stands inside `insulin`, which comes first."""
+    """`in` is also inside `insulin`, which comes first."""
     found = list(make_clozes([marked("insulin in in-patients", "insulin in in-patients")], None))
     assert [one["text"] for one in found] == [
         "[MASK] in in-patients", "insulin [MASK] in-patients", "insulin in [MASK]-patients",
         "insulin in in-[MASK]"]
 
 
-def test_a_place_is_hidden_once() -> None:
+def test_a_position_is_masked_once() -> None:
     record = marked("Acute renal failure.", "Acute renal failure", "S:renal", "T:failure")
     assert masked_words(record, listed("renal failure")) == ["Acute", "renal", "failure"]
     assert masked_words(record, listed("renal failure"), "mention") == ["Acute renal failure"]
@@ -131,7 +131,7 @@ def test_other_keys_stay() -> None:
                    "target": "ulcer", "type": "U"}
 
 
-def test_what_speaks_of_places_goes() -> None:
+def test_keys_with_offsets_are_left_out() -> None:
     record = marked("An ulcer.", "U:ulcer", relations=[], answers=[{"text": "An", "start": 0}],
                     targets=[{"word": "ulcer", "start": 3, "end": 8}])
     (one,) = make_clozes([record], None)

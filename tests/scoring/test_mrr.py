@@ -71,12 +71,12 @@ def test_a_table_worked_by_hand(
         :settings.get("top_k", 5)]
 
 
-def test_a_mask_that_touches_a_word_asks_for_a_piece(known: Callable[...,
-                                                                     CheckpointPredictor]) -> None:
+def test_a_mask_that_touches_a_word_expects_a_piece(known: Callable[...,
+                                                                    CheckpointPredictor]) -> None:
     piece, whole = scores([masked("re", "il ve[MASK] ."), masked("re", "il cuo[MASK] .")],
                           known({**WEIGHTS, "ve": 1}))
     assert (piece.rank, piece.target.tokens) == (3, 1)
-    # `cuore` is one token here, which is more than the word asked for.
+    # `cuore` is one token here, which is more than the target.
     assert (whole.rank, whole.target.multi_token) == (None, True)
 
 
@@ -197,11 +197,11 @@ def test_ranks_equal_the_whole_model(any_model: CheckpointPredictor) -> None:
 
 def test_batches_and_order_do_not_matter(wordpiece: CheckpointPredictor,
                                          records: list[Record]) -> None:
-    asked = [masked(word, record["text"].replace(word, MASK, 1)) for record in records
-             for word in record["text"].split() if record["text"].count(word) == 1]
-    usual = totals(asked, wordpiece)
+    maskings = [masked(word, record["text"].replace(word, MASK, 1)) for record in records
+                for word in record["text"].split() if record["text"].count(word) == 1]
+    usual = totals(maskings, wordpiece)
     small = CheckpointPredictor(wordpiece.checkpoint, InferenceConfig(batch_tokens=1), "cpu")
-    again = totals(asked[::-1], small)
+    again = totals(maskings[::-1], small)
     assert again["mrr"] == pytest.approx(usual["mrr"], abs=1e-5)
     assert usual["maskings"] > 30
 
@@ -214,7 +214,7 @@ def test_words_in_pieces_are_missed_skipped_or_judged_by_their_first(
     assert (missed.rank, missed.reciprocal_rank, missed.probability) == (None, 0, 0)
     assert (first.rank, first.probability) == (1, pytest.approx(60 / 219))
     [joint] = scores([record], model, multi_token="joint")
-    # Whatever stands before: 60/219 and then 40/219. Ahead are il and cuore followed by either.
+    # Whatever comes before: 60/219 and then 40/219. Ahead are il and cuore followed by either.
     assert joint.probability == pytest.approx(60 / 219 * 40 / 219)
     pairs = sorted(((one * other, -WORDS.index(a), -WORDS.index(b)) for a, one in WEIGHTS.items()
                     for b, other in WEIGHTS.items()), reverse=True)

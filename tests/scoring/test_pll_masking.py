@@ -1,4 +1,4 @@
-"""What is hidden: variants against a plain twin, windows by what each place sees."""
+"""Masked spans: variants against a plain twin, windows by the context of each position."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ def made_up(tokens: int, seed: int = 0) -> EncodedSentence:
 
 
 def twin(sentence: EncodedSentence, variant: Variant) -> list[tuple[int, int]]:
-    """Place by place, as Kauf and Ivanova 2023 put it in words."""
+    """Position by position, as Kauf and Ivanova 2023 put it in words."""
     spans = []
-    asked = set(sentence.positions.tolist())
-    for place in sorted(asked):
-        word = sentence.word_ids[place]
-        end = place + 1
-        while end in asked and sentence.word_ids[end] == word:
+    scored = set(sentence.positions.tolist())
+    for position in sorted(scored):
+        word = sentence.word_ids[position]
+        end = position + 1
+        while end in scored and sentence.word_ids[end] == word:
             end += 1
-        begins = place - 1 not in asked or sentence.word_ids[place - 1] != word
+        begins = position - 1 not in scored or sentence.word_ids[position - 1] != word
         if variant == "original":
-            spans.append((place, place + 1))
+            spans.append((position, position + 1))
         elif variant == "within-word" or begins:
-            spans.append((place, end))
+            spans.append((position, end))
     return spans
 
 
@@ -61,7 +61,7 @@ def test_spans_equal_a_plain_twin(variant: Variant, any_model: CheckpointPredict
         assert list(map(tuple, masked_spans(sentence, variant))) == twin(sentence, variant)
 
 
-def test_a_mark_inside_a_text_is_asked_nothing_and_parts_words(
+def test_a_mask_inside_a_text_is_not_scored_and_ends_words(
         wordpiece: CheckpointPredictor) -> None:
     sentence = read(wordpiece, "Il cuore [MASK] batte.")
     mask = sentence.input_ids.tolist().index(wordpiece.tokenizer.mask_token_id)
@@ -73,7 +73,7 @@ def test_a_mark_inside_a_text_is_asked_nothing_and_parts_words(
 @pytest.mark.parametrize("variant", ["original", "within-word", "whole-word"])
 @pytest.mark.parametrize(("tokens", "most", "context"), [
     (10, 13, 2), (11, 13, 2), (100, 23, 3), (100, 23, 8), (101, 64, 20), (500, 60, 1)])
-def test_windows_ask_everything_once_with_enough_to_see(
+def test_windows_predict_everything_once_with_enough_context(
         variant: Variant, tokens: int, most: int, context: int) -> None:
     sentence = made_up(tokens)
     spans = masked_spans(sentence, variant)
@@ -83,7 +83,7 @@ def test_windows_ask_everything_once_with_enough_to_see(
         assert len(part.input_ids) <= most
         assert part.input_ids[0] == 0
         assert part.input_ids[-2:].tolist() == [tokens + 1, tokens + 2]
-        # Ids are places here, so a part tells where it was cut out.
+        # Ids are positions here, so a part tells where it was cut out.
         begin, end = int(part.input_ids[1]), int(part.input_ids[-3])
         assert part.input_ids[1:-2].tolist() == list(range(begin, end + 1))
         for first, stop in part.spans + begin - 1:

@@ -58,7 +58,7 @@ def test_a_table_worked_by_hand(known: Callable[..., CheckpointPredictor]) -> No
     assert line["vocabulary"] == model.vocabulary[:12]
 
 
-def test_unknown_tokens_count_and_are_told(known: Callable[..., CheckpointPredictor]) -> None:
+def test_unknown_tokens_count_and_are_reported(known: Callable[..., CheckpointPredictor]) -> None:
     line = totals(texts_of("il rene"), known({"il": 1, "cuore": 1}))
     assert (line["tokens"], line["unknown"]) == (2, 1)
     assert line["pppl"] == math.inf  # no weight at all on [UNK] here
@@ -212,7 +212,7 @@ def test_equals_minicons_in_every_family(
     assert [one.logprobs.sum() for one in scores] == pytest.approx(expected, rel=1e-4)
 
 
-def test_whole_words_are_hidden_at_once(any_model: CheckpointPredictor,
+def test_whole_words_are_masked_at_once(any_model: CheckpointPredictor,
                                         records: list[Record]) -> None:
     network, tokenizer = any_model.checkpoint.model, any_model.tokenizer
     for one in score_sentences(records, [any_model], PpplConfig(variant="whole-word")):
@@ -233,7 +233,7 @@ def test_whole_words_are_hidden_at_once(any_model: CheckpointPredictor,
 
 
 def test_long_texts_are_read_through_a_window(any_model: CheckpointPredictor) -> None:
-    """Far tokens are asked with as much to see as was promised, and in order."""
+    """Far tokens are predicted with the promised context, and in order."""
     text = " ".join(["La malattia di Parkinson riduce la dopamina nel cervello."] * 12)
     tokenizer, network = any_model.tokenizer, any_model.checkpoint.model
     ids = tokenizer(text)["input_ids"]
