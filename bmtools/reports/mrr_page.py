@@ -12,8 +12,8 @@ from xml.etree import ElementTree
 from bmtools.records import MASK
 from bmtools.reports.drawing import PNG_DPI, Plot
 from bmtools.reports.labels import DASH, excerpt, ordinal, percent, printable, rank_label
+from bmtools.reports.mrr_collector import MrrItem
 from bmtools.reports.mrr_summary import MrrSummary, matching_proposal, sort_by_agreement
-from bmtools.scoring.mrr_collector import MrrItem
 
 if TYPE_CHECKING:
     from jinja2 import Template

@@ -23,13 +23,13 @@ from bmtools.reports.labels import (
     truncate_start,
     wrap_path,
 )
+from bmtools.reports.mrr_collector import MrrItem
 from bmtools.reports.mrr_summary import (
     MrrEstimate,
     MrrSummary,
     matching_proposal,
     sort_by_agreement,
 )
-from bmtools.scoring.mrr_collector import MrrItem
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

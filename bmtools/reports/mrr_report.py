@@ -19,11 +19,11 @@ from bmtools.reports.drawing import (
     drawing_style,
     require_matplotlib,
 )
+from bmtools.reports.mrr_collector import MrrItem
 from bmtools.reports.mrr_flow import plot_flow
 from bmtools.reports.mrr_page import render_page
 from bmtools.reports.mrr_plots import plot_domains, plot_progression, plot_proposals
 from bmtools.reports.mrr_summary import MrrSummary
-from bmtools.scoring.mrr_collector import MrrItem
 
 # Words of an SVG stay words: to be searched, read aloud, and drawn by the reader's own fonts where
 # a script needs others.

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from bmtools.errors import DataError, setting
 from bmtools.reports.labels import DASH, ordinal, short_names
-from bmtools.scoring.mrr_collector import MrrItem
+from bmtools.reports.mrr_collector import MrrItem
 
 _BOUNDS = (1, 2, 3, 4, 5, 10, 20, 50, 100)
 

@@ -1,4 +1,4 @@
-"""The page of scores, pictures and words."""
+"""The page of scores, plots and words."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from html.parser import HTMLParser
 
 from bmtools.reports.drawing import ImageFormat, Plot
+from bmtools.reports.mrr_collector import MrrItem
 from bmtools.reports.mrr_page import render_page
 from bmtools.reports.mrr_summary import MrrSummary
-from bmtools.scoring.mrr_collector import MrrItem
 
 DASH = "\N{EN DASH}"
 NASTY = '<mask>"\'&</td>'

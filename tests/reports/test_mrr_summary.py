@@ -9,6 +9,7 @@ import pytest
 
 from bmtools.errors import DataError
 from bmtools.reports.labels import DASH
+from bmtools.reports.mrr_collector import MrrItem
 from bmtools.reports.mrr_summary import (
     MrrEstimate,
     RankLevels,
@@ -20,7 +21,6 @@ from bmtools.reports.mrr_summary import (
     matching_proposal,
     sort_by_agreement,
 )
-from bmtools.scoring.mrr_collector import MrrItem
 
 
 def placed(name: str, *ranks: int | None, domain: str | None = None,

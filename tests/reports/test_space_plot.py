@@ -1,4 +1,4 @@
-"""Pictures of spaces."""
+"""Scatter plots of spaces."""
 
 from __future__ import annotations
 

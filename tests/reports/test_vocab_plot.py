@@ -1,4 +1,4 @@
-"""Pictures of comparisons."""
+"""Bar charts of pieces per word."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told of a model's space, put together by hand."""
+"""Measures of a space put together by hand, and lines of real models."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def lines_of(readers: list[StateReader], chosen: EmbeddingSpaceConfig) -> list[d
 
 
 def made_up(apart: float, each: int = 4, words: int = 50) -> EmbeddingSpace:
-    """Two bands of words, each word's places around its own point."""
+    """Two bands of words, each with occurrences around its own point."""
     rng = np.random.default_rng(0)
     bands = np.repeat([0, 1], words)
     centres = rng.normal(size=(2 * words, 12)) + apart * np.eye(12)[bands]
@@ -70,22 +70,22 @@ def test_planted_bands_are_apart_and_others_are_not() -> None:
 
 def test_weights_are_repeated_words() -> None:
     space, chosen = made_up(1.0), settings(words_per_band=50)
-    account = WordStatistics.of(space, chosen)
+    word_statistics = WordStatistics.of(space, chosen)
     weights = np.random.default_rng(1).integers(0, 3, 100).astype(float)
-    found = account.estimate(weights[None])
-    for name, values in account.values.items():
+    found = word_statistics.estimate(weights[None])
+    for name, values in word_statistics.values.items():
         assert found[name][0] == pytest.approx(np.repeat(values, weights.astype(int)).mean())
 
 
 def test_resamples_are_those_of_each_band() -> None:
     space, chosen = made_up(1.0), settings(words_per_band=50, resamples=4_000)
-    account = WordStatistics.of(space, chosen)
+    word_statistics = WordStatistics.of(space, chosen)
     weights = bootstrap_weights(space.sample.bands, chosen)
     assert (weights[:, :50].sum(axis=1) == 50).all() and (weights.sum(axis=1) == 100).all()
-    values = account.values["own_band_neighbours"]
+    values = word_statistics.values["own_band_neighbours"]
     # The spread of a mean of two means, each over as many independent draws as there are words.
     expected = np.sqrt(sum(values[part].var() / 50 for part in (slice(50), slice(50, 100)))) / 2
-    spread = account.estimate(weights)["own_band_neighbours"].std()
+    spread = word_statistics.estimate(weights)["own_band_neighbours"].std()
     assert spread == pytest.approx(expected, rel=0.05)
 
 
@@ -110,7 +110,7 @@ def test_a_line_for_each_model_with_the_change_from_the_first(wordpiece: Any,
     assert "layers:last|bands:2|words_per_band:3" in first["signature"]
 
 
-def test_bands_are_told_one_by_one(wordpiece: Any) -> None:
+def test_bands_are_measured_one_by_one(wordpiece: Any) -> None:
     [line] = lines_of([reader(wordpiece)], settings())
     frequent, rare = line["bands"]
     assert (frequent["min_count"], frequent["max_count"]) == (8, 8)
@@ -122,14 +122,14 @@ def test_bands_are_told_one_by_one(wordpiece: Any) -> None:
     assert line["chance_neighbours"] == 0.4
 
 
-def test_one_place_of_each_word_has_no_self_similarity(wordpiece: Any) -> None:
+def test_one_occurrence_of_each_word_has_no_self_similarity(wordpiece: Any) -> None:
     [line] = lines_of([reader(wordpiece)], settings(occurrences=1, min_count=1, resamples=0))
     assert line["self_similarity"] is None
     assert line["intervals"] == {}
     assert line["average_cosine"] is not None
 
 
-def test_models_of_few_tokens_and_few_words_read_the_same_places(wordpiece: Any,
+def test_models_of_few_tokens_and_few_words_read_the_same_occurrences(wordpiece: Any,
                                                                  known: Any) -> None:
     short = known({"cuore": 1, "sangue": 1, "asma": 1, "mellito": 1, "artrosi": 1}, tokens=3)
     texts = [f"{word} {word}" for word in [*FREQUENT, *RARE]]

@@ -33,8 +33,8 @@ def settings(**given: Any) -> MaskedLmLossConfig:
 
 
 def scored(records: Sequence[Record], models: Sequence[CheckpointPredictor],
-           how: MaskedLmLossConfig, **given: Any) -> list[dict[str, Any]]:
-    evaluation = MaskedLmEvaluation(models, how, **given)
+           config: MaskedLmLossConfig, **given: Any) -> list[dict[str, Any]]:
+    evaluation = MaskedLmEvaluation(models, config, **given)
     assert sum(evaluation.run(records)) > 0
     return list(evaluation.lines(QUICK))
 
@@ -58,7 +58,7 @@ def test_a_table_worked_by_hand(known: Callable[..., CheckpointPredictor]) -> No
     # Weights add up to 16: p(il) = 1/2, p(cuore) = 1/4, p(batte) = 1/8, p(##no) = p(.) = 1/16.
     [line] = scored(texts_of("il cuore batte", "il", "cuoreno ."), [known(WEIGHTS)],
                     settings(mask_rate="1", corruption="100/0/0", repeats=2))
-    # bits: 1 + 2 + 3; 1; 2 + 4 + 4. Everything is hidden, in both draws.
+    # bits: 1 + 2 + 3; 1; 2 + 4 + 4. Everything is masked, in both draws.
     assert line["perplexity"] == pytest.approx(2 ** (17 / 7), abs=1e-4)
     assert line["nats_per_token"] == pytest.approx(17 / 7 * math.log(2), abs=1e-5)
     assert line["accuracy"] == pytest.approx(2 / 7, abs=1e-6)
@@ -75,37 +75,38 @@ def test_a_table_worked_by_hand(known: Callable[..., CheckpointPredictor]) -> No
 @pytest.mark.parametrize("corruption", ["80/10/10", "40/40/20", "100/0/0"])
 def test_equals_the_loss_of_transformers(any_model: CheckpointPredictor, records: list[Record],
                                          corruption: str) -> None:
-    how = settings(masking="tokens,words,spans", mask_rate="0.3,0.5", corruption=corruption,
+    config = settings(masking="tokens,words,spans", mask_rate="0.3,0.5", corruption=corruption,
                    repeats=2, max_length=16)
-    lines = scored(records, [any_model], how, seed=7)
-    for combination, line in zip(how.combinations(), lines, strict=True):
-        nats, counts = loss_of_transformers(any_model, records, how, combination, seed=7)
+    lines = scored(records, [any_model], config, seed=7)
+    for combination, line in zip(config.combinations(), lines, strict=True):
+        nats, counts = loss_of_transformers(any_model, records, config, combination, seed=7)
         assert line["masked_tokens"] == counts
         assert line["nats_per_token"] == pytest.approx(nats / counts, rel=1e-4)
 
 
-def loss_of_transformers(model: CheckpointPredictor, records: list[Record], how: MaskedLmLossConfig,
-                         combination: Combination, seed: int) -> tuple[float, int]:
-    """Add up what the whole model says of one row after the other."""
+def loss_of_transformers(model: CheckpointPredictor, records: list[Record],
+                         config: MaskedLmLossConfig, combination: Combination,
+                         seed: int) -> tuple[float, int]:
+    """Add up what the whole model says of one sequence after the other."""
     tokenizer = model.tokenizer
-    masker = SequenceMasker(tokenizer, how, seed=seed)
+    masker = SequenceMasker(tokenizer, config, seed=seed)
     sequences = sequences_of(masker, records)
     nats, counts = 0.0, 0
-    for draw in range(how.repeats):
+    for draw in range(config.repeats):
         shown, _ = masker.mask(sequences, combination, draw)
         for begin, end in zip(sequences.borders[:-1], sequences.borders[1:], strict=True):
             ids = [tokenizer.cls_token_id, *shown.inputs[begin:end], tokenizer.sep_token_id]
             labels = torch.tensor([[-100, *shown.labels[begin:end], -100]])
-            asked = int((labels >= 0).sum())
+            masked = int((labels >= 0).sum())
             with torch.no_grad():
                 loss = model.checkpoint.model(input_ids=torch.tensor([ids]), labels=labels).loss
-            nats, counts = nats + float(loss) * asked, counts + asked
+            nats, counts = nats + float(loss) * masked, counts + masked
     return nats, counts
 
 
 @pytest.mark.parametrize("name", ["tokens", "words", "spans"])
 @pytest.mark.parametrize("rate", [0.15, 0.4])
-def test_the_share_hidden_is_near_the_rate(known: Callable[..., CheckpointPredictor], name: str,
+def test_the_share_masked_is_near_the_rate(known: Callable[..., CheckpointPredictor], name: str,
                                            rate: float) -> None:
     [line] = scored(drawn_texts(60, 70), [known(WEIGHTS)],
                     settings(masking=name, mask_rate=str(rate), max_length=64))
@@ -115,7 +116,7 @@ def test_the_share_hidden_is_near_the_rate(known: Callable[..., CheckpointPredic
     assert (line["whole_words"] == 1) == (name != "tokens")
 
 
-def test_words_are_hidden_whole(any_model: CheckpointPredictor) -> None:
+def test_words_are_masked_whole(any_model: CheckpointPredictor) -> None:
     records = texts_of("Neurotrasmettitori serotoninergici riducono l'ipercolesterolemia.",
                        "La broncopneumopatia, cronica e ostruttiva, sonnecchia nell'addome.")
     unknown = any_model.tokenizer.unk_token_id
@@ -129,14 +130,14 @@ def test_words_are_hidden_whole(any_model: CheckpointPredictor) -> None:
                                       strict=True):
             found = any_model.tokenizer.backend_tokenizer.encode(
                 record["text"], add_special_tokens=False)
-            asked = (shown.labels[begin:end] >= 0).tolist()
+            masked = (shown.labels[begin:end] >= 0).tolist()
             assert unknown not in shown.labels[begin:end]
             for word in set(found.word_ids):
                 own = [place for place, of in enumerate(found.word_ids) if of == word]
-                # An unknown token is never hidden, and ends the word that it stands in.
+                # An unknown token is never masked, and ends the word that it stands in.
                 if unknown not in [found.ids[place] for place in own]:
-                    assert len({asked[place] for place in own}) == 1
-                    pieces += len(own) > 1 and asked[own[0]]
+                    assert len({masked[place] for place in own}) == 1
+                    pieces += len(own) > 1 and masked[own[0]]
     assert pieces > 5
 
 
@@ -147,7 +148,7 @@ def test_terms_come_first(known: Callable[..., CheckpointPredictor]) -> None:
         record["id"] = f"text {number}"
     [by_terms, by_words] = scored(texts, [model], settings(
         masking="terms,words", mask_rate="0.05", corruption="100/0/0"), terms=["rene"])
-    # p(rene) = 1/17, and nothing else is hidden: a sixteenth is one token.
+    # p(rene) = 1/17, and nothing else is masked: a sixteenth is one token.
     assert by_terms["perplexity"] == pytest.approx(17, abs=1e-3)
     assert by_words["perplexity"] < 10
     assert "|terms:" in by_terms["signature"] and "|terms:" not in by_words["signature"]
@@ -181,7 +182,7 @@ def test_texts_are_cut_as_pretraining_cuts_them(longest: int, seed: int) -> None
     assert np.diff(borders).max() <= longest
 
 
-def test_fates_add_up(known: Callable[..., CheckpointPredictor]) -> None:
+def test_replacements_add_up(known: Callable[..., CheckpointPredictor]) -> None:
     [line] = scored(drawn_texts(60, 40), [known({**WEIGHTS, **{f"w{n}": 1 for n in range(200)}})],
                     settings(masking="tokens", mask_rate="0.5", corruption="60/30/10"))
     replacements, masked = line["by_replacement"], line["masked_tokens"]
@@ -193,25 +194,25 @@ def test_fates_add_up(known: Callable[..., CheckpointPredictor]) -> None:
         {"masked": 0.6, "random": 0.3, "same": 0.1}, abs=0.03)
 
 
-@pytest.mark.parametrize(("corruption", "fates"), [
+@pytest.mark.parametrize(("corruption", "replacements"), [
     ("0/0/100", {"same"}), ("100/0/0", {"masked"}), ("50/0/50", {"masked", "same"})])
-def test_fates_without_a_token_are_left_out(
-        known: Callable[..., CheckpointPredictor], corruption: str, fates: set[str]) -> None:
+def test_replacements_without_a_token_are_left_out(
+        known: Callable[..., CheckpointPredictor], corruption: str, replacements: set[str]) -> None:
     [line] = scored(drawn_texts(8, 20), [known(WEIGHTS)],
                     settings(mask_rate="0.4", corruption=corruption))
-    assert set(line["by_replacement"]) == fates
+    assert set(line["by_replacement"]) == replacements
 
 
 def test_the_spread_is_that_of_the_draws(known: Callable[..., CheckpointPredictor]) -> None:
     model, texts = known(WEIGHTS), drawn_texts(5, 20)
-    how = settings(mask_rate="0.2", repeats=4)
-    [line] = scored(texts, [model], how)
-    masker = SequenceMasker(model.tokenizer, how)
+    config = settings(mask_rate="0.2", repeats=4)
+    [line] = scored(texts, [model], config)
+    masker = SequenceMasker(model.tokenizer, config)
     sequences = sequences_of(masker, texts)
     losses = [0.0] * 5 + [math.log(16 / weight) for weight in WEIGHTS.values()]
     found = []
     for draw in range(4):
-        labels = masker.mask(sequences, how.combinations()[0], draw)[0].labels
+        labels = masker.mask(sequences, config.combinations()[0], draw)[0].labels
         found.append(math.exp(statistics.mean(losses[one] for one in labels if one >= 0)))
     assert len(set(found)) > 1
     assert line["perplexity_sd"] == pytest.approx(statistics.stdev(found), rel=1e-4)
@@ -221,12 +222,12 @@ def test_the_spread_is_that_of_the_draws(known: Callable[..., CheckpointPredicto
 @pytest.mark.parametrize("passes", [{"batch_tokens": 40}, {"threads": 3}, {"batch_tokens": 1}])
 def test_batches_and_threads_change_nothing(wordpiece: CheckpointPredictor, records: list[Record],
                                             passes: dict[str, int]) -> None:
-    how = settings(masking="tokens,words", mask_rate="0.2,0.4", max_length=12)
-    alone = scored(records, [wordpiece], how, inference=InferenceConfig(threads=1))
-    close(scored(records, [wordpiece], how, inference=InferenceConfig(**passes)), alone)
+    config = settings(masking="tokens,words", mask_rate="0.2,0.4", max_length=12)
+    alone = scored(records, [wordpiece], config, inference=InferenceConfig(threads=1))
+    close(scored(records, [wordpiece], config, inference=InferenceConfig(**passes)), alone)
 
 
-def test_rows_of_a_length_share_a_pass(known: Callable[..., CheckpointPredictor]) -> None:
+def test_sequences_of_a_length_share_a_pass(known: Callable[..., CheckpointPredictor]) -> None:
     texts = texts_of("il cuore", "il batte", "il . cuore", "batte . batte", "cuore . .")
     evaluation = MaskedLmEvaluation([known(WEIGHTS)], settings(mask_rate="1", repeats=2))
     assert list(evaluation.run(texts)) == [2 * 9, 2 * 4]
@@ -234,11 +235,11 @@ def test_rows_of_a_length_share_a_pass(known: Callable[..., CheckpointPredictor]
 
 def test_order_and_windows_change_nothing(wordpiece: CheckpointPredictor, records: list[Record],
                                           monkeypatch: pytest.MonkeyPatch) -> None:
-    how = settings(masking="tokens,words", mask_rate="0.4", max_length=12)
-    expected = scored(records, [wordpiece], how, by=["id"])
+    config = settings(masking="tokens,words", mask_rate="0.4", max_length=12)
+    expected = scored(records, [wordpiece], config, by=["id"])
     module = sys.modules[MaskedLmEvaluation.__module__]
     monkeypatch.setattr(module, "_TOKENS_AT_ONCE", 30)
-    close(scored(records[::-1], [wordpiece], how, by=["id"]), expected)
+    close(scored(records[::-1], [wordpiece], config, by=["id"]), expected)
 
 
 def close(found: list[dict[str, Any]], expected: list[dict[str, Any]]) -> None:
@@ -261,12 +262,12 @@ def flat(line: Any, path: str = "") -> dict[str, Any]:
     return found
 
 
-def test_what_is_hidden_depends_on_text_seed_and_draw_alone(wordpiece: CheckpointPredictor,
+def test_masks_depend_on_text_seed_and_draw_alone(wordpiece: CheckpointPredictor,
                                                             records: list[Record]) -> None:
-    how, combination = settings(max_length=60), Combination("words", 0.3, "80/10/10")
+    config, combination = settings(max_length=60), Combination("words", 0.3, "80/10/10")
 
     def labels(own: list[Record], seed: int = 0, draw: int = 0) -> list[list[int]]:
-        masker = SequenceMasker(wordpiece.tokenizer, how, seed=seed)
+        masker = SequenceMasker(wordpiece.tokenizer, config, seed=seed)
         sequences = sequences_of(masker, own)
         found = masker.mask(sequences, combination, draw)[0].labels
         return [found[begin:end].tolist()
@@ -277,18 +278,18 @@ def test_what_is_hidden_depends_on_text_seed_and_draw_alone(wordpiece: Checkpoin
     assert together != labels(records, seed=1) != labels(records, draw=1) != together
 
 
-def test_corruption_hides_the_same_and_a_higher_rate_more(wordpiece: CheckpointPredictor,
+def test_corruption_masks_the_same_and_a_higher_rate_more(wordpiece: CheckpointPredictor,
                                                           records: list[Record]) -> None:
     masker = SequenceMasker(wordpiece.tokenizer, settings(masking="tokens", max_length=60))
     sequences = sequences_of(masker, records)
 
-    def asked(rate: float, corruption: str) -> np.ndarray:
+    def masked(rate: float, corruption: str) -> np.ndarray:
         shown, _ = masker.mask(sequences, Combination("tokens", rate, corruption), 0)
         return shown.labels >= 0
 
-    low = asked(0.2, "80/10/10")
-    assert np.array_equal(low, asked(0.2, "100/0/0"))
-    assert asked(0.4, "80/10/10")[low].mean() > 0.9
+    low = masked(0.2, "80/10/10")
+    assert np.array_equal(low, masked(0.2, "100/0/0"))
+    assert masked(0.4, "80/10/10")[low].mean() > 0.9
 
 
 def test_models_of_one_vocabulary_meet_the_same_masks(
@@ -298,7 +299,7 @@ def test_models_of_one_vocabulary_meet_the_same_masks(
     assert [one.pop("model") for one in (first, second, third)] == ["known", "twin", "known"]
     assert first == second
     assert third["vocabulary"] != first["vocabulary"]
-    assert third["tokens"] < first["tokens"]  # unknown tokens are not hidden
+    assert third["tokens"] < first["tokens"]  # unknown tokens are not masked
 
 
 def test_a_text_unknown_to_one_vocabulary_is_kept_from_all(
@@ -335,13 +336,13 @@ def test_scores_apart_by_a_key(known: Callable[..., CheckpointPredictor]) -> Non
 
 
 def test_the_interval_is_over_texts(known: Callable[..., CheckpointPredictor]) -> None:
-    how = settings(mask_rate="1", corruption="100/0/0")
-    [even] = scored(texts_of("il", "il il", "il"), [known(WEIGHTS)], how)
+    config = settings(mask_rate="1", corruption="100/0/0")
+    [even] = scored(texts_of("il", "il il", "il"), [known(WEIGHTS)], config)
     assert even["interval"] == [even["perplexity"]] * 2
-    [uneven] = scored(texts_of("il", "cuore", ".", "il", "batte"), [known(WEIGHTS)], how)
+    [uneven] = scored(texts_of("il", "cuore", ".", "il", "batte"), [known(WEIGHTS)], config)
     low, high = uneven["interval"]
     assert 2 <= low < uneven["perplexity"] < high <= 16
-    evaluation = MaskedLmEvaluation([known(WEIGHTS)], how)
+    evaluation = MaskedLmEvaluation([known(WEIGHTS)], config)
     list(evaluation.run(texts_of("il", "cuore")))
     assert "interval" not in next(evaluation.lines(StatisticsConfig(resamples=0)))
 
@@ -353,7 +354,7 @@ def test_a_loss_without_bound_is_no_error(known: Callable[..., CheckpointPredict
     assert "perplexity_sd" not in line and "interval" not in line
 
 
-def test_no_text_and_rows_too_long_are_told(known: Callable[..., CheckpointPredictor]) -> None:
+def test_no_text_and_long_sequences_are_refused(known: Callable[..., CheckpointPredictor]) -> None:
     evaluation = MaskedLmEvaluation([known(WEIGHTS)], settings())
     assert list(evaluation.run([])) == []
     with pytest.raises(DataError, match="no text in the input"):
@@ -367,8 +368,8 @@ def test_scores_from_python(save: Callable[..., Path],
     checkpoint = save(wordpiece)
     texts = [{"id": str(number), "text": text} for number, text in enumerate(
         ["Il paziente ha asma.", "Il cuore pompa il sangue."])]
-    how = {"max_length": 16, "repeats": 2, "resamples": 20, "threads": 1}
-    lines = scoring.masked_lm_loss(texts, checkpoint, masking="words", **how)
+    config = {"max_length": 16, "repeats": 2, "resamples": 20, "threads": 1}
+    lines = scoring.masked_lm_loss(texts, checkpoint, masking="words", **config)
     assert [(line["model"], line["masking"], line["records"]) for line in lines] == [
         (str(checkpoint), "words", 2)]
     with pytest.raises(ValueError, match="masking: found terms, expected terms as well"):

@@ -1,4 +1,4 @@
-"""Words drawn by frequency and the places where they stand."""
+"""Words drawn by frequency, and their occurrences."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def test_the_size_of_batches_changes_nothing(any_model: Any) -> None:
     assert one.token_counts.tolist() == other.token_counts.tolist()
 
 
-def test_pieces_and_unknown_words_are_told(wordpiece: Any) -> None:
+def test_token_counts_and_unknown_words(wordpiece: Any) -> None:
     contexts = contexts_of("\u0416\u0416\u0416 cuore", "\u0416\u0416\u0416", "cuore")
     [found] = read_vectors(contexts, [reader(wordpiece)])
     own = wordpiece.tokenizer.backend_tokenizer.encode("cuore", add_special_tokens=False)
@@ -87,7 +87,7 @@ def test_pieces_and_unknown_words_are_told(wordpiece: Any) -> None:
     assert found.unknown.tolist() == [True, False]
 
 
-def test_surroundings_shrink_for_all_until_all_fit(wordpiece: Any, modernbert: Any) -> None:
+def test_contexts_shrink_for_all_until_all_fit(wordpiece: Any, modernbert: Any) -> None:
     readers = [reader(wordpiece), reader(modernbert)]
     place = LONG.index("cuore", 200)
     contexts = [WordContext(0, LONG, place, place + 5), *contexts_of(TEXT, "sangue")]

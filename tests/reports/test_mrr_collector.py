@@ -1,11 +1,11 @@
-"""What the board gathers from scores, and what it says of words."""
+"""Collection of scores, word by word."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from bmtools.records import Record
-from bmtools.scoring.mrr_collector import MrrCollector
+from bmtools.reports.mrr_collector import MrrCollector
 
 
 class Scored:
@@ -19,17 +19,17 @@ class Scored:
 
 
 def gather(models: int, *rows: tuple[Any, ...]) -> MrrCollector:
-    board = MrrCollector(models)
+    collector = MrrCollector(models)
     for number, (target, *reciprocals) in enumerate(rows):
         for predictor, reciprocal in enumerate(reciprocals):
-            board.add(Scored(number, predictor, target, reciprocal))  # type: ignore[arg-type]
-    return board
+            collector.add(Scored(number, predictor, target, reciprocal))  # type: ignore[arg-type]
+    return collector
 
 
 def test_each_masking_under_all_models_but_no_baseline() -> None:
     # The third column is a baseline's.
-    board = gather(2, ("cuore", 1.0, 0.5, 0.2), ("rene", 0, 1.0, 0.2))
-    first, second = board.items
+    collector = gather(2, ("cuore", 1.0, 0.5, 0.2), ("rene", 0, 1.0, 0.2))
+    first, second = collector.items
     assert (first.name, first.target, first.domain) == ("0", "cuore", "Cardio")
     assert (first.ranks, first.reciprocal_ranks) == ((1, 2), (1.0, 0.5))
     assert (second.ranks, second.proposals) == ((None, 1), ((("cuore", 0.5),),) * 2)
@@ -37,8 +37,9 @@ def test_each_masking_under_all_models_but_no_baseline() -> None:
 
 
 def test_words_by_whether_they_are_found() -> None:
-    board = gather(2, ("cuore", 1.0, 1.0), ("rene", 0, 0), ("cuore", 1.0, 0.5), ("aria", 1.0, 1.0))
-    assert list(board.word_lines(["a", "b"])) == [
+    collector = gather(2, ("cuore", 1.0, 1.0), ("rene", 0, 0), ("cuore", 1.0, 0.5),
+                       ("aria", 1.0, 1.0))
+    assert list(collector.word_lines(["a", "b"])) == [
         {"word": "cuore", "maskings": 2, "found": "sometimes", "mrr": {"a": 1, "b": 0.75}},
         {"word": "rene", "maskings": 1, "found": "never", "mrr": {"a": 0, "b": 0}},
         {"word": "aria", "maskings": 1, "found": "always", "mrr": {"a": 1, "b": 1}}]
