@@ -58,9 +58,10 @@ def command(data: DataConfig, rejects: str | None, output: Path | None, overwrit
         raise click.UsageError("--shard: found it with one process, expected --processes above 1")
     with usage_errors():
         plan = plan_pretraining(output or Path("model"), config, model, data)
-    from bmtools.training.preflight import preflight
+    from bmtools.training.preflight import forecast_run
 
-    forecast = preflight(plan, model, data, _skip if rejects else refuse, probe, processes, shard)
+    forecast = forecast_run(plan, model, data, _skip if rejects else refuse, probe, processes,
+                            shard)
     for line in _summary(forecast):
         click.echo(f"bmtools: {line}", err=True)
     write_records([forecast.record()])

@@ -25,7 +25,18 @@ from bmtools.training.loop import LoopPlan
 from bmtools.training.metrics import Speed
 from bmtools.training.microbatch import measure_memory
 from bmtools.training.model_init import load_initial_model
-from bmtools.training.plan import REPLAY, DataConfig, ModelInit, TrainingPlan, check_before
+from bmtools.training.plan import (
+    REPLAY,
+    Data,
+    DataConfig,
+    ModelInit,
+    TrainingPlan,
+    check_before,
+    make_data_config,
+    make_run_config,
+    plan_pretraining,
+    pretraining_init,
+)
 from bmtools.training.pretrain import objectives_of
 from bmtools.training.run import Run, prepare_run
 from bmtools.training.step_memory import StepMemory
@@ -111,9 +122,39 @@ class Forecast:
             "memory_gib": round(device.memory_bytes / GIB, 2), "bf16": device.bf16}}
 
 
-def preflight(plan: TrainingPlan, model: ModelInit, data: DataConfig, reject: Reject = refuse,
-              probe: PreflightConfig | None = None, processes: int = 1,
-              sharded: bool = False) -> Forecast:
+def preflight(data: Data, *, model: str | Path | None = None, architecture: str | None = None,
+              tokenizer: str | Path | None = None, recipe: str | None = None,
+              phases: str | Path | None = None,
+              probe_seconds: float = PreflightConfig.probe_seconds, processes: int = 1,
+              **settings: Any) -> Forecast:
+    """Forecast what `pretrain` with the same arguments takes on this machine; nothing is kept.
+
+        preflight("corpus.jsonl", architecture="bert-small", tokenizer="vocabulary", epochs=3).hours
+
+    Args:
+        data: as for `pretrain`, like all that follow but the last two.
+        model: checkpoint to continue; or else
+        architecture: of a model with new weights.
+        tokenizer: directory of the tokenizer for an architecture.
+        recipe: name of a recipe that gives phases and settings.
+        phases: TOML file that gives them.
+        probe_seconds: seconds that steps of each phase are timed for.
+        processes: that will share the work; this one takes the share of one of them.
+        settings: of all phases or of the run, by name.
+
+    Raises:
+        ValueError: a setting that is unknown, out of range or at odds with another one.
+        BmtoolsError: as for `forecast_run`.
+    """
+    data_config, settings = make_data_config(data, settings)
+    config = make_run_config(recipe, phases, settings)
+    init = pretraining_init(model, architecture, tokenizer, config)
+    plan = plan_pretraining(Path("model"), config, init, data_config)
+    return forecast_run(plan, init, data_config, refuse, PreflightConfig(probe_seconds), processes)
+
+
+def forecast_run(plan: TrainingPlan, model: ModelInit, data: DataConfig, reject: Reject,
+                 probe: PreflightConfig, processes: int = 1, sharded: bool = False) -> Forecast:
     """Time some steps of each phase and forecast the whole run; nothing is kept.
 
     The steps are real but for their learning rate, which is 0. Records are tokenized to a
@@ -140,7 +181,7 @@ def preflight(plan: TrainingPlan, model: ModelInit, data: DataConfig, reject: Re
                             reporting=replace(plan.reporting, trackers=""))
         with prepare_run(temporary, load_initial_model(model, plan), data, reject,
                          objectives_of(plan), processes) as run:
-            return _Forecaster(plan, run, probe or PreflightConfig(), processes).forecast()
+            return _Forecaster(plan, run, probe, processes).forecast()
 
 
 class _Forecaster:

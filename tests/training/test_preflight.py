@@ -1,4 +1,4 @@
-"""A look at a run before it starts: what it says holds, and it leaves nothing behind."""
+"""Forecasts of runs: they come true, and leave nothing behind."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from bmtools.recipes.settings import (
     ReplayConfig,
     ReportingConfig,
 )
-from bmtools.training import metrics as reports
+from bmtools.training import metrics
 from bmtools.training.plan import DataConfig, ModelInit, TrainingPlan
-from bmtools.training.preflight import Forecast, preflight
+from bmtools.training.preflight import Forecast, forecast_run, preflight
 from bmtools.training.pretrain import pretrain_lines
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -49,8 +49,8 @@ def look(corpus: Path, vocabulary: Path, tmp_path: Path,
              probe: PreflightConfig = QUICK, replay: int = 0, **loop: Any) -> Forecast:
         plan = plan_of(tmp_path / "m", phases, replay, **loop)
         wanted = DataConfig({"text": (str(corpus),)}, {"replay": (str(corpus),)} if replay else {})
-        return preflight(plan, ModelInit(None, "bert-2x64", vocabulary), wanted, refuse, probe,
-                         processes, sharded)
+        return forecast_run(plan, ModelInit(None, "bert-2x64", vocabulary), wanted, refuse, probe,
+                            processes, sharded)
 
     return call
 
@@ -61,7 +61,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
     def pretend(**facts: Any) -> None:
         found = replace(Hardware("cpu", "an abacus", 2, 1000 * GIB, True), **facts)
-        monkeypatch.setattr(reports, "describe_hardware", lambda _kind: found)
+        monkeypatch.setattr(metrics, "describe_hardware", lambda _kind: found)
 
     return pretend
 
@@ -72,8 +72,8 @@ def plan_of(output: Path, phases: tuple[Phase, ...], replay: int = 0, **loop: An
                         extra={"architecture": "bert-2x64"})
 
 
-def test_it_foretells_a_run(look: Callable[..., Forecast], toy_phase: Callable[..., Phase],
-                            corpus: Path, vocabulary: Path, tmp_path: Path) -> None:
+def test_a_forecast_comes_true(look: Callable[..., Forecast], toy_phase: Callable[..., Phase],
+                               corpus: Path, vocabulary: Path, tmp_path: Path) -> None:
     """Steps and tokens nearly exactly, speed within a factor of two at one of three looks."""
     phases = (toy_phase(200, BatchConfig(32, 16), "a"),
               replace(toy_phase(0, BatchConfig(32, 16), "b", objective="causal"),
@@ -178,7 +178,7 @@ def test_emulated_precision_is_called_so(
     assert ["EMULATED" in warning for warning in found.warnings] == ([] if native else [True])
 
 
-def test_a_processor_that_could_is_told_of(look: Callable[..., Forecast],
+def test_a_processor_with_bf16_gets_a_hint(look: Callable[..., Forecast],
                                            toy_phase: Callable[..., Phase],
                                            machine: Callable[..., None]) -> None:
     machine(bf16=True)
@@ -217,3 +217,16 @@ def test_the_record_is_plain(look: Callable[..., Forecast],
     record = look(toy_phase(2)).record()
     assert set(record["device"]) == {"name", "kind", "count", "memory_gib", "bf16"}
     assert [phase["name"] for phase in record["phases"]] == ["main"]
+
+
+def test_it_can_be_called_with_ordinary_arguments(corpus: Path, vocabulary: Path, tmp_path: Path,
+                                                  aside: Path) -> None:
+    before = sorted(tmp_path.iterdir())
+    found = preflight(corpus, architecture="bert-1x64", tokenizer=vocabulary, max_length=16,
+                      batch_size=4, steps=3, probe_seconds=0.05)
+    [phase] = found.phases
+    assert (phase.steps, phase.max_length, phase.micro_batch_size) == (3, 16, 4)
+    assert found.hours == phase.hours
+    assert sorted(tmp_path.iterdir()) == before
+    with pytest.raises(ValueError, match="stepz"):
+        preflight(corpus, architecture="bert-1x64", tokenizer=vocabulary, stepz=3)
