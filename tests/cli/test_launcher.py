@@ -61,7 +61,7 @@ def alive(folder: Path) -> list[int]:
     return sorted(found)
 
 
-def test_each_knows_its_place_and_where_to_meet(go: Go, tmp_path: Path) -> None:
+def test_each_process_knows_its_rank_and_the_rendezvous(go: Go, tmp_path: Path) -> None:
     names = ("WORLD_SIZE", "LOCAL_WORLD_SIZE", "LOCAL_RANK", "RANK", "MASTER_ADDR", "MASTER_PORT")
     assert go(f"(folder / str(rank)).write_text(' '.join(os.environ[n] for n in {names}))", 3) == 0
     found = [(tmp_path / str(rank)).read_text().split() for rank in range(3)]
@@ -71,7 +71,7 @@ def test_each_knows_its_place_and_where_to_meet(go: Go, tmp_path: Path) -> None:
         ["3", "3", str(rank), str(rank), "127.0.0.1"] for rank in range(3)]
 
 
-def test_only_the_first_is_heard_while_all_is_well(go: Go, capfd) -> None:
+def test_only_the_main_process_is_shown_while_all_run(go: Go, capfd) -> None:
     assert go("print(f'out {rank}'); say(f'word of {rank}')") == 0
     out, err = capfd.readouterr()
     assert sorted(out.splitlines()) == ["out 0", "out 1"]
@@ -79,7 +79,7 @@ def test_only_the_first_is_heard_while_all_is_well(go: Go, capfd) -> None:
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_the_first_to_fail_is_heard_alone(go: Go, capfd, tmp_path: Path, rank: int) -> None:
+def test_only_the_first_failure_is_shown(go: Go, capfd, tmp_path: Path, rank: int) -> None:
     """Its peer notices that it is gone, and complains too."""
     started = time.monotonic()
     code = go(f"""
@@ -166,7 +166,7 @@ time.sleep(60)
     assert {path.name for path in tmp_path.glob("*.saved")} == {"0.saved", "1.saved"}
 
 
-def test_a_signal_that_nobody_takes_gives_the_code_of_a_shell(
+def test_an_unhandled_signal_gives_the_exit_code_of_a_shell(
         program_of: Callable[[str], list[str]], tmp_path: Path) -> None:
     process = supervisor(program_of(WAITS + "time.sleep(60)"), tmp_path)
     process.send_signal(signal.SIGTERM)
@@ -175,7 +175,7 @@ def test_a_signal_that_nobody_takes_gives_the_code_of_a_shell(
     assert not alive(tmp_path)
 
 
-def test_nobody_outlives_a_supervisor_that_is_killed(
+def test_no_process_outlives_a_launcher_that_is_killed(
         program_of: Callable[[str], list[str]], tmp_path: Path) -> None:
     """Or two runs would soon write to one place."""
     program = program_of(f"""

@@ -32,7 +32,7 @@ def run(lines: str) -> list[str]:
     return done.stdout.split()
 
 
-def test_gaps_among_what_is_kept_are_given_back_when_it_is_time() -> None:
+def test_fragments_are_returned_when_it_is_time() -> None:
     early, before, given, after = run("""
 keep_freed_memory()
 kept = leave_gaps()
