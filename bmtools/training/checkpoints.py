@@ -32,7 +32,7 @@ from bmtools.training.run_directories import STATES, kept_directory, runs_direct
 from bmtools.training.sharding import like, plain_model, whole
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
+    from transformers import PreTrainedTokenizerFast
 
 METRICS = "metrics.jsonl"
 PHASES = "phases.toml"
@@ -191,7 +191,7 @@ class Checkpointer:
 
 
 def save_state(directory: Path, progress: Progress, objective: Objective,
-               optimizer: torch.optim.Optimizer, tokenizer: PreTrainedTokenizerBase,
+               optimizer: torch.optim.Optimizer, tokenizer: PreTrainedTokenizerFast,
                manifest: Manifest, kept: int = 1, writes: bool = True) -> None:
     """Write a state atomically, then remove all but the newest ones.
 

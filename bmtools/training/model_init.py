@@ -19,7 +19,7 @@ from bmtools.training.plan import ModelInit, TrainingPlan
 from bmtools.vocab.tokenizer import fingerprint, load_tokenizer
 
 if TYPE_CHECKING:
-    from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class InitialModel:
         make: returns the model; a resumed run never calls it.
     """
 
-    tokenizer: PreTrainedTokenizerBase
+    tokenizer: PreTrainedTokenizerFast
     vocabulary: str
     max_length: int
     config: PretrainedConfig
@@ -69,7 +69,7 @@ def from_checkpoint(directory: Path) -> InitialModel:
                         model.config, has_segment_embeddings(model), lambda: model)
 
 
-def from_architecture(architecture: str, tokenizer: PreTrainedTokenizerBase, seed: int,
+def from_architecture(architecture: str, tokenizer: PreTrainedTokenizerFast, seed: int,
                       max_length: int = 0) -> InitialModel:
     """Build a model with new weights, which depend on the seed alone.
 

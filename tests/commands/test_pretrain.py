@@ -256,7 +256,7 @@ PHASES = {
     (("--frozen-layers", "3"), "--frozen-layers: found 3, but the model has 1 layers"),
     (("--max-length", "33"), "--max-length: found 33, but the model has 32 positions"),
     (("--mixed-precision", "fp16"), "--mixed-precision: found fp16, which a CPU cannot train in"),
-    (("--memory-gib", "0.0001"), "--memory-gib: found 0.0001, but a single row of 16 tokens takes"),
+    (("--memory-gib", "0.0001"), "--memory-gib: found 0.0001, but weights, gradients"),
     (("--masking", "terms"), "--masking terms: found no terms, expected --terms as well"),
     (("--masking", "terms", "--terms", "none.txt"), "none.txt: found no terms, expected one a li"),
     (("--trackers", "nonsense"), "--trackers: found 'nonsense', expected some of aim, "),
@@ -266,7 +266,7 @@ PHASES = {
     (("--corpus", "more=strange"), "strange: found vocabulary "),
     (("--corpus", "more=folder"), "folder: found a directory without shards, expected files of"),
     (("--corpus", "more=plain", "--objective", "masked+nsp"),
-     "plain: the shards do not say where sentences begin, which pairs need; make them with bmtool"),
+     "plain: the shards have no sentence boundaries, which sentence pairs need; make"),
     (("--corpus", "more=speechless.jsonl", "--objective", "masked+nsp"),
      "speechless.jsonl:2: found no language, expected the key 'lang' or --lang"),
     (("plain",), "corpus.jsonl: found it beside a directory of shards, expected shards alone or"),
@@ -498,7 +498,7 @@ def test_a_loss_that_is_no_number_stops_the_run(run: Run, fresh: list[Any], corp
     outcome = run(*fresh, corpus, "--learning-rate", "1e38", "--warmup-ratio", "0")
     assert outcome.code == 1
     assert "the loss is nan; lower --learning-rate" in outcome.err
-    assert outcome.err.endswith("no state was saved yet; --save-steps says how often one is\n")
+    assert outcome.err.endswith("no state was saved yet; --save-steps sets how often one is\n")
     assert [path.name for path in tmp_path.iterdir()] == ["corpus.jsonl"]
 
 
@@ -545,8 +545,8 @@ def test_resumed_equals_uninterrupted(run: Run, interrupted: Run, fresh: list[An
     assert not (tmp_path / "out").exists()
     again = run(*fresh, *more)
     assert again.code == 1
-    assert again.err == (f"bmtools: {tmp_path / 'out.run'} holds an unfinished run; --resume goes "
-                         "on with it, --overwrite starts again\n")
+    assert again.err == (f"bmtools: {tmp_path / 'out.run'} holds an unfinished run; --resume "
+                         "continues it, --overwrite starts again\n")
     resumed = run(*fresh, *more, "--resume")
     assert [line.get("step") for line in resumed.records] == [4, 5, None]
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")

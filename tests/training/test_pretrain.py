@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import torch
 
+import bmtools.training
 from bmtools.errors import refuse
 from bmtools.models.checkpoint import load_masked_lm
 from bmtools.recipes.phases import Phase, RunConfig
@@ -78,6 +79,43 @@ def unfinished(corpus: Path, vocabulary: Path, tmp_path: Path) -> list[str]:
     lines.close()
     assert (tmp_path / "m.run" / "step-00000004").is_dir()
     return given
+
+
+def test_it_can_be_called_from_python(corpus: Path, vocabulary: Path, tmp_path: Path) -> None:
+    reports: list[dict[str, Any]] = []
+    given: dict[str, Any] = {"max_length": 16, "batch_size": 8, "logging_steps": 2}
+    found = bmtools.training.pretrain(
+        corpus, tmp_path / "m", architecture="bert-1x64", tokenizer=vocabulary, steps=4,
+        on_report=reports.append, evaluate=corpus, **given)
+    assert [line.get("loss", 0) > 0 for line in reports] == [True, True, False]
+    assert found["checkpoint"] == str(tmp_path / "m") and found["steps"] == 4
+    assert found["evaluate"] == reports[-1] and found["last"] == reports[-2]
+    again = bmtools.training.pretrain({"text": [corpus]}, tmp_path / "m", architecture="bert-1x64",
+                                      tokenizer=vocabulary, steps=4, resume=True, **given)
+    assert again == found
+    small = bmtools.training.distill(str(corpus), tmp_path / "s", teacher=tmp_path / "m",
+                                     architecture="bert-1x64", steps=2, temperature=1.5, **given)
+    assert {"mlm", "kl", "cosine"} <= small["last"].keys()
+
+
+@pytest.mark.parametrize(("settings", "message"), [
+    ({}, "expected one of model and architecture"),
+    ({"architecture": "bert-1x64"}, "architecture and tokenizer go together"),
+    ({"model": "m", "architecture": "bert-1x64"}, "expected one of model and architecture"),
+    ({"model": "m", "max_lenght": 16}, "found unknown setting 'max_lenght', did you mean"),
+    ({"model": "m", "max_length": 4}, "max_length: found 4, expected 8 or more"),
+    ({"model": "m", "replay_steps": 4}, "replay and replay_steps go together"),
+    ({"model": "m", "recipe": "laptop", "phases": "x.toml"}, "expected one of recipe and phases"),
+])
+def test_wrong_settings_are_named_before_anything_loads(settings: dict[str, Any],
+                                                        message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        bmtools.training.pretrain("corpus.jsonl", "out", **settings)
+
+
+def test_a_corpus_has_a_plain_name() -> None:
+    with pytest.raises(ValueError, match="corpus: found the name 'evaluate', expected letters"):
+        bmtools.training.pretrain({"evaluate": "corpus.jsonl"}, "out", model="m")
 
 
 def test_an_unfinished_run_is_not_thrown_away(run, unfinished: list[str]) -> None:
