@@ -1,19 +1,54 @@
-"""Language codes of three letters, as PubMed writes them, and their two-letter twins."""
+"""Language codes: ISO 639-1, -2 and -3, and with the usual script as NLLB writes them."""
 
 from __future__ import annotations
 
-# ISO 639-2 (bibliographic form) to ISO 639-1, for the languages that PubMed names.
-_CODES = """
-    afr:af alb:sq ara:ar arm:hy aze:az bos:bs bul:bg cat:ca chi:zh cze:cs dan:da dut:nl eng:en
-    epo:eo est:et fin:fi fre:fr geo:ka ger:de gla:gd gre:el heb:he hin:hi hrv:hr hun:hu ice:is
-    ind:id ita:it jpn:ja kin:rw kor:ko lat:la lav:lv lit:lt mac:mk mal:ml mao:mi may:ms nor:no
-    per:fa pol:pl por:pt pus:ps rum:ro rus:ru san:sa slo:sk slv:sl spa:es srp:sr swe:sv tha:th
-    tur:tr ukr:uk urd:ur vie:vi wel:cy
-"""
-_TWO_LETTERS = dict(pair.split(":") for pair in _CODES.split())
+import re
+from functools import cache
+
+# Codes of the individual languages that NLLB and Apertium mean by Latvian and Arabic.
+_ALPHA3 = {"lv": "lvs"}
+_NLLB_ALPHA3 = {"ar": "arb"}
+_NLLB_SCRIPTS = {"ko": "Hang"}
 
 
+def primary_language(code: str) -> str:
+    """Return a code without region and script: `it-IT` is `it`."""
+    return re.split(r"[-_]", code.lower(), maxsplit=1)[0]
+
+
+@cache
 def two_letters(code: str) -> str:
-    """Shorten a language code where ISO 639-1 has a shorter one: `ENG` and `eng` to `en`."""
+    """Shorten a code where ISO 639-1 has a shorter one: `ENG` and `eng` are `en`."""
+    import langcodes
+
     code = code.strip().lower()
-    return _TWO_LETTERS.get(code, code)
+    try:
+        return langcodes.Language.get(code).language or code
+    except langcodes.LanguageTagError:
+        return code
+
+
+@cache
+def three_letters(code: str) -> str:
+    """Return the ISO 639-3 code of a language; an unknown one stays as it is."""
+    import langcodes
+
+    language = primary_language(code)
+    try:
+        return _ALPHA3.get(language) or langcodes.Language.get(language).to_alpha3()
+    except (langcodes.LanguageTagError, LookupError):
+        return language
+
+
+@cache
+def nllb_code(code: str) -> str:
+    """Return the code that NLLB uses, with the script: `it` is `ita_Latn`."""
+    import langcodes
+
+    language = primary_language(code)
+    try:
+        script = langcodes.Language.get(language).maximize().script
+    except langcodes.LanguageTagError:
+        script = None
+    return (f"{_NLLB_ALPHA3.get(language) or three_letters(language)}_"
+            f"{_NLLB_SCRIPTS.get(language) or script or 'Latn'}")

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from bmtools.corpus.languages import primary_language, three_letters
 from bmtools.errors import BmtoolsError
-from bmtools.translation.languages import base, three_letters
 from bmtools.translation.translator import Translation
 
 # Apertium marks words with the first three and reads the other two as its own; where they stand
@@ -90,8 +90,8 @@ def installed_modes() -> list[str]:
 
 def _mode(source: str, target: str, modes: list[str]) -> str:
     """Find the mode of a direction; older packages have names of two letters."""
-    for left in (three_letters(source), base(source)):
-        for right in (three_letters(target), base(target)):
+    for left in (three_letters(source), primary_language(source)):
+        for right in (three_letters(target), primary_language(target)):
             if f"{left}-{right}" in modes:
                 return f"{left}-{right}"
     left, right = three_letters(source), three_letters(target)

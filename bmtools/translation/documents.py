@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from bmtools.corpus.languages import primary_language
 from bmtools.corpus.segment import sentence_spans
 from bmtools.errors import RecordError, Reject, refuse
 from bmtools.records import Record
-from bmtools.translation.languages import base
 from bmtools.translation.settings import DocumentConfig
 from bmtools.translation.translator import Translation, Translator
 
@@ -128,9 +128,9 @@ class _Work:
 
     def _foreign(self, record: Record) -> str:
         lang = record.get("lang")
-        if not lang or base(lang) == base(self.settings.source):
+        if not lang or primary_language(lang) == primary_language(self.settings.source):
             return ""
-        already = " already" if base(lang) == base(self.settings.target) else ""
+        already = " already" if primary_language(lang) == primary_language(self.settings.target) else ""
         return (f"key 'lang': found {lang!r}{already}, expected {self.settings.source!r}; leave "
                 "the record out, or pass it on with --other-languages keep")
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from bmtools.corpus.languages import primary_language
 from bmtools.errors import DataError
 from bmtools.io.jsonl import open_bytes, read_lines
-from bmtools.translation.languages import base
 from bmtools.translation.translator import Translation
 
 _FINAL = re.compile(r"[\s.!?:;,…]*$")
@@ -68,9 +68,9 @@ def read_pairs(path: Path, source: str, target: str) -> Iterator[tuple[str, str]
         DataError: no TMX and no TSV, or without the two languages.
     """
     if path.name.lower().removesuffix(".gz").removesuffix(".zst").endswith(".tmx"):
-        pairs = _tmx_pairs(path, base(source), base(target))
+        pairs = _tmx_pairs(path, primary_language(source), primary_language(target))
     else:
-        pairs = _tsv_pairs(path, base(source), base(target))
+        pairs = _tsv_pairs(path, primary_language(source), primary_language(target))
     is_empty = True
     for pair in pairs:
         is_empty = False
@@ -104,7 +104,7 @@ def _tsv_pairs(path: Path, source: str, target: str) -> Iterator[tuple[str, str]
 def _columns(cells: list[str], source: str, target: str,
              place: str) -> tuple[tuple[int, int], bool]:
     """Find the two columns; True where the line is a header."""
-    names = [base(cell.strip()) for cell in cells]
+    names = [primary_language(cell.strip()) for cell in cells]
     for left, right in ((source, target), ("source", "target")):
         if left in names and right in names:
             return (names.index(left), names.index(right)), True
@@ -151,7 +151,7 @@ def _check_root(root: Any, path: Path) -> None:
 def _pair(unit: Any, source: str, target: str) -> Iterator[tuple[str, str]]:
     found: dict[str, str] = {}
     for variant in unit.iterfind("tuv"):
-        language = base(variant.get(_LANG) or variant.get("lang") or "")
+        language = primary_language(variant.get(_LANG) or variant.get("lang") or "")
         segment = variant.find("seg")
         if segment is not None:
             found.setdefault(language, " ".join("".join(_text_of(segment)).split()))

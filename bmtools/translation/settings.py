@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from bmtools.translation.languages import base
+from bmtools.corpus.languages import primary_language
 
 ENGINES = ("memory", "apertium", "ctranslate2", "transformers")
 MISSING = ("reject", "keep", "drop")
@@ -33,7 +33,7 @@ class DocumentConfig:
     drop_annotations: bool = False
 
     def __post_init__(self) -> None:
-        if base(self.source) == base(self.target):
+        if primary_language(self.source) == primary_language(self.target):
             raise ValueError(f"--source and --target are both {self.source}; "
                              "expected two languages")
 
@@ -89,7 +89,7 @@ class EngineConfig:
         faults = [*self._misplaced()]
         if self.engine == "transformers" and self.model and self.model.precision == "int8":
             faults.append("--precision int8 needs --engine ctranslate2")
-        if self.via and base(self.via) in (base(self.source), base(self.target)):
+        if self.via and primary_language(self.via) in (primary_language(self.source), primary_language(self.target)):
             faults.append(f"--via {self.via} is one of the two languages; expected a third")
         if faults:
             raise ValueError("; ".join(faults))

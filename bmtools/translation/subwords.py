@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from bmtools.corpus.languages import nllb_code, primary_language, three_letters
 from bmtools.errors import CheckpointError
-from bmtools.translation.languages import base, three_letters, with_script
 from bmtools.translation.settings import ModelConfig
 
 # How models write languages: NLLB, M2M-100 and mBART mark both sides, Marian and MADLAD-400 put
@@ -64,8 +64,8 @@ class Subwords:
 
     def _mark(self, language: str, code: str | None, option: str) -> str:
         """Find the token of a language."""
-        short, long = base(code or language), code or three_letters(language)
-        names = [code] if code else [with_script(language)]
+        short, long = primary_language(code or language), code or three_letters(language)
+        names = [code] if code else [nllb_code(language)]
         names += [f"__{short}__", f">>{long}<<", f">>{short}<<", f"<2{short}>"]
         for name in names:
             if name in self.vocabulary:

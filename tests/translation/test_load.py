@@ -8,16 +8,8 @@ from typing import Any
 
 import pytest
 
-from bmtools.translation.languages import three_letters, with_script
 from bmtools.translation.load import load_translator
 from bmtools.translation.settings import EngineConfig, ModelConfig
-
-
-@pytest.mark.parametrize(("code", "three", "script"), [
-    ("en", "eng", "eng_Latn"), ("it-IT", "ita", "ita_Latn"), ("pt_BR", "por", "por_Latn"),
-    ("ru", "rus", "rus_Cyrl"), ("ar", "ara", "arb_Arab"), ("cat", "cat", "cat_Latn")])
-def test_names_of_languages(code: str, three: str, script: str) -> None:
-    assert (three_letters(code), with_script(code)) == (three, script)
 
 
 def test_each_engine_opens(
