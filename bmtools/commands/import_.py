@@ -35,7 +35,7 @@ def imports(read: Reader) -> Callable[..., None]:
     """Make a command of a function that yields records.
 
     It gets `files`, `counts` and `reject` beside its own options. The rest is the same for every
-    format: keys set by hand, the check of every record, ids that occur twice, sentences, output.
+    format: keys set by hand, the check of every record, duplicate ids, sentences, output.
     """
 
     @files_argument
@@ -145,21 +145,21 @@ def standoff(files: tuple[str, ...], annotations: tuple[str, ...], counts: Count
 
 
 @command.command("curated", cls=Command)
-@click.option("--whole", is_flag=True,
+@click.option("--unmasked", is_flag=True,
               help="One record for every sentence, unmasked, for score-pppl.")
 @imports
 def curated(files: tuple[str, ...], counts: Counter[str], reject: Reject,
-            whole: bool) -> Iterator[Record]:
+            unmasked: bool) -> Iterator[Record]:
     """BioBIT's curated maskings, one record with text and target for each."""
-    from bmtools.corpus.curated import curated_records, whole_records
+    from bmtools.corpus.curated import curated_records, unmasked_records
 
-    return (whole_records if whole else curated_records)(files, reject)
+    return (unmasked_records if unmasked else curated_records)(files, reject)
 
 
 @command.command("text", cls=Command)
 @click.option("--paragraphs", "unit", flag_value="paragraph",
               help="One record for every paragraph; a blank line ends it.")
-@click.option("--whole", "unit", flag_value="file", help="One record for every file.")
+@click.option("--whole-files", "unit", flag_value="file", help="One record for every file.")
 @imports
 def text(files: tuple[str, ...], unit: str | None, counts: Counter[str],
          reject: Reject) -> Iterator[Record]:
@@ -167,9 +167,9 @@ def text(files: tuple[str, ...], unit: str | None, counts: Counter[str],
 
     Ids are the name of the file and the number of the line.
     """
-    from bmtools.corpus.plain import Unit, plain_records
+    from bmtools.corpus.plain_text import Unit, text_records
 
-    return plain_records(files, Unit(unit or "line"))
+    return text_records(files, Unit(unit or "line"))
 
 
 @command.command("jsonl", cls=Command)
@@ -184,6 +184,6 @@ def jsonl(files: tuple[str, ...], id_key: str, text_key: str, counts: Counter[st
 
     Numbers in id become text, a missing id becomes FILE:LINE, other keys pass through.
     """
-    from bmtools.corpus.foreign import foreign_records
+    from bmtools.corpus.other_jsonl import jsonl_records
 
-    return foreign_records(files, id_key, text_key, counts, reject)
+    return jsonl_records(files, id_key, text_key, counts, reject)

@@ -3,38 +3,44 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import click
 
 from bmtools.cli.options import Command, existing_directory, reads_records, writes_records
 from bmtools.cli.progress import tracked
+from bmtools.cli.settings import option_type
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader, write_records
 from bmtools.translation.settings import (
-    DEVICES,
-    ENGINES,
-    MISSING,
-    OTHER_LANGUAGES,
-    PRECISIONS,
+    ComputeType,
+    Device,
     DocumentConfig,
     EngineConfig,
     ModelConfig,
 )
 
 
+def _choice(kind: type, field: str) -> click.Choice[str]:
+    choices: click.Choice[str] = option_type(get_type_hints(kind)[field])
+    return choices
+
+
 @click.command("translate", cls=Command)
 @reads_records
 @writes_records
-@click.option("--source", required=True, metavar="LANG", help="Language of the records (en).")
-@click.option("--target", required=True, metavar="LANG", help="Language wanted (it).")
-@click.option("--engine", required=True, type=click.Choice(ENGINES), help="What translates.")
-@click.option("--missing", type=click.Choice(MISSING), default=DocumentConfig.missing,
-              show_default=True, help="A sentence without translation: reject its record, keep "
-                                      "the sentence as it is, or drop it.")
-@click.option("--other-languages", type=click.Choice(OTHER_LANGUAGES), show_default=True,
-              default=DocumentConfig.other_languages,
-              help="A record whose lang is not --source: reject it, or keep it as it is.")
+@click.option("--source-lang", required=True, metavar="LANG", help="Language of the records (en).")
+@click.option("--target-lang", required=True, metavar="LANG",
+              help="Language to translate into (it).")
+@click.option("--engine", required=True, type=_choice(EngineConfig, "engine"),
+              help="Engine that translates.")
+@click.option("--missing", type=_choice(DocumentConfig, "missing"),
+              default=DocumentConfig.missing, show_default=True,
+              help="A sentence without translation: reject its record, keep the sentence as it "
+                   "is, or drop it.")
+@click.option("--other-languages", type=_choice(DocumentConfig, "other_languages"),
+              default=DocumentConfig.other_languages, show_default=True,
+              help="A record whose lang is not --source-lang: reject it, or keep it as it is.")
 @click.option("--drop-annotations", is_flag=True,
               help="Remove entities, relations, answers and target instead of refusing them.")
 @click.option("--memory", type=click.Path(path_type=Path, exists=True, dir_okay=False),
@@ -43,39 +49,34 @@ from bmtools.translation.settings import (
 @click.option("--model", type=existing_directory, help="ctranslate2, transformers: the model.")
 @click.option("--tokenizer", type=existing_directory,
               help="Its tokenizer, where the model's directory has none.")
-@click.option("--source-code", help="The model's name of --source, where it is not found.")
-@click.option("--target-code", help="The model's name of --target, where it is not found.")
+@click.option("--source-code", help="The model's name of --source-lang, where it is not found.")
+@click.option("--target-code", help="The model's name of --target-lang, where it is not found.")
 @click.option("--beam-size", type=click.IntRange(min=1), default=ModelConfig.beam_size,
               show_default=True, help="Hypotheses kept by a model; 1 is fastest.")
 @click.option("--batch-tokens", type=click.IntRange(min=1), default=ModelConfig.batch_tokens,
               show_default=True, help="Tokens of one batch, padding included.")
-@click.option("--max-tokens", type=click.IntRange(min=2), show_default="the model's own",
-              help="Longest sentence that a model is given.")
-@click.option("--precision", type=click.Choice(PRECISIONS), default=ModelConfig.precision,
-              show_default=True, help="Of the weights; default: as converted, or float32.")
-@click.option("--device", type=click.Choice(DEVICES), default=ModelConfig.device,
-              show_default=True, help="Where a model runs.")
-def command(records: RecordReader, reject: Reject, output: str, **options: Any) -> None:
+@click.option("--max-length", type=click.IntRange(min=2), show_default="the model's own",
+              help="Tokens of the longest sentence that a model accepts.")
+@click.option("--compute-type", type=_choice(ModelConfig, "compute_type"),
+              default=ModelConfig.compute_type, show_default=True,
+              help="Of the weights; default: as converted, or float32.")
+@click.option("--device", type=_choice(ModelConfig, "device"), default=ModelConfig.device,
+              show_default=True, help="Device of a model.")
+def command(records: RecordReader, reject: Reject, output: str, model: Path | None,
+            tokenizer: Path | None, source_code: str | None, target_code: str | None,
+            beam_size: int, batch_tokens: int, max_length: int | None, compute_type: ComputeType,
+            device: Device, **options: Any) -> None:
     """Translate records sentence by sentence."""
-    from bmtools.translation.documents import TranslationCounts, translate_records
-    from bmtools.translation.load import load_translator
+    from bmtools.translation.documents import TranslationCounts
+    from bmtools.translation.translate import translate
 
-    documents, engine = _settings(**options)
-    translator = load_translator(engine)
     counts = TranslationCounts()
-    translated = translate_records(records, translator, documents, reject, counts)
-    write_records(tracked(translated, "translated"), output)
-    for line in counts.told():
-        click.echo(f"bmtools: {line}", err=True)
-
-
-def _settings(source: str, target: str, engine: str, missing: str, other_languages: str,
-              drop_annotations: bool, memory: Path | None, via: str | None, model: Path | None,
-              **rest: Any) -> tuple[DocumentConfig, EngineConfig]:
+    neural = ModelConfig(model, tokenizer, source_code, target_code, beam_size, batch_tokens,
+                         max_length, compute_type, device) if model else None
     try:
-        return (DocumentConfig(source, target, missing, other_languages, drop_annotations),
-                EngineConfig(engine, source, target, memory, via,
-                             ModelConfig(model, **rest) if model else None))
+        translated = translate(records, model=neural, reject=reject, counts=counts, **options)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-
+    write_records(tracked(translated, "translated"), output)
+    for line in counts.lines():
+        click.echo(f"bmtools: {line}", err=True)

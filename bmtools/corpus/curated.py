@@ -43,7 +43,7 @@ def curated_records(names: Iterable[str], reject: Reject = refuse) -> Iterator[R
                 yield record
 
 
-def whole_records(names: Iterable[str], reject: Reject = refuse) -> Iterator[Record]:
+def unmasked_records(names: Iterable[str], reject: Reject = refuse) -> Iterator[Record]:
     """Yield one record for every sentence as it stands under `original`, nothing masked.
 
     That is what the authors score pseudo-perplexity on. Ids are the sentences' numbers.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from bmtools.corpus.languages import primary_language, three_letters
-from bmtools.errors import BmtoolsError
+from bmtools.errors import BmtoolsError, setting
 from bmtools.translation.translator import Translation
 
 # Apertium marks words with the first three and reads the other two as its own; where they stand
@@ -82,8 +82,8 @@ def installed_modes() -> list[str]:
         BmtoolsError: there is no Apertium.
     """
     if shutil.which("apertium") is None:
-        raise BmtoolsError("--engine apertium needs the program apertium; on Debian: apt install "
-                           "apertium apertium-eng-cat apertium-cat-ita")
+        raise BmtoolsError(f"{setting('engine')} apertium needs the program apertium; on Debian: "
+                           "apt install apertium apertium-eng-cat apertium-cat-ita")
     listed = subprocess.run(["apertium", "-l"], capture_output=True, text=True, check=False)
     return listed.stdout.split()
 
@@ -98,7 +98,7 @@ def _mode(source: str, target: str, modes: list[str]) -> str:
     after = {mode.partition("-")[2] for mode in modes if mode.startswith(f"{left}-")}
     before = {mode.partition("-")[0] for mode in modes if mode.endswith(f"-{right}")}
     bridges = sorted(after & before)
-    hint = f"or go --via {' or '.join(bridges)}, " if bridges else ""
+    hint = f"or go {setting('via')} {' or '.join(bridges)}, " if bridges else ""
     raise BmtoolsError(
         f"apertium has no mode {left}-{right} here; {hint}or install it, on Debian: apt install "
         f"apertium-{left}-{right} (or apertium-{right}-{left}: one package, two directions)")

@@ -1,4 +1,4 @@
-"""Whole records: cut into sentences, translated, put together again."""
+"""Translation of whole records: split into sentences, translated, joined again."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from bmtools.corpus.languages import primary_language
 from bmtools.corpus.segment import sentence_spans
-from bmtools.errors import RecordError, Reject, refuse
+from bmtools.errors import RecordError, Reject, refuse, setting
 from bmtools.records import Record
 from bmtools.translation.settings import DocumentConfig
 from bmtools.translation.translator import Translation, Translator
@@ -21,15 +21,15 @@ _CACHED_SENTENCES = 100_000
 
 @dataclass
 class TranslationCounts:
-    """What happened so far, for whoever tells it.
+    """Counts of a translation so far.
 
     Args:
         records: translated records.
         sentences: sentences in them.
         words: white-space words of those sentences.
-        distinct: sentences that the engine was given.
-        unknown: words that the engine says it does not know.
-        missing: sentences kept or dropped for want of a translation.
+        distinct: sentences given to the engine.
+        unknown: words that the engine reports as unknown.
+        missing: sentences kept or dropped for lack of a translation.
         stripped: records that lost annotations.
         passed_on: records in another language that were left as they are.
     """
@@ -43,8 +43,8 @@ class TranslationCounts:
     stripped: int = 0
     passed_on: int = 0
 
-    def told(self) -> Iterator[str]:
-        """Say what happened, and what should be looked at."""
+    def lines(self) -> Iterator[str]:
+        """Yield lines for people: totals, and counts that deserve a look."""
         yield (f"{self.records} records, {self.sentences} sentences ({self.distinct} different "
                f"ones), {self.words} words")
         if self.unknown:
@@ -60,7 +60,7 @@ class TranslationCounts:
 
 @dataclass(frozen=True)
 class _SplitRecord:
-    """A record and its texts, cut into white space, sentence, white space, ..., white space."""
+    """A record and its texts, split into white space, sentence, white space, ..., white space."""
 
     record: Record
     pieces: dict[str, list[str]] = field(default_factory=dict)
@@ -71,7 +71,7 @@ class _SplitRecord:
 
 
 def translate_records(records: Iterable[Record], translator: Translator,
-                      settings: DocumentConfig, reject: Reject = refuse,
+                      config: DocumentConfig, reject: Reject = refuse,
                       counts: TranslationCounts | None = None) -> Iterator[Record]:
     """Translate the texts of records, sentence by sentence.
 
@@ -81,94 +81,97 @@ def translate_records(records: Iterable[Record], translator: Translator,
     Args:
         records: in the source language, or without a `lang`.
         translator: for the two languages of the settings.
-        settings: languages, and what becomes of what cannot be translated.
+        config: languages, and the treatment of what cannot be translated.
         reject: receives records that cannot be translated.
-        counts: added to while records go by.
+        counts: updated while records go by.
     """
-    work = _Work(translator, settings, reject, TranslationCounts() if counts is None else counts)
+    documents = _DocumentTranslator(translator, config, reject,
+                                    TranslationCounts() if counts is None else counts)
     waiting: list[_SplitRecord] = []
     for record in records:
-        document = work.cut(record)
+        document = documents.split(record)
         if document is None:
             continue
         waiting.append(document)
-        if work.ask(document.sentences) >= translator.batch_sentences:
-            yield from work.finish(waiting)
+        if documents.add(document.sentences) >= translator.batch_sentences:
+            yield from documents.finish(waiting)
             waiting = []
-    yield from work.finish(waiting)
+    yield from documents.finish(waiting)
 
 
-class _Work:
-    """Documents on their way, and the sentences known so far."""
+class _DocumentTranslator:
+    """Documents in progress, and the sentences translated so far."""
 
-    def __init__(self, translator: Translator, settings: DocumentConfig, reject: Reject,
+    def __init__(self, translator: Translator, config: DocumentConfig, reject: Reject,
                  counts: TranslationCounts) -> None:
         self.translator = translator
-        self.settings = settings
+        self.config = config
         self.reject = reject
         self.counts = counts
-        self.known: dict[str, Translation] = {}
-        self.asked: dict[str, None] = {}
+        self.translations: dict[str, Translation] = {}
+        self.pending: dict[str, None] = {}
 
-    def cut(self, record: Record) -> _SplitRecord | None:
-        """Cut a record into sentences; None where it was rejected."""
-        fault = self._foreign(record)
-        if fault and self.settings.other_languages == "keep":
+    def split(self, record: Record) -> _SplitRecord | None:
+        """Split a record into sentences; None where it was rejected."""
+        fault = self._language_fault(record)
+        if fault and self.config.other_languages == "keep":
             self.counts.passed_on += 1
             return _SplitRecord(record)
         annotations = _annotations(record)
-        if annotations and not fault and not self.settings.drop_annotations:
-            fault = (f"key '{annotations[0]}': belongs to the words of the original, expected "
-                     "plain text; --drop-annotations removes it")
+        if annotations and not fault and not self.config.drop_annotations:
+            fault = (f"key '{annotations[0]}': refers to the words of the original, expected "
+                     f"plain text; {setting('drop_annotations')} removes it")
         if fault:
             self.reject(RecordError(record.place, fault, record))
             return None
         return _SplitRecord(record, {
-            key: _pieces(record[key], self.settings.source) for key in TEXTS if key in record})
+            key: _pieces(record[key], self.config.source_lang) for key in TEXTS if key in record})
 
-    def _foreign(self, record: Record) -> str:
-        lang = record.get("lang")
-        if not lang or primary_language(lang) == primary_language(self.settings.source):
+    def _language_fault(self, record: Record) -> str:
+        lang, source = record.get("lang"), self.config.source_lang
+        if not lang or primary_language(lang) == primary_language(source):
             return ""
-        already = " already" if primary_language(lang) == primary_language(self.settings.target) else ""
-        return (f"key 'lang': found {lang!r}{already}, expected {self.settings.source!r}; leave "
-                "the record out, or pass it on with --other-languages keep")
+        is_translated = primary_language(lang) == primary_language(self.config.target_lang)
+        already = " already" if is_translated else ""
+        return (f"key 'lang': found {lang!r}{already}, expected {source!r}; leave "
+                f"the record out, or pass it on with {setting('other_languages')} keep")
 
-    def ask(self, sentences: Iterable[str]) -> int:
-        """Put sentences on the list of the next batch; returns its length."""
-        self.asked.update((one, None) for one in sentences if one not in self.known)
-        return len(self.asked)
+    def add(self, sentences: Iterable[str]) -> int:
+        """Add sentences to the next batch; return its length."""
+        self.pending.update((one, None) for one in sentences if one not in self.translations)
+        return len(self.pending)
 
     def finish(self, documents: list[_SplitRecord]) -> Iterator[Record]:
-        """Translate the batch and put its documents together."""
-        asked = list(self.asked)
-        self.asked = {}
-        if asked:
-            self.known.update(zip(asked, self.translator.translate(asked), strict=True))
-        self.counts.distinct += len(asked)
+        """Translate the batch and join its documents."""
+        sentences = list(self.pending)
+        self.pending = {}
+        if sentences:
+            self.translations.update(zip(sentences, self.translator.translate(sentences),
+                                         strict=True))
+        self.counts.distinct += len(sentences)
         for document in documents:
             if not document.pieces:
                 yield document.record
             elif not self._is_rejected(document):
                 yield self._translated(document)
-        for sentence in list(self.known)[:-_CACHED_SENTENCES]:
-            del self.known[sentence]
+        for sentence in list(self.translations)[:-_CACHED_SENTENCES]:
+            del self.translations[sentence]
 
     def _is_rejected(self, document: _SplitRecord) -> bool:
-        if self.settings.missing != "reject":
+        if self.config.missing != "reject":
             return False
         for sentence in document.sentences:
-            if fault := self.known[sentence].fault:
+            if fault := self.translations[sentence].fault:
                 self.reject(RecordError(
                     document.record.place, f"no translation of {sentence[:80]!r}: {fault}; or go "
-                    "on with --missing keep or drop", document.record))
+                    f"on with {setting('missing')} keep or drop", document.record))
                 return True
         return False
 
     def _translated(self, document: _SplitRecord) -> Record:
         sentences, annotations = document.sentences, _annotations(document.record)
         record = document.record.without(*annotations)
-        found = [self.known[sentence] for sentence in sentences]
+        found = [self.translations[sentence] for sentence in sentences]
         unknown = sum(translation.unknown for translation in found)
         missing = sum(bool(translation.fault) for translation in found)
         self.counts.records += 1
@@ -177,23 +180,24 @@ class _Work:
         self.counts.unknown += unknown
         self.counts.missing += missing
         self.counts.stripped += bool(annotations)
-        told: dict[str, object] = {"engine": self.translator.name, **self.translator.details,
-                                   "source": self.settings.source, "target": self.settings.target,
-                                   "sentences": len(sentences), "missing": missing}
+        details: dict[str, object] = {
+            "engine": self.translator.name, **self.translator.details,
+            "source": self.config.source_lang, "target": self.config.target_lang,
+            "sentences": len(sentences), "missing": missing}
         if self.translator.marks_unknown:
-            told["unknown_words"] = unknown
+            details["unknown_words"] = unknown
         texts = {key: self._joined(pieces) for key, pieces in document.pieces.items()}
-        return record.replace(**texts, lang=self.settings.target,
-                              meta={**record.get("meta", {}), "translation": told})
+        return record.replace(**texts, lang=self.config.target_lang,
+                              meta={**record.get("meta", {}), "translation": details})
 
     def _joined(self, pieces: list[str]) -> str:
-        """Put translations where the sentences were; a dropped one takes its space along."""
+        """Put translations in place of the sentences; a dropped one takes its space along."""
         text = pieces[0]
         for sentence, space in zip(pieces[1::2], pieces[2::2], strict=True):
-            translation = self.known[sentence]
+            translation = self.translations[sentence]
             if not translation.fault:
                 text += translation.text + space
-            elif self.settings.missing == "keep":
+            elif self.config.missing == "keep":
                 text += sentence + space
         return text
 
@@ -203,7 +207,7 @@ def _annotations(record: Record) -> list[str]:
 
 
 def _pieces(text: str, lang: str) -> list[str]:
-    """Cut into white space and sentences by turns; each sentence becomes one plain line."""
+    """Split into white space and sentences by turns; each sentence becomes one plain line."""
     pieces, last = [], 0
     for start, end in sentence_spans(text, lang):
         sentence = _BLANK.sub(" ", text[start:end]).strip()

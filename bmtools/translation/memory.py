@@ -1,4 +1,4 @@
-"""A translation memory: what people translated before, looked up."""
+"""Engine on a translation memory: sentences that people have translated before."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bmtools.corpus.languages import primary_language
-from bmtools.errors import DataError
+from bmtools.errors import DataError, setting
 from bmtools.io.jsonl import open_bytes, read_lines
 from bmtools.translation.translator import Translation
 
@@ -19,9 +19,9 @@ _CODE = frozenset(("bpt", "ept", "it", "ph", "ut", "sub"))
 
 
 class MemoryTranslator:
-    """Looks sentences up in a TMX or TSV file.
+    """Translator that looks sentences up in a TMX or TSV file.
 
-    A sentence is found as it stands, white space aside, or else without regard to case and
+    A sentence is found as it is, apart from white space, or else without regard to case and
     final punctuation. Where a source occurs twice, its first translation counts.
     """
 
@@ -77,7 +77,7 @@ def read_pairs(path: Path, source: str, target: str) -> Iterator[tuple[str, str]
         yield pair
     if is_empty:
         raise DataError(f"{path}: found no pair of '{source}' and '{target}'; "
-                        "give another --memory or other languages")
+                        f"give another {setting('memory')} or other languages")
 
 
 def _tsv_pairs(path: Path, source: str, target: str) -> Iterator[tuple[str, str]]:

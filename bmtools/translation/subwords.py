@@ -1,4 +1,4 @@
-"""A neural model's tokenizer, and the language marks that the model expects."""
+"""Tokenizer of a neural translator, with the language tokens that the model expects."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from bmtools.corpus.languages import nllb_code, primary_language, three_letters
-from bmtools.errors import CheckpointError
+from bmtools.errors import CheckpointError, setting
 from bmtools.translation.settings import ModelConfig
 
-# How models write languages: NLLB, M2M-100 and mBART mark both sides, Marian and MADLAD-400 put
-# the target before the source.
-_MARK = re.compile(r"[a-z]{3}_[A-Z][a-z]{3}|__[a-z]{2,3}__|[a-z]{2}_[A-Z]{2}|>>.+<<|<2\w+>")
+# Language tokens: NLLB, M2M-100 and mBART have them on both sides, Marian and MADLAD-400 put the
+# target's before the source.
+_LANGUAGE_TOKEN = re.compile(
+    r"[a-z]{3}_[A-Z][a-z]{3}|__[a-z]{2,3}__|[a-z]{2}_[A-Z]{2}|>>.+<<|<2\w+>")
 _BEFORE_SOURCE = (">>", "<2")
 
 
 class Subwords:
-    """Turns sentences into a model's tokens, and its tokens into sentences.
+    """Conversion between sentences and a model's tokens.
 
     Args:
         settings: names the tokenizer, or else the model.
@@ -29,10 +30,10 @@ class Subwords:
         target: ISO 639-1 code.
 
     Attributes:
-        prefix: marks that open every source sentence.
-        target_mark: mark that opens every translation, where the model wants one.
-        positions: how many tokens the model has room for, where that is known.
-        max_tokens: longest source sentence, marks included.
+        prefix: language tokens that begin every source sentence.
+        target_token: language token that begins every translation, where the model expects one.
+        positions: tokens that the model has room for, where that is known.
+        max_length: tokens of the longest source sentence, language tokens included.
     """
 
     def __init__(self, settings: ModelConfig, source: str, target: str) -> None:
@@ -41,28 +42,29 @@ class Subwords:
         self.vocabulary: dict[str, int] = {
             **self.tokenizer.get_vocab(), **getattr(self.tokenizer, "lang_token_to_id", {})}
         self.positions = self._positions()
-        self.max_tokens = settings.max_tokens or self.positions or 0
-        if not self.max_tokens:
+        self.max_length = settings.max_length or self.positions or 0
+        if not self.max_length:
             raise CheckpointError(f"{self._directory}: does not say how long a sentence may be; "
-                                  "--max-tokens does")
+                                  f"{setting('max_length')} does")
         self.prefix: list[str] = []
-        self.target_mark: str | None = None
-        if any(_MARK.fullmatch(token) for token in self.vocabulary):
-            self._set_marks(settings, source, target)
+        self.target_token: str | None = None
+        if any(_LANGUAGE_TOKEN.fullmatch(token) for token in self.vocabulary):
+            self._set_language_tokens(settings, source, target)
         elif settings.source_code or settings.target_code:
             raise CheckpointError(f"{self._directory}: knows no languages by name, it has one "
-                                  "pair; leave out --source-code and --target-code")
-        self._special = {*self.tokenizer.all_special_tokens, *self.prefix, self.target_mark}
+                                  f"pair; leave out {setting('source_code')} and "
+                                  f"{setting('target_code')}")
+        self._special = {*self.tokenizer.all_special_tokens, *self.prefix, self.target_token}
 
-    def _set_marks(self, settings: ModelConfig, source: str, target: str) -> None:
-        mark = self._mark(target, settings.target_code, "--target-code")
-        if mark.startswith(_BEFORE_SOURCE):
-            self.prefix = [mark]
+    def _set_language_tokens(self, settings: ModelConfig, source: str, target: str) -> None:
+        token = self._language_token(target, settings.target_code, "target_code")
+        if token.startswith(_BEFORE_SOURCE):
+            self.prefix = [token]
         else:
-            self.prefix = [self._mark(source, settings.source_code, "--source-code")]
-            self.target_mark = mark
+            self.prefix = [self._language_token(source, settings.source_code, "source_code")]
+            self.target_token = token
 
-    def _mark(self, language: str, code: str | None, option: str) -> str:
+    def _language_token(self, language: str, code: str | None, option: str) -> str:
         """Find the token of a language."""
         short, long = primary_language(code or language), code or three_letters(language)
         names = [code] if code else [nllb_code(language)]
@@ -70,29 +72,30 @@ class Subwords:
         for name in names:
             if name in self.vocabulary:
                 return name
-        some = sorted(token for token in self.vocabulary if _MARK.fullmatch(token))[:4]
-        raise CheckpointError(f"{self._directory}: found no mark for {code or language!r}, only "
-                              f"some like {', '.join(some)}; {option} names one")
+        some = sorted(token for token in self.vocabulary if _LANGUAGE_TOKEN.fullmatch(token))[:4]
+        raise CheckpointError(f"{self._directory}: found no language token for "
+                              f"{code or language!r}, only some like {', '.join(some)}; "
+                              f"{setting(option)} names one")
 
     def _positions(self) -> int | None:
-        """Ask the model's configuration, then the tokenizer."""
+        """Read the model's configuration, or else the tokenizer."""
         config = self._directory / "config.json"
         content = json.loads(config.read_text("utf-8")) if config.is_file() else {}
         positions = content.get("max_position_embeddings") or self.tokenizer.model_max_length
         return None if positions > sys.maxsize // 2 else int(positions)
 
     def encode(self, sentence: str) -> list[str]:
-        """Cut a sentence into tokens: marks, the sentence, the end of sentence."""
+        """Turn a sentence into tokens: language tokens, the sentence, the end of sentence."""
         ids = self.tokenizer(sentence, add_special_tokens=False, verbose=False)["input_ids"]
         return [*self.prefix, *self.tokenizer.convert_ids_to_tokens(ids), self.tokenizer.eos_token]
 
     def decode(self, tokens: Sequence[str]) -> str:
-        """Join the tokens of a translation, marks and ends left out."""
+        """Join the tokens of a translation, language tokens and ends left out."""
         plain = [token for token in tokens if token not in self._special]
         return " ".join(self.tokenizer.convert_tokens_to_string(plain).split())
 
     def ends(self, tokens: Sequence[str]) -> bool:
-        """Tell whether the model ended the translation by itself."""
+        """Return whether the model ended the translation by itself."""
         return self.tokenizer.eos_token in tokens[1:]
 
 
@@ -108,4 +111,5 @@ def _load(directory: Path) -> Any:
     except (OSError, ValueError, KeyError, TypeError, ImportError) as error:
         reason = " ".join(str(error).split())[:200]
         raise CheckpointError(f"{directory}: holds no tokenizer that can be loaded ({reason}); "
-                              "--tokenizer names the directory of the original model") from error
+                              f"{setting('tokenizer')} names the directory of the original "
+                              "model") from error

@@ -1,4 +1,4 @@
-"""What every translator offers."""
+"""Interface of all translation engines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class Translation:
-    """What became of one sentence.
+    """Translation of one sentence.
 
     Args:
         text: the sentence in the other language; nothing where there is a fault.
@@ -23,13 +23,13 @@ class Translation:
 
 
 class Translator(Protocol):
-    """Turns sentences into sentences, one for one and in order.
+    """Engine that turns sentences into sentences, one for one and in order.
 
     Attributes:
-        name: the engine, as `--engine` spells it.
-        details: what else tells where a translation comes from.
-        marks_unknown: True where the engine tells which words it does not know.
-        batch_sentences: how many sentences make a call worth its cost.
+        name: the engine, as the setting `engine` spells it.
+        details: further facts about the origin of a translation.
+        marks_unknown: the engine reports words that it does not know.
+        batch_sentences: sentences that make a call worth its cost.
     """
 
     name: str

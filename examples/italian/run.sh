@@ -29,7 +29,7 @@ fi
 
 step "Italian: Apertium, English to Catalan to Italian"
 missing translated.jsonl &&
-    bmtools translate --engine apertium --source en --via ca --target it \
+    bmtools translate --engine apertium --source-lang en --via ca --target-lang it \
         "$OUT/english.jsonl" -o "$OUT/translated.jsonl"
 
 step "Italian: the task texts that people had translated, test documents left out"

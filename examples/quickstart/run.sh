@@ -12,7 +12,7 @@ cd "$OUT"
 
 echo "== 1. Abstracts in PubMed's XML become records, and Italian, sentence by sentence" >&2
 bmtools import pubmed "$HERE/abstracts.xml" |
-    bmtools translate --engine memory --memory "$HERE/memory.tsv" --source en --target it \
+    bmtools translate --engine memory --memory "$HERE/memory.tsv" --source-lang en --target-lang it \
         -o corpus.jsonl
 
 echo "== 2. What models are scored and taught with" >&2

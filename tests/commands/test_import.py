@@ -206,7 +206,7 @@ def test_paragraphs_and_whole_files(run, source) -> None:
     assert [record["text"] for record in run("import", "text", path).records] == ["a", "b", "c"]
     paragraphs = run("import", "text", path, "--paragraphs").records
     assert [record["text"] for record in paragraphs] == ["a\nb", "c"]
-    whole = run("import", "text", path, "--whole").records
+    whole = run("import", "text", path, "--whole-files").records
     assert whole == [{"id": "n", "text": "a\nb\n\nc"}]
 
 

@@ -13,7 +13,7 @@ Run = Callable[..., Any]
 NOTES = [{"id": "a", "text": "No pain.  Fever.", "lang": "en", "kept": [1]},
          {"id": "b", "text": "fever"}]
 ITALIAN = ["Nessun dolore.  Febbre.", "febbre"]
-PAIR = ("--source", "en", "--target", "it")
+PAIR = ("--source-lang", "en", "--target-lang", "it")
 
 
 @pytest.fixture
@@ -109,9 +109,10 @@ def test_a_stage_that_fails_midway_leaves_one_line_and_no_file(
     (("--engine", "apertium", "--model", "."), "--model means nothing to --engine apertium"),
     (("--engine", "apertium", "--via", "en"), "--via en is one of the two languages"),
     (("--engine", "transformers"), "--engine transformers needs --model"),
-    (("--engine", "transformers", "--model", ".", "--precision", "int8"),
-     "--precision int8 needs --engine ctranslate2"),
-    (("--engine", "apertium", "--target", "en"), "--source and --target are both en")])
+    (("--engine", "transformers", "--model", ".", "--compute-type", "int8"),
+     "--compute-type int8 needs --engine ctranslate2"),
+    (("--engine", "apertium", "--target-lang", "en"),
+     "--source-lang and --target-lang are both en")])
 def test_wrong_usage_ends_with_2(run: Run, options: tuple[str, ...], message: str) -> None:
     outcome = run("translate", *PAIR, *options)
     assert outcome.code == 2

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bmtools.corpus.curated import curated_records, whole_records
+from bmtools.corpus.curated import curated_records, unmasked_records
 from bmtools.errors import DataError, RecordError
 from bmtools.records import MASK, check
 
@@ -105,15 +105,15 @@ def test_real_context_windows(data: Path) -> None:
 
 def test_sentences_as_they_stand(source) -> None:
     path = source(sentence("Il cuore batte.", "Il [MASK] batte.", "Il cuore [MASK]."))
-    [record] = whole_records([path])
+    [record] = unmasked_records([path])
     assert record == {"id": "0", "text": "Il cuore batte.", "domain": "Neurologia",
                       "source": "http://x"}
     with pytest.raises(RecordError, match=r"\(0\): found no text under 'original'"):
-        list(whole_records([source(sentence(None, "Il [MASK]."))]))
+        list(unmasked_records([source(sentence(None, "Il [MASK]."))]))
 
 
 @pytest.mark.data
 def test_all_54_real_sentences(data: Path) -> None:
-    records = list(whole_records([str(data / "it/mrr/mlm_data.json")]))
+    records = list(unmasked_records([str(data / "it/mrr/mlm_data.json")]))
     assert len(records) == len({record["text"] for record in records}) == 54
     assert not any(MASK in record["text"] for record in records)

@@ -79,7 +79,7 @@ def test_other_languages_are_rejected_or_kept_in_place(dictionary: Callable[...,
     assert [record["id"] for record in kept] == ["1", "4"]
     assert str(errors[0]) == (
         "x.jsonl:2: key 'lang': found 'it' already, expected 'en'; leave the record out, or pass "
-        "it on with --other-languages keep")
+        "it on with other_languages keep")
     assert errors[1].reason.startswith("key 'lang': found 'es', expected 'en'")
     counts = TranslationCounts()
     kept = list(translate_records(
@@ -97,7 +97,7 @@ def test_other_languages_are_rejected_or_kept_in_place(dictionary: Callable[...,
 def test_annotations_are_refused_or_dropped(
         key: str, value: Any, text: str, dictionary: Callable[..., Any]) -> None:
     record = _record(7, text, **{key: value})
-    with pytest.raises(RecordError, match=f"x.jsonl:7: key '{key}': .*--drop-annotations"):
+    with pytest.raises(RecordError, match=f"x.jsonl:7: key '{key}': .*drop_annotations"):
         list(translate_records([record], dictionary(WORDS), EN_IT))
     counts = TranslationCounts()
     [translated] = translate_records(
@@ -116,7 +116,7 @@ def test_a_missing_sentence_rejects_its_record_or_is_kept_or_dropped(
     translated = list(translate_records(records, dictionary(WORDS), EN_IT, errors.append))
     assert [record["id"] for record in translated] == ["2"]
     assert str(errors[0]) == ("x.jsonl:1: no translation of 'Cough.': not in the book; or go on "
-                              "with --missing keep or drop")
+                              "with missing keep or drop")
     assert errors[0].content is records[0]
     for missing, text in (("keep", "Dolore. Cough.  Perché??"), ("drop", "Dolore. Perché??")):
         counts = TranslationCounts()
@@ -125,7 +125,7 @@ def test_a_missing_sentence_rejects_its_record_or_is_kept_or_dropped(
         assert first["text"] == text
         assert first["meta"]["translation"]["missing"] == 1
         assert counts.missing == 1
-        assert "1 sentences without a translation" in list(counts.told())
+        assert "1 sentences without a translation" in list(counts.lines())
 
 
 def test_source_and_target_must_differ() -> None:

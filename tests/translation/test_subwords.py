@@ -30,21 +30,22 @@ def test_marks_are_found_by_the_code_of_the_language(
         family: str, prefix: list[str], mark: str | None,
         request: pytest.FixtureRequest) -> None:
     subwords = Subwords(ModelConfig(request.getfixturevalue(family)), "en", "it")
-    assert (subwords.prefix, subwords.target_mark) == (prefix, mark)
+    assert (subwords.prefix, subwords.target_token) == (prefix, mark)
 
 
 def test_a_mark_can_be_named(nllb: Path) -> None:
     settings = ModelConfig(nllb, source_code="ita_Latn", target_code="cat_Latn")
     subwords = Subwords(settings, "en", "it")
-    assert (subwords.prefix, subwords.target_mark) == (["ita_Latn"], "cat_Latn")
-    with pytest.raises(CheckpointError, match=r"no mark for 'fra_Latn'.*--target-code names one"):
+    assert (subwords.prefix, subwords.target_token) == (["ita_Latn"], "cat_Latn")
+    with pytest.raises(CheckpointError,
+                       match=r"no language token for 'fra_Latn'.*target_code names one"):
         Subwords(ModelConfig(nllb, target_code="fra_Latn"), "en", "it")
-    with pytest.raises(CheckpointError, match=r"no mark for 'fr'.*cat_Latn"):
+    with pytest.raises(CheckpointError, match=r"no language token for 'fr'.*cat_Latn"):
         Subwords(ModelConfig(nllb), "en", "fr")
 
 
 def test_a_pair_of_languages_takes_no_codes(marian: Path) -> None:
-    with pytest.raises(CheckpointError, match="leave out --source-code"):
+    with pytest.raises(CheckpointError, match="leave out source_code"):
         Subwords(ModelConfig(marian, source_code="en"), "en", "it")
 
 
@@ -54,7 +55,7 @@ def test_marian_with_several_targets_names_its_target_first(marian: Path, tmp_pa
     vocabulary[">>ita<<"] = len(vocabulary)
     (directory / "vocab.json").write_text(json.dumps(vocabulary))
     subwords = Subwords(ModelConfig(directory), "en", "it")
-    assert (subwords.prefix, subwords.target_mark) == ([">>ita<<"], None)
+    assert (subwords.prefix, subwords.target_token) == ([">>ita<<"], None)
     assert subwords.encode("No patient died.")[0] == ">>ita<<"
     with pytest.raises(CheckpointError, match=r"only some like >>ita<<"):
         Subwords(ModelConfig(directory), "en", "es")

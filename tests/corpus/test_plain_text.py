@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bmtools.corpus.plain import Unit, plain_records
+from bmtools.corpus.plain_text import Unit, text_records
 
 TEXT = "one\u2028still one\r\n\n \n  two\u00a0\nthree\x0bmore\r\n\r\nlast"
 
@@ -25,12 +25,12 @@ def source(tmp_path: Path) -> Path:
                       "notes:7": "last"}),
     (Unit.FILE, {"notes": "one\u2028still one\n\n \n  two\u00a0\nthree\x0bmore\n\nlast"})])
 def test_units(source: Path, unit: Unit, expected: dict[str, str]) -> None:
-    records = list(plain_records([str(source)], unit))
+    records = list(text_records([str(source)], unit))
     assert {record["id"]: record["text"] for record in records} == expected
 
 
 def test_places_name_the_first_line(source: Path) -> None:
-    records = plain_records([str(source)], Unit.PARAGRAPH)
+    records = text_records([str(source)], Unit.PARAGRAPH)
     assert [record.place for record in records] == [f"{source}:{line}" for line in (1, 4, 7)]
 
 
@@ -38,11 +38,11 @@ def test_places_name_the_first_line(source: Path) -> None:
 def test_white_space_is_no_record(tmp_path: Path, unit: Unit) -> None:
     path = tmp_path / "blank.txt"
     path.write_text(" \n\r\n\t\n")
-    assert list(plain_records([str(path)], unit)) == []
+    assert list(text_records([str(path)], unit)) == []
 
 
 @pytest.mark.data
 def test_general_italian(data: Path) -> None:
-    records = list(plain_records([str(data / "it/corpus/general-ud.txt")]))
+    records = list(text_records([str(data / "it/corpus/general-ud.txt")]))
     assert len(records) == 4741
     assert sum(len(record["text"].split()) for record in records) == 103_128

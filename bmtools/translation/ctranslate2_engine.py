@@ -1,4 +1,4 @@
-"""CTranslate2: converted models, fast on CPUs."""
+"""Engine on CTranslate2: converted models, fast on CPUs."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from bmtools.errors import BmtoolsError, CheckpointError
+from bmtools.errors import BmtoolsError, CheckpointError, setting
 from bmtools.translation.neural import NeuralTranslator
 from bmtools.translation.settings import ModelConfig
 
 
 class CTranslate2Translator(NeuralTranslator):
-    """Translates with a model directory that ct2-transformers-converter wrote."""
+    """Translator with a model directory that ct2-transformers-converter wrote."""
 
     name = "ctranslate2"
 
@@ -20,13 +20,13 @@ class CTranslate2Translator(NeuralTranslator):
         try:
             import ctranslate2
         except ImportError as error:
-            raise BmtoolsError("--engine ctranslate2 needs the package ctranslate2: "
+            raise BmtoolsError(f"{setting('engine')} ctranslate2 needs the package ctranslate2: "
                                "pip install 'bmtools[ctranslate2]'") from error
         super().__init__(settings, source, target)
         self._check_vocabulary()
         try:
             self._model = ctranslate2.Translator(
-                str(settings.model), device=settings.device, compute_type=settings.precision)
+                str(settings.model), device=settings.device, compute_type=settings.compute_type)
         except (RuntimeError, ValueError) as error:
             raise CheckpointError(
                 f"{settings.model}: {error}; expected the directory of a model converted by "
@@ -34,7 +34,7 @@ class CTranslate2Translator(NeuralTranslator):
 
     def generate(self, sources: Sequence[list[str]], longest: int) -> list[list[str]]:
         """Translate tokens; batches of similar length are formed inside."""
-        mark = self.subwords.target_mark
+        mark = self.subwords.target_token
         results = self._model.translate_batch(
             list(sources), target_prefix=[[mark]] * len(sources) if mark else None,
             beam_size=self.settings.beam_size, max_batch_size=self.settings.batch_tokens,
@@ -50,7 +50,7 @@ class CTranslate2Translator(NeuralTranslator):
         """
         model = self.settings.model
         known = _vocabulary(model)
-        marks = [*self.subwords.prefix, self.subwords.target_mark]
+        marks = [*self.subwords.prefix, self.subwords.target_token]
         lacking = [mark for mark in marks if mark and mark not in known]
         if lacking:
             raise CheckpointError(f"{model}: the converted model lacks {', '.join(lacking)}; "
@@ -59,8 +59,8 @@ class CTranslate2Translator(NeuralTranslator):
         foreign = sum(token not in known for token in own)
         if foreign > len(own) / 100:
             raise CheckpointError(
-                f"{model}: lacks {foreign} of the tokenizer's {len(own)} tokens; --tokenizer must "
-                "name the directory that the model was converted from")
+                f"{model}: lacks {foreign} of the tokenizer's {len(own)} tokens; "
+                f"{setting('tokenizer')} must name the directory that the model was converted from")
 
 
 def _vocabulary(directory: Path) -> set[str]:

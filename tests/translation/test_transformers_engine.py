@@ -9,15 +9,15 @@ import pytest
 import torch
 
 from bmtools.errors import CheckpointError
-from bmtools.translation.hugging_face import HuggingFaceTranslator, batches_by_length
 from bmtools.translation.settings import ModelConfig
+from bmtools.translation.transformers_engine import TransformersTranslator, batches_by_length
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_sentences_known_by_heart_come_back_in_order(
         model: Path, pairs: dict[str, str], beam_size: int) -> None:
     settings = ModelConfig(model, beam_size=beam_size, batch_tokens=40)
-    translator = HuggingFaceTranslator(settings, "en", "it")
+    translator = TransformersTranslator(settings, "en", "it")
     assert [one.text for one in translator.translate(list(pairs))] == list(pairs.values())
     assert translator.details == {"model": model.name}
     assert translator.translate([]) == []
@@ -25,7 +25,7 @@ def test_sentences_known_by_heart_come_back_in_order(
 
 def test_a_sentence_too_long_has_a_fault_and_the_others_do_not(
         model: Path, pairs: dict[str, str]) -> None:
-    translator = HuggingFaceTranslator(ModelConfig(model), "en", "it")
+    translator = TransformersTranslator(ModelConfig(model), "en", "it")
     first, long, last = translator.translate(
         ["No patient died.", "fever " * 99, "Fever is common."])
     assert (first.text, last.text) == (pairs["No patient died."], pairs["Fever is common."])
@@ -35,7 +35,7 @@ def test_a_sentence_too_long_has_a_fault_and_the_others_do_not(
 
 def test_a_translation_without_end_is_a_fault(marian: Path) -> None:
     """A model that is made to repeat itself; Marian's forced end does not hide it."""
-    translator = HuggingFaceTranslator(ModelConfig(marian, beam_size=1), "en", "it")
+    translator = TransformersTranslator(ModelConfig(marian, beam_size=1), "en", "it")
     assert not translator.translate(["Fever is common."])[0].fault
     with torch.no_grad():
         translator._model.final_logits_bias[0, 0] = -1e9
@@ -48,7 +48,7 @@ def test_weights_come_from_safetensors_only(marian: Path, tmp_path: Path) -> Non
     torch.save({}, directory / "pytorch_model.bin")
     (directory / "model.safetensors").unlink()
     with pytest.raises(CheckpointError, match=r"expected config.json and model.safetensors"):
-        HuggingFaceTranslator(ModelConfig(directory), "en", "it")
+        TransformersTranslator(ModelConfig(directory), "en", "it")
 
 
 def test_batches_hold_so_many_tokens_and_every_index_once() -> None:

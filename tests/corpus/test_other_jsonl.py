@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bmtools.corpus.foreign import foreign_records
+from bmtools.corpus.other_jsonl import jsonl_records
 from bmtools.errors import RecordError
 
 
@@ -33,7 +33,7 @@ def lines(tmp_path: Path):
     ({"pmid": None, "abstract": "x", "z": [1]}, {"id": "in:1", "text": "x", "z": [1]}),
 ])
 def test_keys_are_mapped(lines, given: dict, expected: dict) -> None:
-    record, = foreign_records([lines(given)], "pmid", "abstract")
+    record, = jsonl_records([lines(given)], "pmid", "abstract")
     assert record == expected
     assert list(record) == list(expected)
 
@@ -41,7 +41,7 @@ def test_keys_are_mapped(lines, given: dict, expected: dict) -> None:
 def test_numbered_ids_are_counted_and_blank_lines_keep_the_number(lines) -> None:
     counts: Counter[str] = Counter()
     path = lines({"text": "a"}, "", {"text": "b"})
-    assert [record["id"] for record in foreign_records([path], counts=counts)] == ["in:1", "in:3"]
+    assert [record["id"] for record in jsonl_records([path], counts=counts)] == ["in:1", "in:3"]
     assert sum(counts.values()) == 2
 
 
@@ -53,9 +53,9 @@ def test_numbered_ids_are_counted_and_blank_lines_keep_the_number(lines) -> None
 def test_bad_lines_are_told(lines, line: object, told: str) -> None:
     path = lines({"text": "a"}, line, {"text": "b"})
     with pytest.raises(RecordError, match=r"in\.jsonl:2: ") as caught:
-        list(foreign_records([path]))
+        list(jsonl_records([path]))
     assert told in str(caught.value)
     rejected: list[RecordError] = []
-    assert [record["text"] for record in foreign_records([path], reject=rejected.append)] == [
+    assert [record["text"] for record in jsonl_records([path], reject=rejected.append)] == [
         "a", "b"]
     assert len(rejected) == 1

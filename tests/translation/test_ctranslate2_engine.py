@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from bmtools.errors import CheckpointError
-from bmtools.translation.ct2 import CTranslate2Translator
-from bmtools.translation.hugging_face import HuggingFaceTranslator
+from bmtools.translation.ctranslate2_engine import CTranslate2Translator
 from bmtools.translation.settings import ModelConfig
+from bmtools.translation.transformers_engine import TransformersTranslator
 
 pytest.importorskip("ctranslate2")
 UNSEEN = ["The patient has pain.", "We studied fever.", "No drug reduces a fever (p < 0.05).",
@@ -23,7 +23,7 @@ def test_greedy_translations_are_those_of_transformers(
     sentences = [*pairs, *UNSEEN]
     settings = ModelConfig(converted(model), tokenizer=model, beam_size=1, batch_tokens=64)
     ours = CTranslate2Translator(settings, "en", "it").translate(sentences)
-    theirs = HuggingFaceTranslator(
+    theirs = TransformersTranslator(
         ModelConfig(model, beam_size=1), "en", "it").translate(sentences)
     assert ours == theirs
     assert [one.text for one in ours[:len(pairs)]] == list(pairs.values())
@@ -31,7 +31,7 @@ def test_greedy_translations_are_those_of_transformers(
 
 def test_int8_and_beams_still_know_the_sentences(
         nllb: Path, converted: Callable[[Path], Path], pairs: dict[str, str]) -> None:
-    settings = ModelConfig(converted(nllb), tokenizer=nllb, precision="int8", beam_size=4)
+    settings = ModelConfig(converted(nllb), tokenizer=nllb, compute_type="int8", beam_size=4)
     translator = CTranslate2Translator(settings, "en", "it")
     assert [one.text for one in translator.translate(list(pairs))] == list(pairs.values())
 
@@ -42,15 +42,15 @@ def test_the_tokenizer_may_lie_beside_the_converted_model(
     directory = shutil.copytree(converted(nllb), tmp_path / "model")
     for name in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copy(nllb / name, directory)
-    settings = ModelConfig(directory, max_tokens=64)
+    settings = ModelConfig(directory, max_length=64)
     translator = CTranslate2Translator(settings, "en", "it")
     assert translator.translate(["No patient died."])[0].text == pairs["No patient died."]
-    with pytest.raises(CheckpointError, match="--max-tokens does"):
+    with pytest.raises(CheckpointError, match="max_length does"):
         CTranslate2Translator(ModelConfig(directory), "en", "it")
 
 
 def test_nothing_is_cut_off_in_silence(nllb: Path, converted: Callable[[Path], Path]) -> None:
-    settings = ModelConfig(converted(nllb), tokenizer=nllb, max_tokens=12)
+    settings = ModelConfig(converted(nllb), tokenizer=nllb, max_length=12)
     long, short = CTranslate2Translator(settings, "en", "it").translate(
         ["Fever is common. " * 9, "Fever is common."])
     assert long.fault.endswith("tokens, the model takes 12")
@@ -59,7 +59,7 @@ def test_nothing_is_cut_off_in_silence(nllb: Path, converted: Callable[[Path], P
 
 def test_a_directory_without_tokenizer_says_what_to_do(
         marian: Path, converted: Callable[[Path], Path]) -> None:
-    with pytest.raises(CheckpointError, match="--tokenizer names the directory"):
+    with pytest.raises(CheckpointError, match="tokenizer names the directory"):
         CTranslate2Translator(ModelConfig(converted(marian)), "en", "it")
 
 

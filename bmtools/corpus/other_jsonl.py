@@ -16,7 +16,7 @@ from bmtools.records import Record, RecordFields
 _KNOWN = frozenset(RecordFields.__annotations__)
 
 
-def foreign_records(names: Iterable[str], id_key: str = "id", text_key: str = "text",
+def jsonl_records(names: Iterable[str], id_key: str = "id", text_key: str = "text",
                     counts: Counter[str] | None = None,
                     reject: Reject = refuse) -> Iterator[Record]:
     """Yield the objects of foreign JSON Lines under the keys that commands agree on.

@@ -1,4 +1,4 @@
-"""Hugging Face's sequence-to-sequence models, run by transformers itself."""
+"""Engine on transformers: sequence-to-sequence models as published."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from bmtools.translation.neural import NeuralTranslator
 from bmtools.translation.settings import ModelConfig
 
 
-class HuggingFaceTranslator(NeuralTranslator):
-    """Translates with a local checkpoint; weights only as safetensors, no code from it."""
+class TransformersTranslator(NeuralTranslator):
+    """Translator with a local checkpoint; weights only as safetensors, no code from it."""
 
     name = "transformers"
 
     def __init__(self, settings: ModelConfig, source: str, target: str) -> None:
         super().__init__(settings, source, target)
-        precision = "float32" if settings.precision == "default" else settings.precision
+        dtype = "float32" if settings.compute_type == "default" else settings.compute_type
         logging.disable_progress_bar()
         try:
             model = AutoModelForSeq2SeqLM.from_pretrained(
                 settings.model, local_files_only=True, trust_remote_code=False,
-                use_safetensors=True, dtype=getattr(torch, precision))
+                use_safetensors=True, dtype=getattr(torch, dtype))
         except (OSError, ValueError, KeyError) as error:
             reason = " ".join(str(error).split())[:200]
             raise CheckpointError(f"{settings.model}: no model for translation ({reason}); "
@@ -38,7 +38,7 @@ class HuggingFaceTranslator(NeuralTranslator):
 
     def generate(self, sources: Sequence[list[str]], longest: int) -> list[list[str]]:
         """Translate tokens in batches of similar length, and restore the order."""
-        tokenizer, mark = self.subwords.tokenizer, self.subwords.target_mark
+        tokenizer, mark = self.subwords.tokenizer, self.subwords.target_token
         vocabulary = self.subwords.vocabulary
         ids = [[vocabulary.get(token, tokenizer.unk_token_id) for token in source]
                for source in sources]
@@ -54,12 +54,12 @@ class HuggingFaceTranslator(NeuralTranslator):
                 results[index] = tokenizer.convert_ids_to_tokens(output)
         return [results[index] for index in range(len(sources))]
 
-    def _padded(self, rows: list[list[int]]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Give (batch, tokens) ids and their mask."""
-        width = max(len(row) for row in rows)
+    def _padded(self, sequences: list[list[int]]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Pad to (batch, tokens) ids and their attention mask."""
+        width = max(map(len, sequences))
         pad = self.subwords.tokenizer.pad_token_id
-        inputs = torch.tensor([row + [pad] * (width - len(row)) for row in rows])
-        mask = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in rows])
+        inputs = torch.tensor([ids + [pad] * (width - len(ids)) for ids in sequences])
+        mask = torch.tensor([[1] * len(ids) + [0] * (width - len(ids)) for ids in sequences])
         return inputs.to(self._model.device), mask.to(self._model.device)
 
 

@@ -18,7 +18,7 @@ class Unit(StrEnum):
     FILE = "file"
 
 
-def plain_records(names: Iterable[str], unit: Unit = Unit.LINE) -> Iterator[Record]:
+def text_records(names: Iterable[str], unit: Unit = Unit.LINE) -> Iterator[Record]:
     """Yield the lines, paragraphs or files that hold more than white space.
 
     Only `\\n` ends a line; a `\\r` before it is dropped. A blank line ends a paragraph. Lines

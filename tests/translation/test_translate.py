@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from bmtools.translation.load import load_translator
 from bmtools.translation.settings import EngineConfig, ModelConfig
+from bmtools.translation.translate import load_translator
 
 
 def test_each_engine_opens(
@@ -28,16 +28,17 @@ def test_each_engine_opens(
 
 
 def test_faults_of_settings_are_told_together() -> None:
-    with pytest.raises(ValueError, match=r"needs --memory; --via means nothing to") as error:
+    with pytest.raises(ValueError, match=r"needs memory; via means nothing to") as error:
         EngineConfig("memory", "en", "it", via="en")
-    assert "--via en is one of the two languages" in str(error.value)
+    assert "via en is one of the two languages" in str(error.value)
 
 
 def test_a_model_translates_records_from_the_command_line(
         run: Callable[..., Any], write_lines: Callable[..., Path], nllb: Path,
         pairs: dict[str, str]) -> None:
     path = write_lines("notes.jsonl", {"id": "a", "text": "\n".join(pairs), "title": "Fever " * 70})
-    command = ("translate", "--source", "en", "--target", "it", "--engine", "transformers",
+    command = ("translate", "--source-lang", "en", "--target-lang", "it", "--engine",
+               "transformers",
                "--model", nllb, "--beam-size", 1)
     outcome = run(*command, path)
     assert outcome.code == 1
