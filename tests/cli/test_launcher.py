@@ -97,18 +97,18 @@ sys.exit(1)
     assert time.monotonic() - started < 10 and not alive(tmp_path)
 
 
-def test_a_fault_that_all_have_is_told_once(go: Go, capfd) -> None:
+def test_an_error_of_all_processes_is_shown_once(go: Go, capfd) -> None:
     assert go("time.sleep(0.02 * rank); say('bmtools: the fault'); sys.exit(2)", 4) == 2
     assert capfd.readouterr().err == "bmtools: the fault\n"
 
 
-def test_one_that_waits_for_the_fallen_is_ended(go: Go, capfd, tmp_path: Path) -> None:
+def test_a_process_that_waits_for_a_failed_one_is_ended(go: Go, capfd, tmp_path: Path) -> None:
     assert go("rank or time.sleep(60)\nsay('bmtools: the fault'); sys.exit(1)") == 1
     assert capfd.readouterr().err == "bmtools: the fault\n"
     assert not alive(tmp_path)
 
 
-def test_one_that_is_killed_is_named(go: Go, capfd) -> None:
+def test_a_killed_process_is_named(go: Go, capfd) -> None:
     code = go("""
 if rank == 1: os.kill(os.getpid(), signal.SIGKILL)
 time.sleep(0.3); say("RuntimeError: connection closed by peer"); sys.exit(1)
@@ -118,17 +118,17 @@ time.sleep(0.3); say("RuntimeError: connection closed by peer"); sys.exit(1)
         "bmtools: process 2 of 2 was ended by SIGKILL, perhaps for lack of memory\n"
 
 
-def test_a_traceback_that_was_asked_for_comes_whole(go: Go, capfd) -> None:
+def test_a_traceback_is_shown_whole(go: Go, capfd) -> None:
     body = "rank and say('Traceback:') or rank and say('  a line') or rank and sys.exit('the end')"
     assert go(body + "\ntime.sleep(60)", 2, "--traceback") == 1
     assert capfd.readouterr().err == "Traceback:\n  a line\nthe end\n"
 
 
-def test_stopping_is_told_from_the_end_and_from_failure(go: Go) -> None:
+def test_a_stopped_run_has_an_exit_code_of_its_own(go: Go) -> None:
     assert go(f"sys.exit(0 if rank else {STOPPED})") == STOPPED
 
 
-def test_who_is_late_behind_the_first_does_no_harm(go: Go, capfd) -> None:
+def test_a_process_that_exits_late_does_no_harm(go: Go, capfd) -> None:
     """`| head` ends the first early and well; its peers lose it."""
     assert go("rank and (time.sleep(0.5), say('connection closed'), sys.exit(1))") == 0
     assert capfd.readouterr().err == ""
@@ -148,7 +148,7 @@ WAITS = "(folder / f'{rank}.ready').touch()\n"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
-def test_signals_reach_all_and_are_waited_for(
+def test_signals_reach_all_processes_and_are_waited_for(
         program_of: Callable[[str], list[str]], tmp_path: Path, number: int) -> None:
     program = program_of(f"""
 def stop(number, frame):

@@ -45,7 +45,7 @@ print(resident_mib())
     assert int(before) - int(after) > 150, "half of 400 MiB were gaps"
 
 
-def test_large_pieces_are_returned_at_once_where_that_is_asked_for() -> None:
+def test_large_blocks_are_returned_at_once_if_set_so() -> None:
     kept, returned = (int(run(f"""
 {choice}()
 before = resident_mib()

@@ -87,8 +87,9 @@ def test_each_phase_gets_the_sequences_that_fit(plan: Callable[..., TrainingPlan
     assert found["long"] == pytest.approx(100, rel=0.2)
 
 
-def test_others_in_memory_leave_less(plan: Callable[..., TrainingPlan], trainer: Trainer,
-                                     monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_copies_of_weights_leave_less_memory(plan: Callable[..., TrainingPlan],
+                                                   trainer: Trainer,
+                                                   monkeypatch: pytest.MonkeyPatch) -> None:
     """Gradients between processes, and weights of the start."""
     given: list[int] = []
 
@@ -201,7 +202,7 @@ def test_a_process_stays_below_its_bound(corpus: Path, vocabulary: Path, tokeniz
     assert 0.4 * GIB < peak < bound * GIB
 
 
-def test_a_process_that_is_too_large_already_is_one_clear_line(
+def test_a_bound_below_the_process_itself_is_one_clear_line(
         run: Callable[..., Any], corpus: Path, vocabulary: Path, tmp_path: Path) -> None:
     outcome = run("pretrain", corpus, "--tokenizer", vocabulary, "--architecture", "bert-1x64",
                   "--max-length", 32, "-o", tmp_path / "out", "--memory-gib", 0.1)

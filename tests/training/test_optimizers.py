@@ -64,7 +64,7 @@ def train(model: Any, optimizer: Any, steps: int) -> None:
         optimizer.zero_grad()
 
 
-def test_groups_hold_every_weight_once_by_scale_decay_and_place(model: Any) -> None:
+def test_groups_contain_every_weight_once_by_scale_decay_and_layer(model: Any) -> None:
     objective = Beside(model)
     groups = parameter_groups(objective, 0.1, layerwise_lr_scales(model, 0.5))
     listed = [weight for group in groups for weight in group["params"]]
@@ -83,7 +83,7 @@ def test_groups_hold_every_weight_once_by_scale_decay_and_place(model: Any) -> N
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_frozen_weights_rest_until_a_later_phase(model: Any, name: str) -> None:
+def test_frozen_weights_are_trained_by_a_later_phase(model: Any, name: str) -> None:
     optimizer = make_optimizer(name, parameter_groups(Beside(model), 0.1), 1e-3)
     frozen = frozen_names(model, layers=1)
     held = freeze(model, frozen)
@@ -133,7 +133,7 @@ def test_stable_adamw_is_the_algorithm_of_its_paper() -> None:
         torch.testing.assert_close(mine.detach(), other, rtol=1e-6, atol=1e-8)
 
 
-def test_a_tensor_without_gradients_in_places_is_not_clipped_by_them() -> None:
+def test_rows_without_gradients_do_not_clip_a_tensor() -> None:
     """Rows of an embedding that a batch does not hold."""
     [weight] = weights_of([(6, 4)])
     before = weight.detach().clone()
@@ -233,7 +233,7 @@ def test_muon_needs_layers() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_memory_can_be_written_and_put_back(model: Any, name: str) -> None:
+def test_states_can_be_saved_and_restored(model: Any, name: str) -> None:
     """As a state does: by weight and by name, the groups made anew."""
     model.eval()
     optimizer = Accelerator(cpu=True).prepare(
