@@ -146,28 +146,22 @@ def extract_weights(model: PreTrainedModel) -> EncoderWeights | None:
 
 def _extract_bert(encoder: Any) -> EncoderWeights:
     def extract(layer: Any) -> EncoderLayer:
-        attention, output = layer.attention, layer.output
-        return EncoderLayer(
-            attention.self.num_attention_heads, _join_query_key_value(attention.self),
-            _linear(attention.output.dense), _feed_forward(layer), identity,
-            attention.output.LayerNorm, identity, output.LayerNorm)
-
-    identity = nn.Identity()
-    return EncoderWeights(InputEmbeddings(encoder.embeddings, encoder.embeddings.LayerNorm),
-                          [extract(layer) for layer in encoder.encoder.layer], identity)
-
-
-def _extract_megatron(encoder: Any) -> EncoderWeights:
-    def extract(layer: Any) -> EncoderLayer:
         attention = layer.attention
+        norms = (attention.ln, identity, layer.ln, identity) if is_pre_norm else \
+            (identity, attention.output.LayerNorm, identity, layer.output.LayerNorm)
         return EncoderLayer(
             attention.self.num_attention_heads, _join_query_key_value(attention.self),
-            _linear(attention.output.dense), _feed_forward(layer), attention.ln, identity,
-            layer.ln, identity)
+            _linear(attention.output.dense),
+            FeedForward(_linear(layer.intermediate.dense),
+                        _in_place(layer.intermediate.intermediate_act_fn),
+                        _linear(layer.output.dense)), *norms)
 
-    identity = nn.Identity()
-    return EncoderWeights(InputEmbeddings(encoder.embeddings, identity),
-                          [extract(layer) for layer in encoder.encoder.layer], encoder.encoder.ln)
+    identity, embeddings = nn.Identity(), encoder.embeddings
+    is_pre_norm = encoder.config.model_type == "megatron-bert"
+    return EncoderWeights(
+        InputEmbeddings(embeddings, identity if is_pre_norm else embeddings.LayerNorm),
+        [extract(layer) for layer in encoder.encoder.layer],
+        encoder.encoder.ln if is_pre_norm else identity)
 
 
 def _extract_modernbert(encoder: Any) -> EncoderWeights:
@@ -190,15 +184,8 @@ def _extract_modernbert(encoder: Any) -> EncoderWeights:
 
 
 _FAMILIES: dict[str, Callable[[Any], EncoderWeights]] = {
-    "bert": _extract_bert, "roberta": _extract_bert, "xlm-roberta": _extract_bert,
-    "camembert": _extract_bert, "megatron-bert": _extract_megatron,
-    "modernbert": _extract_modernbert}
-
-
-def _feed_forward(layer: Any) -> FeedForward:
-    return FeedForward(_linear(layer.intermediate.dense),
-                       _in_place(layer.intermediate.intermediate_act_fn),
-                       _linear(layer.output.dense))
+    **dict.fromkeys(("bert", "roberta", "xlm-roberta", "camembert", "megatron-bert"),
+                    _extract_bert), "modernbert": _extract_modernbert}
 
 
 def _in_place(activation: Any) -> TensorMap:

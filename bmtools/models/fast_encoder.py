@@ -36,12 +36,12 @@ class Encoder(Protocol):
 
         Args:
             input_ids: (sequences, tokens) int64, without padding; special tokens included.
-            sequences: (asked,) int64, ascending; a sequence may occur several times, or never. On
+            sequences: (queries,) int64, ascending; a sequence may occur several times, or never. On
                 the CPU, or this waits for the GPU.
-            positions: (asked,) int64, a position in each of these sequences.
+            positions: (queries,) int64, a position in each of these sequences.
 
         Returns:
-            (asked, hidden size).
+            (queries, hidden size).
         """
         ...
 
@@ -146,10 +146,10 @@ def run_layer_at(layer: EncoderLayer, states: Tensor, cos_sin: CosSin | None, se
         layer: usually the last one.
         states: (sequences, tokens, hidden size).
         cos_sin: cosines and sines of the rotary position embedding, if any.
-        sequences, positions: (asked,) int64, sequences ascending.
+        sequences, positions: (queries,) int64, sequences ascending.
 
     Returns:
-        (asked, hidden size).
+        (queries, hidden size).
     """
     count, tokens, _ = states.shape
     slots = _Slots.of(sequences, count).to(states.device)
@@ -184,8 +184,8 @@ class _Slots(NamedTuple):
     """Layout of queries, of which each sequence has another number, as a padded tensor.
 
     Args:
-        sequences: (asked,) int64.
-        slots: (asked,) int64, number of each among its sequence's.
+        sequences: (queries,) int64.
+        slots: (queries,) int64, number of each among its sequence's.
         shape: sequences, and the largest number of queries of one.
     """
 
@@ -209,7 +209,7 @@ class _Slots(NamedTuple):
         return len(self.sequences) == self.shape[0] * self.shape[1]
 
     def scatter(self, values: Tensor) -> Tensor:
-        """Turn (asked, ...) into (sequences, most, ...), padded with zeros."""
+        """Turn (queries, ...) into (sequences, most, ...), padded with zeros."""
         if self.is_even:
             return values.view(*self.shape, *values.shape[1:])
         padded = values.new_zeros(*self.shape, *values.shape[1:])

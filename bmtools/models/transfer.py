@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -50,23 +50,18 @@ class Transfer:
     report: dict[str, Any]
 
 
-def _no_embeddings() -> TokenEmbeddings:
-    return TokenEmbeddings(torch.zeros(0, dtype=torch.int64), torch.zeros(0, 0))
-
-
-@dataclass(frozen=True)
-class _Initialization:
+class _Initialization(NamedTuple):
     """A method's values for new tokens, in place of the mean of their pieces.
 
     Args:
+        report: figures about them.
         mixtures: of old rows, for every tensor with a row for each token.
         embeddings: input embeddings.
-        report: figures about them.
     """
 
-    mixtures: WeightedRows = field(default_factory=lambda: WeightedRows.means({}))
-    embeddings: TokenEmbeddings = field(default_factory=_no_embeddings)
-    report: dict[str, Any] = field(default_factory=dict)
+    report: dict[str, Any]
+    mixtures: WeightedRows | None = None
+    embeddings: TokenEmbeddings | None = None
 
 
 def transfer(base: Checkpoint, tokenizer: PreTrainedTokenizerFast, config: TransferConfig,
@@ -120,9 +115,9 @@ def _initialize(base: Checkpoint, tokenizer: PreTrainedTokenizerFast, overlap: V
     if config.method == "focus":
         texts = (sentence.text for sentence in sentences)
         mixtures = focus_embeddings(tokenizer, overlap, texts, focus, config.seed)
-        return _Initialization(mixtures, report={"focus": len(mixtures.tokens)})
+        return _Initialization({"focus": len(mixtures.tokens)}, mixtures)
     if config.method not in ("contextual", "distil"):
-        return _Initialization()
+        return _Initialization({})
     occurrences = _sample(base, tokenizer, overlap, config, sentences)
     report: dict[str, Any] = {"sentences": len(occurrences.input_ids)}
     if config.method == "contextual":
@@ -135,8 +130,7 @@ def _initialize(base: Checkpoint, tokenizer: PreTrainedTokenizerFast, overlap: V
     if config.rescale and len(found.tokens):
         factor = _mean_norm(token_embeddings(base.model).weight) / _mean_norm(found.vectors)
         found = found._replace(vectors=found.vectors * factor)
-    return _Initialization(embeddings=found,
-                           report={config.method: len(found.tokens), **report})
+    return _Initialization({config.method: len(found.tokens), **report}, embeddings=found)
 
 
 def _sample(base: Checkpoint, tokenizer: PreTrainedTokenizerFast, overlap: VocabOverlap,
@@ -222,8 +216,10 @@ def _fill(old: PreTrainedModel, new: PreTrainedModel, vocabulary_tensors: set[st
     embeddings = token_embeddings(new).weight
     before, after = old.state_dict(), new.state_dict()
     new_ids, old_ids = map(list, zip(*overlap.shared.items(), strict=True))
-    mixtures = (WeightedRows.means(overlap.folded),
-                WeightedRows.means({} if is_random else overlap.pieces), initialization.mixtures)
+    mixtures = [WeightedRows.means(overlap.folded),
+                WeightedRows.means({} if is_random else overlap.pieces)]
+    if initialization.mixtures is not None:
+        mixtures.append(initialization.mixtures)
     filled: set[int] = set()
     for name in sorted(vocabulary_tensors):
         target, source = after[name], before[name].cpu()
@@ -235,8 +231,8 @@ def _fill(old: PreTrainedModel, new: PreTrainedModel, vocabulary_tensors: set[st
             target[list(overlap.pieces)] = 0.0
         for mixture in mixtures:
             mixture.fill(target, source)
-        tokens, vectors = initialization.embeddings
-        if target.data_ptr() == embeddings.data_ptr() and len(tokens):
+        if target.data_ptr() == embeddings.data_ptr() and initialization.embeddings is not None:
+            tokens, vectors = initialization.embeddings
             target[tokens] = vectors
 
 
