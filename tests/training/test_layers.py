@@ -146,13 +146,13 @@ def test_a_pattern_that_matches_nothing_is_an_error() -> None:
     with pytest.raises(BmtoolsError) as refused:
         frozen_names(build("ModernBERT"), patterns=["encoder.layer.0.*"])
     assert str(refused.value) == (
-        "--frozen: found 'encoder.layer.0.*', which matches none of the model's weights; they "
+        "frozen: found 'encoder.layer.0.*', which matches none of the model's weights; they "
         "have names such as model.layers.0.attn.Wqkv.weight")
 
 
 def test_more_layers_than_there_are_is_an_error() -> None:
     assert frozen_names(build("BERT"), layers=3)
-    with pytest.raises(BmtoolsError, match="--frozen-layers: found 4, but the model has 3 layers"):
+    with pytest.raises(BmtoolsError, match="frozen_layers: found 4, but the model has 3 layers"):
         frozen_names(build("BERT"), layers=4)
 
 
