@@ -111,7 +111,7 @@ class ClassificationTask(Task[LabelledExample, LabelledText]):
         if truncated:
             notes.append(f"{setting(name)}: {truncated} of {len(kept)} records are longer than "
                          f"{self.max_length} tokens and were truncated")
-        counts = {"records": len(kept), "pairs": sum("text_pair" in record for record in kept),
+        counts = {"records": len(kept), "pairs": sum(bool(record.get("text_pair")) for record in kept),
                   "truncated": truncated, "labels": dict(sorted(labels.items())),
                   "unseen_labels": unseen}
         return Split(examples, counts, notes)
@@ -122,7 +122,7 @@ class ClassificationTask(Task[LabelledExample, LabelledText]):
 
     def _examples(self, records: Sequence[Record]) -> Iterator[LabelledExample]:
         ids = {label: number for number, label in enumerate(self.labels)}
-        texts = [(record["text"], record.get("text_pair")) for record in records]
+        texts = [(record["text"], record.get("text_pair") or None) for record in records]
         encoded = encode_pairs(self.checkpoint.tokenizer, self.format, texts, self.max_length,
                                self.config.truncation_side)
         for record, text in zip(records, encoded, strict=True):

@@ -1,24 +1,29 @@
-"""Small tokenizers of the three families, learnt on the spot."""
+"""Small tokenizers of several families, learned on the spot."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
+from bmtools.vocab import wordpiece
+from bmtools.vocab.settings import WordPieceConfig
+
 TEXTS = [
     "Il paziente ha l'ipertensione arteriosa, e (PKU). Caffe\u0301 naïve 🧬🧬 DNA β-catenina.",
     "Due casi di E. coli; dose 10.5 mg/dl!\nFenilchetonuria (PKU), diabete mellito?",
     "患者は糖尿病です。インスリンを使う。",
 ]
+SENTENCES = ["il la paziente con dolore e febbre due caffe\u0301 asma artrosi infarto"] * 9
 SPECIAL = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]",
            "sep_token": "[SEP]", "mask_token": "[MASK]"}
 FAMILIES = ("wordpiece", "uncased", "bytes-trimmed", "bytes", "metaspace")
 
 
-def learn(family: str) -> Any:
+def learn(family: str, texts: Sequence[str] = TEXTS, size: int = 0) -> Any:
     """Learn a tokenizer: five families differ in what they make of spaces and accents."""
     tokens = list(SPECIAL.values())
     if family in ("wordpiece", "uncased"):
@@ -27,7 +32,7 @@ def learn(family: str) -> Any:
         backend.normalizer = normalizers.BertNormalizer(lowercase=folds, strip_accents=folds)
         backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
         trainer: Any = trainers.WordPieceTrainer(
-            vocab_size=160, special_tokens=tokens, show_progress=False)
+            vocab_size=size or 160, special_tokens=tokens, show_progress=False)
     elif family == "metaspace":
         backend = Tokenizer(models.Unigram())
         backend.normalizer = normalizers.NFKC()
@@ -38,9 +43,9 @@ def learn(family: str) -> Any:
         backend = Tokenizer(models.BPE())
         backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         trainer = trainers.BpeTrainer(
-            vocab_size=330, special_tokens=tokens, show_progress=False,
+            vocab_size=size or 330, special_tokens=tokens, show_progress=False,
             initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
-    backend.train_from_iterator(TEXTS, trainer)
+    backend.train_from_iterator(texts, trainer)
     if family == "bytes-trimmed":
         backend.post_processor = processors.RobertaProcessing(
             ("[SEP]", 3), ("[CLS]", 2), trim_offsets=True)
@@ -57,3 +62,15 @@ def tokenizers() -> dict[str, Any]:
 def tokenizer(request: pytest.FixtureRequest, tokenizers: dict[str, Any]) -> Any:
     """Each family in turn."""
     return tokenizers[request.param]
+
+
+@pytest.fixture(scope="session")
+def pair_tokenizers() -> dict[str, Any]:
+    """Tokenizers whose post-processors frame pairs as three architectures do, by name."""
+    texts = [*TEXTS, *SENTENCES]
+    roberta, modernbert = learn("bytes-trimmed", texts, 600), learn("bytes", texts, 600)
+    modernbert.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", 2), ("[SEP]", 3)])
+    return {"bert": wordpiece.learn(texts, WordPieceConfig(size=200)), "roberta": roberta,
+            "modernbert": modernbert}

@@ -1,0 +1,284 @@
+"""Classification of texts and of pairs, on toys and on real sets."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+import bmtools.tasks
+from bmtools.errors import BmtoolsError, CheckpointError, DataError, RecordError
+from bmtools.io.manifest import Manifest, read_manifest
+from bmtools.models.architectures import build_config, build_model
+from bmtools.models.checkpoint import save_checkpoint
+from bmtools.records import Record
+from bmtools.tasks.classification import ClassificationConfig, ClassificationTask
+from bmtools.tasks.heads import load_encoder
+from bmtools.tasks.metrics import score_labels
+from bmtools.tasks.task import Evaluation
+from bmtools.vocab.settings import WordPieceConfig
+from bmtools.vocab.tokenizer import fingerprint
+from bmtools.vocab.wordpiece import learn
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+WORDS = ["il", "la", "paziente", "con", "dolore", "e", "febbre", "due", "caffe\u0301"]
+SIGNS = {"asma": "respiro", "artrosi": "ginocchio", "infarto": "cuore"}
+SETTINGS: dict[str, Any] = {"seeds": 1, "epochs": 8, "batch_size": 8, "learning_rate": 3e-3,
+                            "max_length": 32}
+
+
+def records(seed: int, count: int, pairs: bool = False) -> list[Record]:
+    """Texts with a word that decides the label; of pairs, the second text has it."""
+    rng = random.Random(seed)
+    made = []
+    for number in range(count):
+        sign = rng.choice(list(SIGNS))
+        words = [rng.choice(WORDS) for _ in range(rng.randint(3, 9))]
+        with_sign = " ".join([*words[:2], sign, *words[2:]])
+        keys = {"text": "il paziente", "text_pair": with_sign} if pairs else {"text": with_sign}
+        made.append(Record(id=str(number), label=SIGNS[sign], place=f"a.jsonl:{number}", **keys))
+    return made
+
+
+@pytest.fixture(scope="module", params=["bert", "roberta", "modernbert"])
+def checkpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory,
+               pair_tokenizers: dict[str, Any]) -> Path:
+    """A masked language model of one layer with random weights, of each architecture."""
+    return save_random(tmp_path_factory.mktemp("models"), request.param,
+                       pair_tokenizers[request.param])
+
+
+@pytest.fixture
+def bert(tmp_path: Path, pair_tokenizers: dict[str, Any]) -> Path:
+    """BERT alone."""
+    return save_random(tmp_path, "bert", pair_tokenizers["bert"])
+
+
+def save_random(directory: Path, family: str, tokenizer: Any) -> Path:
+    torch.manual_seed(0)
+    model = build_model(build_config(f"{family}-1x64", tokenizer))
+    save_checkpoint(directory / family, model, tokenizer,
+                    Manifest("test", {}, fingerprint(tokenizer)))
+    return directory / family
+
+
+@pytest.mark.parametrize("pairs", [False, True])
+def test_a_random_model_learns_and_transformers_agrees(checkpoint: Path, tmp_path: Path,
+                                                       pairs: bool) -> None:
+    test = records(3, 20, pairs)
+    result = bmtools.tasks.finetune(
+        "classification", checkpoint, records(1, 90, pairs), records(2, 20, pairs),
+        tmp_path / "tuned", test=test, **SETTINGS)
+    assert result["test_accuracy"] == {"mean": 1.0, "deviation": None}
+    assert result["test_macro_f1"] == result["dev_micro_f1"] == {"mean": 1.0, "deviation": None}
+    manifest = read_manifest(tmp_path / "tuned")
+    assert manifest["settings"]["task"] == "classification"
+    assert manifest["settings"]["train"] == "<memory>"
+
+    model = AutoModelForSequenceClassification.from_pretrained(tmp_path / "tuned").eval()
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "tuned")
+    stripped = [record.without("label") for record in test]
+    predicted = list(bmtools.tasks.predict(stripped, tmp_path / "tuned", batch_size=7))
+    assert [r["id"] for r in predicted] == [r["id"] for r in test]
+    for gold, record in zip(test, predicted, strict=True):
+        texts = [record["text"], *([record["text_pair"]] if pairs else [])]
+        with torch.inference_mode():
+            logits = model(**tokenizer(*texts, return_tensors="pt")).logits[0]
+        theirs = logits.softmax(-1).numpy()
+        assert record["label"] == model.config.id2label[int(theirs.argmax())] == gold["label"]
+        assert list(record["probabilities"].values()) == pytest.approx(theirs, abs=1e-4)
+        assert record["score"] == max(record["probabilities"].values())
+
+
+def test_same_seed_same_bytes(bert: Path, tmp_path: Path) -> None:
+    def weights(output: str, seed: int) -> bytes:
+        bmtools.tasks.finetune("classification", bert, records(1, 20), records(2, 5),
+                               tmp_path / output, **{**SETTINGS, "epochs": 1}, seed=seed)
+        return (tmp_path / output / "model.safetensors").read_bytes()
+
+    assert weights("a", 0) == weights("b", 0) != weights("c", 1)
+
+
+def test_the_first_loss_is_that_of_transformers(bert: Path) -> None:
+    task = ClassificationTask(ClassificationConfig(32),
+                              load_encoder(bert, ClassificationTask.model_class))
+    examples = task.read("train", records(1, 6, pairs=True)).examples
+    model = task.new_model(0).eval()
+    inputs = task.training_inputs(examples)
+    batch = {name: torch.from_numpy(value) for name, value in task.collate(inputs).items()}
+    labels = torch.from_numpy(task.collate_labels(inputs, {}))
+    theirs = model(**batch, labels=labels).loss
+    assert task.loss(model, batch, labels).item() / 6 == pytest.approx(theirs.item(), abs=1e-6)
+    outputs = [[row] for row in task.outputs(model, batch).detach().numpy()]
+    assert task.score(examples, outputs).loss == pytest.approx(theirs.item(), abs=1e-6)
+
+
+@pytest.mark.parametrize(("metric", "best"), [("accuracy", 1), ("macro_f1", 2)])
+def test_a_metric_chooses_the_epoch(bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                    metric: str, best: int) -> None:
+    scores = iter([{"accuracy": 0.9, "macro_f1": 0.3, "micro_f1": 0.9},
+                   {"accuracy": 0.8, "macro_f1": 0.5, "micro_f1": 0.8}])
+    monkeypatch.setattr(ClassificationTask, "score", lambda *_: Evaluation(next(scores), {}, 1.0))
+    lines: list[dict[str, Any]] = []
+    bmtools.tasks.finetune("classification", bert, records(1, 9), records(2, 5), tmp_path / "tuned",
+                           report=lines.append, **{**SETTINGS, "epochs": 2},
+                           metric_for_best_model=metric)
+    assert next(line for line in lines if "best_epoch" in line)["best_epoch"] == best
+
+
+def read(bert: Path, name: str, given: list[Record], **options: Any) -> Any:
+    task = ClassificationTask(ClassificationConfig(16),
+                              load_encoder(bert, ClassificationTask.model_class))
+    if name != "train":
+        task.read("train", records(1, 20))
+    return task.read(name, given, **options)
+
+
+def test_sets_are_described(bert: Path) -> None:
+    split = read(bert, "dev", [*records(2, 8), Record(id="x", text="il " * 40, label="cuore"),
+                               Record(id="y", text="il", text_pair="la", label="nuovo")])
+    counts = split.counts
+    assert (counts["records"], counts["pairs"], counts["truncated"]) == (10, 1, 1)
+    assert sum(counts["labels"].values()) == 10
+    assert counts["unseen_labels"] == {"nuovo": 1}
+    assert split.notes == [
+        "dev: 1 of 10 records have the label nuovo, which train lacks; they count as missed",
+        "dev: 1 of 10 records are longer than 16 tokens and were truncated"]
+
+
+def test_unseen_labels_count_as_missed(bert: Path, tmp_path: Path) -> None:
+    lines: list[dict[str, Any]] = []
+    test = [*records(3, 6), Record(id="x", text="il", label="nuovo")]
+    bmtools.tasks.finetune("classification", bert, records(1, 20), records(2, 5),
+                           tmp_path / "tuned", test=test, report=lines.append,
+                           **{**SETTINGS, "epochs": 1})
+    scores = next(line for line in lines if "best_epoch" in line)["test"]
+    assert scores["by_label"]["nuovo"] == {"precision": 0.0, "recall": 0.0, "f1": 0.0,
+                                           "support": 1, "predicted": 0, "correct": 0}
+    assert scores["support"] == 7 and scores["accuracy"] <= 6 / 7
+
+
+@pytest.mark.parametrize(("name", "given", "found"), [
+    ("train", [], "train: found 0 labels in 0 records"),
+    ("train", [Record(id="1", text="a", label="x")], "train: found 1 labels in 1 records"),
+    ("dev", [], "dev: found 0 labels in 0 records")])
+def test_sets_without_labels_are_refused(bert: Path, name: str, given: list[Record],
+                                         found: str) -> None:
+    with pytest.raises(DataError, match=found):
+        read(bert, name, given)
+
+
+def test_records_without_a_label_are_refused_or_collected(bert: Path) -> None:
+    bad = Record(id="x", text="il", place="a.jsonl:7")
+    with pytest.raises(RecordError, match=r"a\.jsonl:7: key 'label' is missing; expected the name"):
+        read(bert, "train", [bad, *records(1, 9)])
+    errors: list[RecordError] = []
+    split = read(bert, "train", [bad, *records(1, 9)], reject=errors.append)
+    assert [error.place for error in errors] == ["a.jsonl:7"]
+    assert split.counts["records"] == 9
+
+
+def test_settings_are_checked(bert: Path, tmp_path: Path) -> None:
+    def tune(**settings: Any) -> None:
+        bmtools.tasks.finetune("classification", bert, [], [], tmp_path / "tuned", **settings)
+
+    with pytest.raises(TypeError, match="found settings max_lenght, expected some of"):
+        tune(max_lenght=3)
+    with pytest.raises(ValueError, match="max_length: found 3, expected 8 or more"):
+        tune(max_length=3)
+    with pytest.raises(ValueError, match="metric_for_best_model: found f1, expected accuracy or"):
+        tune(metric_for_best_model="f1")
+    with pytest.raises(BmtoolsError, match="task: found 'poetry', expected ner or classification"):
+        bmtools.tasks.finetune("poetry", bert, [], [], tmp_path / "tuned")
+    with pytest.raises(CheckpointError, match="found no task in"):
+        bmtools.tasks.predict([], bert)
+
+
+def fine_tune_a_slice(tmp_path: Path, train: list[dict[str, Any]],
+                      test: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Take a step or two with a random model and predict; records travel through files."""
+    checkpoint = save_random(tmp_path, "bert",
+                             learn([r["text"] for r in train], WordPieceConfig(size=400)))
+    for name, lines in (("train", train), ("test", test)):
+        (tmp_path / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    lines: list[dict[str, Any]] = []
+    bmtools.tasks.finetune("classification", checkpoint, tmp_path / "train",
+                           tmp_path / "test", tmp_path / "tuned", report=lines.append, seeds=1,
+                           epochs=1, batch_size=16, max_length=128)
+    predicted = list(bmtools.tasks.predict(test, tmp_path / "tuned"))
+    scores = next(line for line in lines if "best_epoch" in line)["dev"]
+    right = sum(p["label"] == t["label"] for p, t in zip(predicted, test, strict=True))
+    assert scores["correct"] == right
+    return lines
+
+
+@pytest.mark.data
+def test_gad(data: Path, tmp_path: Path) -> None:
+    """Gene and disease; the training file has no header, the test file has one and an index."""
+    def rows(name: str) -> list[list[str]]:
+        with (data / "en/re/GAD" / name).open(encoding="utf-8", newline="") as lines:
+            return list(csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+    train = [{"id": str(number), "text": text, "label": label}
+             for number, (text, label) in enumerate(rows("train.tsv"))]
+    header, *tail = rows("test.tsv")
+    test = [{"id": index, "text": text, "label": label} for index, text, label in tail]
+    assert header == ["index", "sentence", "label"] and (len(train), len(test)) == (4796, 534)
+    lines = fine_tune_a_slice(tmp_path, train[:32], test[:16])
+    assert lines[0]["records"] == 32 and set(lines[0]["labels"]) == {"0", "1"}
+
+
+@pytest.mark.data
+def test_pubmed_qa(data: Path, tmp_path: Path) -> None:
+    """A question and its abstract's parts."""
+    directory = data / "en/qa/pubmedqa"
+    gold = json.loads((directory / "test_ground_truth.json").read_text(encoding="utf-8"))
+    train, test = [], []
+    for pmid, item in json.loads((directory / "ori_pqal.json").read_text(encoding="utf-8")).items():
+        (test if pmid in gold else train).append(
+            {"id": pmid, "text": item["QUESTION"], "text_pair": " ".join(item["CONTEXTS"]),
+             "label": item["final_decision"]})
+    assert len(train) == len(test) == 500
+    assert all(gold[record["id"]] == record["label"] for record in test)
+    lines = fine_tune_a_slice(tmp_path, train[:32], test[:16])
+    described = next(line for line in lines if "split" in line)
+    assert described["pairs"] == 32 and described["truncated"] > 16
+    assert any("longer than 128 tokens" in line.get("note", "") for line in lines)
+
+
+def test_labels_score_as_in_scikit_learn() -> None:
+    metrics = pytest.importorskip("sklearn.metrics")
+    rng = np.random.default_rng(0)
+    for size in (1, 5, 40, 400):
+        gold = rng.choice(["a", "b", "c", "new"], size).tolist()
+        found = rng.choice(["a", "b", "c"], size).tolist()
+        scores = score_labels(gold, found)
+        ours = scores.report()
+        assert ours["accuracy"] == pytest.approx(metrics.accuracy_score(gold, found), abs=1e-6)
+        for average in ("macro", "micro"):
+            theirs = metrics.f1_score(gold, found, average=average, zero_division=0)
+            assert ours[f"{average}_f1"] == pytest.approx(theirs, abs=1e-6)
+        report = metrics.classification_report(gold, found, output_dict=True, zero_division=0)
+        assert set(scores.by_label) == set(gold) | set(found)
+        for label, counts in scores.by_label.items():
+            assert (counts.precision, counts.recall, counts.f1, counts.support) == pytest.approx(
+                [report[label][name] for name in ("precision", "recall", "f1-score", "support")])
+
+
+def test_the_table_of_tasks_needs_no_torch() -> None:
+    code = ("import sys, bmtools.tasks\n"
+            "from bmtools.tasks.registry import TASKS, load_task\n"
+            "classes = [load_task(name) for name in TASKS]\n"
+            "assert all(c.config_class.__doc__ for c in classes)\n"
+            "assert not {'torch', 'transformers', 'tokenizers'} & set(sys.modules)")
+    subprocess.run([sys.executable, "-c", code], check=True)
