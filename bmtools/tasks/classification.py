@@ -111,10 +111,10 @@ class ClassificationTask(Task[LabelledExample, LabelledText]):
         if truncated:
             notes.append(f"{setting(name)}: {truncated} of {len(kept)} records are longer than "
                          f"{self.max_length} tokens and were truncated")
-        counts = {"records": len(kept), "pairs": sum(bool(record.get("text_pair")) for record in kept),
-                  "truncated": truncated, "labels": dict(sorted(labels.items())),
-                  "unseen_labels": unseen}
-        return Split(examples, counts, notes)
+        pairs = sum(bool(record.get("text_pair")) for record in kept)
+        return Split(examples, {
+            "records": len(kept), "pairs": pairs, "truncated": truncated,
+            "labels": dict(sorted(labels.items())), "unseen_labels": unseen}, notes)
 
     def encode(self, records: Sequence[Record]) -> Sequence[LabelledExample]:
         """Encode text and text_pair; labels are not read."""

@@ -6,6 +6,7 @@ import statistics
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from torch import Tensor
 from bmtools.data.batches import Batches, MicroBatched
 from bmtools.errors import BmtoolsError, Reject, refuse, setting
 from bmtools.io.atomic import new_directory, refuse_existing
-from bmtools.io.jsonl import RecordReader, encode_line
+from bmtools.io.jsonl import RecordReader, as_records, encode_line
 from bmtools.io.manifest import Manifest, hash_directory
 from bmtools.models.checkpoint import write_checkpoint_files
 from bmtools.recipes.schedule import learning_rate
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 SEEDS = "seeds.jsonl"
 _DIGITS = 6
-Source = str | Path | Iterable[Mapping[str, Any]]
+Source = str | PathLike[str] | Iterable[Any]
 Report = dict[str, Any]
 
 
@@ -98,15 +99,16 @@ class _Run:
     line: Report
 
 
-def finetune(task: str, model: str | Path, train: Source, dev: Source, output: str | Path,
-             test: Source | None = None, *, reject: Reject = refuse, overwrite: bool = False,
+def finetune(task: str, model: str | PathLike[str], train: Source, dev: Source,
+             output: str | PathLike[str], test: Source | None = None, *,
+             reject: Reject = refuse, overwrite: bool = False,
              report: Callable[[Report], object] | None = None, **settings: Any) -> Report:
     """Fine-tune a checkpoint on a task with several seeds and write the best one.
 
     Args:
         task: ner, classification or another name of the registry.
         model: checkpoint to start from; it is not changed.
-        train: records to learn from, or a file of them.
+        train: records or dictionaries to learn from, or a file of them.
         dev: records that choose the epoch and the seed.
         output: directory to write.
         test: records to score each seed by; they choose nothing.
@@ -291,6 +293,6 @@ def _configs(kinds: Sequence[type], settings: Mapping[str, Any]) -> list[Any]:
 
 
 def _records(source: Source, reject: Reject) -> Iterable[Record]:
-    if isinstance(source, str | Path):
+    if isinstance(source, str | PathLike):
         return RecordReader((str(source),), reject)
-    return (record if isinstance(record, Record) else Record(record) for record in source)
+    return as_records(source, reject)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from itertools import chain, islice
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import numpy as np
 import torch
 
 from bmtools.errors import CheckpointError, setting
+from bmtools.io.jsonl import as_records
 from bmtools.io.manifest import NAME, read_manifest
 from bmtools.models.hardware import resolve_device
 from bmtools.records import Record
@@ -77,12 +79,12 @@ class Predictor:
                 if self.replaced[key]]
 
 
-def predict(records: Iterable[Mapping[str, Any]], model: str | Path, *, task: str = "",
-            **settings: Any) -> Iterator[Record]:
+def predict(records: str | PathLike[str] | Iterable[Any], model: str | PathLike[str], *,
+            task: str = "", **settings: Any) -> Iterator[Record]:
     """Add a fine-tuned model's predictions to records.
 
     Args:
-        records: each with `id` and `text`, and what else the task reads.
+        records: records or dictionaries with `id`, `text` and what else the task reads, or a file.
         model: directory that `finetune` wrote, or a model fine-tuned elsewhere.
         task: name of the task, for a model without `bmtools.json`.
         settings: fields of `PredictConfig`: max_length, batch_size, device.
@@ -96,9 +98,7 @@ def predict(records: Iterable[Mapping[str, Any]], model: str | Path, *, task: st
         CheckpointError: no model of a known task.
         BmtoolsError: no such task or device.
     """
-    predictor = Predictor(Path(model), PredictConfig(**settings), task)
-    return predictor.predict(record if isinstance(record, Record) else Record(record)
-                             for record in records)
+    return Predictor(Path(model), PredictConfig(**settings), task).predict(as_records(records))
 
 
 def run_model(task: Task[ExampleT, InputT], model: PreTrainedModel, examples: Sequence[ExampleT],

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,9 +10,11 @@ from typing import Any
 import pytest
 import torch
 
+import bmtools.tasks
 from bmtools.io.manifest import Manifest
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.checkpoint import save_checkpoint
+from bmtools.tasks.registry import TASKS
 from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.tokenizer import fingerprint
 from bmtools.vocab.trainers import train_tokenizer
@@ -164,3 +168,103 @@ def test_what_tags_cannot_say_is_told(run: Callable[..., Any], arguments: list[A
     assert ("--dev: of 3 entities, 1 with a border inside a word; 1 overlapping a longer one, not "
             "tagged; tags can give back 1") in outcome.err
     assert "--dev: 1 of 3 entities are OTHER, which --train lacks" in outcome.err
+
+
+@pytest.mark.parametrize("task", ["", *TASKS])
+def test_help_of_the_group_and_of_tasks_imports_no_torch(task: str) -> None:
+    code = ("import sys\nfrom bmtools.cli.main import main\n"
+            "try: main(sys.argv[1:])\n"
+            "except SystemExit as end: assert not end.code\n"
+            "loaded = {'torch', 'transformers', 'tokenizers'} & set(sys.modules)\n"
+            "assert not loaded, loaded")
+    done = subprocess.run([sys.executable, "-c", code, "finetune", *task.split(), "--help"],
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    for name, entry in TASKS.items():
+        assert task or (f"  {name}" in done.stdout and entry.help in done.stdout)
+
+
+def test_an_unknown_task_is_wrong_usage(run: Callable[..., Any]) -> None:
+    outcome = run("finetune", "poetry")
+    assert outcome.code == 2 and "No such command 'poetry'" in outcome.err
+
+
+LABELLED = [{"id": str(n), "text": TEXT, "text_pair": word, "label": word}
+            for n, word in enumerate(["asma", "diabete"] * 4)]
+
+
+@pytest.fixture
+def classification(checkpoint: Path, write_lines: Callable[..., Path],
+                   tmp_path: Path) -> list[Any]:
+    train, dev = write_lines("train.jsonl", *LABELLED), write_lines("dev.jsonl", *LABELLED[:3])
+    return ["finetune", "classification", "--model", checkpoint, "--train", train, "--dev", dev,
+            "-o", tmp_path / "tuned", *QUICK]
+
+
+def test_pairs_are_classified(run: Callable[..., Any], classification: list[Any],
+                              tmp_path: Path) -> None:
+    outcome = run(*classification, "--test", classification[7])
+    assert outcome.code == 0, outcome.err
+    train, *_, seed, summary = outcome.records
+    assert train == {"split": "train", "records": 8, "pairs": 8, "truncated": 0,
+                     "labels": {"asma": 4, "diabete": 4}, "unseen_labels": {}}
+    assert set(seed["test"]["by_label"]) >= {"asma"}
+    assert {name for name in summary if name.startswith("test_")} == {
+        "test_accuracy", "test_macro_f1", "test_micro_f1"}
+    config = json.loads((tmp_path / "tuned/config.json").read_text())
+    assert config["architectures"] == ["BertForSequenceClassification"]
+    assert config["id2label"] == {"0": "asma", "1": "diabete"}
+
+    outcome = run("predict", "--model", tmp_path / "tuned", classification[7])
+    assert outcome.code == 0, outcome.err
+    assert "3 labels of the input replaced" in outcome.err
+    for record, given in zip(outcome.records, LABELLED[:3], strict=True):
+        assert list(record) == ["id", "text", "text_pair", "label", "score", "probabilities"]
+        assert record["text_pair"] == given["text_pair"]
+        assert record["score"] == record["probabilities"][record["label"]]
+
+
+def test_unseen_labels_and_bad_records_are_reported(
+        run: Callable[..., Any], classification: list[Any], write_lines: Callable[..., Path],
+        tmp_path: Path) -> None:
+    dev = write_lines("odd.jsonl", *LABELLED, {"id": "x", "text": "asma", "label": "gotta"},
+                      {"id": "y", "text": "asma"})
+    classification[classification.index("--dev") + 1] = dev
+    outcome = run(*classification)
+    assert outcome.code == 1
+    assert f"{dev}:10: key 'label' is missing; expected the name of a class" in outcome.err
+    outcome = run(*classification, "--rejects", tmp_path / "rejects.jsonl")
+    assert outcome.code == 0
+    assert ("--dev: 1 of 9 records have the label gotta, which --train lacks; they count as "
+            "missed") in outcome.err
+
+
+def test_config_and_environment_reach_a_task(run: Callable[..., Any], classification: list[Any],
+                                             tmp_path: Path,
+                                             monkeypatch: pytest.MonkeyPatch) -> None:
+    config = tmp_path / "c.toml"
+    config.write_text('truncation-side = "left"\n[classification]\npatience = 2\n')
+    monkeypatch.setenv("BMTOOLS_FINETUNE_CLASSIFICATION_WEIGHT_DECAY", "0.5")
+    outcome = run(*classification, "--config", config)
+    assert outcome.code == 0, outcome.err
+    settings = json.loads((tmp_path / "tuned/bmtools.json").read_text())["settings"]
+    assert (settings["truncation_side"], settings["patience"], settings["weight_decay"]) == \
+        ("left", 2, 0.5)
+
+
+def test_python_and_the_command_line_make_the_same_model(
+        run: Callable[..., Any], classification: list[Any], tmp_path: Path,
+        checkpoint: Path) -> None:
+    outcome = run(*classification)
+    result = bmtools.tasks.finetune(
+        "classification", checkpoint, classification[5], classification[7], tmp_path / "python",
+        seeds=1, epochs=2, learning_rate=3e-3, max_length=32)
+    made, told = (json.loads((tmp_path / name / "bmtools.json").read_text())
+                  for name in ("python", "tuned"))
+    for content in (made, told):
+        content.pop("wall_seconds")
+    assert made == told
+    assert (tmp_path / "python/model.safetensors").read_bytes() == \
+        (tmp_path / "tuned/model.safetensors").read_bytes()
+    same = {"checkpoint": "", "wall_seconds": 0}
+    assert {**result, **same} == {**outcome.records[-1], **same}

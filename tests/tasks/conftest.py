@@ -9,8 +9,8 @@ import pytest
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
-from bmtools.vocab import wordpiece
-from bmtools.vocab.settings import WordPieceConfig
+from bmtools.vocab.settings import VocabularyConfig
+from bmtools.vocab.trainers import train_tokenizer
 
 TEXTS = [
     "Il paziente ha l'ipertensione arteriosa, e (PKU). Caffe\u0301 naïve 🧬🧬 DNA β-catenina.",
@@ -72,5 +72,5 @@ def pair_tokenizers() -> dict[str, Any]:
     modernbert.backend_tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1",
         special_tokens=[("[CLS]", 2), ("[SEP]", 3)])
-    return {"bert": wordpiece.learn(texts, WordPieceConfig(size=200)), "roberta": roberta,
-            "modernbert": modernbert}
+    bert = train_tokenizer(texts, VocabularyConfig(size=200, allow_fewer=True))
+    return {"bert": bert, "roberta": roberta, "modernbert": modernbert}

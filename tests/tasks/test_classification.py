@@ -25,9 +25,9 @@ from bmtools.tasks.classification import ClassificationConfig, ClassificationTas
 from bmtools.tasks.heads import load_encoder
 from bmtools.tasks.metrics import score_labels
 from bmtools.tasks.task import Evaluation
-from bmtools.vocab.settings import WordPieceConfig
+from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.tokenizer import fingerprint
-from bmtools.vocab.wordpiece import learn
+from bmtools.vocab.trainers import train_tokenizer
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -207,8 +207,9 @@ def test_settings_are_checked(bert: Path, tmp_path: Path) -> None:
 def fine_tune_a_slice(tmp_path: Path, train: list[dict[str, Any]],
                       test: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Take a step or two with a random model and predict; records travel through files."""
-    checkpoint = save_random(tmp_path, "bert",
-                             learn([r["text"] for r in train], WordPieceConfig(size=400)))
+    tokenizer = train_tokenizer([r["text"] for r in train],
+                                VocabularyConfig(size=400, allow_fewer=True))
+    checkpoint = save_random(tmp_path, "bert", tokenizer)
     for name, lines in (("train", train), ("test", test)):
         (tmp_path / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
     lines: list[dict[str, Any]] = []
