@@ -24,14 +24,14 @@ def _check_vectors(ctx: click.Context, _param: click.Parameter, path: Path | Non
 @click.command("score-space", cls=Command)
 @reads_records
 @takes_models
-@takes_settings(EmbeddingSpaceConfig, "settings")
-@takes_settings(StateReadingConfig, "passes")
+@takes_settings(EmbeddingSpaceConfig, "config")
+@takes_settings(StateReadingConfig, "inference")
 @writes_plot("the words of each model")
 @click.option("--vectors", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
               callback=_check_vectors, help="Write the words' mean vectors to this .npz.")
 @writes_records
 def command(records: RecordReader, reject: Reject, models: tuple[Path, ...],
-            settings: EmbeddingSpaceConfig, passes: StateReadingConfig, plot: Path | None,
+            config: EmbeddingSpaceConfig, inference: StateReadingConfig, plot: Path | None,
             vectors: Path | None, output: str) -> None:
     """Score how checkpoints spread words in space, and whether rare ones lie apart.
 
@@ -57,15 +57,15 @@ def command(records: RecordReader, reject: Reject, models: tuple[Path, ...],
     from bmtools.reports.space_plot import make_panels, plot_spaces
     from bmtools.scoring.embedding_space import compare_spaces, prepare_spaces, save_vectors
 
-    prepared = prepare_spaces(tracked(records, "reading"), models, settings, passes)
+    prepared = prepare_spaces(tracked(records, "reading"), models, config, inference)
     lines, spaces = [], []
     with open_output(output) as stream:
-        for line, space in tracked(compare_spaces(*prepared, settings), "scoring", len(models)):
+        for line, space in tracked(compare_spaces(*prepared, config), "scoring", len(models)):
             stream.write(encode_line(line))
             stream.flush()
             lines.append(line)
             spaces.append(space)
     if plot is not None:
-        plot_spaces(make_panels(lines, spaces, settings), spaces[0].sample, plot)
+        plot_spaces(make_panels(lines, spaces, config), spaces[0].sample, plot)
     if vectors is not None:
         save_vectors([line["model"] for line in lines], spaces, vectors)

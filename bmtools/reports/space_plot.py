@@ -63,11 +63,11 @@ def project(vectors: np.ndarray, projection: Projection, seed: int) -> np.ndarra
 
 
 def make_panels(lines: Sequence[Mapping[str, Any]], spaces: Sequence[EmbeddingSpace],
-                settings: EmbeddingSpaceConfig) -> list[Panel]:
+                config: EmbeddingSpaceConfig) -> list[Panel]:
     """Project each model's words, and put its main scores into the title."""
     return [Panel(f"{name}\naverage cosine {line['average_cosine']:.2f}, own band "
                   f"{line['own_band_neighbours']:.2f} (chance {line['chance_neighbours']:.2f})",
-                  project(space.word_means(), settings.projection, settings.seed))
+                  project(space.word_means(), config.projection, config.seed))
             for name, line, space in zip(short_names([line["model"] for line in lines]), lines,
                                          spaces, strict=True)]
 

@@ -85,18 +85,18 @@ class WordStatistics:
     values: dict[str, np.ndarray]
 
     @classmethod
-    def of(cls, space: EmbeddingSpace, settings: EmbeddingSpaceConfig) -> WordStatistics:
+    def of(cls, space: EmbeddingSpace, config: EmbeddingSpaceConfig) -> WordStatistics:
         """Measure every word; neighbours and silhouettes are those of words' mean vectors."""
         vectors, bands = space.word_means(), space.sample.bands
         sums = UnitVectorSums.of(space.occurrences.vectors, space.words, len(bands))
-        ends = np.isin(bands, (0, settings.bands - 1))
+        ends = np.isin(bands, (0, config.bands - 1))
         extremes = np.full(len(bands), np.nan)
         if len(np.unique(bands[ends])) == 2:
             extremes[ends] = silhouettes(vectors[ends], bands[ends])
         return cls(sums, {
             "self_similarity": sums.self_similarities(),
             "own_band_neighbours": own_group_neighbours(
-                vectors, bands, min(settings.neighbours, len(bands) - 1)),
+                vectors, bands, min(config.neighbours, len(bands) - 1)),
             "silhouette": silhouettes(vectors, bands),
             "extremes_silhouette": extremes})
 
@@ -127,27 +127,27 @@ def embedding_space(records: str | PathLike[str] | Iterable[Any], models: Models
         BmtoolsError: a checkpoint or device that cannot be used, or too little text.
         ValueError: a setting out of range.
     """
-    config, passes = split_settings(settings, EmbeddingSpaceConfig, StateReadingConfig)
-    prepared = prepare_spaces(progress(as_records(records, reject)), models, config, passes)
+    config, inference = split_settings(settings, EmbeddingSpaceConfig, StateReadingConfig)
+    prepared = prepare_spaces(progress(as_records(records, reject)), models, config, inference)
     return [line for line, _ in compare_spaces(*prepared, config)]
 
 
-def prepare_spaces(records: Iterable[Record], models: Models, settings: EmbeddingSpaceConfig,
-                   passes: StateReadingConfig,
+def prepare_spaces(records: Iterable[Record], models: Models, config: EmbeddingSpaceConfig,
+                   inference: StateReadingConfig,
                    ) -> tuple[list[StateReader], SampledWords, list[WordContext]]:
     """Load models, and sample words and contexts from the text.
 
     Raises:
         BmtoolsError: a checkpoint that cannot be read, or too little text.
     """
-    readers = [load_reader(path, settings.layers, passes) for path in model_paths(models)]
-    word_filter = partial(are_single_tokens, readers=readers) if settings.single_token_words \
+    readers = [load_reader(path, config.layers, inference) for path in model_paths(models)]
+    word_filter = partial(are_single_tokens, readers=readers) if config.single_token_words \
         else None
-    return readers, *sample_contexts(records, settings, word_filter)
+    return readers, *sample_contexts(records, config, word_filter)
 
 
 def compare_spaces(readers: Sequence[StateReader], sample: SampledWords,
-                   contexts: Sequence[WordContext], settings: EmbeddingSpaceConfig,
+                   contexts: Sequence[WordContext], config: EmbeddingSpaceConfig,
                    ) -> Iterator[tuple[Line, EmbeddingSpace]]:
     """Measure one model after the other on the same words in the same contexts.
 
@@ -160,25 +160,25 @@ def compare_spaces(readers: Sequence[StateReader], sample: SampledWords,
     Raises:
         DataError: there is no occurrence that all models can read.
     """
-    fitting = fit_contexts(contexts, readers, settings.context_characters)
+    fitting = fit_contexts(contexts, readers, config.context_characters)
     first: tuple[str, Estimates, Estimates] | None = None
     for reader, occurrences in zip(readers, read_vectors(fitting, readers), strict=True):
         space = _space(sample, fitting, occurrences)
-        word_statistics = WordStatistics.of(space, settings)
+        word_statistics = WordStatistics.of(space, config)
         values = word_statistics.estimate(np.ones((1, len(space.sample.words))))
-        resamples = word_statistics.estimate(bootstrap_weights(space.sample.bands, settings)) \
-            if settings.resamples else {}
+        resamples = word_statistics.estimate(bootstrap_weights(space.sample.bands, config)) \
+            if config.resamples else {}
         name = str(reader.checkpoint.path)
         line: Line = {"model": name, **_overall(space, values),
-                                "intervals": {measure: [_rounded(end) for end in
-                                                        np.percentile(found, _PERCENTILES)]
-                                              for measure, found in resamples.items()}}
+                      "intervals": {measure: [_rounded(end) for end in
+                                              np.percentile(found, _PERCENTILES)]
+                                    for measure, found in resamples.items()}}
         if first is None:
             first = name, values, resamples
         else:
             line["change"] = _change(first, values, resamples)
         line["bands"] = _bands(space, word_statistics)
-        yield {**line, **_counts_and_signature(space, reader, settings)}, space
+        yield {**line, **_counts_and_signature(space, reader, config)}, space
 
 
 def _space(sample: SampledWords, contexts: Sequence[WordContext],
@@ -191,14 +191,14 @@ def _space(sample: SampledWords, contexts: Sequence[WordContext],
                           occurrences, renumbered)
 
 
-def bootstrap_weights(bands: np.ndarray, settings: EmbeddingSpaceConfig) -> np.ndarray:
+def bootstrap_weights(bands: np.ndarray, config: EmbeddingSpaceConfig) -> np.ndarray:
     """Draw how often each word is in each resample of its band, (resamples, words)."""
-    rng = np.random.default_rng(settings.seed)
-    weights = np.zeros((settings.resamples, len(bands)))
+    rng = np.random.default_rng(config.seed)
+    weights = np.zeros((config.resamples, len(bands)))
     for band in np.unique(bands):
         own = np.flatnonzero(bands == band)
         weights[:, own] = rng.multinomial(len(own), np.full(len(own), 1 / len(own)),
-                                          settings.resamples)
+                                          config.resamples)
     return weights
 
 
@@ -264,9 +264,9 @@ def _bands(space: EmbeddingSpace, word_statistics: WordStatistics) -> list[Line]
 
 
 def _counts_and_signature(space: EmbeddingSpace, reader: StateReader,
-                          settings: EmbeddingSpaceConfig) -> Line:
-    signed = {name: getattr(settings, name) for name in _SIGNED}
-    precision = reader.passes.precision
+                          config: EmbeddingSpaceConfig) -> Line:
+    signed = {name: getattr(config, name) for name in _SIGNED}
+    precision = reader.inference.precision
     return {"words": len(space.sample.words), "occurrences": len(space.words),
             "unknown": int(space.occurrences.unknown.sum()),
             "vocabulary": short_fingerprint(reader.checkpoint.vocabulary),

@@ -68,7 +68,7 @@ class SequenceMasker:
 
     Args:
         tokenizer: of the models.
-        settings: length of sequences, and masking.
+        config: length of sequences, and masking.
         terms: words and phrases for masking by terms.
         seed: of masks.
 
@@ -77,17 +77,17 @@ class SequenceMasker:
         ValueError: masking by terms without terms.
     """
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, settings: MaskedLmLossConfig,
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, config: MaskedLmLossConfig,
                  terms: Sequence[str] = (), seed: int = 0) -> None:
-        self._encoder = Encoder(tokenizer.backend_tokenizer, word_marker(settings.segmenter))
+        self._encoder = Encoder(tokenizer.backend_tokenizer, word_marker(config.segmenter))
         self._special_ids = np.array(sorted(tokenizer.all_special_ids))
         self._replacements = np.setdiff1d(np.arange(len(tokenizer)), self._special_ids)
         self._mask_id = tokenizer.mask_token_id
-        self._max_length = settings.max_length
+        self._max_length = config.max_length
         self._seed = seed
         term_list = TermList(spellings(tokenizer, terms)) if terms else None
         self._strategies: dict[str, MaskStrategy] = {
-            name: make_strategy(name, terms=term_list) for name in settings.maskings()}
+            name: make_strategy(name, terms=term_list) for name in config.maskings()}
 
     def encode(self, records: Sequence[Record]) -> EncodedTexts:
         """Encode titles and texts."""

@@ -61,7 +61,7 @@ class WordContext:
     end: int
 
 
-def sample_contexts(records: Iterable[Record], settings: EmbeddingSpaceConfig,
+def sample_contexts(records: Iterable[Record], config: EmbeddingSpaceConfig,
                     word_filter: WordFilter | None = None,
                     ) -> tuple[SampledWords, list[WordContext]]:
     """Draw words from bands of frequency, and occurrences of each of them.
@@ -73,7 +73,7 @@ def sample_contexts(records: Iterable[Record], settings: EmbeddingSpaceConfig,
 
     Args:
         records: read once.
-        settings: of the sample.
+        config: of the sample.
         word_filter: leaves out some spellings of words; None takes all.
 
     Returns:
@@ -86,16 +86,16 @@ def sample_contexts(records: Iterable[Record], settings: EmbeddingSpaceConfig,
         forms = _count_forms(records, spool)
         if not forms:
             raise DataError("no words in the input; expected records with some text")
-        plain = [form for form in forms if _is_plain(form, settings.min_letters)]
+        plain = [form for form in forms if _is_plain(form, config.min_letters)]
         if word_filter is not None:
             plain = list(compress(plain, word_filter(plain)))
         counts, by_word = _fold_forms({form: forms[form] for form in plain})
-        words = choose_words(counts, settings)
+        words = choose_words(counts, config)
         numbers = {form: number for number, word in enumerate(words.words)
                    for form in by_word[word]}
-        drawn = _draw_occurrences(spool, numbers, word_keys(words.words, settings.seed),
-                                  settings.occurrences)
-        return words, list(_read_contexts(spool, drawn, settings.context_characters))
+        drawn = _draw_occurrences(spool, numbers, word_keys(words.words, config.seed),
+                                  config.occurrences)
+        return words, list(_read_contexts(spool, drawn, config.context_characters))
 
 
 def _count_forms(records: Iterable[Record], spool: IO[bytes]) -> Counter[str]:
@@ -124,7 +124,7 @@ def _is_plain(form: str, min_letters: int) -> bool:
     return kinds.count("L") >= min_letters and all(kind in "LM" for kind in kinds)
 
 
-def choose_words(counts: Mapping[str, int], settings: EmbeddingSpaceConfig) -> SampledWords:
+def choose_words(counts: Mapping[str, int], config: EmbeddingSpaceConfig) -> SampledWords:
     """Split words into bands by the rank of their counts, and draw from each band.
 
     Words of equal counts are ordered at random, by the seed.
@@ -132,31 +132,31 @@ def choose_words(counts: Mapping[str, int], settings: EmbeddingSpaceConfig) -> S
     Raises:
         DataError: there are too few words for the bands.
     """
-    known = sorted(word for word, count in counts.items() if count >= settings.min_count)
-    needed = settings.words_per_band * 2 ** (settings.bands - 1)
+    known = sorted(word for word, count in counts.items() if count >= config.min_count)
+    needed = config.words_per_band * 2 ** (config.bands - 1)
     if len(known) < needed:
-        kind = "words of one token each" if settings.single_token_words else "words"
+        kind = "words of one token each" if config.single_token_words else "words"
         raise DataError(
-            f"found {len(known)} {kind} that occur in the text {settings.min_count} times or more, "
-            f"expected {needed} or more for {settings.bands} bands of {settings.words_per_band}; "
+            f"found {len(known)} {kind} that occur in the text {config.min_count} times or more, "
+            f"expected {needed} or more for {config.bands} bands of {config.words_per_band}; "
             f"give more text, or lower {setting('words_per_band')}, {setting('bands')} or "
             f"{setting('min_count')}")
-    keys = word_keys(known, settings.seed)
+    keys = word_keys(known, config.seed)
     times = np.array([counts[word] for word in known], dtype=np.int64)
     ranked = np.lexsort((derive(keys, _TIES), -times))
     priorities = derive(keys, _WORDS)
-    chosen = [band[np.sort(np.argsort(priorities[band])[:settings.words_per_band])]
-              for band in np.split(ranked, band_ends(len(known), settings)[:-1])]
+    chosen = [band[np.sort(np.argsort(priorities[band])[:config.words_per_band])]
+              for band in np.split(ranked, band_ends(len(known), config)[:-1])]
     drawn = np.concatenate(chosen)
     return SampledWords([known[number] for number in drawn], times[drawn],
-                        np.repeat(np.arange(settings.bands), settings.words_per_band))
+                        np.repeat(np.arange(config.bands), config.words_per_band))
 
 
-def band_ends(distinct: int, settings: EmbeddingSpaceConfig) -> list[int]:
+def band_ends(distinct: int, config: EmbeddingSpaceConfig) -> list[int]:
     """Compute the rank at which each band ends: equal steps on a log scale after the first."""
-    growth = distinct / settings.words_per_band
-    return [round(settings.words_per_band * growth ** (number / (settings.bands - 1)))
-            for number in range(settings.bands)]
+    growth = distinct / config.words_per_band
+    return [round(config.words_per_band * growth ** (number / (config.bands - 1)))
+            for number in range(config.bands)]
 
 
 @dataclass(frozen=True)

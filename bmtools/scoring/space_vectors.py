@@ -29,20 +29,20 @@ class StateReader:
     Args:
         checkpoint: on its device.
         layers: to average, as in `EmbeddingSpaceConfig`.
-        passes: size and precision of passes.
+        inference: size and precision of passes.
     """
 
     checkpoint: Checkpoint
     layers: str
-    passes: StateReadingConfig
+    inference: StateReadingConfig
 
     def vectors(self, occurrences: Occurrences) -> np.ndarray:
         """Average the states over the tokens of each word: (occurrences, width) float32."""
-        dtype = AUTOCAST_DTYPES.get(self.passes.precision)
+        dtype = AUTOCAST_DTYPES.get(self.inference.precision)
         kind = self.checkpoint.model.device.type
         with torch.autocast(kind, dtype=dtype, enabled=dtype is not None):
             found = contextual_embeddings(self.checkpoint, occurrences, self.layers,
-                                          self.passes.batch_tokens)
+                                          self.inference.batch_tokens)
         return found.vectors.numpy()
 
 
@@ -63,16 +63,16 @@ class WordVectors:
     unknown: np.ndarray
 
 
-def load_reader(directory: Path, layers: str, passes: StateReadingConfig) -> StateReader:
+def load_reader(directory: Path, layers: str, inference: StateReadingConfig) -> StateReader:
     """Load a masked language model to read its hidden states.
 
     Raises:
         CheckpointError: see `load_masked_lm`.
         BmtoolsError: a layer that the model does not have, or an unknown or absent device.
     """
-    checkpoint = load_masked_lm(directory, resolve_device(passes.device))
+    checkpoint = load_masked_lm(directory, resolve_device(inference.device))
     check_layers(checkpoint.model.config, layers, directory)
-    return StateReader(checkpoint, layers, passes)
+    return StateReader(checkpoint, layers, inference)
 
 
 def are_single_tokens(forms: Sequence[str], readers: Sequence[StateReader]) -> np.ndarray:

@@ -32,8 +32,8 @@ def settings(**changed: Any) -> EmbeddingSpaceConfig:
                                    "occurrences": 2, "neighbours": 2, "resamples": 200, **changed})
 
 
-def reader(model: Any, **passes: Any) -> StateReader:
-    return StateReader(model.checkpoint, "last", StateReadingConfig(**passes))
+def reader(model: Any, **inference: Any) -> StateReader:
+    return StateReader(model.checkpoint, "last", StateReadingConfig(**inference))
 
 
 def lines_of(readers: list[StateReader], chosen: EmbeddingSpaceConfig) -> list[dict[str, Any]]:

@@ -158,7 +158,7 @@ def test_too_few_words_are_one_clear_line(texts: list[str], message: str) -> Non
     ({"min_letters": 0}, "min_letters: found 0"), ({"seed": -1}, "seed: found -1"),
     ({"neighbours": 4}, "neighbours: found 4, expected at most 3"),
     ({"projection": "umap"}, "projection: found umap, expected pca or tsne"),
-    ({"layers": "top"}, "--layers: found 'top'")])
+    ({"layers": "top"}, "layers: found 'top'")])
 def test_settings_are_checked(changed: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match="^" + message.replace("(", r"\(")):
         few(**changed)

@@ -28,8 +28,8 @@ LONG = " ".join(["Il cuore pompa"] * 30)
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def reader(model: Any, layers: str = "last", **passes: Any) -> StateReader:
-    return StateReader(model.checkpoint, layers, StateReadingConfig(**passes))
+def reader(model: Any, layers: str = "last", **inference: Any) -> StateReader:
+    return StateReader(model.checkpoint, layers, StateReadingConfig(**inference))
 
 
 def contexts_of(text: str, *words: str) -> list[WordContext]:
@@ -120,10 +120,10 @@ def test_a_layer_that_is_not_there(wordpiece: Any, tmp_path: Path) -> None:
     path = tmp_path / "model"
     save_checkpoint(path, wordpiece.checkpoint.model, wordpiece.tokenizer,
                     Manifest("test", {}, wordpiece.vocabulary))
-    passes = StateReadingConfig(device="cpu")
-    assert load_reader(path, "-3,2", passes).layers == "-3,2"
+    inference = StateReadingConfig(device="cpu")
+    assert load_reader(path, "-3,2", inference).layers == "-3,2"
     for number in (3, -4):
         with pytest.raises(BmtoolsError) as raised:
-            load_reader(path, f"0,{number}", passes)
+            load_reader(path, f"0,{number}", inference)
         assert str(raised.value) == (f"layers: found {number}, but {path} has layers 1 to 2, and "
                                      "0 for its embeddings")
