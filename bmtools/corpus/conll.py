@@ -8,9 +8,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from bmtools.corpus.record_ids import stem
-from bmtools.errors import RecordError, Reject, refuse
-from bmtools.io.jsonl import read_lines, source_name
+from bmtools.errors import RecordError, Reject, refuse, setting
+from bmtools.io.jsonl import read_lines, source_name, source_stem
 from bmtools.records import Record
 
 _TAG = re.compile(r"O|([BIESLU])(?:-(\S.*))?")
@@ -22,7 +21,7 @@ _OPENS, _CLOSES = frozenset("BSU"), frozenset("ESLU")
 
 @dataclass(frozen=True)
 class ConllConfig:
-    """How the columns are to be read.
+    """Layout of the columns.
 
     Args:
         token_column: column of the token, counted from 1.
@@ -58,15 +57,15 @@ def conll_records(names: Iterable[str], settings: ConllConfig | None = None,
     """Yield a record for every sentence, or every document.
 
     The text is the tokens with one space between them, and a line break between the sentences of
-    a document: what stood there before tokenisation is not guessed. Tab or spaces separate the
+    a document: the spacing before tokenization is not guessed. Tab or spaces separate the
     columns, decided line by line. IO, IOB1, IOB2, IOBES and BILOU are read alike, as by conlleval:
     B, S and U open an entity, and so do the others after O, after a closed entity or where the
     type changes. Ids are `DOCUMENT-sN`, or `STEM-sN` where no line names the document.
 
     Args:
         names: files, compressed or not; `-` for stdin.
-        settings: which column holds what.
-        counts: counts the entities that no B opened.
+        settings: layout of the columns.
+        counts: counts the entities without an opening B.
         reject: receives the sentences with a line that cannot be read.
     """
     settings = settings or ConllConfig()
@@ -78,7 +77,7 @@ def conll_records(names: Iterable[str], settings: ConllConfig | None = None,
             continue
         numbers: Counter[str] = Counter()
         for sentence in sentences:
-            document = sentence.document or stem(name)
+            document = sentence.document or source_stem(name)
             numbers[document] += 1
             record = Record(id=f"{document}-s{numbers[document]}",
                             text=" ".join(sentence.tokens),
@@ -95,7 +94,8 @@ def _documents(name: str, sentences: Iterable[_Sentence], settings: ConllConfig,
         place = f"{source_name(name)}:{sentence.line}"
         if not sentence.document:
             reject(RecordError(place, f"found a sentence before any {_DOCUMENT} line, expected one "
-                                      "at the start of every document; leave out --documents",
+                                      "at the start of every document; leave out "
+                                      f"{setting('documents')}",
                                " ".join(sentence.tokens)))
             continue
         if record is None or record["id"] != sentence.document:
@@ -126,7 +126,7 @@ def _sentences(name: str, settings: ConllConfig, reject: Reject) -> Iterator[_Se
             rows, lines, fault = [], [], None
             if is_document:
                 documents += 1
-                document = _document_id(line) or f"{stem(name)}-d{documents}"
+                document = _document_id(line) or f"{source_stem(name)}-d{documents}"
             continue
         lines.append(line)
         try:
@@ -150,14 +150,14 @@ def _columns(line: str) -> list[str]:
 
 
 def _document_id(line: str) -> str:
-    """The id on a -DOCSTART- line, with or without brackets; empty where there is none."""
+    """Read the id on a -DOCSTART- line, with or without brackets; empty where there is none."""
     rest = _columns(line.removeprefix(_DOCUMENT).strip())
     found = rest[0].strip("()") if rest else ""
     return "" if found in _NO_ID else found
 
 
 def _row(line: str, settings: ConllConfig, place: str) -> tuple[str, str]:
-    """The token and the tag of a line."""
+    """Read the token and the tag of a line."""
     columns = [column.strip() for column in _columns(line)]
     needed = max(settings.token_column, settings.tag_column, 2)
     if len(columns) < needed:
@@ -168,18 +168,19 @@ def _row(line: str, settings: ConllConfig, place: str) -> tuple[str, str]:
     tag = columns[at - 1]
     if not token:
         raise RecordError(place, f"found nothing in column {settings.token_column}, expected a "
-                                 "token; --token-column names its place")
+                                 f"token; {setting('token_column')} names its column")
     if not _TAG.fullmatch(tag):
         other = next((number for number, column in enumerate(columns, 1)
                       if number != settings.token_column and _TAG.fullmatch(column)), None)
-        hint = f"; --tag-column {other} would take {columns[other - 1]!r}" if other else ""
+        hint = (f"; {setting('tag_column')} {other} would take {columns[other - 1]!r}"
+                if other else "")
         raise RecordError(place, f"found the tag {tag!r} in column {at}, expected "
                                  f"{_TAGS_EXPECTED}{hint}")
     return token, tag
 
 
 def _entities(sentence: _Sentence, untyped: str, counts: Counter[str]) -> list[dict[str, Any]]:
-    """The entities of a sentence, in code points of its joined tokens."""
+    """Find the entities of a sentence, in code points of its joined tokens."""
     entities: list[dict[str, Any]] = []
     text = " ".join(sentence.tokens)
     open_type: str | None = None

@@ -16,7 +16,7 @@ _AROUND = ".,;:!?()[]{}\"'«»“”‘’…"  # noqa: RUF001
 
 
 def curated_records(names: Iterable[str], reject: Reject = refuse) -> Iterator[Record]:
-    """Yield one record for every masking, with the hidden word as `target`.
+    """Yield one record for every masking, with the masked word as `target`.
 
     Source: Buonocore et al. 2023, the Italian benchmark for mean reciprocal rank. Either file is
     taken: `data` holds sentences with `original`, `masked`, `type` and `source`; `contexts` holds
@@ -25,7 +25,7 @@ def curated_records(names: Iterable[str], reject: Reject = refuse) -> Iterator[R
 
     Args:
         names: JSON files, compressed or not; `-` for stdin.
-        reject: receives a masking whose word cannot be told.
+        reject: receives a masking whose word cannot be found.
     """
     for name in names:
         for prefix, number, item in _items(name):
@@ -44,7 +44,7 @@ def curated_records(names: Iterable[str], reject: Reject = refuse) -> Iterator[R
 
 
 def unmasked_records(names: Iterable[str], reject: Reject = refuse) -> Iterator[Record]:
-    """Yield one record for every sentence as it stands under `original`, nothing masked.
+    """Yield one record for every sentence, unmasked, as under `original`.
 
     That is what the authors score pseudo-perplexity on. Ids are the sentences' numbers.
 
@@ -92,7 +92,7 @@ def _items(name: str) -> Iterator[tuple[str, int, dict[str, Any]]]:
 
 
 def _target(original: Any, masked: Any, place: str) -> str:
-    """The word of `original` behind the mask, without the punctuation around it."""
+    """Find the word of `original` behind the mask, without the punctuation around it."""
     if not isinstance(original, str) or not isinstance(masked, str):
         raise RecordError(place, "found no text under 'original' or in the list of maskings",
                           {"original": original, "masked": masked})
@@ -108,7 +108,7 @@ def _target(original: Any, masked: Any, place: str) -> str:
 
 
 def _cut(original: str, masked: str) -> str:
-    """What stands between the text before the mask and the text after it, if both are there."""
+    """Cut out the text between the parts before and after the mask, if both are there."""
     before, after = masked.split(MASK)
     found = re.fullmatch(f"{re.escape(before)}(.+){re.escape(after)}", original, re.DOTALL)
     if found is None and before and after:

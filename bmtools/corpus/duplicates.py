@@ -1,4 +1,4 @@
-"""Ids that occur more than once, told exactly in little memory."""
+"""Duplicate ids, found exactly in little memory."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from enum import StrEnum
 
-from bmtools.errors import RecordError, Reject, refuse
+from bmtools.errors import RecordError, Reject, refuse, setting
 from bmtools.records import Record
 
-_CACHE = 64 * 1024  # kibibytes; what does not fit lies in a temporary file
+_CACHE = 64 * 1024  # kibibytes; the rest goes to a temporary file
 
 
 class Duplicates(StrEnum):
-    """What happens to a record whose id came before."""
+    """Treatment of a record whose id came before."""
 
     REFUSE = "refuse"
     DROP = "drop"
@@ -26,7 +26,7 @@ class Duplicates(StrEnum):
 def with_unique_ids(records: Iterable[Record], duplicates: Duplicates = Duplicates.REFUSE,
                     counts: Counter[str] | None = None,
                     reject: Reject = refuse) -> Iterator[Record]:
-    """Pass records on and deal with those whose id came before.
+    """Pass records on and treat those whose id came before.
 
     All ids go to a temporary SQLite database, which keeps 64 MiB in memory and the rest in a file
     that is gone afterwards; nothing is guessed.
@@ -52,7 +52,8 @@ def with_unique_ids(records: Iterable[Record], duplicates: Duplicates = Duplicat
                                     [record["id"]]).fetchone()[0]
                 reject(RecordError(
                     record.place, f"found the id {record['id']!r} once more, after {first}; "
-                    "--duplicates drop, rename or keep says what to do with such records", record))
+                    f"{setting('duplicates')} drop, rename or keep decides what to do with such "
+                    "records", record))
             elif duplicates is Duplicates.DROP:
                 counts["records with an id that came before left out"] += 1
             else:

@@ -8,9 +8,8 @@ from typing import Any
 
 import msgspec
 
-from bmtools.corpus.record_ids import stem
-from bmtools.errors import RecordError, Reject, refuse
-from bmtools.io.jsonl import read_lines, source_name
+from bmtools.errors import RecordError, Reject, refuse, setting
+from bmtools.io.jsonl import read_lines, source_name, source_stem
 from bmtools.records import Record, RecordFields
 
 _KNOWN = frozenset(RecordFields.__annotations__)
@@ -22,8 +21,8 @@ def jsonl_records(names: Iterable[str], id_key: str = "id", text_key: str = "tex
     """Yield the objects of foreign JSON Lines under the keys that commands agree on.
 
     Whole numbers in `id` and `label` become text, a missing id becomes `STEM:LINE`, nulls under
-    agreed keys are left out, and every other key passes through. What stood under `id` or `text`
-    when another key takes its place moves to `other_id` or `other_text`.
+    agreed keys are left out, and every other key passes through. A value under `id` or `text` that
+    another key replaces moves to `other_id` or `other_text`.
 
     Args:
         names: files of JSON objects, one a line; `-` for stdin.
@@ -45,7 +44,7 @@ def jsonl_records(names: Iterable[str], id_key: str = "id", text_key: str = "tex
                 continue
             if record.get("id") is None:
                 counts["ids given, as STEM:LINE"] += 1
-                record = Record({**record, "id": f"{stem(name)}:{number}"}, place=place)
+                record = Record({**record, "id": f"{source_stem(name)}:{number}"}, place=place)
             yield record
 
 
@@ -66,7 +65,8 @@ def _renamed(record: Record, id_key: str, text_key: str) -> Record:
     if not isinstance(record.get(text_key), str):
         found = repr(record[text_key])[:40] if text_key in record else "no such key"
         raise RecordError(record.place, f"key '{text_key}': found {found}, expected text; "
-                                        "--text-key names the key that holds it", record)
+                                        f"{setting('text_key')} names the key that holds it",
+                          record)
     agreed: dict[str, Any] = {"id": record.get(id_key), "text": record[text_key]}
     for key, value in record.items():
         if key in (id_key, text_key) or (value is None and key in _KNOWN):

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 
-from bmtools.corpus.record_ids import stem
-from bmtools.io.jsonl import read_lines, source_name
+from bmtools.io.jsonl import read_lines, source_name, source_stem
 from bmtools.records import Record
 
 
 class Unit(StrEnum):
-    """What becomes one record."""
+    """Unit of text for one record."""
 
     LINE = "line"
     PARAGRAPH = "paragraph"
@@ -27,12 +26,12 @@ def text_records(names: Iterable[str], unit: Unit = Unit.LINE) -> Iterator[Recor
 
     Args:
         names: text files, compressed or not; `-` for stdin.
-        unit: what becomes one record; FILE holds one file at a time in memory.
+        unit: of one record; FILE holds one file at a time in memory.
     """
     for name in names:
         for number, text in _blocks(name, unit):
             place = f"{source_name(name)}:{number}"
-            name_of = stem(name) if unit is Unit.FILE else f"{stem(name)}:{number}"
+            name_of = source_stem(name) if unit is Unit.FILE else f"{source_stem(name)}:{number}"
             yield Record(id=name_of, text=text, place=place)
 
 

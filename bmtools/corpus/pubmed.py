@@ -9,7 +9,7 @@ from typing import Any
 
 from bmtools.corpus.languages import two_letters
 from bmtools.corpus.xml_stream import xml_elements
-from bmtools.errors import RecordError, Reject, refuse
+from bmtools.errors import RecordError, Reject, refuse, setting
 from bmtools.io.jsonl import source_name
 from bmtools.records import Record
 
@@ -24,8 +24,8 @@ _NO_TITLE = "Not Available"
 _ELSEWHERE = "Abstract available from the publisher."
 
 
-def pubmed_records(names: Iterable[str], with_titles: bool = False,
-                   with_other_abstracts: bool = False, counts: Counter[str] | None = None,
+def pubmed_records(names: Iterable[str], titles: bool = False,
+                   other_abstracts: bool = False, counts: Counter[str] | None = None,
                    reject: Reject = refuse) -> Iterator[Record]:
     """Yield a record for every citation with an abstract.
 
@@ -36,8 +36,8 @@ def pubmed_records(names: Iterable[str], with_titles: bool = False,
 
     Args:
         names: XML files, compressed or not; `-` for stdin.
-        with_titles: give a citation without abstract its title as text, and no `title`.
-        with_other_abstracts: yield further abstracts, mostly in other languages, as `PMID-LANG`.
+        titles: give a citation without abstract its title as text, and no `title`.
+        other_abstracts: yield further abstracts, mostly in other languages, as `PMID-LANG`.
         counts: counts what was left out, by reason.
         reject: receives a citation without PMID.
     """
@@ -50,13 +50,13 @@ def pubmed_records(names: Iterable[str], with_titles: bool = False,
                 counts["book articles left out"] += 1
             elif element.tag == "PubmedArticle" or element.getparent().tag != "PubmedArticle":
                 place = f"{source_name(name)}:{element.sourceline}"
-                yield from _records_of(element, place, with_titles, with_other_abstracts,
+                yield from _records_of(element, place, titles, other_abstracts,
                                        counts, reject)
 
 
-def _records_of(element: Any, place: str, with_titles: bool, with_other_abstracts: bool,
+def _records_of(element: Any, place: str, titles: bool, other_abstracts: bool,
                 counts: Counter[str], reject: Reject) -> Iterator[Record]:
-    """The records of one citation: `element` is a PubmedArticle or a MedlineCitation alone."""
+    """Yield the records of a citation, given as PubmedArticle or as MedlineCitation alone."""
     citation = element if element.tag == "MedlineCitation" else element.find("MedlineCitation")
     pmid = "" if citation is None else _text(citation.find("PMID"))
     if not pmid:
@@ -68,8 +68,8 @@ def _records_of(element: Any, place: str, with_titles: bool, with_other_abstract
     lang = _ENGLISH
     if text:
         about = {"title": title} if title else {}
-    elif not with_titles:
-        counts["articles without abstract left out (--titles yields their titles)"] += 1
+    elif not titles:
+        counts[f"articles without abstract left out ({setting('titles')} yields their titles)"] += 1
     else:
         about = {}
         text = title or meta.pop("vernacular_title", "")
@@ -80,8 +80,9 @@ def _records_of(element: Any, place: str, with_titles: bool, with_other_abstract
         detail = {**meta, "sections": sections} if sections else meta
         yield Record(id=pmid, **about, text=text, lang=lang, meta=detail, place=place)
     others = _other_abstracts(citation, counts)
-    if not with_other_abstracts:
-        counts["further abstracts left out (--other-abstracts yields them)"] += len(others)
+    if not other_abstracts:
+        counts[f"further abstracts left out ({setting('other_abstracts')} yields them)"] += \
+            len(others)
         return
     seen: Counter[str] = Counter()
     for other_lang, other_text, other_sections in others:
@@ -93,12 +94,12 @@ def _records_of(element: Any, place: str, with_titles: bool, with_other_abstract
 
 
 def _text(element: Any) -> str:
-    """All the text inside an element, markup left out and white space made single."""
+    """Join the text inside an element, without markup and with single spaces."""
     return "" if element is None else _WHITE.sub(" ", "".join(element.itertext())).strip(" ")
 
 
 def _abstract(abstract: Any) -> tuple[str, list[dict[str, Any]]]:
-    """The text of an abstract, and where its labelled parts stand in it."""
+    """Join the parts of an abstract, and give the offsets of labelled ones."""
     text, sections = "", []
     for part in [] if abstract is None else abstract.iterfind("AbstractText"):
         content = _text(part)
@@ -129,7 +130,7 @@ def _other_abstracts(citation: Any,
 
 
 def _title(citation: Any) -> str:
-    """The English title; PubMed puts one that it translated in brackets: `[Vaccines].`"""
+    """Read the English title; PubMed puts one that it translated in brackets: `[Vaccines].`"""
     title = _text(citation.find("Article/ArticleTitle"))
     inner = _inside_brackets(title)
     if inner is None or _languages(citation) == [_ENGLISH]:
@@ -140,7 +141,7 @@ def _title(citation: Any) -> str:
 
 
 def _inside_brackets(title: str) -> str | None:
-    """What stands between a bracket at the start and its partner at the end."""
+    """Return the text between a bracket at the start and its partner at the end."""
     whole = title.removesuffix(".")
     if not (whole.startswith("[") and whole.endswith("]")):
         return None
@@ -176,7 +177,7 @@ def _meta(element: Any, citation: Any) -> dict[str, Any]:
 
 
 def _year(article: Any) -> int | None:
-    """The year of the issue; `MedlineDate` holds a range such as `1998 Dec-1999 Jan`."""
+    """Read the year of the issue; `MedlineDate` holds a range such as `1998 Dec-1999 Jan`."""
     found = _YEAR.search(_text(article.find("Journal/JournalIssue/PubDate")))
     return int(found[0]) if found else None
 

@@ -1,4 +1,4 @@
-"""Where sentences begin and end: sentencex, corrected for biomedical writing."""
+"""Sentence borders: sentencex, corrected for biomedical writing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def _words(listed: str) -> frozenset[str]:
     return frozenset(listed.split())
 
 
-# Before a point, these lead on to something: never the end of a sentence.
+# Before a point, these announce something: never the end of a sentence.
 _LEADING = _words("""
     fig figs figg tab eq eqs ref refs vol vols ed eds suppl sect
     e.g i.e eg ie cf viz vs approx ca c.a
@@ -63,11 +63,11 @@ def sentence_spans(text: str, lang: str) -> list[tuple[int, int]]:
 
     Args:
         text: one document.
-        lang: ISO 639-1 code; a region or script after it is left aside (`it`, `it-IT`).
+        lang: ISO 639-1 code; a region or script after it is ignored (`it`, `it-IT`).
 
     Returns:
         (start, end) of every sentence in code points, end exclusive, in order and without
-        surrounding white space; what lies between two spans is white space only.
+        surrounding white space; between two spans there is only white space.
     """
     spans: list[tuple[int, int]] = []
     for start, end in _stripped(text, _split(text, _pieces(text, lang))):
@@ -79,7 +79,7 @@ def sentence_spans(text: str, lang: str) -> list[tuple[int, int]]:
 
 
 def _pieces(text: str, lang: str) -> Iterator[tuple[int, int]]:
-    """Cut the text at blank lines and as sentencex does; the pieces touch each other.
+    """Split the text at blank lines and as sentencex does; the pieces touch each other.
 
     sentencex takes quadratic time, so it sees a long text through a window that moves on to
     the last border found in it. A window without border ends at its last white space.
@@ -105,7 +105,7 @@ def _lengths(language: str, text: str) -> list[int]:
 
 
 def _split(text: str, pieces: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Cut once more where sentencex took a unit, an acronym or a letter for an abbreviation."""
+    """Split once more where sentencex took a unit, an acronym or a letter for an abbreviation."""
     for start, end in pieces:
         for point in _POINT.finditer(text, start, end):
             if _is_border(text, start, point.start() + 1, point.end()):
@@ -115,7 +115,7 @@ def _split(text: str, pieces: Iterable[tuple[int, int]]) -> Iterator[tuple[int, 
 
 
 def _is_border(text: str, start: int, end: int, following: int) -> bool:
-    """Tell whether the point before `end` closes the sentence from `start`."""
+    """Return whether the point before `end` closes the sentence from `start`."""
     return _can_end(text, end, following) and _is_balanced(text[max(start, end - _LOOK_BACK):end])
 
 
@@ -136,14 +136,14 @@ def _can_end(text: str, end: int, following: int) -> bool:
 
 
 def _is_balanced(sentence: str) -> bool:
-    """Tell whether no bracket and no double quotation mark is left open."""
+    """Return whether no bracket and no double quotation mark is left open."""
     pairs = ("()", "[]", "“”", "«»")
     return (sentence.count('"') % 2 == 0
             and all(sentence.count(pair[0]) <= sentence.count(pair[1]) for pair in pairs))
 
 
 def _last_word(text: str, end: int) -> tuple[str, bool]:
-    """The word before the point at the end, and whether a number or `/` stands before it."""
+    """Return the word before the point at the end, and whether a number or `/` precedes it."""
     tail = text[max(0, end - 40):end]
     found = _LAST_WORD.search(tail)
     if found is None:
@@ -161,7 +161,7 @@ def _stripped(text: str, spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int
 
 
 def _belong_together(text: str, end: int, following: int) -> bool:
-    """Tell whether the sentence up to `end` stops at a point that only shortens a word."""
+    """Return whether the sentence up to `end` stops at a point that only shortens a word."""
     if _PARAGRAPH.search(text, end, following):
         return False
     word, after_number = _last_word(text, end)

@@ -1,4 +1,4 @@
-"""Documents cut into sentences, with what is marked in them."""
+"""Sentences of documents, with their entities, relations and sections."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from bmtools.corpus.segment import sentence_spans
-from bmtools.errors import RecordError, Reject, refuse
+from bmtools.errors import RecordError, Reject, refuse, setting
 from bmtools.records import Record
 
 # Keys whose value belongs to the document as a whole and would be wrong for a sentence of it.
@@ -20,7 +20,7 @@ def sentence_records(records: Iterable[Record], counts: Counter[str] | None = No
 
     A blank line and the end of a section in `meta.sections` always end a sentence. Sentences that
     share an entity or a relation stay in one piece, so that neither is lost. Offsets of entities
-    and sections are counted anew; `meta.document` and `meta.start` say where a sentence stood.
+    and sections are recounted; `meta.document` and `meta.start` tell where a sentence comes from.
     All other keys pass on to every sentence.
 
     Args:
@@ -45,13 +45,16 @@ def sentence_records(records: Iterable[Record], counts: Counter[str] | None = No
 
 def _fault(record: Record) -> str:
     if not record.get("lang"):
-        return "found no language, expected the key 'lang' or --lang to cut sentences by"
+        return (f"found no language, expected the key 'lang' or {setting('lang')} to split "
+                "sentences by")
     key = next((key for key in _WHOLE if key in record), None)
-    return f"found the key '{key}', which sentences cannot share; leave out --sentences" * bool(key)
+    if key is None:
+        return ""
+    return f"found the key '{key}', which sentences cannot share; leave out {setting('sentences')}"
 
 
 def _sections(record: Record) -> list[dict[str, Any]]:
-    """The sections, if `meta` holds some that are marked by offsets."""
+    """Return the sections with offsets in `meta`, if there are any."""
     sections = record.get("meta", {}).get("sections", ())
     marked = isinstance(sections, list) and all(
         isinstance(section, dict) and isinstance(section.get("start"), int)
@@ -60,7 +63,7 @@ def _sections(record: Record) -> list[dict[str, Any]]:
 
 
 def _spans(record: Record) -> Iterator[tuple[int, int]]:
-    """The sentences; a section reaches from the end of the one before, so it holds its label."""
+    """Yield the sentences; a section begins at the end of the one before, so it has its label."""
     text, start = record["text"], 0
     for border in [*(section["end"] for section in _sections(record)), len(text)]:
         for first, last in sentence_spans(text[start:border], record["lang"]):
@@ -69,7 +72,7 @@ def _spans(record: Record) -> Iterator[tuple[int, int]]:
 
 
 def _links(record: Record) -> list[tuple[int, int]]:
-    """The stretches of text that one piece must hold: entities, and arcs from end to end."""
+    """Return the spans that must stay in one piece: entities, and relations from end to end."""
     hulls = [(entity["start"], entity["end"]) for entity in record.get("entities", ())]
     by_id = {entity.get("id"): hull
              for entity, hull in zip(record.get("entities", ()), hulls, strict=True)}

@@ -29,14 +29,14 @@ _MARKER = re.compile(r"^\^+_\w+_ ?> *")
 
 @dataclass(frozen=True)
 class Annotation:
-    """A mention as its file gives it.
+    """A line of an annotation file.
 
     Args:
         start: offset in code points, from the start of its part.
         end: the end of the mention, exclusive.
         in_abstract: whether the offset counts from the abstract and not from the whole text.
-        place: where the line stands, as `file:line`.
-        line: the line itself, for whoever has to look for it.
+        place: of the line, as `file:line`.
+        line: the line itself.
     """
 
     document: str
@@ -54,13 +54,12 @@ def standoff_records(corpora: Iterable[str], annotations: Iterable[str],
                      lose: Lose | None = None) -> Iterator[Record]:
     """Yield every text of `id|text` files with its annotations as entities.
 
-    An annotation whose mention does not stand at its offset moves to the nearest place where it
-    does, in its own letters first and then in any case, where no other annotation stands; a short
-    one prefers whole words. Where there is none it is lost, and its document stays. White space
-    at the ends of a mention is cut off. A text in two parts, `"title"", ""Abstract"": ""abstract`,
-    becomes title, a space and abstract. Bars at the end of a line are dropped, and so is a
-    document that repeats an earlier one. All annotations are held in memory, the texts one at a
-    time.
+    An annotation whose mention is not at its offset moves to the nearest occurrence without
+    another annotation, in its own letters first and then in any case; a short one prefers whole
+    words. Without any it is lost, and its document stays. White space at the ends of a mention is
+    removed. A text in two parts, `"title"", ""Abstract"": ""abstract`, becomes title, a space and
+    abstract. Bars at the end of a line are dropped, and so is a document that repeats an earlier
+    one. All annotations are held in memory, the texts one at a time.
 
     Args:
         corpora: files of texts; `-` for stdin.
@@ -68,7 +67,7 @@ def standoff_records(corpora: Iterable[str], annotations: Iterable[str],
             after the id where offsets count from the title or from the abstract.
         counts: counts what was matched, moved, lost and repeated.
         reject: receives lines that cannot be read.
-        lose: receives annotations that found no place; nobody does by default.
+        lose: receives annotations without an occurrence; they are dropped by default.
     """
     counts = Counter() if counts is None else counts
     lose = lose or (lambda error: None)
@@ -91,8 +90,8 @@ def standoff_records(corpora: Iterable[str], annotations: Iterable[str],
             seen[document] = digest
             yield Record(id=document, text=text, place=place, entities=_entities(
                 text, abstract, waiting.get(document, []), counts, lose))
-    for document, homeless in waiting.items():
-        for annotation in homeless if document not in seen else ():
+    for document, unmatched in waiting.items():
+        for annotation in unmatched if document not in seen else ():
             _lose(annotation, f"found the document {document!r}, which no file of texts holds",
                   counts, lose)
 
@@ -133,7 +132,7 @@ def _annotation(line: str, place: str) -> Annotation:
 
 
 def _parts(content: str) -> tuple[str, int]:
-    """The text of a document, and where its abstract starts if it stands apart."""
+    """Return the text of a document, and the start of its abstract if that is separate."""
     found = _TITLE_ABSTRACT.fullmatch(content)
     if found is None:
         return content, 0
@@ -144,7 +143,7 @@ def _entities(text: str, abstract: int, annotations: list[Annotation], counts: C
               lose: Lose) -> list[dict[str, Any]]:
     """Place the annotations of one text: those at their offset first, then the others."""
     placed: dict[tuple[int, int], list[str]] = defaultdict(list)
-    homeless = []
+    unmatched = []
     for annotation in annotations:
         shift = abstract if annotation.in_abstract else 0
         start, end = annotation.start + shift, annotation.end + shift
@@ -154,8 +153,8 @@ def _entities(text: str, abstract: int, annotations: list[Annotation], counts: C
             counts[MATCHED] += 1
             _place(placed, *_trimmed(text, start, end), annotation.type, counts)
         else:
-            homeless.append((annotation, start))
-    for annotation, start in homeless:
+            unmatched.append((annotation, start))
+    for annotation, start in unmatched:
         spans = _occurrences(text, annotation.mention)
         free = [span for span in spans if span not in placed]
         if free:
@@ -184,7 +183,7 @@ def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _occurrences(text: str, mention: str) -> list[tuple[int, int]]:
-    """Where a mention stands in a text: as it is, else in any case, else without its marker."""
+    """Find a mention in a text: as it is, else in any case, else without its marker."""
     plain = mention.strip()
     for wanted in (plain, _MARKER.sub("", plain)):
         for flags in (re.NOFLAG, re.IGNORECASE):
@@ -196,7 +195,7 @@ def _occurrences(text: str, mention: str) -> list[tuple[int, int]]:
 
 
 def _is_scrap(text: str, start: int, end: int) -> bool:
-    """Tell whether a short mention is but a part of a word there, as `Se` is in `Senza`.
+    """Return whether a short mention is only a part of a word there, as `Se` is in `Senza`.
 
     A long one may well be a part: translation glues words, as in `doxorubicinaindotta`.
     """

@@ -1,8 +1,8 @@
-"""Text cut where a sentence surely ends, so that only a stretch of it need be split with care.
+"""Stretches: text split cheaply where a sentence surely ends, so that few need full splitting.
 
-Looking for sure ends takes a tenth of the time that splitting takes. Where they are, splitting
-finds the same sentences in the stretches as in the whole text, but for a few in a thousand whose
-reading hangs on what stands far before them, such as a bracket that is never closed.
+Finding sure ends takes a tenth of the time that splitting takes. Splitting then finds the same
+sentences in the stretches as in the whole text, except for a few in a thousand that depend on
+something far before them, such as a bracket that is never closed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PLAIN_LANGUAGES = frozenset({"en", "it", "de", "fr", "es", "pt", "nl"})
 
 
 def stretches(text: str) -> list[Span]:
-    """Cut a text where sentences surely end: begin and end of each stretch, which touch."""
+    """Split a text where sentences surely end: begin and end of each stretch, which touch."""
     found: list[Span] = []
     start = 0
     paired = _PAIRED.finditer(text)

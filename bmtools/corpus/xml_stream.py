@@ -56,7 +56,7 @@ def _released(parser: Any) -> Iterator[Any]:
 
 
 def _damage(name: str, parser: Any, error: Any) -> DataError:
-    """Say where the XML breaks; the first entry of the log is the cause of the others."""
+    """Describe where the XML breaks; the first entry of the log is the cause of the others."""
     cause = next(iter(parser.feed_error_log), None)
     line, fault = (cause.line, cause.message) if cause else (error.lineno, error.msg)
     fault = fault.partition(", line ")[0].strip()

@@ -1,4 +1,4 @@
-"""Files and directories that appear only when they are whole."""
+"""Atomic writes: files and directories that appear only when they are complete."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from bmtools.errors import BmtoolsError
+from bmtools.errors import BmtoolsError, setting
 
 
 @contextmanager
 def new_file(path: Path) -> Iterator[BinaryIO]:
-    """Write a file beside its place and rename it when the block ends without an error."""
+    """Write a temporary file and rename it when the block ends without an error."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".partial")
     partial = Path(name)
@@ -33,10 +33,10 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def new_directory(path: Path, overwrite: bool = False) -> Iterator[Path]:
-    """Fill a directory beside its place and rename it when the block ends without an error.
+    """Fill a temporary directory and rename it when the block ends without an error.
 
     Raises:
-        BmtoolsError: the target holds something and `overwrite` is off.
+        BmtoolsError: the target is not empty and `overwrite` is off.
     """
     refuse_existing(path, overwrite)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -57,15 +57,16 @@ def new_directory(path: Path, overwrite: bool = False) -> Iterator[Path]:
 
 
 def refuse_existing(path: Path, overwrite: bool) -> None:
-    """Raise where writing to `path` would replace something; cheap, so commands call it first."""
+    """Refuse a target that writing would replace; cheap, so that commands call it first."""
     if path.is_file():
         raise BmtoolsError(f"{path}: found a file, expected a directory to write or a free name")
     if path.is_dir() and any(path.iterdir()) and not overwrite:
-        raise BmtoolsError(f"{path} is not empty; give another name, or --overwrite to replace it")
+        raise BmtoolsError(f"{path} is not empty; give another name, or {setting('overwrite')} to "
+                           "replace it")
 
 
 def _open_to_others(partial: Path) -> None:
-    """Give a temporary directory and its files the rights that new ones have."""
+    """Set the permissions that a new directory and new files have."""
     mask = _umask()
     partial.chmod(0o777 & ~mask)
     for path in partial.rglob("*"):

@@ -1,4 +1,4 @@
-"""Streams of bytes, lines and records, from files or stdin, compressed or not."""
+"""JSON Lines, lines and bytes from files or stdin, compressed or not."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from bmtools.records import Record, check
 STDIN = "-"
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
+_COMPRESSED = (".gz", ".zst", ".zstd")
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -70,8 +71,16 @@ def _decompressed(raw: io.BufferedReader) -> io.BufferedReader:
 
 
 def source_name(name: str) -> str:
-    """Name a source the way messages do."""
+    """Return the name of a source for messages."""
     return "<stdin>" if name == STDIN else name
+
+
+def source_stem(name: str) -> str:
+    """Return a source's name without directory and endings: `ner/test.tsv.gz` is `test`."""
+    if name == STDIN:
+        return "stdin"
+    path = Path(name)
+    return Path(path.stem if path.suffix in _COMPRESSED else path.name).stem
 
 
 def read_lines(name: str) -> Iterator[tuple[int, str]]:
@@ -91,7 +100,7 @@ def read_lines(name: str) -> Iterator[tuple[int, str]]:
 
 
 def read_list(name: str, what: str = "terms") -> list[tuple[int, str]]:
-    """Read a list, one thing a line, with numbers of lines; blank ones are passed over.
+    """Read a list, one item a line, with line numbers; blank lines are skipped.
 
     Raises:
         DataError: nothing is listed, or bytes that are not UTF-8.
@@ -103,7 +112,7 @@ def read_list(name: str, what: str = "terms") -> list[tuple[int, str]]:
 
 
 class RecordReader:
-    """The records of several sources, one after the other; can be read once.
+    """Reader of records from several sources, one after the other, once.
 
     Args:
         names: files, or `-` for stdin.
@@ -131,7 +140,7 @@ class RecordReader:
 
 def parse_records(lines: Iterable[bytes], name: str, reject: Reject,
                   before: int = 0) -> Iterator[Record]:
-    """Parse and check lines, one record each; blank ones are passed over.
+    """Parse and check lines, one record each; blank ones are skipped.
 
     Args:
         lines: UTF-8.
@@ -166,7 +175,7 @@ def _digested(stream: Iterable[bytes], digest: Any) -> Iterator[bytes]:
 
 
 def _next_object(reader: jsonlines.Reader, number: int) -> tuple[int, dict[str, Any]]:
-    """Read the next object and its line number; blank lines are counted and passed over."""
+    """Read the next object and its line number; blank lines are counted and skipped."""
     while True:
         number += 1
         try:

@@ -1,4 +1,4 @@
-"""`bmtools.json`: how a directory came to be."""
+"""Manifests: `bmtools.json` records how a directory was made."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _PACKAGES = ("bmtools", "torch", "transformers", "tokenizers", "accelerate")
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a directory says of itself.
+    """Provenance of a directory.
 
     Args:
         command: the command that wrote it.
         settings: every resolved setting of that command.
-        vocabulary: fingerprint of the tokenizer that the directory holds.
+        vocabulary: fingerprint of the directory's tokenizer.
         seed: seed of all randomness, where there was any.
         inputs: SHA-256 of each input's content, by name.
-        parents: hash of each checkpoint that it was made from, by role.
+        parents: hash of each checkpoint used, by role.
         tokens_seen: tokens that the weights were trained on in this step, padding left out.
         wall_seconds: duration of the command.
-        results: what was measured on the way.
+        results: measured values.
     """
 
     command: str
@@ -80,7 +80,7 @@ def read_manifest(directory: Path) -> dict[str, Any]:
 
 
 def hash_directory(directory: Path) -> str:
-    """Hash names and contents of a directory's files, `bmtools.json` left out."""
+    """Hash names and contents of a directory's files, except `bmtools.json`."""
     digest = hashlib.sha256()
     for path in sorted(p for p in directory.iterdir() if p.is_file() and p.name != NAME):
         with path.open("rb") as stream:
@@ -90,5 +90,5 @@ def hash_directory(directory: Path) -> str:
 
 
 def versions() -> dict[str, str]:
-    """The installed versions of what results depend on."""
+    """Return the installed versions of the packages that results depend on."""
     return {name: importlib.metadata.version(name) for name in _PACKAGES}

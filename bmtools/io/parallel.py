@@ -1,4 +1,4 @@
-"""Files by the megabyte: blocks of whole lines, worked on in order by several processes.
+"""Parallel work on files: blocks of whole lines, a megabyte each, by several processes.
 
 Worker processes import this module and what they work with, so neither should bring torch or
 transformers along, which would cost each of them seconds and hundreds of megabytes.
@@ -31,7 +31,7 @@ _BLOCKS_AHEAD = 2  # for each process
 
 @dataclass(frozen=True)
 class Block:
-    """Whole lines of one file, about a megabyte.
+    """Block of whole lines of one file, about a megabyte.
 
     Args:
         number: blocks before it, over all files.
@@ -51,7 +51,7 @@ class Block:
 
 
 def read_blocks(records: RecordReader) -> Iterator[Block]:
-    """Cut files into blocks, the same ones every time; `records.hashes` is filled.
+    """Split files into blocks, the same ones every time; `records.hashes` is filled.
 
     Args:
         records: names the files; none of their lines is parsed here.
@@ -78,7 +78,7 @@ def read_blocks(records: RecordReader) -> Iterator[Block]:
 
 def map_blocks(blocks: Iterator[Block], make_worker: Callable[[], Callable[[Block], Result]],
                processes: int, remedy: str) -> Generator[Result]:
-    """Give each block to a worker, and what becomes of them in the order of the blocks.
+    """Map blocks to results by workers, in the order of the blocks.
 
     Args:
         blocks: read ahead by a few for each process.

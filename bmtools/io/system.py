@@ -1,4 +1,4 @@
-"""How much of this machine a process may use, as the system and its containers limit it."""
+"""Cores and memory that a process may use, as the system and its containers limit it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def usable_cores() -> int:
 
 
 def usable_memory_bytes() -> int:
-    """Tell how much memory this process may use: the machine's, or less where it is limited."""
+    """Return the memory that this process may use: the machine's, or less where it is limited."""
     limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     for directory in _control_groups("memory"):
         for name in ("memory.max", "memory.limit_in_bytes"):

@@ -1,4 +1,4 @@
-"""Apertium, Debian's rule-based translator, as a program beside this one."""
+"""Engine on Apertium: rule-based translation by Debian's program."""
 
 from __future__ import annotations
 

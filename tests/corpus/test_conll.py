@@ -101,7 +101,7 @@ def test_documents_need_a_line_that_begins_them(source: Write) -> None:
     ("\tO", "found nothing in column 1, expected a token"),
     ("word\tX-Y", "found the tag 'X-Y' in column 2, expected O or one of B, I"),
     ("word\tB-", "found the tag 'B-' in column 2"),
-    ("word\tO\tHigh", "found the tag 'High' in column 3, .*; --tag-column 2 would take 'O'")])
+    ("word\tO\tHigh", "found the tag 'High' in column 3, .*; tag_column 2 would take 'O'")])
 def test_a_bad_line_is_told(source: Write, bad: str, told: str) -> None:
     path = source(f"a\tO\n\nb\tO\n{bad}\nc\tO\n\nd\tB\n")
     with pytest.raises(RecordError, match=rf"set\.tsv:4: {told}"):

@@ -94,15 +94,15 @@ def test_articles_without_abstract(source) -> None:
     counts: Counter[str] = Counter()
     assert list(pubmed_records([path], counts=counts)) == []
     assert [what for what, count in counts.items() if count] == [
-        "articles without abstract left out (--titles yields their titles)"]
-    record = one(path, with_titles=True)
+        "articles without abstract left out (titles yields their titles)"]
+    record = one(path, titles=True)
     assert (record["text"], record["lang"]) == ("Heart.", "en")
     assert "title" not in record
 
 
 def test_a_title_that_nobody_translated(source) -> None:
     record = one(source(citation("<VernacularTitle>Cuore.</VernacularTitle>", "[Not Available].",
-                                 "ita")), with_titles=True)
+                                 "ita")), titles=True)
     assert (record["text"], record["lang"]) == ("Cuore.", "it")
 
 
@@ -116,7 +116,7 @@ def test_other_abstracts(source) -> None:
     counts: Counter[str] = Counter()
     assert [record["id"] for record in pubmed_records([path], counts=counts)] == ["1"]
     assert sorted(counts.values()) == [1, 3]
-    records = list(pubmed_records([path], with_other_abstracts=True))
+    records = list(pubmed_records([path], other_abstracts=True))
     assert [(record["id"], record["lang"], record["text"]) for record in records] == [
         ("1", "en", "X."), ("1-it", "it", "AIM: ita"), ("1-fr", "fr", "AIM: fre"),
         ("1-it-2", "it", "AIM: ita")]
@@ -156,7 +156,7 @@ def test_a_citation_without_pmid_is_bad(source) -> None:
 def test_real_files_agree_with_a_tree_in_memory(data: Path, name: str, citations: int,
                                                 abstracts: int, structured: int) -> None:
     path = data / "en/pubmed-xml" / name
-    records = list(pubmed_records([str(path)], with_titles=True))
+    records = list(pubmed_records([str(path)], titles=True))
     for record in records:
         check(record)
     with_abstract = [record for record in records if "title" in record]
@@ -182,10 +182,10 @@ def test_real_files_agree_with_a_tree_in_memory(data: Path, name: str, citations
 def test_real_counts_beside_the_abstracts(data: Path) -> None:
     counts: Counter[str] = Counter()
     records = list(pubmed_records([str(data / "en/pubmed-xml/medline16n0902.xml.gz")],
-                                  with_other_abstracts=True, counts=counts))
+                                  other_abstracts=True, counts=counts))
     assert +counts == {"PMIDs named as deleted": 1,
                        "further abstracts that only the publisher holds": 21,
-                       "articles without abstract left out (--titles yields their titles)": 78}
+                       "articles without abstract left out (titles yields their titles)": 78}
     assert {record["lang"] for record in records} == {"en"}
     titles = [record["title"] for record in records if "it" in record["meta"]["languages"]]
     assert titles

@@ -21,7 +21,7 @@ def test_a_full_directory_is_refused_and_kept(tmp_path: Path) -> None:
     target = tmp_path / "out"
     target.mkdir()
     (target / "mine").write_text("old")
-    with pytest.raises(BmtoolsError, match="--overwrite"), new_directory(target):
+    with pytest.raises(BmtoolsError, match="overwrite"), new_directory(target):
         pass
     with pytest.raises(RuntimeError), new_directory(target, overwrite=True):
         raise RuntimeError
