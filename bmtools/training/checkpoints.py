@@ -29,7 +29,7 @@ from bmtools.training.model_init import InitialModel
 from bmtools.training.objectives import Objective
 from bmtools.training.plan import TrainingPlan
 from bmtools.training.run_directories import STATES, kept_directory, runs_directory
-from bmtools.training.sharding import like, plain_model, whole
+from bmtools.training.sharding import gather_shards, shard_like, unsharded_model
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -160,8 +160,8 @@ class Checkpointer:
             f"no state was saved yet; {setting('save_steps')} sets how often one is"
 
     def _write(self, target: Path, overwrite: bool) -> dict[str, Any]:
-        model = plain_model(self._trainer.objective.model,
-                            self._trainer.accelerator.is_main_process)
+        model = unsharded_model(self._trainer.objective.model,
+                                self._trainer.accelerator.is_main_process)
         if model is None:
             return {}
         with new_directory(target, overwrite) as partial:
@@ -205,10 +205,10 @@ def save_state(directory: Path, progress: Progress, objective: Objective,
         kept: number of states that stay.
         writes: whether this process writes; with sharded weights all must call.
     """
-    model = plain_model(objective.model, writes)
-    heads = whole(((name, value) for name, value in objective.state_dict().items()
-                   if not name.startswith("model.")), writes)
-    optimizer_state = whole(_optimizer_tensors(objective, optimizer), writes)
+    model = unsharded_model(objective.model, writes)
+    heads = gather_shards(((name, value) for name, value in objective.state_dict().items()
+                           if not name.startswith("model.")), writes)
+    optimizer_state = gather_shards(_optimizer_tensors(objective, optimizer), writes)
     if not writes:
         return
     with new_directory(directory / f"step-{progress.step:08d}", overwrite=True) as partial:
@@ -297,7 +297,8 @@ def restore_optimizer(state: Path, objective: Objective, optimizer: torch.optim.
     for name, weight in objective.named_parameters():
         if name in entries:
             states[weight] = {
-                kind: like(value.to(torch.float32 if kind == "step" else weight.dtype), weight)
+                kind: shard_like(value.to(torch.float32 if kind == "step" else weight.dtype),
+                                 weight)
                 for kind, value in entries[name].items()}
 
 

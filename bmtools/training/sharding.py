@@ -55,7 +55,7 @@ def shard(objective: Objective, accelerator: Accelerator) -> None:
     fully_shard(objective, mesh=mesh)
 
 
-def whole(tensors: Iterable[tuple[str, Tensor]], keep: bool) -> dict[str, Tensor]:
+def gather_shards(tensors: Iterable[tuple[str, Tensor]], keep: bool) -> dict[str, Tensor]:
     """Gather sharded tensors, one at a time; every process takes part.
 
     Args:
@@ -73,7 +73,7 @@ def whole(tensors: Iterable[tuple[str, Tensor]], keep: bool) -> dict[str, Tensor
     return gathered
 
 
-def like(value: Tensor, weight: Tensor) -> Tensor:
+def shard_like(value: Tensor, weight: Tensor) -> Tensor:
     """Shard a tensor like a weight of its shape; else move it to the weight's device."""
     value = value.to(weight.device)
     if isinstance(weight, DTensor) and value.shape == weight.shape:
@@ -81,14 +81,14 @@ def like(value: Tensor, weight: Tensor) -> Tensor:
     return value
 
 
-def plain_model(model: PreTrainedModel, keep: bool) -> Any:
+def unsharded_model(model: PreTrainedModel, keep: bool) -> Any:
     """Return the model itself, or a copy with gathered weights on the CPU where it is sharded.
 
     Every process takes part; those that do not keep it get None.
     """
     if not any(isinstance(weight, DTensor) for weight in model.parameters()):
         return model if keep else None
-    weights = whole(model.state_dict().items(), keep)
+    weights = gather_shards(model.state_dict().items(), keep)
     if not keep:
         return None
     copy = build_on_meta(model.config)

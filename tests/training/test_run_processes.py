@@ -521,7 +521,8 @@ def test_what_needs_whole_weights_is_refused_with_shares(start: Start, place: Pa
                                                          tmp_path: Path) -> None:
     job = start("out", *phased(place), "--shard", processes=2)
     assert job.wait() == [1, 1]
-    assert job.err.startswith("bmtools: --mixout: found 0.4, which does not go with weights that")
+    assert job.err.startswith(
+        "bmtools: --mixout: found 0.4, which does not go with sharded weights")
     assert not list(tmp_path.glob("out*"))
 
 
