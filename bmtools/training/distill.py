@@ -105,7 +105,7 @@ def distill_lines(plan: TrainingPlan, student: ModelInit, teacher: Path, data: D
             "masked": DistillationObjective(model, taught.model, settings),
             HELD_OUT: MaskedObjective(model)})
 
-    yield from train(plan, initial, data, reject, make_objective)
+    return train(plan, initial, data, reject, make_objective)
 
 
 def _load_student(student: ModelInit, teacher: Checkpoint, seed: int) -> InitialModel:

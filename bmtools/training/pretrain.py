@@ -114,7 +114,7 @@ def pretrain_lines(plan: TrainingPlan, model: ModelInit, data: DataConfig,
         CheckpointError: a checkpoint, tokenizer or directory of shards cannot be used.
         BmtoolsError: as for `train`.
     """
-    yield from train(plan, load_initial_model(model, plan), data, reject, objectives_of(plan))
+    return train(plan, load_initial_model(model, plan), data, reject, objectives_of(plan))
 
 
 def objectives_of(plan: TrainingPlan) -> MakeObjective:
