@@ -11,8 +11,8 @@ import click
 
 from bmtools.cli.options import Command
 from bmtools.io.jsonl import STDIN, encode_line
-from bmtools.recipes.phases import resolved, to_toml
-from bmtools.recipes.toml_files import load_recipe, read_run_config, recipe_names, recipe_text
+from bmtools.recipes.phases import resolved
+from bmtools.recipes.toml import load_recipe, read_run_config, recipe_names, recipe_text, to_toml
 
 
 @click.group("recipe")

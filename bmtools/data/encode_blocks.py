@@ -1,7 +1,7 @@
-"""Text by the megabyte: blocks of lines, encoded in order by several processes.
+"""Parallel encoding of records: blocks of a megabyte of lines, in order.
 
-Worker processes import this module, so it must not bring transformers along, which would cost each
-of them seconds and hundreds of megabytes.
+Worker processes import this module, so it must not import transformers, which would cost each of
+them seconds and hundreds of megabytes.
 """
 
 from __future__ import annotations
@@ -21,18 +21,19 @@ from bmtools.data.shard_files import DocumentBatch
 from bmtools.errors import RecordError
 from bmtools.io.jsonl import parse_records
 from bmtools.io.parallel import Block, map_blocks
+from bmtools.masking.ragged import offsets
 from bmtools.records import Record, full_text
 from bmtools.vocab.encoding import EncodedTexts, Encoder, MarkWordStarts
 
 
 @dataclass(frozen=True)
 class EncodeTask:
-    """What a worker needs to know.
+    """Work order of a worker process.
 
     Args:
         tokenizer: as JSON.
-        settings: what to look for in the text.
-        mark_words: says where words begin, in place of the tokenizer.
+        settings: of the shards.
+        mark_words: finds word starts instead of the tokenizer.
     """
 
     tokenizer: str
@@ -42,7 +43,7 @@ class EncodeTask:
 
 @dataclass(frozen=True)
 class EncodedBlock:
-    """What became of a block.
+    """Encoded records of a block.
 
     Args:
         block: number of the block.
@@ -65,7 +66,7 @@ def encode_blocks(blocks: Iterator[Block], task: EncodeTask,
 
     Args:
         blocks: read ahead by a few for each process.
-        task: what to look for.
+        task: tokenizer and settings.
         processes: 0 for one a core; one works in this process, and so does a single block.
 
     Raises:
@@ -76,7 +77,7 @@ def encode_blocks(blocks: Iterator[Block], task: EncodeTask,
 
 
 class BlockEncoder:
-    """Parses the records of a block, checks them and encodes their text."""
+    """Parser and encoder of the records of a block."""
 
     def __init__(self, task: EncodeTask) -> None:
         self._settings = task.settings
@@ -106,14 +107,14 @@ class BlockEncoder:
 
 
 def _sentence_points(record: Record, lang: str) -> list[int]:
-    """Where sentences begin in the full text; a title is one of its own."""
+    """Find where sentences begin in the full text; the title is one of them."""
     shift = len(record["title"]) + 1 if record.get("title") else 0
     spans = sentence_spans(record["text"], record.get("lang") or lang)
     return [*([0] if shift else []), *(start + shift for start, _ in spans)]
 
 
 def _documents(found: EncodedTexts, counts: Counter[str]) -> DocumentBatch:
-    """Leave texts without tokens out, and count what is left."""
+    """Leave texts without tokens out, and count the others."""
     kept = found.lengths[found.lengths > 0]
     sentences = None
     if found.tokens_at:
@@ -121,15 +122,15 @@ def _documents(found: EncodedTexts, counts: Counter[str]) -> DocumentBatch:
         counts["sentences"] = len(sentences)
     counts.update(documents=len(kept), empty=len(found.lengths) - len(kept),
                   tokens=len(found.ids), words=int(found.starts.sum()))
-    # Half the bytes to send where the ids allow it.
+    # Half the bytes to send between processes, if the ids allow it.
     narrow = np.uint16 if not len(found.ids) or found.ids.max() < 1 << 16 else np.uint32
     return DocumentBatch(found.ids.astype(narrow), found.starts, kept, sentences)
 
 
 def _sentence_starts(found: EncodedTexts) -> np.ndarray:
-    """Lay sentence starts end to end; the first is where the text begins, none is empty."""
-    origins = np.cumsum(found.lengths) - found.lengths
+    """Concatenate sentence starts; the first is the beginning of the text, none is empty."""
+    origins = offsets(found.lengths)[:-1]
     starts = [np.unique(np.array([0, *points])) for points in found.tokens_at]
     return np.concatenate([
-        places[places < length] + origin
-        for places, length, origin in zip(starts, found.lengths, origins, strict=True)])
+        points[points < length] + origin
+        for points, length, origin in zip(starts, found.lengths, origins, strict=True)])

@@ -1,21 +1,23 @@
-"""Settings of corpora; importing this costs nothing."""
+"""Settings of shards; importing this is cheap."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from bmtools.errors import require
+
 
 @dataclass(frozen=True)
 class ShardConfig:
-    """How records become shards.
+    """Encoding of records into shards.
 
     Args:
-        sentences: also note where sentences begin, which next-sentence prediction needs; takes
-            more than twice as long.
-        lang: language to find sentences in where a record names none, such as it.
-        segmenter: what finds words: tokenizer (right where spaces are written), japanese,
-            chinese, thai, or one that an installed package brings.
-        shard_tokens: tokens of a shard at most; a document that is longer has one to itself.
+        sentences: also store where sentences begin, for next-sentence prediction; takes more than
+            twice as long.
+        lang: language of records that name none, for sentence borders; such as it.
+        segmenter: word segmentation: tokenizer (for languages with spaces), japanese, chinese,
+            thai, or one of an installed package.
+        shard_tokens: most tokens of a shard; a longer document has a shard of its own.
     """
 
     sentences: bool = False
@@ -24,5 +26,5 @@ class ShardConfig:
     shard_tokens: int = 1 << 26
 
     def __post_init__(self) -> None:
-        if not 1 <= self.shard_tokens <= 1 << 31:
-            raise ValueError(f"--shard-tokens: found {self.shard_tokens}, expected 1 to {1 << 31}")
+        require(1 <= self.shard_tokens <= 1 << 31, "shard_tokens", self.shard_tokens,
+                f"1 to {1 << 31}")

@@ -1,8 +1,8 @@
-"""The files that hold documents as token ids.
+"""Shard files: documents as token ids.
 
 A shard is one safetensors file: `ids` (uint16 or uint32), `word_starts` (a bit a token, the lowest
-first), `documents` (where each begins, and where the last one ends) and, if asked for, `sentences`
-(where each begins). Places count tokens from the beginning of the shard.
+first), `documents` (where each begins, and where the last one ends) and, optionally, `sentences`
+(where each begins), counted in tokens from the beginning of the shard.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 
 from bmtools.errors import CheckpointError, DataError
 from bmtools.io.atomic import new_file
+from bmtools.masking.ragged import offsets
 
 SHARDS = "shard-*.safetensors"
 REMEDY = "make the shards again with `bmtools tokenize`"
@@ -35,7 +36,7 @@ class EncodedDocument(NamedTuple):
     Args:
         ids: (tokens,) whole numbers.
         starts: (tokens,) bool, True where a word begins.
-        sentences: tokens at which sentences begin, in order; None where nobody looked.
+        sentences: tokens at which sentences begin, in order; None if unknown.
     """
 
     ids: np.ndarray
@@ -45,7 +46,7 @@ class EncodedDocument(NamedTuple):
 
 @dataclass(frozen=True)
 class DocumentBatch:
-    """Documents laid end to end.
+    """Concatenated documents.
 
     Args:
         ids: (all tokens,) whole numbers.
@@ -63,19 +64,19 @@ class DocumentBatch:
         return len(self.lengths)
 
     def split(self, number: int) -> tuple[DocumentBatch, DocumentBatch]:
-        """Part the first `number` documents from the others."""
+        """Split the first `number` documents from the others."""
         tokens = int(self.lengths[:number].sum())
         early = late = None
         if self.sentences is not None:
-            place = int(np.searchsorted(self.sentences, tokens))
-            early, late = self.sentences[:place], self.sentences[place:] - tokens
+            count = int(np.searchsorted(self.sentences, tokens))
+            early, late = self.sentences[:count], self.sentences[count:] - tokens
         return (DocumentBatch(self.ids[:tokens], self.starts[:tokens], self.lengths[:number],
                               early),
                 DocumentBatch(self.ids[tokens:], self.starts[tokens:], self.lengths[number:], late))
 
 
 def concatenate(documents: Iterable[EncodedDocument | tuple]) -> DocumentBatch:
-    """Lay documents end to end; those without tokens are left out.
+    """Concatenate documents; those without tokens are skipped.
 
     Raises:
         DataError: there is none with tokens.
@@ -84,7 +85,7 @@ def concatenate(documents: Iterable[EncodedDocument | tuple]) -> DocumentBatch:
     if not kept:
         raise DataError("found no document with tokens, expected one at least")
     lengths = np.array([len(one.ids) for one in kept], dtype=np.int64)
-    origins = np.cumsum(lengths) - lengths
+    origins = offsets(lengths)[:-1]
     sentences = None
     if kept[0].sentences is not None:
         sentences = np.concatenate([
@@ -96,14 +97,14 @@ def concatenate(documents: Iterable[EncodedDocument | tuple]) -> DocumentBatch:
 
 
 class ShardWriter:
-    """Collects documents and writes them as numbered shards.
+    """Writer of numbered shards.
 
-    Holds one shard in memory: two or four bytes a token, and five a document.
+    Memory holds one shard: two or four bytes a token, and five a document.
 
     Args:
-        directory: where the shards go; it exists.
+        directory: existing directory for the shards.
         vocabulary: fingerprint of the tokenizer.
-        size: ids that the vocabulary has.
+        size: number of ids of the vocabulary.
         shard_tokens: most tokens of a shard, but for a document that is longer.
         number: number of the first shard to write.
     """
@@ -126,13 +127,13 @@ class ShardWriter:
         self._sentences: list[np.ndarray] = []
 
     def room(self, documents: DocumentBatch) -> int:
-        """How many of the documents, from the first on, still go into the open shard."""
+        """Count the documents, from the first on, that still fit the open shard."""
         ends = np.cumsum(documents.lengths)
         fitting = int(np.searchsorted(ends, self._shard_tokens - self.tokens, side="right"))
         return fitting if self.tokens or fitting else min(1, len(documents))
 
     def add(self, documents: DocumentBatch) -> None:
-        """Put documents into the open shard."""
+        """Add documents to the open shard."""
         self._ids.append(documents.ids.astype(self._type))
         starts = np.concatenate([self._odd, documents.starts])
         whole = len(starts) // 8 * 8
@@ -144,7 +145,7 @@ class ShardWriter:
         self.tokens += len(documents.ids)
 
     def close(self) -> None:
-        """Write the open shard and begin another; one without tokens is left out."""
+        """Write the open shard, unless it is empty, and begin another."""
         if not self.tokens:
             return
         borders = np.concatenate([np.zeros(1, np.uint32), *self._lengths])
@@ -168,7 +169,7 @@ def _write(path: Path, parts: Mapping[str, Sequence[np.ndarray]],
            metadata: Mapping[str, str]) -> None:
     """Write a safetensors file from arrays in parts, without a copy of the whole.
 
-    Wide numbers come first, so that all lie at places that their width divides.
+    Wide types come first, so that all offsets are aligned.
     """
     codes = {kind: code for code, kind in _TYPES.items()}
     header: dict[str, Any] = {"__metadata__": dict(metadata)}
@@ -192,11 +193,10 @@ def map_shard(path: Path) -> tuple[dict[str, np.ndarray], str]:
     """Map a shard into memory.
 
     Returns:
-        its arrays by name, `sentences` only where somebody looked, and the fingerprint of the
-        tokenizer.
+        its arrays by name, `sentences` only if stored, and the fingerprint of the tokenizer.
 
     Raises:
-        CheckpointError: missing, cut short or another kind of file.
+        CheckpointError: missing, truncated or another kind of file.
     """
     arrays, kinds, metadata = _mapped(path)
     wrong = [name for name in {*kinds, "ids", "word_starts", "documents"}

@@ -1,4 +1,4 @@
-"""Documents as token ids, mapped into memory, not read into it."""
+"""Corpora of tokenized documents, mapped into memory instead of read into it."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from bmtools.data.shard_files import (
 )
 from bmtools.errors import CheckpointError
 from bmtools.io.manifest import read_manifest
+from bmtools.masking.ragged import offsets as run_offsets
+from bmtools.masking.ragged import ranges
 
 __all__ = ["COMMAND", "Corpus", "EncodedDocument", "Shard", "is_shards"]
 COMMAND = "tokenize"
@@ -32,8 +34,8 @@ class Shard:
     Args:
         ids: (tokens,) uint16 or uint32.
         bits: (tokens / 8,) uint8, a bit a token, 1 where a word begins.
-        borders: (documents + 1,) where each document begins, and the last one ends.
-        sentences: (sentences,) where each begins; None where nobody looked.
+        borders: (documents + 1,) where each document begins, and where the last one ends.
+        sentences: (sentences,) where each begins; None if unknown.
         vocabulary: fingerprint of the tokenizer.
     """
 
@@ -48,7 +50,7 @@ class Shard:
         """Map a file.
 
         Raises:
-            CheckpointError: missing, damaged or of another make.
+            CheckpointError: missing, damaged or of another format.
         """
         arrays, vocabulary = map_shard(path)
         shard = cls(arrays["ids"], arrays["word_starts"], arrays["documents"],
@@ -60,13 +62,13 @@ class Shard:
 
     @classmethod
     def of(cls, documents: DocumentBatch, vocabulary: str) -> Shard:
-        """Hold documents in memory."""
+        """Keep documents in memory."""
         borders = np.cumsum(np.append(0, documents.lengths), dtype=np.int64)
         return cls(documents.ids, np.packbits(documents.starts, bitorder="little"), borders,
                    documents.sentences, vocabulary)
 
     def fault(self) -> str:
-        """Say what does not fit together, if anything."""
+        """Describe an inconsistency; empty if there is none."""
         tokens = len(self.ids)
         if len(self.borders) < 2 or self.borders[0] or self.borders[-1] != tokens:
             return f"found documents that do not end with the {tokens} tokens"
@@ -78,18 +80,17 @@ class Shard:
             return f"found a sentence beyond the {tokens} tokens"
         return ""
 
-    def begins(self, places: np.ndarray) -> np.ndarray:
-        """Whether a word begins at each token; bool."""
-        bytes_ = self.bits[places >> 3]
-        return (bytes_ >> (places & 7).astype(np.uint8) & 1).astype(bool)
+    def is_word_start(self, tokens: np.ndarray) -> np.ndarray:
+        """Check which tokens begin a word; bool."""
+        bytes_ = self.bits[tokens >> 3]
+        return (bytes_ >> (tokens & 7).astype(np.uint8) & 1).astype(bool)
 
 
 @dataclass(frozen=True, eq=False)
 class Corpus:
-    """Documents of one vocabulary, numbered through all shards; opened in no time.
+    """Documents of one vocabulary, numbered through all shards; fast to open.
 
-    Tokens stay in the files until they are asked for. Of each document four bytes are held in
-    memory.
+    Tokens are read from the files on access. Memory holds four bytes per document.
 
     Args:
         shards: one or more.
@@ -122,10 +123,10 @@ class Corpus:
 
     @classmethod
     def of(cls, documents: Iterable[EncodedDocument | tuple], vocabulary: str = "") -> Corpus:
-        """Hold documents in memory; those without tokens are left out.
+        """Keep documents in memory; those without tokens are skipped.
 
         Args:
-            documents: ids, word starts and, in all or in none, where sentences begin.
+            documents: ids, word starts and, for all or none, first tokens of sentences.
             vocabulary: fingerprint of the tokenizer.
         """
         return cls((Shard.of(concatenate(documents), vocabulary),), vocabulary)
@@ -145,71 +146,71 @@ class Corpus:
 
     @property
     def has_sentences(self) -> bool:
-        """Whether it says where sentences begin."""
+        """Whether sentence borders are stored."""
         return all(shard.sentences is not None for shard in self.shards)
 
     @cached_property
     def _ends(self) -> np.ndarray:
-        """(shards,) documents up to the end of each shard."""
+        """(shards,) number of documents up to the end of each shard."""
         return np.cumsum([len(shard.borders) - 1 for shard in self.shards])
 
     def gather(self, documents: np.ndarray, firsts: np.ndarray,
                lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Copy stretches of documents, end to end in the order asked for.
+        """Copy parts of documents, concatenated in the given order.
 
         Args:
-            documents: (pieces,) their numbers.
-            firsts: (pieces,) first token of each piece, counted within its document.
-            lengths: (pieces,) tokens of each piece.
+            documents: (parts,) their numbers.
+            firsts: (parts,) first token of each part within its document.
+            lengths: (parts,) tokens of each part.
 
         Returns:
             ids, int64, and word starts, bool, both (all tokens,).
 
         Raises:
-            IndexError: a piece reaches beyond its document.
+            IndexError: a part reaches beyond its document.
         """
         documents, firsts, lengths = (
             np.asarray(each, dtype=np.int64) for each in (documents, firsts, lengths))
         if ((firsts < 0) | (lengths < 0) | (firsts + lengths > self.lengths[documents])).any():
-            raise IndexError("a piece reaches beyond its document")
+            raise IndexError("a part reaches beyond its document")
         total = int(lengths.sum())
         ids, starts = np.empty(total, dtype=np.int64), np.empty(total, dtype=bool)
-        places = np.cumsum(lengths) - lengths
+        begins = run_offsets(lengths)[:-1]
         for shard, chosen, origins in self._by_shard(documents):
-            source = _counted(origins + firsts[chosen], lengths[chosen])
+            source = ranges(origins + firsts[chosen], lengths[chosen])
             target = (slice(None) if len(chosen) == len(documents)
-                      else _counted(places[chosen], lengths[chosen]))
+                      else ranges(begins[chosen], lengths[chosen]))
             ids[target] = shard.ids[source]
-            starts[target] = shard.begins(source)
+            starts[target] = shard.is_word_start(source)
         return ids, starts
 
     def sentence_starts(self, document: int) -> np.ndarray:
-        """Tokens of a document at which its sentences begin, (sentences,) int64.
+        """Find the tokens of a document at which its sentences begin, (sentences,) int64.
 
         Raises:
-            CheckpointError: the shards were made without sentences.
+            CheckpointError: shards without sentence borders.
         """
         number = int(np.searchsorted(self._ends, document, side="right"))
         shard = self.shards[number]
         if shard.sentences is None:
             raise CheckpointError("the shards do not say where sentences begin; "
                                   "make them with `bmtools tokenize --sentences`")
-        place = document - (int(self._ends[number - 1]) if number else 0)
-        # Of one type with the sentences, or numpy would copy them all to compare.
-        first, end = np.searchsorted(shard.sentences, shard.borders[place:place + 2])
-        return shard.sentences[first:end].astype(np.int64) - int(shard.borders[place])
+        local = document - (int(self._ends[number - 1]) if number else 0)
+        # Of the same type as the sentences, or numpy would copy them all to compare.
+        first, end = np.searchsorted(shard.sentences, shard.borders[local:local + 2])
+        return shard.sentences[first:end].astype(np.int64) - int(shard.borders[local])
 
     def word_start_at_or_before(self, documents: np.ndarray, offsets: np.ndarray,
                                 slack: int) -> np.ndarray:
-        """Move offsets back to where a word begins.
+        """Move offsets back to word starts.
 
         Args:
-            documents: (places,) numbers of documents.
-            offsets: (places,) tokens within each, 0 to its length, which counts as a border.
-            slack: most tokens to go back; where no word begins there, the offset stays.
+            documents: (offsets,) numbers of documents.
+            offsets: (offsets,) tokens within each, 0 to its length, which counts as a border.
+            slack: most tokens to go back; an offset without a word start there is kept.
 
         Returns:
-            (places,) int64.
+            (offsets,) int64.
         """
         documents, offsets = np.asarray(documents, np.int64), np.asarray(offsets, np.int64)
         found = offsets.copy()
@@ -219,7 +220,7 @@ class Corpus:
             origins = origins[np.searchsorted(chosen, open_)]
             for back in range(slack + 1):
                 wanted = offsets[open_] - back
-                hit = shard.begins(origins + wanted) | (wanted == 0)
+                hit = shard.is_word_start(origins + wanted) | (wanted == 0)
                 found[open_[hit]] = wanted[hit]
                 open_, origins = open_[~hit], origins[~hit]
                 if not len(open_):
@@ -228,7 +229,7 @@ class Corpus:
 
     def _by_shard(self, documents: np.ndarray
                   ) -> Iterator[tuple[Shard, np.ndarray, np.ndarray]]:
-        """Yield each shard asked for, which of the documents it holds, and where they begin."""
+        """Yield each shard of these documents, the indices of those in it, and where they begin."""
         numbers = np.searchsorted(self._ends, documents, side="right")
         for number in np.unique(numbers).tolist():
             shard = self.shards[number]
@@ -243,7 +244,7 @@ def is_shards(path: Path) -> bool:
 
 
 def _shards_of(directory: Path) -> list[Shard]:
-    """Map the shards of a directory and hold them against its manifest."""
+    """Map the shards of a directory and compare them with its manifest."""
     results = read_manifest(directory).get("results", {}) if directory.is_dir() else {}
     paths = sorted(directory.glob(SHARDS))
     if not paths or "shards" not in results:
@@ -258,10 +259,3 @@ def _shards_of(directory: Path) -> list[Shard]:
     if len({shard.vocabulary for shard in shards}) > 1:
         raise CheckpointError(f"{directory}: found shards of several vocabularies; {REMEDY}")
     return shards
-
-
-def _counted(firsts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Count up from each first number, (sum of lengths,) int64."""
-    ends = np.cumsum(lengths)
-    steps = np.repeat(firsts - ends + lengths, lengths)
-    return steps + np.arange(len(steps))

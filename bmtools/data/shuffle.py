@@ -1,4 +1,4 @@
-"""Which document comes when: a keyed permutation of numbers, and shares of several corpora."""
+"""Order of documents: a keyed permutation, and mixtures of several corpora."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _ROUNDS = 6
 
 
 def permute(numbers: np.ndarray, size: int, key: int) -> np.ndarray:
-    """Send each number below `size` to another one, no two to the same.
+    """Permute the numbers below `size`.
 
-    A Feistel network over the next power of four, walked until it lands inside; any number of a
-    shuffled corpus is found at once, without the shuffle in memory.
+    A Feistel network over the next power of four, iterated until it lands inside the range; any
+    number of a shuffled corpus is found at once, without the permutation in memory.
 
     Source: Black and Rogaway 2002, "Ciphers with arbitrary finite domains", sections 3 and 5.
 
     Args:
         numbers: (n,) int64, 0 to size - 1.
-        size: how many numbers there are.
-        key: which of the permutations.
+        size: count of the numbers.
+        key: of the permutation.
     """
     half = max(1, math.ceil(math.log2(max(size, 2)) / 2))
     found = _feistel(numbers.astype(np.uint64), half, key)
@@ -46,83 +46,83 @@ def _feistel(numbers: np.ndarray, half: int, key: int) -> np.ndarray:
 
 
 def document_numbers(draws: np.ndarray, documents: int, seed: int, corpus: int) -> np.ndarray:
-    """Name the document of each draw: every epoch shows each document once, in its own order."""
+    """Find the document of each draw: an epoch shows all documents once, in its own order."""
     found = np.empty(len(draws), dtype=np.int64)
-    epochs, places = np.divmod(draws, documents)
+    epochs, positions = np.divmod(draws, documents)
     for epoch in np.unique(epochs):
         inside = epochs == epoch
-        found[inside] = permute(places[inside], documents, int(derive(seed, 1, corpus, epoch)))
+        found[inside] = permute(positions[inside], documents, int(derive(seed, 1, corpus, epoch)))
     return found
 
 
 @dataclass(frozen=True)
 class CorpusSize:
-    """What is known of a corpus before it is drawn from: documents, and tokens in all."""
+    """Documents and tokens of a corpus."""
 
     documents: int
     tokens: int
 
 
 class Mixture:
-    """How many documents of each corpus come next.
+    """Numbers of documents to draw from each corpus.
 
-    Weights count tokens, so a corpus of short documents gives more of them. Fractions of a
-    document are carried on, so that after any number of draws each corpus is within one document
+    Weights count tokens, so more documents are drawn from a corpus of short ones. Fractions of a
+    document are carried over, so that after any number of draws each corpus is within one document
     of its share.
 
     Args:
-        stocks: by name; a corpus that no portion names gives nothing.
-        portions: weights and caps; none at all means every corpus by its size.
+        sizes: by name; corpora without a weight are not drawn.
+        weights: weights and caps; empty for all corpora by their sizes.
     """
 
-    def __init__(self, stocks: Mapping[str, CorpusSize], portions: Sequence[MixtureWeight]) -> None:
-        portions = portions or [MixtureWeight(name, stock.tokens) for name, stock in stocks.items()]
-        self._stocks = {portion.corpus: stocks[portion.corpus] for portion in portions}
-        self._portions = portions
-        self._owed = {portion.corpus: 0.0 for portion in portions}
-        self._drawn = {portion.corpus: 0 for portion in portions}
-        self.window = _window([stock.documents for stock in self._stocks.values()])
+    def __init__(self, sizes: Mapping[str, CorpusSize], weights: Sequence[MixtureWeight]) -> None:
+        weights = weights or [MixtureWeight(name, size.tokens) for name, size in sizes.items()]
+        self._sizes = {one.corpus: sizes[one.corpus] for one in weights}
+        self._weights = weights
+        self._owed = {one.corpus: 0.0 for one in weights}
+        self._drawn = {one.corpus: 0 for one in weights}
+        self.window = _window([size.documents for size in self._sizes.values()])
 
     @property
     def tokens(self) -> int:
-        """Tokens of all corpora in it."""
-        return sum(stock.tokens for stock in self._stocks.values())
+        """Tokens of all its corpora."""
+        return sum(size.tokens for size in self._sizes.values())
 
     def take(self, progress: float) -> dict[str, int]:
-        """Draw a window's worth of documents, as weights are after this share of the phase.
+        """Draw a window of documents, by the weights at this share of the phase.
 
-        Empty where every corpus has reached its cap.
+        Empty if all corpora have reached their caps.
         """
-        rates = {portion.corpus: self._documents_rate(portion, progress)
-                 for portion in self._portions if self._room(portion) > 0}
+        rates = {one.corpus: self._documents_rate(one, progress)
+                 for one in self._weights if self._left(one) > 0}
         total = sum(rates.values())
         taken = {}
-        for portion in self._portions:
-            if not rates.get(portion.corpus):
+        for one in self._weights:
+            if not rates.get(one.corpus):
                 continue
-            self._owed[portion.corpus] += self.window * rates[portion.corpus] / total
-            count = min(int(self._owed[portion.corpus] + 1e-9), self._room(portion))
-            self._owed[portion.corpus] -= count
-            self._drawn[portion.corpus] += count
-            taken[portion.corpus] = count
+            self._owed[one.corpus] += self.window * rates[one.corpus] / total
+            count = min(int(self._owed[one.corpus] + 1e-9), self._left(one))
+            self._owed[one.corpus] -= count
+            self._drawn[one.corpus] += count
+            taken[one.corpus] = count
         return taken if any(taken.values()) or not total else self.take(progress)
 
-    def _documents_rate(self, portion: MixtureWeight, progress: float) -> float:
-        end = portion.weight if portion.end_weight is None else portion.end_weight
-        weight = portion.weight + (end - portion.weight) * progress
-        stock = self._stocks[portion.corpus]
-        return weight * stock.documents / max(stock.tokens, 1)
+    def _documents_rate(self, one: MixtureWeight, progress: float) -> float:
+        end = one.weight if one.end_weight is None else one.end_weight
+        weight = one.weight + (end - one.weight) * progress
+        size = self._sizes[one.corpus]
+        return weight * size.documents / max(size.tokens, 1)
 
-    def _room(self, portion: MixtureWeight) -> int:
-        """Documents that its cap leaves."""
-        if math.isinf(portion.epochs):
+    def _left(self, one: MixtureWeight) -> int:
+        """Count the documents left up to the cap."""
+        if math.isinf(one.epochs):
             return 1 << 62
-        most = round(portion.epochs * self._stocks[portion.corpus].documents)
-        return most - self._drawn[portion.corpus]
+        most = round(one.epochs * self._sizes[one.corpus].documents)
+        return most - self._drawn[one.corpus]
 
 
 def _window(documents: Sequence[int]) -> int:
-    """Documents drawn at a time: at most one epoch, so that none comes twice, in even parts."""
+    """Choose how many documents to draw at a time: at most one epoch, in even parts."""
     total = sum(documents)
     return -(-total // -(-total // _MOST_AT_ONCE))
 

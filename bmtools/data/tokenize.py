@@ -1,4 +1,4 @@
-"""Records encoded once, by several processes, into shards; killable and resumable."""
+"""Tokenization of records into shards by several processes; resumable after a kill."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -20,7 +20,7 @@ from bmtools.data.encode_blocks import EncodedBlock, EncodeTask, encode_blocks
 from bmtools.data.settings import ShardConfig
 from bmtools.data.shard_files import SHARDS, ShardWriter, map_shard, shard_path
 from bmtools.data.shards import COMMAND, Corpus, is_shards
-from bmtools.errors import BmtoolsError, CheckpointError, DataError, RecordError, Reject
+from bmtools.errors import BmtoolsError, CheckpointError, DataError, RecordError, Reject, setting
 from bmtools.io.atomic import new_directory, new_file, refuse_existing
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.manifest import Manifest, read_manifest
@@ -28,21 +28,24 @@ from bmtools.io.parallel import Block, read_blocks
 from bmtools.masking.segmenters import word_marker
 from bmtools.vocab.tokenizer import fingerprint, require_same_vocabulary, save_tokenizer
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
 Watch = Callable[[Iterator[EncodedBlock]], Iterable[EncodedBlock]]
-"""Passes on what goes by, a megabyte of text at a time, to show progress."""
+"""Wraps the iterator over encoded blocks, to show progress."""
 
 
 @dataclass(frozen=True)
 class _Progress:
-    """How far the shards on disk reach; written before each shard.
+    """Progress of the shards on disk; written before each shard.
 
     Args:
-        identity: what must be equal for a resumed run to be the same run, by name.
+        identity: settings that must be equal for a run to be resumed, by name.
         block: number of the block that the last shard's last document came from.
         before: hash of all content before that block.
-        taken: documents of that block which are in shards.
+        taken: documents of that block that are in shards.
         counts: of all blocks before it, by name.
-        rejects: bad records of the blocks that became complete since the shard before.
+        rejects: bad records of the blocks completed since the shard before.
     """
 
     identity: Mapping[str, Any]
@@ -53,30 +56,30 @@ class _Progress:
     rejects: Sequence[Any] = ()
 
 
-def tokenize(records: RecordReader, tokenizer: Any, output: Path,
+def tokenize(records: RecordReader, tokenizer: PreTrainedTokenizerBase, output: Path,
              settings: ShardConfig | None = None, *, processes: int = 1, resume: bool = False,
              overwrite: bool = False, watch: Watch = iter) -> dict[str, Any]:
     """Encode titles and texts, and write a directory of shards.
 
-    The same bytes come out whatever the number of processes, and whether a run was interrupted.
-    Memory does not grow with the input: it holds a shard, and in each process about a hundred
-    megabytes. A killed run leaves whole shards beside the output.
+    The output has the same bytes for any number of processes and of interruptions. Memory does
+    not grow with the input: it holds a shard, and about a hundred megabytes in each process. A
+    killed run leaves complete shards beside the output.
 
     Args:
-        records: names the files; its `reject` receives bad records, its `hashes` are filled.
-        tokenizer: a fast one of transformers.
+        records: of the files to read; its `reject` receives bad records, its `hashes` are filled.
+        tokenizer: a fast tokenizer.
         output: directory to write.
-        settings: how.
-        processes: that encode; 0 for one a core. One works in this process.
-        resume: go on behind the whole shards of an unfinished run, if there is one; text that
-            they hold is read again, to make sure that it is the same, but not encoded. Of
-            finished shards it is made sure that they are of this text.
-        overwrite: replace what is there.
-        watch: sees each block of text go by.
+        settings: of the shards.
+        processes: encoding processes; 0 for one a core. One encodes in this process.
+        resume: continue an unfinished run after its complete shards, if there is one; their text
+            is read again, to check that it is the same, but not encoded. Finished shards are
+            checked to be of this text.
+        overwrite: replace existing output.
+        watch: wraps the iterator over blocks of text.
 
     Returns:
-        the manifest; among its results, `empty` counts texts without tokens, which are left out,
-        and `encoded_whole` those for which the tokenizer allowed no short cut.
+        the manifest; among its results, `empty` counts texts without tokens, which are skipped,
+        and `encoded_whole` those that could not be encoded piece by piece.
 
     Raises:
         BmtoolsError: the output exists, the unfinished run is another one, or there is no text.
@@ -108,7 +111,7 @@ def tokenize(records: RecordReader, tokenizer: Any, output: Path,
 
 
 def check_shard_target(output: Path, resume: bool = False, overwrite: bool = False) -> None:
-    """Refuse, before anything heavy, to write over shards or over an unfinished run.
+    """Refuse to overwrite shards or an unfinished run, before any heavy work.
 
     Raises:
         BmtoolsError: there is one.
@@ -117,8 +120,8 @@ def check_shard_target(output: Path, resume: bool = False, overwrite: bool = Fal
         refuse_existing(output, overwrite)
     run = _run_directory(output)
     if run.exists() and not resume and not overwrite:
-        raise BmtoolsError(f"{run} holds an unfinished run; --resume goes on with it, "
-                           "--overwrite starts again")
+        raise BmtoolsError(f"{run} holds an unfinished run; {setting('resume')} continues it, "
+                           f"{setting('overwrite')} starts again")
 
 
 def open_corpus(paths: Sequence[Path], vocabulary: str) -> Corpus:
@@ -133,13 +136,13 @@ def open_corpus(paths: Sequence[Path], vocabulary: str) -> Corpus:
 
 
 def _run_directory(output: Path) -> Path:
-    """Where the shards of an unfinished run lie: beside the directory they will become."""
+    """Name the directory of an unfinished run, beside the output."""
     return output.with_name(output.name + ".run")
 
 
 @contextmanager
 def _kept_if_useful(run: Path) -> Iterator[None]:
-    """Make the directory, and leave it behind after an error only if it holds a whole shard."""
+    """Make the directory, and keep it after an error only if it holds a complete shard."""
     run.mkdir(parents=True, exist_ok=True)
     try:
         yield
@@ -150,19 +153,20 @@ def _kept_if_useful(run: Path) -> Iterator[None]:
 
 
 def _behind(blocks: Iterator[Block], progress: _Progress, run: Path) -> Iterator[Block]:
-    """Pass over the blocks that are in shards, and make sure that they are the same text."""
+    """Skip the blocks that are in shards, and check that they are the same text."""
     if progress.counts is None:
         return blocks
     first = next(islice(blocks, progress.block, None), None)
     if first is None or first.before != progress.before:
         raise CheckpointError(f"{run}: the unfinished run read other text than this; resume with "
-                              "the files it was started with, or start again with --overwrite")
+                              "the files it was started with, or start again with "
+                              f"{setting('overwrite')}")
     return chain([first], blocks)
 
 
 def _fill(writer: ShardWriter, run: Path, encoded: Iterable[EncodedBlock], progress: _Progress,
           reject: Reject) -> Counter[str]:
-    """Write shards, each with the progress that it completes; return the counts of all blocks."""
+    """Write shards and the progress of each; return the counts of all blocks."""
     counts = Counter(progress.counts or {})
     skipped = progress.taken
     rejects: list[tuple[str, str, Any]] = []
@@ -203,10 +207,10 @@ def _progress_path(run: Path, number: int) -> Path:
 
 def _read_progress(run: Path, identity: Mapping[str, Any],
                    reject: Reject) -> tuple[_Progress, int]:
-    """Read how far an unfinished run came, and pass its bad records on again.
+    """Read the progress of an unfinished run, and reject its bad records again.
 
     Returns:
-        the progress, and how many shards are whole.
+        the progress, and the number of complete shards.
     """
     progress, number = _Progress(identity), 0
     while shard_path(run, number).exists():
@@ -215,7 +219,7 @@ def _read_progress(run: Path, identity: Mapping[str, Any],
             progress = _Progress(**json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError) as error:
             raise CheckpointError(f"{path}: cannot be read ({error}); the unfinished run is "
-                                  "damaged, start again with --overwrite") from error
+                                  f"damaged, start again with {setting('overwrite')}") from error
         _same_identity(run, progress.identity, identity)
         for each in progress.rejects:
             reject(RecordError(*each))
@@ -230,24 +234,24 @@ def _same_identity(place: Path, old: Mapping[str, Any], new: Mapping[str, Any]) 
         if old.get(name) != new[name]:
             raise CheckpointError(
                 f"{place}: made with {name} {old.get(name)}, found {new[name]}; resume with what "
-                "it was started with, or start again with --overwrite")
+                f"it was started with, or start again with {setting('overwrite')}")
 
 
 def _confirmed(output: Path, records: RecordReader, identity: Mapping[str, Any]) -> dict[str, Any]:
-    """Make sure that finished shards are of this text and these settings; read their manifest."""
+    """Check that finished shards are of this text and these settings; read their manifest."""
     manifest = read_manifest(output)
     _same_identity(output, {**manifest.get("settings", {}),
                             "vocabulary": manifest.get("vocabulary")}, identity)
     deque(read_blocks(records), maxlen=0)
     if sorted(records.hashes.values()) != sorted(manifest.get("inputs", {}).values()):
         raise CheckpointError(f"{output}: made of other text than this; give another name, or "
-                              "--overwrite without --resume to replace it")
+                              f"{setting('overwrite')} without {setting('resume')} to replace it")
     Corpus.open(output)
     shutil.rmtree(_run_directory(output), ignore_errors=True)  # a kill may have left it
     return manifest
 
 
-def _finish(run: Path, output: Path, tokenizer: Any, manifest: Manifest,
+def _finish(run: Path, output: Path, tokenizer: PreTrainedTokenizerBase, manifest: Manifest,
             overwrite: bool) -> dict[str, Any]:
     """Turn the run's directory into the output; a kill at any moment leaves one of the two."""
     with new_directory(output, overwrite) as partial:
@@ -260,7 +264,7 @@ def _finish(run: Path, output: Path, tokenizer: Any, manifest: Manifest,
 
 
 def _link(path: Path, target: Path) -> None:
-    """Give a file a second name; where the file system has none, move it."""
+    """Link a file; move it where the file system has no links."""
     try:
         os.link(path, target)
     except OSError:

@@ -1,7 +1,4 @@
-"""Phases of a pretraining run: what each asks for, and how that is written down.
-
-Importing this costs nothing.
-"""
+"""Phases of a pretraining run and their settings; importing this is cheap."""
 
 from __future__ import annotations
 
@@ -30,17 +27,17 @@ from bmtools.recipes.settings import (
 
 Settings = TypeVar("Settings")
 ONLY_PHASE = "main"
-"""Name of the phase where there is one and nobody named it."""
+"""Name of the only phase of a run without a phases file."""
 _NAME = re.compile(r"[\w-]+")
 
 
 PHASE_KINDS: dict[str, type] = {
     "length": PhaseLengthConfig, "batch": BatchConfig, "objective": ObjectiveConfig,
     "learning_rate": LearningRateConfig, "freeze": FreezeConfig}
-"""What a phase has settings of, by the name of its part."""
+"""Settings of a phase, by attribute."""
 RUN_KINDS: tuple[type, ...] = (
     OptimizationConfig, ReportingConfig, RegularizationConfig, AdversarialConfig, ReplayConfig)
-"""What a run has settings of, the same in all its phases."""
+"""Settings of a whole run, the same in all its phases."""
 PHASE_FIELDS: Mapping[str, type] = {
     name: kind for part in PHASE_KINDS.values()
     for name, kind in typing.get_type_hints(part).items()}
@@ -48,19 +45,19 @@ PHASE_FIELDS: Mapping[str, type] = {
 RUN_FIELDS: Mapping[str, type] = {
     name: kind for part in RUN_KINDS for name, kind in typing.get_type_hints(part).items()}
 """Type of each setting of a run, by name."""
-# Settings of one thing: the first that is not 0 counts, so a new value puts earlier ones back to 0.
-_RIVALS = (("steps", "tokens", "epochs"), ("warmup_steps", "warmup_ratio"))
+# Alternative settings: the first that is not 0 counts, so a new value resets those before it.
+ALTERNATIVES = (("steps", "tokens", "epochs"), ("warmup_steps", "warmup_ratio"))
 
 
 @dataclass(frozen=True)
 class MixtureWeight:
-    """A corpus's part in a phase.
+    """Weight of a corpus in a phase.
 
     Args:
         corpus: its name.
-        weight: its share of the tokens, beside the weights of the others.
+        weight: its share of the tokens, relative to the weights of the others.
         end_weight: weight at the end of the phase, reached linearly; None: as at the beginning.
-        epochs: passes over it after which it is left out; infinite for no end.
+        epochs: most passes over it; infinite for no limit.
     """
 
     corpus: str
@@ -85,15 +82,15 @@ class MixtureWeight:
 
 @dataclass(frozen=True)
 class Phase:
-    """A part of a run: so long, on these texts, asking for this.
+    """A part of a run with settings of its own.
 
     Args:
-        name: letters, digits, - and _; what metrics and messages call it.
-        length: how long it is.
+        name: letters, digits, - and _; used in metrics and messages.
+        length: its length in steps, tokens or epochs.
         batch: size and layout of its batches.
         objective: the training objective and its masking.
         learning_rate: the learning rate over it.
-        freeze: what it leaves as it is.
+        freeze: weights that are not trained.
         mixture: corpora and their weights; empty for all of them, weighted by their tokens.
     """
 
@@ -108,33 +105,33 @@ class Phase:
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise ValueError(f"name: found {self.name!r}, expected letters, digits, - and _")
-        twice = first_repeated(portion.corpus for portion in self.mixture)
+        twice = first_repeated(one.corpus for one in self.mixture)
         if twice is not None:
             raise ValueError(f"mixture: found {twice!r} twice, expected each corpus once")
-        if self.mixture and not sum(portion.weight for portion in self.mixture):
+        if self.mixture and not sum(one.weight for one in self.mixture):
             raise ValueError("mixture: found no weight above 0, expected one at least")
-        if self.mixture and not sum(portion.last_weight for portion in self.mixture):
+        if self.mixture and not sum(one.last_weight for one in self.mixture):
             raise ValueError("mixture: found no weight above 0 at the end of the phase, expected "
                              "one at least")
 
     @property
     def freezes(self) -> bool:
-        """Whether some weights stay as they are."""
+        """Whether some weights are not trained."""
         return self.freeze.frozen_layers > 0 or bool(self.freeze.frozen)
 
     def values(self) -> dict[str, Any]:
-        """Every setting by name, the mixture left out."""
+        """List all settings by name, without the mixture."""
         return {one.name: getattr(getattr(self, part), one.name)
                 for part, kind in PHASE_KINDS.items() for one in fields(kind)}
 
     def changed(self, values: Mapping[str, Any]) -> Phase:
-        """Replace some settings, by name, `mixture` among them.
+        """Replace some settings by name, `mixture` among them.
 
-        A length in tokens or epochs puts an end to one in steps, a share of warm-up to one in
-        steps, unless both are given.
+        A length in tokens or epochs replaces one in steps, and a warm-up ratio warm-up steps,
+        unless both are given.
 
         Raises:
-            ValueError: a name that is not there, a value out of range.
+            ValueError: an unknown name, or a value out of range.
         """
         given = merged({}, values)
         for name in given:
@@ -153,15 +150,15 @@ class Phase:
 
 @dataclass(frozen=True)
 class RunConfig:
-    """A run written down: its phases, and the settings that they share.
+    """Phases of a run, and the settings that they share.
 
     Args:
         phases: in order.
-        title: what it is.
-        source: where its settings come from.
-        notes: what a reader should know, such as what the source leaves open.
-        architecture: of a fresh start; empty where the run goes on from a model.
-        run: settings of the whole run that it gives, by name.
+        title: short description.
+        source: publication of the settings.
+        notes: remarks, such as settings that the source leaves open.
+        architecture: of a new model; empty for continued pretraining.
+        run: settings of the whole run, by name; the others have their defaults.
     """
 
     phases: tuple[Phase, ...]
@@ -180,34 +177,22 @@ class RunConfig:
         check_run_settings(self.run)
 
 
-def single_phase(length: PhaseLengthConfig, batch: BatchConfig, objective: ObjectiveConfig,
-                 learning_rate: LearningRateConfig, freeze: FreezeConfig,
-                 mixture: tuple[MixtureWeight, ...] = ()) -> RunConfig:
-    """Write the script of a run that asks for the same from its beginning to its end."""
-    return RunConfig((Phase(ONLY_PHASE, length, batch, objective, learning_rate, freeze, mixture),))
-
-
 def longest_sequence(phases: Iterable[Phase]) -> int:
-    """Tokens that the longest row of any phase may have, special tokens included."""
+    """Find the largest max_length of all phases."""
     return max(phase.batch.max_length for phase in phases)
 
 
-def run_settings(script: RunConfig, kind: type[Settings]) -> Settings:
-    """Make settings of the whole run from what a script gives; the rest has its defaults.
-
-    Args:
-        script: gives some of them.
-        kind: one of `RUN_KINDS`.
-    """
-    return _made_of(script.run, kind)
+def run_settings(run_config: RunConfig, kind: type[Settings]) -> Settings:
+    """Make settings of one kind, one of `RUN_KINDS`, with defaults for those not given."""
+    return _make_settings(run_config.run, kind)
 
 
-def _made_of(run: Mapping[str, Any], kind: type[Settings]) -> Settings:
+def _make_settings(run: Mapping[str, Any], kind: type[Settings]) -> Settings:
     return kind(**{name: run[name] for name in typing.get_type_hints(kind) if name in run})
 
 
 def check_run_settings(run: Mapping[str, Any]) -> None:
-    """Refuse settings of the whole run that are not there or out of range.
+    """Refuse unknown settings of the whole run, and values out of range.
 
     Raises:
         ValueError: names the first of them.
@@ -216,33 +201,33 @@ def check_run_settings(run: Mapping[str, Any]) -> None:
         if name not in RUN_FIELDS:
             raise ValueError(f"found unknown setting {name!r}, {suggestion(name, [*RUN_FIELDS])}")
     for kind in RUN_KINDS:
-        _made_of(run, kind)
+        _make_settings(run, kind)
 
 
-def merged(under: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Lay values over others; what would outvote a new value goes back to 0."""
-    back = {rival: 0 for rivals in _RIVALS for place, name in enumerate(rivals) if name in values
-            for rival in rivals[:place] if rival not in values}
-    return {**under, **back, **values}
+def merged(settings: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Override settings; alternatives that would take precedence are reset to 0."""
+    reset = {other: 0 for names in ALTERNATIVES for number, name in enumerate(names)
+             if name in values for other in names[:number] if other not in values}
+    return {**settings, **reset, **values}
 
 
 def check_corpora(phases: Iterable[Phase], names: Iterable[str]) -> None:
-    """Refuse a mixture that names a corpus that is not there.
+    """Refuse a mixture with an unknown corpus.
 
     Raises:
-        ValueError: names the phase, the corpus and those that there are.
+        ValueError: names the phase, the corpus and the known ones.
     """
     known = list(names)
     for phase in phases:
-        for portion in phase.mixture:
-            if portion.corpus not in known:
+        for one in phase.mixture:
+            if one.corpus not in known:
                 raise ValueError(
-                    f"phase {phase.name!r}: mixture: found {portion.corpus!r}, "
-                    f"{suggestion(portion.corpus, known)}")
+                    f"phase {phase.name!r}: mixture: found {one.corpus!r}, "
+                    f"{suggestion(one.corpus, known)}")
 
 
 def suggestion(found: str, known: Sequence[str]) -> str:
-    """Say what may have been meant instead, or all there is."""
+    """Suggest the known name that was meant, or list all."""
     near = difflib.get_close_matches(found, known, 1)
     if near:
         return f"did you mean {near[0]!r}?"
@@ -250,7 +235,7 @@ def suggestion(found: str, known: Sequence[str]) -> str:
 
 
 def first_repeated(names: Iterable[str]) -> str | None:
-    """Find the first name that came before."""
+    """Find the first name that occurs twice."""
     seen: set[str] = set()
     for name in names:
         if name in seen:
@@ -259,95 +244,37 @@ def first_repeated(names: Iterable[str]) -> str | None:
     return None
 
 
-def resolved(script: RunConfig) -> dict[str, Any]:
-    """Lay a script out as plain values, every setting of every phase among them."""
-    return {"title": script.title, "source": script.source, "notes": list(script.notes),
-            "architecture": script.architecture,
+def resolved(run_config: RunConfig) -> dict[str, Any]:
+    """List all settings of all phases as plain values."""
+    return {"title": run_config.title, "source": run_config.source, "notes": list(run_config.notes),
+            "architecture": run_config.architecture,
             "run": {name: _plain(value, RUN_FIELDS[name])
-                    for name, value in sorted(script.run.items())},
-            "phases": [_resolved_phase(phase) for phase in script.phases]}
+                    for name, value in sorted(run_config.run.items())},
+            "phases": [_resolved_phase(phase) for phase in run_config.phases]}
 
 
 def _resolved_phase(phase: Phase) -> dict[str, Any]:
     values = {name: _plain(value, PHASE_FIELDS[name]) for name, value in phase.values().items()}
-    mixture = {portion.corpus: _resolved_portion(portion) for portion in phase.mixture}
+    mixture = {one.corpus: _resolved_weight(one) for one in phase.mixture}
     return {"name": phase.name, **values, **({"mixture": mixture} if mixture else {})}
 
 
-def _resolved_portion(portion: MixtureWeight) -> dict[str, float]:
-    content = {"weight": float(portion.weight)}
-    if portion.end_weight is not None:
-        content["end"] = float(portion.end_weight)
-    if math.isfinite(portion.epochs):
-        content["epochs"] = float(portion.epochs)
+def _resolved_weight(one: MixtureWeight) -> dict[str, float]:
+    content = {"weight": float(one.weight)}
+    if one.end_weight is not None:
+        content["end"] = float(one.end_weight)
+    if math.isfinite(one.epochs):
+        content["epochs"] = float(one.epochs)
     return content
 
 
 def _plain(value: Any, kind: type) -> Any:
-    """Write a whole number as a float where it stands for one, so that equal scripts look alike."""
+    """Turn whole numbers of float settings into floats, so that equal runs look alike."""
     return float(value) if kind is float else value
 
 
-def identity(script: RunConfig) -> str:
-    """Hash what a script asks for; words about it do not count."""
-    content = {name: value for name, value in resolved(script).items()
+def identity(run_config: RunConfig) -> str:
+    """Hash the settings of a run; title, source and notes do not count."""
+    content = {name: value for name, value in resolved(run_config).items()
                if name in ("architecture", "run", "phases")}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
-def to_toml(script: RunConfig) -> str:
-    """Write a script as a phases file that reads back equal.
-
-    Every setting is there, so that a later default changes nothing; those that all phases agree
-    on stand under [common].
-    """
-    content = resolved(script)
-    phases, run = content.pop("phases"), content.pop("run")
-    common = _shared(phases)
-    parts = [_toml_lines({key: value for key, value in content.items() if value})]
-    if run:
-        parts.append(["[run]", *_toml_lines(run)])
-    if common:
-        parts.append(["[common]", *_toml_lines(common)])
-    for phase in phases:
-        mixture = phase.pop("mixture", {})
-        own = {key: value for key, value in phase.items() if key not in common}
-        parts.append(["[[phases]]", *_toml_lines(own)])
-        if mixture:
-            parts.append(["[phases.mixture]", *_toml_lines(mixture)])
-    return "\n\n".join("\n".join(lines) for lines in parts if lines) + "\n"
-
-
-def _shared(phases: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Settings that several phases have and agree on, rivals only where all of them are."""
-    if len(phases) < 2:
-        return {}
-    same = {key: value for key, value in phases[0].items()
-            if key in PHASE_FIELDS and all(phase[key] == value for phase in phases)}
-    torn = [rivals for rivals in _RIVALS if not set(rivals) <= same.keys()]
-    return {key: value for key, value in same.items() if not any(key in one for one in torn)}
-
-
-def _toml_lines(values: Mapping[str, Any]) -> list[str]:
-    return [f"{_toml_key(key)} = {_toml_value(value)}" for key, value in values.items()]
-
-
-def _toml_key(key: str) -> str:
-    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _toml_text(key)
-
-
-def _toml_value(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return _toml_text(value)
-    if isinstance(value, list):
-        return "[" + "".join(f"\n    {_toml_value(item)}," for item in value) + "\n]"
-    if isinstance(value, dict):
-        return "{ " + ", ".join(_toml_lines(value)) + " }"
-    return f"{value:_}" if isinstance(value, int) else repr(value)
-
-
-def _toml_text(text: str) -> str:
-    """Quote text; JSON's escapes are TOML's, which also wants one for the delete character."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,4 +1,4 @@
-"""Which phase a step lies in, and what holds there: learning rate, batch, masking rate."""
+"""Schedule of a run: phase, learning rate, batch size and masking rate of each step."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from bmtools.recipes.settings import (
 
 @dataclass(frozen=True)
 class PhaseStep:
-    """A step's place in a run.
+    """A step of a run, within its phase.
 
     Args:
         phase_number: from 0.
-        phase: what it asks for.
-        step: of the phase, from 0.
-        steps: of the phase.
+        phase: its settings.
+        step: number within the phase, from 0.
+        steps: steps of the phase.
     """
 
     phase_number: int
@@ -33,27 +33,27 @@ class PhaseStep:
 
     @property
     def progress(self) -> float:
-        """Share of the phase that is over."""
+        """Share of the phase before this step."""
         return self.step / self.steps
 
     @property
     def learning_rate(self) -> float:
-        """Rate of this update."""
+        """Learning rate of this update."""
         return learning_rate(self.step, self.steps, self.phase.learning_rate)
 
     @property
     def batch_size(self) -> int:
-        """Rows of this batch, over all processes."""
+        """Sequences of this batch, over all processes."""
         return batch_size_at(self.step, self.steps, self.phase.batch)
 
     @property
     def mask_rate(self) -> float:
-        """Share of tokens to hide."""
+        """Share of tokens to mask."""
         return mask_rate_at(self.progress, self.phase.objective)
 
     @property
     def is_last(self) -> bool:
-        """Whether the phase ends with this step."""
+        """Whether this is the last step of its phase."""
         return self.step == self.steps - 1
 
 
@@ -71,13 +71,14 @@ class Schedule:
         self.steps = sum(steps)
 
     def phase_step(self, number: int) -> PhaseStep:
-        """Place step `number`, from 0; steps behind the end count as its last."""
+        """Find step `number`, from 0; numbers beyond the end give the last step."""
         left = min(number, self.steps - 1)
-        for place, (phase, steps) in enumerate(zip(self.phases, self.steps_per_phase, strict=True)):
+        lengths = zip(self.phases, self.steps_per_phase, strict=True)
+        for phase_number, (phase, steps) in enumerate(lengths):
             if left < steps:
-                return PhaseStep(place, phase, left, steps)
+                return PhaseStep(phase_number, phase, left, steps)
             left -= steps
-        raise AssertionError("a timeline has a step")
+        raise AssertionError("a schedule without steps")
 
     def __iter__(self) -> Iterator[Phase]:
         return iter(self.phases)
@@ -85,10 +86,10 @@ class Schedule:
 
 @dataclass(frozen=True)
 class EpochSize:
-    """What a phase's text gives: rows of an epoch, and tokens of a full row, on average."""
+    """Sequences of an epoch, and the average tokens of a full sequence."""
 
-    rows: float
-    max_length: float
+    sequences: float
+    tokens_per_sequence: float
 
 
 def make_schedule(phases: Sequence[Phase], measure: Callable[[Phase], EpochSize]) -> Schedule:
@@ -96,36 +97,37 @@ def make_schedule(phases: Sequence[Phase], measure: Callable[[Phase], EpochSize]
 
     Args:
         phases: in order.
-        measure: what the text of a phase gives.
+        measure: counts the sequences of a phase's epoch.
     """
     return Schedule(phases, [_count_steps(phase.length, phase.batch, measure(phase))
                              for phase in phases])
 
 
-def _count_steps(length: PhaseLengthConfig, rows: BatchConfig, given: EpochSize) -> int:
+def _count_steps(length: PhaseLengthConfig, batch: BatchConfig, epoch: EpochSize) -> int:
     if length.steps:
         return length.steps
-    wanted = length.tokens / given.max_length if length.tokens else length.epochs * given.rows
-    return max(1, math.ceil(wanted / _mean_batch(rows) - 1e-6))
+    sequences = (length.tokens / epoch.tokens_per_sequence if length.tokens
+                 else length.epochs * epoch.sequences)
+    return max(1, math.ceil(sequences / _mean_batch_size(batch) - 1e-6))
 
 
-def _mean_batch(rows: BatchConfig) -> float:
-    start = rows.initial_batch_size or rows.batch_size
-    return rows.batch_size - rows.ramp_ratio * (rows.batch_size - start) / 2
+def _mean_batch_size(batch: BatchConfig) -> float:
+    start = batch.initial_batch_size or batch.batch_size
+    return batch.batch_size - batch.ramp_ratio * (batch.batch_size - start) / 2
 
 
 def learning_rate(step: int, steps: int, schedule: LearningRateConfig) -> float:
-    """Rate of update `step`, from 0, of so many."""
+    """Compute the learning rate of update `step`, from 0."""
     warmup = schedule.warmup_steps or round(schedule.warmup_ratio * steps)
     if step < warmup:
         return schedule.learning_rate * (step + 1) / warmup
-    share = _shape(step, steps, warmup, schedule)
+    share = _decay(step, steps, warmup, schedule)
     final = schedule.min_lr_ratio
     return schedule.learning_rate * (final + (1 - final) * share)
 
 
-def _shape(step: int, steps: int, warmup: int, schedule: LearningRateConfig) -> float:
-    """From 1 behind the warm-up to 0 behind the last step."""
+def _decay(step: int, steps: int, warmup: int, schedule: LearningRateConfig) -> float:
+    """Fall from 1 after the warm-up to 0 after the last step."""
     if schedule.schedule == "constant":
         return 1.0
     if schedule.schedule == "wsd":
@@ -135,13 +137,13 @@ def _shape(step: int, steps: int, warmup: int, schedule: LearningRateConfig) -> 
     return left if schedule.schedule == "linear" else (1 - math.cos(math.pi * left)) / 2
 
 
-def batch_size_at(step: int, steps: int, rows: BatchConfig) -> int:
-    """Rows of a batch: a linear ramp up to the full size, in steps of its starting size."""
-    ramp = round(rows.ramp_ratio * steps) if rows.initial_batch_size else 0
+def batch_size_at(step: int, steps: int, batch: BatchConfig) -> int:
+    """Compute the size of a batch: a linear ramp to the full size, in steps of the initial size."""
+    ramp = round(batch.ramp_ratio * steps) if batch.initial_batch_size else 0
     if step >= ramp:
-        return rows.batch_size
-    start = rows.initial_batch_size
-    grown = start + (rows.batch_size - start) * step / ramp
+        return batch.batch_size
+    start = batch.initial_batch_size
+    grown = start + (batch.batch_size - start) * step / ramp
     return max(start, int(grown) // start * start)
 
 

@@ -22,7 +22,7 @@ from bmtools.io.atomic import new_directory
 from bmtools.io.jsonl import encode_line
 from bmtools.io.manifest import Manifest
 from bmtools.models.checkpoint import write_checkpoint_files
-from bmtools.recipes.phases import to_toml
+from bmtools.recipes.toml import to_toml
 from bmtools.training.datasets import Datasets
 from bmtools.training.loop import Trainer
 from bmtools.training.model_init import InitialModel

@@ -17,13 +17,14 @@ from bmtools.errors import BmtoolsError, setting
 from bmtools.io.atomic import refuse_existing
 from bmtools.io.manifest import hash_directory
 from bmtools.recipes.phases import (
+    ONLY_PHASE,
     PHASE_KINDS,
     RUN_FIELDS,
+    Phase,
     RunConfig,
     check_corpora,
     resolved,
     run_settings,
-    single_phase,
 )
 from bmtools.recipes.settings import (
     AdversarialConfig,
@@ -33,7 +34,7 @@ from bmtools.recipes.settings import (
     ReplayConfig,
     ReportingConfig,
 )
-from bmtools.recipes.toml_files import load_recipe, override, read_run_config
+from bmtools.recipes.toml import load_recipe, override, read_run_config
 from bmtools.training.run_directories import runs_directory
 
 MAIN, REPLAY, EVALUATE, RETAIN = "text", "replay", "evaluate", "retain"
@@ -213,7 +214,7 @@ def make_run_config(recipe: str | None = None, phases: str | Path | None = None,
         parts = {part: kind(**{one.name: defaults[one.name] for one in fields(kind)
                                if one.name in defaults})
                  for part, kind in PHASE_KINDS.items()}
-        config = override(single_phase(**parts), {
+        config = override(RunConfig((Phase(ONLY_PHASE, **parts),)), {
             name: value for name, value in defaults.items() if name in RUN_FIELDS})
     return override(config, settings or {}, changes)
 

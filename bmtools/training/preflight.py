@@ -226,7 +226,8 @@ class _Forecaster:
         run, phase = self._run, self._run.schedule.phases[number]
         steps = run.schedule.steps_per_phase[number]
         sequences = sum(batch_size_at(step, steps, phase.batch) for step in range(steps))
-        tokens = round(sequences * epoch_size(phase, run.datasets.train, run.packed).max_length)
+        epoch = epoch_size(phase, run.datasets.train, run.packed)
+        tokens = round(sequences * epoch.tokens_per_sequence)
         run.enter(run.schedule.phase_step(sum(run.schedule.steps_per_phase[:number])))
         rate, fill_rate = self._measure_speed(phase, steps, self._memory[number])
         hours = kwh = None

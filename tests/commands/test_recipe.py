@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bmtools.recipes.phases import resolved
-from bmtools.recipes.toml_files import load_recipe, parse_run_config, recipe_names, recipe_text
+from bmtools.recipes.toml import load_recipe, parse_run_config, recipe_names, recipe_text
 
 Run = Callable[..., Any]
 SMALL = b'[[phases]]\nname = "only"\nsteps = 9  # few\n'

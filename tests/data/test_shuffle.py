@@ -82,7 +82,7 @@ def test_a_cap_ends_a_corpus_and_then_the_mixture() -> None:
 
 def test_a_corpus_without_a_cap_goes_on() -> None:
     mixture = Mixture(STOCKS, [MixtureWeight("long", 1.0, epochs=1), MixtureWeight("short", 1.0)])
-    assert math.isinf(mixture._portions[1].epochs)
+    assert math.isinf(mixture._weights[1].epochs)
     for _ in range(20):
         taken = mixture.take(0.0)
     assert taken.get("long", 0) == 0 and taken["short"] > 0

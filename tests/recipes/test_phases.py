@@ -27,12 +27,9 @@ from bmtools.recipes.phases import (
     identity,
     resolved,
     run_settings,
-    single_phase,
-    to_toml,
 )
 from bmtools.recipes.settings import (
     BatchConfig,
-    FreezeConfig,
     LearningRateConfig,
     ObjectiveConfig,
     OptimizationConfig,
@@ -40,13 +37,13 @@ from bmtools.recipes.settings import (
     RegularizationConfig,
     ReplayConfig,
 )
-from bmtools.recipes.toml_files import parse_run_config
+from bmtools.recipes.toml import parse_run_config, to_toml
 
 STEPS = Phase("a", PhaseLengthConfig(steps=100), learning_rate=LearningRateConfig(warmup_steps=10))
 
 
 def test_importing_loads_nothing_heavy() -> None:
-    code = ("import sys\nimport bmtools.recipes.toml_files\n"
+    code = ("import sys\nimport bmtools.recipes.toml\n"
             "print({'torch', 'numpy', 'transformers', 'tokenizers'} & set(sys.modules))")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
                           check=True)
@@ -123,17 +120,6 @@ def test_nonsense_is_refused(make: Any, message: str) -> None:
     with pytest.raises(ValueError) as error:
         make()
     assert str(error.value) == message
-
-
-def test_one_phase_holds_what_it_was_given() -> None:
-    parts = (PhaseLengthConfig(epochs=2.0), BatchConfig(max_length=32),
-             ObjectiveConfig(mask_rate=0.3),
-             LearningRateConfig(schedule="wsd"), FreezeConfig(frozen_layers=1))
-    script = single_phase(*parts, mixture=(MixtureWeight("x", 1.0),))
-    (phase,) = script.phases
-    assert (phase.length, phase.batch, phase.objective, phase.learning_rate, phase.freeze) == parts
-    assert phase.mixture == (MixtureWeight("x", 1.0),)
-    assert (script.run, script.architecture) == ({}, "")
 
 
 def test_settings_of_a_run_keep_their_defaults() -> None:

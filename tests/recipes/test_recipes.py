@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from bmtools.recipes.phases import RunConfig, identity, run_settings, to_toml
+from bmtools.recipes.phases import RunConfig, identity, run_settings
 from bmtools.recipes.settings import AdversarialConfig, OptimizationConfig, RegularizationConfig
-from bmtools.recipes.toml_files import load_recipe, parse_run_config, recipe_names, recipe_text
+from bmtools.recipes.toml import load_recipe, parse_run_config, recipe_names, recipe_text, to_toml
 
 NAMES = ("biobit", "bioclinical-modernbert", "biolm-base", "biolm-large", "biomegatron-1.2b",
          "biomegatron-345m", "biomegatron-800m", "bioptimus", "clm-detour", "laptop", "medbit-r12",

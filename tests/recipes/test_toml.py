@@ -17,7 +17,7 @@ from bmtools.recipes.settings import (
     ObjectiveConfig,
     PhaseLengthConfig,
 )
-from bmtools.recipes.toml_files import (
+from bmtools.recipes.toml import (
     load_recipe,
     override,
     parse_run_config,
@@ -101,8 +101,8 @@ PHASE_KEYS = f"expected one of {', '.join(PHASE_FIELDS)}, mixture"
      "found unknown key 'mask_rate', which belongs to a phase or to [common]"),
     ("seed = 1\n" + ONE, "found unknown key 'seed', which belongs to [run]"),
     ("title = 3\n" + ONE, "title: found 3, expected text"),
-    ("notes = 'x'\n" + ONE, "notes: found 'x', expected a list in brackets"),
-    ("notes = [1]\n" + ONE, "notes: found 1, expected text"),
+    ("notes = 'x'\n" + ONE, "notes: found 'x', expected a list of texts"),
+    ("notes = [1]\n" + ONE, "notes: found a list, expected a list of texts"),
     ("run = 1\n" + ONE, "run: found 1, expected a table"),
     ("common = [1]\n" + ONE, "common: found a list, expected a table"),
     ("[phases]\nname = 'a'", "phases: found a table, expected a list in brackets"),
@@ -113,10 +113,10 @@ PHASE_KEYS = f"expected one of {', '.join(PHASE_FIELDS)}, mixture"
     ("[run]\ndropout = 2\n" + ONE, "[run]: dropout: found 2.0, expected 0 to less than 1"),
     ("[run]\ncompile = 1\n" + ONE, "[run]: compile: found 1, expected true or false"),
     ("[run]\nmixed_precision = 'fp8'\n" + ONE,
-     "[run]: mixed_precision: found fp8, expected no or bf16 or fp16"),
+     "[run]: mixed_precision: found 'fp8', expected no or bf16 or fp16"),
     ("[run]\nmixout = 1\n" + ONE, "[run]: mixout: found 1.0, expected 0 to less than 1"),
     ("[run]\nadversarial_norm = 'l1'\n" + ONE,
-     "[run]: adversarial_norm: found l1, expected inf or l2"),
+     "[run]: adversarial_norm: found 'l1', expected inf or l2"),
     ("[run]\nreplay_steps = -1\n" + ONE, "[run]: replay_steps: found -1, expected 0 or more"),
     ("[common]\nstep = 1\n" + ONE, "[common]: found unknown key 'step', did you mean 'steps'?"),
     ("[common]\nsteps = 1.5\n" + ONE, "[common]: steps: found 1.5, expected a whole number"),
@@ -136,7 +136,7 @@ PHASE_KEYS = f"expected one of {', '.join(PHASE_FIELDS)}, mixture"
     (ONE + "steps = 2024-01-01", "phase 'a': steps: found 2024-01-01, expected a whole number"),
     (ONE + "mask_rate = 2", "phase 'a': mask_rate: found 2.0, expected above 0, at most 1"),
     (ONE + "schedule = 'step'",
-     "phase 'a': schedule: found step, expected linear or cosine or constant or wsd"),
+     "phase 'a': schedule: found 'step', expected linear or cosine or constant or wsd"),
     (ONE + "mask_curve = 'linear'", "phase 'a': mask_rate_end: found 0.0, "
                                     "expected a share above 0 beside mask_curve linear"),
     (ONE + "initial_batch_size = 99", "phase 'a': initial_batch_size: found 99, "
