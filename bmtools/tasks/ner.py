@@ -116,7 +116,7 @@ class TaggedText(Example[TaggedWindow]):
 
     Args:
         words: (words, 2) int64, start and end of each word in code points.
-        tags: one tag a word; none where only predictions are wanted.
+        tags: one tag a word; none in prediction.
         gold: distinct annotated entities: start, end and type.
     """
 
@@ -184,8 +184,7 @@ class NerTask(Task[TaggedText, TaggedWindow]):
 
     def collate(self, inputs: Sequence[TaggedWindow]) -> dict[str, np.ndarray]:
         """Pad windows; all (batch, tokens) int64."""
-        ids, attention_mask = pad_windows(inputs, self.checkpoint.tokenizer)
-        return {"input_ids": ids, "attention_mask": attention_mask.astype(np.int64)}
+        return pad_windows(inputs, self.checkpoint.tokenizer)
 
     def collate_labels(self, inputs: Sequence[TaggedWindow],
                        batch: Mapping[str, np.ndarray]) -> np.ndarray:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from bmtools.tasks.task import pad
+
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedTokenizerBase
 
@@ -36,7 +38,7 @@ class TextInput:
 
 @dataclass(frozen=True)
 class PairFormat:
-    """Special tokens around one text or two, and whether the model tells segments apart.
+    """Special tokens around one text or two, and segments where the model has them.
 
     BERT reads `[CLS] a [SEP] b [SEP]`, RoBERTa `<s> a </s></s> b </s>`.
 
@@ -121,11 +123,3 @@ def encode_pairs(tokenizer: PreTrainedTokenizerBase, frame: PairFormat,
             first = next(encodings).ids
             second = None if pair is None else next(encodings).ids
             yield frame.join(first, second, max_length, side)
-
-
-def pad(sequences: Sequence[np.ndarray], fill: int) -> np.ndarray:
-    """Stack sequences of several lengths, (batch, tokens) int64."""
-    padded = np.full((len(sequences), max(map(len, sequences))), fill, dtype=np.int64)
-    for row, sequence in zip(padded, sequences, strict=True):
-        row[:len(sequence)] = sequence
-    return padded

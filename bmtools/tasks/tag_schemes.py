@@ -14,7 +14,7 @@ def label_names(types: Iterable[str]) -> list[str]:
 
 
 def is_bio(labels: Iterable[str]) -> bool:
-    """Whether all labels are `O`, `B-TYPE` or `I-TYPE`."""
+    """Test whether all labels are `O`, `B-TYPE` or `I-TYPE`."""
     return all(label == OUTSIDE or (label[:2] in ("B-", "I-") and len(label) > 2)
                for label in labels)
 
@@ -40,11 +40,11 @@ def tags_to_spans(tags: Sequence[str]) -> list[Span]:
     """
     spans: list[Span] = []
     start, open_kind = 0, ""
-    for place, tag in enumerate([*tags, OUTSIDE]):
+    for index, tag in enumerate([*tags, OUTSIDE]):
         prefix, _, kind = tag.partition("-")
         if open_kind and (prefix != "I" or kind != open_kind):
-            spans.append((start, place, open_kind))
+            spans.append((start, index, open_kind))
             open_kind = ""
         if kind and not open_kind:
-            start, open_kind = place, kind
+            start, open_kind = index, kind
     return spans

@@ -203,3 +203,10 @@ def annotated(records: Iterable[Record], key: str, expected: str, reject: Reject
             reject(RecordError(record.place, f"key {key!r} is missing; expected {expected}",
                                record))
     return kept
+
+def pad(sequences: Sequence[np.ndarray], fill: int) -> np.ndarray:
+    """Stack sequences of several lengths, (batch, tokens) int64."""
+    padded = np.full((len(sequences), max(map(len, sequences))), fill, dtype=np.int64)
+    for row, sequence in zip(padded, sequences, strict=True):
+        row[:len(sequence)] = sequence
+    return padded

@@ -7,9 +7,15 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+from bmtools.tasks.task import pad
+
+if TYPE_CHECKING:
+    from tokenizers import Encoding
+    from transformers import PreTrainedTokenizerBase
 
 _TEXTS_AT_ONCE = 256
 # Thai to Lao, Myanmar, Khmer, kana, ideographs: words without spaces between them.
@@ -23,11 +29,11 @@ _LONGEST_STOP = 4
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A part of a text that the model reads at once.
+    """A part of a text, as one input of the model.
 
     Args:
         ids: (tokens,) int32, no special tokens added.
-        firsts: (words,) int32, where the first piece of each word stands among the ids.
+        firsts: (words,) int32, index of each word's first token.
     """
 
     ids: np.ndarray
@@ -39,78 +45,78 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class WindowedText:
-    """A text in words, and in windows that hold them all in order.
+    """A text as words, and as windows that contain them all in order.
 
     Args:
         words: (words, 2) int64, start and end of each word in code points.
-        windows: none where the text holds no token.
+        windows: none where the text has no token.
     """
 
     words: np.ndarray
     windows: tuple[Window, ...]
 
 
-def cut_into_windows(tokenizer: Any, texts: Iterable[str],
+def cut_into_windows(tokenizer: PreTrainedTokenizerBase, texts: Iterable[str],
                      max_length: int) -> Iterator[WindowedText]:
     """Cut texts into words and windows, in order.
 
     Windows end after a sentence where one ends in time, else between words; only a word longer
-    than a window is cut, and its later pieces ask nothing.
+    than a window is cut, and its later windows have no word.
 
     Args:
-        max_length: longest window, its two special tokens included.
+        tokenizer: of the model.
+        texts: some are encoded at a time.
+        max_length: longest window in tokens, its two special tokens included.
     """
     pending = iter(texts)
     while chunk := list(islice(pending, _TEXTS_AT_ONCE)):
         encodings = tokenizer.backend_tokenizer.encode_batch(chunk, add_special_tokens=False)
         for text, encoding in zip(chunk, encodings, strict=True):
-            yield _document(text, encoding, max_length - 2)
+            yield _windowed(text, encoding, max_length - 2)
 
 
-def pad_windows(windows: Sequence[Window], tokenizer: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Lay windows under each other between their special tokens, padded to the longest.
+def pad_windows(windows: Sequence[Window],
+                tokenizer: PreTrainedTokenizerBase) -> dict[str, np.ndarray]:
+    """Put windows between special tokens and pad them to the longest.
 
     Returns:
-        ids (batch, tokens) int64 and attended (batch, tokens) bool; a word's first piece stands
-        one place after `firsts`.
+        `input_ids` and `attention_mask`, (batch, tokens) int64; a word's first token is one later
+        than in `firsts`.
     """
-    lengths = np.array([len(window.ids) for window in windows])
-    ids = np.full((len(windows), int(lengths.max()) + 2), tokenizer.pad_token_id, dtype=np.int64)
-    ids[:, 0] = tokenizer.cls_token_id
-    for row, window in zip(ids, windows, strict=True):
-        row[1:len(window.ids) + 1] = window.ids
-        row[len(window.ids) + 1] = tokenizer.sep_token_id
-    return ids, np.arange(ids.shape[1]) < lengths[:, None] + 2
+    ids = [np.array([tokenizer.cls_token_id, *window.ids, tokenizer.sep_token_id])
+           for window in windows]
+    return {"input_ids": pad(ids, tokenizer.pad_token_id),
+            "attention_mask": pad([np.ones_like(item) for item in ids], 0)}
 
 
-def _document(text: str, encoding: Any, size: int) -> WindowedText:
+def _windowed(text: str, encoding: Encoding, size: int) -> WindowedText:
     spans, firsts, leads = _words(text, encoding)
     words = np.array(spans, dtype=np.int64).reshape(-1, 2)
-    places = np.array(firsts, dtype=np.int32)
+    first_tokens = np.array(firsts, dtype=np.int32)
     ids = np.array(encoding.ids, dtype=np.int32)
     ends = [leads[n] for n in range(1, len(spans))
             if _ends_sentence(text, spans[n - 1][1], spans[n][0])]
     windows = []
     start = 0
     for end in _borders(len(ids), size, ends, leads):
-        held = places[np.searchsorted(places, start):np.searchsorted(places, end)]
-        windows.append(Window(ids[start:end], held - start))
+        first, after = np.searchsorted(first_tokens, (start, end))
+        windows.append(Window(ids[start:end], first_tokens[first:after] - start))
         start = end
     return WindowedText(words, tuple(windows))
 
 
-def _words(text: str, encoding: Any) -> tuple[list[tuple[int, int]], list[int], list[int]]:
-    """Find words: spans in the text, first pieces, and first pieces with the space before them.
+def _words(text: str, encoding: Encoding) -> tuple[list[tuple[int, int]], list[int], list[int]]:
+    """Find words: spans in the text, first tokens, and first tokens with the space before them.
 
     Words are those of the tokenizer's pre-tokenizer, cut once more at signs and between
-    characters of unspaced scripts where a piece begins there: Metaspace leaves `(cancer),` and
+    characters of unspaced scripts where a token begins there: Metaspace leaves `(cancer),` and
     whole Japanese sentences in one.
     """
     spans: list[tuple[int, int]] = []
     firsts: list[int] = []
     leads: list[int] = []
     lead, word_before = 0, None
-    for place, ((start, end), word) in enumerate(
+    for index, ((start, end), word) in enumerate(
             zip(encoding.offsets, encoding.word_ids, strict=True)):
         while start < end and text[start].isspace():
             start += 1
@@ -120,18 +126,18 @@ def _words(text: str, encoding: Any) -> tuple[list[tuple[int, int]], list[int], 
             continue
         if not spans or _begins(text, spans[-1][1], start, word != word_before):
             spans.append((start, end))
-            firsts.append(place)
+            firsts.append(index)
             leads.append(lead)
         else:
             spans[-1] = (spans[-1][0], max(spans[-1][1], end))
-        lead, word_before = place + 1, word
+        lead, word_before = index + 1, word
     return _with_marks(text, spans), firsts, leads
 
 
 def _begins(text: str, end_before: int, start: int, other_word: bool) -> bool:
-    """Whether a piece that starts here begins a word."""
+    """Test whether a token that starts here begins a word."""
     if start < end_before or (start == end_before and _is_mark(text[start])):
-        return False  # a piece of a character, or of its accent
+        return False  # a part of a character, or its accent
     if other_word or any(character.isspace() for character in text[end_before:start]):
         return True
     sides = text[start - 1], text[start]
@@ -151,12 +157,12 @@ def _with_marks(text: str, spans: list[tuple[int, int]]) -> list[tuple[int, int]
 
 
 def _is_mark(character: str) -> bool:
-    """Whether a character belongs to the one before it: accents, joiners, soft hyphens."""
+    """Test whether a character belongs to the one before it: accents, joiners, soft hyphens."""
     return character > "\x7f" and unicodedata.category(character) in ("Mn", "Mc", "Me", "Cf")
 
 
 def _ends_sentence(text: str, end: int, start_after: int) -> bool:
-    """Whether something like a sentence ends between two words; `E. coli` and `3.5` do not."""
+    """Test whether something like a sentence ends between two words; `E. coli` and `3.5` do not."""
     gap = text[end:start_after]
     before = text[max(end - _LONGEST_STOP, 0):end]
     if "\n" in gap or _WIDE_STOP.search(before):
@@ -166,7 +172,7 @@ def _ends_sentence(text: str, end: int, start_after: int) -> bool:
 
 def _borders(total: int, size: int, sentence_ends: list[int],
              word_starts: list[int]) -> Iterator[int]:
-    """Yield where each window ends, the last at `total`."""
+    """Yield the end of each window, the last one `total`."""
     choices = np.array(sentence_ends, dtype=np.int64), np.array(word_starts, dtype=np.int64)
     start = 0
     while total - start > size:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bmtools.tasks.pairs import PairFormat, encode_pairs, longest_first, pad
+from bmtools.tasks.pairs import PairFormat, encode_pairs, longest_first
+from bmtools.tasks.task import pad
 
 TEXTS = ["il paziente ha l'asma", "", "due casi di febbre e dolore, con ipertensione arteriosa.",
          "diabete mellito " * 12]

@@ -119,9 +119,10 @@ def test_a_line_ends_a_sentence(tokenizers: dict[str, Any]) -> None:
 
 def test_windows_are_laid_between_special_tokens(tokenizer: Any) -> None:
     windows = [cut(tokenizer, text).windows[0] for text in ("asma", "ipertensione arteriosa e")]
-    ids, attended = pad_windows(windows, tokenizer)
+    batch = pad_windows(windows, tokenizer)
+    ids, attention_mask = batch["input_ids"], batch["attention_mask"] == 1
     assert ids.shape[1] == max(len(window.ids) for window in windows) + 2
-    for row, seen, window in zip(ids, attended, windows, strict=True):
+    for row, seen, window in zip(ids, attention_mask, windows, strict=True):
         assert row[seen].tolist() == [tokenizer.cls_token_id, *window.ids,
                                       tokenizer.sep_token_id]
         assert np.all(row[~seen] == tokenizer.pad_token_id)
