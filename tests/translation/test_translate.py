@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+import bmtools.translation
+from bmtools.records import Record
 from bmtools.translation.settings import EngineConfig, ModelConfig
 from bmtools.translation.translate import load_translator
 
@@ -25,6 +27,14 @@ def test_each_engine_opens(
         assert translator.name == settings.engine
         [translation] = translator.translate(["Fever is common."])
         assert translation.text == "La febbre è comune."
+
+
+def test_records_are_translated_in_a_line(tmp_path: Path) -> None:
+    memory = tmp_path / "m.tsv"
+    memory.write_text("en\tit\nFever is common.\tLa febbre è comune.\n", encoding="utf-8")
+    [record] = bmtools.translation.translate(
+        [Record(id="1", text="Fever is common.")], "en", "it", "memory", memory=memory)
+    assert (record["text"], record["lang"]) == ("La febbre è comune.", "it")
 
 
 def test_faults_of_settings_are_told_together() -> None:
