@@ -18,7 +18,7 @@ AdversarialNorm = Literal["inf", "l2"]
 
 @dataclass(frozen=True)
 class OptimizationConfig:
-    """How a loop optimises, whatever it optimises.
+    """Optimization of any objective.
 
     Args:
         optimizer: adamw, stable-adamw (update clipping, Wortsman et al. 2023) or muon (matrices
@@ -31,7 +31,7 @@ class OptimizationConfig:
         dropout: probability everywhere in the model while it trains. Off for pretraining, a
             departure from Devlin et al. 2019: nothing is seen often enough to be learnt by
             heart, and training is faster (Geiping and Goldstein 2022, section 4.3).
-        micro_batch_size: rows in memory at a time; gradients add up to the batch. 0: all at once.
+        micro_batch_size: sequences in memory at a time; gradients add up. 0: all at once.
         memory_gib: GiB that a process stays below, libraries and all, on a GPU those of the GPU:
             the memory of each phase is measured on a few sequences, and the micro-batch fitted to
             it where micro_batch_size is 0. 0 sets no bound, and a GPU that runs out of memory
@@ -104,7 +104,7 @@ class LearningRateConfig:
 
 @dataclass(frozen=True)
 class PhaseLengthConfig:
-    """How long a phase is: in steps, else in tokens, else in epochs.
+    """Length of a phase: in steps, else in tokens, else in epochs.
 
     Args:
         steps: updates; 0 leaves it to tokens or epochs.
@@ -125,12 +125,12 @@ class PhaseLengthConfig:
 
 @dataclass(frozen=True)
 class BatchConfig:
-    """How text becomes batches of rows.
+    """Batches of sequences.
 
     Args:
-        max_length: longest row, special tokens included.
-        batch_size: rows a step, over all processes.
-        initial_batch_size: rows a step at the beginning of the phase; 0 for no ramp.
+        max_length: longest sequence, special tokens included.
+        batch_size: sequences a step, over all processes.
+        initial_batch_size: sequences a step at the beginning of the phase; 0 for no ramp.
         ramp_ratio: share of the phase on which the batch grows to its size, linearly.
         layout: padded (a row holds one document, rows of like length share a batch), packed
             (documents share a row, attention and positions do not cross) or auto (packed on a
@@ -154,7 +154,7 @@ class BatchConfig:
 
 @dataclass(frozen=True)
 class ObjectiveConfig:
-    """What a phase asks of the model.
+    """Objective of a phase and its masking.
 
     Args:
         objective: masked (restore hidden words), masked+nsp (and tell whether the second segment
@@ -193,7 +193,7 @@ class ObjectiveConfig:
 
 @dataclass(frozen=True)
 class FreezeConfig:
-    """What a phase leaves as it is.
+    """Weights that a phase does not train.
 
     Args:
         frozen_layers: layers frozen from the bottom, the embeddings with them; 0 freezes nothing.
@@ -213,7 +213,7 @@ class FreezeConfig:
 
 @dataclass(frozen=True)
 class ReportingConfig:
-    """What a run reports and keeps, and how long a sitting may be.
+    """Reports and checkpoints of a run, and its time budget.
 
     Args:
         logging_steps: steps between lines of metrics.
@@ -257,7 +257,7 @@ class ReportingConfig:
 
 @dataclass(frozen=True)
 class RegularizationConfig:
-    """What keeps a model from forgetting what it knew at the start of the run.
+    """Regularization towards the initial weights.
 
     Buonocore et al. 2023 (BioBIT), table 2, take a layer decay of 0.9 or 0.95 and a mixout of 0.9.
 
@@ -282,7 +282,7 @@ class RegularizationConfig:
 
     @property
     def needs_start(self) -> bool:
-        """Whether weights of the start must be kept."""
+        """Whether the initial weights must be kept."""
         return self.mixout > 0 or self.l2_sp > 0
 
 
@@ -354,7 +354,7 @@ class PreflightConfig:
 
 @dataclass(frozen=True)
 class DistillationConfig:
-    """What a student learns from (Lewis et al. 2020, Bio-LM, section 7.1).
+    """Losses of distillation (Lewis et al. 2020, Bio-LM, section 7.1).
 
     Args:
         mlm_weight: weight of the masked-LM loss.
