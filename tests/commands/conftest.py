@@ -16,15 +16,20 @@ TEXTS = ("Il paziente ha diabete mellito e asma.",
          "Il cuore pompa il sangue nelle arterie.",
          "L'asma riduce il respiro del paziente.")
 # What two runs of one command may differ in: names of files and time.
-_NAMES = ("model", "tokenizer", "base", "teacher", "student")
+_NAMES = ("model", "tokenizer", "base", "teacher", "student", "train", "dev", "test")
 _CLOCKS = ("tokens_per_second", "seconds_left")
 
 
-@pytest.fixture
-def corpus(write_lines: Callable[..., Path]) -> Path:
+@pytest.fixture(scope="session")
+def corpus_records() -> list[dict[str, Any]]:
     """Eight records of Italian."""
-    return write_lines("corpus.jsonl", *(
-        {"id": str(number), "text": TEXTS[number % 4], "lang": "it"} for number in range(8)))
+    return [{"id": str(number), "text": TEXTS[number % 4], "lang": "it"} for number in range(8)]
+
+
+@pytest.fixture
+def corpus(write_lines: Callable[..., Path], corpus_records: list[dict[str, Any]]) -> Path:
+    """The records as a file."""
+    return write_lines("corpus.jsonl", *corpus_records)
 
 
 @pytest.fixture
@@ -99,6 +104,24 @@ def tiny_tokenizer(make_tokenizer: Callable[..., Path]) -> Path:
 def tiny_checkpoint(make_checkpoint: Callable[..., Path], tiny_tokenizer: Path) -> Path:
     """Random weights for the vocabulary of the corpus, 32 positions."""
     return make_checkpoint(tiny_tokenizer)
+
+
+@pytest.fixture(scope="session")
+def make_tagger(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path]:
+    """Fine-tune a checkpoint for an epoch to find an entity."""
+
+    def make(checkpoint: Path) -> Path:
+        from bmtools.tasks import finetune
+
+        folder = tmp_path_factory.mktemp("tagger")
+        (folder / "train.jsonl").write_text(json.dumps({
+            "id": "0", "text": "Il paziente ha asma.",
+            "entities": [{"start": 15, "end": 19, "type": "DIS"}]}) + "\n")
+        finetune("ner", checkpoint, folder / "train.jsonl", folder / "train.jsonl",
+                 folder / "tagger", seeds=1, epochs=1)
+        return folder / "tagger"
+
+    return make
 
 
 @pytest.fixture

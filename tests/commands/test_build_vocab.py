@@ -12,17 +12,7 @@ import pytest
 from tokenizers import Tokenizer, models
 from transformers import AutoModelForMaskedLM, AutoTokenizer, PreTrainedTokenizerFast
 
-from bmtools.io.manifest import Manifest
-
 Run = Callable[..., Any]
-
-
-def test_help_tells_the_defaults(run: Run) -> None:
-    outcome = run("build-vocab", "--help")
-    assert outcome.code == 0
-    for part in ("--size", "30000", "--uncased / --no-uncased", "--strip-accents", "--overwrite",
-                 "--tokenizer-type", "--special-tokens", "--unicode", "--extend", "--allow-fewer"):
-        assert part in outcome.out
 
 
 def test_stdout_is_one_line_about_the_directory(
@@ -72,72 +62,12 @@ def test_titles_are_read_too(run: Run, write_lines: Run, tmp_path: Path) -> None
     assert "zzz" in (tmp_path / "tok/vocab.txt").read_text().splitlines()
 
 
-def test_stdin_equals_a_file(run: Run, piped: Run, corpus: Path, tmp_path: Path,
-                             contents: Callable[..., Any], manifest: Callable[..., Any]) -> None:
-    run("build-vocab", corpus, "-o", tmp_path / "named", "--size", "120")
-    assert piped(corpus, "build-vocab", "-o", tmp_path / "piped", "--size", "120").code == 0
-    assert piped(corpus, "build-vocab", "-", "-o", tmp_path / "dash", "--size", "120").code == 0
-    assert contents(tmp_path / "named") == contents(tmp_path / "piped") \
-        == contents(tmp_path / "dash")
-    assert set(manifest(tmp_path / "piped")["inputs"]) == {"<stdin>"}
-
-
 def test_several_files_are_one_corpus(run: Run, corpus: Path, write_lines: Run, tmp_path: Path,
                                       manifest: Callable[..., Any]) -> None:
     more = write_lines("more.jsonl", {"id": "x", "text": "xyxy xyxy"})
     run("build-vocab", corpus, more, "-o", tmp_path / "tok", "--size", "150", "--allow-fewer")
     assert set(manifest(tmp_path / "tok")["inputs"]) == {str(corpus), str(more)}
     assert "xyxy" in (tmp_path / "tok/vocab.txt").read_text().splitlines()
-
-
-@pytest.mark.parametrize("records", [(), ({"id": "a", "text": " \n"},)],
-                         ids=["no records", "no words"])
-def test_empty_input_is_one_clear_line(run: Run, write_lines: Run, tmp_path: Path,
-                                       records: tuple[dict[str, str], ...]) -> None:
-    outcome = run("build-vocab", write_lines("none.jsonl", *records), "-o", tmp_path / "tok")
-    assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err == \
-        "bmtools: no words in the input; expected records with some text\n"
-    assert [path.name for path in tmp_path.iterdir()] == ["none.jsonl"]
-
-
-def test_a_bad_line_stops_or_is_collected(run: Run, bad_corpus: Path, tmp_path: Path) -> None:
-    arguments = ("build-vocab", bad_corpus, "-o", tmp_path / "tok", "--size", "120",
-                 "--allow-fewer")
-    outcome = run(*arguments)
-    assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err == f"bmtools: {bad_corpus}:3: key 'text' is missing\n"
-    assert [path.name for path in tmp_path.iterdir()] == ["bad.jsonl"]
-    outcome = run(*arguments, "--rejects", tmp_path / "rejects.jsonl")
-    assert (outcome.code, len(outcome.records)) == (0, 1)
-    assert "1 bad records in" in outcome.err
-    assert json.loads((tmp_path / "rejects.jsonl").read_text())["record"] == {"id": "c"}
-
-
-@pytest.mark.parametrize(("arguments", "message"), [
-    (("-o", "tok", "--size", "99"), "--size: found 99, expected at least 100"),
-    (("-o", "tok", "--size", "many"), "'many' is not a valid integer"),
-    (("-o", "tok", "--tokenizer-type", "words"),
-     "'words' is not one of 'wordpiece', 'bpe', 'unigram'"),
-    (("-o", "tok", "--terms", "t"), "found --terms without --size auto"),
-    (("-o", "tok", "--size", "auto", "--candidates", "9"), "--candidates: found 9, expected"),
-    (("-o", "tok", "--tokenizer-type", "bpe", "--max-alphabet", "9"), "spells all characters"),
-    (("-o", "tok", "--extend", "absent"), "'absent' does not exist"),
-    (("-o", "tok", "--extend", ".", "--uncased", "--unicode", "nfc"),
-     "found --uncased and --unicode with --extend, which keeps what the old tokenizer does"),
-    (("-o", "tok", "--extend", ".", "--size", "auto"), "found --size auto with --extend"),
-    (("-o", "tok", "--min-frequency", "0"), "--min-frequency: found 0, expected at least 1"),
-    ((), "Missing option '-o' / '--output'"),
-    (("-o", "tok", "absent.jsonl"), "'absent.jsonl' does not exist"),
-])
-def test_wrong_usage_ends_with_two(run: Run, corpus: Path, tmp_path: Path,
-                                   monkeypatch: pytest.MonkeyPatch,
-                                   arguments: tuple[str, ...], message: str) -> None:
-    monkeypatch.chdir(tmp_path)
-    outcome = run("build-vocab", corpus, *arguments)
-    assert (outcome.code, outcome.out) == (2, "")
-    assert message in outcome.err and outcome.err.count("\n") == 1
-    assert not (tmp_path / "tok").exists()
 
 
 def test_a_full_directory_is_kept_unless_told(run: Run, corpus: Path, tmp_path: Path) -> None:
@@ -152,19 +82,6 @@ def test_a_full_directory_is_kept_unless_told(run: Run, corpus: Path, tmp_path: 
     assert run("build-vocab", corpus, "-o", target, "--size", "120", "--overwrite").code == 0
     assert {path.name for path in target.iterdir()} == {
         "tokenizer.json", "tokenizer_config.json", "vocab.txt", "bmtools.json"}
-
-
-def test_nothing_is_left_of_a_failed_write(run: Run, corpus: Path, tmp_path: Path,
-                                           monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(self: Manifest, directory: Path) -> None:
-        assert (directory / "tokenizer.json").is_file()
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(Manifest, "write", full)
-    outcome = run("build-vocab", corpus, "-o", tmp_path / "tok", "--size", "120")
-    assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err == "bmtools: [Errno 28] No space left on device\n"
-    assert [path.name for path in tmp_path.iterdir()] == ["corpus.jsonl"]
 
 
 def test_a_size_beyond_the_text_is_an_error_unless_told(run: Run, corpus: Path,

@@ -38,14 +38,6 @@ def pair(vocab: Callable[..., Path]) -> list[object]:
     return ["--vocab", f"small={vocab('small')}", "--vocab", f"large={vocab('large', 'asma')}"]
 
 
-def test_help_tells_what_it_takes(run: Run) -> None:
-    outcome = run("compare-vocab", "--help")
-    assert outcome.code == 0
-    for part in ("--vocab [NAME=]PATH", "--terms FILE", "--worst N", "--corpus-words N", "--table",
-                 "--plot FILE", "--segmenter NAME", "mention by mention"):
-        assert part in outcome.out
-
-
 def test_a_line_for_each_scope_and_vocabulary_and_pair(run: Run, records: Path,
                                                        pair: list[object]) -> None:
     outcome = run("compare-vocab", records, *pair)
@@ -83,12 +75,6 @@ def test_a_checkpoint_and_its_tokenizer_are_one_vocabulary(
             for line in outcome.records if line["scope"] == "text"]
     assert same[0] == same[1] == same[2]
     assert [line["jaccard"] for line in outcome.records if line["scope"] == "overlap"] == [1.0] * 3
-
-
-def test_stdin_equals_a_file(run: Run, piped: Run, records: Path, pair: list[object]) -> None:
-    named = run("compare-vocab", records, *pair)
-    assert piped(records, "compare-vocab", *pair) == named
-    assert piped(records, "compare-vocab", "-", *pair) == named
 
 
 def test_terms_alone_need_no_records(run: Run, piped: Run, pair: list[object],
@@ -161,30 +147,6 @@ def test_a_plot_without_matplotlib_fails_before_reading(
                            "pip install 'bmtools[plot]'\n")
 
 
-@pytest.mark.parametrize("lines", [(), ({"id": "a", "text": " … "},)], ids=["none", "no words"])
-def test_empty_input_is_one_clear_line(run: Run, write_lines: Run, tiny_tokenizer: Path,
-                                       lines: tuple[dict[str, str], ...]) -> None:
-    outcome = run("compare-vocab", write_lines("none.jsonl", *lines), "--vocab", tiny_tokenizer)
-    assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err == ("bmtools: no words in the input; expected records with some text, or "
-                           "--terms with some terms\n")
-
-
-def test_a_bad_line_stops_or_is_collected(run: Run, bad_corpus: Path, tiny_tokenizer: Path,
-                                          tmp_path: Path) -> None:
-    arguments = ("compare-vocab", bad_corpus, "--vocab", tiny_tokenizer)
-    outcome = run(*arguments)
-    assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err == f"bmtools: {bad_corpus}:3: key 'text' is missing\n"
-    outcome = run(*arguments, "--rejects", tmp_path / "bad.out")
-    assert (outcome.code, len(outcome.records)) == (0, 1)
-    terms = tmp_path / "terms.tsv"
-    terms.write_text("a\tb\tc\n")
-    outcome = run("compare-vocab", "--vocab", tiny_tokenizer, "--terms", terms)
-    assert outcome.code == 1
-    assert outcome.err.startswith(f"bmtools: {terms}:1: found 'a\\tb\\tc', expected a term")
-
-
 def test_what_is_no_vocabulary_ends_with_one(run: Run, records: Path, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("words\n")
     outcome = run("compare-vocab", records, "--vocab", tmp_path / "notes.txt")
@@ -197,27 +159,6 @@ def test_a_path_with_an_equals_sign_is_its_own_name(run: Run, records: Path,
     path = vocab("a=b")
     outcome = run("compare-vocab", records, "--vocab", path)
     assert {line["vocabulary"] for line in outcome.records} == {str(path)}
-
-
-@pytest.mark.parametrize(("arguments", "message"), [
-    ((), "Missing option '--vocab'"),
-    (("--vocab", "absent"), "--vocab: found 'absent', expected a tokenizer"),
-    (("--vocab", "x=absent"), "--vocab: found 'x=absent', expected a tokenizer"),
-    (("--vocab", "=small.txt"), "--vocab: found '=small.txt', expected a tokenizer"),
-    (("--vocab", "small.txt", "--vocab", "small.txt"), "--vocab: found the name 'small.txt' twice"),
-    (("--vocab", "small.txt", "--plot", "p.jpg"), "--plot: found p.jpg, expected a name in .png"),
-    (("--vocab", "small.txt", "--worst", "-1"), "-1 is not in the range"),
-    (("--vocab", "small.txt", "--corpus-words", "0"), "0 is not in the range"),
-    (("--vocab", "small.txt", "-", "--terms", "-"), "found - in both"),
-])
-def test_wrong_usage_ends_with_two(run: Run, records: Path, vocab: Callable[..., Path],
-                                   tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                                   arguments: tuple[str, ...], message: str) -> None:
-    vocab("small")
-    monkeypatch.chdir(tmp_path)
-    outcome = run("compare-vocab", records, *arguments)
-    assert (outcome.code, outcome.out) == (2, "")
-    assert message in outcome.err and outcome.err.count("\n") == 1
 
 
 def test_an_unknown_segmenter_is_named(run: Run, records: Path, tiny_tokenizer: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 import torch
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from bmtools.io.manifest import Manifest, hash_directory
+from bmtools.io.manifest import hash_directory
 from bmtools.recipes.phases import (
     Phase,
     RunConfig,
@@ -63,14 +63,6 @@ def fresh(tiny_checkpoint: Path, tmp_path: Path) -> list[Any]:
     """Arguments that teach new weights of another width."""
     return ["distill", "--teacher", tiny_checkpoint, "--architecture", "bert-1x128", *QUICK,
             "-o", tmp_path / "out"]
-
-
-def test_help_tells_the_defaults(run: Run) -> None:
-    outcome = run("distill", "--help")
-    assert outcome.code == 0
-    for part in ("--teacher CKPT", "--student CKPT", "--architecture NAME", "--temperature",
-                 "--kl-weight", "0.05]", "--resume", "--overwrite"):
-        assert part in outcome.out
 
 
 def test_stdout_holds_each_term_and_their_weighted_sum(run: Run, taught: list[Any],
@@ -158,56 +150,6 @@ def test_same_seed_same_bytes_and_stdin_equals_a_file(
     assert contents(tmp_path / "out") == contents(tmp_path / "piped")
 
 
-@pytest.mark.parametrize("records", [(), ({"id": "a", "text": " "},)],
-                         ids=["no records", "no words"])
-def test_empty_input_is_one_clear_line(run: Run, taught: list[Any], write_lines: Run,
-                                       tmp_path: Path,
-                                       records: tuple[dict[str, str], ...]) -> None:
-    outcome = run(*taught, write_lines("none.jsonl", *records))
-    assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err == \
-        "bmtools: no text in the input; expected records with some text\n"
-    assert [path.name for path in tmp_path.iterdir()] == ["none.jsonl"]
-
-
-def test_a_bad_line_stops_or_is_collected(run: Run, taught: list[Any], bad_corpus: Path,
-                                          tmp_path: Path) -> None:
-    outcome = run(*taught, bad_corpus)
-    assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err == f"bmtools: {bad_corpus}:3: key 'text' is missing\n"
-    assert [path.name for path in tmp_path.iterdir()] == ["bad.jsonl"]
-    outcome = run(*taught, bad_corpus, "--rejects", tmp_path / "rejects.jsonl")
-    assert outcome.code == 0
-    assert outcome.records[-1]["corpora"]["text"]["documents"] == 3
-    assert json.loads((tmp_path / "rejects.jsonl").read_text())["record"] == {"id": "c"}
-
-
-@pytest.mark.parametrize(("arguments", "message"), [
-    (("--student", "MODEL"), "Missing option '--teacher'"),
-    (("--teacher", "MODEL"), "expected one of --student and --architecture"),
-    (("--teacher", "MODEL", "--student", "MODEL", "--architecture", "bert-1x64"),
-     "expected one of --student and --architecture"),
-    (("--teacher", "absent", "--student", "MODEL"), "'absent' does not exist"),
-    (("--teacher", "MODEL", "--student", "MODEL", "--objective", "causal"),
-     "--objective: distillation works with masked alone"),
-    (("--teacher", "MODEL", "--student", "MODEL", "--adversarial", "1"),
-     "--adversarial: distillation has no adversarial training"),
-    (("--teacher", "MODEL", "--student", "MODEL", "--temperature", "0"),
-     "--temperature: found 0.0, expected above 0"),
-    (("--teacher", "MODEL", "--student", "MODEL", "--kl-weight", "-1"), "loss weights: found"),
-    (("--teacher", "MODEL", "--student", "MODEL", "--mlm-weight", "0", "--kl-weight", "0",
-      "--cosine-weight", "0"), "expected 0 or more, not all 0"),
-])
-def test_wrong_usage_ends_with_two(run: Run, corpus: Path, tiny_checkpoint: Path,
-                                   tmp_path: Path, arguments: tuple[str, ...],
-                                   message: str) -> None:
-    given = [tiny_checkpoint if word == "MODEL" else word for word in arguments]
-    outcome = run("distill", *given, "-o", tmp_path / "out", corpus)
-    assert (outcome.code, outcome.out) == (2, "")
-    assert message in outcome.err and outcome.err.count("\n") == 1
-    assert [path.name for path in tmp_path.iterdir()] == ["corpus.jsonl"]
-
-
 def test_a_student_with_another_vocabulary_is_refused(
         run: Run, taught: list[Any], corpus: Path, tiny_checkpoint: Path, stranger: Path,
         manifest: Callable[..., Any]) -> None:
@@ -253,23 +195,6 @@ def test_a_full_directory_is_kept_unless_told(run: Run, taught: list[Any],
     assert [path.name for path in target.iterdir()] == ["mine.txt"]
     assert run(*taught, corpus, "--overwrite").code == 0
     assert {path.name for path in target.iterdir()} == FILES
-
-
-def test_nothing_is_left_of_a_failed_write(run: Run, taught: list[Any], corpus: Path,
-                                           tmp_path: Path,
-                                           monkeypatch: pytest.MonkeyPatch) -> None:
-    write = Manifest.write
-
-    def full(self: Manifest, directory: Path) -> Any:
-        if (directory / "model.safetensors").is_file():
-            raise OSError(28, "No space left on device")
-        return write(self, directory)
-
-    monkeypatch.setattr(Manifest, "write", full)
-    outcome = run(*taught, corpus)
-    assert outcome.code == 1
-    assert outcome.err == "bmtools: [Errno 28] No space left on device\n"
-    assert [path.name for path in tmp_path.iterdir()] == ["corpus.jsonl"]
 
 
 def test_resumed_equals_uninterrupted(run: Run, interrupted: Run, fresh: list[Any], corpus: Path,

@@ -32,15 +32,6 @@ def go(run: Run, words: Path) -> Run:
     return call
 
 
-def test_help_tells_the_defaults(run: Run) -> None:
-    outcome = run("find-contexts", "--help")
-    assert outcome.code == 0
-    for part in ("--words FILE", "--tokenizer DIR", "--base DIR", "--max-sentences",
-                 "[default: 20]",
-                 "--unit", "--seed", "--segmenter", "--report FILE", "--rejects"):
-        assert part in outcome.out
-
-
 def test_stdout_holds_sentences_with_their_words(go: Run, corpus: Path) -> None:
     outcome = go(corpus)
     assert outcome.code == 0, outcome.err
@@ -94,13 +85,6 @@ def test_case_counts_unless_told(run: Run, corpus: Path, tmp_path: Path) -> None
     assert len(run(*arguments, "--uncased").records) == 4
 
 
-def test_stdin_equals_a_file(go: Run, piped: Run, corpus: Path, words: Path) -> None:
-    expected = go(corpus).out
-    arguments = ("find-contexts", "--words", words, "--processes", 1)
-    assert piped(corpus, *arguments).out == piped(corpus, *arguments, "-").out == expected
-    assert expected
-
-
 def test_two_processes_say_the_same(shell: Run, corpus: Path, words: Path, tmp_path: Path) -> None:
     big = tmp_path / "big.jsonl"
     big.write_text(corpus.read_text() * 2_000)
@@ -109,22 +93,6 @@ def test_two_processes_say_the_same(shell: Run, corpus: Path, words: Path, tmp_p
     assert outcomes[0].code == outcomes[1].code == 0
     assert outcomes[0].out == outcomes[1].out
     assert len(outcomes[0].records) == 40
-
-
-def test_empty_input_is_one_clear_line(go: Run, write_lines: Run) -> None:
-    outcome = go(write_lines("none.jsonl"))
-    assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err == "bmtools: no text in the input; expected records with some text\n"
-
-
-def test_a_bad_line_stops_or_is_collected(go: Run, bad_corpus: Path, tmp_path: Path) -> None:
-    outcome = go(bad_corpus)
-    assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err == f"bmtools: {bad_corpus}:3: key 'text' is missing\n"
-    outcome = go(bad_corpus, "--rejects", tmp_path / "rejects.jsonl")
-    assert (outcome.code, len(outcome.records)) == (0, 1)
-    assert "1 bad records in" in outcome.err
-    assert json.loads((tmp_path / "rejects.jsonl").read_text())["record"] == {"id": "c"}
 
 
 @pytest.mark.parametrize(("content", "message"), [
@@ -136,25 +104,6 @@ def test_files_without_words_are_one_line(run: Run, corpus: Path, tmp_path: Path
     path.write_text(content)
     outcome = run("find-contexts", corpus, "--words", path)
     assert (outcome.code, outcome.out) == (1, "")
-    assert message in outcome.err and outcome.err.count("\n") == 1
-
-
-@pytest.mark.parametrize(("arguments", "message"), [
-    ((), "found neither --words nor --tokenizer, expected one"),
-    (("--words", "w", "--max-sentences", "0"), "--max-sentences: found 0, expected 1 or more"),
-    (("--words", "w", "--unit", "page"), "'page' is not one of 'sentence', 'record'"),
-    (("--words", "w", "--base", "."), "--base: expected --tokenizer, and no --words"),
-    (("--words", "w", "--tokenizer", ".", "--uncased"), "--uncased: --tokenizer says already"),
-    (("--words", "absent"), "'absent' does not exist"),
-    (("--words", "w", "--processes", "-1"), "-1 is not in the range x>=0"),
-])
-def test_wrong_usage_ends_with_two(run: Run, corpus: Path, tmp_path: Path,
-                                   monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...],
-                                   message: str) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "w").write_text("asma\n")
-    outcome = run("find-contexts", corpus, *arguments)
-    assert (outcome.code, outcome.out) == (2, "")
     assert message in outcome.err and outcome.err.count("\n") == 1
 
 

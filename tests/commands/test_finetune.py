@@ -45,13 +45,6 @@ def arguments(checkpoint: Path, write_lines: Callable[..., Path], tmp_path: Path
             "-o", tmp_path / "tuned", *QUICK]
 
 
-def test_help_tells_the_defaults(run: Callable[..., Any]) -> None:
-    outcome = run("finetune", "ner", "--help")
-    assert outcome.code == 0
-    for part in ("--patience", "5e-05", "--merge-types", "--overwrite"):
-        assert part in outcome.out
-
-
 def test_stdout_holds_a_line_per_set_epoch_and_seed(run: Callable[..., Any],
                                                     arguments: list[Any]) -> None:
     outcome = run(*arguments)

@@ -22,7 +22,7 @@ from transformers import (
 
 import bmtools.models
 from bmtools.io.jsonl import RecordReader
-from bmtools.io.manifest import Manifest, hash_directory
+from bmtools.io.manifest import hash_directory
 from bmtools.models.settings import METHODS, FocusConfig, TokenDistillationConfig, TransferConfig
 
 Run = Callable[..., Any]
@@ -42,14 +42,6 @@ def base(make_tokenizer: Callable[..., Path], make_checkpoint: Callable[..., Pat
 def arguments(base: Path, tiny_tokenizer: Path, tmp_path: Path) -> list[Any]:
     return ["init-weights", "--base", base, "--tokenizer", tiny_tokenizer,
             "-o", tmp_path / "out"]
-
-
-def test_help_tells_the_methods(run: Run) -> None:
-    outcome = run("init-weights", "--help")
-    assert outcome.code == 0
-    for part in ("--base CKPT", "--tokenizer DIR", "contextual", "--max-sentences", "--overwrite",
-                 "Methods random and average read no records.", "--compare", "--layers"):
-        assert part in " ".join(outcome.out.split())
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -143,13 +135,6 @@ def test_transformers_loads_it(run: Run, arguments: list[Any], corpus: Path, bas
         before.get_input_embeddings().weight[old.mask_token_id])
 
 
-def test_stdin_equals_a_file(run: Run, piped: Run, arguments: list[Any], corpus: Path,
-                             tmp_path: Path, contents: Callable[..., Any]) -> None:
-    run(*arguments, corpus)
-    assert piped(corpus, *arguments[:-1], tmp_path / "piped").code == 0
-    assert contents(tmp_path / "out") == contents(tmp_path / "piped")
-
-
 def test_only_contexts_need_records(run: Run, piped: Run, arguments: list[Any],
                                     write_lines: Run, tmp_path: Path) -> None:
     nothing = write_lines("none.jsonl")
@@ -163,38 +148,6 @@ def test_only_contexts_need_records(run: Run, piped: Run, arguments: list[Any],
             "bmtools: no sentences in the input; expected records with some text, or --method "
             "average, which reads none\n")
         assert not (tmp_path / "out").exists()
-
-
-def test_a_bad_line_stops_or_is_collected(run: Run, arguments: list[Any], bad_corpus: Path,
-                                          tmp_path: Path) -> None:
-    outcome = run(*arguments, bad_corpus)
-    assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err == f"bmtools: {bad_corpus}:3: key 'text' is missing\n"
-    assert [path.name for path in tmp_path.iterdir()] == ["bad.jsonl"]
-    outcome = run(*arguments, bad_corpus, "--rejects", tmp_path / "rejects.jsonl")
-    assert (outcome.code, len(outcome.records)) == (0, 1)
-    assert json.loads((tmp_path / "rejects.jsonl").read_text())["record"] == {"id": "c"}
-
-
-@pytest.mark.parametrize(("more", "message"), [
-    (("--method", "magic"), "'magic' is not one of 'random', 'average', 'contextual'"),
-    (("--layers", "top"), "--layers: found 'top', expected last, all or numbers"),
-    (("--compare", "average,magic"), "--compare: found 'magic', expected names from random"),
-    (("--compare", "average,average"), "--compare: found 'average,average', expected each method"),
-    (("--compare", "average"), "found both --compare, which writes no checkpoint, and -o"),
-    (("--held-out-ratio", "1"), "--held-out-ratio: found 1.0, expected above 0, below 1"),
-    (("--distil-learning-rate", "0"), "--distil-learning-rate: found 0.0, expected above 0"),
-    (("--focus-window", "0"), "--focus-window: found 0, expected 1 or more"),
-    (("--max-sentences", "0"), "--max-sentences: found 0, expected 1 or more"),
-    (("--base", "absent"), "'absent' does not exist"),
-    (("--tokenizer", "absent"), "'absent' does not exist"),
-])
-def test_wrong_usage_ends_with_two(run: Run, arguments: list[Any], corpus: Path,
-                                   more: tuple[str, ...], message: str) -> None:
-    outcome = run(*arguments, *more, corpus)
-    assert (outcome.code, outcome.out) == (2, "")
-    assert message in outcome.err and outcome.err.count("\n") == 1
-    assert not arguments[-1].exists()
 
 
 @pytest.mark.parametrize("missing", ["--base", "--tokenizer", "-o"])
@@ -343,17 +296,3 @@ def test_a_full_directory_is_kept_unless_told(run: Run, arguments: list[Any],
     assert [path.name for path in target.iterdir()] == ["mine.txt"]
     assert run(*arguments, corpus, "--overwrite").code == 0
     assert {path.name for path in target.iterdir()} == FILES
-
-
-def test_nothing_is_left_of_a_failed_write(run: Run, arguments: list[Any], corpus: Path,
-                                           tmp_path: Path,
-                                           monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(self: Manifest, directory: Path) -> None:
-        assert (directory / "model.safetensors").is_file()
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(Manifest, "write", full)
-    outcome = run(*arguments, corpus)
-    assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err == "bmtools: [Errno 28] No space left on device\n"
-    assert [path.name for path in tmp_path.iterdir()] == ["corpus.jsonl"]

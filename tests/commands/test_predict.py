@@ -41,12 +41,6 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def test_help_names_the_options(run: Callable[..., Any]) -> None:
-    outcome = run("predict", "--help")
-    assert outcome.code == 0
-    assert "--device" in outcome.out and "--max-length" in outcome.out
-
-
 def test_records_keep_order_and_keys(run: Callable[..., Any], models: Path,
                                      write_lines: Callable[..., Path]) -> None:
     outcome = run("predict", "--model", models / "tagger", write_lines("in.jsonl", *RECORDS),
@@ -62,16 +56,6 @@ def test_records_keep_order_and_keys(run: Callable[..., Any], models: Path,
         assert list(entity) == ["id", "start", "end", "type", "text", "score"]
         assert text[entity["start"]:entity["end"]] == entity["text"] == entity["text"].strip()
         assert 0 <= entity["score"] <= 1
-
-
-def test_a_file_equals_stdin(shell: Callable[..., Any], models: Path,
-                             write_lines: Callable[..., Path], tmp_path: Path) -> None:
-    path = write_lines("in.jsonl", *RECORDS)
-    named = shell("predict", "--model", models / "tagger", path)
-    piped = shell("predict", "--model", models / "tagger", stdin=path.read_text())
-    written = shell("predict", "--model", models / "tagger", path, "-o", tmp_path / "out.jsonl")
-    assert named.code == piped.code == written.code == 0
-    assert named.out == piped.out == (tmp_path / "out.jsonl").read_text()
 
 
 def test_batches_do_not_change_what_is_found(run: Callable[..., Any], models: Path,

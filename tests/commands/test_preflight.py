@@ -78,12 +78,6 @@ def test_each_phase_of_a_file_is_measured(run: Run, common: list[Any], corpus: P
     assert [(phase["name"], phase["steps"]) for phase in found["phases"]] == [("a", 4), ("b", 5)]
 
 
-def test_empty_input_is_one_clear_line(run: Run, common: list[Any], write_lines: Run) -> None:
-    outcome = run(*common, write_lines("none.jsonl"))
-    assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err == "bmtools: no text in the input; expected records with some text\n"
-
-
 def test_a_bad_line_stops_or_is_skipped(run: Run, common: list[Any], bad_corpus: Path,
                                             tmp_path: Path) -> None:
     outcome = run(*common, bad_corpus)
@@ -91,23 +85,6 @@ def test_a_bad_line_stops_or_is_skipped(run: Run, common: list[Any], bad_corpus:
     assert outcome.err == f"bmtools: {bad_corpus}:3: key 'text' is missing\n"
     assert run(*common, bad_corpus, "--rejects", tmp_path / "rejects.jsonl").code == 0
     assert not (tmp_path / "rejects.jsonl").exists()
-
-
-@pytest.mark.parametrize(("arguments", "message"), [
-    ((), "expected one of --model and --architecture"),
-    (("--architecture", "bert-1x64"), "--architecture and --tokenizer go together"),
-    (("--model", "MODEL", "--probe-seconds", "0"), "--probe-seconds: found 0.0, expected above 0"),
-    (("--model", "MODEL", "--set", "stepz=4"), "found unknown key 'stepz', did you mean 'steps'"),
-    (("--model", "MODEL", "--replay-steps", "4"), "--replay and --replay-steps go together"),
-    (("--model", "MODEL", "--shard"), "--shard: found it with one process"),
-])
-def test_wrong_usage_is_one_line(run: Run, tiny_checkpoint: Path, corpus: Path,
-                                 arguments: tuple[str, ...], message: str) -> None:
-    given = [tiny_checkpoint if word == "MODEL" else word for word in arguments]
-    outcome = run("preflight", *given, corpus)
-    assert (outcome.code, outcome.out) == (2, "")
-    assert len(outcome.err.splitlines()) == 1
-    assert message in outcome.err
 
 
 def test_it_is_one_process(run: Run, common: list[Any], corpus: Path,

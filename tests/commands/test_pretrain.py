@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from bmtools.io.manifest import Manifest, hash_directory
+from bmtools.io.manifest import hash_directory
 from bmtools.recipes.phases import (
     Phase,
     RunConfig,
@@ -50,15 +50,6 @@ def fresh(tiny_tokenizer: Path, tmp_path: Path) -> list[Any]:
 def continued(tiny_checkpoint: Path, tmp_path: Path) -> list[Any]:
     """Arguments that continue a checkpoint."""
     return ["pretrain", "--model", tiny_checkpoint, *QUICK, "-o", tmp_path / "out"]
-
-
-def test_help_tells_the_defaults(run: Run) -> None:
-    outcome = run("pretrain", "--help")
-    assert outcome.code == 0
-    for part in ("--model CKPT", "--architecture NAME", "--mask-rate", "0.0005",
-                 "--masking", "--phases FILE", "--recipe NAME", "--processes", "--resume",
-                 "--overwrite", "exits with 75"):
-        assert part in outcome.out
 
 
 def test_stdout_holds_a_line_per_report_and_one_about_the_directory(
@@ -166,73 +157,6 @@ def test_options_from_a_config(run: Run, fresh: list[Any], corpus: Path, tmp_pat
     settings = manifest(fresh[-1])["settings"]
     [phase] = settings["phases"]
     assert (settings["seed"], phase["mask_rate"], phase["steps"]) == (4, 0.2, 4)
-
-
-@pytest.mark.parametrize("records", [(), ({"id": "a", "text": " "},)],
-                         ids=["no records", "no words"])
-def test_empty_input_is_one_clear_line(run: Run, fresh: list[Any], write_lines: Run,
-                                       tmp_path: Path,
-                                       records: tuple[dict[str, str], ...]) -> None:
-    outcome = run(*fresh, write_lines("none.jsonl", *records))
-    assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err == \
-        "bmtools: no text in the input; expected records with some text\n"
-    assert [path.name for path in tmp_path.iterdir()] == ["none.jsonl"]
-
-
-def test_a_bad_line_stops_or_is_collected(run: Run, fresh: list[Any], bad_corpus: Path,
-                                          tmp_path: Path) -> None:
-    outcome = run(*fresh, bad_corpus)
-    assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err == f"bmtools: {bad_corpus}:3: key 'text' is missing\n"
-    assert [path.name for path in tmp_path.iterdir()] == ["bad.jsonl"]
-    outcome = run(*fresh, bad_corpus, "--rejects", tmp_path / "rejects.jsonl")
-    assert outcome.code == 0
-    assert outcome.records[-1]["corpora"]["text"]["documents"] == 3
-    assert "1 bad records in" in outcome.err
-    assert json.loads((tmp_path / "rejects.jsonl").read_text())["record"] == {"id": "c"}
-
-
-@pytest.mark.parametrize(("arguments", "message"), [
-    ((), "expected one of --model and --architecture"),
-    (("--model", "MODEL", "--architecture", "bert-1x64"),
-     "expected one of --model and --architecture"),
-    (("--architecture", "bert-1x64"), "--architecture and --tokenizer go together"),
-    (("--model", "MODEL", "--tokenizer", "MODEL"), "--architecture and --tokenizer go together"),
-    (("--model", "absent"), "'absent' does not exist"),
-    (("--model", "MODEL", "--mask-rate", "0"), "--mask-rate: found 0.0, expected above 0"),
-    (("--model", "MODEL", "--learning-rate", "-1"), "--learning-rate: found -1.0"),
-    (("--model", "MODEL", "--steps", "-1"), "--steps: found -1, expected 0 or more"),
-    (("--model", "MODEL", "--epochs", "0"), "--epochs: found 0.0, expected above 0"),
-    (("--model", "MODEL", "--mixed-precision", "fp8"),
-     "'--mixed-precision': 'fp8' is not one of 'no'"),
-    (("--model", "MODEL", "--objective", "x"), "'--objective': 'x' is not one of 'masked'"),
-    (("--model", "MODEL", "--mask-replace-prob", "0.95"), "shares that add up to 1 at most"),
-    (("--model", "MODEL", "--recipe", "pubmedbertt"), "did you mean 'pubmedbert'?"),
-    (("--model", "MODEL", "--recipe", "laptop", "--phases", "corpus.jsonl"),
-     "expected one of --recipe and --phases"),
-    (("--model", "MODEL", "--set", "stepz=4"), "found unknown key 'stepz', did you mean 'steps'"),
-    (("--model", "MODEL", "--budget", "soon"), "--budget: found soon, expected a number and s, m"),
-    (("--model", "MODEL", "--replay", "MODEL"), "--replay and --replay-steps go together"),
-    (("--model", "MODEL", "--replay-steps", "4"), "--replay and --replay-steps go together"),
-    (("--model", "MODEL", "--corpus", "MODEL"), "expected NAME=PATH of a file of records or"),
-    (("--model", "MODEL", "--corpus", "text=corpus.jsonl"), "found the name 'text', which FILES"),
-    (("--model", "MODEL", "--corpus", "replay=corpus.jsonl"), "found the name 'replay', expected"),
-    (("--model", "MODEL", "--corpus", "a=corpus.jsonl", "--corpus", "a=corpus.jsonl"),
-     "--corpus: found 'a' twice"),
-    (("--model", "MODEL", "--shard"), "--shard: found it with one process"),
-    (("--model", "MODEL", "--optimizer", "sgd"), "'--optimizer': 'sgd' is not one of 'ad"),
-    (("--model", "MODEL", "--mask-curve", "linear"), "expected a share above 0 beside"),
-])
-def test_wrong_usage_ends_with_two(run: Run, corpus: Path, tiny_checkpoint: Path,
-                                   tmp_path: Path, arguments: tuple[str, ...],
-                                   message: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    given = [tiny_checkpoint if word == "MODEL" else word for word in arguments]
-    outcome = run("pretrain", *given, "-o", tmp_path / "out", corpus)
-    assert (outcome.code, outcome.out) == (2, "")
-    assert message in outcome.err and outcome.err.count("\n") == 1
-    assert [path.name for path in tmp_path.iterdir()] == ["corpus.jsonl"]
 
 
 PHASES = {
@@ -473,24 +397,6 @@ def test_a_model_may_replace_itself(run: Run, continued: list[Any], corpus: Path
     continued[2] = own
     assert run(*continued, corpus, "--overwrite").code == 0
     assert manifest(own)["parents"] == {"model": parent}
-
-
-def test_nothing_is_left_of_a_failed_write(run: Run, fresh: list[Any], corpus: Path,
-                                           tmp_path: Path,
-                                           monkeypatch: pytest.MonkeyPatch) -> None:
-    write = Manifest.write
-
-    def full(self: Manifest, directory: Path) -> Any:
-        if (directory / "model.safetensors").is_file():
-            raise OSError(28, "No space left on device")
-        return write(self, directory)
-
-    monkeypatch.setattr(Manifest, "write", full)
-    outcome = run(*fresh, corpus)
-    assert outcome.code == 1
-    assert outcome.err == "bmtools: [Errno 28] No space left on device\n"
-    assert [line["step"] for line in outcome.records] == [2, 4]
-    assert [path.name for path in tmp_path.iterdir()] == ["corpus.jsonl"]
 
 
 def test_a_loss_that_is_no_number_stops_the_run(run: Run, fresh: list[Any], corpus: Path,

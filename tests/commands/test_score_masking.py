@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import math
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,13 +21,6 @@ RECORDS = [{"id": "a", "text": "Il paziente ha diabete mellito e asma.", "domain
 @pytest.fixture
 def notes(write_lines: Callable[..., Path]) -> Path:
     return write_lines("notes.jsonl", *RECORDS)
-
-
-def test_help_names_what_can_be_combined(run: Callable[..., Any]) -> None:
-    outcome = run("score-masking", "--help")
-    assert outcome.code == 0
-    for words in ("tokens, words, spans, terms", "[default: 80/10/10]", "--terms FILE", "--by KEY"):
-        assert words in re.sub(r"\s+", " ", outcome.out)
 
 
 def test_a_line_for_each_model_and_combination(
@@ -58,35 +50,12 @@ def test_a_line_for_each_model_and_combination(
     assert [line["perplexity"] for line in first] != [line["perplexity"] for line in second]
 
 
-def test_stdin_equals_a_file_and_a_seed_the_bytes(
-        run: Callable[..., Any], piped: Callable[..., Any], tiny_checkpoint: Path, notes: Path,
-        tmp_path: Path) -> None:
-    command = ("score-masking", "--model", tiny_checkpoint, *COMMON)
-    by_file = run(*command, notes)
-    assert by_file.code == 0, by_file.err
-    assert piped(notes, *command).out == by_file.out
-    assert run(*command, notes, "--seed", 1).out != by_file.out
-    written = run(*command, notes, "-o", tmp_path / "scores.jsonl")
-    assert (written.code, written.out) == (0, "")
-    assert (tmp_path / "scores.jsonl").read_text() == by_file.out
-
-
 def test_settings_from_a_file(run: Callable[..., Any], tiny_checkpoint: Path, notes: Path,
                               tmp_path: Path) -> None:
     config = tmp_path / "config.toml"
     config.write_text('masking = "spans"\nmask_rate = 0.3\n')
     outcome = run("score-masking", notes, "--model", tiny_checkpoint, *COMMON, "--config", config)
     assert [(line["masking"], line["mask_rate"]) for line in outcome.records] == [("spans", 0.3)]
-
-
-def test_empty_input_is_one_clear_line(
-        run: Callable[..., Any], tiny_checkpoint: Path, write_lines: Callable[..., Path],
-        tmp_path: Path) -> None:
-    outcome = run("score-masking", write_lines("none.jsonl"), "--model", tiny_checkpoint, *COMMON,
-                  "-o", tmp_path / "scores.jsonl")
-    assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err == "bmtools: no text in the input; expected records with text\n"
-    assert not (tmp_path / "scores.jsonl").exists()
 
 
 @pytest.mark.parametrize(("record", "reason"), [
@@ -106,28 +75,6 @@ def test_a_record_without_text_stops_or_is_collected(
     assert outcome.code == 0
     assert [line["records"] for line in outcome.records] == [3, 3]
     assert json.loads((tmp_path / "rejects.jsonl").read_text())["record"] == record
-
-
-@pytest.mark.parametrize(("arguments", "message"), [
-    ((), "Missing option '--model'"),
-    (("--model", "MODEL", "--masking", "letters"), "--masking: found 'letters', expected names"),
-    (("--model", "MODEL", "--mask-rate", "15"), "--mask-rate: found '15', expected shares above 0"),
-    (("--model", "MODEL", "--corruption", "80"), "--corruption: found '80', expected percentages"),
-    (("--model", "MODEL", "--masking", "terms"),
-     "--masking: found terms, expected --terms as well"),
-    (("--model", "MODEL", "--terms", "FILE"),
-     "--masking: found 'tokens,words', expected terms as well, as --terms is given"),
-    (("--model", "MODEL", "--repeats", "0"), "--repeats: found 0, expected 1 or more"),
-    (("--model", "MODEL", "--precision", "int8"), "--precision: found int8, expected float32 or"),
-    (("--model", "nowhere"), "'nowhere' does not exist"),
-])
-def test_wrong_usage_ends_with_two(run: Callable[..., Any], tiny_checkpoint: Path, notes: Path,
-                                   arguments: tuple[str, ...], message: str) -> None:
-    names = {"MODEL": str(tiny_checkpoint), "FILE": str(notes)}
-    outcome = run("score-masking", notes, *(names.get(word, word) for word in arguments))
-    assert (outcome.code, outcome.out) == (2, "")
-    assert message in outcome.err
-    assert outcome.err.count("\n") == 1
 
 
 @pytest.mark.parametrize(("arguments", "message"), [

@@ -42,14 +42,6 @@ def model(tmp_path: Path) -> Path:
     return tmp_path / "model"
 
 
-def test_help_names_the_settings(run: Callable[..., Any]) -> None:
-    outcome = run("score-mrr", "--help")
-    assert outcome.code == 0
-    for option in ("--top-k", "--multi-token [miss|first|joint|skip]",
-                   "--ignore-case / --no-ignore-case", "--fail-under X"):
-        assert option in outcome.out
-
-
 def test_the_score_of_each_option(
         run: Callable[..., Any], model: Path, write_lines: Callable[..., Path]) -> None:
     path = write_lines("m.jsonl", *MASKINGS)
@@ -66,16 +58,6 @@ def test_the_score_of_each_option(
     assert line["mrr"] == pytest.approx((1 / 2 + 1 + 1 / 3) / 3, abs=1e-6)
     [line] = run("score-mrr", "--model", model, "--top-k", 1, path).records
     assert (line["mrr"], line["hits_at_1"], line["hits_at_5"]) == (0.25, 0.25, 0.5)
-
-
-def test_stdin_equals_a_file(
-        run: Callable[..., Any], shell: Callable[..., Any], model: Path,
-        write_lines: Callable[..., Path]) -> None:
-    path = write_lines("m.jsonl", *MASKINGS)
-    by_file = run("score-mrr", "--model", model, path)
-    by_stdin = shell("score-mrr", "--model", model, stdin=path.read_text())
-    assert by_stdin.code == 0, by_stdin.err
-    assert by_stdin.records == by_file.records
 
 
 def test_several_models_a_baseline_and_details(
@@ -126,20 +108,6 @@ def test_a_bad_line_stops_or_is_collected(
     outcome = run("score-mrr", "--model", model, path, "--rejects", tmp_path / "bad.jsonl")
     assert (outcome.code, outcome.records[0]["maskings"]) == (0, 1)
     assert json.loads((tmp_path / "bad.jsonl").read_text())["place"] == f"{path}:2"
-
-
-@pytest.mark.parametrize(("arguments", "message"), [
-    (("--top-k", "0"), "--top-k: found 0"),
-    (("--multi-token", "maybe"),
-     "'maybe' is not one of 'miss', 'first', 'joint', 'skip'"),
-    (("--fail-under", "high"), "'high' is not a valid float"),
-])
-def test_wrong_usage_ends_with_two(
-        run: Callable[..., Any], model: Path, write_lines: Callable[..., Path],
-        arguments: tuple[str, ...], message: str) -> None:
-    outcome = run("score-mrr", "--model", model, *arguments, write_lines("m.jsonl", *MASKINGS))
-    assert (outcome.code, outcome.out) == (2, "")
-    assert message in outcome.err
 
 
 def test_rejects_are_kept_where_nothing_is_left_to_score(

@@ -42,13 +42,6 @@ def make_model(tmp_path: Path) -> Callable[..., Path]:
     return make
 
 
-def test_help_names_the_bound(run: Callable[..., Any]) -> None:
-    outcome = run("score-pppl", "--help")
-    assert outcome.code == 0
-    assert "--fail-over X" in outcome.out and "lower" in outcome.out
-    assert "--variant [original|within-word|whole-word]" in outcome.out
-
-
 def test_one_line_per_checkpoint(
         run: Callable[..., Any], make_model: Callable[..., Path],
         write_lines: Callable[..., Path]) -> None:
@@ -66,16 +59,6 @@ def test_one_line_per_checkpoint(
     assert first["pppl"] == pytest.approx(math.exp(first["nats_per_token"]), rel=1e-5)
     assert first["vocabulary"] != second["vocabulary"]
     assert first["pppl"] != second["pppl"]
-
-
-def test_stdin_equals_a_file(
-        run: Callable[..., Any], shell: Callable[..., Any], make_model: Callable[..., Path],
-        write_lines: Callable[..., Path]) -> None:
-    model, path = make_model("one"), write_lines("s.jsonl", *SENTENCES)
-    by_file = run("score-pppl", "--model", model, path)
-    by_stdin = shell("score-pppl", "--model", model, stdin=path.read_text())
-    assert by_stdin.code == 0, by_stdin.err
-    assert by_stdin.records == by_file.records
 
 
 def test_details_and_a_file_for_the_score(
@@ -136,24 +119,6 @@ def test_a_bad_line_stops_or_is_collected(
     assert outcome.code == 0
     assert outcome.records[0]["sentences"] == 2
     assert json.loads((tmp_path / "bad.jsonl").read_text())["record"]["id"] == "long"
-
-
-@pytest.mark.parametrize(("arguments", "message"), [
-    ((), "Missing option '--model'"),
-    (("--model", "MODEL", "--batch-tokens", "-1"), "--batch-tokens: found -1"),
-    (("--model", "MODEL", "--precision", "int3"), "'int3' is not one of"),
-    (("--model", "MODEL", "--details", "-"), "--details and --output are the same"),
-    (("--model", "nowhere"), "'nowhere' does not exist"),
-])
-def test_wrong_usage_ends_with_two(
-        run: Callable[..., Any], make_model: Callable[..., Path],
-        write_lines: Callable[..., Path], arguments: tuple[str, ...], message: str) -> None:
-    model = make_model("one")
-    given = [str(model) if word == "MODEL" else word for word in arguments]
-    outcome = run("score-pppl", *given, write_lines("s.jsonl", *SENTENCES))
-    assert (outcome.code, outcome.out) == (2, "")
-    assert message in outcome.err
-    assert outcome.err.count("\n") == 1
 
 
 def test_groups_samples_and_variants(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,14 +18,6 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 @pytest.fixture(scope="session")
 def other_checkpoint(make_checkpoint: Callable[..., Path], tiny_tokenizer: Path) -> Path:
     return make_checkpoint(tiny_tokenizer, seed=1)
-
-
-def test_help_explains_what_is_printed(run: Callable[..., Any]) -> None:
-    outcome = run("score-space", "--help")
-    assert outcome.code == 0
-    for name in ("average_cosine", "partition_isotropy", "own_band_neighbours", "--projection",
-                 "--occurrences", "--single-token-words", "[default: 4096]"):
-        assert name in outcome.out
 
 
 def test_a_line_for_each_checkpoint_a_picture_and_vectors(
@@ -51,18 +42,6 @@ def test_a_line_for_each_checkpoint_a_picture_and_vectors(
                 "--plot", tmp_path / "p.svg", "--vectors", tmp_path / "v.npz", corpus)
     assert again.out == outcome.out
     assert {name: (tmp_path / name).read_bytes() for name in before} == before
-
-
-def test_stdin_equals_a_file_and_output_names_one(
-        run: Callable[..., Any], piped: Callable[..., Any], corpus: Path, tiny_checkpoint: Path,
-        tmp_path: Path) -> None:
-    arguments = ("score-space", *FEW, "--model", tiny_checkpoint)
-    by_file, by_stdin = run(*arguments, corpus), piped(corpus, *arguments)
-    assert by_stdin.code == 0, by_stdin.err
-    assert by_stdin.records == by_file.records
-    to_file = run(*arguments, corpus, "-o", tmp_path / "o.jsonl")
-    assert (to_file.code, to_file.out) == (0, "")
-    assert json.loads((tmp_path / "o.jsonl").read_text()) == by_file.records[0]
 
 
 def test_whole_words_alone(run: Callable[..., Any], corpus: Path, tiny_checkpoint: Path) -> None:
@@ -90,17 +69,6 @@ def test_too_few_words_name_the_way_out(run: Callable[..., Any], corpus: Path,
     assert outcome.err.count("\n") == 1
 
 
-def test_a_bad_line_stops_or_is_collected(
-        run: Callable[..., Any], bad_corpus: Path, tiny_checkpoint: Path, tmp_path: Path) -> None:
-    arguments = ("score-space", *FEW, "--min-count", 1, "--model", tiny_checkpoint, bad_corpus)
-    outcome = run(*arguments)
-    assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err == f"bmtools: {bad_corpus}:3: key 'text' is missing\n"
-    outcome = run(*arguments, "--rejects", tmp_path / "bad.jsonl")
-    assert outcome.code == 0, outcome.err
-    assert json.loads((tmp_path / "bad.jsonl").read_text())["record"]["id"] == "c"
-
-
 def test_a_layer_that_is_not_there(run: Callable[..., Any], corpus: Path,
                                    tiny_checkpoint: Path) -> None:
     outcome = run("score-space", "--model", tiny_checkpoint, "--layers", "0,7", corpus)
@@ -116,19 +84,3 @@ def test_a_missing_matplotlib_is_told_before_any_work(
     assert (outcome.code, outcome.out) == (1, "")
     assert outcome.err == ("bmtools: --plot: No module named 'matplotlib'; "
                            "pip install 'bmtools[plot]'\n")
-
-
-@pytest.mark.parametrize(("arguments", "message"), [
-    (("--plot", "p.jpg"), "--plot: found p.jpg, expected a name in .png, .svg, .pdf"),
-    (("--vectors", "v.bin"), "--vectors: found v.bin, expected a name in .npz"),
-    (("--layers", "top"), "--layers: found 'top', expected last, all or numbers"),
-    (("--bands", "1"), "--bands: found 1, expected 2 or more"),
-    (("--projection", "umap"), "'--projection': 'umap' is not one of 'pca', 'tsne'"),
-    (("--batch-tokens", "0"), "--batch-tokens: found 0"),
-    (("--model", "nowhere"), "'nowhere' does not exist")])
-def test_wrong_usage_ends_with_two(run: Callable[..., Any], corpus: Path, tiny_checkpoint: Path,
-                                   arguments: tuple[str, ...], message: str) -> None:
-    outcome = run("score-space", "--model", tiny_checkpoint, *arguments, corpus)
-    assert (outcome.code, outcome.out) == (2, "")
-    assert message in outcome.err
-    assert outcome.err.count("\n") == 1

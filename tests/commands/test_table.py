@@ -26,13 +26,6 @@ def cells(out: str) -> list[list[str]]:
             for line in out.splitlines() if line[:1] in ("┃", "│")]
 
 
-def test_help_tells_how_to_reach_into_objects(run: Run) -> None:
-    outcome = run("table", "--help")
-    assert outcome.code == 0
-    for part in ("--columns", "--key KEY", "model]", "test_f1.mean"):
-        assert part in outcome.out
-
-
 def test_lines_of_one_name_share_a_row(run: Run, scores: Path) -> None:
     outcome = run("table", scores, "--columns", "pppl, tokens,test_f1.mean", "--title", "Scores")
     assert (outcome.code, outcome.err) == (0, "")
@@ -90,15 +83,3 @@ def test_a_bad_line_is_named(run: Run, scores: Path, line: bytes, found: str) ->
     assert (outcome.code, outcome.out) == (1, "")
     assert outcome.err.startswith(f"bmtools: {scores}:6: {found}")
     assert outcome.err.count("\n") == 1
-
-
-@pytest.mark.parametrize(("arguments", "message"), [
-    ((), "Missing option '--columns'"),
-    (("--columns", " ,"), "--columns: found ' ,', expected at least one key"),
-    (("--columns", "pppl", "absent.jsonl"), "'absent.jsonl' does not exist"),
-])
-def test_wrong_usage_ends_with_two(run: Run, scores: Path, arguments: tuple[str, ...],
-                                   message: str) -> None:
-    outcome = run("table", scores, *arguments)
-    assert (outcome.code, outcome.out) == (2, "")
-    assert message in outcome.err and outcome.err.count("\n") == 1

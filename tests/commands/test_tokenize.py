@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,14 +22,6 @@ def go(run: Run, tiny_tokenizer: Path) -> Run:
         return run("tokenize", *arguments, "--tokenizer", tiny_tokenizer, "--processes", 1)
 
     return call
-
-
-def test_help_tells_the_defaults(run: Run) -> None:
-    outcome = run("tokenize", "--help")
-    assert outcome.code == 0
-    for part in ("--tokenizer DIR", "--sentences / --no-sentences", "67108864", "--processes",
-                 "--segmenter", "--resume", "--overwrite", "--rejects"):
-        assert part in outcome.out
 
 
 def test_stdout_is_one_line_about_the_shards(
@@ -61,58 +52,6 @@ def test_the_directory_says_how_it_was_made(
     assert names == {"bmtools.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt"}
     assert ((tmp_path / "s/vocab.txt").read_bytes()
             == (tiny_tokenizer / "vocab.txt").read_bytes())
-
-
-def test_stdin_equals_a_file(go: Run, piped: Run, corpus: Path, tmp_path: Path,
-                             tiny_tokenizer: Path, contents: Callable[..., Any],
-                             manifest: Callable[..., Any]) -> None:
-    go(corpus, "-o", tmp_path / "named")
-    arguments = ("tokenize", "--tokenizer", tiny_tokenizer, "-o")
-    assert piped(corpus, *arguments, tmp_path / "piped").code == 0
-    assert piped(corpus, *arguments, tmp_path / "dash", "-").code == 0
-    assert contents(tmp_path / "named") == contents(tmp_path / "piped") \
-        == contents(tmp_path / "dash")
-    assert set(manifest(tmp_path / "piped")["inputs"]) == {"<stdin>"}
-
-
-@pytest.mark.parametrize("records", [(), ({"id": "a", "text": " \n"},)],
-                         ids=["no records", "no words"])
-def test_empty_input_is_one_clear_line(go: Run, write_lines: Run, tmp_path: Path,
-                                       records: tuple[dict[str, str], ...]) -> None:
-    outcome = go(write_lines("none.jsonl", *records), "-o", tmp_path / "s")
-    assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err == "bmtools: no text in the input; expected records with some text\n"
-    assert [path.name for path in tmp_path.iterdir()] == ["none.jsonl"]
-
-
-def test_a_bad_line_stops_or_is_collected(go: Run, bad_corpus: Path, tmp_path: Path) -> None:
-    arguments = (bad_corpus, "-o", tmp_path / "s")
-    outcome = go(*arguments)
-    assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err == f"bmtools: {bad_corpus}:3: key 'text' is missing\n"
-    assert [path.name for path in tmp_path.iterdir()] == ["bad.jsonl"]
-    outcome = go(*arguments, "--rejects", tmp_path / "rejects.jsonl")
-    assert (outcome.code, len(outcome.records)) == (0, 1)
-    assert outcome.records[0]["records"] == 3
-    assert "1 bad records in" in outcome.err
-    assert json.loads((tmp_path / "rejects.jsonl").read_text())["record"] == {"id": "c"}
-
-
-@pytest.mark.parametrize(("arguments", "message"), [
-    (("-o", "s", "--shard-tokens", "0"), "--shard-tokens: found 0, expected 1 to 2147483648"),
-    (("-o", "s", "--processes", "-1"), "-1 is not in the range x>=0"),
-    ((), "Missing option '-o' / '--output'"),
-    (("-o", "s", "--tokenizer", "absent"), "'absent' does not exist"),
-    (("-o", "s", "absent.jsonl"), "'absent.jsonl' does not exist"),
-])
-def test_wrong_usage_ends_with_two(run: Run, corpus: Path, tiny_tokenizer: Path, tmp_path: Path,
-                                   monkeypatch: pytest.MonkeyPatch,
-                                   arguments: tuple[str, ...], message: str) -> None:
-    monkeypatch.chdir(tmp_path)
-    outcome = run("tokenize", corpus, "--tokenizer", tiny_tokenizer, *arguments)
-    assert (outcome.code, outcome.out) == (2, "")
-    assert message in outcome.err and outcome.err.count("\n") == 1
-    assert [path.name for path in tmp_path.iterdir()] == ["corpus.jsonl"]
 
 
 def test_an_unknown_segmenter_is_one_line(go: Run, corpus: Path, tmp_path: Path) -> None:

@@ -102,19 +102,3 @@ def test_a_stage_that_fails_midway_leaves_one_line_and_no_file(
     assert outcome.err == ("bmtools: apertium eng-ita ended with code 3: out of order; "
                            "try: echo test | apertium eng-ita\n")
     assert sorted(one.name for one in tmp_path.iterdir()) == ["bin", "notes.jsonl"]
-
-
-@pytest.mark.parametrize(("options", "message"), [
-    (("--engine", "memory"), "--engine memory needs --memory"),
-    (("--engine", "apertium", "--model", "."), "--model means nothing to --engine apertium"),
-    (("--engine", "apertium", "--via", "en"), "--via en is one of the two languages"),
-    (("--engine", "transformers"), "--engine transformers needs --model"),
-    (("--engine", "transformers", "--model", ".", "--compute-type", "int8"),
-     "--compute-type int8 needs --engine ctranslate2"),
-    (("--engine", "apertium", "--target-lang", "en"),
-     "--source-lang and --target-lang are both en")])
-def test_wrong_usage_ends_with_2(run: Run, options: tuple[str, ...], message: str) -> None:
-    outcome = run("translate", *PAIR, *options)
-    assert outcome.code == 2
-    assert message in outcome.err
-    assert outcome.out == ""

@@ -1,0 +1,512 @@
+"""The battery that every command faces: help, stdin, empty input, bad lines, wrong usage, output.
+
+A command is one entry of `CASES` and one of `USAGE`. Formats of `import` face theirs in
+`test_import.py`, `recipe`, which reads TOML, in `test_recipe.py`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bmtools.cli.main import COMMANDS
+from bmtools.io.manifest import Manifest
+
+Run = Callable[..., Any]
+pytestmark = pytest.mark.usefixtures("one_thread")
+NO_TEXT = "no text in the input; expected records with some text"
+NO_SENTENCES = ("no sentences in the input; expected records with some text, or --method average, "
+                "which reads none")
+NO_WORDS = "no words in the input; expected records with some text"
+STEPS = ("--steps", "4", "--max-length", "16", "--batch-size", "4")
+MASKINGS = ({"id": "0", "text": "Il [MASK] ha diabete mellito e asma.", "target": "paziente"},
+            {"id": "1", "text": "Il cuore [MASK] il sangue nelle arterie.", "target": "pompa"})
+TAGGED = tuple({"id": str(number), "text": "Il paziente ha asma.", "entities": [
+    {"start": 15, "end": 19, "type": "DIS"}]} for number in range(4))
+NOTES = ({"id": "a", "text": "No pain. Fever."}, {"id": "b", "text": "Fever."})
+SCORES = ({"model": "base", "pppl": 12.3456}, {"model": "small", "pppl": 23456.7})
+
+
+@dataclass(frozen=True)
+class Case:
+    """A command at its smallest.
+
+    Args:
+        arguments: what it cannot do without; capitals stand for paths that `Kit` makes.
+        help: words of its help.
+        empty: its message where the input holds nothing; None where that is no error.
+        blank: its message where a text holds no word; None where that is no error.
+        records: of its input; the corpus if not said.
+        bad: a line that is wrong among them.
+        fault: what is said of it.
+        option: name of the option that takes the input.
+        json: whether stdout holds JSON Lines.
+    """
+
+    arguments: tuple[str, ...]
+    help: tuple[str, ...]
+    empty: str | None = NO_TEXT
+    blank: str | None = NO_TEXT
+    records: tuple[dict[str, Any], ...] = ()
+    bad: bytes = b'{"id": "c"}'
+    fault: str = "key 'text' is missing"
+    option: str = ""
+    json: bool = True
+
+
+CASES = {
+    "build-vocab": Case(
+        ("-o", "OUT", "--size", "120", "--allow-fewer"),
+        ("--size", "30000", "--uncased / --no-uncased", "--strip-accents", "--overwrite",
+         "--tokenizer-type", "--special-tokens", "--unicode", "--extend", "--allow-fewer"),
+        NO_WORDS, NO_WORDS),
+    "compare-vocab": Case(
+        ("--vocab", "TOKENIZER"),
+        ("--vocab [NAME=]PATH", "--terms FILE", "--worst N", "--corpus-words N", "--table",
+         "--plot FILE", "--segmenter NAME", "mention by mention"),
+        f"{NO_WORDS}, or --terms with some terms", f"{NO_WORDS}, or --terms with some terms"),
+    "tokenize": Case(
+        ("--tokenizer", "TOKENIZER", "--processes", "1", "-o", "OUT"),
+        ("--tokenizer DIR", "--sentences / --no-sentences", "67108864", "--processes",
+         "--segmenter", "--resume", "--overwrite", "--rejects")),
+    "find-contexts": Case(
+        ("--words", "WORDS", "--processes", "1"),
+        ("--words FILE", "--tokenizer DIR", "--base DIR", "--max-sentences", "[default: 20]",
+         "--unit", "--seed", "--segmenter", "--report FILE", "--rejects")),
+    "init-weights": Case(
+        ("--base", "BASE", "--tokenizer", "TOKENIZER", "-o", "OUT"),
+        ("--base CKPT", "--tokenizer DIR", "contextual", "--max-sentences", "--overwrite",
+         "Methods random and average read no records.", "--compare", "--layers"),
+        NO_SENTENCES, NO_SENTENCES),
+    "preflight": Case(
+        ("--architecture", "bert-1x64", "--tokenizer", "TOKENIZER", *STEPS, "--probe-seconds",
+         "0.05"),
+        ("--probe-seconds", "Preflight measurement:")),
+    "pretrain": Case(
+        ("--architecture", "bert-1x64", "--tokenizer", "TOKENIZER", *STEPS, "-o", "OUT"),
+        ("--model CKPT", "--architecture NAME", "--mask-rate", "0.0005", "--masking",
+         "--phases FILE", "--recipe NAME", "--processes", "--resume", "--overwrite",
+         "exits with 75")),
+    "distill": Case(
+        ("--teacher", "MODEL", "--architecture", "bert-1x64", *STEPS, "-o", "OUT"),
+        ("--teacher CKPT", "--student CKPT", "--architecture NAME", "--temperature",
+         "--kl-weight", "0.05]", "--resume", "--overwrite")),
+    "finetune ner": Case(
+        ("--model", "MODEL", "--dev", "DEV", "--seeds", "1", "--epochs", "1", "--max-length",
+         "16", "-o", "OUT"),
+        ("--patience", "5e-05", "--merge-types", "--overwrite"),
+        "--train: found no entities in 0 records, expected records whose key 'entities' names "
+        "some",
+        "FILE:1: key 'entities' is missing; expected a list, empty where the text names nothing",
+        TAGGED, option="--train"),
+    "predict": Case(("--model", "TAGGER"), ("--device", "--max-length"), None, None),
+    "score-pppl": Case(
+        ("--model", "MODEL"),
+        ("--variant [original|within-word|whole-word]", "--fail-over X", "lower"),
+        "no sentences in the input; expected records with text",
+        "FILE:1: key 'text': found no tokens to score, expected a sentence"),
+    "score-mrr": Case(
+        ("--model", "MODEL"),
+        ("--top-k", "--multi-token [miss|first|joint|skip]",
+         "--ignore-case / --no-ignore-case", "--fail-under X"),
+        "no masked words in the input; expected records with text and target",
+        "FILE:1: key 'text': found no [MASK], expected one; or mark what to mask: entities, or "
+        "--terms", MASKINGS),
+    "score-masking": Case(
+        ("--model", "MODEL", "--max-length", "16"),
+        ("tokens, words, spans, terms", "[default: 80/10/10]", "--terms FILE", "--by KEY"),
+        "no text in the input; expected records with text",
+        "FILE:1: key 'text': found no tokens to mask, expected words of the models' "
+        "vocabularies"),
+    "score-space": Case(
+        ("--model", "MODEL", "--bands", "2", "--words-per-band", "2", "--min-count", "1",
+         "--neighbours", "2"),
+        ("average_cosine", "partition_isotropy", "own_band_neighbours", "--projection",
+         "--occurrences", "--single-token-words", "[default: 4096]"),
+        NO_WORDS, NO_WORDS),
+    "table": Case(
+        ("--columns", "pppl"), ("--columns", "--key KEY", "model]", "test_f1.mean"),
+        "no line has both 'model' and 'pppl'; name other columns",
+        "no line has both 'model' and 'pppl'; name other columns", SCORES, b"{",
+        "found '{' (", json=False),
+    "translate": Case(
+        ("--source-lang", "en", "--target-lang", "it", "--engine", "memory", "--memory", "MEMORY"),
+        ("Translate records sentence by sentence.", "--engine"), None, None, NOTES),
+}
+
+# What each row of `USAGE` comes behind.
+BEFORE = {
+    "tokenize": ("--tokenizer", "TOKENIZER"),
+    "init-weights": CASES["init-weights"].arguments,
+    "pretrain": ("-o", "out"),
+    "distill": ("-o", "out"),
+    "finetune ner": (*CASES["finetune ner"].arguments, "--train", "corpus.jsonl"),
+    "score-mrr": ("--model", "MODEL"),
+    "score-space": ("--model", "MODEL"),
+    "translate": ("--source-lang", "en", "--target-lang", "it"),
+}
+
+USAGE: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {
+    "build-vocab": (
+        (("-o", "tok", "--size", "99"), "--size: found 99, expected at least 100"),
+        (("-o", "tok", "--size", "many"), "'many' is not a valid integer"),
+        (("-o", "tok", "--tokenizer-type", "words"),
+         "'words' is not one of 'wordpiece', 'bpe', 'unigram'"),
+        (("-o", "tok", "--terms", "t"), "found --terms without --size auto"),
+        (("-o", "tok", "--size", "auto", "--candidates", "9"), "--candidates: found 9, expected"),
+        (("-o", "tok", "--tokenizer-type", "bpe", "--max-alphabet", "9"), "spells all characters"),
+        (("-o", "tok", "--extend", "absent"), "'absent' does not exist"),
+        (("-o", "tok", "--extend", ".", "--uncased", "--unicode", "nfc"),
+         "found --uncased and --unicode with --extend, which keeps what the old tokenizer does"),
+        (("-o", "tok", "--extend", ".", "--size", "auto"), "found --size auto with --extend"),
+        (("-o", "tok", "--min-frequency", "0"), "--min-frequency: found 0, expected at least 1"),
+        ((), "Missing option '-o' / '--output'"),
+        (("-o", "tok", "absent.jsonl"), "'absent.jsonl' does not exist"),
+    ),
+    "compare-vocab": (
+        ((), "Missing option '--vocab'"),
+        (("--vocab", "absent"), "--vocab: found 'absent', expected a tokenizer"),
+        (("--vocab", "x=absent"), "--vocab: found 'x=absent', expected a tokenizer"),
+        (("--vocab", "=small.txt"), "--vocab: found '=small.txt', expected a tokenizer"),
+        (("--vocab", "small.txt", "--vocab", "small.txt"),
+         "--vocab: found the name 'small.txt' twice"),
+        (("--vocab", "small.txt", "--plot", "p.jpg"),
+         "--plot: found p.jpg, expected a name in .png"),
+        (("--vocab", "small.txt", "--worst", "-1"), "-1 is not in the range"),
+        (("--vocab", "small.txt", "--corpus-words", "0"), "0 is not in the range"),
+        (("--vocab", "small.txt", "-", "--terms", "-"), "found - in both"),
+    ),
+    "tokenize": (
+        (("-o", "s", "--shard-tokens", "0"), "--shard-tokens: found 0, expected 1 to 2147483648"),
+        (("-o", "s", "--processes", "-1"), "-1 is not in the range x>=0"),
+        ((), "Missing option '-o' / '--output'"),
+        (("-o", "s", "--tokenizer", "absent"), "'absent' does not exist"),
+        (("-o", "s", "absent.jsonl"), "'absent.jsonl' does not exist"),
+    ),
+    "find-contexts": (
+        ((), "found neither --words nor --tokenizer, expected one"),
+        (("--words", "w", "--max-sentences", "0"), "--max-sentences: found 0, expected 1 or more"),
+        (("--words", "w", "--unit", "page"), "'page' is not one of 'sentence', 'record'"),
+        (("--words", "w", "--base", "."), "--base: expected --tokenizer, and no --words"),
+        (("--words", "w", "--tokenizer", ".", "--uncased"), "--uncased: --tokenizer says already"),
+        (("--words", "absent"), "'absent' does not exist"),
+        (("--words", "w", "--processes", "-1"), "-1 is not in the range x>=0"),
+    ),
+    "init-weights": (
+        (("--method", "magic"), "'magic' is not one of 'random', 'average', 'contextual'"),
+        (("--layers", "top"), "--layers: found 'top', expected last, all or numbers"),
+        (("--compare", "average,magic"), "--compare: found 'magic', expected names from random"),
+        (("--compare", "average,average"),
+         "--compare: found 'average,average', expected each method"),
+        (("--compare", "average"), "found both --compare, which writes no checkpoint, and -o"),
+        (("--held-out-ratio", "1"), "--held-out-ratio: found 1.0, expected above 0, below 1"),
+        (("--distil-learning-rate", "0"), "--distil-learning-rate: found 0.0, expected above 0"),
+        (("--focus-window", "0"), "--focus-window: found 0, expected 1 or more"),
+        (("--max-sentences", "0"), "--max-sentences: found 0, expected 1 or more"),
+        (("--base", "absent"), "'absent' does not exist"),
+        (("--tokenizer", "absent"), "'absent' does not exist"),
+    ),
+    "preflight": (
+        ((), "expected one of --model and --architecture"),
+        (("--architecture", "bert-1x64"), "--architecture and --tokenizer go together"),
+        (("--model", "MODEL", "--probe-seconds", "0"),
+         "--probe-seconds: found 0.0, expected above 0"),
+        (("--model", "MODEL", "--set", "stepz=4"),
+         "found unknown key 'stepz', did you mean 'steps'"),
+        (("--model", "MODEL", "--replay-steps", "4"), "--replay and --replay-steps go together"),
+        (("--model", "MODEL", "--shard"), "--shard: found it with one process"),
+    ),
+    "pretrain": (
+        ((), "expected one of --model and --architecture"),
+        (("--model", "MODEL", "--architecture", "bert-1x64"),
+         "expected one of --model and --architecture"),
+        (("--architecture", "bert-1x64"), "--architecture and --tokenizer go together"),
+        (("--model", "MODEL", "--tokenizer", "MODEL"),
+         "--architecture and --tokenizer go together"),
+        (("--model", "absent"), "'absent' does not exist"),
+        (("--model", "MODEL", "--mask-rate", "0"), "--mask-rate: found 0.0, expected above 0"),
+        (("--model", "MODEL", "--learning-rate", "-1"), "--learning-rate: found -1.0"),
+        (("--model", "MODEL", "--steps", "-1"), "--steps: found -1, expected 0 or more"),
+        (("--model", "MODEL", "--epochs", "0"), "--epochs: found 0.0, expected above 0"),
+        (("--model", "MODEL", "--mixed-precision", "fp8"),
+         "'--mixed-precision': 'fp8' is not one of 'no'"),
+        (("--model", "MODEL", "--objective", "x"), "'--objective': 'x' is not one of 'masked'"),
+        (("--model", "MODEL", "--mask-replace-prob", "0.95"), "shares that add up to 1 at most"),
+        (("--model", "MODEL", "--recipe", "pubmedbertt"), "did you mean 'pubmedbert'?"),
+        (("--model", "MODEL", "--recipe", "laptop", "--phases", "corpus.jsonl"),
+         "expected one of --recipe and --phases"),
+        (("--model", "MODEL", "--set", "stepz=4"),
+         "found unknown key 'stepz', did you mean 'steps'"),
+        (("--model", "MODEL", "--budget", "soon"),
+         "--budget: found soon, expected a number and s, m"),
+        (("--model", "MODEL", "--replay", "MODEL"), "--replay and --replay-steps go together"),
+        (("--model", "MODEL", "--replay-steps", "4"), "--replay and --replay-steps go together"),
+        (("--model", "MODEL", "--corpus", "MODEL"), "expected NAME=PATH of a file of records or"),
+        (("--model", "MODEL", "--corpus", "text=corpus.jsonl"),
+         "found the name 'text', which FILES"),
+        (("--model", "MODEL", "--corpus", "replay=corpus.jsonl"),
+         "found the name 'replay', expected"),
+        (("--model", "MODEL", "--corpus", "a=corpus.jsonl", "--corpus", "a=corpus.jsonl"),
+         "--corpus: found 'a' twice"),
+        (("--model", "MODEL", "--shard"), "--shard: found it with one process"),
+        (("--model", "MODEL", "--optimizer", "sgd"), "'--optimizer': 'sgd' is not one of 'ad"),
+        (("--model", "MODEL", "--mask-curve", "linear"), "expected a share above 0 beside"),
+    ),
+    "distill": (
+        (("--student", "MODEL"), "Missing option '--teacher'"),
+        (("--teacher", "MODEL"), "expected one of --student and --architecture"),
+        (("--teacher", "MODEL", "--student", "MODEL", "--architecture", "bert-1x64"),
+         "expected one of --student and --architecture"),
+        (("--teacher", "absent", "--student", "MODEL"), "'absent' does not exist"),
+        (("--teacher", "MODEL", "--student", "MODEL", "--objective", "causal"),
+         "--objective: distillation works with masked alone"),
+        (("--teacher", "MODEL", "--student", "MODEL", "--adversarial", "1"),
+         "--adversarial: distillation has no adversarial training"),
+        (("--teacher", "MODEL", "--student", "MODEL", "--temperature", "0"),
+         "--temperature: found 0.0, expected above 0"),
+        (("--teacher", "MODEL", "--student", "MODEL", "--kl-weight", "-1"), "loss weights: found"),
+        (("--teacher", "MODEL", "--student", "MODEL", "--mlm-weight", "0", "--kl-weight", "0",
+          "--cosine-weight", "0"), "expected 0 or more, not all 0"),
+    ),
+    "finetune ner": (
+        (("--patience", "0"), "--patience: found 0, expected 1 or more"),
+        (("--model", "absent"), "'absent' does not exist"),
+        (("--train", "-", "--dev", "-"), "only one of --train, --dev and --test can be stdin"),
+    ),
+    "predict": (
+        ((), "Missing option '--model'"),
+        (("--model", "MODEL", "--batch-size", "0"), "--batch-size: found 0, expected 1 or more"),
+    ),
+    "score-pppl": (
+        ((), "Missing option '--model'"),
+        (("--model", "MODEL", "--batch-tokens", "-1"), "--batch-tokens: found -1"),
+        (("--model", "MODEL", "--precision", "int3"), "'int3' is not one of"),
+        (("--model", "MODEL", "--details", "-"), "--details and --output are the same"),
+        (("--model", "nowhere"), "'nowhere' does not exist"),
+    ),
+    "score-mrr": (
+        (("--top-k", "0"), "--top-k: found 0"),
+        (("--multi-token", "maybe"),
+         "'maybe' is not one of 'miss', 'first', 'joint', 'skip'"),
+        (("--fail-under", "high"), "'high' is not a valid float"),
+    ),
+    "score-masking": (
+        ((), "Missing option '--model'"),
+        (("--model", "MODEL", "--masking", "letters"),
+         "--masking: found 'letters', expected names"),
+        (("--model", "MODEL", "--mask-rate", "15"),
+         "--mask-rate: found '15', expected shares above 0"),
+        (("--model", "MODEL", "--corruption", "80"),
+         "--corruption: found '80', expected percentages"),
+        (("--model", "MODEL", "--masking", "terms"),
+         "--masking: found terms, expected --terms as well"),
+        (("--model", "MODEL", "--terms", "corpus.jsonl"),
+         "--masking: found 'tokens,words', expected terms as well, as --terms is given"),
+        (("--model", "MODEL", "--repeats", "0"), "--repeats: found 0, expected 1 or more"),
+        (("--model", "MODEL", "--precision", "int8"),
+         "--precision: found int8, expected float32 or"),
+        (("--model", "nowhere"), "'nowhere' does not exist"),
+    ),
+    "score-space": (
+        (("--plot", "p.jpg"), "--plot: found p.jpg, expected a name in .png, .svg, .pdf"),
+        (("--vectors", "v.bin"), "--vectors: found v.bin, expected a name in .npz"),
+        (("--layers", "top"), "--layers: found 'top', expected last, all or numbers"),
+        (("--bands", "1"), "--bands: found 1, expected 2 or more"),
+        (("--projection", "umap"), "'--projection': 'umap' is not one of 'pca', 'tsne'"),
+        (("--batch-tokens", "0"), "--batch-tokens: found 0"),
+        (("--model", "nowhere"), "'nowhere' does not exist"),
+    ),
+    "table": (
+        ((), "Missing option '--columns'"),
+        (("--columns", " ,"), "--columns: found ' ,', expected at least one key"),
+        (("--columns", "pppl", "absent.jsonl"), "'absent.jsonl' does not exist"),
+    ),
+    "translate": (
+        (("--engine", "memory"), "--engine memory needs --memory"),
+        (("--engine", "apertium", "--model", "."), "--model means nothing to --engine apertium"),
+        (("--engine", "apertium", "--via", "en"), "--via en is one of the two languages"),
+        (("--engine", "transformers"), "--engine transformers needs --model"),
+        (("--engine", "transformers", "--model", ".", "--compute-type", "int8"),
+         "--compute-type int8 needs --engine ctranslate2"),
+        (("--engine", "apertium", "--target-lang", "en"),
+         "--source-lang and --target-lang are both en"),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Kit:
+    """A command ready to run on inputs of a test's own folder."""
+
+    name: str
+    case: Case
+    folder: Path
+    paths: dict[str, Path]
+    run: Run
+    piped: Run
+
+    def write(self, *lines: bytes, name: str = "in.jsonl") -> Path:
+        path = self.folder / name
+        path.write_bytes(b"".join(line + b"\n" for line in lines))
+        return path
+
+    def good(self) -> Path:
+        return self.write(*(json.dumps(record).encode() for record in self.case.records))
+
+    def arguments(self, out: str = "out") -> list[object]:
+        paths = {**self.paths, "OUT": self.folder / out}
+        return [*self.name.split(), *(paths.get(word, word) for word in self.case.arguments)]
+
+    def on(self, source: object, *more: object, out: str = "out") -> Any:
+        given = (self.case.option, source) if self.case.option else (source,)
+        return self.run(*self.arguments(out), *more, *given)
+
+    def on_stdin(self, source: Path, dash: bool, out: str) -> Any:
+        given = ("-",) if dash else ()
+        given = (self.case.option, "-") if self.case.option else given
+        return self.piped(source, *self.arguments(out), *given)
+
+    @property
+    def writes_directory(self) -> bool:
+        return "OUT" in self.case.arguments
+
+    def left(self) -> list[str]:
+        """What the command left in the folder, its input aside."""
+        return sorted(path.name for path in self.folder.iterdir() if path.name != "in.jsonl")
+
+
+@pytest.fixture(scope="session")
+def kit_paths(make_tokenizer: Run, make_checkpoint: Run, tiny_tokenizer: Path,
+              tiny_checkpoint: Path, tmp_path_factory: pytest.TempPathFactory,
+              make_tagger: Callable[[Path], Path]) -> dict[str, Path]:
+    """What the arguments of cases stand for."""
+    folder = tmp_path_factory.mktemp("kit")
+    (folder / "words.txt").write_text("asma\ndiabete mellito\n", encoding="utf-8")
+    (folder / "memory.tsv").write_text("en\tit\nNo pain.\tNessun dolore.\nFever.\tFebbre.\n",
+                                       encoding="utf-8")
+    (folder / "dev.jsonl").write_text(json.dumps(TAGGED[0]) + "\n")
+    base = make_checkpoint(make_tokenizer("Il respirare, le ginocchia, i sanguigni di mellito"))
+    return {"TOKENIZER": tiny_tokenizer, "MODEL": tiny_checkpoint, "BASE": base,
+            "TAGGER": make_tagger(tiny_checkpoint), "WORDS": folder / "words.txt",
+            "MEMORY": folder / "memory.tsv", "DEV": folder / "dev.jsonl"}
+
+
+@pytest.fixture(params=CASES)
+def kit(request: pytest.FixtureRequest, kit_paths: dict[str, Path], tmp_path: Path, run: Run,
+        piped: Run, corpus_records: list[dict[str, Any]]) -> Kit:
+    case = CASES[request.param]
+    if not case.records:
+        case = replace(case, records=tuple(corpus_records))
+    return Kit(request.param, case, tmp_path, kit_paths, run, piped)
+
+
+def test_every_command_is_here() -> None:
+    assert {name.split()[0] for name in CASES} | {"import", "recipe"} == set(COMMANDS)
+    assert {name.split()[0] for name in USAGE} | {"import", "recipe"} == set(COMMANDS)
+
+
+def test_help(kit: Kit) -> None:
+    outcome = kit.run(*kit.name.split(), "--help")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert outcome.out.startswith(f"Usage: bmtools {kit.name} ")
+    for part in (*kit.case.help, "--config FILE", "--traceback"):
+        assert part in " ".join(outcome.out.split())
+
+
+def test_a_file_equals_stdin(kit: Kit, contents: Callable[[Path], Any],
+                             manifest: Callable[[Path], Any]) -> None:
+    source = kit.good()
+    named = kit.on(source)
+    assert named.code == 0, named.err
+    for dash in (False, True):
+        out = f"piped-{dash}"
+        piped = kit.on_stdin(source, dash, out)
+        assert piped.code == 0, piped.err
+        if kit.writes_directory:
+            assert contents(kit.folder / out) == contents(kit.folder / "out")
+            assert "<stdin>" in manifest(kit.folder / out)["inputs"]
+        elif kit.name != "preflight":  # which measures speed
+            assert piped.out == named.out
+
+
+def test_stdout_can_be_parsed(kit: Kit) -> None:
+    outcome = kit.on(kit.good())
+    assert outcome.code == 0, outcome.err
+    if kit.case.json:
+        assert outcome.records and all(isinstance(line, dict) for line in outcome.records)
+    assert kit.left() == (["out"] if kit.writes_directory else [])
+
+
+@pytest.mark.parametrize("blank", [False, True], ids=["no records", "no words"])
+def test_empty_input_is_one_clear_line(kit: Kit, blank: bool) -> None:
+    message = kit.case.blank if blank else kit.case.empty
+    source = kit.write(*[b'{"id": "a", "text": " \\n"}'] * blank)
+    outcome = kit.on(source)
+    if message is None:
+        assert outcome.code == 0, outcome.err
+        return
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err == f"bmtools: {message.replace('FILE', str(source))}\n"
+    assert kit.left() == []
+
+
+def test_a_bad_line_stops_or_is_collected(kit: Kit) -> None:
+    first, *rest = (json.dumps(record).encode() for record in kit.case.records)
+    source = kit.write(first, kit.case.bad, *rest)
+    outcome = kit.on(source)
+    assert outcome.code == 1
+    assert outcome.err.startswith(f"bmtools: {source}:2: {kit.case.fault}")
+    assert outcome.err.count("\n") == 1
+    assert kit.left() == []
+    if kit.name == "table":
+        return
+    outcome = kit.on(source, "--rejects", kit.folder / "rejects.jsonl")
+    assert outcome.code == 0, outcome.err
+    if kit.name == "preflight":
+        assert kit.left() == []
+        return
+    assert "1 bad records in" in outcome.err
+    [rejected] = (kit.folder / "rejects.jsonl").read_text().splitlines()
+    assert json.loads(rejected)["place"] == f"{source}:2"
+    assert json.loads(rejected)["record"] == json.loads(kit.case.bad)
+
+
+def test_nothing_is_left_of_a_failed_write(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not kit.writes_directory:
+        pytest.skip("writes no directory")
+
+    def full(self: Manifest, directory: Path) -> None:
+        if any((directory / name).is_file() for name in (
+                "model.safetensors", "tokenizer.json")) or kit.name == "tokenize":
+            raise OSError(28, "No space left on device")
+        write(self, directory)
+
+    write = Manifest.write
+    monkeypatch.setattr(Manifest, "write", full)
+    outcome = kit.on(kit.good())
+    assert outcome.code == 1
+    assert outcome.err == "bmtools: [Errno 28] No space left on device\n"
+    assert "out" not in kit.left()
+
+
+@pytest.mark.parametrize(("name", "arguments", "message"), [
+    (name, *wrong) for name, wrongs in USAGE.items() for wrong in wrongs])
+def test_wrong_usage_ends_with_two(
+        name: str, arguments: tuple[str, ...], message: str, run: Run, corpus: Path,
+        kit_paths: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("w").write_text("asma\n")
+    Path("small.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"]))
+    paths = {**kit_paths, "OUT": tmp_path / "out"}
+    given = [paths.get(word, word) for word in (*BEFORE.get(name, ()), *arguments)]
+    files = () if name in ("finetune ner", "translate") else (corpus,)
+    outcome = run(*name.split(), *given, *files)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert message in outcome.err
+    assert outcome.err.startswith("bmtools: ") and outcome.err.count("\n") == 1
+    assert {path.name for path in tmp_path.iterdir()} == {"corpus.jsonl", "small.txt", "w"}
