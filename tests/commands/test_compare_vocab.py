@@ -123,7 +123,7 @@ def test_lines_are_flat_enough_for_table(run: Run, records: Path, pair: list[obj
     only.write_text("".join(
         line + "\n" for line in (tmp_path / "l.jsonl").read_text().splitlines()
         if json.loads(line)["scope"] == "text"))
-    outcome = run("table", only, "--by", "vocabulary", "--columns",
+    outcome = run("table", only, "--key", "vocabulary", "--columns",
                   "vocab_size,pieces_per_word,tokens")
     assert [line.split() for line in outcome.out.splitlines() if "│" in line] == [
         ["│", "small", "│", "11", "│", "2.5", "│", "12", "│"],
