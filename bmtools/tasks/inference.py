@@ -55,7 +55,7 @@ class Predictor:
             **{name: value for name, value in trained.items() if name in known})
         if self.config.max_length:
             task_config = replace(task_config, max_length=self.config.max_length)
-        checkpoint = task_class.load(directory, resolve_device(self.config.device))
+        checkpoint = task_class.load(directory, resolve_device(self.config.device), task_config)
         self.task = task_class(task_config, checkpoint)
         labels: Any = checkpoint.model.config.id2label
         self.task.accept_labels([labels[number] for number in range(len(labels))])

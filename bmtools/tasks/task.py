@@ -151,8 +151,13 @@ class Task(ABC, Generic[ExampleT, InputT]):
         return with_new_head(self.checkpoint, self.labels, seed)
 
     @classmethod
-    def load(cls, directory: Path, device: str) -> Checkpoint:
-        """Load a model that this task fine-tuned.
+    def load(cls, directory: Path, device: str, config: TaskConfig) -> Checkpoint:
+        """Load a model that this task fine-tuned; override where the head is not transformers'.
+
+        Args:
+            directory: the fine-tuned model.
+            device: where it will run.
+            config: settings that it was trained with.
 
         Raises:
             CheckpointError: no such directory, or weights of encoder or head are missing.
