@@ -45,7 +45,7 @@ def arguments(checkpoint: Path, write_lines: Callable[..., Path], tmp_path: Path
             "-o", tmp_path / "tuned", *QUICK]
 
 
-def test_stdout_holds_a_line_per_set_epoch_and_seed(run: Callable[..., Any],
+def test_stdout_has_a_line_per_set_epoch_and_seed(run: Callable[..., Any],
                                                     arguments: list[Any]) -> None:
     outcome = run(*arguments)
     assert outcome.code == 0, outcome.err
@@ -57,7 +57,7 @@ def test_stdout_holds_a_line_per_set_epoch_and_seed(run: Callable[..., Any],
     assert set(lines[-1]["dev_f1"]) == {"mean", "deviation"}
 
 
-def test_the_directory_says_how_it_was_made(run: Callable[..., Any], arguments: list[Any],
+def test_the_manifest_describes_the_run(run: Callable[..., Any], arguments: list[Any],
                                             tmp_path: Path) -> None:
     run(*arguments, "--merge-types", "Disease")
     manifest = json.loads((tmp_path / "tuned/bmtools.json").read_text())
@@ -73,10 +73,10 @@ def test_the_directory_says_how_it_was_made(run: Callable[..., Any], arguments: 
 
 def test_one_set_may_be_stdin(shell: Callable[..., Any], arguments: list[Any],
                               tmp_path: Path) -> None:
-    place = arguments.index("--train") + 1
+    index = arguments.index("--train") + 1
     named = shell(*arguments)
     stdin = "".join(json.dumps(record) + "\n" for record in RECORDS)
-    arguments[place] = "-"
+    arguments[index] = "-"
     arguments[arguments.index("-o") + 1] = tmp_path / "piped"
     piped = shell(*arguments, stdin=stdin)
     assert named.code == piped.code == 0, piped.err
@@ -92,10 +92,10 @@ def test_two_sets_cannot_be_stdin(run: Callable[..., Any], arguments: list[Any])
 
 
 @pytest.mark.parametrize("missing", ["--model", "--train", "--dev"])
-def test_what_is_required_is_named(run: Callable[..., Any], arguments: list[Any],
+def test_missing_options_are_named(run: Callable[..., Any], arguments: list[Any],
                                    missing: str) -> None:
-    place = arguments.index(missing)
-    outcome = run(*arguments[:place], *arguments[place + 2:])
+    index = arguments.index(missing)
+    outcome = run(*arguments[:index], *arguments[index + 2:])
     assert outcome.code == 2
     assert f"Missing option '{missing}'" in outcome.err
 
@@ -150,7 +150,7 @@ def test_bad_lines_are_named_or_collected(run: Callable[..., Any], arguments: li
     assert "key 'entities' is missing" in kept[1]["reason"]
 
 
-def test_what_tags_cannot_say_is_told(run: Callable[..., Any], arguments: list[Any],
+def test_what_tags_cannot_express_is_reported(run: Callable[..., Any], arguments: list[Any],
                                       write_lines: Callable[..., Path]) -> None:
     odd = {"id": "1", "text": TEXT, "entities": [
         {"start": 15, "end": 30, "type": "DIS"}, {"start": 15, "end": 22, "type": "DIS"},
@@ -252,11 +252,11 @@ def test_python_and_the_command_line_make_the_same_model(
     result = bmtools.tasks.finetune(
         "classification", checkpoint, classification[5], classification[7], tmp_path / "python",
         seeds=1, epochs=2, learning_rate=3e-3, max_length=32)
-    made, told = (json.loads((tmp_path / name / "bmtools.json").read_text())
+    made, printed = (json.loads((tmp_path / name / "bmtools.json").read_text())
                   for name in ("python", "tuned"))
-    for content in (made, told):
+    for content in (made, printed):
         content.pop("wall_seconds")
-    assert made == told
+    assert made == printed
     assert (tmp_path / "python/model.safetensors").read_bytes() == \
         (tmp_path / "tuned/model.safetensors").read_bytes()
     same = {"checkpoint": "", "wall_seconds": 0}

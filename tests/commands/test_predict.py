@@ -74,7 +74,7 @@ def test_no_records_give_none(run: Callable[..., Any], models: Path,
     assert (outcome.code, outcome.out) == (0, "")
 
 
-def test_what_was_replaced_is_told(run: Callable[..., Any], models: Path,
+def test_replaced_annotations_are_reported(run: Callable[..., Any], models: Path,
                                    write_lines: Callable[..., Path]) -> None:
     given = {"id": "1", "text": TEXTS[0],
              "entities": [{"id": "A", "start": 0, "end": 2, "type": "X"},

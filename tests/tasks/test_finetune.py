@@ -105,21 +105,21 @@ def test_a_random_model_learns_marked_words(tune: Tune, tmp_path: Path,
     assert lines[-1]["model"] == str(checkpoint)
     output = Path(lines[-1]["checkpoint"])
     assert output == tmp_path / "tuned"
-    told = [json.loads(line) for line in (output / SEEDS).read_text().splitlines()]
-    assert told == seeds
+    saved = [json.loads(line) for line in (output / SEEDS).read_text().splitlines()]
+    assert saved == seeds
     manifest = read_manifest(output)
     assert manifest["command"] == "finetune"
     assert manifest["settings"]["max_length"] == 32
     assert manifest["results"]["best_seed"] == manifest["seed"] == 0
 
 
-def test_predictions_stand_at_exact_offsets(tune: Tune, tmp_path: Path) -> None:
+def test_predictions_have_exact_offsets(tune: Tune, tmp_path: Path) -> None:
     tune()
-    asked = records(4, 10, words=70)
+    given = records(4, 10, words=70)
     predictor = Predictor(tmp_path / "tuned", PredictConfig(batch_size=4))
     assert predictor.task.max_length == 32, "windows are as long as in training"
-    stripped = [r.without("entities") for r in asked]
-    for gold, found in zip(asked, predictor.predict(stripped), strict=True):
+    stripped = [r.without("entities") for r in given]
+    for gold, found in zip(given, predictor.predict(stripped), strict=True):
         assert [{key: e[key] for key in ("start", "end", "type")} for e in found["entities"]] \
             == gold["entities"]
         for entity in found["entities"]:
@@ -129,7 +129,7 @@ def test_predictions_stand_at_exact_offsets(tune: Tune, tmp_path: Path) -> None:
             [f"T{n}" for n in range(1, len(gold["entities"]) + 1)]
 
 
-def test_the_saved_model_scores_what_was_told(tune: Tune, tmp_path: Path) -> None:
+def test_the_saved_model_scores_as_reported(tune: Tune, tmp_path: Path) -> None:
     lines = tune(settings=FinetuneConfig(seeds=2, epochs=2, batch_size=8))
     seeds = [line for line in lines if "best_epoch" in line]
     best = max(seeds, key=lambda line: line["dev"]["f1"])
@@ -189,7 +189,7 @@ def test_types_can_be_merged(tune: Tune, tmp_path: Path) -> None:
     assert model.config.id2label == {0: "O", 1: "B-Disease", 2: "I-Disease"}
 
 
-def test_types_that_training_lacks_are_told_and_missed(tune: Tune) -> None:
+def test_types_that_training_lacks_are_reported_and_missed(tune: Tune) -> None:
     test = [Record(id="1", text="asma e due", entities=[{"start": 0, "end": 4, "type": "NEW"}])]
     lines = tune(test=test, settings=FinetuneConfig(seeds=1, epochs=1))
     assert lines[2]["note"].startswith("test: 1 of 1 entities are NEW")
@@ -239,7 +239,7 @@ def batches(checkpoint: Path, count: int, batch_size: int = 8,
     return EpochBatches(task, task.training_inputs(split.examples), batch_size, seed)
 
 
-def test_each_epoch_asks_every_word_once(checkpoint: Path) -> None:
+def test_each_epoch_has_every_word_once(checkpoint: Path) -> None:
     made = batches(checkpoint, 50)
     counts = tagger(checkpoint).read("train", records(5, 50, words=25)).counts
     for epoch in range(3):
@@ -268,7 +268,7 @@ def test_batches_are_padded_little(checkpoint: Path) -> None:
     assert sum(batch.counts["tokens"] for batch in shown) / cells > 0.9
 
 
-def test_labels_stand_at_first_pieces(checkpoint: Path) -> None:
+def test_labels_are_at_first_tokens(checkpoint: Path) -> None:
     task = tagger(checkpoint, 64)
     split = task.read("train", [Record(id="1", text="per diabete mellito", entities=[
         {"start": 4, "end": 19, "type": "X"}])])
@@ -277,7 +277,7 @@ def test_labels_stand_at_first_pieces(checkpoint: Path) -> None:
     assert [label for label in labels if label >= 0] == [0, 1, 2]
     tokens = task.checkpoint.tokenizer.convert_ids_to_tokens(
         batch.micro_batches[0]["input_ids"][0].tolist())
-    assert not any(tokens[place].startswith("##") for place in np.flatnonzero(labels >= 0))
+    assert not any(tokens[index].startswith("##") for index in np.flatnonzero(labels >= 0))
 
 
 def test_a_new_head_depends_on_its_seed_alone(checkpoint: Path) -> None:

@@ -21,20 +21,20 @@ def words(document: WindowedText, text: str) -> list[str]:
 
 
 def assert_whole(document: WindowedText, tokenizer: Any, text: str, max_length: int) -> None:
-    """Every token stands in one window, every word is asked once, at a piece of its own."""
+    """Every token is in one window; every word has one first token, its own."""
     encoding = tokenizer.backend_tokenizer.encode(text, add_special_tokens=False)
     seen = [number for window in document.windows for number in window.ids]
     assert seen == encoding.ids
-    places, before = [], 0
+    indices, before = [], 0
     for window in document.windows:
         assert 0 < len(window.ids) <= max_length - 2
         assert all(0 <= first < len(window.ids) for first in window.firsts)
-        places += [before + int(first) for first in window.firsts]
+        indices += [before + int(first) for first in window.firsts]
         before += len(window.ids)
-    assert places == sorted(set(places))
-    assert len(places) == len(document.words)
-    for (start, end), place in zip(document.words, places, strict=True):
-        first, last = encoding.offsets[place]
+    assert indices == sorted(set(indices))
+    assert len(indices) == len(document.words)
+    for (start, end), index in zip(document.words, indices, strict=True):
+        first, last = encoding.offsets[index]
         assert first < end and last > start
 
 
@@ -117,7 +117,7 @@ def test_a_line_ends_a_sentence(tokenizers: dict[str, Any]) -> None:
     assert set(starts(tokenizers["wordpiece"], "caso di due mg\n" * 12, 40)) == {"caso"}
 
 
-def test_windows_are_laid_between_special_tokens(tokenizer: Any) -> None:
+def test_windows_are_padded_between_special_tokens(tokenizer: Any) -> None:
     windows = [cut(tokenizer, text).windows[0] for text in ("asma", "ipertensione arteriosa e")]
     batch = pad_windows(windows, tokenizer)
     ids, attention_mask = batch["input_ids"], batch["attention_mask"] == 1
