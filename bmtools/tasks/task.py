@@ -97,12 +97,12 @@ class Task(ABC, Generic[ExampleT, InputT]):
     replaced: ClassVar[Mapping[str, str]]
     metrics: ClassVar[tuple[str, ...]]
 
-    def __init__(self, config: Any, checkpoint: Checkpoint) -> None:
+    def __init__(self, config: TaskConfig, checkpoint: Checkpoint) -> None:
         from bmtools.models.checkpoint import max_tokens
 
         self.config = config
         self.checkpoint = checkpoint
-        self.max_length = min(int(config.max_length), max_tokens(checkpoint.model))
+        self.max_length = min(config.max_length, max_tokens(checkpoint.model))
         self.labels: list[str] = []
 
     @property
