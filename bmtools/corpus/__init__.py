@@ -1,1 +1,1 @@
-"""Readers of source formats, sentence segmentation and packing into rows."""
+"""Readers of source formats, sentences, cleaning, duplicates and languages."""

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from bmtools.corpus.segment import sentence_spans
 from bmtools.errors import RecordError, Reject, refuse, setting
 from bmtools.records import Record
+from bmtools.search.segment import sentence_spans
 
 # Keys whose value belongs to the document as a whole and would be wrong for a sentence of it.
 _WHOLE = ("answers", "target", "text_pair")

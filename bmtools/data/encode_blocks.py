@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from tokenizers import Tokenizer
 
-from bmtools.corpus.segment import sentence_spans
 from bmtools.data.settings import ShardConfig
 from bmtools.data.shard_files import DocumentBatch
 from bmtools.errors import RecordError
@@ -23,6 +22,7 @@ from bmtools.io.jsonl import parse_records
 from bmtools.io.parallel import Block, map_blocks
 from bmtools.masking.ragged import offsets
 from bmtools.records import Record, full_text
+from bmtools.search.segment import sentence_spans
 from bmtools.vocab.encoding import EncodedTexts, Encoder, MarkWordStarts
 
 

@@ -8,7 +8,6 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from bmtools.corpus.segment import sentence_spans
 from bmtools.errors import DataError, RecordError, Reject, refuse, setting
 from bmtools.io.atomic import refuse_existing
 from bmtools.io.jsonl import RecordReader
@@ -23,6 +22,7 @@ from bmtools.models.settings import (
 from bmtools.models.token_contexts import Sentence
 from bmtools.models.transfer import Transfer, transfer
 from bmtools.records import Record, span_faults
+from bmtools.search.segment import sentence_spans
 from bmtools.vocab.tokenizer import fingerprint, load_tokenizer
 
 Config = TypeVar("Config", TransferConfig, FocusConfig, TokenDistillationConfig)

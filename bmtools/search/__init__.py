@@ -1,4 +1,4 @@
-"""Search for many words in text, and samples of the sentences that contain them."""
+"""Search for many words in text, samples of the sentences that contain them, segmentation."""
 
 from bmtools.lazy import export
 

@@ -19,7 +19,6 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from bmtools.corpus.stretches import stretch_spans, stretches
 from bmtools.errors import DataError, RecordError, Reject, setting
 from bmtools.io.jsonl import RecordReader, parse_records
 from bmtools.io.parallel import Block, map_blocks, read_blocks
@@ -28,6 +27,7 @@ from bmtools.records import RecordFields
 from bmtools.search.case_folding import Folding
 from bmtools.search.matching import Matcher, Matches
 from bmtools.search.reservoir import HIGHEST, Hit, Reservoir, Stretch, word_keys
+from bmtools.search.segment import stretch_spans, stretches
 from bmtools.search.settings import ContextConfig
 from bmtools.search.word_lists import WordList
 from bmtools.vocab.words import Segmenter

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from bmtools.corpus.languages import primary_language
-from bmtools.corpus.segment import sentence_spans
 from bmtools.errors import RecordError, Reject, refuse, setting
 from bmtools.records import Record
+from bmtools.search.segment import sentence_spans
 from bmtools.translation.settings import DocumentConfig
 from bmtools.translation.translator import Translation, Translator
 

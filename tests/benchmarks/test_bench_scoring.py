@@ -25,9 +25,9 @@ import torch
 from transformers import BertConfig, BertForMaskedLM
 
 from bmtools.corpus.curated import curated_records
-from bmtools.corpus.segment import sentence_spans
 from bmtools.io.manifest import Manifest
 from bmtools.models.checkpoint import save_checkpoint
+from bmtools.search.segment import sentence_spans
 from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.tokenizer import fingerprint
 from bmtools.vocab.trainers import train_tokenizer

@@ -23,7 +23,6 @@ import pytest
 import torch
 from transformers import BertTokenizer
 
-from bmtools.corpus.segment import sentence_spans
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.checkpoint import Checkpoint
 from bmtools.models.context_embeddings import contextual_embeddings
@@ -31,6 +30,7 @@ from bmtools.models.settings import TransferConfig
 from bmtools.models.token_contexts import Sentence, locate_pieces, sample_sentences
 from bmtools.models.transfer import transfer
 from bmtools.models.vocab_overlap import find_overlap
+from bmtools.search.segment import sentence_spans
 from bmtools.vocab.tokenizer import fingerprint
 
 _ROUNDS = 3

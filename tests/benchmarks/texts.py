@@ -9,9 +9,9 @@ from pathlib import Path
 
 from transformers import BertTokenizer
 
-from bmtools.corpus.segment import sentence_spans
 from bmtools.data.tokenize import tokenize
 from bmtools.io.jsonl import RecordReader
+from bmtools.search.segment import sentence_spans
 from bmtools.vocab.tokenizer import save_tokenizer
 
 _ABSTRACTS = "en/corpus/pubmed-drug-reviews.jsonl.gz"

@@ -188,7 +188,7 @@ def save(tmp_path: Path) -> Callable[[CheckpointPredictor], Path]:
 @pytest.fixture(scope="session")
 def sentences(data: Path) -> list[str]:
     """Two hundred sentences of native clinical Italian."""
-    from bmtools.corpus.segment import sentence_spans
+    from bmtools.search.segment import sentence_spans
 
     with (data / "it/corpus/native-clinical.jsonl").open(encoding="utf-8") as stream:
         texts = [json.loads(line)["text"] for line in itertools.islice(stream, 80)]

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bmtools.corpus.segment import sentence_spans
 from bmtools.errors import DataError, RecordError
 from bmtools.io import parallel as blocks
 from bmtools.io.jsonl import RecordReader
@@ -23,6 +22,7 @@ from bmtools.keyed_random import derive
 from bmtools.search.case_folding import CASELESS
 from bmtools.search.contexts import find_contexts
 from bmtools.search.reservoir import word_keys
+from bmtools.search.segment import sentence_spans
 from bmtools.search.settings import ContextConfig
 from bmtools.search.word_lists import WordList
 
