@@ -17,9 +17,14 @@ from bmtools.distributed import is_main_process
 from bmtools.errors import BmtoolsError, RecordError, Reject, refuse
 from bmtools.io.jsonl import STDIN, RecordReader, encode_line, open_output
 
+Conversion = Callable[[dict[str, Any]], None]
+OptionGroup = Callable[[Callable[..., Any]], Any]
 Function = TypeVar("Function", bound=Callable[..., Any])
 directory = click.Path(path_type=Path, file_okay=False)
 existing_directory = click.Path(path_type=Path, file_okay=False, exists=True)
+writes_records = click.option(
+    "-o", "--output", default=STDIN, show_default="stdout", metavar="FILE",
+    help="Write here; .gz and .zst compress.")
 
 
 class Command(click.Command):
@@ -46,8 +51,8 @@ def _read_config(ctx: click.Context, _param: click.Parameter, path: Path | None)
     shared = {key: value for key, value in content.items() if not isinstance(value, dict)}
     own = content.get(ctx.command.name or "", {})
     values = {key.replace("-", "_"): value for key, value in {**shared, **own}.items()}
-    known = {_flag_name(param): param.name for param in ctx.command.params
-             if isinstance(param, click.Option)}
+    known = {max(param.opts, key=len).lstrip("-").replace("-", "_"): param.name
+             for param in ctx.command.params if isinstance(param, click.Option)}
     unknown = sorted(set(values) - set(known))
     if unknown:
         raise click.UsageError(
@@ -56,42 +61,57 @@ def _read_config(ctx: click.Context, _param: click.Parameter, path: Path | None)
     ctx.default_map = {known[key]: value for key, value in values.items()}
 
 
-def _flag_name(option: click.Option) -> str:
-    longest = max(option.opts, key=len)
-    return longest.lstrip("-").replace("-", "_")
+def option_group(*options: Callable[[Any], Any]) -> Callable[[Conversion], OptionGroup]:
+    """Make a decorator of commands from options and a function that converts their values.
+
+    The function gets all values of the command by name, and changes them in place.
+    """
+
+    def make(convert: Conversion) -> OptionGroup:
+        def decorate(function: Callable[..., Any]) -> Any:
+            @functools.wraps(function)
+            def wrapper(**values: Any) -> Any:
+                convert(values)
+                return function(**values)
+
+            wrapped: Any = wrapper
+            for option in reversed(options):
+                wrapped = option(wrapped)
+            return wrapped
+
+        return decorate
+
+    return make
 
 
-def reads_records(function: Function) -> Function:
-    """Add FILES and `--rejects`; passes `records` and `reject`."""
-
-    @click.argument("files", nargs=-1, metavar="[FILES]...",
-                    type=click.Path(exists=True, dir_okay=False, allow_dash=True))
-    @takes_rejects
-    @functools.wraps(function)
-    def wrapper(*args: Any, files: tuple[str, ...], reject: Reject, **options: Any) -> Any:
-        records = RecordReader(sources(files), reject)
-        return function(*args, records=records, reject=reject, **options)
-
-    return wrapper  # type: ignore[return-value]
+@contextmanager
+def usage_errors() -> Iterator[None]:
+    """Turn a wrong setting into wrong usage."""
+    try:
+        yield
+    except ValueError as error:
+        raise click.UsageError(str(error), click.get_current_context()) from error
 
 
-def takes_rejects(function: Function) -> Function:
+@option_group(click.option("--rejects", metavar="FILE",
+                           help="Collect bad records here, with their reason, and go on."))
+def takes_rejects(values: dict[str, Any]) -> None:
     """Add `--rejects`; passes `reject`, which raises where the option is absent."""
-
-    @click.option("--rejects", metavar="FILE",
-                  help="Collect bad records here, with their reason, and go on.")
-    @functools.wraps(function)
-    def wrapper(*args: Any, rejects: str | None, **options: Any) -> Any:
-        with _collector(rejects) as reject:
-            return function(*args, reject=reject, **options)
-
-    return wrapper  # type: ignore[return-value]
+    path = values.pop("rejects")
+    if path is None:
+        values["reject"] = refuse
+    elif is_main_process():
+        values["reject"] = click.get_current_context().with_resource(_collector(path))
+    else:
+        values["reject"] = lambda error: None  # the main process reads the same records
 
 
-def writes_records(function: Function) -> Function:
-    """Add `-o/--output`; passes `output`, `-` for stdout."""
-    return click.option("-o", "--output", default=STDIN, show_default="stdout", metavar="FILE",
-                        help="Write here; .gz and .zst compress.")(function)
+@option_group(click.argument("files", nargs=-1, metavar="[FILES]...",
+                             type=click.Path(exists=True, dir_okay=False, allow_dash=True)),
+              takes_rejects)
+def reads_records(values: dict[str, Any]) -> None:
+    """Add FILES and `--rejects`; passes `records` and `reject`."""
+    values["records"] = RecordReader(sources(values.pop("files")), values["reject"])
 
 
 def writes_plot(content: str) -> Callable[[Function], Function]:
@@ -130,14 +150,10 @@ def sources(files: tuple[str, ...]) -> tuple[str, ...]:
 
 
 @contextmanager
-def _collector(path: str | None) -> Iterator[Reject]:
-    if path is None:
-        yield refuse
-        return
-    if not is_main_process():
-        yield lambda error: None  # the main process reads the same records
-        return
+def _collector(path: str) -> Iterator[Reject]:
+    """Write bad records to a file, and count them on stderr at the end."""
     count = 0
+    failure = None
     with open_output(path) as stream:
 
         def collect(error: RecordError) -> None:
@@ -146,7 +162,6 @@ def _collector(path: str | None) -> Iterator[Reject]:
             stream.write(encode_line(
                 {"place": error.place, "reason": error.reason, "record": error.content}))
 
-        failure = None
         try:
             yield collect
         except BmtoolsError as error:

@@ -9,7 +9,6 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ import click
 from click.core import ParameterSource
 
 from bmtools.cli.launcher import STOPPED, SUPERVISED, launch
-from bmtools.cli.options import Command, Function, existing_directory, sources
+from bmtools.cli.options import Command, Function, existing_directory, sources, usage_errors
 from bmtools.cli.progress import tracked_metrics
 from bmtools.cli.settings import with_options
 from bmtools.data.settings import ShardConfig
@@ -78,15 +77,6 @@ def takes_run_config(**defaults: Any) -> Callable[[Function], Function]:
         return wrapped
 
     return decorate
-
-
-@contextmanager
-def usage_errors() -> Iterator[None]:
-    """Turn a wrong setting into wrong usage."""
-    try:
-        yield
-    except ValueError as error:
-        raise click.UsageError(str(error), click.get_current_context()) from error
 
 
 def takes_data(function: Function) -> Function:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from bmtools.cli.options import existing_directory, takes_rejects, writes_directory
+from bmtools.cli.options import existing_directory, takes_rejects, usage_errors, writes_directory
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.training_options import (
     TrainingCommand,
@@ -15,7 +15,6 @@ from bmtools.cli.training_options import (
     resumes,
     takes_data,
     takes_run_config,
-    usage_errors,
 )
 from bmtools.errors import Reject
 from bmtools.recipes.phases import RunConfig

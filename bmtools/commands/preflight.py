@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bmtools.cli.options import directory
+from bmtools.cli.options import directory, usage_errors
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.training_options import (
     TrainingCommand,
@@ -16,7 +16,6 @@ from bmtools.cli.training_options import (
     takes_model_init,
     takes_processes,
     takes_run_config,
-    usage_errors,
 )
 from bmtools.distributed import world_size
 from bmtools.errors import RecordError, refuse

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from bmtools.cli.options import takes_rejects, writes_directory
+from bmtools.cli.options import takes_rejects, usage_errors, writes_directory
 from bmtools.cli.training_options import (
     TrainingCommand,
     launches,
@@ -15,7 +15,6 @@ from bmtools.cli.training_options import (
     takes_data,
     takes_model_init,
     takes_run_config,
-    usage_errors,
 )
 from bmtools.errors import Reject
 from bmtools.recipes.phases import RunConfig
