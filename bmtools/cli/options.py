@@ -15,7 +15,7 @@ import click
 from bmtools.cli.main import TRACEBACK
 from bmtools.distributed import is_main_process
 from bmtools.errors import BmtoolsError, RecordError, Reject, refuse
-from bmtools.io.jsonl import STDIN, RecordReader, encode_line, open_output
+from bmtools.io.jsonl import STDIN, RecordReader, encode_lines, open_output
 
 Conversion = Callable[[dict[str, Any]], None]
 OptionGroup = Callable[[Callable[..., Any]], Any]
@@ -159,8 +159,8 @@ def _collector(path: str) -> Iterator[Reject]:
         def collect(error: RecordError) -> None:
             nonlocal count
             count += 1
-            stream.write(encode_line(
-                {"place": error.place, "reason": error.reason, "record": error.content}))
+            stream.write(encode_lines([
+                {"place": error.place, "reason": error.reason, "record": error.content}]))
 
         try:
             yield collect

@@ -22,7 +22,7 @@ from bmtools.cli.settings import takes_settings
 from bmtools.cli.tables import print_table
 from bmtools.errors import Reject
 from bmtools.io.atomic import refuse_existing
-from bmtools.io.jsonl import RecordReader, read_records, write_records
+from bmtools.io.jsonl import RecordReader, write_records
 from bmtools.models.settings import (
     CompareConfig,
     FocusConfig,
@@ -94,7 +94,7 @@ def _compare(records: RecordReader, reject: Reject, base: Path, tokenizer: Path,
 
     comparison = InitComparison(load_masked_lm(base), load_tokenizer(tokenizer), compare, settings,
                                 focus, distil, partial(split_sentences, lang=lang))
-    held_out_records = read_records(held_out, reject=reject) if held_out else None
+    held_out_records = RecordReader([held_out], reject) if held_out else None
     lines: list[dict[str, Any]] = []
     for line in compare_inits(comparison, check_targets(tracked(records, "reading"), reject),
                               held_out_records):

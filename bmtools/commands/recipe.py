@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from bmtools.cli.options import Command
-from bmtools.io.jsonl import STDIN, encode_line
+from bmtools.io.jsonl import STDIN, encode_lines
 from bmtools.recipes.phases import resolved
 from bmtools.recipes.toml import load_recipe, read_run_config, recipe_names, recipe_text, to_toml
 
@@ -35,7 +35,7 @@ def list_recipes(as_json: bool) -> None:
     """
     lines = [_line_of(name) for name in recipe_names()]
     if as_json or not sys.stdout.isatty():
-        sys.stdout.buffer.write(b"".join(map(encode_line, lines)))
+        sys.stdout.buffer.write(encode_lines(lines))
     else:
         _print_table(lines)
 
@@ -55,7 +55,7 @@ def show_recipe(recipe: str, as_json: bool) -> None:
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     if as_json:
-        sys.stdout.buffer.write(encode_line(resolved(script)))
+        sys.stdout.buffer.write(encode_lines([resolved(script)]))
     else:
         text = recipe_text(recipe) if shipped else to_toml(script)
         sys.stdout.buffer.write(text.encode())

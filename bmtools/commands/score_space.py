@@ -11,7 +11,7 @@ from bmtools.cli.progress import tracked
 from bmtools.cli.scoring_options import takes_models
 from bmtools.cli.settings import takes_settings
 from bmtools.errors import Reject
-from bmtools.io.jsonl import RecordReader, encode_line, open_output
+from bmtools.io.jsonl import RecordReader, encode_lines, open_output
 from bmtools.scoring.space_settings import EmbeddingSpaceConfig, StateReadingConfig
 
 
@@ -61,7 +61,7 @@ def command(records: RecordReader, reject: Reject, models: tuple[Path, ...],
     lines, spaces = [], []
     with open_output(output) as stream:
         for line, space in tracked(compare_spaces(*prepared, config), "scoring", len(models)):
-            stream.write(encode_line(line))
+            stream.write(encode_lines([line]))
             stream.flush()
             lines.append(line)
             spaces.append(space)

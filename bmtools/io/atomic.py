@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from stat import S_IMODE
 from typing import BinaryIO
 
 from bmtools.errors import BmtoolsError, setting
@@ -17,14 +17,12 @@ from bmtools.errors import BmtoolsError, setting
 def new_file(path: Path) -> Iterator[BinaryIO]:
     """Write a temporary file and rename it when the block ends without an error."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".partial")
-    partial = Path(name)
+    partial = path.with_name(f".{path.name}.{os.urandom(4).hex()}.partial")
     try:
-        with os.fdopen(handle, "wb") as stream:
+        with partial.open("xb") as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
-        partial.chmod(0o666 & ~_umask())
         partial.replace(path)
     except BaseException:
         partial.unlink(missing_ok=True)
@@ -35,21 +33,24 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
 def new_directory(path: Path, overwrite: bool = False) -> Iterator[Path]:
     """Fill a temporary directory and rename it when the block ends without an error.
 
+    Files get the permissions of new ones, whatever the libraries that write them give.
+
     Raises:
         BmtoolsError: the target is not empty and `overwrite` is off.
     """
     refuse_existing(path, overwrite)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=".partial"))
+    partial = path.with_name(f".{path.name}.{os.urandom(4).hex()}.partial")
+    partial.mkdir(parents=True)
     try:
         yield partial
-        _open_to_others(partial)
-        replaced = None
+        mode = S_IMODE(partial.stat().st_mode)
+        for file in partial.rglob("*"):
+            file.chmod(mode if file.is_dir() else mode & 0o666)
+        replaced = partial.with_suffix(".replaced")
         if path.exists():
-            replaced = partial.with_suffix(".replaced")
             path.rename(replaced)
         partial.rename(path)
-        if replaced is not None:
+        if replaced.exists():
             shutil.rmtree(replaced)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
@@ -63,17 +64,3 @@ def refuse_existing(path: Path, overwrite: bool) -> None:
     if path.is_dir() and any(path.iterdir()) and not overwrite:
         raise BmtoolsError(f"{path} is not empty; give another name, or {setting('overwrite')} to "
                            "replace it")
-
-
-def _open_to_others(partial: Path) -> None:
-    """Set the permissions that a new directory and new files have."""
-    mask = _umask()
-    partial.chmod(0o777 & ~mask)
-    for path in partial.rglob("*"):
-        path.chmod((0o777 if path.is_dir() else 0o666) & ~mask)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -7,13 +7,13 @@ import hashlib
 import io
 import sys
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
-import jsonlines
 import msgspec
 import zstandard
 
@@ -26,6 +26,10 @@ _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _COMPRESSED = (".gz", ".zst", ".zstd")
 _BOM = b"\xef\xbb\xbf"
+_IGNORED = "\ufeff\x1e"  # at the start of a line: BOMs of joined files, separators of RFC 7464
+NOT_UTF8 = "byte {} is not UTF-8; convert the file first (iconv -t UTF-8)"
+encode_lines = msgspec.json.Encoder().encode_lines
+"""Encode JSON Lines; keys keep their order, text stays UTF-8."""
 
 
 @contextmanager
@@ -36,11 +40,17 @@ def open_bytes(name: str) -> Iterator[BinaryIO]:
         DataError: the file is missing, unreadable or damaged.
     """
     try:
-        with _raw(name) as raw:
-            stream = _decompressed(raw)
+        raw: Any
+        with nullcontext(sys.stdin.buffer) if name == STDIN else Path(name).open("rb") as raw:
+            stream, head = raw, raw.peek(4)[:4]
+            if head[:2] == _GZIP:
+                stream = io.BufferedReader(gzip.GzipFile(fileobj=raw))
+            elif head == _ZSTD:
+                reader = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
+                stream = io.BufferedReader(reader)
             if stream.peek(3)[:3] == _BOM:
                 stream.read(3)
-            yield cast(BinaryIO, stream)
+            yield stream
     except (EOFError, zlib.error, zstandard.ZstdError, gzip.BadGzipFile) as error:
         raise DataError(f"{source_name(name)}: damaged compressed data ({error}); "
                         "copy or download the file again") from error
@@ -49,25 +59,6 @@ def open_bytes(name: str) -> Iterator[BinaryIO]:
             raise
         raise DataError(f"{name}: {(error.strerror or 'cannot be read').lower()}; "
                         "expected a readable file") from error
-
-
-@contextmanager
-def _raw(name: str) -> Iterator[io.BufferedReader]:
-    if name == STDIN:
-        yield cast(io.BufferedReader, sys.stdin.buffer)
-    else:
-        with Path(name).open("rb") as stream:
-            yield stream
-
-
-def _decompressed(raw: io.BufferedReader) -> io.BufferedReader:
-    head = raw.peek(4)[:4]
-    if head[:2] == _GZIP:
-        return io.BufferedReader(cast(io.RawIOBase, gzip.GzipFile(fileobj=raw)))
-    if head == _ZSTD:
-        reader = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
-        return io.BufferedReader(cast(io.RawIOBase, reader))
-    return raw
 
 
 def source_name(name: str) -> str:
@@ -95,8 +86,7 @@ def read_lines(name: str) -> Iterator[tuple[int, str]]:
                 yield number, line.removesuffix(b"\n").decode("utf-8")
             except UnicodeDecodeError as error:
                 raise DataError(
-                    f"{source_name(name)}:{number}: byte {error.start + 1} is not UTF-8; "
-                    "convert the file first (iconv -t UTF-8)") from error
+                    f"{source_name(name)}:{number}: {NOT_UTF8.format(error.start + 1)}") from error
 
 
 def read_list(name: str, what: str = "terms") -> list[tuple[int, str]]:
@@ -111,6 +101,7 @@ def read_list(name: str, what: str = "terms") -> list[tuple[int, str]]:
     return found
 
 
+@dataclass(eq=False)
 class RecordReader:
     """Reader of records from several sources, one after the other, once.
 
@@ -122,24 +113,20 @@ class RecordReader:
         hashes: SHA-256 of the uncompressed content of each source read to its end, by name.
     """
 
-    def __init__(self, names: Iterable[str], reject: Reject = refuse) -> None:
-        self.names = tuple(names)
-        self.reject = reject
-        self.hashes: dict[str, str] = {}
+    names: Sequence[str]
+    reject: Reject = refuse
+    hashes: dict[str, str] = field(default_factory=dict, init=False)
 
     def __iter__(self) -> Iterator[Record]:
         for name in self.names:
-            yield from self._records_of(name)
-
-    def _records_of(self, name: str) -> Iterator[Record]:
-        digest = hashlib.sha256()
-        with open_bytes(name) as stream:
-            yield from parse_records(_digested(stream, digest), source_name(name), self.reject)
-        self.hashes[source_name(name)] = digest.hexdigest()
+            digest = hashlib.sha256()
+            with open_bytes(name) as stream:
+                yield from parse_records(stream, source_name(name), self.reject, digest=digest)
+            self.hashes[source_name(name)] = digest.hexdigest()
 
 
-def parse_records(lines: Iterable[bytes], name: str, reject: Reject,
-                  before: int = 0) -> Iterator[Record]:
+def parse_records(lines: Iterable[bytes], name: str, reject: Reject, before: int = 0,
+                  digest: hashlib._Hash | None = None) -> Iterator[Record]:
     """Parse and check lines, one record each; blank ones are skipped.
 
     Args:
@@ -147,60 +134,30 @@ def parse_records(lines: Iterable[bytes], name: str, reject: Reject,
         name: what messages call their source.
         reject: receives bad records.
         before: lines of the source before these.
+        digest: updated with the lines.
     """
-    reader = jsonlines.Reader(lines, loads=msgspec.json.decode)
-    number = 0
-    while True:
+    for number, line in enumerate(lines, before + 1):
+        if digest is not None:
+            digest.update(line)
+        place = f"{name}:{number}"
         try:
-            number, content = _next_object(reader, number)
-            record = Record(content, place=f"{name}:{before + number}")
+            text = line.decode("utf-8").lstrip(_IGNORED)
+            if not text.strip():
+                continue
+            record = Record(msgspec.json.decode(text, type=dict), place=place)
             check(record)
-        except EOFError:
-            return
-        except jsonlines.InvalidLineError as error:
-            number = error.lineno
-            reject(RecordError(f"{name}:{before + number}", _json_fault(error),
-                               _text_of(error.line)))
-            continue
+        except UnicodeDecodeError as error:
+            reject(RecordError(place, NOT_UTF8.format(error.start + 1),
+                               line.decode("utf-8", "replace").rstrip()))
+        except msgspec.DecodeError as error:
+            found = "another JSON value" if isinstance(error, msgspec.ValidationError) else \
+                f"{text.strip()[:40]!r} ({error})"
+            reject(RecordError(place, f"found {found}, expected a JSON object on one line",
+                               text.rstrip()))
         except RecordError as error:
             reject(error)
-            continue
-        yield record
-
-
-def _digested(stream: Iterable[bytes], digest: Any) -> Iterator[bytes]:
-    for line in stream:
-        digest.update(line)
-        yield line
-
-
-def _next_object(reader: jsonlines.Reader, number: int) -> tuple[int, dict[str, Any]]:
-    """Read the next object and its line number; blank lines are counted and skipped."""
-    while True:
-        number += 1
-        try:
-            return number, cast(dict[str, Any], reader.read(type=dict))
-        except jsonlines.InvalidLineError as error:
-            if error.line.strip():
-                raise
-
-
-def _json_fault(error: jsonlines.InvalidLineError) -> str:
-    cause = error.__cause__
-    if isinstance(cause, UnicodeDecodeError):
-        return (f"byte {cause.start + 1} is not UTF-8; "
-                "convert the file first (iconv -t UTF-8)")
-    found = f"{_text_of(error.line).strip()[:40]!r} ({cause})" if cause else "another JSON value"
-    return f"found {found}, expected a JSON object on one line"
-
-
-def _text_of(line: str | bytes) -> str:
-    return line if isinstance(line, str) else line.decode("utf-8", "replace")
-
-
-def read_records(*names: str, reject: Reject = refuse) -> RecordReader:
-    """Read JSON Lines from files, or stdin for `-`."""
-    return RecordReader(names, reject)
+        else:
+            yield record
 
 
 def read_objects(name: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -239,12 +196,7 @@ def as_records(source: str | PathLike[str] | Iterable[Any],
             else:
                 yield record
         else:
-            yield from read_records(str(item), reject=reject)
-
-
-def encode_line(content: Any) -> bytes:
-    """Encode one JSON line with its `\\n`; keys keep their order, text stays UTF-8."""
-    return msgspec.json.encode(content) + b"\n"
+            yield from RecordReader([str(item)], reject)
 
 
 @contextmanager
@@ -272,7 +224,7 @@ def write_records(records: Iterable[Any], output: str = STDIN, flush: bool = Fal
     count = 0
     with open_output(output) as stream:
         for record in records:
-            stream.write(encode_line(record))
+            stream.write(encode_lines([record]))
             if flush:
                 stream.flush()
             count += 1

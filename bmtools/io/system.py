@@ -13,36 +13,29 @@ def usable_cores() -> int:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") \
         else os.cpu_count() or 1
     for directory in _control_groups("cpu"):
-        share = _cores_granted(directory)
-        if share is not None:
-            cores = min(cores, max(1, int(share)))
+        quota, _, period = read_system(directory / "cpu.max").partition(" ")
+        if not quota:
+            quota = read_system(directory / "cpu.cfs_quota_us")
+            period = read_system(directory / "cpu.cfs_period_us")
+        if quota.isdigit() and period.isdigit():
+            cores = min(cores, max(1, int(quota) // int(period)))
     return cores
 
 
 def usable_memory_bytes() -> int:
     """Return the memory that this process may use: the machine's, or less where it is limited."""
-    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    for directory in _control_groups("memory"):
-        for name in ("memory.max", "memory.limit_in_bytes"):
-            limit = _read(directory / name)
-            if limit.isdigit():
-                limits.append(int(limit))
-    return min(limits)
+    found = [read_system(directory / name) for directory in _control_groups("memory")
+             for name in ("memory.max", "memory.limit_in_bytes")]
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min([machine, *(int(limit) for limit in found if limit.isdigit())])
 
 
-def read_system(name: str) -> str:
+def read_system(name: str | Path) -> str:
     """Read a file of the system, such as `proc/cpuinfo`; empty where there is none."""
-    return _read(_SYSTEM / name)
-
-
-def _cores_granted(directory: Path) -> float | None:
-    quota, _, period = _read(directory / "cpu.max").partition(" ")
-    if not quota:
-        quota = _read(directory / "cpu.cfs_quota_us")
-        period = _read(directory / "cpu.cfs_period_us")
-    if not (quota.isdigit() and period.isdigit()):
-        return None
-    return int(quota) / int(period)
+    try:
+        return (_SYSTEM / name).read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
 
 
 def _control_groups(controller: str) -> list[Path]:
@@ -53,18 +46,10 @@ def _control_groups(controller: str) -> list[Path]:
     """
     root = _SYSTEM / "sys/fs/cgroup"
     found = []
-    for line in _read(_SYSTEM / "proc/self/cgroup").splitlines():
-        number, _, rest = line.partition(":")
-        controllers, _, path = rest.partition(":")
+    for line in read_system("proc/self/cgroup").splitlines():
+        number, controllers, path = line.split(":", 2)
         if number == "0" or controller in controllers.split(","):
             top = root if number == "0" else root / controller
             own = top / path.strip("/")
             found += [own, *(parent for parent in own.parents if parent.is_relative_to(top))]
     return found or [root]
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return ""

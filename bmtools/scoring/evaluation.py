@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 from bmtools.distributed import is_main_process
 from bmtools.errors import Reject
-from bmtools.io.jsonl import encode_line, open_output, read_records
+from bmtools.io.jsonl import RecordReader, encode_lines, open_output
 from bmtools.scoring.checkpoint_predictor import load_predictor
 from bmtools.scoring.comparison import ModelTotals, compare_models
 from bmtools.scoring.predictor import Predictor
@@ -51,7 +51,7 @@ def load_predictors(models: Models, inference: InferenceConfig,
     predictors: list[Predictor] = [load_predictor(path, inference) for path in model_paths(models)]
     if baseline is None:
         return predictors
-    records = read_records(str(baseline), reject=reject)
+    records = RecordReader([str(baseline)], reject)
     return [*predictors, *count_frequencies(records, predictors, str(baseline))]
 
 
@@ -83,7 +83,7 @@ def collect_scores(scores: Iterator[Scored], totals: Sequence[CorpusTotals],
             if on_score:
                 on_score(score)
             if stream:
-                stream.write(encode_line({"model": own.predictor.name, **score.line()}))
+                stream.write(encode_lines([{"model": own.predictor.name, **score.line()}]))
         lines = [own.line() for own in totals]
     return [*lines, *compare_models(
         [own for own in totals if "baseline" not in own.predictor.signature_fields], statistics)]

@@ -16,7 +16,7 @@ from torch import Tensor
 from bmtools.data.batches import Batches, MicroBatched
 from bmtools.errors import BmtoolsError, Reject, refuse, setting
 from bmtools.io.atomic import new_directory, refuse_existing
-from bmtools.io.jsonl import RecordReader, as_records, encode_line
+from bmtools.io.jsonl import RecordReader, as_records, encode_lines
 from bmtools.io.manifest import Manifest, hash_directory
 from bmtools.models.checkpoint import write_checkpoint_files
 from bmtools.recipes.schedule import learning_rate
@@ -195,7 +195,7 @@ def run_finetuning(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]],
     model.load_state_dict(best.best.weights)
     with new_directory(plan.output, plan.overwrite) as partial:
         write_checkpoint_files(partial, model, task.checkpoint.tokenizer, manifest)
-        (partial / SEEDS).write_bytes(b"".join(map(encode_line, lines)))
+        (partial / SEEDS).write_bytes(encode_lines(lines))
     yield {"checkpoint": str(plan.output), "model": str(plan.model), **summary,
            "wall_seconds": wall_seconds}
 

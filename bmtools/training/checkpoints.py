@@ -19,7 +19,7 @@ from torch import Tensor
 
 from bmtools.errors import CheckpointError, setting
 from bmtools.io.atomic import new_directory
-from bmtools.io.jsonl import encode_line
+from bmtools.io.jsonl import encode_lines
 from bmtools.io.manifest import Manifest
 from bmtools.models.checkpoint import write_checkpoint_files
 from bmtools.recipes.toml import to_toml
@@ -167,8 +167,7 @@ class Checkpointer:
         with new_directory(target, overwrite) as partial:
             written = write_checkpoint_files(partial, model, self._initial.tokenizer,
                                              self._manifest())
-            lines = map(encode_line, self._progress.metrics)
-            (partial / METRICS).write_bytes(b"".join(lines))
+            (partial / METRICS).write_bytes(encode_lines(self._progress.metrics))
             (partial / PHASES).write_text(to_toml(self._plan.config), encoding="utf-8")
             flush_to_disk(partial)
         return written

@@ -11,7 +11,14 @@ import pytest
 import zstandard
 
 from bmtools.errors import DataError, RecordError
-from bmtools.io.jsonl import open_output, read_lines, read_list, read_records, write_records
+from bmtools.io.jsonl import (
+    RecordReader,
+    open_output,
+    read_lines,
+    read_list,
+    source_stem,
+    write_records,
+)
 
 LINES = '{"id":"1","text":"è\u2028lì\u0085qui"}\n\n{"id":"2","text":"β"}\n'.encode()
 PACKED: dict[str, Callable[[bytes], bytes]] = {
@@ -29,7 +36,7 @@ PACKED: dict[str, Callable[[bytes], bytes]] = {
 def test_content_tells_the_compression(tmp_path: Path, packing: str, mark: bytes) -> None:
     path = tmp_path / "name.that.says.nothing"
     path.write_bytes(PACKED[packing](mark + LINES))
-    records = read_records(str(path))
+    records = RecordReader([str(path)])
     assert [record["text"] for record in records] == ["è\u2028lì\u0085qui", "β"]
     assert len(records.hashes[str(path)]) == 64
 
@@ -43,7 +50,7 @@ def test_lines_end_at_newline_alone(tmp_path: Path) -> None:
 def test_places_count_blank_lines(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(LINES)
-    assert [record.place for record in read_records(str(path))] == [f"{path}:1", f"{path}:3"]
+    assert [record.place for record in RecordReader([str(path)])] == [f"{path}:1", f"{path}:3"]
 
 
 @pytest.mark.parametrize(("line", "reason"), [
@@ -56,7 +63,7 @@ def test_a_bad_line_is_named(tmp_path: Path, line: bytes, reason: str) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(LINES + line + b"\n")
     with pytest.raises(RecordError) as caught:
-        list(read_records(str(path)))
+        list(RecordReader([str(path)]))
     assert str(caught.value).startswith(f"{path}:4: ")
     assert reason in str(caught.value)
 
@@ -65,22 +72,28 @@ def test_rejected_lines_do_not_stop_the_rest(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"not json\n" + LINES + b'{"id":3,"text":"x"}\n')
     rejected: list[RecordError] = []
-    kept = [record["id"] for record in read_records(str(path), reject=rejected.append)]
+    kept = [record["id"] for record in RecordReader([str(path)], rejected.append)]
     assert kept == ["1", "2"]
     assert [(error.place, error.content) for error in rejected] == [
         (f"{path}:1", "not json"), (f"{path}:5", {"id": 3, "text": "x"})]
+
+
+def test_joined_files_may_each_begin_with_a_mark(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(2 * (b"\xef\xbb\xbf" + LINES))
+    assert [record["id"] for record in RecordReader([str(path)])] == ["1", "2"] * 2
 
 
 def test_damaged_compression_is_one_line(tmp_path: Path) -> None:
     path = tmp_path / "a.gz"
     path.write_bytes(gzip.compress(LINES * 100)[:-20])
     with pytest.raises(DataError, match="damaged compressed data"):
-        list(read_records(str(path)))
+        list(RecordReader([str(path)]))
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"absent\.jsonl: no such file"):
-        list(read_records(str(tmp_path / "absent.jsonl")))
+        list(RecordReader([str(tmp_path / "absent.jsonl")]))
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz", "a.jsonl.zst"])
@@ -88,7 +101,7 @@ def test_what_is_written_is_read(tmp_path: Path, name: str) -> None:
     records = [{"id": "1", "text": "perché\u2028no", "z": [1, {"y": None}]}]
     path = tmp_path / name
     assert write_records(records, str(path)) == 1
-    assert list(read_records(str(path))) == records
+    assert list(RecordReader([str(path)])) == records
 
 
 def test_a_file_appears_only_when_whole(tmp_path: Path) -> None:
@@ -115,3 +128,10 @@ def test_a_list_has_its_lines_numbered(tmp_path: Path) -> None:
     path.write_bytes(b"\n  \n")
     with pytest.raises(DataError, match="found no drugs, expected one a line"):
         read_list(str(path), "drugs")
+
+
+@pytest.mark.parametrize(("name", "expected"), [
+    ("-", "stdin"), ("ner/test.tsv", "test"), ("test.tsv.gz", "test"), ("a.b.txt.zst", "a.b"),
+    ("notes", "notes"), ("notes.gz", "notes")])
+def test_the_stem_of_a_source_has_no_endings(name: str, expected: str) -> None:
+    assert source_stem(name) == expected

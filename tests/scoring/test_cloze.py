@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bmtools.errors import DataError, RecordError
-from bmtools.io.jsonl import read_records
+from bmtools.io.jsonl import RecordReader
 from bmtools.records import MASK, Record, check
 from bmtools.scoring import cloze
 from bmtools.scoring.cloze import make_clozes, read_terms
@@ -223,7 +223,7 @@ def test_terms_in_real_text_are_found_as_a_plain_search_finds_them(data: Path) -
     terms = ["insulina", "diabete", "dialisi", "TC", "addome", "ipertensione"]
     wanted = {term.casefold() for term in terms}
     source = data / "it" / "corpus" / "native-clinical.jsonl"
-    records = [record for _, record in zip(range(150), read_records(str(source)), strict=False)]
+    records = [record for _, record in zip(range(150), RecordReader([str(source)]), strict=False)]
     found = [(one["id"].rpartition("-m")[0], one["text"].index(MASK), one["target"])
              for one in make_clozes(records, listed(*terms))]
     expected = [(record["id"], start, word) for record in records
