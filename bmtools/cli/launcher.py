@@ -65,19 +65,15 @@ def launch(processes: int) -> None:
     """
     if processes > 1 and not is_launched():
         raise click.exceptions.Exit(run_processes(processes, sys.argv[1:]))
-    exit_with_launcher()
 
+    def exit_with_launcher() -> None:
+        """Exit once the launcher is gone, even if it was killed: it holds the end of stdin."""
+        while os.read(0, 1):
+            pass
+        os._exit(1)
 
-def exit_with_launcher() -> None:
-    """Exit once the launcher is gone, even if it was killed: it holds the other end of stdin."""
     if os.environ.get(SUPERVISED) == "1":
-        threading.Thread(target=_exit_at_end_of_stdin, daemon=True).start()
-
-
-def _exit_at_end_of_stdin() -> None:
-    while os.read(0, 1):
-        pass
-    os._exit(1)
+        threading.Thread(target=exit_with_launcher, daemon=True).start()
 
 
 def _rendezvous(processes: int) -> dict[str, str]:
@@ -102,22 +98,22 @@ class _Worker:
         self._lines: list[tuple[float, bytes]] = []
         self._printed = 0
         # A session of its own, so that Ctrl-C arrives once, from here.
-        self._process = subprocess.Popen(
+        self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
             env={**environment, "RANK": str(rank), "LOCAL_RANK": str(rank)})
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
     def _read(self) -> None:
-        assert self._process.stderr
-        with self._process.stderr as stream:
+        assert self.process.stderr
+        with self.process.stderr as stream:
             for line in stream:
                 self._lines.append((time.monotonic(), line))
 
     @property
     def exit_code(self) -> int | None:
         """Its exit code; None while it runs."""
-        return self._process.poll()
+        return self.process.poll()
 
     @property
     def has_failed(self) -> bool:
@@ -138,19 +134,13 @@ class _Worker:
         last = self.last_line_at
         return last > 0 and self._lines[-1][1].startswith(_UNEXPECTED), last
 
-    def send(self, number: int) -> None:
-        """Send it a signal while it runs."""
-        if self.exit_code is None:
-            self._process.send_signal(number)
-
     def kill(self) -> None:
         """Kill it if it still runs, and release its pipes."""
-        if self.exit_code is None:
-            self._process.kill()
-        self._process.wait()
+        self.process.kill()
+        self.process.wait()
         self._reader.join(_GRACE_SECONDS)
-        assert self._process.stdin
-        self._process.stdin.close()
+        assert self.process.stdin
+        self.process.stdin.close()
 
     def print_lines(self, before: float) -> None:
         """Print the lines that it wrote before a moment."""
@@ -164,11 +154,12 @@ class _Worker:
         self._reader.join(_GRACE_SECONDS)
         self.print_lines(float("inf"))
 
-    def print_last(self, already: _Worker) -> None:
-        """Print the last line alone, unless another process has printed the same."""
-        self._printed = max(self._printed, len(self._lines) - 1)
-        if not any(line == self._lines[-1][1] for _, line in already._lines[:already._printed]):
-            self.print_rest()
+    def print_last(self, main: _Worker) -> None:
+        """Print the last line alone, unless the main process has printed the same."""
+        last = self._lines[-1][1]
+        if all(line != last for _, line in main._lines[:main._printed]):
+            sys.stderr.buffer.write(last)
+            sys.stderr.buffer.flush()
 
 
 def _report_failure(failed: _Worker, workers: Sequence[_Worker], signals: Sequence[int],
@@ -235,7 +226,7 @@ def _forwarding_signals(workers: Sequence[_Worker]) -> Iterator[list[int]]:
     def forward(number: int, _frame: FrameType | None) -> None:
         sent.append(number)
         for worker in workers:
-            worker.send(number)
+            worker.process.send_signal(number)
 
     before = {number: signal.signal(number, forward) for number in _FORWARDED_SIGNALS}
     try:

@@ -14,15 +14,15 @@ from bmtools.errors import BmtoolsError, settings_spelled
 COMMANDS = {
     "import": "Turn biomedical source formats into records.",
     "translate": "Translate records sentence by sentence.",
-    "build-vocab": "Learn a vocabulary, or extend one, and write a tokenizer directory.",
-    "compare-vocab": "Compare what vocabularies make of text, entities and terms.",
+    "build-vocab": "Train a tokenizer, or extend one, and write its directory.",
+    "compare-vocab": "Compare how vocabularies split text, entities and terms.",
     "tokenize": "Tokenize records once, into memory-mapped shards for pretrain and distill.",
-    "find-contexts": "Sample sentences in which new words stand, for init-weights.",
+    "find-contexts": "Sample sentences that contain new words, for init-weights.",
     "init-weights": "Give a checkpoint a new vocabulary and its tokens a head start.",
     "recipe": "List and show the papers' pretraining settings.",
     "preflight": "Forecast memory, speed and hours of pretraining on this machine.",
     "pretrain": "Train a masked language model from scratch or from a checkpoint, in phases.",
-    "distill": "Teach a smaller masked language model what a larger one knows.",
+    "distill": "Train a smaller masked language model to predict as a larger one.",
     "finetune": "Train a checkpoint on an annotated task, with several seeds.",
     "predict": "Add a fine-tuned model's predictions to records.",
     "score-pppl": "Score checkpoints by pseudo-perplexity.",
@@ -43,31 +43,18 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        module = importlib.import_module(f"bmtools.commands.{module_name(name)}")
-        return module.command
+        # `import` is a Python keyword.
+        module = "import_" if name == "import" else name.replace("-", "_")
+        return importlib.import_module(f"bmtools.commands.{module}").command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
 
-def module_name(command: str) -> str:
-    """Return the module of a command; `import` is a Python keyword and gets an underscore."""
-    return "import_" if command == "import" else command.replace("-", "_")
-
-
-def _show_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
-    if value:
-        from importlib.metadata import version
-
-        click.echo(f"bmtools {version('bmtools')}")
-        ctx.exit()
-
-
 @click.group(cls=LazyGroup, context_settings={
     "auto_envvar_prefix": "BMTOOLS", "help_option_names": ["-h", "--help"]})
-@click.option("--version", is_flag=True, expose_value=False, is_eager=True,
-              callback=_show_version, help="Show the version and exit.")
+@click.version_option(package_name="bmtools", message="bmtools %(version)s")
 @click.option(TRACEBACK, is_flag=True, expose_value=False,
               help="Show where an error arose.")
 def bmtools() -> None:
@@ -87,12 +74,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     code = 0
     try:
         with settings_spelled(flag):
-            _run(arguments)
+            if "_BMTOOLS_COMPLETE" in os.environ:
+                bmtools.main(args=arguments, prog_name="bmtools")
+            # click's own `main` exits with 1 when a pipe closes.
+            with bmtools.make_context("bmtools", arguments) as context:
+                bmtools.invoke(context)
         sys.stdout.flush()
     except click.exceptions.Exit as exit_request:
         code = exit_request.exit_code
     except BrokenPipeError:
-        _silence_stdout()
+        # Python's own flush at exit would fail on the closed pipe.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (KeyboardInterrupt, click.Abort):
         code = _print_error("interrupted", 130)
     except Exception as error:
@@ -104,15 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def flag(name: str) -> str:
     """Spell a setting as an option: `max_length` is `--max-length`."""
-    return name if name.startswith("--") else "--" + name.replace("_", "-")
-
-
-def _run(arguments: list[str]) -> None:
-    """Run the group without click's own `main`, which exits with 1 when a pipe closes."""
-    if "_BMTOOLS_COMPLETE" in os.environ:
-        bmtools.main(args=arguments, prog_name="bmtools")
-    with bmtools.make_context("bmtools", arguments) as context:
-        bmtools.invoke(context)
+    return "--" + name.replace("_", "-")
 
 
 def _message_and_code(error: Exception) -> tuple[str, int]:
@@ -132,8 +116,3 @@ def _message_and_code(error: Exception) -> tuple[str, int]:
 def _print_error(message: str, code: int) -> int:
     click.echo("bmtools: " + " ".join(message.split()), err=True)
     return code
-
-
-def _silence_stdout() -> None:
-    """Point stdout at the null device, so that Python's own flush at exit does not fail."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

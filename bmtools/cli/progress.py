@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -65,34 +66,28 @@ def tracked_metrics(lines: Iterable[Line], activity: str) -> Iterator[Line]:
 
 
 def _show(items: Iterable[Item], activity: str, progress: ReadProgress[Item]) -> Iterator[Item]:
-    if sys.stderr.isatty():
-        return _show_bar(items, activity, progress)
-    return _watch(items, progress, lambda found: click.echo(found.line, err=True), _LINE_SECONDS)
+    """Yield items, and show progress when some seconds have passed since the last time."""
+    with ExitStack() as stack:
+        bar, seconds = None, _LINE_SECONDS
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import Progress as ProgressBar
 
-
-def _show_bar(items: Iterable[Item], activity: str,
-              progress: ReadProgress[Item]) -> Iterator[Item]:
-    from rich import progress as rich_progress
-    from rich.console import Console
-
-    with rich_progress.Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(activity, total=None)
-        yield from _watch(items, progress, lambda found: bar.update(
-            task, completed=found.done, total=found.total, description=found.description),
-                          _BAR_SECONDS)
-
-
-def _watch(items: Iterable[Item], progress: ReadProgress[Item],
-           show: Callable[[Progress], object], seconds: float) -> Iterator[Item]:
-    """Yield items, and show progress when so many seconds have passed since the last time."""
-    shown = time.monotonic()
-    for count, item in enumerate(items, 1):
-        yield item
-        now = time.monotonic()
-        found = progress(count, item) if now - shown >= seconds else None
-        if found:
+            bar = stack.enter_context(ProgressBar(console=Console(stderr=True), transient=True))
+            task, seconds = bar.add_task(activity, total=None), _BAR_SECONDS
+        shown = time.monotonic()
+        for count, item in enumerate(items, 1):
+            yield item
+            now = time.monotonic()
+            found = progress(count, item) if now - shown >= seconds else None
+            if not found:
+                continue
             shown = now
-            show(found)
+            if bar:
+                bar.update(task, completed=found.done, total=found.total,
+                           description=found.description)
+            else:
+                click.echo(found.line, err=True)
 
 
 def _time_left(seconds: float | None) -> str:

@@ -179,8 +179,8 @@ def test_no_process_outlives_a_launcher_that_is_killed(
         program_of: Callable[[str], list[str]], tmp_path: Path) -> None:
     """Or two runs would soon write to one place."""
     program = program_of(f"""
-from bmtools.cli.launcher import exit_with_launcher
-exit_with_launcher()
+from bmtools.cli.launcher import launch
+launch(2)
 {WAITS}
 time.sleep(60)
 """)

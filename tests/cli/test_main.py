@@ -67,7 +67,7 @@ def test_environment_config_and_command_line_in_that_order(run, tmp_path: Path, 
                                                            monkeypatch) -> None:
     text = write_lines("a.jsonl", {"id": "1", "text": "cuore e polmone " * 40})
     config = tmp_path / "c.toml"
-    config.write_text("size = 110\nat-most = true\n[build-vocab]\nmin-frequency = 3\n")
+    config.write_text("size = 110\nallow-fewer = true\n[build-vocab]\nmin-frequency = 3\n")
 
     def settings(*arguments: object) -> dict:
         import json
