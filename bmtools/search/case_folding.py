@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from tokenizers import Tokenizer
 
-from bmtools.vocab.tokenizer_json import component_types
+from bmtools.vocab.tokenizer_json import flat_components
 
 EXACT = "exact"
 CASELESS = "caseless"
@@ -177,7 +177,7 @@ def _normalizer(rule: str) -> tuple[Callable[[str], str], bool]:
              "normalizer": normalizer, "pre_tokenizer": None, "post_processor": None,
              "decoder": None, "model": {"type": "WordLevel", "vocab": {"?": 0}, "unk_token": "?"}}
     normalize = Tokenizer.from_str(json.dumps(empty)).normalizer.normalize_str
-    return normalize, not component_types(normalizer) <= _LOCAL
+    return normalize, any(one["type"] not in _LOCAL for one in flat_components(normalizer))
 
 
 def _caseless(text: str) -> str:

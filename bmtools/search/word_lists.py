@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 from bmtools.errors import DataError, setting
 from bmtools.io.jsonl import read_list, source_name
 from bmtools.search.case_folding import CASELESS, EXACT, UNSPACED, WORD, Folding
-from bmtools.vocab.tokenizer_json import token_texts, tokenizer_json
+from bmtools.vocab.tokenizer_json import token_texts
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def folding_rule(tokenizer: Tokenizer | None, uncased: bool = False) -> str:
     """Return how text is folded: as a tokenizer does it, or else with or without case."""
     if tokenizer is None:
         return CASELESS if uncased else EXACT
-    return json.dumps(tokenizer_json(tokenizer)["normalizer"])
+    return json.dumps(json.loads(tokenizer.to_str())["normalizer"])
 
 
 def is_word(folding: Folding, word: str) -> bool:

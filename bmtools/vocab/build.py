@@ -75,7 +75,7 @@ def build_vocab(records: Iterable[Mapping[str, Any]],
     if config.size == AUTO:
         tokenizer, figures = _choose_size(sample, config, size_search, terms)
     elif old is not None:
-        tokenizer, figures = _extend(old, texts, config, str(extend))
+        tokenizer, figures = extend_tokenizer(old, texts, config, str(extend))
     else:
         tokenizer, figures = train_tokenizer(texts, config), {}
     kind = {"tokenizer_type": config.tokenizer_type, "special_tokens": config.special_token_style}
@@ -114,14 +114,6 @@ def _sampled(texts: Iterable[str], sample: DocumentSample, config: VocabularyCon
             f"sampled document fits into (they have {sample.total_bytes // sample.documents} on "
             "average); expected more")
     return (text for _, text in sample)
-
-
-def _extend(old: PreTrainedTokenizerFast, texts: Iterable[str], config: VocabularyConfig,
-            name: str) -> _Trained:
-    extended = extend_tokenizer(old, texts, config, name)
-    return extended.tokenizer, {
-        "kept_tokens": extended.kept, "added_tokens": extended.added,
-        "text_tokens_before": extended.tokens_before, "text_tokens_after": extended.tokens_after}
 
 
 def _choose_size(sample: DocumentSample, config: VocabularyConfig, size_search: SizeSearchConfig,

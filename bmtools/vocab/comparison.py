@@ -132,7 +132,8 @@ class _Usage:
         self.encoder = Encoder(self.backend)
         self.token_texts = token_texts(self.backend)
         self.counts = np.zeros(max(self.backend.get_vocab().values()) + 1, dtype=np.int64)
-        self.facts = {"vocab_size": vocabulary.size, "tokenizer_model": model_name(self.backend),
+        self.facts = {"vocab_size": self.backend.get_vocab_size(),
+                      "tokenizer_model": model_name(self.backend),
                       "casing": vocabulary.casing, "casing_assumed": vocabulary.casing_assumed}
 
     def add(self, texts: Sequence[str]) -> None:

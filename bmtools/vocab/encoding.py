@@ -92,7 +92,13 @@ class Encoder:
         self._mark_word_starts = mark_word_starts
         self._splitter = SafeSplitter(backend)
         self._in_chunks = self._splitter.enabled and mark_word_starts is None
-        self._is_inner = _inner_tokens(backend, self._splitter.inner_prefix)
+        # By id, where a prefix tells the tokens inside words: the id, marked if it begins a word.
+        self._marked: np.ndarray | None = None
+        prefix = self._splitter.inner_prefix
+        if prefix and mark_word_starts is None:
+            ids = backend.get_vocab()
+            self._marked = np.arange(max(ids.values()) + 1, dtype=np.uint32) | _START
+            self._marked[[ids[token] for token in ids if token.startswith(prefix)]] &= ~_START
         self._clear_cache()
 
     def encode(self, texts: Sequence[str],
@@ -104,10 +110,15 @@ class Encoder:
             offsets: for each text, in code points.
         """
         chunks = self._split(texts) if self._in_chunks else [None] * len(texts)
-        packed = self._encode(texts, chunks)
-        if self._in_chunks and texts and packed[0] != self._encode_whole(texts[:1])[0]:
-            chunks = [None] * len(texts)
-            packed = self._encode(texts, chunks)
+        ids_of = self._packed_ids.__getitem__
+        packed = [b"" if own is None else b"".join(map(ids_of, own)) for own in chunks]
+        # The first text is encoded whole too, as a guard.
+        guarded = packed[:1] if any(chunks[:1]) else []
+        whole = [number for number, own in enumerate(chunks) if own is None or not number]
+        for number, ids in zip(whole, self._encode_whole([texts[n] for n in whole]), strict=True):
+            packed[number] = ids
+        if guarded and packed[:1] != guarded:
+            chunks, packed = [None] * len(texts), self._encode_whole(texts)
         flat = np.frombuffer(b"".join(packed), dtype=np.uint32)
         lengths = np.array([len(one) // 4 for one in packed], dtype=np.int64)
         tokens_at = [self._tokens_at(*each) if each[-1] else []
@@ -142,45 +153,37 @@ class Encoder:
         # A text's first chunk has no space ahead, and some pre-tokenizers give it one there.
         inner = [chunk for chunk in plain if chunk[:1] == " "]
         first = [chunk for chunk in plain if chunk[:1] != " "]
-        self._packed_ids.update(zip(inner, self._encode_as_one(inner), strict=True))
-        self._packed_ids.update(zip(first, self._encode_whole(first), strict=True))
-
-    def _encode_as_one(self, chunks: list[str]) -> list[bytes]:
-        """Encode chunks as one text, with a token between them that keeps them apart."""
-        if self._splitter.separator is None or not chunks:
-            return self._encode_whole(chunks)
-        separator, separator_id = self._splitter.separator
-        [flat] = self._encode_whole([separator.join(chunks)])
-        ids = np.frombuffer(flat, dtype=np.uint32) & ~_START
-        borders = np.flatnonzero(ids == separator_id)
-        if len(borders) != len(chunks) - 1:
-            return self._encode_whole(chunks)
-        begins, ends = [0, *(4 * borders + 4).tolist()], [*(4 * borders).tolist(), len(flat)]
-        return [flat[begin:end] for begin, end in zip(begins, ends, strict=True)]
-
-    def _encode(self, texts: Sequence[str], chunks: Sequence[list[str] | None]) -> list[bytes]:
-        """Encode texts by their chunks in the cache, or whole where there are none."""
-        ids_of = self._packed_ids.__getitem__
-        packed = [b"" if own is None else b"".join(map(ids_of, own)) for own in chunks]
-        whole = [number for number, own in enumerate(chunks) if own is None]
-        for number, ids in zip(whole, self._encode_whole([texts[n] for n in whole]), strict=True):
-            packed[number] = ids
-        return packed
+        if inner and self._splitter.separator is not None:
+            # As one text, with a token between the chunks that keeps them apart.
+            separator, separator_id = self._splitter.separator
+            [flat] = self._encode_whole([separator.join(inner)])
+            ids = np.frombuffer(flat, dtype=np.uint32) & ~_START
+            borders = 4 * np.flatnonzero(ids == separator_id)
+            if len(borders) == len(inner) - 1:
+                begins, ends = [0, *(borders + 4).tolist()], [*borders.tolist(), len(flat)]
+                self._packed_ids |= {chunk: flat[begin:end] for chunk, begin, end
+                                     in zip(inner, begins, ends, strict=True)}
+                inner = []
+        whole = inner + first
+        self._packed_ids.update(zip(whole, self._encode_whole(whole), strict=True))
 
     def _encode_whole(self, texts: Sequence[str]) -> list[bytes]:
         """Encode texts as they are: ids as four bytes each, the highest bit where words begin."""
-        if self._mark_word_starts is not None:
-            return [_pack(found.ids, self._mark_word_starts(text, _offsets(found)))
-                    for text, found in zip(texts, self._encodings(texts), strict=True)]
-        if self._is_inner is None:
-            return [_pack(found.ids, _word_starts(found)) for found in self._encodings(texts)]
-        # Without offsets the library takes a fifth less time, but numbers no words.
-        fast = self._backend.encode_batch_fast(list(texts), add_special_tokens=False)
-        arrays = [np.array(found.ids, dtype=np.uint32) for found in fast]
-        return [_pack(ids, ~self._is_inner[ids]) for ids in arrays]
-
-    def _encodings(self, texts: Sequence[str]) -> list[Encoding]:
-        return self._backend.encode_batch(list(texts), add_special_tokens=False)
+        if self._marked is not None:
+            # Without offsets the library takes a fifth less time, but numbers no words.
+            fast = self._backend.encode_batch_fast(list(texts), add_special_tokens=False)
+            return [self._marked[found.ids].tobytes() for found in fast]
+        packed = []
+        encodings = self._backend.encode_batch(list(texts), add_special_tokens=False)
+        for text, found in zip(texts, encodings, strict=True):
+            if self._mark_word_starts is not None:
+                starts = self._mark_word_starts(text, _offsets(found))
+            else:  # a token without a word is one by itself
+                ids_of_words = [-1 if word is None else word for word in found.word_ids]
+                words = np.array(ids_of_words, dtype=np.int64)
+                starts = (words != np.append(-1, words[:-1])) | (words < 0)
+            packed.append((np.array(found.ids, np.uint32) | starts * _START).tobytes())
+        return packed
 
     def _tokens_at(self, text: str, chunks: list[str] | None,
                    offsets: Sequence[int]) -> list[int]:
@@ -189,10 +192,8 @@ class Encoder:
         if chunks is None:
             return self._tokens_within(text, offsets)
         sizes = np.fromiter(map(len, chunks), np.int64, len(chunks))
-        packed = np.fromiter(map(len, map(self._packed_ids.__getitem__, chunks)), np.int64,
-                             len(chunks))
         ends = np.cumsum(sizes)
-        tokens_before = np.append(0, np.cumsum(packed // 4))
+        tokens_before = np.cumsum([0, *(len(self._packed_ids[own]) // 4 for own in chunks)])
         numbers = np.searchsorted(ends, offsets, side="right").tolist()
         tokens: list[int] = tokens_before[numbers].tolist()
         for which, number in enumerate(numbers):
@@ -202,7 +203,7 @@ class Encoder:
         return tokens
 
     def _tokens_within(self, text: str, offsets: Sequence[int]) -> list[int]:
-        [found] = self._encodings([text])
+        found = self._backend.encode(text, add_special_tokens=False)
         ends = np.maximum.accumulate(_offsets(found)[:, 1])
         # A token before the first character, as Metaspace adds it there, belongs to it.
         return np.where(offsets, np.searchsorted(ends, offsets, side="right"), 0).tolist()
@@ -212,28 +213,6 @@ class Encoder:
         self._unsafe: set[str] = set()
         self._with_added: set[str] = set()
         self._cached_characters = 0
-
-
-def _inner_tokens(backend: Tokenizer, prefix: str) -> np.ndarray | None:
-    """Mark the tokens inside words, (vocabulary,) bool; None where tokens do not tell."""
-    if not prefix:
-        return None
-    tokens = backend.get_vocab(with_added_tokens=True)
-    is_inner = np.zeros(max(tokens.values()) + 1, dtype=bool)
-    is_inner[[number for token, number in tokens.items() if token.startswith(prefix)]] = True
-    return is_inner
-
-
-def _pack(ids: Sequence[int] | np.ndarray, starts: np.ndarray) -> bytes:
-    return (np.array(ids, dtype=np.uint32) | np.where(starts, _START, np.uint32(0))).tobytes()
-
-
-def _word_starts(encoding: Encoding) -> np.ndarray:
-    """Mark where words begin, (tokens,) bool; a token without a word is one by itself."""
-    words = np.array([-1 if word is None else word for word in encoding.word_ids], dtype=np.int64)
-    starts = np.ones(len(words), dtype=bool)
-    starts[1:] = (words[1:] != words[:-1]) | (words[1:] < 0)
-    return starts
 
 
 def _offsets(encoding: Encoding) -> np.ndarray:

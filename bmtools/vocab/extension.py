@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tokenizers import Tokenizer, models, trainers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
@@ -18,13 +19,7 @@ from bmtools.errors import CheckpointError, DataError, setting
 from bmtools.vocab.pretokens import count_pretokens, most_frequent, train_model
 from bmtools.vocab.settings import TokenizerType, VocabularyConfig
 from bmtools.vocab.tokenizer import save_tokenizer
-from bmtools.vocab.tokenizer_json import (
-    METASPACE,
-    TokenizerJson,
-    encoding_parts,
-    tokenizer_json,
-    unknown_ids,
-)
+from bmtools.vocab.tokenizer_json import ENCODING_PARTS, METASPACE, unknown_ids
 from bmtools.vocab.trainers import require_size
 
 _TYPES: Mapping[str, TokenizerType] = {
@@ -34,25 +29,6 @@ _SYMBOLS = (*range(0xF0000, 0xFFFFE), *range(0x100000, 0x10FFFE))
 _RARE_CHARACTER = 1e-6  # of all characters; a rarer one is not worth a token
 _MORE_MERGES = 1.5  # times as many, where too few of the merged pieces can be used
 _UNSEEN_COUNT = 0.5  # so that a piece has a probability
-
-
-@dataclass(frozen=True)
-class ExtendedTokenizer:
-    """A tokenizer with a larger vocabulary.
-
-    Args:
-        tokenizer: the old one, with more tokens.
-        kept: number of old ids, which stay as they were.
-        added: number of new ones, which follow.
-        tokens_before: tokens of the text with the old vocabulary, special ones left out.
-        tokens_after: with the new one.
-    """
-
-    tokenizer: PreTrainedTokenizerFast
-    kept: int
-    added: int
-    tokens_before: int
-    tokens_after: int
 
 
 @dataclass(frozen=True)
@@ -78,7 +54,7 @@ def tokenizer_type_of(tokenizer: PreTrainedTokenizerFast, name: str) -> Tokenize
     Raises:
         CheckpointError: another type, or BPE whose pieces cannot be spelled.
     """
-    model = tokenizer_json(tokenizer.backend_tokenizer)["model"]
+    model = json.loads(tokenizer.backend_tokenizer.to_str())["model"]
     if model["type"] not in _TYPES:
         raise CheckpointError(
             f"{name}: found a tokenizer of the type {model['type']}, expected one of "
@@ -91,7 +67,7 @@ def tokenizer_type_of(tokenizer: PreTrainedTokenizerFast, name: str) -> Tokenize
 
 
 def extend_tokenizer(old: PreTrainedTokenizerFast, texts: Iterable[str], config: VocabularyConfig,
-                     name: str) -> ExtendedTokenizer:
+                     name: str) -> tuple[PreTrainedTokenizerFast, dict[str, int]]:
     """Go on merging where the old vocabulary stops, and append the best new pieces.
 
     The text is split into old pieces, and pairs of them are merged as in BPE, the most frequent
@@ -109,52 +85,54 @@ def extend_tokenizer(old: PreTrainedTokenizerFast, texts: Iterable[str], config:
             old tokenizer's.
         name: of the old tokenizer, for messages.
 
+    Returns:
+        the old tokenizer with more tokens; and the number of old ids, of new ones, and of the
+        text's tokens before and after, special ones left out.
+
     Raises:
         CheckpointError: a tokenizer of another type.
         DataError: no text, too little of it for the size, or a size without room.
     """
     backend = old.backend_tokenizer
     tokenizer_type_of(old, name)
-    kept = max(backend.get_vocab(with_added_tokens=True).values()) + 1
+    kept = max(backend.get_vocab().values()) + 1
     if config.size <= kept:
         raise DataError(f"{setting('size')}: found {config.size}, but {name} holds {kept} tokens "
                         "already; expected more, the new ones included")
     words = count_pretokens(texts, backend)
-    vocabulary = _GrowingVocabulary(tokenizer_json(backend), kept)
+    vocabulary = _GrowingVocabulary(json.loads(backend.to_str()), kept)
     before = vocabulary.count_tokens(words)
-    vocabulary.append_characters(_missing_characters(vocabulary, words, config), words)
+    vocabulary.append_characters(words, config)
     vocabulary.append_pieces(words, config)
     require_size(vocabulary.size, config, f" beside those of {name}")
-    return ExtendedTokenizer(_with_backend(old, vocabulary.backend), kept, vocabulary.size - kept,
-                             before, vocabulary.count_tokens(words))
+    return _with_backend(old, vocabulary.backend), {
+        "kept_tokens": kept, "added_tokens": vocabulary.size - kept,
+        "text_tokens_before": before, "text_tokens_after": vocabulary.count_tokens(words)}
 
 
 class _GrowingVocabulary:
     """A tokenizer, as in `tokenizer.json`, that gets new tokens at its end."""
 
-    def __init__(self, content: TokenizerJson, size: int) -> None:
+    def __init__(self, content: dict[str, Any], size: int) -> None:
         self.content = content
         self.model = content["model"]
         self.tokenizer_type = _TYPES[self.model["type"]]
+        self.prefix: str = self.model.get("continuing_subword_prefix") or ""
         self.size = size
-        self._include_added_tokens()
-        self._load()
-
-    def _include_added_tokens(self) -> None:
-        """Make added tokens at the end part of the model's vocabulary: the library numbers added
-        tokens after all others, so new pieces would take their ids."""
+        # The library numbers added tokens after all others, so new pieces would take the ids of
+        # those at the end: they become part of the model's vocabulary.
         vocabulary = self.model["vocab"]
-        for token in sorted(self.content["added_tokens"], key=lambda token: token["id"]):
+        for token in sorted(content["added_tokens"], key=lambda token: token["id"]):
             if self.tokenizer_type != "unigram":
                 vocabulary.setdefault(token["content"], token["id"])
             elif token["id"] >= len(vocabulary):
                 vocabulary.append([token["content"], 0.0])
+        self._load()
 
     def _load(self) -> None:
         self.backend = Tokenizer.from_str(json.dumps(self.content))
-        self.ids = self.backend.get_vocab(with_added_tokens=True)
+        self.ids = self.backend.get_vocab()
         self.tokens = {number: token for token, number in self.ids.items()}
-        self.prefix = self.model.get("continuing_subword_prefix") or ""
 
     def encode(self, word: str) -> list[int]:
         """Return the ids of a word."""
@@ -164,11 +142,22 @@ class _GrowingVocabulary:
         """Count the tokens of words."""
         return sum(count * len(self.encode(word)) for word, count in words.items())
 
-    def append_characters(self, characters: Mapping[str, int], words: Counter[str]) -> None:
-        """Append tokens of one character, with their counts."""
-        if characters:
+    def append_characters(self, words: Counter[str], config: VocabularyConfig) -> None:
+        """Append tokens of one character that words need and the vocabulary lacks."""
+        if not unknown_ids(self.backend):
+            return
+        counts: Counter[str] = Counter()
+        for word, count in words.items():
+            for token in (word[0], *(self.prefix + character for character in word[1:])):
+                counts[token] += count
+        min_count = max(config.min_frequency, _RARE_CHARACTER * counts.total())
+        missing = Counter({token: count for token, count in counts.items()
+                           if count >= min_count and token not in self.ids})
+        room = min(config.max_alphabet, config.size - self.size)
+        if missing and room:
             total = self.count_tokens(words)
-            self._append([(token, count / total) for token, count in characters.items()])
+            self._append([(token, missing[token] / total)
+                          for token in most_frequent(missing, room)])
             self._load()
 
     def append_pieces(self, words: Counter[str], config: VocabularyConfig) -> None:
@@ -250,7 +239,7 @@ class _GrowingVocabulary:
         for run, count in runs.items():
             for symbols in model.tokenize(run):
                 counts[symbols.value] += count
-        merged = tokenizer_json(Tokenizer(model))["model"]["merges"]
+        merged = json.loads(Tokenizer(model).to_str())["model"]["merges"]
         new: dict[str, _Piece] = {}
         for left, right in merged:
             token = self._spell(left + right)
@@ -267,28 +256,10 @@ class _GrowingVocabulary:
 
 def _changes_class(before: str, after: str) -> bool:
     """Return whether letters and other signs meet, which SentencePiece allows in no piece."""
-    return (bool(before.strip(METASPACE))
-            and _is_word_character(before[-1]) != _is_word_character(after[0]))
-
-
-def _is_word_character(character: str) -> bool:
-    return unicodedata.category(character)[0] in "LMN"
-
-
-def _missing_characters(vocabulary: _GrowingVocabulary, words: Counter[str],
-                        config: VocabularyConfig) -> dict[str, int]:
-    """Find tokens of one character that words need and the vocabulary lacks, with their counts."""
-    if not unknown_ids(vocabulary.backend):
-        return {}
-    counts: Counter[str] = Counter()
-    for word, count in words.items():
-        for token in (word[0], *(vocabulary.prefix + character for character in word[1:])):
-            counts[token] += count
-    min_count = max(config.min_frequency, _RARE_CHARACTER * counts.total())
-    missing = Counter({token: count for token, count in counts.items()
-                       if count >= min_count and token not in vocabulary.ids})
-    room = min(config.max_alphabet, config.size - vocabulary.size)
-    return {token: missing[token] for token in most_frequent(missing, room)}
+    if not before.strip(METASPACE):
+        return False
+    kinds = (unicodedata.category(character)[0] in "LMN" for character in (before[-1], after[0]))
+    return len({*kinds}) > 1
 
 
 def _with_backend(old: PreTrainedTokenizerFast, backend: Tokenizer) -> PreTrainedTokenizerFast:
@@ -301,9 +272,10 @@ def _with_backend(old: PreTrainedTokenizerFast, backend: Tokenizer) -> PreTraine
         save_tokenizer(old, Path(name))
         backend.save(str(Path(name) / "tokenizer.json"))
         loaded = AutoTokenizer.from_pretrained(name, local_files_only=True, trust_remote_code=False)
-    if (isinstance(loaded, PreTrainedTokenizerFast)
-        and encoding_parts(loaded.backend_tokenizer) == encoding_parts(backend)):
-        return loaded
+    if isinstance(loaded, PreTrainedTokenizerFast):
+        found, expected = (json.loads(one.to_str()) for one in (loaded.backend_tokenizer, backend))
+        if all(found[key] == expected[key] for key in ENCODING_PARTS):
+            return loaded
     return PreTrainedTokenizerFast(
         tokenizer_object=backend, model_input_names=old.model_input_names,
         **{role: getattr(old, f"_{role}", None) or token

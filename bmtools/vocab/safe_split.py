@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from tokenizers import Tokenizer
 
-from bmtools.vocab.normalization import MICRO, SPACES
-from bmtools.vocab.tokenizer_json import (
-    AddedTokenJson,
-    Component,
-    TokenizerJson,
-    flat_components,
-    tokenizer_json,
-)
+from bmtools.vocab.tokenizer_json import Component, flat_components
 
+MICRO = "[\u00b5\u03bc](?=[A-Za-z])"
+"""The micro sign, or the letter used for it, before a unit."""
+SPACES = r"\s+"
 # Normalizers that treat each character, or run of combining characters, by itself.
 _LOCAL = frozenset({"BertNormalizer", "Lowercase", "NFC", "NFD", "NFKC", "NFKD", "Nmt",
                     "Precompiled", "StripAccents"})
@@ -50,32 +48,39 @@ class SafeSplitter:
     """
 
     def __init__(self, backend: Tokenizer) -> None:
-        content = tokenizer_json(backend)
-        self._normalizers = list(flat_components(content["normalizer"]))
-        self._normalizer = backend.normalizer
-        pre_tokenizers = list(flat_components(content["pre_tokenizer"]))
+        content = json.loads(backend.to_str())
+        steps = flat_components(content["normalizer"])
+        pre_tokenizers = flat_components(content["pre_tokenizer"])
         first = pre_tokenizers[0] if pre_tokenizers else {"type": "none"}
+        self._normalize = backend.normalizer.normalize_str if backend.normalizer else str
+        self._keeps_ascii = all(step["type"] in _KEEP_ASCII for step in steps)
         added = content["added_tokens"]
-        raw = {token["content"] for token in added}
         normalized = {self._normalize(token["content"]) for token in added if token["normalized"]}
-        self._added = _any_of(raw | normalized)
-        self._added_normalized = _any_of(normalized) if self._normalizers else None
-        self._keeps_ascii = all(step["type"] in _KEEP_ASCII for step in self._normalizers)
+        tokens = normalized.union(token["content"] for token in added)
+        patterns = ("|".join(map(re.escape, sorted(some)))
+                    for some in (tokens, normalized if steps else ()))
+        self._added, self._added_normalized = (re.compile(one) if one else None for one in patterns)
         self.drops_spaces = first["type"] in _SPLIT_AT_SPACES
-        self.enabled = (
-            content["truncation"] is None and content["padding"] is None
-            and not content["model"].get("dropout")
-            and (self.drops_spaces or _keeps_leading_space(first))
-            and all(map(self._is_local, self._normalizers))
-            and self._fit_into_chunks(raw | normalized))
+        # A word keeps the space before it.
+        keeps_spaces = {"ByteLevel": first.get("use_regex", False),
+                        "Metaspace": first.get("split", True)}.get(first["type"], False)
+        # No added token may reach across the end of a chunk.
+        fit_in_chunks = all(token and (not any(map(str.isspace, token))
+                                       or (not self.drops_spaces and token.isspace()))
+                            for token in tokens)
+        self.enabled = all((
+            content["truncation"] is None, content["padding"] is None,
+            not content["model"].get("dropout"), self.drops_spaces or keeps_spaces, fit_in_chunks,
+            *(_is_local(step, self.drops_spaces) for step in steps)))
         self.inner_prefix = _inner_prefix(content, pre_tokenizers)
         self.separator = next(
             ((token["content"], token["id"]) for token in added
-             if not _takes_context(token) and not (token["normalized"] and self._normalizers)),
-            None)
+             if not (token["lstrip"] or token["rstrip"] or token["single_word"])
+             and not (token["normalized"] and steps)), None)
         # Most chunks end in a plain character, which needs no look at the normalized form.
+        self._plain_ends: frozenset[str] = frozenset()
         self._plain_ends = frozenset(end for end in map(chr, range(33, 127))
-                                     if self.enabled and self._keeps_its_borders("a" + end))
+                                     if self.enabled and self.is_safe("a" + end))
 
     def split(self, text: str) -> list[str]:
         """Split a text before every space; the chunks joined are the text."""
@@ -96,9 +101,18 @@ class SafeSplitter:
         return merged
 
     def is_safe(self, chunk: str) -> bool:
-        """Return whether another chunk may begin after this one."""
-        return (self.drops_spaces or chunk[-1:] in self._plain_ends
-                or self._keeps_its_borders(chunk))
+        """Return whether another chunk may begin after this one.
+
+        It may where the chunk, normalized, still begins with its space and ends without one. A
+        letter after the end keeps a normalizer from stripping what would be kept in mid-text.
+        """
+        if self.drops_spaces or chunk[-1:] in self._plain_ends:
+            return True
+        if chunk[-1:].isspace() or not chunk:
+            return False
+        normal = self._normalize(chunk + _LETTER)
+        return (normal[-1:] == _LETTER and len(normal) > 1 and not normal[-2].isspace()
+                and (chunk[0] != " " or normal[0] == " "))
 
     def with_added_tokens(self, chunks: Sequence[str]) -> set[str]:
         """Return the chunks that may contain an added token, as it is or once normalized.
@@ -114,52 +128,20 @@ class SafeSplitter:
                          and self._added_normalized.search(self._normalize(chunk)))
         return found
 
-    def _is_local(self, step: Component) -> bool:
-        if step["type"] == "Replace":
-            return step["pattern"] in _SAFE_PATTERNS or _replaces_one_character(step)
-        if step["type"] == "Strip":
-            return self.drops_spaces or not step["strip_left"]
-        return step["type"] in _LOCAL
 
-    def _fit_into_chunks(self, tokens: Iterable[str]) -> bool:
-        """Return whether none of some added tokens can reach across the end of a chunk."""
-        return all(token and (not any(map(str.isspace, token))
-                              or (not self.drops_spaces and token.isspace()))
-                   for token in tokens)
-
-    def _normalize(self, text: str) -> str:
-        return text if self._normalizer is None else self._normalizer.normalize_str(text)
-
-    def _keeps_its_borders(self, chunk: str) -> bool:
-        """Return whether a chunk, normalized, still begins with its space and ends without one.
-
-        A letter after the end keeps a normalizer from stripping what would be kept in mid-text.
-        """
-        if chunk[-1:].isspace() or not chunk:
-            return False
-        normal = self._normalize(chunk + _LETTER)
-        return (normal[-1:] == _LETTER and len(normal) > 1 and not normal[-2].isspace()
-                and (chunk[0] != " " or normal[0] == " "))
+def _is_local(step: Component, drops_spaces: bool) -> bool:
+    """Return whether a normalizer gives a chunk what it gives it within its text."""
+    if step["type"] == "Replace":
+        found, content = step["pattern"].get("String", ""), step["content"]
+        is_one_character = (len(found) == 1 and bool(content)
+                            and not any(map(str.isspace, found + content)))
+        return step["pattern"] in _SAFE_PATTERNS or is_one_character
+    if step["type"] == "Strip":
+        return drops_spaces or not step["strip_left"]
+    return step["type"] in _LOCAL
 
 
-def _takes_context(token: AddedTokenJson) -> bool:
-    return token["lstrip"] or token["rstrip"] or token["single_word"]
-
-
-def _replaces_one_character(step: Component) -> bool:
-    """Return whether a replacement turns one character into others, none of them white space."""
-    found, content = step["pattern"].get("String", ""), step["content"]
-    return (len(found) == 1 and bool(content)
-            and not any(map(str.isspace, found + content)))
-
-
-def _keeps_leading_space(step: Component) -> bool:
-    """Return whether a pre-tokenizer leaves the space before a word with the word."""
-    return ((step["type"] == "ByteLevel" and step["use_regex"])
-            or (step["type"] == "Metaspace" and step.get("split", True)))
-
-
-def _inner_prefix(content: TokenizerJson, pre_tokenizers: Sequence[Component]) -> str:
+def _inner_prefix(content: Mapping[str, Any], pre_tokenizers: Sequence[Component]) -> str:
     """Return the prefix of tokens inside words, if no word or added token can begin with it."""
     prefix: str = content["model"].get("continuing_subword_prefix") or ""
     is_certain = (
@@ -169,7 +151,3 @@ def _inner_prefix(content: TokenizerJson, pre_tokenizers: Sequence[Component]) -
         and [step["type"] for step in pre_tokenizers] == ["BertPreTokenizer"]
         and not any(token["content"].startswith(prefix) for token in content["added_tokens"]))
     return prefix if is_certain else ""
-
-
-def _any_of(contents: set[str]) -> re.Pattern[str] | None:
-    return re.compile("|".join(map(re.escape, sorted(contents)))) if contents else None

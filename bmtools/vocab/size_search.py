@@ -15,7 +15,6 @@ from bmtools.errors import DataError, setting
 from bmtools.vocab.encoding import Encoder
 from bmtools.vocab.fragmentation import fragmentation
 from bmtools.vocab.settings import SizeSearchConfig, VocabularyConfig
-from bmtools.vocab.tokenizer_json import tokenizer_json
 from bmtools.vocab.trainers import TokenizerTrainer, trainer_for
 from bmtools.vocab.words import count_words
 
@@ -164,7 +163,7 @@ def _train_candidates(trainer: TokenizerTrainer, words: Counter[str],
 def truncate(tokenizer: PreTrainedTokenizerFast, size: int,
              trainer: TokenizerTrainer) -> PreTrainedTokenizerFast:
     """Return the tokenizer that training at a smaller size would have given."""
-    content = tokenizer_json(tokenizer.backend_tokenizer)
+    content = json.loads(tokenizer.backend_tokenizer.to_str())
     smaller = {**content, "model": trainer.truncated(content["model"], size),
                "added_tokens": [], "post_processor": None}
     return trainer.build(Tokenizer.from_str(json.dumps(smaller)).model)

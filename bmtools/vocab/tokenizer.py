@@ -12,12 +12,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from bmtools.errors import CheckpointError
 from bmtools.io.jsonl import read_lines
-from bmtools.vocab.tokenizer_json import (
-    METASPACE,
-    encoding_parts,
-    lowercases,
-    tokenizer_json,
-)
+from bmtools.vocab.tokenizer_json import ENCODING_PARTS, METASPACE, lowercases
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
@@ -47,11 +42,6 @@ class Vocabulary:
     casing_assumed: bool = False
 
     @property
-    def size(self) -> int:
-        """Number of tokens, special ones included."""
-        return self.backend.get_vocab_size(with_added_tokens=True)
-
-    @property
     def casing(self) -> str:
         """Casing in a word: cased or uncased."""
         return "uncased" if self.uncased else "cased"
@@ -68,22 +58,16 @@ def load_vocabulary(path: Path) -> Vocabulary:
         CheckpointError: no tokenizer, or casing that contradicts itself.
     """
     if path.is_dir():
-        if _has_only_tokens(path):
+        has_more = any((path / name).is_file() for name in (_TOKENIZER, _CONFIG, "config.json"))
+        if (path / _VOCAB).is_file() and not has_more:
             return _bare_wordpiece(path / _VOCAB)
         tokenizer = load_tokenizer(path)
         return Vocabulary(tokenizer.backend_tokenizer, is_uncased(tokenizer))
     if not path.is_file():
         raise CheckpointError(f"{path}: no such file or directory, expected a tokenizer, "
                               f"a checkpoint, a {_TOKENIZER} or a {_VOCAB}")
-    return _from_json(path) if path.suffix == ".json" else _bare_wordpiece(path)
-
-
-def _has_only_tokens(directory: Path) -> bool:
-    return (directory / _VOCAB).is_file() and not any(
-        (directory / name).is_file() for name in (_TOKENIZER, _CONFIG, "config.json"))
-
-
-def _from_json(path: Path) -> Vocabulary:
+    if path.suffix != ".json":
+        return _bare_wordpiece(path)
     try:
         backend = Tokenizer.from_file(str(path))
     except Exception as error:  # the library raises nothing more precise
@@ -91,7 +75,7 @@ def _from_json(path: Path) -> Vocabulary:
                               f"a {_TOKENIZER}, a {_VOCAB} or a directory") from error
     backend.no_truncation()
     backend.no_padding()
-    return Vocabulary(backend, lowercases(tokenizer_json(backend)["normalizer"]))
+    return Vocabulary(backend, lowercases(json.loads(backend.to_str())["normalizer"]))
 
 
 def _bare_wordpiece(path: Path) -> Vocabulary:
@@ -100,7 +84,10 @@ def _bare_wordpiece(path: Path) -> Vocabulary:
     if _UNKNOWN not in tokens:
         raise CheckpointError(f"{path}: found no line {_UNKNOWN}, expected the {_VOCAB} of a "
                               "WordPiece tokenizer, one token a line; else name the directory")
-    uncased = not _looks_cased(tokens)
+    lettered = [token for token in tokens if token.lower() != token.upper()
+                and not (token.startswith("[") and token.endswith("]"))]
+    capital = sum(token != token.lower() for token in lettered)
+    uncased = not capital or capital < _MIN_CASED_RATIO * len(lettered)
     backend = Tokenizer(models.WordPiece(
         vocab={token: number for number, token in enumerate(tokens)}, unk_token=_UNKNOWN,
         max_input_chars_per_word=100))
@@ -109,14 +96,6 @@ def _bare_wordpiece(path: Path) -> Vocabulary:
     backend.decoder = decoders.WordPiece()
     backend.add_special_tokens([token for token in tokens if token in _SPECIAL])
     return Vocabulary(backend, uncased, casing_assumed=True)
-
-
-def _looks_cased(tokens: list[str]) -> bool:
-    """Return whether capitals are more than rare among tokens with letters that have case."""
-    lettered = [token for token in tokens if token.lower() != token.upper()
-                and not (token.startswith("[") and token.endswith("]"))]
-    capital = sum(token != token.lower() for token in lettered)
-    return capital > 0 and capital >= _MIN_CASED_RATIO * len(lettered)
 
 
 def load_tokenizer(directory: Path) -> PreTrainedTokenizerFast:
@@ -158,14 +137,11 @@ def load_backend(path: Path) -> Tokenizer:
         stated = _read_json(path / _CONFIG).get("do_lower_case")
     except Exception:  # `load_vocabulary` reports what is wrong
         stated = None
-    if stated is not None and bool(stated) == _turns_a_lower(backend):
-        return backend
+    if stated is not None:
+        normal = "A" if backend.normalizer is None else backend.normalizer.normalize_str("A")
+        if bool(stated) == (normal.strip(f" {METASPACE}") == "a"):
+            return backend
     return load_vocabulary(path).backend
-
-
-def _turns_a_lower(backend: Tokenizer) -> bool:
-    normal = "A" if backend.normalizer is None else backend.normalizer.normalize_str("A")
-    return normal.strip(f" {METASPACE}") == "a"
 
 
 def save_tokenizer(tokenizer: PreTrainedTokenizerBase, directory: Path) -> None:
@@ -178,10 +154,10 @@ def save_tokenizer(tokenizer: PreTrainedTokenizerBase, directory: Path) -> None:
         config["tokenizer_class"] = "PreTrainedTokenizerFast"  # its name before transformers 5
     path.write_text(json.dumps(config, indent=2, ensure_ascii=False, sort_keys=True) + "\n",
                     encoding="utf-8")
-    if tokenizer_json(tokenizer.backend_tokenizer)["model"]["type"] == "WordPiece":
-        by_id = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
-        (directory / _VOCAB).write_text(
-            "".join(f"{token}\n" for token, _ in by_id), encoding="utf-8")
+    if type(tokenizer.backend_tokenizer.model).__name__ == "WordPiece":
+        tokens = tokenizer.get_vocab()
+        lines = "".join(f"{token}\n" for token in sorted(tokens, key=tokens.__getitem__))
+        (directory / _VOCAB).write_text(lines, encoding="utf-8")
 
 
 def fingerprint(tokenizer: PreTrainedTokenizerBase) -> str:
@@ -189,7 +165,8 @@ def fingerprint(tokenizer: PreTrainedTokenizerBase) -> str:
 
     Two tokenizers with one fingerprint give the same ids for every text.
     """
-    canonical = json.dumps(encoding_parts(tokenizer.backend_tokenizer), sort_keys=True,
+    content = json.loads(tokenizer.backend_tokenizer.to_str())
+    canonical = json.dumps({key: content[key] for key in ENCODING_PARTS}, sort_keys=True,
                            ensure_ascii=False)
     return hashlib.sha256(canonical.encode()).hexdigest()
 
@@ -208,7 +185,7 @@ def require_same_vocabulary(found: str, expected: str, what: str) -> None:
 
 def is_uncased(tokenizer: PreTrainedTokenizerBase) -> bool:
     """Return whether a tokenizer lower-cases text."""
-    return lowercases(tokenizer_json(tokenizer.backend_tokenizer)["normalizer"])
+    return lowercases(json.loads(tokenizer.backend_tokenizer.to_str())["normalizer"])
 
 
 def _check_casing(directory: Path, tokenizer: PreTrainedTokenizerFast) -> None:

@@ -15,7 +15,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import AutoTokenizer, BertTokenizer, PreTrainedTokenizerFast
 
 from bmtools.errors import CheckpointError, DataError
-from bmtools.vocab.extension import ExtendedTokenizer, extend_tokenizer
+from bmtools.vocab.extension import extend_tokenizer
 from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.tokenizer import fingerprint, load_tokenizer, save_tokenizer
 from bmtools.vocab.trainers import TRAINERS, train_tokenizer
@@ -37,7 +37,7 @@ from bmtools.vocab.extension import extend_tokenizer
 from bmtools.vocab.settings import VocabularyConfig
 old = learned(sys.argv[2])
 config = VocabularyConfig(size=len(old) + 30, allow_fewer=True)
-print(extend_tokenizer(old, NEW, config, "old").tokenizer.backend_tokenizer.to_str())
+print(extend_tokenizer(old, NEW, config, "old")[0].backend_tokenizer.to_str())
 """
 
 
@@ -46,27 +46,27 @@ def learned(tokenizer_type: str, **choices: Any) -> Any:
                                                  allow_fewer=True, **choices))
 
 
-def grown(old: Any, more: int, **choices: Any) -> ExtendedTokenizer:
+def grown(old: Any, more: int, **choices: Any) -> tuple[Any, dict[str, int]]:
     return extend_tokenizer(old, NEW, VocabularyConfig(size=len(old) + more, **choices), "old")
 
 
 @pytest.mark.parametrize("tokenizer_type", TRAINERS)
 def test_old_ids_stay_and_new_ones_follow(tokenizer_type: str) -> None:
     old = learned(tokenizer_type)
-    found = grown(old, 12)
-    before, after = old.get_vocab(), found.tokenizer.get_vocab()
+    found, figures = grown(old, 12)
+    before, after = old.get_vocab(), found.get_vocab()
     assert {token: after[token] for token in before} == before
     assert sorted(after.values()) == list(range(len(old) + 12))
-    assert (found.kept, found.added) == (len(old), 12)
-    assert found.tokenizer.special_tokens_map == old.special_tokens_map
-    assert found.tokenizer.all_special_ids == old.all_special_ids
-    assert found.tokenizer("la", "la").keys() == old("la", "la").keys()
+    assert (figures["kept_tokens"], figures["added_tokens"]) == (len(old), 12)
+    assert found.special_tokens_map == old.special_tokens_map
+    assert found.all_special_ids == old.all_special_ids
+    assert found("la", "la").keys() == old("la", "la").keys()
 
 
 @pytest.mark.parametrize("tokenizer_type", TRAINERS)
 def test_words_without_new_pieces_keep_their_ids(tokenizer_type: str) -> None:
     old = learned(tokenizer_type)
-    new = grown(old, 40, allow_fewer=True).tokenizer
+    new = grown(old, 40, allow_fewer=True)[0]
     words = sorted({word for text in [*OLD, *NEW] for word in text.split()})
     same = changed = 0
     for word in words:
@@ -82,27 +82,27 @@ def test_words_without_new_pieces_keep_their_ids(tokenizer_type: str) -> None:
 @pytest.mark.parametrize("tokenizer_type", TRAINERS)
 def test_frequent_words_become_whole_and_the_text_shorter(tokenizer_type: str) -> None:
     old = learned(tokenizer_type)
-    found = grown(old, 250, allow_fewer=True)
+    found, figures = grown(old, 250, allow_fewer=True)
     for word in ("gonartrosi", "linfoma"):
         assert len(old.tokenize(f"la {word}")) > 2
-        tokens = found.tokenizer.tokenize(f"la {word}")
+        tokens = found.tokenize(f"la {word}")
         assert tokens[-1].strip("Ġ▁") == word
     spent = [sum(len(tokenizer(text, add_special_tokens=False)["input_ids"]) for text in NEW)
-             for tokenizer in (old, found.tokenizer)]
+             for tokenizer in (old, found)]
     assert spent[1] < 0.6 * spent[0]
     if tokenizer_type == "wordpiece":  # the others may take the space between words into account
-        assert spent == [found.tokens_before, found.tokens_after]
+        assert spent == [figures["text_tokens_before"], figures["text_tokens_after"]]
 
 
 def test_missing_characters_come_first() -> None:
     old = learned("wordpiece")
     assert "[UNK]" in old.tokenize("β")
-    found = grown(old, 12).tokenizer
+    found = grown(old, 12)[0]
     assert "β" in found.convert_ids_to_tokens(range(len(old), len(old) + 6))
     assert "[UNK]" not in found.tokenize("β")
     unigram = learned("unigram")
     assert unigram.unk_token_id not in \
-        grown(unigram, 6).tokenizer("β", add_special_tokens=False)["input_ids"]
+        grown(unigram, 6)[0]("β", add_special_tokens=False)["input_ids"]
 
 
 @pytest.mark.parametrize("tokenizer_type", TRAINERS)
@@ -118,7 +118,7 @@ def test_same_text_same_bytes_at_any_number_of_threads(tokenizer_type: str) -> N
 
 def test_words_of_a_unigram_piece_do_not_grow_into_punctuation() -> None:
     old = learned("unigram")
-    new = grown(old, 60, allow_fewer=True).tokenizer
+    new = grown(old, 60, allow_fewer=True)[0]
     added = [token for token, number in new.get_vocab().items() if number >= len(old)]
     assert "\u2581gonartrosi" in added
     assert not [token for token in added
@@ -131,7 +131,7 @@ def test_words_of_a_unigram_piece_do_not_grow_into_punctuation() -> None:
 def test_it_is_saved_and_read_as_it_is(tmp_path: Path, tokenizer_type: str, special_tokens: str,
                                        choices: dict[str, Any]) -> None:
     old = learned(tokenizer_type, special_tokens=special_tokens, **choices)
-    made = grown(old, 20).tokenizer
+    made = grown(old, 20)[0]
     assert type(made) is type(old)
     save_tokenizer(made, tmp_path)
     assert fingerprint(load_tokenizer(tmp_path)) == fingerprint(made)
@@ -146,11 +146,11 @@ def test_added_tokens_keep_their_places() -> None:
     for tokenizer_type in TRAINERS:
         old = learned(tokenizer_type)
         old.add_tokens(["<drug>", "<gene>"])
-        found = grown(old, 12)
-        assert (found.kept, found.added) == (len(old), 12)
-        before, after = old.get_vocab(), found.tokenizer.get_vocab()
+        found, figures = grown(old, 12)
+        assert (figures["kept_tokens"], figures["added_tokens"]) == (len(old), 12)
+        before, after = old.get_vocab(), found.get_vocab()
         assert {token: after[token] for token in before} == before
-        assert before["<gene>"] in found.tokenizer("la <gene> x")["input_ids"]
+        assert before["<gene>"] in found("la <gene> x")["input_ids"]
 
 
 @pytest.mark.data
@@ -160,12 +160,12 @@ def test_a_general_vocabulary_learns_medical_words(data: Path) -> None:
                          do_lower_case=True)
     records = (data / "it/corpus/native-clinical.jsonl").read_text(encoding="utf-8").splitlines()
     texts = [json.loads(record)["text"] for record in records[:300]]
-    found = extend_tokenizer(bert, texts, VocabularyConfig(size=32_000), "bert")
-    assert type(found.tokenizer) is BertTokenizer
-    by_id = sorted(found.tokenizer.get_vocab(), key=found.tokenizer.get_vocab().get)
+    found, figures = extend_tokenizer(bert, texts, VocabularyConfig(size=32_000), "bert")
+    assert type(found) is BertTokenizer
+    by_id = sorted(found.get_vocab(), key=found.get_vocab().get)
     assert by_id[:30_522] == lines
-    assert found.tokens_after < 0.7 * found.tokens_before
-    assert found.tokenizer.tokenize("paziente terapia") == ["paziente", "terapia"]
+    assert figures["text_tokens_after"] < 0.7 * figures["text_tokens_before"]
+    assert found.tokenize("paziente terapia") == ["paziente", "terapia"]
 
 
 def words_only() -> Any:
