@@ -1,4 +1,4 @@
-"""Fixtures that every test may use."""
+"""Fixtures of all tests: commands in this process or another, files, real data."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +23,12 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 pytest_plugins = ["toy_models"]
 DATA = Path(os.environ.get("BMTOOLS_DATA", Path(__file__).parents[2] / "shared" / "data"))
+WARM = Path(__file__).with_name("warm_bmtools.py")
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a command left behind."""
+    """Exit code and output of a command."""
 
     code: int
     out: str
@@ -52,17 +55,43 @@ def run(capfdbinary: pytest.CaptureFixture[bytes]) -> Callable[..., Outcome]:
 
 
 @pytest.fixture
-def shell() -> Callable[..., Outcome]:
+def process() -> Callable[..., Outcome]:
     """Run `python -m bmtools` in a process of its own, with text or bytes on stdin."""
+    return partial(_run_process, sys.executable, "-m", "bmtools")
 
-    def call(*arguments: object, stdin: str | bytes = b"", **environment: str) -> Outcome:
-        given = stdin.encode() if isinstance(stdin, str) else stdin
-        done = subprocess.run(
-            [sys.executable, "-m", "bmtools", *map(str, arguments)], input=given,
-            capture_output=True, check=False, env={**os.environ, **environment})
-        return Outcome(done.returncode, done.stdout.decode(), done.stderr.decode())
 
-    return call
+@pytest.fixture
+def shell(warm_bmtools: Path) -> Callable[..., Outcome]:
+    """Run `bmtools` as a shell would, with text or bytes on stdin, but without its start-up."""
+    return partial(_run_process, warm_bmtools / "bmtools")
+
+
+def _run_process(*arguments: object, stdin: str | bytes = b"", **environment: str) -> Outcome:
+    done = subprocess.run(
+        [str(argument) for argument in arguments], capture_output=True, check=False,
+        input=stdin if isinstance(stdin, bytes) else stdin.encode(),
+        env={**os.environ, **environment})
+    return Outcome(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+@pytest.fixture(scope="session")
+def warm_bmtools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Make a folder with `bmtools` and `python` that start at once; see `warm_bmtools.py`."""
+    folder = tmp_path_factory.mktemp("bin")
+    call = f'exec "{sys.executable}" -S -E "{WARM}" call "{folder}/socket"'
+    for name, lines in (("bmtools", [f'{call} bmtools "$@"']),
+                        ("python", [f'case "$1" in *.py) {call} "$@" ;; esac',
+                                    f'exec "{sys.executable}" "$@"'])):
+        (folder / name).write_text("\n".join(["#!/bin/sh", *lines, ""]))
+        (folder / name).chmod(0o755)
+    server = subprocess.Popen([sys.executable, str(WARM), "serve", f"{folder}/socket"])
+    deadline = time.monotonic() + 120
+    while not (folder / "socket").exists():
+        assert server.poll() is None and time.monotonic() < deadline, "the server did not start"
+        time.sleep(0.05)
+    yield folder
+    server.kill()
+    server.wait()
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@
     python -S -E warm_bmtools.py call SOCKET script.py ...    # or one script
 
 The command gets the caller's arguments, folder, environment and open files, and is otherwise a
-process of its own, so tests of shell scripts spend no time on imports. Linux only.
+process of its own, so tests spend no time on imports. Linux only.
 """
 # pathlib would take as long to import as all the rest of a call.
 # ruff: noqa: PTH100, PTH109, PTH110, PTH120, PTH208
@@ -39,7 +39,6 @@ def serve(path: str) -> None:
     import signal
 
     import transformers.models.bert.modeling_bert  # noqa: F401
-
 
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(socket.AF_UNIX) as server:

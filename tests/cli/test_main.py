@@ -116,8 +116,8 @@ def test_interruption_exits_130() -> None:
     assert err == b"bmtools: interrupted\n"
 
 
-def test_completion_names_the_commands(shell) -> None:
-    outcome = shell(COMP_WORDS="bmtools score", COMP_CWORD="1",
+def test_completion_names_the_commands(process) -> None:
+    outcome = process(COMP_WORDS="bmtools score", COMP_CWORD="1",
                     _BMTOOLS_COMPLETE="bash_complete")
     assert outcome.out.split() == [f"plain,score-{what}" for what in
                                    ("pppl", "mrr", "masking", "space")]

@@ -25,8 +25,8 @@ def memory(tmp_path: Path) -> tuple[str, ...]:
     return ("translate", *PAIR, "--engine", "memory", "--memory", str(path))
 
 
-def test_help_is_quick_and_complete(shell: Run) -> None:
-    outcome = shell("translate", "--help", PYTHONPROFILEIMPORTTIME="1")
+def test_help_is_quick_and_complete(process: Run) -> None:
+    outcome = process("translate", "--help", PYTHONPROFILEIMPORTTIME="1")
     assert outcome.code == 0
     assert "Translate records sentence by sentence." in outcome.out
     imported = {line.rpartition("|")[2].strip() for line in outcome.err.splitlines()}

@@ -1,4 +1,4 @@
-"""What tests of examples share: scripts run as by a user, and the beginnings of real files."""
+"""Fixtures of the examples: scripts run as by a user, and the beginnings of real files."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import json
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ import pytest
 
 Read = Callable[[Path], list[dict[str, Any]]]
 RunScript = Callable[..., str]
-WARM = Path(__file__).parents[1] / "warm_bmtools.py"
 
 
 @pytest.fixture(scope="session")
@@ -25,26 +23,6 @@ def read() -> Read:
     """Reads a file of JSON Lines."""
     return lambda path: [json.loads(line) for line in
                          path.read_text(encoding="utf-8").splitlines()]
-
-
-@pytest.fixture(scope="session")
-def warm_bmtools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder with `bmtools` and `python` that start at once; see `warm_bmtools.py`."""
-    folder = tmp_path_factory.mktemp("bin")
-    call = f'exec "{sys.executable}" -S -E "{WARM}" call "{folder}/socket"'
-    for name, lines in (("bmtools", [f'{call} bmtools "$@"']),
-                        ("python", [f'case "$1" in *.py) {call} "$@" ;; esac',
-                                    f'exec "{sys.executable}" "$@"'])):
-        (folder / name).write_text("\n".join(["#!/bin/sh", *lines, ""]))
-        (folder / name).chmod(0o755)
-    server = subprocess.Popen([sys.executable, str(WARM), "serve", f"{folder}/socket"])
-    deadline = time.monotonic() + 120
-    while not (folder / "socket").exists():
-        assert server.poll() is None and time.monotonic() < deadline, "the server did not start"
-        time.sleep(0.05)
-    yield folder
-    server.kill()
-    server.wait()
 
 
 @pytest.fixture(scope="session")
