@@ -87,12 +87,12 @@ def command(records: RecordReader, reject: Reject, output: Path | None, overwrit
 def _compare(records: RecordReader, reject: Reject, base: Path, tokenizer: Path, lang: str,
              settings: TransferConfig, focus: FocusConfig, distil: TokenDistillationConfig,
              compare: CompareConfig, held_out: str | None) -> None:
-    from bmtools.models.checkpoint import load_masked_lm
+    from bmtools.models.checkpoint import load_checkpoint
     from bmtools.models.init_weights import check_targets, split_sentences
     from bmtools.training.init_comparison import InitComparison, compare_inits
     from bmtools.vocab.tokenizer import load_tokenizer
 
-    comparison = InitComparison(load_masked_lm(base), load_tokenizer(tokenizer), compare, settings,
+    comparison = InitComparison(load_checkpoint(base), load_tokenizer(tokenizer), compare, settings,
                                 focus, distil, partial(split_sentences, lang=lang))
     held_out_records = RecordReader([held_out], reject) if held_out else None
     lines: list[dict[str, Any]] = []

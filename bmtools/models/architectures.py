@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from transformers import (
     MODEL_FOR_MASKED_LM_MAPPING,
     AutoConfig,
@@ -30,6 +30,8 @@ _NAME = re.compile(r"(bert|roberta|megatron-bert|modernbert)-(\d+)x(\d+)")
 _POSITIONS_AFTER_PADDING = frozenset(
     {"camembert", "data2vec-text", "roberta", "roberta-prelayernorm", "xlm-roberta",
      "xlm-roberta-xl"})
+_FAMILIES = {"bert": BertConfig, "roberta": RobertaConfig, "megatron-bert": MegatronBertConfig,
+             "modernbert": ModernBertConfig}
 _PAD_TOKEN_ID_LIMIT = 1_000  # RoBERTa keeps as many unused position embeddings before the first one
 
 
@@ -116,6 +118,7 @@ def _read_config(path: Path) -> PretrainedConfig:
 
 
 def _named_config(architecture: str) -> PretrainedConfig:
+    """Make the configuration of a name as published; the vocabulary is set later."""
     match = _NAME.fullmatch(architecture)
     if match:
         family, size = match[1], ModelSize(int(match[2]), int(match[3]))
@@ -126,16 +129,11 @@ def _named_config(architecture: str) -> PretrainedConfig:
             f"{setting('architecture')}: found {architecture!r}, expected {', '.join(SIZES)}, "
             "FAMILY-LAYERSxWIDTH (bert, roberta, megatron-bert or modernbert) or the path of a "
             "config.json")
-    if size.num_hidden_layers < 1 or size.hidden_size % _HEAD_SIZE or not size.hidden_size:
+    width = size.hidden_size
+    if size.num_hidden_layers < 1 or width % _HEAD_SIZE or not width:
         raise BmtoolsError(
             f"{setting('architecture')}: found {architecture!r}, expected at least one layer "
             f"and a width that is a multiple of {_HEAD_SIZE}")
-    return _family_config(family, size)
-
-
-def _family_config(family: str, size: ModelSize) -> PretrainedConfig:
-    """Make a family's configuration as published; the vocabulary is set later."""
-    width = size.hidden_size
     sizes: dict[str, Any] = {
         "num_hidden_layers": size.num_hidden_layers, "hidden_size": width,
         "num_attention_heads": size.num_attention_heads or width // _HEAD_SIZE,
@@ -144,10 +142,8 @@ def _family_config(family: str, size: ModelSize) -> PretrainedConfig:
         or (3 * width // 2 if family == "modernbert" else 4 * width)}
     if family == "roberta":
         # 512 positions and those up to the padding token; transformers' defaults are BERT's.
-        return RobertaConfig(**sizes, max_position_embeddings=514, type_vocab_size=1,
-                             layer_norm_eps=1e-5)
-    return {"bert": BertConfig, "megatron-bert": MegatronBertConfig,
-            "modernbert": ModernBertConfig}[family](**sizes)
+        sizes |= {"max_position_embeddings": 514, "type_vocab_size": 1, "layer_norm_eps": 1e-5}
+    return _FAMILIES[family](**sizes)
 
 
 def set_vocabulary(config: PretrainedConfig, tokenizer: PreTrainedTokenizerBase) -> None:
@@ -165,11 +161,6 @@ def first_position(config: PretrainedConfig) -> int:
     return 0
 
 
-def encoder_of(model: PreTrainedModel) -> Any:
-    """Give a model without its head; untyped, because families name their modules differently."""
-    return model.base_model
-
-
 def token_embeddings(model: PreTrainedModel) -> nn.Embedding:
     """Give the input embeddings of a model's vocabulary."""
     return cast("nn.Embedding", model.get_input_embeddings())
@@ -177,70 +168,59 @@ def token_embeddings(model: PreTrainedModel) -> nn.Embedding:
 
 def position_embeddings(model: PreTrainedModel) -> nn.Embedding | None:
     """Find the learned position embeddings of a model; None if it has none (ModernBERT)."""
-    embeddings = getattr(encoder_of(model), "embeddings", None)
+    embeddings = getattr(model.base_model, "embeddings", None)
     return cast("nn.Embedding | None", getattr(embeddings, "position_embeddings", None))
 
 
-def unused_positions(positions: nn.Embedding) -> int:
-    """Number of rows that RoBERTa never uses, those up to the padding id."""
-    return 0 if positions.padding_idx is None else positions.padding_idx + 1
+def max_tokens(model: PreTrainedModel) -> int:
+    """Return the length of the longest input in tokens, special ones included.
+
+    RoBERTa never uses the position embeddings up to the padding id.
+    """
+    positions = position_embeddings(model)
+    if positions is None:
+        return int(model.config.max_position_embeddings)
+    unused = 0 if positions.padding_idx is None else positions.padding_idx + 1
+    return positions.num_embeddings - unused
 
 
 def has_segment_embeddings(model: PreTrainedModel) -> bool:
     """Tell whether a model has embeddings for a first and a second segment."""
     return getattr(model.config, "type_vocab_size", 1) > 1 \
-        and hasattr(getattr(encoder_of(model), "embeddings", None), "token_type_embeddings")
-
-
-def build_model(config: PretrainedConfig) -> PreTrainedModel:
-    """Initialize a masked language model; draws from torch's global generator, seed it first."""
-    model = AutoModelForMaskedLM.from_config(config)
-    positions = position_embeddings(model)
-    if positions is not None:
-        _init_sinusoidal(positions.weight[unused_positions(positions):], config.initializer_range)
-    if config.model_type == "megatron-bert":
-        _scale_residual_outputs(encoder_of(model).encoder.layer)
-    return model
-
-
-def build_on_meta(config: PretrainedConfig) -> PreTrainedModel:
-    """Build a model on the meta device, without weights, to look up shapes at no cost."""
-    with torch.device("meta"):
-        return build_model(config)
+        and hasattr(getattr(model.base_model, "embeddings", None), "token_type_embeddings")
 
 
 @torch.no_grad()
-def _init_sinusoidal(positions: Tensor, std: float) -> None:
-    """Initialize learned positions as sinusoids of the size that random ones would have.
+def build_model(config: PretrainedConfig, device: str = "cpu") -> PreTrainedModel:
+    """Initialize a masked language model; draws from torch's global generator, seed it first.
 
-    Positions that differ by a constant are then related by one rotation from the first step, so
-    attention to neighbours need not be learned position by position. A departure from Devlin et
-    al. 2019, whose positions start at random: small models leave the floor of word frequencies
-    sooner (2 x 128 on the quickstart text, 400 steps: masked loss 4.8 instead of 5.6).
-
-    Source: Vaswani et al. 2017, section 3.5.
+    Two departures from transformers' initialization. Learned positions start as sinusoids (Vaswani
+    et al. 2017, section 3.5) of the size that random ones would have: positions that differ by a
+    constant are then related by one rotation from the first step, so attention to neighbours need
+    not be learned position by position, and small models leave the floor of word frequencies
+    sooner than with Devlin et al.'s random ones (2 x 128 on the quickstart text, 400 steps: masked
+    loss 4.8 instead of 5.6). Megatron-BERT's projections into the residual stream are divided by
+    the root of the number of additions to it, which pre-layer-norm layers do not normalize, as
+    transformers scales ModernBERT's (Shoeybi et al. 2020, section 4.2; Radford et al. 2019,
+    section 2.3).
 
     Args:
-        positions: (positions, hidden size) weights.
-        std: their standard deviation afterwards.
+        config: of the model.
+        device: where to build it; on meta it has no weights, to look up shapes at no cost.
     """
-    length, width = positions.shape
-    frequencies = 10_000.0 ** (-torch.arange(0, width, 2) / width)
-    angles = torch.arange(length)[:, None] * frequencies
-    sinusoids = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :width]
-    positions.copy_(sinusoids * std * 2**0.5)
-
-
-@torch.no_grad()
-def _scale_residual_outputs(layers: Any) -> None:
-    """Divide projections into the residual stream by the root of the number of additions to it.
-
-    Pre-layer-norm layers add up without normalization, so a deep residual stream would grow with
-    depth. transformers scales ModernBERT's weights this way, but not Megatron-BERT's.
-
-    Source: Shoeybi et al. 2020 (Megatron-LM), section 4.2; Radford et al. 2019, section 2.3.
-    """
-    factor = (2 * len(layers)) ** -0.5
-    for layer in layers:
-        layer.attention.output.dense.weight *= factor
-        layer.output.dense.weight *= factor
+    with torch.device(device):
+        model = AutoModelForMaskedLM.from_config(config)
+        positions = position_embeddings(model)
+        if positions is not None:
+            used = positions.weight[-max_tokens(model):]
+            length, width = used.shape
+            frequencies = 10_000.0 ** (-torch.arange(0, width, 2) / width)
+            angles = torch.arange(length)[:, None] * frequencies
+            sinusoids = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :width]
+            used.copy_(sinusoids * config.initializer_range * 2**0.5)
+        if config.model_type == "megatron-bert":
+            layers: Any = model.base_model.encoder.layer
+            for layer in layers:
+                layer.attention.output.dense.weight *= (2 * len(layers)) ** -0.5
+                layer.output.dense.weight *= (2 * len(layers)) ** -0.5
+    return model

@@ -11,7 +11,7 @@ from torch import Tensor
 from transformers import PretrainedConfig, PreTrainedModel
 
 from bmtools.errors import BmtoolsError, setting
-from bmtools.models.architectures import encoder_of, first_position
+from bmtools.models.architectures import first_position
 from bmtools.models.checkpoint import Checkpoint
 from bmtools.models.settings import parse_layers
 from bmtools.models.token_contexts import Occurrences
@@ -85,7 +85,7 @@ def mean_states(model: PreTrainedModel, layers: str, attention_mask: Tensor, *,
         positions: (sequences, tokens), counted from 0; None for consecutive ones.
     """
     numbers = parse_layers(layers)
-    output = encoder_of(model)(
+    output = model.base_model(
         input_ids=input_ids, inputs_embeds=inputs_embeds, attention_mask=attention_mask.long(),
         position_ids=None if positions is None else positions + first_position(model.config),
         output_hidden_states=numbers != (-1,))

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import PreTrainedModel
 
-from bmtools.models.architectures import encoder_of, unused_positions
+from bmtools.models.architectures import max_tokens
 
 TensorMap = Callable[[Tensor], Tensor]
 
@@ -29,11 +29,6 @@ class LinearWeights(NamedTuple):
     def cast(self, precision: torch.dtype) -> LinearWeights:
         """Convert the matrix to another precision; the bias stays as it is."""
         return LinearWeights(self.weight.to(precision), self.bias)
-
-    def outputs(self, start: int | None, end: int | None) -> LinearWeights:
-        """Take a range of the outputs, without a copy."""
-        bias = self.bias if self.bias is None else self.bias[start:end]
-        return LinearWeights(self.weight[start:end], bias)
 
 
 class FeedForward(NamedTuple):
@@ -79,16 +74,6 @@ class EncoderLayer:
     rotary: str = ""
     sliding_window: int | None = None
 
-    def cast(self, precision: torch.dtype) -> EncoderLayer:
-        """Convert the matrices to another precision."""
-        feed_forward = self.feed_forward
-        return replace(
-            self, query_key_value=self.query_key_value.cast(precision),
-            attention_output=self.attention_output.cast(precision),
-            feed_forward=feed_forward._replace(
-                intermediate=feed_forward.intermediate.cast(precision),
-                output=feed_forward.output.cast(precision)))
-
 
 class EncoderWeights(NamedTuple):
     """Weights of an encoder without its head.
@@ -108,22 +93,21 @@ class EncoderWeights(NamedTuple):
 
     def cast(self, precision: torch.dtype) -> EncoderWeights:
         """Convert the matrices of all layers to another precision."""
-        return self._replace(layers=[layer.cast(precision) for layer in self.layers])
+        return self._replace(layers=[replace(
+            layer, query_key_value=layer.query_key_value.cast(precision),
+            attention_output=layer.attention_output.cast(precision),
+            feed_forward=layer.feed_forward._replace(
+                intermediate=layer.feed_forward.intermediate.cast(precision),
+                output=layer.feed_forward.output.cast(precision))) for layer in self.layers])
 
 
+@dataclass
 class InputEmbeddings:
-    """Token, position and segment embeddings; positions and the first segment are added up once.
+    """Token embeddings, the sum of position and first segment embeddings, and their norm."""
 
-    RoBERTa's positions begin past its padding token.
-    """
-
-    def __init__(self, embeddings: Any, norm: TensorMap) -> None:
-        positions = embeddings.position_embeddings
-        with torch.no_grad():
-            self.positions = positions.weight[unused_positions(positions):] \
-                + embeddings.token_type_embeddings.weight[0]
-        self.tokens = embeddings.word_embeddings.weight
-        self.norm = norm
+    tokens: Tensor
+    positions: Tensor
+    norm: TensorMap
 
     def __call__(self, input_ids: Tensor) -> Tensor:
         states = functional.embedding(input_ids, self.tokens)
@@ -138,52 +122,51 @@ def extract_weights(model: PreTrainedModel) -> EncoderWeights | None:
     """
     extract = _FAMILIES.get(model.config.model_type)
     try:
-        return None if extract is None else extract(encoder_of(model))
+        return None if extract is None else extract(model.base_model, max_tokens(model))
     except AttributeError:
         # Another release of transformers may name its modules differently.
         return None
 
 
-def _extract_bert(encoder: Any) -> EncoderWeights:
-    def extract(layer: Any) -> EncoderLayer:
+def _extract_bert(encoder: Any, tokens: int) -> EncoderWeights:
+    embeddings, identity, layers = encoder.embeddings, nn.Identity(), []
+    is_pre_norm = encoder.config.model_type == "megatron-bert"
+    for layer in encoder.encoder.layer:
         attention = layer.attention
         norms = (attention.ln, identity, layer.ln, identity) if is_pre_norm else \
             (identity, attention.output.LayerNorm, identity, layer.output.LayerNorm)
-        return EncoderLayer(
+        layers.append(EncoderLayer(
             attention.self.num_attention_heads, _join_query_key_value(attention.self),
             _linear(attention.output.dense),
             FeedForward(_linear(layer.intermediate.dense),
                         _in_place(layer.intermediate.intermediate_act_fn),
-                        _linear(layer.output.dense)), *norms)
-
-    identity, embeddings = nn.Identity(), encoder.embeddings
-    is_pre_norm = encoder.config.model_type == "megatron-bert"
+                        _linear(layer.output.dense)), *norms))
+    # RoBERTa's positions begin past its padding token.
+    positions = embeddings.position_embeddings.weight[-tokens:] \
+        + embeddings.token_type_embeddings.weight[0]
     return EncoderWeights(
-        InputEmbeddings(embeddings, identity if is_pre_norm else embeddings.LayerNorm),
-        [extract(layer) for layer in encoder.encoder.layer],
-        encoder.encoder.ln if is_pre_norm else identity)
+        InputEmbeddings(embeddings.word_embeddings.weight.detach(), positions.detach(),
+                        identity if is_pre_norm else embeddings.LayerNorm),
+        layers, encoder.encoder.ln if is_pre_norm else identity)
 
 
-def _extract_modernbert(encoder: Any) -> EncoderWeights:
-    def extract(layer: Any) -> EncoderLayer:
-        attention, mlp = layer.attn, layer.mlp
-        is_local = layer.attention_type == "sliding_attention"
-        return EncoderLayer(
-            config.num_attention_heads, _linear(attention.Wqkv), _linear(attention.Wo),
-            FeedForward(_linear(mlp.Wi), _in_place(mlp.act), _linear(mlp.Wo), is_gated=True),
-            layer.attn_norm, identity, layer.mlp_norm, identity, layer.attention_type,
-            config.sliding_window if is_local else None)
-
+def _extract_modernbert(encoder: Any, tokens: int) -> EncoderWeights:
     def rotary_embedding(states: Tensor, positions: Tensor, name: str) -> tuple[Tensor, Tensor]:
         cosines, sines = encoder.rotary_emb(states, positions[None], name)
         return cosines[0], sines[0]
 
-    config, identity = encoder.config, nn.Identity()
-    return EncoderWeights(encoder.embeddings, [extract(layer) for layer in encoder.layers],
-                          encoder.final_norm, rotary_embedding)
+    config, identity, layers = encoder.config, nn.Identity(), []
+    for layer in encoder.layers:
+        attention, mlp, kind = layer.attn, layer.mlp, layer.attention_type
+        layers.append(EncoderLayer(
+            config.num_attention_heads, _linear(attention.Wqkv), _linear(attention.Wo),
+            FeedForward(_linear(mlp.Wi), _in_place(mlp.act), _linear(mlp.Wo), is_gated=True),
+            layer.attn_norm, identity, layer.mlp_norm, identity, kind,
+            config.sliding_window if kind == "sliding_attention" else None))
+    return EncoderWeights(encoder.embeddings, layers, encoder.final_norm, rotary_embedding)
 
 
-_FAMILIES: dict[str, Callable[[Any], EncoderWeights]] = {
+_FAMILIES: dict[str, Callable[[Any, int], EncoderWeights]] = {
     **dict.fromkeys(("bert", "roberta", "xlm-roberta", "camembert", "megatron-bert"),
                     _extract_bert), "modernbert": _extract_modernbert}
 

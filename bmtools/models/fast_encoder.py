@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 from transformers import PreTrainedModel
 
-from bmtools.models.architectures import token_embeddings
-from bmtools.models.checkpoint import max_tokens
-from bmtools.models.encoder_weights import EncoderLayer, EncoderWeights, extract_weights
+from bmtools.models.architectures import max_tokens
+from bmtools.models.encoder_weights import (
+    EncoderLayer,
+    EncoderWeights,
+    LinearWeights,
+    extract_weights,
+)
 from bmtools.models.mlm import encode
 
 # Tokens at a time on a CPU: the activations between two matrix products then stay in its caches.
@@ -29,7 +34,7 @@ class Encoder(Protocol):
         implementation: "fast" (the code here), "transformers" or "int8".
     """
 
-    implementation: str
+    implementation: ClassVar[str]
 
     def states_at(self, input_ids: Tensor, sequences: Tensor, positions: Tensor) -> Tensor:
         """Compute last-layer states; several threads may call this at once.
@@ -65,62 +70,53 @@ def make_encoder(model: PreTrainedModel, precision: torch.dtype | None = None) -
     return FastEncoder(weights if precision is None else weights.cast(precision))
 
 
+@dataclass(frozen=True)
 class TransformersEncoder:
     """transformers' own encoder: all states are computed, some are kept."""
 
-    implementation = "transformers"
-
-    def __init__(self, model: PreTrainedModel) -> None:
-        self._model = model
+    model: PreTrainedModel
+    implementation: ClassVar[str] = "transformers"
 
     @torch.inference_mode()
     def states_at(self, input_ids: Tensor, sequences: Tensor, positions: Tensor) -> Tensor:
         """Compute states; see `Encoder`."""
-        states = encode(self._model, input_ids, torch.ones_like(input_ids, dtype=torch.bool))
+        states = encode(self.model, input_ids, torch.ones_like(input_ids, dtype=torch.bool))
         return states[sequences.to(input_ids.device), positions.to(input_ids.device)]
 
 
+@dataclass(frozen=True)
 class FastEncoder:
     """Forward pass without attention masks, whose last layer runs at the given positions only."""
 
-    implementation = "fast"
-
-    def __init__(self, weights: EncoderWeights) -> None:
-        self._weights = weights
+    weights: EncoderWeights
+    implementation: ClassVar[str] = "fast"
 
     @torch.inference_mode()
     def states_at(self, input_ids: Tensor, sequences: Tensor, positions: Tensor) -> Tensor:
         """Compute states; see `Encoder`."""
-        if input_ids.device.type != "cpu":
-            return self._states_at(input_ids, sequences, positions)
-        size = max(1, _TOKENS_ON_CPU // input_ids.shape[1])
-        starts = torch.arange(0, len(input_ids), size)
+        weights, (count, tokens) = self.weights, input_ids.shape
+        size = max(1, _TOKENS_ON_CPU // tokens) if input_ids.device.type == "cpu" else max(1, count)
+        starts = range(0, count, size)
         counts = torch.bincount(sequences.div(size, rounding_mode="floor"),
                                 minlength=len(starts)).tolist()
-        return torch.cat([
-            self._states_at(input_ids[start:start + size], own - start, own_positions)
-            for start, own, own_positions in zip(starts.tolist(), sequences.split(counts),
-                                                 positions.split(counts), strict=True)
-            if len(own)] or [self._states_at(input_ids[:1], sequences, positions)])
-
-    def _states_at(self, input_ids: Tensor, sequences: Tensor, positions: Tensor) -> Tensor:
-        weights = self._weights
-        states = weights.embed(input_ids)
         *lower, last = weights.layers
-        cos_sin = self._rotary_embeddings(states)
-        for layer in lower:
-            states = run_layer(layer, states, cos_sin.get(layer.rotary))
-        return weights.final_norm(
-            run_layer_at(last, states, cos_sin.get(last.rotary), sequences, positions))
-
-    def _rotary_embeddings(self, states: Tensor) -> dict[str, CosSin]:
-        """Compute cosines and sines once for all layers."""
-        rotary_embedding = self._weights.rotary_embedding
-        if rotary_embedding is None:
-            return {}
-        positions = torch.arange(states.shape[1], device=states.device)
-        return {name: rotary_embedding(states, positions, name)
-                for name in {layer.rotary for layer in self._weights.layers}}
+        outputs: list[Tensor] = []
+        for start, own, own_positions in zip(starts, sequences.split(counts),
+                                             positions.split(counts), strict=True):
+            # Without any queries one chunk runs all the same, for the shape of its output.
+            if not len(own) and (len(sequences) or outputs):
+                continue
+            states = weights.embed(input_ids[start:start + size])
+            cos_sin: dict[str, CosSin] = {}
+            if weights.rotary_embedding is not None:
+                numbers = torch.arange(tokens, device=states.device)
+                cos_sin = {name: weights.rotary_embedding(states, numbers, name)
+                           for name in {layer.rotary for layer in weights.layers}}
+            for layer in lower:
+                states = run_layer(layer, states, cos_sin.get(layer.rotary))
+            outputs.append(weights.final_norm(run_layer_at(
+                last, states, cos_sin.get(last.rotary), own - start, own_positions)))
+        return torch.cat(outputs)
 
 
 def run_layer(layer: EncoderLayer, states: Tensor, cos_sin: CosSin | None) -> Tensor:
@@ -151,25 +147,35 @@ def run_layer_at(layer: EncoderLayer, states: Tensor, cos_sin: CosSin | None, se
     Returns:
         (queries, hidden size).
     """
-    count, tokens, _ = states.shape
-    slots = _Slots.of(sequences, count).to(states.device)
-    positions = positions.to(states.device)
-    normed = layer.attention_pre_norm(states)
-    width = len(layer.query_key_value.weight) // 3
-    key, value = layer.query_key_value.outputs(width, None)(normed).view(
-        count, tokens, 2, layer.heads, -1).unbind(2)
-    query = layer.query_key_value.outputs(None, width)(normed[slots.sequences, positions]).view(
-        -1, layer.heads, width // layer.heads)
+    count, tokens, width = states.shape
+    counts = torch.bincount(sequences, minlength=count)
+    # Attention takes as many queries from each sequence: their numbers among these.
+    most = int(counts.max())
+    numbers = torch.arange(len(sequences), device=sequences.device) \
+        - (counts.cumsum(0) - counts)[sequences]
+    slots = (sequences * most + numbers).to(states.device)
+    sequences, positions = sequences.to(states.device), positions.to(states.device)
+
+    def pad(values: Tensor) -> Tensor:
+        padded = values.new_zeros(count * most, *values.shape[1:])
+        padded[slots] = values
+        return padded.view(count, most, *values.shape[1:])
+
+    normed, (weight, bias) = layer.attention_pre_norm(states), layer.query_key_value
+    key_value = LinearWeights(weight[width:], None if bias is None else bias[width:])(normed)
+    key, value = key_value.view(count, tokens, 2, layer.heads, -1).unbind(2)
+    query = LinearWeights(weight[:width], None if bias is None else bias[:width])(
+        normed[sequences, positions]).view(-1, layer.heads, width // layer.heads)
     if cos_sin is not None:
         cosines, sines = cos_sin
         key = _rotate(key, cosines[:, None], sines[:, None])
         query = _rotate(query, cosines[positions, None], sines[positions, None])
     mask = _window_mask(layer.sliding_window, positions, tokens)
     output = functional.scaled_dot_product_attention(
-        slots.scatter(query).transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2),
-        attn_mask=None if mask is None else slots.scatter(mask)[:, None])
-    output = slots.gather(output.transpose(1, 2).flatten(2))
-    return _finish_layer(layer, states[slots.sequences, positions], output)
+        pad(query).transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2),
+        attn_mask=None if mask is None else pad(mask)[:, None])
+    output = output.transpose(1, 2).flatten(2).flatten(0, 1)[slots]
+    return _finish_layer(layer, states[sequences, positions], output)
 
 
 def _finish_layer(layer: EncoderLayer, states: Tensor, attention: Tensor) -> Tensor:
@@ -178,47 +184,6 @@ def _finish_layer(layer: EncoderLayer, states: Tensor, attention: Tensor) -> Ten
     states = layer.attention_post_norm(states)
     states += layer.feed_forward(layer.feed_forward_pre_norm(states))
     return layer.feed_forward_post_norm(states)
-
-
-class _Slots(NamedTuple):
-    """Layout of queries, of which each sequence has another number, as a padded tensor.
-
-    Args:
-        sequences: (queries,) int64.
-        slots: (queries,) int64, number of each among its sequence's.
-        shape: sequences, and the largest number of queries of one.
-    """
-
-    sequences: Tensor
-    slots: Tensor
-    shape: tuple[int, int]
-
-    @classmethod
-    def of(cls, sequences: Tensor, count: int) -> _Slots:
-        counts = torch.bincount(sequences, minlength=count)
-        firsts = counts.cumsum(0) - counts
-        slots = torch.arange(len(sequences), device=sequences.device) - firsts[sequences]
-        return cls(sequences, slots, (count, int(counts.max())))
-
-    def to(self, device: torch.device) -> _Slots:
-        return _Slots(self.sequences.to(device), self.slots.to(device), self.shape)
-
-    @property
-    def is_even(self) -> bool:
-        """True if all sequences have the same number of queries."""
-        return len(self.sequences) == self.shape[0] * self.shape[1]
-
-    def scatter(self, values: Tensor) -> Tensor:
-        """Turn (queries, ...) into (sequences, most, ...), padded with zeros."""
-        if self.is_even:
-            return values.view(*self.shape, *values.shape[1:])
-        padded = values.new_zeros(*self.shape, *values.shape[1:])
-        padded[self.sequences, self.slots] = values
-        return padded
-
-    def gather(self, values: Tensor) -> Tensor:
-        """Undo `scatter`."""
-        return values.flatten(0, 1) if self.is_even else values[self.sequences, self.slots]
 
 
 def _window_mask(sliding_window: int | None, positions: Tensor, tokens: int) -> Tensor | None:
@@ -242,30 +207,24 @@ def _rotate(vectors: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
 def _agrees(encoder: Encoder, model: PreTrainedModel) -> bool:
     """Compare with transformers on random sequences, some longer than any sliding window."""
     window = getattr(model.config, "sliding_window", None) or 0
-    try:
-        with torch.autocast(model.device.type, enabled=False):
-            return all(_agrees_at(encoder, model, min(max_tokens(model), tokens))
-                       for tokens in (5, window + 12))
-    except RuntimeError:
-        # A variant whose tensors have other shapes.
-        return False
-
-
-def _agrees_at(encoder: Encoder, model: PreTrainedModel, tokens: int) -> bool:
-    input_ids = _random_ids(model, tokens)
+    padding = model.config.pad_token_id
     numbers = torch.arange(_CHECKED_SEQUENCES)
     sequences = numbers.repeat_interleave(numbers + 1)
-    positions = (7 * torch.arange(len(sequences)) + tokens - 1) % tokens
-    states, expected = (each.states_at(input_ids, sequences, positions).float()
-                        for each in (encoder, TransformersEncoder(model)))
-    # Comparisons with NaN are False, so NaN does not agree.
-    return bool(((states - expected).norm(dim=-1) <= _TOLERANCE * expected.norm(dim=-1)).all())
-
-
-def _random_ids(model: PreTrainedModel, tokens: int) -> Tensor:
-    """Draw sequences of any tokens but padding, to which RoBERTa gives no position."""
-    size = token_embeddings(model).num_embeddings
-    ids = torch.randint(size - 1, (_CHECKED_SEQUENCES, tokens),
-                        generator=torch.Generator().manual_seed(0))
-    padding = model.config.pad_token_id
-    return (ids + (0 if padding is None else ids >= padding)).to(model.device)
+    for tokens in (min(max_tokens(model), tokens) for tokens in (5, window + 12)):
+        # Any tokens but padding, to which RoBERTa gives no position.
+        ids = torch.randint(model.config.vocab_size - 1, (_CHECKED_SEQUENCES, tokens),
+                            generator=torch.Generator().manual_seed(0))
+        ids = (ids + (0 if padding is None else ids >= padding)).to(model.device)
+        positions = (7 * torch.arange(len(sequences)) + tokens - 1) % tokens
+        try:
+            with torch.autocast(model.device.type, enabled=False):
+                states, expected = (each.states_at(ids, sequences, positions).float()
+                                    for each in (encoder, TransformersEncoder(model)))
+        except RuntimeError:
+            # A variant whose tensors have other shapes.
+            return False
+        # Comparisons with NaN are False, so NaN does not agree.
+        errors = (states - expected).norm(dim=-1)
+        if not (errors <= _TOLERANCE * expected.norm(dim=-1)).all():
+            return False
+    return True

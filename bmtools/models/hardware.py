@@ -1,18 +1,26 @@
-"""Hardware of this machine: device, memory, peak arithmetic and power."""
+"""Hardware of this machine (device, memory, peak rates, power), and operations of training."""
 
 from __future__ import annotations
 
 import platform
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
+from torch import nn
 
 from bmtools.distributed import local_rank, world_size
 from bmtools.errors import BmtoolsError, setting
 from bmtools.io.system import read_system, usable_cores, usable_memory_bytes
+from bmtools.models.architectures import build_model
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig
 
 _JOULES_PER_KWH = 3.6e6
+_KNOWN_MODEL_TYPES = frozenset({"bert", "camembert", "megatron-bert", "modernbert", "roberta",
+                                "xlm-roberta", "xlm-roberta-xl"})
 
 
 @dataclass(frozen=True)
@@ -112,39 +120,22 @@ def describe_hardware(kind: str = "cpu") -> Hardware:
         kind: cpu, cuda (or cuda:N) or mps.
     """
     if kind.startswith("cuda"):
-        return _describe_gpu(kind)
-    flags = _processor_fields("flags", "Features")
-    name = next(iter(_processor_fields("model name")), "") or platform.machine()
-    bf16_flags = {"avx512_bf16", "amx_bf16", "bf16"}
-    return Hardware(kind, " ".join(name.split()), usable_cores(), usable_memory_bytes(),
-                    any(bf16_flags & set(line.split()) for line in flags))
-
-
-def _describe_gpu(kind: str) -> Hardware:
-    """Describe a GPU by its driver, and its power by the data sheet."""
-    found = torch.cuda.get_device_properties(kind)
-    peak = find_peak(found.name)
-    return Hardware("cuda", found.name, torch.cuda.device_count(), found.total_memory,
-                    (found.major, found.minor) >= (8, 0), peak.watts if peak else None)
+        gpu = torch.cuda.get_device_properties(kind)
+        peak = find_peak(gpu.name)
+        return Hardware("cuda", gpu.name, torch.cuda.device_count(), gpu.total_memory,
+                        (gpu.major, gpu.minor) >= (8, 0), peak.watts if peak else None)
+    lines = [line.partition(":") for line in read_system("proc/cpuinfo").splitlines()]
+    names = {value for key, _, value in lines if key.strip() == "model name"}
+    flags = {flag for key, _, value in lines if key.strip() in ("flags", "Features")
+             for flag in value.split()}
+    name = " ".join(next(iter(names), "").split()) or platform.machine()
+    return Hardware(kind, name, usable_cores(), usable_memory_bytes(),
+                    not flags.isdisjoint({"avx512_bf16", "amx_bf16", "bf16"}))
 
 
 def find_peak(name: str) -> GpuSpec | None:
     """Return the peak rates of a GPU by the name that its driver reports; None if unknown."""
     return next((peak for known, peak in _PEAKS.items() if re.fullmatch(known, name)), None)
-
-
-def peak_flops_per_second(device: Hardware, precision: str) -> float | None:
-    """Return the peak operations a second of one GPU; None where they are not known.
-
-    Args:
-        device: from `describe_hardware`.
-        precision: no (float32), tf32, bf16 or fp16.
-    """
-    peak = find_peak(device.name) if device.kind == "cuda" else None
-    if peak is None or (precision == "bf16" and not peak.bf16):
-        return None
-    rates = {"no": peak.full, "tf32": peak.tf32, "bf16": peak.half, "fp16": peak.half}
-    return rates[precision] * 1e12
 
 
 def model_flop_utilisation(flops_per_second: float, device: Hardware,
@@ -158,8 +149,11 @@ def model_flop_utilisation(flops_per_second: float, device: Hardware,
         device: from `describe_hardware`.
         precision: no (float32), tf32, bf16 or fp16.
     """
-    peak = peak_flops_per_second(device, precision)
-    return None if peak is None else flops_per_second / peak
+    peak = find_peak(device.name) if device.kind == "cuda" else None
+    if peak is None or (precision == "bf16" and not peak.bf16):
+        return None
+    rates = {"no": peak.full, "tf32": peak.tf32, "bf16": peak.half, "fp16": peak.half}
+    return flops_per_second / (rates[precision] * 1e12)
 
 
 def most_energy_kwh(device: Hardware, seconds: float) -> float | None:
@@ -173,7 +167,44 @@ def most_energy_kwh(device: Hardware, seconds: float) -> float | None:
     return None if device.watts is None else device.watts * device.count * seconds / _JOULES_PER_KWH
 
 
-def _processor_fields(*names: str) -> set[str]:
-    """Read fields of Linux's processor description; nothing elsewhere."""
-    pairs = (line.partition(":") for line in read_system("proc/cpuinfo").splitlines())
-    return {value.strip() for name, _, value in pairs if name.strip() in names}
+def training_flops_per_token(config: PretrainedConfig, max_length: int, mask_rate: float,
+                             windowed: bool = True) -> float | None:
+    """Count the operations of training on one token, forward and backward.
+
+    Matrix products count, an addition and a multiplication as two operations; element-wise
+    operations do not, and neither do recomputed activations. The head counts for the share of
+    tokens that are masked.
+
+    Source: Chowdhery et al. 2022 (PaLM), appendix B, for what counts.
+
+    Args:
+        config: of the model.
+        max_length: tokens of a sequence, special tokens included.
+        mask_rate: share of tokens that are masked, 0 to 1.
+        windowed: count attention scores inside ModernBERT's windows only; kernels without windows
+            compute the others too.
+
+    Returns:
+        operations a token; None for an unknown architecture.
+    """
+    if config.model_type not in _KNOWN_MODEL_TYPES:
+        return None
+    model = build_model(config, "meta")
+    # Multiplications a token of linear layers: in the encoder, and in all.
+    body, total = (sum(layer.in_features * layer.out_features for layer in module.modules()
+                       if isinstance(layer, nn.Linear)) for module in (model.base_model, model))
+    kinds = getattr(config, "layer_types", None) or ["full_attention"] * config.num_hidden_layers
+    scores = sum(scored_pairs(max_length, config.sliding_window if windowed
+                              and kind == "sliding_attention" else None)
+                 for kind in kinds) / max_length
+    # A score and its share in the sum of values take a multiplication each for every channel.
+    attention = 2 * scores * config.hidden_size
+    # Two operations a multiplication; gradients of inputs and of weights take a product each.
+    return 6.0 * (body + attention + mask_rate * (total - body))
+
+
+def scored_pairs(max_length: int, window: int | None) -> int:
+    """Count the pairs of tokens that attend to each other, no further apart than a window."""
+    if window is None or window >= max_length:
+        return max_length**2
+    return max_length * (2 * window + 1) - window * (window + 1)

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 from bmtools.errors import DataError, RecordError, Reject, refuse, setting
 from bmtools.io.atomic import refuse_existing
 from bmtools.io.jsonl import RecordReader
-from bmtools.io.manifest import Manifest
-from bmtools.models.checkpoint import load_masked_lm, save_checkpoint
+from bmtools.io.manifest import Manifest, hash_directory
+from bmtools.models.checkpoint import load_checkpoint, save_checkpoint
 from bmtools.models.settings import (
     READING_METHODS,
     FocusConfig,
@@ -68,7 +68,7 @@ def init_weights(base: str | Path, tokenizer: str | Path, records: Iterable[Reco
     if output is not None:
         refuse_existing(Path(output), overwrite)
     started = time.monotonic()
-    checkpoint, new = load_masked_lm(Path(base)), load_tokenizer(Path(tokenizer))
+    checkpoint, new = load_checkpoint(Path(base)), load_tokenizer(Path(tokenizer))
     sentences: Iterable[Sentence] = ()
     if config.method in READING_METHODS:
         sentences = split_sentences(check_targets(progress(records), reject), lang)
@@ -80,7 +80,7 @@ def init_weights(base: str | Path, tokenizer: str | Path, records: Iterable[Reco
                              "tokenizer": str(tokenizer)},
             fingerprint(new), config.seed,
             records.hashes if isinstance(records, RecordReader) else {},
-            {"base": checkpoint.hash()}, wall_seconds=time.monotonic() - started,
+            {"base": hash_directory(checkpoint.path)}, wall_seconds=time.monotonic() - started,
             results=transferred.report)
         save_checkpoint(Path(output), transferred.model, new, manifest, overwrite)
     return transferred

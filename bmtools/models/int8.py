@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -44,7 +44,7 @@ class Int8Encoder:
         CheckpointError: a family or an activation that is not known here.
     """
 
-    implementation = "int8"
+    implementation: ClassVar[str] = "int8"
 
     def __init__(self, model: PreTrainedModel, threads: int = 1,
                  compute_type: str = "int8") -> None:

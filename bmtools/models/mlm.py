@@ -11,7 +11,7 @@ from torch.nn import functional
 from transformers import PreTrainedModel
 
 from bmtools.errors import CheckpointError
-from bmtools.models.architectures import encoder_of, has_segment_embeddings, position_embeddings
+from bmtools.models.architectures import has_segment_embeddings, position_embeddings
 
 # Logits in memory at a time, in numbers. A CPU allocates larger tensors anew from the system each
 # time; a GPU wants larger chunks to be busy.
@@ -55,7 +55,7 @@ def encode(model: PreTrainedModel, input_ids: Tensor, attention_mask: Tensor,
             # As RoBERTa numbers ids; from embeddings alone it would count padding.
             inputs["position_ids"] = attention_mask.cumsum(dim=1) * attention_mask \
                 + positions.padding_idx
-    states: Tensor = encoder_of(model)(**inputs).last_hidden_state
+    states: Tensor = model.base_model(**inputs).last_hidden_state
     return states
 
 
@@ -87,24 +87,16 @@ def _causal_mask(model: PreTrainedModel, attention_mask: Tensor) -> Any:
     return mask
 
 
-def vocabulary_logits(model: PreTrainedModel, states: Tensor) -> Tensor:
-    """Turn states into vocabulary logits, (..., hidden size) to (..., vocabulary).
+def lm_head(model: PreTrainedModel) -> nn.Module:
+    """Find the head that turns states into logits, (..., hidden size) to (..., vocabulary).
 
     Raises:
         CheckpointError: an architecture whose head is built in a way not known here.
     """
-    for module in _head(model):
-        states = module(states)
-    return states
-
-
-def _head(model: Any) -> list[nn.Module]:
-    """Find the modules that turn states into logits, one after the other."""
-    for name in ("cls", "lm_head"):
-        if hasattr(model, name):
-            return [getattr(model, name)]
-    if hasattr(model, "head") and hasattr(model, "decoder"):
-        return [model.head, model.decoder]
+    modules = dict(model.named_children())
+    for names in (("cls",), ("lm_head",), ("head", "decoder")):
+        if modules.keys() >= {*names}:
+            return nn.Sequential(*(modules[name] for name in names))
     raise CheckpointError(f"{type(model).__name__}: the head of this architecture is not known, "
                           "expected BERT, RoBERTa, XLM-R, Megatron-BERT or ModernBERT")
 
@@ -128,30 +120,23 @@ def masked_lm_loss(model: PreTrainedModel, states: Tensor, labels: Tensor,
     Returns:
         two scalars: the sum, float32, and the count, int64, which has no gradient.
     """
+    kind = states.device.type
+    autocast = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
     if chunk_size is None:
-        numbers = _LOGITS_ON_CPU if states.device.type == "cpu" else _LOGITS_ON_GPU
+        numbers = _LOGITS_ON_CPU if kind == "cpu" else _LOGITS_ON_GPU
         chunk_size = max(1, numbers // model.config.vocab_size)
-    if len(labels) < 2 * chunk_size or _uses_fp16(states.device.type):
-        return _loss_at_once(model, states, labels)
-    if not torch.is_grad_enabled():
+    if len(labels) < 2 * chunk_size or autocast == torch.float16:
+        if kind == "cpu" and autocast is not None:
+            states = functional.pad(states, (0, 0, 0, -len(states) % _CPU_SHAPE_MULTIPLE))
+        loss, correct = _SummedLoss.apply(lm_head(model)(states).float(), labels)
+    elif torch.is_grad_enabled():
+        weights = [weight for weight in lm_head(model).parameters() if weight.requires_grad]
+        loss, correct = _ChunkedLoss.apply(model, labels, chunk_size, states, *weights)
+    else:
         chunks = zip(states.split(chunk_size), labels.split(chunk_size), strict=True)
-        sums, counts = zip(*(_loss_at_once(model, *chunk) for chunk in chunks), strict=True)
-        return torch.stack(sums).sum(), torch.stack(counts).sum()
-    weights = [weight for module in _head(model) for weight in module.parameters()
-               if weight.requires_grad]
-    loss, correct = _ChunkedLoss.apply(model, labels, chunk_size, states, *weights)
-    return loss, correct
-
-
-def _uses_fp16(device_type: str) -> bool:
-    return torch.is_autocast_enabled(device_type) \
-        and torch.get_autocast_dtype(device_type) == torch.float16
-
-
-def _loss_at_once(model: PreTrainedModel, states: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    if states.device.type == "cpu" and torch.is_autocast_enabled("cpu"):
-        states = functional.pad(states, (0, 0, 0, -len(states) % _CPU_SHAPE_MULTIPLE))
-    loss, correct = _SummedLoss.apply(vocabulary_logits(model, states).float(), labels)
+        sums, counts = zip(*(masked_lm_loss(model, *chunk, chunk_size) for chunk in chunks),
+                           strict=True)
+        loss, correct = torch.stack(sums).sum(), torch.stack(counts).sum()
     return loss, correct
 
 
@@ -203,7 +188,7 @@ class _ChunkedLoss(torch.autograd.Function):
             chunk = slice(start, start + chunk_size)
             with torch.enable_grad():
                 inputs = states[chunk].detach().requires_grad_()
-                loss, correct = _loss_at_once(model, inputs, labels[chunk])
+                loss, correct = masked_lm_loss(model, inputs, labels[chunk], chunk_size)
             state_gradients[chunk], *parts = torch.autograd.grad(loss, [inputs, *weights])
             for gradient, part in zip(weight_gradients, parts, strict=True):
                 gradient += part

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +19,7 @@ from transformers.masking_utils import sdpa_mask
 from transformers.models.megatron_bert.modeling_megatron_bert import MegatronBertSelfAttention
 
 from bmtools.errors import BmtoolsError, CheckpointError, setting
-from bmtools.models.architectures import encoder_of, first_position, token_embeddings
+from bmtools.models.architectures import first_position, token_embeddings
 from bmtools.models.mlm import encode, require_segments
 from bmtools.models.varlen import DocumentLengths, in_best_precision, varlen_attention
 
@@ -52,7 +52,7 @@ def prepare_packed(model: PreTrainedModel) -> None:
         raise CheckpointError(f"{type(model).__name__}: cannot take packed documents, expected "
                               f"{', '.join(ARCHITECTURES.values())}; {_use_padded()}")
     if model_type == "megatron-bert":
-        for layer in encoder_of(model).encoder.layer:
+        for layer in cast("Any", model.base_model).encoder.layer:
             layer.attention.self.__class__ = _MegatronAttention
         return
     AttentionInterface.register(ATTENTION, _attention)
@@ -93,7 +93,7 @@ def encode_packed(model: PreTrainedModel, input_ids: Tensor, lengths: Tensor,
     if token_type_ids is not None:
         require_segments(model)
         inputs["token_type_ids"] = token_type_ids[None]
-    encoder = encoder_of(model)
+    encoder: Any = model.base_model
     if model.config.model_type == "megatron-bert":
         # By its parts: the whole model drops arguments that it does not know.
         embedded = encoder.embeddings(**inputs)
@@ -107,7 +107,7 @@ def encode_packed(model: PreTrainedModel, input_ids: Tensor, lengths: Tensor,
 def _is_prepared(model: PreTrainedModel) -> bool:
     if model.config.model_type == "megatron-bert":
         return all(isinstance(layer.attention.self, _MegatronAttention)
-                   for layer in encoder_of(model).encoder.layer)
+                   for layer in cast("Any", model.base_model).encoder.layer)
     return bool(model.config._attn_implementation == ATTENTION)
 
 

@@ -10,7 +10,8 @@ import numpy as np
 from tokenizers import Encoding
 from transformers import PreTrainedTokenizerFast
 
-from bmtools.models.checkpoint import Checkpoint, max_tokens
+from bmtools.models.architectures import max_tokens
+from bmtools.models.checkpoint import Checkpoint
 
 _SENTENCES_AT_ONCE = 2_000
 _WORD_START_MARKS = ("", "\u0120", "\u2581")  # by type of tokenizer

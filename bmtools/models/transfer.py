@@ -15,7 +15,6 @@ from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerF
 from bmtools.errors import BmtoolsError, setting
 from bmtools.models.architectures import (
     build_model,
-    build_on_meta,
     first_position,
     position_embeddings,
     set_vocabulary,
@@ -205,7 +204,7 @@ def _vocabulary_tensors(config: PretrainedConfig) -> set[str]:
         resized = copy.deepcopy(config)
         resized.vocab_size += extra
         shapes.append({name: tensor.shape
-                       for name, tensor in build_on_meta(resized).state_dict().items()})
+                       for name, tensor in build_model(resized, "meta").state_dict().items()})
     return {name for name in shapes[0] if shapes[0][name] != shapes[1][name]}
 
 

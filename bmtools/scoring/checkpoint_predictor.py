@@ -15,11 +15,12 @@ from transformers import PreTrainedTokenizerBase
 
 from bmtools.distributed import world_size
 from bmtools.io.system import usable_cores
-from bmtools.models.checkpoint import Checkpoint, load_masked_lm, max_tokens
+from bmtools.models.architectures import max_tokens
+from bmtools.models.checkpoint import Checkpoint, load_checkpoint
 from bmtools.models.fast_encoder import Encoder, make_encoder
 from bmtools.models.hardware import resolve_device
 from bmtools.models.int8 import Int8Encoder
-from bmtools.models.mlm import vocabulary_logits
+from bmtools.models.mlm import lm_head
 from bmtools.scoring.predictor import MaskedCopies, MaskLogits, Reduced
 from bmtools.scoring.settings import InferenceConfig
 
@@ -124,7 +125,7 @@ class CheckpointPredictor:
         with torch.autocast(self._device.type, dtype=self._dtype, enabled=self._dtype is not None):
             states = encoder.states_at(torch.from_numpy(input_ids).to(self._device),
                                  torch.from_numpy(copies), torch.from_numpy(positions))
-            logits = vocabulary_logits(self.checkpoint.model, states).float()
+            logits = lm_head(self.checkpoint.model)(states).float()
         return MaskLogits(batch.sequences[copies], positions, logits)
 
     def _measure_int8_error(self, sample: Sequence[MaskedCopies]) -> dict[str, float]:
@@ -151,11 +152,11 @@ def load_predictor(directory: Path, config: InferenceConfig) -> CheckpointPredic
     """Load a masked language model to be scored.
 
     Raises:
-        CheckpointError: see `load_masked_lm`.
+        CheckpointError: see `load_checkpoint`.
         BmtoolsError: the device is unknown or absent.
     """
     device = resolve_device(config.device)
-    return CheckpointPredictor(load_masked_lm(directory, device), config, device)
+    return CheckpointPredictor(load_checkpoint(directory, device), config, device)
 
 
 def max_predictions(model: PreTrainedModel, device: torch.device) -> int:

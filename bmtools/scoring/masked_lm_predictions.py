@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from bmtools.data.samples import SINGLE_SPECIALS
-from bmtools.models.mlm import encode, vocabulary_logits
+from bmtools.models.mlm import encode, lm_head
 from bmtools.scoring.checkpoint_predictor import (
     AUTOCAST_DTYPES,
     CheckpointPredictor,
@@ -125,7 +125,7 @@ def _losses(model: CheckpointPredictor, input_ids: np.ndarray, rows: np.ndarray,
     with torch.autocast(device.type, dtype=dtype, enabled=dtype is not None):
         states = encode(network, inputs, torch.ones_like(inputs, dtype=torch.bool))[row, position]
         for part, part_targets in zip(states.split(size), targets.split(size), strict=True):
-            logits = vocabulary_logits(network, part).float()
+            logits = lm_head(network)(part).float()
             chosen = logits.gather(1, part_targets[:, None])[:, 0]
             nats.append(logits.logsumexp(1) - chosen)
             correct.append(chosen >= logits.amax(1))

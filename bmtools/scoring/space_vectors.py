@@ -11,7 +11,8 @@ import numpy as np
 import torch
 
 from bmtools.errors import DataError
-from bmtools.models.checkpoint import Checkpoint, load_masked_lm, max_tokens
+from bmtools.models.architectures import max_tokens
+from bmtools.models.checkpoint import Checkpoint, load_checkpoint
 from bmtools.models.context_embeddings import check_layers, contextual_embeddings
 from bmtools.models.hardware import resolve_device
 from bmtools.models.token_contexts import Occurrences, TokenSpan, locate_pieces
@@ -67,10 +68,10 @@ def load_reader(directory: Path, layers: str, inference: StateReadingConfig) -> 
     """Load a masked language model to read its hidden states.
 
     Raises:
-        CheckpointError: see `load_masked_lm`.
+        CheckpointError: see `load_checkpoint`.
         BmtoolsError: a layer that the model does not have, or an unknown or absent device.
     """
-    checkpoint = load_masked_lm(directory, resolve_device(inference.device))
+    checkpoint = load_checkpoint(directory, resolve_device(inference.device))
     check_layers(checkpoint.model.config, layers, directory)
     return StateReader(checkpoint, layers, inference)
 

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from bmtools.errors import CheckpointError
-from bmtools.models.checkpoint import Checkpoint, load_with_new_head
+from bmtools.models.checkpoint import Checkpoint, load_checkpoint
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -33,7 +33,8 @@ def load_encoder(directory: Path, model_class: str) -> Checkpoint:
             output layer.
     """
     torch.manual_seed(0)  # weights that are new are drawn once more for each seed
-    checkpoint = load_with_new_head(directory, model_class, id2label={0: "O"}, label2id={"O": 0})
+    checkpoint = load_checkpoint(directory, model_class=model_class, new_head=True,
+                                 id2label={0: "O"}, label2id={"O": 0})
     _output_layer(checkpoint)
     return checkpoint
 

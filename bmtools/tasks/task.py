@@ -98,7 +98,7 @@ class Task(ABC, Generic[ExampleT, InputT]):
     metrics: ClassVar[tuple[str, ...]]
 
     def __init__(self, config: TaskConfig, checkpoint: Checkpoint) -> None:
-        from bmtools.models.checkpoint import max_tokens
+        from bmtools.models.architectures import max_tokens
 
         self.config = config
         self.checkpoint = checkpoint
@@ -162,9 +162,9 @@ class Task(ABC, Generic[ExampleT, InputT]):
         Raises:
             CheckpointError: no such directory, or weights of encoder or head are missing.
         """
-        from bmtools.models.checkpoint import load_fine_tuned
+        from bmtools.models.checkpoint import load_checkpoint
 
-        return load_fine_tuned(directory, cls.model_class, device)
+        return load_checkpoint(directory, device, cls.model_class)
 
     def accept_labels(self, labels: Sequence[str]) -> None:
         """Take the labels of a loaded model.

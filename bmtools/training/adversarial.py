@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from bmtools.masking.corruption import IGNORED
-from bmtools.models.mlm import vocabulary_logits
+from bmtools.models.mlm import lm_head
 from bmtools.models.nsp_head import NextSentenceHead
 from bmtools.recipes.settings import AdversarialConfig
 from bmtools.training.objectives import EncoderInputs, LossTerm, Objective, nsp_sums
@@ -74,7 +74,7 @@ class AdversarialObjective(Objective):
         masked = labels != IGNORED
 
         def predict(states: Tensor) -> Tensor:
-            logits = vocabulary_logits(self.model, states[masked])
+            logits = lm_head(self.model)(states[masked])
             return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
         states = inputs.encode(self.model)

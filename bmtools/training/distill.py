@@ -11,7 +11,8 @@ import torch
 from accelerate import Accelerator
 
 from bmtools.errors import BmtoolsError, Reject, refuse, setting
-from bmtools.models.checkpoint import Checkpoint, load_masked_lm, max_tokens
+from bmtools.models.architectures import max_tokens
+from bmtools.models.checkpoint import Checkpoint, load_checkpoint
 from bmtools.models.packed import prepare_packed
 from bmtools.recipes.phases import longest_sequence
 from bmtools.recipes.settings import DistillationConfig
@@ -88,7 +89,7 @@ def distill_lines(plan: TrainingPlan, student: ModelInit, teacher: Path, data: D
         CheckpointError: a checkpoint cannot be used, or the two have different vocabularies.
         BmtoolsError: sequences longer than the positions of either model.
     """
-    taught = load_masked_lm(teacher)
+    taught = load_checkpoint(teacher)
     initial = _load_student(student, taught, plan.optimization.seed)
     shared = min(initial.max_length, max_tokens(taught.model))
     longest = longest_sequence(plan.config.phases)

@@ -14,7 +14,7 @@ from accelerate.utils import DistributedDataParallelKwargs, InitProcessGroupKwar
 
 from bmtools.distributed import local_world_size, world_size
 from bmtools.errors import BmtoolsError, setting
-from bmtools.models.allocator import keep_freed_memory, return_freed_memory
+from bmtools.models.memory import keep_freed_memory
 from bmtools.recipes.settings import OptimizationConfig
 from bmtools.training.sharding import take_over_fsdp
 
@@ -57,7 +57,7 @@ def make_accelerator(settings: OptimizationConfig, log_with: Sequence[str] = (),
         raise BmtoolsError(f"{setting('mixed_precision')}: found fp16, which a CPU cannot train "
                            "in; expected bf16 or no")
     if accelerator.device.type == "cpu":
-        (return_freed_memory if settings.memory_gib else keep_freed_memory)()
+        keep_freed_memory(not settings.memory_gib)
     return accelerator
 
 

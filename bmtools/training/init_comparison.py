@@ -23,8 +23,8 @@ from bmtools.errors import DataError, refuse, setting
 from bmtools.io.jsonl import RecordReader, write_records
 from bmtools.masking.corruption import IGNORED
 from bmtools.masking.strategies import make_strategy
-from bmtools.models.architectures import has_segment_embeddings
-from bmtools.models.checkpoint import Checkpoint, max_tokens
+from bmtools.models.architectures import has_segment_embeddings, max_tokens
+from bmtools.models.checkpoint import Checkpoint
 from bmtools.models.mlm import masked_lm_loss
 from bmtools.models.settings import (
     READING_METHODS,

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from bmtools.data.batches import Batches, MicroBatch, RankBatch, split_in_half
 from bmtools.errors import BmtoolsError, setting
-from bmtools.models.allocator import HeapTrimmer
+from bmtools.models.memory import HeapTrimmer
 from bmtools.recipes.settings import OptimizationConfig
 from bmtools.training.objectives import Objective
 from bmtools.training.optimizers import make_optimizer, parameter_groups

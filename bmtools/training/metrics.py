@@ -12,8 +12,12 @@ from accelerate.tracking import LOGGER_TYPE_TO_CLASS, get_available_trackers
 from bmtools.data.phase_lengths import attended_tokens
 from bmtools.data.shards import Corpus
 from bmtools.errors import BmtoolsError, setting
-from bmtools.models.flops import training_flops_per_token
-from bmtools.models.hardware import Hardware, describe_hardware, model_flop_utilisation
+from bmtools.models.hardware import (
+    Hardware,
+    describe_hardware,
+    model_flop_utilisation,
+    training_flops_per_token,
+)
 from bmtools.recipes.schedule import PhaseStep, Schedule
 from bmtools.recipes.settings import OptimizationConfig
 from bmtools.training.checkpoints import Progress

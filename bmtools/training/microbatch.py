@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from bmtools.errors import BmtoolsError, setting
-from bmtools.models.allocator import return_freed_memory
-from bmtools.models.memory import GIB, training_state_bytes
+from bmtools.models.memory import GIB, keep_freed_memory, training_state_bytes
 from bmtools.recipes.phases import Phase
 from bmtools.training.loop import Trainer
 from bmtools.training.plan import TrainingPlan
@@ -80,7 +79,7 @@ def measure_memory(plan: TrainingPlan, trainer: Trainer, phase: Phase, packed: b
                    processes: int, limit: float) -> StepMemory:
     """Measure the memory of a phase of a run; arguments as for `fit_micro_batches`."""
     returns_freed = _is_bound(plan) and trainer.accelerator.device.type == "cpu" \
-        and return_freed_memory()
+        and keep_freed_memory(False)
     # Gradients are reduced between processes in buckets; initial weights are mixed with those in
     # training, or compared.
     copies = (processes > 1) + plan.regularization.needs_start

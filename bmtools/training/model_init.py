@@ -10,9 +10,13 @@ from typing import TYPE_CHECKING
 import torch
 
 from bmtools.errors import BmtoolsError, setting
-from bmtools.models.architectures import build_config, build_model, build_on_meta
-from bmtools.models.checkpoint import load_masked_lm, max_tokens
-from bmtools.models.mlm import has_segment_embeddings
+from bmtools.models.architectures import (
+    build_config,
+    build_model,
+    has_segment_embeddings,
+    max_tokens,
+)
+from bmtools.models.checkpoint import load_checkpoint
 from bmtools.recipes.phases import Phase, longest_sequence
 from bmtools.training.layers import frozen_names
 from bmtools.training.plan import ModelInit, TrainingPlan
@@ -63,7 +67,7 @@ def from_checkpoint(directory: Path) -> InitialModel:
     Raises:
         CheckpointError: it cannot be used.
     """
-    checkpoint = load_masked_lm(directory)
+    checkpoint = load_checkpoint(directory)
     model = checkpoint.model
     return InitialModel(checkpoint.tokenizer, checkpoint.vocabulary, max_tokens(model),
                         model.config, has_segment_embeddings(model), lambda: model)
@@ -88,7 +92,7 @@ def from_architecture(architecture: str, tokenizer: PreTrainedTokenizerFast, see
         torch.manual_seed(seed)
         return build_model(config)
 
-    outline = build_on_meta(config)
+    outline = build_model(config, "meta")
     return InitialModel(tokenizer, fingerprint(tokenizer), max_tokens(outline), config,
                         has_segment_embeddings(outline), make)
 
@@ -100,7 +104,7 @@ def check_fits(initial: InitialModel, phases: Sequence[Phase]) -> None:
         BmtoolsError: sequences longer than its positions, sentence pairs without token types, or
             layers or weights to freeze that it does not have.
     """
-    outline = build_on_meta(initial.config)
+    outline = build_model(initial.config, "meta")
     for phase in phases:
         max_length, objective = phase.batch.max_length, phase.objective.objective
         if max_length > initial.max_length:

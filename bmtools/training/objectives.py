@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from bmtools.masking.corruption import IGNORED
-from bmtools.models.mlm import encode, masked_lm_loss, vocabulary_logits
+from bmtools.models.mlm import encode, lm_head, masked_lm_loss
 from bmtools.models.nsp_head import NextSentenceHead
 from bmtools.models.packed import encode_packed
 from bmtools.recipes.settings import DistillationConfig
@@ -178,9 +178,9 @@ class DistillationObjective(Objective):
         teacher = self._teacher[0]
         with torch.no_grad():
             teacher_states = inputs.encode(teacher)
-            teacher_logits = vocabulary_logits(teacher, teacher_states[masked]).float()
+            teacher_logits = lm_head(teacher)(teacher_states[masked]).float()
         states = inputs.encode(self.model)
-        logits = vocabulary_logits(self.model, states[masked]).float()
+        logits = lm_head(self.model)(states[masked]).float()
         kl = functional.kl_div(
             functional.log_softmax(logits / self._temperature, dim=-1),
             functional.log_softmax(teacher_logits / self._temperature, dim=-1),

@@ -15,7 +15,7 @@ from bmtools.data.phase_lengths import check_mixture_limits, resolve_steps
 from bmtools.data.sampler import Sampler
 from bmtools.data.shards import Corpus
 from bmtools.errors import BmtoolsError, Reject
-from bmtools.models.checkpoint import load_masked_lm
+from bmtools.models.checkpoint import load_checkpoint
 from bmtools.recipes.phases import longest_sequence
 from bmtools.recipes.schedule import PhaseStep
 from bmtools.training.checkpoints import (
@@ -160,7 +160,7 @@ class Run:
 
     def _make_trainer(self, make_objective: MakeObjective) -> Trainer:
         plan, state = self._plan, self._resume_point.state
-        model = load_masked_lm(state).model if state else self._initial.make()
+        model = load_checkpoint(state).model if state else self._initial.make()
         prepare_fast(model, self.accelerator)
         if self.packed:
             corpora = self.datasets.train

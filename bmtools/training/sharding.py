@@ -16,7 +16,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
-from bmtools.models.architectures import build_on_meta
+from bmtools.models.architectures import build_model
 from bmtools.training.layers import encoder_layers
 from bmtools.training.objectives import Objective
 from bmtools.training.plan import SHARD
@@ -91,7 +91,7 @@ def unsharded_model(model: PreTrainedModel, keep: bool) -> Any:
     weights = gather_shards(model.state_dict().items(), keep)
     if not keep:
         return None
-    copy = build_on_meta(model.config)
+    copy = build_model(model.config, "meta")
     copy.load_state_dict(weights, assign=True)
     copy.tie_weights()
     return copy

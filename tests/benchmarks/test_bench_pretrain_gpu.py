@@ -26,8 +26,11 @@ from texts import encode_abstracts
 
 from bmtools.data.phase_lengths import attended_tokens
 from bmtools.models.architectures import build_config
-from bmtools.models.flops import training_flops_per_token
-from bmtools.models.hardware import describe_hardware, model_flop_utilisation
+from bmtools.models.hardware import (
+    describe_hardware,
+    model_flop_utilisation,
+    training_flops_per_token,
+)
 from bmtools.models.varlen import kernel_fits
 from bmtools.recipes.phases import Phase
 from bmtools.recipes.settings import BatchConfig

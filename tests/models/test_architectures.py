@@ -10,8 +10,7 @@ import torch
 from transformers import RobertaConfig
 
 from bmtools.errors import BmtoolsError
-from bmtools.models.architectures import SIZES, build_config, build_model, build_on_meta
-from bmtools.models.checkpoint import max_tokens
+from bmtools.models.architectures import SIZES, build_config, build_model, max_tokens
 from bmtools.models.mlm import encode
 from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.trainers import train_tokenizer
@@ -58,7 +57,7 @@ def test_every_name_has_a_published_size() -> None:
 @pytest.mark.parametrize(("name", "tokens"), MILLIONS)
 def test_sizes_are_the_published_ones(name: str, tokens: int) -> None:
     expected, tolerance = MILLIONS[name, tokens]
-    model = build_on_meta(build_config(name, Vocabulary(tokens)))
+    model = build_model(build_config(name, Vocabulary(tokens)), "meta")
     assert model.num_parameters() / 1e6 == pytest.approx(expected, rel=tolerance)
 
 
@@ -111,7 +110,7 @@ def test_rows_as_long_as_was_asked_for(name: str, tokenizer: Any, one_thread: No
 def test_short_rows_leave_the_published_positions(name: str) -> None:
     for padding in (0, 1):
         config = build_config(name, Vocabulary(60, padding), max_length=128)
-        assert max_tokens(build_on_meta(config)) == 512
+        assert max_tokens(build_model(config, "meta")) == 512
     assert build_config("roberta-base", Vocabulary(60)).max_position_embeddings == 514
 
 
@@ -120,7 +119,7 @@ def test_a_file_s_positions_stay_when_the_padding_token_moves(tmp_path: Path) ->
                   pad_token_id=1).save_pretrained(tmp_path)
     for padding in (0, 1, 7):
         config = build_config(str(tmp_path), Vocabulary(60, padding), max_length=500)
-        assert max_tokens(build_on_meta(config)) == 128
+        assert max_tokens(build_model(config, "meta")) == 128
 
 
 def test_roberta_refuses_a_padding_token_far_from_the_start() -> None:
@@ -173,5 +172,5 @@ def test_other_streams_start_as_in_transformers() -> None:
 
 
 def test_an_outline_has_no_weights() -> None:
-    outline = build_on_meta(build_config("megatron-bert-1.2b", Vocabulary(30_522)))
+    outline = build_model(build_config("megatron-bert-1.2b", Vocabulary(30_522)), "meta")
     assert {weight.device.type for weight in outline.parameters()} == {"meta"}

@@ -11,7 +11,7 @@ import torch
 from bmtools.errors import CheckpointError
 from bmtools.io.manifest import Manifest
 from bmtools.models.architectures import build_config, build_model
-from bmtools.models.checkpoint import load_fine_tuned, load_masked_lm, save_checkpoint
+from bmtools.models.checkpoint import load_checkpoint, save_checkpoint
 from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.tokenizer import fingerprint, save_tokenizer
 from bmtools.vocab.trainers import train_tokenizer
@@ -28,7 +28,7 @@ def saved(tmp_path: Path) -> Path:
 
 
 def test_what_is_saved_is_loaded(saved: Path) -> None:
-    checkpoint = load_masked_lm(saved)
+    checkpoint = load_checkpoint(saved)
     assert not checkpoint.model.training
     assert checkpoint.tokenizer.model_max_length == 512
     assert {path.name for path in saved.iterdir()} == {
@@ -37,15 +37,15 @@ def test_what_is_saved_is_loaded(saved: Path) -> None:
 
 
 def test_half_precision_is_not_trained_in_by_accident(saved: Path) -> None:
-    load_masked_lm(saved).model.half().save_pretrained(saved)
-    assert load_masked_lm(saved).model.dtype == torch.float32
+    load_checkpoint(saved).model.half().save_pretrained(saved)
+    assert load_checkpoint(saved).model.dtype == torch.float32
 
 
 def test_a_swapped_tokenizer_is_refused(saved: Path) -> None:
     save_tokenizer(train_tokenizer(["Il cuore pompa la linfa"] * 3,
                                    VocabularyConfig(size=100, allow_fewer=True)), saved)
     with pytest.raises(CheckpointError, match="use the tokenizer that it was made with"):
-        load_masked_lm(saved)
+        load_checkpoint(saved)
 
 
 def test_a_tokenizer_too_large_is_refused(saved: Path) -> None:
@@ -54,28 +54,28 @@ def test_a_tokenizer_too_large_is_refused(saved: Path) -> None:
     save_tokenizer(train_tokenizer([" ".join(words)] * 3,
                                    VocabularyConfig(size=300, allow_fewer=True)), saved)
     with pytest.raises(CheckpointError, match="put the model's own tokenizer beside it"):
-        load_masked_lm(saved)
+        load_checkpoint(saved)
 
 
 def test_pickled_weights_are_not_opened(saved: Path) -> None:
-    weights = load_masked_lm(saved).model.state_dict()
+    weights = load_checkpoint(saved).model.state_dict()
     (saved / "model.safetensors").unlink()
     torch.save(weights, saved / "pytorch_model.bin")
     with pytest.raises(CheckpointError, match="expected a model with safetensors weights"):
-        load_masked_lm(saved)
+        load_checkpoint(saved)
 
 
 def test_a_head_that_was_never_trained_is_missed(saved: Path) -> None:
     with pytest.raises(CheckpointError, match=r"no fitting weights for classifier\.bias"):
-        load_fine_tuned(saved, "AutoModelForTokenClassification")
+        load_checkpoint(saved, model_class="AutoModelForTokenClassification")
 
 
 def test_no_checkpoint_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"no config\.json"):
-        load_masked_lm(tmp_path)
+        load_checkpoint(tmp_path)
 
 
 def test_a_damaged_manifest_is_named(saved: Path) -> None:
     (saved / "bmtools.json").write_text(json.dumps([1]))
     with pytest.raises(CheckpointError, match="expected a JSON object"):
-        load_masked_lm(saved)
+        load_checkpoint(saved)

@@ -1,4 +1,4 @@
-"""What a machine has, read from files and names as systems and drivers write them."""
+"""Hardware as systems and drivers describe it; operations against those that torch counts."""
 
 from __future__ import annotations
 
@@ -7,20 +7,30 @@ from typing import Any
 
 import pytest
 import torch
+from torch.utils.flop_counter import FlopCounterMode
+from transformers import DebertaV2Config
 
 from bmtools.errors import BmtoolsError
-from bmtools.models import hardware as devices
+from bmtools.models import hardware
+from bmtools.models.architectures import build_config, build_model
 from bmtools.models.hardware import (
     Hardware,
     describe_hardware,
     find_peak,
     model_flop_utilisation,
     most_energy_kwh,
-    peak_flops_per_second,
     resolve_device,
+    scored_pairs,
+    training_flops_per_token,
 )
+from bmtools.models.mlm import encode
+from bmtools.vocab.settings import VocabularyConfig
+from bmtools.vocab.trainers import train_tokenizer
 
 GIB = 2**30
+TOKENIZER = train_tokenizer(["il cuore pompa il sangue"] * 3,
+                            VocabularyConfig(size=100, allow_fewer=True))
+SEQUENCES = 2
 INTEL = "processor\t: 0\nmodel name\t: Intel(R)  Xeon(R) Gold\nflags\t\t: fpu avx512f {}\n\n"
 
 
@@ -38,7 +48,7 @@ def gpu(name: str, count: int = 1) -> Hardware:
     ("NVIDIA L40S", "bf16", 362.0), ("NVIDIA A10", "bf16", 125.0), ("Tesla T4", "fp16", 65.0),
     ("NVIDIA GeForce RTX 3090", "bf16", 71.0), ("NVIDIA GeForce RTX 4090", "bf16", 165.2)])
 def test_peaks_are_those_of_the_data_sheets(name: str, precision: str, teraflops: float) -> None:
-    assert peak_flops_per_second(gpu(name), precision) == teraflops * 1e12
+    assert model_flop_utilisation(teraflops * 1e12, gpu(name), precision) == 1
     assert model_flop_utilisation(teraflops * 0.4e12, gpu(name), precision) == pytest.approx(0.4)
 
 
@@ -53,13 +63,13 @@ def test_an_unlisted_gpu_is_unknown_rather_than_wrong(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["Tesla T4", "Tesla V100-PCIE-16GB"])
 def test_a_gpu_without_bf16_has_no_peak_of_it(name: str) -> None:
-    assert peak_flops_per_second(gpu(name), "bf16") is None
-    assert peak_flops_per_second(gpu(name), "fp16") is not None
+    assert model_flop_utilisation(1e12, gpu(name), "bf16") is None
+    assert model_flop_utilisation(1e12, gpu(name), "fp16") is not None
 
 
 def test_dense_rates_halve_from_bf16_to_tf32() -> None:
     """A rate "with sparsity" among dense ones would stand out."""
-    for peak in devices._PEAKS.values():
+    for peak in hardware._PEAKS.values():
         assert peak.full <= peak.tf32 <= peak.half
         if peak.bf16:
             assert peak.half / peak.tf32 == pytest.approx(2, rel=0.02)
@@ -126,3 +136,65 @@ def test_devices_are_chosen_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_device_that_is_not_here(name: str) -> None:
     with pytest.raises(BmtoolsError, match=f"device: found '{name}', which cannot be used here"):
         resolve_device(name)
+
+
+def count_operations(config: Any, max_length: int, masked: int) -> float:
+    """Operations a token of a forward and a backward pass, as torch counts them.
+
+    Eager attention is made of plain products; fused kernels are counted with what they compute
+    twice, or not at all.
+    """
+    model = build_model(config).train()
+    model.set_attn_implementation("eager")
+    ids = torch.full((SEQUENCES, max_length), 5)
+    with FlopCounterMode(display=False) as counter:
+        states = encode(model, ids, ids > 0)[:, :masked].flatten(0, 1)
+        masked_lm_loss(model, states, ids[:, :masked].flatten())[0].backward()
+    return counter.get_total_flops() / ids.numel()
+
+
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.parametrize("name", ["bert-2x64", "roberta-3x128", "megatron-bert-2x128",
+                                  "modernbert-4x64"])
+@pytest.mark.parametrize(("max_length", "masked"), [(32, 4), (200, 30), (96, 96)])
+def test_operations_are_those_that_torch_counts(name: str, max_length: int, masked: int) -> None:
+    config = build_config(name, TOKENIZER)
+    found = training_flops_per_token(config, max_length, masked / max_length, windowed=False)
+    assert found == pytest.approx(count_operations(config, max_length, masked), rel=1e-3)
+
+
+def test_the_head_counts_where_tokens_are_masked() -> None:
+    config = build_config("bert-base", TOKENIZER)
+    none, some, every = (training_flops_per_token(config, 128, rate) or 0.0
+                         for rate in (0, 0.15, 1))
+    assert some - none == pytest.approx(0.15 * (every - none))
+    assert every - none == 6 * 768 * (768 + len(TOKENIZER))
+
+
+def test_six_operations_a_weight_is_the_rule_of_thumb() -> None:
+    """Without attention, each weight of a matrix takes 6 operations a token."""
+    config = build_config("bert-base", TOKENIZER)
+    matrices = 12 * 12 * 768**2
+    found = training_flops_per_token(config, 1, 0) or 0.0
+    assert found == pytest.approx(6 * matrices, rel=1e-3)
+
+
+@pytest.mark.parametrize(("max_length", "window"), [(1, 4), (5, 4), (5, 5), (40, 4), (9, None)])
+def test_scored_pairs_are_those_of_the_mask(max_length: int, window: int | None) -> None:
+    near = window is None
+    pairs = sum(near or abs(a - b) <= (window or 0)
+                for a in range(max_length) for b in range(max_length))
+    assert scored_pairs(max_length, window) == pairs
+
+
+def test_windows_spare_modernbert_most_scores() -> None:
+    """Two of three layers look 64 tokens to either side."""
+    config = build_config("modernbert-6x64", TOKENIZER)
+    near, everywhere = (training_flops_per_token(config, 1_000, 0, windowed) or 0.0
+                        for windowed in (True, False))
+    spared = 4 * (1_000 - scored_pairs(1_000, 64) / 1_000)
+    assert everywhere - near == pytest.approx(6 * 2 * 64 * spared)
+
+
+def test_unknown_layers_are_not_guessed() -> None:
+    assert training_flops_per_token(DebertaV2Config(), 128, 0.15) is None

@@ -1,6 +1,10 @@
-"""Bytes of live tensors, and of what a model's training keeps."""
+"""Bytes of live tensors and of training states; freed memory, in processes of their own."""
 
 from __future__ import annotations
+
+import platform
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -15,6 +19,23 @@ from bmtools.vocab.trainers import train_tokenizer
 pytestmark = pytest.mark.usefixtures("one_thread")
 TOKENIZER = train_tokenizer(["il cuore pompa il sangue"] * 3,
                             VocabularyConfig(size=100, allow_fewer=True))
+glibc_only = pytest.mark.skipif(
+    platform.libc_ver()[0] != "glibc",
+    reason="this C library has none of these settings")
+
+_PROLOGUE = """
+import numpy as np
+from pathlib import Path
+from bmtools.models.memory import HeapTrimmer, keep_freed_memory
+
+def resident_mib():
+    return int(Path("/proc/self/statm").read_text().split()[1]) // 256
+
+def leave_gaps():
+    pieces = [np.ones(2**19) for _ in range(100)]
+    del pieces[::2]
+    return pieces
+"""
 
 
 def test_the_tracker_counts_what_lives_at_once() -> None:
@@ -58,3 +79,34 @@ def test_a_large_model_is_counted_without_its_memory() -> None:
     large = training_state_bytes(build_config("megatron-bert-1.2b", TOKENIZER))
     assert large == pytest.approx(16 * 1.14e9, rel=0.01)
     assert resident_bytes() - before < 2**30
+
+
+def run(lines: str) -> list[str]:
+    done = subprocess.run([sys.executable, "-c", _PROLOGUE + lines], capture_output=True,
+                          text=True, check=True)
+    return done.stdout.split()
+
+
+@glibc_only
+def test_fragments_are_returned_when_it_is_time() -> None:
+    early, before, given, after = run("""
+keep_freed_memory()
+kept = leave_gaps()
+print(HeapTrimmer(60).trim())
+print(resident_mib())
+print(HeapTrimmer(0).trim())
+print(resident_mib())
+""")
+    assert (early, given) == ("False", "True")
+    assert int(before) - int(after) > 150, "half of 400 MiB were gaps"
+
+
+@glibc_only
+def test_large_blocks_are_returned_at_once_if_set_so() -> None:
+    kept, returned = (int(run(f"""
+keep_freed_memory({keep})
+before = resident_mib()
+pieces = leave_gaps()
+print(resident_mib() - before)
+""")[0]) for keep in (True, False))
+    assert kept - returned > 150

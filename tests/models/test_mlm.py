@@ -16,8 +16,8 @@ from bmtools.models.architectures import has_segment_embeddings
 from bmtools.models.mlm import (
     _SummedLoss,
     encode,
+    lm_head,
     masked_lm_loss,
-    vocabulary_logits,
 )
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -56,8 +56,8 @@ def test_encoder_and_head_give_the_model_s_logits(model: Any) -> None:
     ids, attended = batch()
     whole = model(input_ids=ids, attention_mask=attended.long()).logits
     states = encode(model, ids, attended)
-    torch.testing.assert_close(vocabulary_logits(model, states)[attended], whole[attended])
-    torch.testing.assert_close(vocabulary_logits(model, states[1, 4]), whole[1, 4])
+    torch.testing.assert_close(lm_head(model)(states)[attended], whole[attended])
+    torch.testing.assert_close(lm_head(model)(states[1, 4]), whole[1, 4])
 
 
 def test_the_loss_at_asked_places_is_transformers_own(model: Any) -> None:
@@ -68,7 +68,7 @@ def test_the_loss_at_asked_places_is_transformers_own(model: Any) -> None:
     whole.backward()
     theirs = gradients(model)
     asked = labels != IGNORED
-    logits = vocabulary_logits(model, encode(model, ids, attended)[asked])
+    logits = lm_head(model)(encode(model, ids, attended)[asked])
     assert logits.shape == (asked.sum(), 60)
     ours = functional.cross_entropy(logits, labels[asked])
     ours.backward()
@@ -98,7 +98,7 @@ def test_judging_in_pieces_is_judging_at_once(model: Any, chunk: int | None) -> 
     labels = asked_labels(ids, attended)
     asked = labels != IGNORED
     assert asked.sum() >= 10
-    logits = vocabulary_logits(model, encode(model, ids, attended)[asked])
+    logits = lm_head(model)(encode(model, ids, attended)[asked])
     plain = functional.cross_entropy(logits, labels[asked], reduction="sum")
     (plain * 0.25).backward()
     theirs = gradients(model)
@@ -189,8 +189,8 @@ def test_places_past_the_labels_change_nothing() -> None:
 def test_in_bf16_a_cpu_sees_few_shapes(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sums of 5 and of 9 places go through products of one shape; in float32 through two."""
     asked = []
-    monkeypatch.setattr(mlm, "vocabulary_logits", lambda model, states: (
-        asked.append(len(states)), vocabulary_logits(model, states))[1])
+    monkeypatch.setattr(mlm, "lm_head", lambda model: lambda states: (
+        asked.append(len(states)), lm_head(model)(states))[1])
     states = torch.randn(9, 32, generator=torch.Generator().manual_seed(0))
     labels = torch.arange(9)
     for count in (5, 9):
@@ -282,4 +282,4 @@ def test_causal_states_equal_those_of_the_text_cut_short(model: Any) -> None:
 
 def test_an_unknown_head_is_named() -> None:
     with pytest.raises(CheckpointError, match="head of this architecture is not known"):
-        vocabulary_logits(nn.Linear(2, 2), torch.zeros(1, 2))
+        lm_head(nn.Linear(2, 2))

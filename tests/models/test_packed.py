@@ -26,7 +26,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from bmtools.errors import BmtoolsError, CheckpointError
 from bmtools.models import packed, varlen
-from bmtools.models.checkpoint import max_tokens
+from bmtools.models.architectures import max_tokens
 from bmtools.models.mlm import encode
 from bmtools.models.packed import encode_packed, prepare_packed, self_check
 from bmtools.models.varlen import DocumentLengths, attend_by_length, in_best_precision

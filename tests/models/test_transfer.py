@@ -12,8 +12,8 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer, BertTokenizer
 
 from bmtools.errors import BmtoolsError
 from bmtools.io.manifest import Manifest
-from bmtools.models.architectures import build_config, build_model, first_position
-from bmtools.models.checkpoint import Checkpoint, max_tokens, save_checkpoint
+from bmtools.models.architectures import build_config, build_model, first_position, max_tokens
+from bmtools.models.checkpoint import Checkpoint, save_checkpoint
 from bmtools.models.focus import focus_embeddings
 from bmtools.models.settings import METHODS, FocusConfig, TransferConfig
 from bmtools.models.token_contexts import Sentence, sample_sentences

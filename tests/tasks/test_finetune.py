@@ -14,7 +14,7 @@ import torch
 from bmtools.errors import BmtoolsError, CheckpointError, DataError, RecordError
 from bmtools.io.manifest import Manifest, read_manifest
 from bmtools.models.architectures import build_config, build_model
-from bmtools.models.checkpoint import load_fine_tuned, save_checkpoint
+from bmtools.models.checkpoint import load_checkpoint, save_checkpoint
 from bmtools.recipes.settings import LearningRateConfig, OptimizationConfig
 from bmtools.records import Record
 from bmtools.tasks.batches import EpochBatches
@@ -185,7 +185,7 @@ def test_training_stops_when_patience_ends(
 def test_types_can_be_merged(tune: Tune, tmp_path: Path) -> None:
     tune(ner=NerConfig(max_length=32, merge_types="Disease"),
          settings=FinetuneConfig(seeds=1, epochs=1))
-    model = load_fine_tuned(tmp_path / "tuned", "AutoModelForTokenClassification").model
+    model = load_checkpoint(tmp_path / "tuned", model_class="AutoModelForTokenClassification").model
     assert model.config.id2label == {0: "O", 1: "B-Disease", 2: "I-Disease"}
 
 

@@ -9,7 +9,7 @@ from transformers import AutoModel, AutoModelForMaskedLM, ModernBertConfig, Robe
 
 from bmtools.errors import CheckpointError
 from bmtools.io.manifest import Manifest
-from bmtools.models.checkpoint import load_fine_tuned, save_checkpoint
+from bmtools.models.checkpoint import load_checkpoint, save_checkpoint
 from bmtools.records import Record
 from bmtools.tasks.heads import load_encoder, with_new_head
 from bmtools.tasks.inference import run_model
@@ -71,7 +71,7 @@ def test_other_architectures_tag_and_come_back(checkpoint: Path, tmp_path: Path)
 
     save_checkpoint(tmp_path / "tagger", model, tokenizer,
                     Manifest("test", {}, task.checkpoint.vocabulary))
-    again = load_fine_tuned(tmp_path / "tagger", TAGGER)
+    again = load_checkpoint(tmp_path / "tagger", model_class=TAGGER)
     assert again.model.config.id2label == dict(enumerate(LABELS))
     for before, after in zip(found, run_model(task, again.model, examples, 2), strict=True):
         assert all((a == b).all() for a, b in zip(before, after, strict=True))

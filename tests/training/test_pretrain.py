@@ -17,7 +17,7 @@ import torch
 
 import bmtools.training
 from bmtools.errors import refuse
-from bmtools.models.checkpoint import load_masked_lm
+from bmtools.models.checkpoint import load_checkpoint
 from bmtools.recipes.phases import Phase, RunConfig
 from bmtools.recipes.settings import (
     BatchConfig,
@@ -54,7 +54,7 @@ def test_it_learns_the_toy_language(run, corpus: Path, vocabulary: Path, tmp_pat
     assert found[1] > 4.0
     # The subject tells nothing about verb and object: what remains is chance among five.
     assert found[steps] < 2.5
-    checkpoint = load_masked_lm(tmp_path / "m")
+    checkpoint = load_checkpoint(tmp_path / "m")
     text = f"Il cuore {checkpoint.tokenizer.mask_token} il sangue."
     given = checkpoint.tokenizer(text, return_tensors="pt")
     place = given["input_ids"][0].tolist().index(checkpoint.tokenizer.mask_token_id)

@@ -11,7 +11,7 @@ import torch
 
 from bmtools.errors import CheckpointError
 from bmtools.io.manifest import Manifest
-from bmtools.models.checkpoint import load_masked_lm
+from bmtools.models.checkpoint import load_checkpoint
 from bmtools.training import checkpoints as states
 from bmtools.training.checkpoints import (
     Progress,
@@ -71,7 +71,7 @@ def test_what_is_saved_comes_back_to_the_bit(model: Any, save: Any, tmp_path: Pa
     assert found == tmp_path / "step-00000007"
     assert vars(read_progress(found, {"seed": 1})) == vars(progress)
 
-    again = phased(load_masked_lm(found).model)
+    again = phased(load_checkpoint(found).model)
     restore_heads(found, again)
     fresh = make_optimizer(name, parameter_groups(again, 0.01), 1e-3)
     restore_optimizer(found, again, fresh)
