@@ -23,7 +23,7 @@ from bmtools.models.hardware import (
     scored_pairs,
     training_flops_per_token,
 )
-from bmtools.models.mlm import encode
+from bmtools.models.mlm import encode, masked_lm_loss
 from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.trainers import train_tokenizer
 
