@@ -15,7 +15,6 @@ from __future__ import annotations
 import operator
 from enum import IntEnum
 from functools import cache
-from typing import Any
 
 import numpy as np
 
@@ -50,19 +49,15 @@ def derive(key: Numbers, *numbers: Numbers) -> np.ndarray:
     Returns:
         uint64, of the shape that key and numbers broadcast to.
     """
-    mixed: Any = key
+    mixed = _to_uint64(key)
     for number in numbers:
-        if isinstance(mixed, int) and isinstance(number, int):
-            mixed = _mix_one(mixed + (number + 1) * int(_STEP))
-        else:
-            mixed = _mix(np.add(_to_uint64(mixed), _counter_steps(number)))
-    return _to_uint64(mixed)
+        mixed = _mix(np.add(mixed, np.multiply(np.add(_to_uint64(number), np.uint64(1)), _STEP)))
+    return mixed
 
 
 def bits(keys: Numbers, counters: Numbers, purpose: int) -> np.ndarray:
     """Draw 64 random bits for each pair of key and counter, as uint64; the two broadcast."""
-    seeds = np.add(_to_uint64(keys), _purpose_offset(purpose))
-    return _mix(np.add(seeds, _counter_steps(counters)))
+    return derive(np.add(_to_uint64(keys), _to_uint64(purpose * _PURPOSE_STEP)), counters)
 
 
 def uniforms(keys: Numbers, counters: Numbers, purpose: int) -> np.ndarray:
@@ -83,20 +78,18 @@ def bits_per_key(keys: np.ndarray, borders: np.ndarray, purpose: int) -> np.ndar
         (last border,) uint64.
     """
     # A counter is the index in the result less that of the key's first number.
-    begins = _to_uint64(keys) + _purpose_offset(purpose) - _to_uint64(borders[:-1]) * _STEP
+    begins = keys + _to_uint64(purpose * _PURPOSE_STEP) - _to_uint64(borders[:-1]) * _STEP
     drawn = begins.repeat(borders[1:] - borders[:-1])
     drawn += _first_steps(len(drawn).bit_length())[:len(drawn)]
     return _mix(drawn)
 
 
-def to_uniform(drawn: np.ndarray) -> np.ndarray:
-    """Turn 64 bits into a number from 0 to less than 1, by the highest 53 of them."""
-    return np.multiply(np.right_shift(drawn, np.uint64(11)), 2.0 ** -53)
+def to_uniform(drawn: np.ndarray, size: int = 53) -> np.ndarray:
+    """Turn 64 bits into a number from 0 to less than 1, by the highest `size` of them.
 
-
-def to_uniform_high(drawn: np.ndarray) -> np.ndarray:
-    """Turn 64 bits into a number from 0 to less than 1, by the 32 that `choices` leaves unused."""
-    return np.multiply(np.right_shift(drawn, _HALF), 2.0 ** -32)
+    `choices` leaves the highest 32 unused.
+    """
+    return np.multiply(np.right_shift(drawn, np.uint64(64 - size)), 2.0 ** -size)
 
 
 def choices(drawn: np.ndarray, counts: Numbers) -> np.ndarray:
@@ -105,18 +98,6 @@ def choices(drawn: np.ndarray, counts: Numbers) -> np.ndarray:
     chosen *= _to_uint64(counts)
     chosen >>= _HALF
     return chosen
-
-
-@cache
-def _purpose_offset(purpose: int) -> np.uint64:
-    """Return the distance of a purpose's seeds from a key."""
-    return np.uint64(purpose * _PURPOSE_STEP % _MODULUS)
-
-
-def _counter_steps(counters: Numbers) -> np.ndarray | np.uint64:
-    if isinstance(counters, np.ndarray):
-        return np.multiply(np.add(_to_uint64(counters), np.uint64(1)), _STEP)
-    return np.uint64((operator.index(counters) + 1) * int(_STEP) % _MODULUS)
 
 
 @cache
@@ -130,14 +111,6 @@ def _to_uint64(numbers: Numbers) -> np.ndarray:
     if isinstance(numbers, np.ndarray):
         return numbers.astype(np.uint64, copy=False)
     return np.array(operator.index(numbers) % _MODULUS, dtype=np.uint64)
-
-
-def _mix_one(value: int) -> int:
-    """Do what `_mix` does for one number; Python's own are faster than arrays of one."""
-    value %= _MODULUS
-    for shift, factor in _ROUNDS:
-        value = (value ^ value >> int(shift)) * int(factor) % _MODULUS
-    return value ^ value >> int(_LAST_SHIFT)
 
 
 def _mix(values: np.ndarray) -> np.ndarray:

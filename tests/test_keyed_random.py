@@ -12,7 +12,6 @@ from bmtools.keyed_random import (
     choices,
     derive,
     to_uniform,
-    to_uniform_high,
     uniforms,
 )
 
@@ -123,7 +122,7 @@ def test_the_two_ends_of_64_bits_are_apart() -> None:
 
 def test_what_is_chosen_says_nothing_about_the_other_share() -> None:
     drawn = bits_per_key(derive(7, np.arange(512)), 512 * np.arange(513), Purpose.ORDER)
-    share = to_uniform_high(drawn)
+    share = to_uniform(drawn, 32)
     assert abs(share.mean() - 0.5) < 4 / np.sqrt(12 * DRAWS)
     assert abs(12 * ((share - 0.5) * (choices(drawn, 1000) / 1000 - 0.4995)).mean()) \
         < 4 / np.sqrt(DRAWS)

@@ -1,1 +1,1 @@
-"""One masking strategy per file."""
+"""Masking: strategies, whole words, corruption, coverage."""

@@ -33,7 +33,7 @@ def corrupt(text: TokenBatch, masked: np.ndarray, mask_id: int, replacement_ids:
         corruption: probabilities of the replacements.
     """
     positions = masked.nonzero()[0]
-    drawn = bits_per_key(text.keys, text.borders_among(positions), Purpose.REPLACEMENT)
+    drawn = bits_per_key(text.keys, positions.searchsorted(text.borders), Purpose.REPLACEMENT)
     chances = to_uniform(drawn)
     originals = text.ids.take(positions)
     replaced = originals.copy()
@@ -41,6 +41,6 @@ def corrupt(text: TokenBatch, masked: np.ndarray, mask_id: int, replacement_ids:
     at_random = ((chances >= corruption.masked)
                  & (chances < corruption.masked + corruption.random))
     replaced[at_random] = replacement_ids[choices(drawn[at_random], len(replacement_ids))]
-    inputs, labels = text.ids.copy(), np.full(len(text), IGNORED, dtype=text.ids.dtype)
+    inputs, labels = text.ids.copy(), np.full(len(text.ids), IGNORED, dtype=text.ids.dtype)
     inputs[positions], labels[positions] = replaced, originals
     return MaskedTokens(inputs, labels)

@@ -54,7 +54,7 @@ def count_coverage(text: TokenBatch, masked: np.ndarray) -> Coverage:
     words = text.words
     before = offsets(masked & text.maskable)
     counts = before[words.begins + words.sizes] - before[words.begins]
-    return Coverage(int(words.sizes.sum()), int(counts.sum()), len(words),
+    return Coverage(int(words.sizes.sum()), int(counts.sum()), len(counts),
                     int((counts > 0).sum()), int((counts == words.sizes).sum()))
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
-from bmtools.keyed_random import Purpose, bits_per_key, choices, to_uniform_high, uniforms
+from bmtools.keyed_random import Purpose, bits_per_key, choices, to_uniform, uniforms
 from bmtools.masking.ragged import offsets, ranges
 from bmtools.masking.token_batch import MaskUnits, TokenBatch
 
@@ -13,11 +15,6 @@ MaskRates = float | np.ndarray
 
 # The highest 64 bits that float64 can hold.
 _HIGHEST = float((1 << 64) - (1 << 11))
-
-
-def random_ranks(text: TokenBatch, units: MaskUnits) -> np.ndarray:
-    """Draw the random ranks by which each sample's units are masked, (units,) uint64."""
-    return bits_per_key(text.keys, units.borders, Purpose.ORDER)
 
 
 def mask_random_units(text: TokenBatch, units: MaskUnits, rates: MaskRates) -> np.ndarray:
@@ -37,30 +34,35 @@ def mask_random_units(text: TokenBatch, units: MaskUnits, rates: MaskRates) -> n
     Raises:
         ValueError: a rate outside 0 to 1.
     """
-    rates = _checked(rates, text.samples)
-    maskable = text.maskable_counts
-    budgets = maskable * rates
-    draws = _expected_draws(units.counts, rates)
+    rates, maskable = _checked(rates, text), text.maskable_counts
+    if not len(units.begins):
+        return np.zeros(len(text.ids), dtype=bool)
+    firsts, budgets = units.borders[:-1], maskable * rates
+    counts = units.borders[1:] - firsts
+    # To see a share of n units takes -n log(1 - share) draws on average.
+    draws = (counts * (-1.12 * np.log1p(-np.minimum(rates, 0.95))) + 12).astype(np.int64)
+    draws *= counts > 0
     while True:
         borders = offsets(draws)
         drawn = bits_per_key(text.keys, borders, Purpose.ORDER)
-        which = choices(drawn, units.counts.repeat(draws)).view(np.int64)
-        which += units.borders[:-1].repeat(draws)
-        is_new = _first_occurrences(which, len(units))
+        which = choices(drawn, counts.repeat(draws)).view(np.int64)
+        which += firsts.repeat(draws)
+        positions = np.arange(len(which))
+        first_drawn = np.empty(len(units.begins), dtype=np.int64)
+        first_drawn[which[::-1]] = positions[::-1]  # of equal numbers the last one is kept
         sizes = units.sizes.take(which)
-        sizes *= is_new
+        sizes *= first_drawn.take(which) == positions
         spent = offsets(sizes)
-        reached = _sums_within(spent, borders)
+        before = spent[borders]
+        reached = before[1:] - before[:-1]
         enough = (reached > budgets) | (reached == maskable)
         if enough.all():
             break
         draws = np.where(enough, draws, 2 * draws)
-    crossing = _crossings(spent, borders, budgets)
     # The number that chose the unit crossing the budget has bits left that are used only here.
-    coins = to_uniform_high(drawn[np.minimum(crossing, len(drawn) - 1)]) if len(drawn) else 0.0
-    chosen = ranges(borders[:-1], _count_units(spent, borders, budgets, crossing, coins))
-    chosen = chosen[is_new[chosen]]
-    return _mask(text, units.begins.take(which.take(chosen)), sizes.take(chosen))
+    return _mask_to_budgets(
+        text, MaskUnits(units.begins.take(which), sizes, borders), spent, budgets,
+        lambda crossing: to_uniform(drawn[np.minimum(crossing, len(drawn) - 1)], 32))
 
 
 def mask_units_by_rank(text: TokenBatch, units: MaskUnits, ranks: np.ndarray,
@@ -75,7 +77,7 @@ def mask_units_by_rank(text: TokenBatch, units: MaskUnits, ranks: np.ndarray,
 
     Args:
         units: all maskable tokens of the text, in order.
-        ranks: (units,) uint64; of equal ones the first comes first.
+        ranks: (units,) uint64, drawn with `Purpose.ORDER`; of equal ones the first comes first.
         rates: share of maskable tokens to mask, 0 to 1: one, or (samples,).
 
     Returns:
@@ -84,23 +86,31 @@ def mask_units_by_rank(text: TokenBatch, units: MaskUnits, ranks: np.ndarray,
     Raises:
         ValueError: a rate outside 0 to 1.
     """
-    rates = _checked(rates, text.samples)
-    budgets = text.maskable_counts * rates
-    early = _low_ranks(units, ranks, rates)
-    first, spent = _sort(units.select(early), ranks[early])
-    if not ((_sums_within(spent, first.borders) > budgets) | (first.counts == units.counts)).all():
-        first, spent = _sort(units, ranks)
-    crossing = _crossings(spent, first.borders, budgets)
-    coins = uniforms(text.keys, 0, Purpose.CROSSING)
-    chosen = ranges(first.borders[:-1],
-                    _count_units(spent, first.borders, budgets, crossing, coins))
-    return _mask(text, first.begins.take(chosen), first.sizes.take(chosen))
+    rates, maskable = _checked(rates, text), text.maskable_counts
+    budgets, counts = maskable * rates, units.borders[1:] - units.borders[:-1]
+    # Units of low rank suffice, as a rule; to sort all is slow. They exceed the rate by about five
+    # standard deviations, whether a sample has a hundred units or ten thousand.
+    shares = rates * 1.25 + 24 / np.maximum(counts, 1)
+    limits = np.minimum(shares * _HIGHEST, _HIGHEST).astype(np.uint64)
+    chosen = (ranks <= limits.repeat(counts)).nonzero()[0]
+    while True:
+        borders = chosen.searchsorted(units.borders)
+        order = chosen[_order(ranks[chosen], borders)]
+        spent = offsets(units.sizes[order])
+        before = spent[borders]
+        reached = before[1:] - before[:-1]
+        if ((reached > budgets) | (reached == maskable)).all():
+            break
+        chosen = np.arange(len(ranks))
+    return _mask_to_budgets(
+        text, MaskUnits(units.begins[order], units.sizes[order], borders), spent, budgets,
+        lambda _: uniforms(text.keys, 0, Purpose.CROSSING))
 
 
-def _checked(rates: MaskRates, samples: int) -> MaskRates:
+def _checked(rates: MaskRates, text: TokenBatch) -> MaskRates:
     if isinstance(rates, float) and 0 <= rates <= 1:
         return rates
-    rates = np.asarray(rates, dtype=np.float64)
+    rates, samples = np.asarray(rates, dtype=np.float64), len(text.keys)
     if not ((rates >= 0) & (rates <= 1)).all():
         raise ValueError(f"masking rate: found {rates}, expected 0 to 1")
     if rates.ndim and rates.shape != (samples,):
@@ -108,101 +118,46 @@ def _checked(rates: MaskRates, samples: int) -> MaskRates:
     return rates
 
 
-def _expected_draws(counts: np.ndarray, rates: MaskRates) -> np.ndarray:
-    """Estimate how many draws spend a budget, (samples,) int64; the caller draws more if needed.
-
-    To see a share of n units takes -n log(1 - share) draws on average.
-    """
-    draws = (counts * (-1.12 * np.log1p(-np.minimum(rates, 0.95))) + 12).astype(np.int64)
-    draws *= counts > 0
-    return draws
-
-
-def _first_occurrences(which: np.ndarray, count: int) -> np.ndarray:
-    """Mark the first occurrence of each number below `count`, as bool."""
-    positions = np.arange(len(which))
-    first = np.empty(count, dtype=np.int64)
-    first[which[::-1]] = positions[::-1]  # of equal numbers the last one is kept
-    return first.take(which) == positions
-
-
-def _sums_within(spent: np.ndarray, borders: np.ndarray) -> np.ndarray:
-    """Turn running sums over all samples into the sum of each, (samples,)."""
-    before = spent[borders]
-    return before[1:] - before[:-1]
-
-
-def _mask(text: TokenBatch, begins: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    masked = np.zeros(len(text), dtype=bool)
-    masked[ranges(begins, sizes)] = True
-    return masked
-
-
-def _low_ranks(units: MaskUnits, ranks: np.ndarray, rates: MaskRates) -> np.ndarray:
-    """Choose units of low rank, as sorting all is slow.
-
-    They exceed the rate by about five standard deviations, whether a sample has a hundred units
-    or ten thousand; the caller sorts all units where they do not suffice.
-    """
-    shares = rates * 1.25 + 24 / np.maximum(units.counts, 1)
-    limits = np.minimum(shares * _HIGHEST, _HIGHEST).astype(np.uint64)
-    return (ranks <= limits.repeat(units.counts)).nonzero()[0]
-
-
-def _sort(units: MaskUnits, ranks: np.ndarray) -> tuple[MaskUnits, np.ndarray]:
-    """Sort units by sample and rank.
-
-    Returns:
-        the units, and (units + 1,) tokens before each.
-    """
-    order = _order(units, ranks)
-    ordered = MaskUnits(units.begins[order], units.sizes[order], units.borders)
-    return ordered, offsets(ordered.sizes)
-
-
-def _order(units: MaskUnits, ranks: np.ndarray) -> np.ndarray:
+def _order(ranks: np.ndarray, borders: np.ndarray) -> np.ndarray:
     """Order units by sample, then by rank; ties keep their order.
 
     Sorting one array of integers is several times faster than np.lexsort, so the sample, the
     highest bits of the rank and the number of the unit are packed into one, unless ranks tie.
     """
-    samples = len(units.counts)
-    low, high = len(units).bit_length(), 64 - samples.bit_length()
+    samples, counts = len(borders) - 1, borders[1:] - borders[:-1]
+    low, high = len(ranks).bit_length(), 64 - samples.bit_length()
     if low < high:
         begins = np.arange(samples, dtype=np.uint64) << np.uint64(high)
-        keys = begins.repeat(units.counts)
+        keys = begins.repeat(counts)
         keys |= ranks >> np.uint64(64 - high + low) << np.uint64(low)
         keys |= np.arange(len(keys), dtype=np.uint64)
         keys.sort()
         if (keys[1:] ^ keys[:-1] >= np.uint64(1 << low)).all():
             return (keys & np.uint64((1 << low) - 1)).view(np.int64)
-    return np.lexsort((ranks, np.repeat(np.arange(samples), units.counts)))
+    return np.lexsort((ranks, np.repeat(np.arange(samples), counts)))
 
 
-def _crossings(spent: np.ndarray, borders: np.ndarray, budgets: np.ndarray) -> np.ndarray:
-    """Find the unit that would overshoot each sample's budget, (samples,) int64.
+def _mask_to_budgets(text: TokenBatch, units: MaskUnits, spent: np.ndarray, budgets: np.ndarray,
+                     draw_coins: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """Mask each sample's units, in the order given, as far as its budget allows.
 
     Args:
-        spent: (units + 1,) tokens before each, in the order of masking.
-        borders: (samples + 1,) where each sample's units begin in that order.
+        units: in the order of masking.
+        spent: (units + 1,) tokens before each.
+        budgets: (samples,) tokens.
+        draw_coins: takes (samples,) numbers of the units that would overshoot the budgets; returns
+            random numbers below 1 that decide whether those are masked too.
     """
+    firsts, ends = units.borders[:-1], units.borders[1:]
     # Integers are compared: a float sum of a sample's budget and the tokens before it would
     # round differently among other samples.
-    return spent.searchsorted(spent[borders[:-1]] + budgets.astype(np.int64), side="right") - 1
-
-
-def _count_units(spent: np.ndarray, borders: np.ndarray, budgets: np.ndarray, crossing: np.ndarray,
-              coins: np.ndarray | float) -> np.ndarray:
-    """Count the units that each sample's budget allows, (samples,) int64.
-
-    Args:
-        spent, borders, budgets: as `_crossings` takes them.
-        crossing: its result.
-        coins: (samples,) random numbers below 1 that decide whether that unit is masked too.
-    """
-    firsts = borders[:-1]
+    crossing = spent.searchsorted(spent[firsts] + budgets.astype(np.int64), side="right") - 1
     reached = spent[crossing]
     size = spent[np.minimum(crossing + 1, len(spent) - 1)] - reached
     left = budgets - (reached - spent[firsts])
-    at_least = (borders[1:] > firsts) & (budgets > 0)
-    return np.maximum(crossing - firsts + (coins * size < left), at_least)
+    at_least = (ends > firsts) & (budgets > 0)
+    masked_too = draw_coins(crossing) * size < left
+    chosen = ranges(firsts, np.maximum(crossing - firsts + masked_too, at_least))
+    masked = np.zeros(len(text.ids), dtype=bool)
+    masked[ranges(units.begins.take(chosen), units.sizes.take(chosen))] = True
+    return masked

@@ -8,8 +8,8 @@ from math import fsum
 import numpy as np
 
 from bmtools.keyed_random import Purpose, bits_per_key, to_uniform
-from bmtools.masking.mask_units import MaskRates, mask_units_by_rank, random_ranks
-from bmtools.masking.token_batch import MaskUnits, TokenBatch
+from bmtools.masking.mask_units import MaskRates, mask_units_by_rank
+from bmtools.masking.token_batch import TokenBatch
 
 LONGEST = 10
 _STOP = 0.2
@@ -42,7 +42,8 @@ def mask_spans(text: TokenBatch, rates: MaskRates) -> np.ndarray:
         ValueError: a rate outside 0 to 1.
     """
     words = text.words
-    ranks = _span_ranks(words, _span_lengths(text, words), random_ranks(text, words))
+    ranks = _span_ranks(_span_lengths(text),
+                        bits_per_key(text.keys, words.borders, Purpose.ORDER))
     return mask_units_by_rank(text, words, ranks, rates)
 
 
@@ -57,24 +58,24 @@ def chances() -> list[float]:
     return [weight / total for weight in weights]
 
 
-def _span_lengths(text: TokenBatch, words: MaskUnits) -> np.ndarray:
+def _span_lengths(text: TokenBatch) -> np.ndarray:
     """Draw the length in words of the span that begins at each word, clipped to its run."""
+    words = text.words
     drawn = to_uniform(bits_per_key(text.keys, words.borders, Purpose.SPAN_LENGTH))
     lengths = 1 + np.searchsorted(list(accumulate(chances()[:-1])), drawn, side="right")
-    numbers = np.arange(len(words))
-    apart = np.ones(len(words) + 1, dtype=bool)
+    apart = np.ones(len(words.begins) + 1, dtype=bool)
     apart[1:-1] = words.begins[1:] != (words.begins + words.sizes)[:-1]
     apart[words.borders] = True
     ends = np.flatnonzero(apart)
     run_ends = np.repeat(ends[1:], ends[1:] - ends[:-1])
-    return np.minimum(lengths, run_ends - numbers)
+    return np.minimum(lengths, run_ends - np.arange(len(lengths)))
 
 
-def _span_ranks(words: MaskUnits, lengths: np.ndarray, ranks: np.ndarray) -> np.ndarray:
+def _span_ranks(lengths: np.ndarray, ranks: np.ndarray) -> np.ndarray:
     """Rank each word by the lowest-ranked span that covers it, then by its position in the span."""
     codes = ranks >> _SPAN_SHIFT << _SPAN_SHIFT
     covered = codes.copy()
-    for position in range(1, min(LONGEST, len(words))):
+    for position in range(1, min(LONGEST, len(ranks))):
         within = codes[:-position] | np.uint64(position) << _POSITION_SHIFT
         reached = np.where(lengths[:-position] > position, within, _NONE)
         np.minimum(covered[position:], reached, out=covered[position:])

@@ -1,21 +1,17 @@
-"""Masking strategies by name."""
+"""Masking strategies: tokens, whole words, spans of words, listed terms."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Protocol, get_args
+from typing import Protocol, get_args
 
 import numpy as np
 
 from bmtools.errors import require, setting
-from bmtools.masking.mask_units import MaskRates
+from bmtools.masking.mask_units import MaskRates, mask_random_units
 from bmtools.masking.settings import Masking
 from bmtools.masking.spans import mask_spans
-from bmtools.masking.terms import TermMasking
-from bmtools.masking.token_batch import TokenBatch
-from bmtools.masking.tokens import mask_tokens
-from bmtools.masking.words import mask_words
+from bmtools.masking.terms import TermList
+from bmtools.masking.token_batch import MaskUnits, TokenBatch
 
 
 class MaskStrategy(Protocol):
@@ -25,44 +21,59 @@ class MaskStrategy(Protocol):
         """Mark a share of each sample's maskable tokens, (tokens,) bool."""
 
 
-@dataclass(frozen=True)
-class StrategyInfo:
-    """Registry entry of a masking strategy.
+def mask_tokens(text: TokenBatch, rates: MaskRates) -> np.ndarray:
+    """Mask single tokens in random order until a share of each sample's tokens is masked.
+
+    Source: Devlin et al. 2019 (BERT), section 3.1.
 
     Args:
-        make: factory; takes the arguments that `needs` lists.
-        needs: `terms`, a `TermList`.
-        uses_words: whether word starts make a difference.
+        rates: share of maskable tokens to mask, 0 to 1: one, or (samples,).
+
+    Returns:
+        (tokens,) bool.
+
+    Raises:
+        ValueError: rate outside 0 to 1.
     """
-
-    make: Callable[..., MaskStrategy]
-    needs: tuple[str, ...] = ()
-    uses_words: bool = True
-
-
-STRATEGIES = {
-    "tokens": StrategyInfo(lambda: mask_tokens, uses_words=False),
-    "words": StrategyInfo(lambda: mask_words),
-    "spans": StrategyInfo(lambda: mask_spans),
-    "terms": StrategyInfo(TermMasking, needs=("terms",)),
-}
-assert tuple(STRATEGIES) == get_args(Masking)
+    begins = np.flatnonzero(text.maskable)
+    units = MaskUnits(begins, np.ones_like(begins), begins.searchsorted(text.borders))
+    return mask_random_units(text, units, rates)
 
 
-def make_strategy(name: str, **given: Any) -> MaskStrategy:
+def mask_words(text: TokenBatch, rates: MaskRates) -> np.ndarray:
+    """Mask whole words in random order until a share of each sample's tokens is masked.
+
+    Each word is as likely as any other to come next, so words of many tokens are masked as often
+    as short ones. The rate is met on average, see `mask_units_by_rank`.
+
+    Source: whole-word masking as in Gu et al. 2021 (PubMedBERT), section 2.3.
+
+    Args:
+        rates: share of maskable tokens to mask, 0 to 1: one, or (samples,).
+
+    Returns:
+        (tokens,) bool.
+
+    Raises:
+        ValueError: rate outside 0 to 1.
+    """
+    return mask_random_units(text, text.words, rates)
+
+
+def make_strategy(name: str, terms: TermList | None = None) -> MaskStrategy:
     """Make a masking strategy.
 
     Args:
         name: a `Masking`.
-        given: arguments of all strategies; this one uses those that it needs.
+        terms: for masking of terms, which prefers them.
 
     Raises:
-        ValueError: no such strategy, or a missing argument.
+        ValueError: no such strategy, or no terms for it.
     """
-    require(name in STRATEGIES, "masking", name, " or ".join(STRATEGIES))
-    strategy = STRATEGIES[name]
-    for need in strategy.needs:
-        if given.get(need) is None:
-            raise ValueError(f"{setting('masking')} {name}: found no {need}, "
-                             f"expected {setting(need)} as well")
-    return strategy.make(**{need: given[need] for need in strategy.needs})
+    require(name in get_args(Masking), "masking", name, " or ".join(get_args(Masking)))
+    if name == "terms":
+        if terms is None:
+            raise ValueError(f"{setting('masking')} terms: found no terms, "
+                             f"expected {setting('terms')} as well")
+        return terms.mask
+    return {"tokens": mask_tokens, "words": mask_words, "spans": mask_spans}[name]

@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bmtools.masking.mask_units import MaskRates, mask_units_by_rank, random_ranks
+from bmtools.keyed_random import Purpose, bits_per_key
+from bmtools.masking.mask_units import MaskRates, mask_units_by_rank
 from bmtools.masking.ragged import offsets
 from bmtools.masking.token_batch import MaskUnits, TokenBatch
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
-
-
-@dataclass(frozen=True, eq=False)
-class TermPositions:
-    """Positions of terms in a text.
-
-    Args:
-        inside: (tokens,) bool, True on the tokens of a term.
-        begins: (tokens,) bool, True where a term begins, which separates adjacent terms.
-    """
-
-    inside: np.ndarray
-    begins: np.ndarray
 
 
 class TermList:
@@ -46,20 +33,28 @@ class TermList:
         self._size = int(ids.max(initial=0)) + 1
         self._edges, self._whole = _build_trie(ids, lengths, self._size)
 
-    def mark(self, text: TokenBatch) -> TermPositions:
+    def mark(self, text: TokenBatch) -> tuple[np.ndarray, np.ndarray]:
         """Find all terms; the longest of those that begin at one word.
 
         A term begins and ends with a word of the text and does not leave its sample. Terms that
         share tokens are marked as one.
+
+        Returns:
+            (tokens,) bool, True on the tokens of a term; and (tokens,) bool, True where a term
+            begins, which separates adjacent terms.
         """
         begins, lengths = self._find(text)
-        depth = np.zeros(len(text) + 1, dtype=np.int64)
+        depth = np.zeros(len(text.ids) + 1, dtype=np.int64)
         depth[begins] = 1
         np.subtract.at(depth, begins + lengths, 1)
         depth = np.cumsum(depth[:-1])
-        first = np.zeros(len(text), dtype=bool)
+        first = np.zeros(len(text.ids), dtype=bool)
         first[begins[depth[begins] == 1]] = True
-        return TermPositions(depth > 0, first)
+        return depth > 0, first
+
+    def mask(self, text: TokenBatch, rates: MaskRates) -> np.ndarray:
+        """Mask terms first, then other words; see `mask_terms`."""
+        return mask_terms(text, rates, *self.mark(text))
 
     def _find(self, text: TokenBatch) -> tuple[np.ndarray, np.ndarray]:
         """Follow the trie from the beginning of every word at once.
@@ -67,49 +62,29 @@ class TermList:
         Returns:
             first tokens of terms, ascending, and their lengths in tokens.
         """
-        begins = text.words.begins
-        longest = np.zeros(len(text), dtype=np.int64)
-        goes_on = np.append(text.continues, False)
+        alive = text.words.begins
+        nodes, length = np.zeros_like(alive), 0
+        longest = np.zeros(len(text.ids), dtype=np.int64)
+        goes_on = np.append(_continues(text), False)
         ends_word = ~goes_on
-        ends_word[:-1] |= text.starts
-        alive, nodes, length = begins, np.zeros_like(begins), 0
-        while len(alive):
-            alive, nodes = self._follow(alive, nodes, text.ids[alive + length])
+        ends_word[:-1] |= text.word_starts
+        while len(alive) and len(self._edges):
+            ids = text.ids[alive + length]
+            codes = nodes * self._size + ids
+            edges = np.searchsorted(self._edges, codes)
+            found = (self._edges[np.minimum(edges, len(self._edges) - 1)] == codes)
+            found &= ids < self._size
+            alive, nodes = alive[found], edges[found] + 1
             length += 1
-            here = self._whole[nodes] & ends_word[alive + length]
-            longest[alive[here]] = length
+            longest[alive[self._whole[nodes] & ends_word[alive + length]]] = length
             going = goes_on[alive + length]
             alive, nodes = alive[going], nodes[going]
-        found = np.flatnonzero(longest)
-        return found, longest[found]
-
-    def _follow(self, tokens: np.ndarray, nodes: np.ndarray,
-                ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Go down the trie by one token: the tokens where that is possible, and their new nodes."""
-        codes = nodes * self._size + ids
-        edges = np.searchsorted(self._edges, codes)
-        there = (self._edges[np.minimum(edges, len(self._edges) - 1)] == codes) \
-            if len(self._edges) else np.zeros(len(codes), dtype=bool)
-        there &= ids < self._size
-        return tokens[there], edges[there] + 1
+        begins = np.flatnonzero(longest)
+        return begins, longest[begins]
 
 
-@dataclass(frozen=True, eq=False)
-class TermMasking:
-    """Masking of terms first, then of other words.
-
-    Args:
-        terms: masked first.
-    """
-
-    terms: TermList
-
-    def __call__(self, text: TokenBatch, rates: MaskRates) -> np.ndarray:
-        """Mask terms and words; see `mask_terms`."""
-        return mask_terms(text, rates, self.terms.mark(text))
-
-
-def mask_terms(text: TokenBatch, rates: MaskRates, marks: TermPositions | np.ndarray) -> np.ndarray:
+def mask_terms(text: TokenBatch, rates: MaskRates, inside: np.ndarray,
+               begins: np.ndarray | None = None) -> np.ndarray:
     """Mask terms in random order, then other words, until a share of each sample is masked.
 
     A term is masked whole, with all of any word that it is part of. Where a sample's terms exceed
@@ -118,8 +93,8 @@ def mask_terms(text: TokenBatch, rates: MaskRates, marks: TermPositions | np.nda
 
     Args:
         rates: share of maskable tokens to mask, 0 to 1: one, or (samples,).
-        marks: positions of terms; or (tokens,) bool, True on the tokens of terms, where adjacent
-            terms count as one.
+        inside: (tokens,) bool, True on the tokens of terms.
+        begins: (tokens,) bool, True where a term begins; without it adjacent terms count as one.
 
     Returns:
         (tokens,) bool.
@@ -127,10 +102,20 @@ def mask_terms(text: TokenBatch, rates: MaskRates, marks: TermPositions | np.nda
     Raises:
         ValueError: a rate outside 0 to 1.
     """
-    if isinstance(marks, np.ndarray):
-        marks = TermPositions(marks, np.zeros_like(marks))
-    units, is_term = _join_terms(text, text.words, marks)
-    ranks = random_ranks(text, units) >> np.uint64(1)
+    words = text.words
+    if not len(words.begins):
+        return np.zeros(len(text.ids), dtype=bool)
+    inside = inside & text.maskable
+    goes_on = inside & _continues(text)
+    goes_on[1:] &= inside[:-1]
+    if begins is not None:
+        goes_on &= ~begins
+    firsts = np.flatnonzero(~goes_on[words.begins])
+    starts, sizes = words.begins[firsts], np.add.reduceat(words.sizes, firsts)
+    units = MaskUnits(starts, sizes, starts.searchsorted(text.borders))
+    marked = offsets(inside)
+    is_term = marked[starts + sizes] > marked[starts]
+    ranks = bits_per_key(text.keys, units.borders, Purpose.ORDER) >> np.uint64(1)
     ranks |= (~is_term).astype(np.uint64) << np.uint64(63)
     return mask_units_by_rank(text, units, ranks, rates)
 
@@ -176,20 +161,9 @@ def _build_trie(ids: np.ndarray, lengths: np.ndarray, size: int) -> tuple[np.nda
     return np.concatenate(levels or [np.zeros(0, dtype=np.int64)]), np.concatenate(whole)
 
 
-def _join_terms(text: TokenBatch, words: MaskUnits,
-                marks: TermPositions) -> tuple[MaskUnits, np.ndarray]:
-    """Join the words of each term into one unit.
-
-    Returns:
-        units, and (units,) bool, True on terms.
-    """
-    if not len(words):
-        return words, np.zeros(0, dtype=bool)
-    inside, begins = marks.inside & text.maskable, words.begins
-    goes_on = inside & text.continues & ~marks.begins
-    goes_on[1:] &= inside[:-1]
-    firsts = np.flatnonzero(~goes_on[begins])
-    units = MaskUnits(begins[firsts], np.add.reduceat(words.sizes, firsts),
-                      text.borders_among(begins[firsts]))
-    marked = offsets(inside)
-    return units, marked[units.begins + units.sizes] > marked[units.begins]
+def _continues(text: TokenBatch) -> np.ndarray:
+    """Mark the maskable tokens that follow another of their sample, (tokens,) bool."""
+    follows = text.maskable.copy()
+    follows[1:] &= text.maskable[:-1] & (text.sample[1:] == text.sample[:-1])
+    follows[:1] = False
+    return follows

@@ -23,19 +23,6 @@ class MaskUnits:
     sizes: np.ndarray
     borders: np.ndarray
 
-    def __len__(self) -> int:
-        return len(self.begins)
-
-    @cached_property
-    def counts(self) -> np.ndarray:
-        """(samples,) units of each sample."""
-        return self.borders[1:] - self.borders[:-1]
-
-    def select(self, numbers: np.ndarray) -> MaskUnits:
-        """Keep some units, by their ascending numbers."""
-        return MaskUnits(self.begins[numbers], self.sizes[numbers],
-                         numbers.searchsorted(self.borders))
-
 
 @dataclass(frozen=True, eq=False)
 class TokenBatch:
@@ -46,7 +33,7 @@ class TokenBatch:
 
     Args:
         ids: (tokens,) int64.
-        starts: (tokens,) bool, True where a word begins.
+        word_starts: (tokens,) bool, True where a word begins.
         maskable: (tokens,) bool, False on special tokens and padding.
         sample: (tokens,) int64, number of each token's sample, ascending.
         keys: (samples,) uint64, keys of all random numbers of a sample.
@@ -56,37 +43,25 @@ class TokenBatch:
     """
 
     ids: np.ndarray
-    starts: np.ndarray
+    word_starts: np.ndarray
     maskable: np.ndarray
     sample: np.ndarray
     keys: np.ndarray
 
     def __post_init__(self) -> None:
-        if not len(self.ids) == len(self.starts) == len(self.maskable) == len(self.sample):
-            raise ValueError(f"ids, starts, maskable and sample: found {len(self.ids)}, "
-                             f"{len(self.starts)}, {len(self.maskable)} and {len(self.sample)} "
-                             "tokens, expected as many of each")
+        if not len(self.ids) == len(self.word_starts) == len(self.maskable) == len(self.sample):
+            raise ValueError(
+                f"ids, word_starts, maskable and sample: found {len(self.ids)}, "
+                f"{len(self.word_starts)}, {len(self.maskable)} and {len(self.sample)} tokens, "
+                "expected as many of each")
         if len(self.ids) and not 0 <= self.sample[-1] < len(self.keys):
             raise ValueError(f"sample: found number {self.sample[-1]}, "
                              f"expected 0 to {len(self.keys) - 1}, as there are keys")
 
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    @property
-    def samples(self) -> int:
-        """Number of samples; some may be without tokens."""
-        return len(self.keys)
-
     @cached_property
     def borders(self) -> np.ndarray:
         """(samples + 1,) where each sample begins, and where the last one ends."""
-        return self.sample.searchsorted(np.arange(self.samples + 1))
-
-    @property
-    def positions(self) -> np.ndarray:
-        """(tokens,) position of each token within its sample, from 0."""
-        return np.arange(len(self)) - self.borders[self.sample]
+        return self.sample.searchsorted(np.arange(len(self.keys) + 1))
 
     @cached_property
     def words(self) -> MaskUnits:
@@ -96,36 +71,17 @@ class TokenBatch:
         cut by an edge stays whole.
         """
         maskable = self.maskable
-        apart = np.ones(len(self) + 1, dtype=bool)  # from the token before
-        np.less_equal(maskable[1:] & maskable[:-1], self.starts[1:], out=apart[1:-1])
+        apart = np.ones(len(self.ids) + 1, dtype=bool)  # from the token before
+        np.less_equal(maskable[1:] & maskable[:-1], self.word_starts[1:], out=apart[1:-1])
         apart[self.borders] = True
         begins = (apart[:-1] & maskable).nonzero()[0]
         sizes = (apart[1:] & maskable).nonzero()[0]
         sizes -= begins
         sizes += 1
-        return MaskUnits(begins, sizes, self.borders_among(begins))
+        return MaskUnits(begins, sizes, begins.searchsorted(self.borders))
 
     @property
     def maskable_counts(self) -> np.ndarray:
         """(samples,) maskable tokens of each sample."""
-        before = self.borders - self.borders_among((~self.maskable).nonzero()[0])
+        before = self.borders - (~self.maskable).nonzero()[0].searchsorted(self.borders)
         return before[1:] - before[:-1]
-
-    @cached_property
-    def continues(self) -> np.ndarray:
-        """(tokens,) bool, True where a maskable token follows another of its sample."""
-        follows = self.maskable.copy()
-        follows[1:] &= self.maskable[:-1]
-        follows[self.borders[:-1][np.diff(self.borders) > 0]] = False
-        return follows
-
-    def borders_among(self, tokens: np.ndarray) -> np.ndarray:
-        """Find where each sample's tokens begin among chosen ones of all samples.
-
-        Args:
-            tokens: (chosen,) ascending token numbers.
-
-        Returns:
-            (samples + 1,) int64; the last is the number of chosen tokens.
-        """
-        return tokens.searchsorted(self.borders)

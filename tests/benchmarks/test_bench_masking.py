@@ -25,8 +25,8 @@ from transformers import BertTokenizer, DataCollatorForLanguageModeling
 
 from bmtools.keyed_random import derive
 from bmtools.masking.corruption import IGNORED, Corruption, MaskedTokens, corrupt
+from bmtools.masking.strategies import mask_words
 from bmtools.masking.token_batch import TokenBatch
-from bmtools.masking.words import mask_words
 
 _ROWS = 32
 _ROUNDS = 25

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from bmtools.masking.corruption import IGNORED, Corruption, corrupt
+from bmtools.masking.strategies import mask_tokens
 from bmtools.masking.token_batch import TokenBatch
-from bmtools.masking.tokens import mask_tokens
 
 MASK_ID = 2
 STRANGERS = np.arange(1000, 1095)
@@ -57,7 +57,7 @@ def test_fates_say_nothing_about_places_or_neighbours(text: TokenBatch) -> None:
 
 
 def test_nothing_is_picked(text: TokenBatch) -> None:
-    shown = corrupt(text, np.zeros(len(text), dtype=bool), MASK_ID, STRANGERS, Corruption())
+    shown = corrupt(text, np.zeros(len(text.ids), dtype=bool), MASK_ID, STRANGERS, Corruption())
     assert (shown.inputs == text.ids).all()
     assert (shown.labels == IGNORED).all()
 

@@ -29,8 +29,8 @@ def test_batches_add_up(lay: Callable[..., TokenBatch]) -> None:
 
 def test_what_cannot_be_masked_does_not_count(lay: Callable[..., TokenBatch]) -> None:
     text = lay([([9] * 4, [1, 0, 1, 1])])
-    everything = np.ones(len(text), dtype=bool)
+    everything = np.ones(len(text.ids), dtype=bool)
     assert count_coverage(text, everything) == Coverage(4, 4, 3, 3, 3)
-    nothing = replace(text, maskable=np.zeros(len(text), dtype=bool))
+    nothing = replace(text, maskable=np.zeros(len(text.ids), dtype=bool))
     assert count_coverage(nothing, everything) == Coverage()
     assert Coverage().masked_share == Coverage().touched_share == Coverage().whole_share == 0

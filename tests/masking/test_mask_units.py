@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bmtools.keyed_random import Purpose, uniforms
-from bmtools.masking.mask_units import mask_units_by_rank, random_ranks
+from bmtools.keyed_random import Purpose, bits_per_key, uniforms
+from bmtools.masking.mask_units import mask_units_by_rank
 from bmtools.masking.ragged import ranges
 from bmtools.masking.token_batch import TokenBatch
 
@@ -18,12 +18,12 @@ KEPT = {"none": 2**64 - 1, "in the highest bits": 2**16 - 1, "many": 0b111 << 61
 
 def plain_words(text: TokenBatch) -> list[list[list[int]]]:
     """The brute-force twin of `TokenBatch.words`: words as lists of tokens, for each sample."""
-    found: list[list[list[int]]] = [[] for _ in range(text.samples)]
-    for place in range(len(text)):
+    found: list[list[list[int]]] = [[] for _ in range(len(text.keys))]
+    for place in range(len(text.ids)):
         if not text.maskable[place]:
             continue
         sample = found[text.sample[place]]
-        if sample and sample[-1][-1] == place - 1 and not text.starts[place]:
+        if sample and sample[-1][-1] == place - 1 and not text.word_starts[place]:
             sample[-1].append(place)
         else:
             sample.append([place])
@@ -56,7 +56,7 @@ def grouped(values: np.ndarray, counts: np.ndarray) -> list[list[int]]:
 def test_words_are_those_of_plain_loops(lay: Callable[..., TokenBatch], made_up: Any) -> None:
     text = lay(made_up)
     units, expected = text.words, plain_words(text)
-    assert units.counts.tolist() == [len(words) for words in expected]
+    assert np.diff(units.borders).tolist() == [len(words) for words in expected]
     assert [list(range(begin, begin + size)) for begin, size
             in zip(units.begins, units.sizes, strict=True)] == [w for one in expected for w in one]
 
@@ -66,11 +66,12 @@ def test_words_are_those_of_plain_loops(lay: Callable[..., TokenBatch], made_up:
 def test_budgets_are_those_of_plain_loops(lay: Callable[..., TokenBatch], made_up: Any,
                                           rate: float | str, ties: str) -> None:
     text = lay(made_up)
-    rates = np.linspace(0, 1, text.samples) if isinstance(rate, str) else np.full(60, rate)
+    rates = np.linspace(0, 1, len(text.keys)) if isinstance(rate, str) else np.full(60, rate)
     units = text.words
-    ranks = random_ranks(text, units)
+    counts = np.diff(units.borders)
+    ranks = bits_per_key(text.keys, units.borders, Purpose.ORDER)
     ranks = ranks & np.uint64(KEPT[ties])
-    expected = plain_take(text, plain_words(text), grouped(ranks, units.counts), rates.tolist())
+    expected = plain_take(text, plain_words(text), grouped(ranks, counts), rates.tolist())
     assert np.flatnonzero(mask_units_by_rank(text, units, ranks, rates)).tolist() == expected
     if not isinstance(rate, str):
         assert np.flatnonzero(mask_units_by_rank(text, units, ranks, rate)).tolist() == expected
@@ -80,8 +81,10 @@ def test_units_of_low_rank_need_not_suffice(lay: Callable[..., TokenBatch],
                                             long_words: Any) -> None:
     text = lay(long_words[:20])
     units = text.words
-    ranks = np.uint64(2**64 - 1) - (random_ranks(text, units) >> np.uint64(10))
-    expected = plain_take(text, plain_words(text), grouped(ranks, units.counts), [0.15] * 20)
+    counts = np.diff(units.borders)
+    drawn = bits_per_key(text.keys, units.borders, Purpose.ORDER)
+    ranks = np.uint64(2**64 - 1) - (drawn >> np.uint64(10))
+    expected = plain_take(text, plain_words(text), grouped(ranks, counts), [0.15] * 20)
     assert np.flatnonzero(mask_units_by_rank(text, units, ranks, 0.15)).tolist() == expected
 
 

@@ -51,7 +51,7 @@ def plain_length(key: int, start: int) -> int:
 def test_picks_are_those_of_plain_loops(lay: Callable[..., TokenBatch], made_up: Any,
                                         rate: float) -> None:
     text = lay(made_up, seed=5)
-    expected = sorted(place for number in range(text.samples)
+    expected = sorted(place for number in range(len(text.keys))
                       for place in plain_pick(text, number, rate))
     assert np.flatnonzero(mask_spans(text, rate)).tolist() == expected
 
@@ -67,7 +67,7 @@ def test_lengths_are_those_of_the_paper() -> None:
 def test_one_span_is_as_long_as_drawn(lay: Callable[..., TokenBatch]) -> None:
     # Of 2,000 words a rate this low takes one word; the rest of the span is beyond the budget.
     text = lay([(list(range(9, 2009)), [True] * 2000)] * 50)
-    one = text.borders_among(np.flatnonzero(mask_spans(text, 1e-6)))
+    one = np.flatnonzero(mask_spans(text, 1e-6)).searchsorted(text.borders)
     assert one.tolist() == list(range(51))
     # A budget of ten words holds the first span whole.
     first = [int(bits(key, np.arange(2000), Purpose.ORDER).argmin()) for key in text.keys]

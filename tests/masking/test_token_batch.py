@@ -18,18 +18,16 @@ def example() -> TokenBatch:
 
 def test_where_samples_are() -> None:
     text = example()
-    assert len(text) == 5 and text.samples == 4
     assert text.borders.tolist() == [0, 3, 3, 5, 5]
-    assert text.positions.tolist() == [0, 1, 2, 0, 1]
     assert text.maskable_counts.tolist() == [2, 0, 2, 0]
-    assert text.continues.tolist() == [False, False, True, False, True]
-    assert text.borders_among(np.array([0, 2, 4])).tolist() == [0, 2, 2, 3, 3]
+    assert text.words.begins.tolist() == [1, 2, 3, 4]
+    assert text.words.borders.tolist() == [0, 2, 2, 4, 4]
 
 
 def test_nothing_at_all() -> None:
     text = TokenBatch(NONE, NONE.astype(bool), NONE.astype(bool), NONE, NONE.astype(np.uint64))
     assert text.borders.tolist() == [0]
-    assert text.positions.tolist() == text.maskable_counts.tolist() == text.continues.tolist() == []
+    assert text.maskable_counts.tolist() == text.words.begins.tolist() == []
 
 
 def test_lengths_must_agree() -> None:
