@@ -44,23 +44,15 @@ def command(records: RecordReader, reject: Reject, output: str, words: str | Non
     Each sentence is written once, with its sampled words and their first positions in it.
     """
     _check_usage(words, tokenizer, base, uncased)
-    from bmtools.masking.segmenters import load_segmenter
     from bmtools.search.contexts import find_contexts
-    from bmtools.search.word_lists import folding_rule, new_words, read_word_list
-    from bmtools.vocab.tokenizer import load_backend
 
-    backend = load_backend(tokenizer) if tokenizer else None
-    if words or backend is None:
-        targets = read_word_list(words or "", folding_rule(backend, uncased))
-    else:
-        targets = new_words(backend, load_backend(base) if base else None)
-    with find_contexts(records, targets, config, segmenter=load_segmenter(segmenter),
-                       processes=processes,
-                       progress=lambda blocks: tracked(blocks, "searching megabytes")) as sample:
-        sentences = write_records(sample.sentences(), output)
-        if report:
-            write_records(sample.report(), report)
-        summary = sample.summary()
+    sample = find_contexts(records, words, config, tokenizer=tokenizer, base=base, uncased=uncased,
+                           segmenter=segmenter, processes=processes,
+                           progress=lambda blocks: tracked(blocks, "searching megabytes"))
+    sentences = write_records(sample.sentences(), output)
+    if report:
+        write_records(sample.report(), report)
+    summary = sample.summary()
     missing = summary["words"] - summary["found"]
     click.echo(f"bmtools: {summary['found']} of {summary['words']} words found, "
                f"{missing} not found; {summary['occurrences']} occurrences, "

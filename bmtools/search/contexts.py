@@ -6,15 +6,17 @@ never published.
 
 from __future__ import annotations
 
+import weakref
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from heapq import heappush, heapreplace
 from itertools import islice
+from os import PathLike
 from tempfile import TemporaryFile
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 import numpy as np
@@ -23,44 +25,20 @@ from bmtools.errors import DataError, RecordError, Reject, setting
 from bmtools.io.jsonl import RecordReader, parse_records
 from bmtools.io.parallel import Block, map_blocks, read_blocks
 from bmtools.keyed_random import derive
+from bmtools.masking.segmenters import load_segmenter
 from bmtools.records import RecordFields
 from bmtools.search.case_folding import Folding
 from bmtools.search.matching import Matcher, Matches
 from bmtools.search.reservoir import HIGHEST, Hit, Reservoir, Stretch, word_keys
-from bmtools.search.segment import stretch_spans, stretches
+from bmtools.search.segment import Span, stretch_spans, stretches
 from bmtools.search.settings import ContextConfig
-from bmtools.search.word_lists import WordList
+from bmtools.search.word_lists import WordList, choose_words
 from bmtools.vocab.words import Segmenter
 
-Span = tuple[int, int]
 _KEPT_KEYS = ("lang", "source", "licence")
 # Keys whose content is checked beyond its type.
 _CHECKED_KEYS = ("entities", "relations", "answers", "target")
-
-
-@dataclass(frozen=True)
-class SearchTask:
-    """Task of a worker; can be sent to other processes.
-
-    Args:
-        targets: words to look for.
-        config: of the sample.
-        segmenter: finds words in scripts without spaces.
-    """
-
-    targets: WordList
-    config: ContextConfig
-    segmenter: Segmenter | None = None
-
-    def stretches(self, text: str) -> list[Span]:
-        """Split a text, at little cost, where sentences surely end; the parts touch."""
-        return [(0, len(text))] if self.config.unit == "record" else stretches(text)
-
-    def sentences(self, text: str, lang: str | None) -> list[Span]:
-        """Find the sentences of a stretch, in code points."""
-        if self.config.unit == "record":
-            return [(0, len(text))]
-        return stretch_spans(text, lang or self.config.lang)
+_DECODER = msgspec.json.Decoder(RecordFields)
 
 
 @dataclass(frozen=True)
@@ -90,115 +68,135 @@ class ContextSample:
     """Sample of sentences.
 
     Args:
-        task: words and settings of the search.
+        words: searched for.
+        config: of the sample.
+        spool: an empty file, closed with the sample.
+
+    Attributes:
         occurrences: (words,) how often each word occurs in the text.
-        sample: stretches with sampled sentences.
+        reservoir: stretches with sampled sentences.
     """
 
-    def __init__(self, task: SearchTask, occurrences: np.ndarray, sample: Reservoir) -> None:
-        self._task = task
-        self._words = task.targets.words
-        self._occurrences = occurrences
-        self._sample = sample
+    def __init__(self, words: tuple[str, ...], config: ContextConfig, spool: IO[bytes]) -> None:
+        self._words = words
+        self._config = config
+        self.occurrences = np.zeros(len(words), dtype=np.int64)
+        self.reservoir = Reservoir(len(words), config.max_sentences, spool)
+        weakref.finalize(self, spool.close)
 
     def sentences(self) -> Iterator[dict[str, Any]]:
         """Yield the sentences in the order of the text, each once, with their sampled words."""
-        for start, line, hits in self._sample.sampled():
+        for start, line, hits in self.reservoir.sampled():
             record = msgspec.json.decode(line)
             text, name = record["text"], record["id"]
-            for (begin, end), found in _by_span(
-                    self._task.sentences(text, record.get("lang")), hits):
-                targets = [{"word": self._words[word], "start": first - begin, "end": last - begin}
-                           for first, last, word in found]
-                if self._task.config.unit == "sentence":
-                    record = {**record, "id": f"{name}#{start + begin}", "text": text[begin:end]}
-                yield {**record, "targets": targets}
+            spans = _sentence_spans(text, record, self._config)
+            begins = [begin for begin, _ in spans]
+            targets: dict[Span, list[dict[str, Any]]] = {}
+            for first, last, word in hits:
+                span = spans[bisect_right(begins, first) - 1]
+                targets.setdefault(span, []).append(
+                    {"word": self._words[word], "start": first - span[0], "end": last - span[0]})
+            for (begin, end), found in targets.items():
+                if self._config.unit == "sentence":
+                    record |= {"id": f"{name}#{start + begin}", "text": text[begin:end]}
+                yield {**record, "targets": found}
 
     def report(self) -> Iterator[dict[str, Any]]:
         """Yield for each word how often it occurs and how many sentences were sampled."""
         for number, word in enumerate(self._words):
-            yield {"word": word, "occurrences": int(self._occurrences[number]),
-                   "sampled": self._sample.size(number)}
+            yield {"word": word, "occurrences": int(self.occurrences[number]),
+                   "sampled": self.reservoir.size(number)}
 
     def summary(self) -> dict[str, int]:
         """Count words, those that occur, and their occurrences."""
-        return {"words": len(self._words), "found": int(np.count_nonzero(self._occurrences)),
-                "occurrences": int(self._occurrences.sum())}
+        return {"words": len(self._words), "found": int(np.count_nonzero(self.occurrences)),
+                "occurrences": int(self.occurrences.sum())}
 
 
-@contextmanager
-def find_contexts(records: RecordReader, targets: WordList,
+def find_contexts(records: RecordReader | str | PathLike[str] | Iterable[str | PathLike[str]],
+                  words: WordList | str | PathLike[str] | Iterable[str] | None = None,
                   config: ContextConfig = ContextConfig(), *,  # noqa: B008 (frozen)
-                  segmenter: Segmenter | None = None, processes: int = 1,
-                  progress: Progress = iter) -> Iterator[ContextSample]:
+                  tokenizer: str | PathLike[str] | None = None,
+                  base: str | PathLike[str] | None = None, uncased: bool = False,
+                  segmenter: Segmenter | str | None = None, processes: int = 1,
+                  progress: Progress = iter) -> ContextSample:
     """Sample, for each word, up to `config.max_sentences` of the sentences that contain it.
 
     Every sentence with a word has the same chance for it, however often the word occurs in it; a
     sentence that the text repeats counts each time. The sample is the same for any number of
     processes and any size of blocks, and for a word whatever the others. Only texts are searched,
     not titles. Memory holds some megabytes of text and, for each sampled sentence, a few numbers;
-    candidates are kept in a temporary file meanwhile, which grows with the logarithm of the text:
-    to 80 MB for 10,000 words in 220 MB of abstracts.
+    candidates are kept in a temporary file as long as the sample, which grows with the logarithm
+    of the text: to 80 MB for 10,000 words in 220 MB of abstracts.
 
     Args:
-        records: names the files; its `reject` receives bad records, its `hashes` are filled.
-        targets: words to look for.
+        records: a file of records or several; a reader's `reject` receives bad records, and its
+            `hashes` are filled.
+        words: to look for, or a file with one a line; by default the words of `tokenizer`.
         config: of the sample.
-        segmenter: finds words in scripts without spaces; is sent to the processes.
+        tokenizer: tokenizer or checkpoint by whose rule case and accents are folded.
+        base: tokenizer or checkpoint whose words are not looked for.
+        uncased: ignore case, where no tokenizer decides it.
+        segmenter: finds words in scripts without spaces, or the name of one; is sent to the
+            processes.
         processes: that search; 0 for one a core. One works in this process.
         progress: passes blocks of text on, to show progress.
 
-    Yields:
-        the sample, usable within the `with` block.
-
     Raises:
-        DataError: there is no text.
-        BmtoolsError: a process died.
+        DataError: there is no text, or no word.
+        BmtoolsError: a process died, or there is no such segmenter.
     """
-    task = SearchTask(targets, config, segmenter)
-    occurrences = np.zeros(len(targets.words), dtype=np.int64)
+    targets = words if isinstance(words, WordList) \
+        else choose_words(words, tokenizer, base, uncased)
+    if isinstance(segmenter, str):
+        segmenter = load_segmenter(segmenter)
+    if not isinstance(records, RecordReader):
+        names = [records] if isinstance(records, str | PathLike) else records
+        records = RecordReader([str(name) for name in names])
+    sample = ContextSample(targets.words, config, TemporaryFile())  # noqa: SIM115 (see `spool`)
     characters = 0
-    found = map_blocks(read_blocks(records), partial(BlockFinder, task), processes,
-                       f"try again with fewer {setting('processes')}")
-    with TemporaryFile() as spool, closing(found):
-        sample = Reservoir(len(targets.words), config.max_sentences, spool)
-        for block in progress(found):
+    blocks = map_blocks(read_blocks(records), partial(BlockFinder, targets, config, segmenter),
+                        processes, f"try again with fewer {setting('processes')}")
+    with closing(blocks):
+        for block in progress(blocks):
             for reject in block.rejects:
                 records.reject(RecordError(*reject))
-            occurrences[block.words] += block.counts
+            sample.occurrences[block.words] += block.counts
             characters += block.characters
             for stretch in block.stretches:
-                sample.offer(stretch)
-        if not characters:
-            raise DataError("no text in the input; expected records with some text")
-        yield ContextSample(task, occurrences, sample)
+                sample.reservoir.offer(stretch)
+    if not characters:
+        raise DataError("no text in the input; expected records with some text")
+    return sample
 
 
 class BlockFinder:
     """Search of a block for words, and for the stretches that may be sampled.
 
     Priorities are derived from positions of words, and the sample takes the lowest. The finder
-    remembers those that it offered, so that a position without a chance costs nothing more. Only
-    the first position in a sentence counts; a word that occurs once in a stretch is known to be
-    the first without splitting the stretch into sentences.
+    remembers the ones that it offered, so that a position without a chance costs nothing more.
+    Only the first position in a sentence counts; a word that occurs once in a stretch is known to
+    be the first without splitting the stretch into sentences.
+
+    Args:
+        targets: words to look for.
+        config: of the sample.
+        segmenter: finds words in scripts without spaces.
     """
 
-    def __init__(self, task: SearchTask) -> None:
-        self._task = task
-        self._max_sentences = task.config.max_sentences
-        self._matcher = Matcher(task.targets.folded, Folding(task.targets.rule), task.segmenter)
-        self._keys = word_keys(task.targets.folded, task.config.seed)
-        self._is_long = [" " in word for word in task.targets.folded]
-        self._lowest: list[list[int]] = [[] for _ in task.targets.words]
-        self._limits = np.full(len(task.targets.words), HIGHEST, dtype=np.uint64)
+    def __init__(self, targets: WordList, config: ContextConfig,
+                 segmenter: Segmenter | None) -> None:
+        self._config = config
+        self._matcher = Matcher(targets.folded, Folding(targets.rule), segmenter)
+        self._keys = word_keys(targets.folded, config.seed)
+        self._is_long = [" " in word for word in targets.folded]
+        self._lowest: list[list[int]] = [[] for _ in targets.words]
+        self._limits = np.full(len(targets.words), HIGHEST, dtype=np.uint64)
 
     def __call__(self, block: Block) -> FoundBlock:
         rejects: list[tuple[str, str, Any]] = []
-
-        def reject(error: RecordError) -> None:
-            rejects.append((error.place, error.reason, error.content))
-
-        numbered = read_numbered(block, reject)
+        numbered = read_numbered(
+            block, lambda error: rejects.append((error.place, error.reason, error.content)))
         documents = np.array([number for number, _ in numbered], dtype=np.int64)
         records = [record for _, record in numbered]
         matches = self._matcher.find([record["text"] for record in records])
@@ -212,10 +210,9 @@ class BlockFinder:
                     matches: Matches) -> Iterator[Stretch]:
         priorities = derive(self._keys[matches.words], documents[matches.texts], matches.starts)
         chosen = np.flatnonzero(priorities < self._limits[matches.words])
-        texts = matches.texts[chosen]
         columns = (matches.words, priorities, matches.starts, matches.ends, _previous(matches))
         hits = zip(*(column[chosen].tolist() for column in columns), strict=True)
-        numbers, counts = np.unique(texts, return_counts=True)
+        numbers, counts = np.unique(matches.texts[chosen], return_counts=True)
         for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
             yield from self._of_record(records[number], islice(hits, count))
 
@@ -225,39 +222,46 @@ class BlockFinder:
         text = record["text"]
         offered: dict[Span, list[Hit]] = {}
         sentences: dict[Span, list[Span]] = {}
-        rest = iter(self._task.stretches(text))
+        rest = iter([(0, len(text))] if self._config.unit == "record" else stretches(text))
         begin, stop = next(rest)
         for word, priority, start, end, before in hits:
             while start >= stop:
                 begin, stop = next(rest)
-            is_plain = before < begin and end <= stop and not self._is_long[word]
-            if not is_plain and (begin, stop) not in sentences:
-                spans = self._task.sentences(text[begin:stop], record.get("lang"))
-                sentences[begin, stop] = [(begin + first, begin + last) for first, last in spans]
-            if ((is_plain or _is_first(sentences[begin, stop], before, start, end))
-                and self._enters(word, priority)):
+            is_first = before < begin and end <= stop and not self._is_long[word]
+            if not is_first:
+                if (begin, stop) not in sentences:
+                    spans = _sentence_spans(text[begin:stop], record, self._config)
+                    sentences[begin, stop] = [(begin + first, begin + last)
+                                              for first, last in spans]
+                is_first = any(first <= start and end <= last and before < first
+                               for first, last in sentences[begin, stop])
+            if is_first and self._enters(word, priority):
                 offered.setdefault((begin, stop), []).append(
                     (word, priority, start - begin, end - begin))
+        kept = {key: record[key] for key in _KEPT_KEYS if key in record}
         for (begin, stop), found in offered.items():
-            yield Stretch(begin, _line(record, text[begin:stop]), found)
+            content = {"id": record["id"], "text": text[begin:stop], **kept}
+            yield Stretch(begin, msgspec.json.encode(content) + b"\n", found)
 
     def _enters(self, word: int, priority: int) -> bool:
         """Add a priority if it is among the lowest of its word."""
         lowest = self._lowest[word]
-        if len(lowest) < self._max_sentences:
+        if len(lowest) < self._config.max_sentences:
             heappush(lowest, -priority)
         elif priority < -lowest[0]:
             heapreplace(lowest, -priority)
         else:
             return False
-        if len(lowest) == self._max_sentences:
+        if len(lowest) == self._config.max_sentences:
             self._limits[word] = -lowest[0]
         return True
 
 
-def _is_first(sentences: Iterable[Span], before: int, start: int, end: int) -> bool:
-    """Return whether a position is in a sentence without the word's position before it."""
-    return any(first <= start and end <= last and before < first for first, last in sentences)
+def _sentence_spans(text: str, record: Mapping[str, Any], config: ContextConfig) -> list[Span]:
+    """Find the sentences of a stretch of a record, in code points."""
+    if config.unit == "record":
+        return [(0, len(text))]
+    return stretch_spans(text, record.get("lang") or config.lang)
 
 
 def _previous(matches: Matches) -> np.ndarray:
@@ -276,9 +280,7 @@ def read_numbered(block: Block, reject: Reject) -> list[tuple[int, Mapping[str, 
     Lines are parsed all at once, and one by one only where that fails or tells too little about
     what is wrong. Only the keys that commands agree on are kept for sure.
     """
-    lines = block.lines.split(b"\n")
-    if not lines[-1]:
-        lines.pop()
+    lines = block.lines.removesuffix(b"\n").split(b"\n")
     try:
         found = _DECODER.decode_lines(block.lines)
     except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -288,22 +290,3 @@ def read_numbered(block: Block, reject: Reject) -> list[tuple[int, Mapping[str, 
         return list(enumerate(found, block.first_line))
     records = parse_records(lines, block.name, reject, block.first_line - 1)
     return [(int(record.place.rpartition(":")[2]), record) for record in records]
-
-
-_DECODER = msgspec.json.Decoder(RecordFields)
-
-
-def _by_span(spans: list[Span], hits: Iterable[tuple[int, int, int]],
-             ) -> Iterator[tuple[Span, list[tuple[int, int, int]]]]:
-    """Group positions by the span around them; both come in order."""
-    begins = [begin for begin, _ in spans]
-    found: dict[int, list[tuple[int, int, int]]] = {}
-    for hit in hits:
-        found.setdefault(bisect_right(begins, hit[0]) - 1, []).append(hit)
-    for number, within in found.items():
-        yield spans[number], within
-
-
-def _line(record: Mapping[str, Any], text: str) -> bytes:
-    kept = {key: record[key] for key in _KEPT_KEYS if key in record}
-    return msgspec.json.encode({"id": record["id"], "text": text, **kept}) + b"\n"

@@ -6,12 +6,15 @@ import json
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
 
 from tokenizers import Tokenizer
 
 from bmtools.errors import DataError, setting
 from bmtools.io.jsonl import read_list, source_name
 from bmtools.search.case_folding import CASELESS, EXACT, UNSPACED, WORD, Folding
+from bmtools.vocab.tokenizer import load_backend
 from bmtools.vocab.tokenizer_json import token_texts
 
 
@@ -38,6 +41,33 @@ class WordList:
             if is_word(folding, word):
                 folded.setdefault(folding.string(word), word)
         return WordList(tuple(folded.values()), tuple(folded), rule)
+
+
+def choose_words(words: str | PathLike[str] | Iterable[str] | None,
+                 tokenizer: str | PathLike[str] | None = None,
+                 base: str | PathLike[str] | None = None, uncased: bool = False) -> WordList:
+    """Take words as they are listed, or else those of a tokenizer that another one lacks.
+
+    Args:
+        words: as a list, or a file with one a line.
+        tokenizer: directory; text is folded by its rule.
+        base: directory of a tokenizer whose words are left out, where none are listed.
+        uncased: ignore case, where no tokenizer decides it.
+
+    Raises:
+        ValueError: neither words nor a tokenizer.
+        DataError: no words, or one without a letter or figure in a file.
+        CheckpointError: no tokenizer.
+    """
+    backend = load_backend(Path(tokenizer)) if tokenizer else None
+    if words is None:
+        if backend is None:
+            raise ValueError(f"{setting('words')}: found none, expected words or a "
+                             f"{setting('tokenizer')} with words of its own")
+        return new_words(backend, load_backend(Path(base)) if base else None)
+    rule = folding_rule(backend, uncased)
+    return read_word_list(str(words), rule) if isinstance(words, str | PathLike) \
+        else WordList.of(words, rule)
 
 
 def read_word_list(name: str, rule: str) -> WordList:

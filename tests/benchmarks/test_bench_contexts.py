@@ -64,7 +64,6 @@ with open(text + ".txt", encoding="utf-8") as stream:
 _OPENED = """
 from bmtools.io.parallel import read_blocks
 from bmtools.io.jsonl import RecordReader, write_records
-from bmtools.search.settings import ContextConfig
 from bmtools.search.contexts import find_contexts, read_numbered
 from bmtools.search.case_folding import Folding
 from bmtools.search.matching import Matcher
@@ -84,9 +83,9 @@ for block in read_blocks(RecordReader([text])):
 counts = {word: int(count) for word, count in zip(targets.words, found) if count}
 """)
 _SAMPLING = _MEASURED.format(before=_OPENED, work="""
-with find_contexts(RecordReader([text]), targets, ContextConfig()) as found:
-    write_records(found.sentences(), output + ".jsonl")
-    counts = {one["word"]: one["occurrences"] for one in found.report() if one["occurrences"]}
+found = find_contexts(text, targets)
+write_records(found.sentences(), output + ".jsonl")
+counts = {one["word"]: one["occurrences"] for one in found.report() if one["occurrences"]}
 """)
 
 

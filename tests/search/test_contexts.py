@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bmtools.errors import DataError, RecordError
+from bmtools import search
+from bmtools.errors import BmtoolsError, DataError, RecordError
 from bmtools.io import parallel as blocks
 from bmtools.io.jsonl import RecordReader
 from bmtools.keyed_random import derive
@@ -51,9 +52,9 @@ def source(write_lines: Callable[..., Path]) -> Path:
 def draw(*paths: Path, processes: int = 1, targets: WordList = TARGETS, **settings: Any,
          ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     reader = RecordReader([str(path) for path in paths])
-    with find_contexts(reader, targets, ContextConfig(**{"lang": "it", **settings}),
-                       processes=processes) as found:
-        return list(found.sentences()), list(found.report())
+    found = find_contexts(reader, targets, ContextConfig(**{"lang": "it", **settings}),
+                          processes=processes)
+    return list(found.sentences()), list(found.report())
 
 
 def everything(texts: list[dict[str, Any]]) -> dict[str, list[tuple[str, str, int, int]]]:
@@ -199,9 +200,9 @@ def test_bad_lines_are_told_as_by_the_reader(source: Path, monkeypatch: pytest.M
     told: list[Any] = []
     expected: list[Any] = []
     list(RecordReader([str(source)], lambda error: expected.append(str(error))))
-    with find_contexts(RecordReader([str(source)], lambda error: told.append(str(error))), TARGETS,
-                       ContextConfig(lang="it"), processes=processes):
-        assert told == expected
+    find_contexts(RecordReader([str(source)], lambda error: told.append(str(error))), TARGETS,
+                  ContextConfig(lang="it"), processes=processes)
+    assert told == expected
     assert len(told) == 25
     with pytest.raises(RecordError, match=r"text\.jsonl:51: key 'id'"):
         draw(source, processes=processes)
@@ -211,13 +212,11 @@ def test_bad_lines_are_told_as_by_the_reader(source: Path, monkeypatch: pytest.M
 _MEASURED = """
 import re, sys
 from pathlib import Path
-from bmtools.io.jsonl import RecordReader
-from bmtools.search.contexts import find_contexts
-from bmtools.search.word_lists import WordList
+from bmtools.search import find_contexts
 assert not {'torch', 'transformers'} & set(sys.modules)
 words = [f"w{number}" for number in range(2_000)]
-with find_contexts(RecordReader([sys.argv[1]]), WordList.of(words, "exact")) as found:
-    assert sum(1 for _ in found.sentences()) > 1_000
+found = find_contexts(sys.argv[1], words)
+assert sum(1 for _ in found.sentences()) > 1_000
 print(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
 """
 
@@ -235,3 +234,17 @@ def test_memory_does_not_grow_with_the_input(tmp_path: Path) -> None:
         peaks.append(int(done.stdout) / 1024)
     assert source.stat().st_size > 20e6
     assert peaks[1] < 150 and peaks[1] - peaks[0] < 8, f"{peaks} megabytes"
+
+
+def test_a_plain_call_takes_files_lists_and_names(source: Path, tmp_path: Path) -> None:
+    expected, _ = draw(source)
+    listed = tmp_path / "words.txt"
+    listed.write_text("\n".join(WORDS))
+    for text, words in ((source, WORDS), ([str(source)], listed)):
+        found = search.find_contexts(text, words, ContextConfig(lang="it"), uncased=True,
+                                     segmenter="tokenizer")
+        assert list(found.sentences()) == expected
+    with pytest.raises(BmtoolsError, match="segmenter: found klingon"):
+        search.find_contexts(source, WORDS, segmenter="klingon")
+    with pytest.raises(ValueError, match="words: found none, expected words or a tokenizer"):
+        search.find_contexts(source)
