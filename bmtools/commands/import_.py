@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, get_args
 
 import click
 
 from bmtools.cli.options import Command, sources, takes_rejects, writes_records
 from bmtools.cli.progress import tracked
 from bmtools.corpus.duplicates import Duplicates, with_unique_ids
+from bmtools.corpus.plain_text import Unit
 from bmtools.errors import RecordError, Reject, refuse
 from bmtools.io.jsonl import write_records
 from bmtools.records import Record, check
@@ -44,21 +45,21 @@ def imports(read: Reader) -> Callable[..., None]:
     @click.option("--lang", metavar="CODE", help="Set lang, as in ISO 639-1: it, en.")
     @click.option("--source", metavar="TEXT", help="Set source.")
     @click.option("--licence", metavar="TEXT", help="Set licence.")
-    @click.option("--duplicates", type=click.Choice([way.value for way in Duplicates]),
-                  default=Duplicates.REFUSE.value, show_default=True,
+    @click.option("--duplicates", type=click.Choice(get_args(Duplicates)),
+                  default="refuse", show_default=True,
                   help="What to do with a record whose id came before.")
     @takes_rejects
     @writes_records
     @functools.wraps(read)
     def run(files: tuple[str, ...], sentences: bool, lang: str | None, source: str | None,
-            licence: str | None, duplicates: str, reject: Reject, output: str,
+            licence: str | None, duplicates: Duplicates, reject: Reject, output: str,
             **options: Any) -> None:
         counts: Counter[str] = Counter()
         keys = {"lang": lang, "source": source, "licence": licence}
         given = {key: value for key, value in keys.items() if value is not None}
         records = read(files=sources(files), counts=counts, reject=reject, **options)
         records = _checked((record.replace(**given) for record in records), reject)
-        records = with_unique_ids(records, Duplicates(duplicates), counts, reject)
+        records = with_unique_ids(records, duplicates, counts, reject)
         if sentences:
             from bmtools.corpus.sentences import sentence_records
 
@@ -105,12 +106,12 @@ def pubmed(files: tuple[str, ...], titles: bool, other_abstracts: bool, counts: 
               help="Column of the token, counted from 1.")
 @click.option("--tag-column", type=click.IntRange(min=1), show_default="last",
               help="Column of the tag, counted from 1.")
-@click.option("--type", "untyped", default="ENTITY", show_default=True, metavar="NAME",
+@click.option("--default-type", default="ENTITY", show_default=True, metavar="NAME",
               help="Type of entities whose tags name none.")
 @click.option("--documents", is_flag=True,
               help="One record for every -DOCSTART- line, its sentences a line each.")
 @imports
-def conll(files: tuple[str, ...], token_column: int, tag_column: int | None, untyped: str,
+def conll(files: tuple[str, ...], token_column: int, tag_column: int | None, default_type: str,
           documents: bool, counts: Counter[str], reject: Reject) -> Iterator[Record]:
     """CoNLL columns with IO, IOB, IOBES or BILOU tags, one record for every sentence.
 
@@ -119,10 +120,10 @@ def conll(files: tuple[str, ...], token_column: int, tag_column: int | None, unt
     from bmtools.corpus.conll import ConllConfig, conll_records
 
     try:
-        settings = ConllConfig(token_column, tag_column or 0, untyped, documents)
+        config = ConllConfig(token_column, tag_column or 0, default_type, documents)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-    return conll_records(files, settings, counts, reject)
+    return conll_records(files, config, counts, reject)
 
 
 @command.command("standoff", cls=Command)
@@ -161,15 +162,15 @@ def curated(files: tuple[str, ...], counts: Counter[str], reject: Reject,
               help="One record for every paragraph; a blank line ends it.")
 @click.option("--whole-files", "unit", flag_value="file", help="One record for every file.")
 @imports
-def text(files: tuple[str, ...], unit: str | None, counts: Counter[str],
+def text(files: tuple[str, ...], unit: Unit | None, counts: Counter[str],
          reject: Reject) -> Iterator[Record]:
     """Plain text, one record for every line that is not blank.
 
     Ids are the name of the file and the number of the line.
     """
-    from bmtools.corpus.plain_text import Unit, text_records
+    from bmtools.corpus.plain_text import text_records
 
-    return text_records(files, Unit(unit or "line"))
+    return text_records(files, unit or "line")
 
 
 @command.command("jsonl", cls=Command)

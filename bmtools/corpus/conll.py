@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, groupby
+from operator import itemgetter
 from typing import Any
 
-from bmtools.errors import RecordError, Reject, refuse, setting
+from bmtools.errors import RecordError, Reject, refuse, require, setting
 from bmtools.io.jsonl import read_lines, source_name, source_stem
 from bmtools.records import Record
 
@@ -17,42 +19,35 @@ _TAGS_EXPECTED = "O or one of B, I, E, S (L, U), alone or before -TYPE"
 _DOCUMENT = "-DOCSTART-"
 _NO_ID = frozenset({"", "-X-", "_", "O"})
 _OPENS, _CLOSES = frozenset("BSU"), frozenset("ESLU")
+Row = tuple[str, str | None, str | None]
+"""A token with the prefix and the type of its tag."""
 
 
 @dataclass(frozen=True)
 class ConllConfig:
-    """Layout of the columns.
+    """Layout of CoNLL columns.
 
     Args:
         token_column: column of the token, counted from 1.
         tag_column: column of the tag, counted from 1; 0 for the last one.
-        untyped: type of entities whose tags name none.
+        default_type: type of entities whose tags name none.
         documents: join the sentences of a document, which a -DOCSTART- line begins.
     """
 
     token_column: int = 1
     tag_column: int = 0
-    untyped: str = "ENTITY"
+    default_type: str = "ENTITY"
     documents: bool = False
 
     def __post_init__(self) -> None:
-        if self.token_column < 1 or self.tag_column < 0:
-            raise ValueError("columns are counted from 1")
-        if self.token_column == self.tag_column:
-            raise ValueError(f"column {self.tag_column} cannot hold both the token and the tag")
-        if not self.untyped:
-            raise ValueError("the type of untyped entities is empty")
+        require(self.token_column > 0, "token_column", self.token_column, "1 or more")
+        require(self.tag_column >= 0, "tag_column", self.tag_column, "0 or more")
+        require(self.token_column != self.tag_column, "tag_column", self.tag_column,
+                "another column than the token's")
+        require(bool(self.default_type), "default_type", "nothing", "the type of an entity")
 
 
-@dataclass(frozen=True)
-class _Sentence:
-    line: int
-    document: str
-    tokens: list[str]
-    tags: list[str]
-
-
-def conll_records(names: Iterable[str], settings: ConllConfig | None = None,
+def conll_records(names: Iterable[str], config: ConllConfig | None = None,
                   counts: Counter[str] | None = None, reject: Reject = refuse) -> Iterator[Record]:
     """Yield a record for every sentence, or every document.
 
@@ -64,146 +59,118 @@ def conll_records(names: Iterable[str], settings: ConllConfig | None = None,
 
     Args:
         names: files, compressed or not; `-` for stdin.
-        settings: layout of the columns.
+        config: layout of the columns.
         counts: counts the entities without an opening B.
         reject: receives the sentences with a line that cannot be read.
     """
-    settings = settings or ConllConfig()
+    config = config or ConllConfig()
     counts = Counter() if counts is None else counts
     for name in names:
-        sentences = _sentences(name, settings, reject)
-        if settings.documents:
-            yield from _documents(name, sentences, settings, counts, reject)
+        sentences = _sentences(name, config, counts, reject)
+        if config.documents:
+            yield from _documents(sentences)
             continue
         numbers: Counter[str] = Counter()
-        for sentence in sentences:
-            document = sentence.document or source_stem(name)
-            numbers[document] += 1
-            record = Record(id=f"{document}-s{numbers[document]}",
-                            text=" ".join(sentence.tokens),
-                            entities=_entities(sentence, settings.untyped, counts),
-                            place=f"{source_name(name)}:{sentence.line}")
-            yield record.replace(meta={"document": document}) if sentence.document else record
+        for document, sentence in sentences:
+            prefix = document or source_stem(name)
+            numbers[prefix] += 1
+            meta = {"meta": {"document": document}} if document else {}
+            yield sentence.replace(id=f"{prefix}-s{numbers[prefix]}", **meta)
 
 
-def _documents(name: str, sentences: Iterable[_Sentence], settings: ConllConfig,
-               counts: Counter[str], reject: Reject) -> Iterator[Record]:
-    """Join neighbouring sentences of one document."""
-    record: Record | None = None
-    for sentence in sentences:
-        place = f"{source_name(name)}:{sentence.line}"
-        if not sentence.document:
-            reject(RecordError(place, f"found a sentence before any {_DOCUMENT} line, expected one "
-                                      "at the start of every document; leave out "
-                                      f"{setting('documents')}",
-                               " ".join(sentence.tokens)))
-            continue
-        if record is None or record["id"] != sentence.document:
-            if record is not None:
-                yield record
-            record = Record(id=sentence.document, text="", entities=[], place=place)
-        start = len(record["text"]) + 1 if record["text"] else 0
-        record["entities"] += [{**entity, "start": entity["start"] + start,
-                                "end": entity["end"] + start}
-                               for entity in _entities(sentence, settings.untyped, counts)]
-        record["text"] += "\n" * bool(start) + " ".join(sentence.tokens)
-    if record is not None:
-        yield record
-
-
-def _sentences(name: str, settings: ConllConfig, reject: Reject) -> Iterator[_Sentence]:
-    """Group the lines between blank ones; a sentence with a bad line goes to `reject`."""
-    document, documents = "", 0
-    rows: list[tuple[str, str]] = []
+def _sentences(name: str, config: ConllConfig, counts: Counter[str],
+               reject: Reject) -> Iterator[tuple[str, Record]]:
+    """Yield sentences with the ids of their documents; one with a bad line goes to `reject`."""
+    document, documents, place = "", 0, ""
+    rows: list[Row] = []
     lines: list[str] = []
     fault: RecordError | None = None
-    number = 0
-    for number, raw in read_lines(name):
+    for number, raw in chain(read_lines(name), [(0, "")]):
         line = raw.removesuffix("\r")
-        is_document = line.startswith(_DOCUMENT)
-        if not line.strip() or is_document:
-            yield from _sentence(number - len(lines), document, rows, lines, fault, reject)
-            rows, lines, fault = [], [], None
-            if is_document:
-                documents += 1
-                document = _document_id(line) or f"{source_stem(name)}-d{documents}"
+        if line.strip() and not line.startswith(_DOCUMENT):
+            place = place if lines else f"{source_name(name)}:{number}"
+            lines.append(line)
+            try:
+                rows.append(_row(line, config, f"{source_name(name)}:{number}"))
+            except RecordError as error:
+                fault = fault or error
             continue
-        lines.append(line)
-        try:
-            rows.append(_row(line, settings, f"{source_name(name)}:{number}"))
-        except RecordError as error:
-            fault = fault or error
-    yield from _sentence(number + 1 - len(lines), document, rows, lines, fault, reject)
+        text = " ".join(token for token, *_ in rows)
+        if fault is not None:
+            reject(RecordError(fault.place, fault.reason, "\n".join(lines)))
+        elif rows and config.documents and not document:
+            reject(RecordError(place, f"found a sentence before any {_DOCUMENT} line, expected one "
+                                      "at the start of every document; leave out "
+                                      f"{setting('documents')}", text))
+        elif rows:
+            entities = _entities(rows, text, config.default_type, counts)
+            yield document, Record(id="", text=text, entities=entities, place=place)
+        rows, lines, fault = [], [], None
+        if line.startswith(_DOCUMENT):
+            documents += 1
+            columns = _columns(line.removeprefix(_DOCUMENT).strip())
+            document = columns[0].strip("()") if columns else ""
+            if document in _NO_ID:
+                document = f"{source_stem(name)}-d{documents}"
 
 
-def _sentence(line: int, document: str, rows: list[tuple[str, str]], lines: list[str],
-              fault: RecordError | None, reject: Reject) -> Iterator[_Sentence]:
-    if fault is not None:
-        reject(RecordError(fault.place, fault.reason, "\n".join(lines)))
-    elif rows:
-        tokens, tags = zip(*rows, strict=True)
-        yield _Sentence(line, document, list(tokens), list(tags))
+def _documents(sentences: Iterable[tuple[str, Record]]) -> Iterator[Record]:
+    """Join neighbouring sentences of one document."""
+    for document, group in groupby(sentences, key=itemgetter(0)):
+        (_, first), *others = group
+        joined = first.replace(id=document)
+        for _, sentence in others:
+            start = len(joined["text"]) + 1
+            joined["text"] += f"\n{sentence['text']}"
+            joined["entities"] += [{**entity, "start": entity["start"] + start,
+                                    "end": entity["end"] + start}
+                                   for entity in sentence["entities"]]
+        yield joined
 
 
 def _columns(line: str) -> list[str]:
-    return line.split("\t") if "\t" in line else line.strip(" ").split()
+    return line.split("\t" if "\t" in line else None)
 
 
-def _document_id(line: str) -> str:
-    """Read the id on a -DOCSTART- line, with or without brackets; empty where there is none."""
-    rest = _columns(line.removeprefix(_DOCUMENT).strip())
-    found = rest[0].strip("()") if rest else ""
-    return "" if found in _NO_ID else found
-
-
-def _row(line: str, settings: ConllConfig, place: str) -> tuple[str, str]:
+def _row(line: str, config: ConllConfig, place: str) -> Row:
     """Read the token and the tag of a line."""
     columns = [column.strip() for column in _columns(line)]
-    needed = max(settings.token_column, settings.tag_column, 2)
+    needed = max(config.token_column, config.tag_column, 2)
     if len(columns) < needed:
         raise RecordError(place, f"found {len(columns)} column{'s' * (len(columns) > 1)} in "
                                  f"{line[:40]!r}, expected {needed} or more, by tab or space")
-    token = columns[settings.token_column - 1]
-    at = settings.tag_column or len(columns)
-    tag = columns[at - 1]
+    token = columns[config.token_column - 1]
+    at = config.tag_column or len(columns)
     if not token:
-        raise RecordError(place, f"found nothing in column {settings.token_column}, expected a "
+        raise RecordError(place, f"found nothing in column {config.token_column}, expected a "
                                  f"token; {setting('token_column')} names its column")
-    if not _TAG.fullmatch(tag):
+    tag = _TAG.fullmatch(columns[at - 1])
+    if tag is None:
         other = next((number for number, column in enumerate(columns, 1)
-                      if number != settings.token_column and _TAG.fullmatch(column)), None)
+                      if number != config.token_column and _TAG.fullmatch(column)), None)
         hint = (f"; {setting('tag_column')} {other} would take {columns[other - 1]!r}"
                 if other else "")
-        raise RecordError(place, f"found the tag {tag!r} in column {at}, expected "
+        raise RecordError(place, f"found the tag {columns[at - 1]!r} in column {at}, expected "
                                  f"{_TAGS_EXPECTED}{hint}")
-    return token, tag
+    return token, tag[1], tag[2]
 
 
-def _entities(sentence: _Sentence, untyped: str, counts: Counter[str]) -> list[dict[str, Any]]:
+def _entities(rows: Sequence[Row], text: str, default_type: str,
+              counts: Counter[str]) -> list[dict[str, Any]]:
     """Find the entities of a sentence, in code points of its joined tokens."""
     entities: list[dict[str, Any]] = []
-    text = " ".join(sentence.tokens)
     open_type: str | None = None
     position = 0
-    for token, tag in zip(sentence.tokens, sentence.tags, strict=True):
+    for token, prefix, named_type in rows:
         end = position + len(token)
-        prefix, kind = _parts(tag, untyped)
-        if kind is None:
-            open_type = None
-        else:
-            if prefix in _OPENS or open_type != kind:
-                counts["entities opened without B, as IO and IOB1 do"] += prefix not in _OPENS
-                entities.append({"start": position, "end": end, "type": kind})
+        entity_type = (named_type or default_type) if prefix else None
+        if prefix in _OPENS or (prefix and entity_type != open_type):
+            counts["entities opened without B, as IO and IOB1 do"] += prefix not in _OPENS
+            entities.append({"start": position, "end": end, "type": entity_type})
+        if prefix:
             entities[-1]["end"] = end
-            open_type = None if prefix in _CLOSES else kind
+        open_type = None if prefix in _CLOSES else entity_type
         position = end + 1
     for entity in entities:
         entity["text"] = text[entity["start"]:entity["end"]]
     return entities
-
-
-def _parts(tag: str, untyped: str) -> tuple[str, str | None]:
-    found = _TAG.fullmatch(tag)
-    if found is None or found[1] is None:
-        return "", None
-    return found[1], found[2] or untyped

@@ -6,24 +6,17 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import closing
-from enum import StrEnum
+from itertools import count
+from typing import Literal
 
 from bmtools.errors import RecordError, Reject, refuse, setting
 from bmtools.records import Record
 
+Duplicates = Literal["refuse", "drop", "rename", "keep"]
 _CACHE = 64 * 1024  # kibibytes; the rest goes to a temporary file
 
 
-class Duplicates(StrEnum):
-    """Treatment of a record whose id came before."""
-
-    REFUSE = "refuse"
-    DROP = "drop"
-    RENAME = "rename"
-    KEEP = "keep"
-
-
-def with_unique_ids(records: Iterable[Record], duplicates: Duplicates = Duplicates.REFUSE,
+def with_unique_ids(records: Iterable[Record], duplicates: Duplicates = "refuse",
                     counts: Counter[str] | None = None,
                     reject: Reject = refuse) -> Iterator[Record]:
     """Pass records on and treat those whose id came before.
@@ -33,10 +26,10 @@ def with_unique_ids(records: Iterable[Record], duplicates: Duplicates = Duplicat
 
     Args:
         records: records of any number.
-        duplicates: REFUSE hands later ones to `reject`, DROP leaves them out, RENAME appends `-2`,
-            `-3` and so on, KEEP passes them on.
+        duplicates: refuse hands later ones to `reject`, drop leaves them out, rename appends `-2`,
+            `-3` and so on, keep passes them on.
         counts: counts the later ones, by what was done.
-        reject: receives later ones under REFUSE.
+        reject: receives later ones under refuse.
     """
     counts = Counter() if counts is None else counts
     with closing(sqlite3.connect("", isolation_level=None)) as ids:
@@ -44,29 +37,25 @@ def with_unique_ids(records: Iterable[Record], duplicates: Duplicates = Duplicat
         ids.execute("PRAGMA journal_mode = OFF")
         ids.execute("CREATE TABLE seen (id TEXT PRIMARY KEY, place TEXT) WITHOUT ROWID")
         ids.execute("BEGIN")
+
+        def add(name: str, place: str) -> bool:
+            """Add an id; return whether it is new."""
+            return ids.execute("INSERT OR IGNORE INTO seen VALUES (?, ?)",
+                               (name, place)).rowcount == 1
+
         for record in records:
-            if _is_new(ids, record["id"], record.place) or duplicates is Duplicates.KEEP:
+            if add(record["id"], record.place) or duplicates == "keep":
                 yield record
-            elif duplicates is Duplicates.REFUSE:
-                first = ids.execute("SELECT place FROM seen WHERE id = ?",
-                                    [record["id"]]).fetchone()[0]
+            elif duplicates == "refuse":
+                first, = ids.execute("SELECT place FROM seen WHERE id = ?",
+                                     [record["id"]]).fetchone()
                 reject(RecordError(
                     record.place, f"found the id {record['id']!r} once more, after {first}; "
                     f"{setting('duplicates')} drop, rename or keep decides what to do with such "
                     "records", record))
-            elif duplicates is Duplicates.DROP:
+            elif duplicates == "drop":
                 counts["records with an id that came before left out"] += 1
             else:
                 counts["records renamed, their id came before"] += 1
-                yield _renamed(ids, record)
-
-
-def _is_new(ids: sqlite3.Connection, wanted: str, place: str) -> bool:
-    return ids.execute("INSERT OR IGNORE INTO seen VALUES (?, ?)", (wanted, place)).rowcount == 1
-
-
-def _renamed(ids: sqlite3.Connection, record: Record) -> Record:
-    number = 2
-    while not _is_new(ids, f"{record['id']}-{number}", record.place):
-        number += 1
-    return record.replace(id=f"{record['id']}-{number}")
+                new_ids = (f"{record['id']}-{number}" for number in count(2))
+                yield record.replace(id=next(new for new in new_ids if add(new, record.place)))

@@ -16,8 +16,8 @@ _KNOWN = frozenset(RecordFields.__annotations__)
 
 
 def jsonl_records(names: Iterable[str], id_key: str = "id", text_key: str = "text",
-                    counts: Counter[str] | None = None,
-                    reject: Reject = refuse) -> Iterator[Record]:
+                  counts: Counter[str] | None = None,
+                  reject: Reject = refuse) -> Iterator[Record]:
     """Yield the objects of foreign JSON Lines under the keys that commands agree on.
 
     Whole numbers in `id` and `label` become text, a missing id becomes `STEM:LINE`, nulls under
@@ -38,29 +38,22 @@ def jsonl_records(names: Iterable[str], id_key: str = "id", text_key: str = "tex
                 continue
             place = f"{source_name(name)}:{number}"
             try:
-                record = _renamed(_decoded(line, place), id_key, text_key)
+                content = msgspec.json.decode(line, type=dict[str, Any])
+                record = _with_agreed_keys(Record(content, place=place), id_key, text_key)
+            except msgspec.DecodeError as error:
+                reject(RecordError(place, f"found {line.strip()[:40]!r} ({error}), expected a JSON "
+                                          "object on one line", line))
+                continue
             except RecordError as error:
                 reject(error)
                 continue
             if record.get("id") is None:
                 counts["ids given, as STEM:LINE"] += 1
-                record = Record({**record, "id": f"{source_stem(name)}:{number}"}, place=place)
+                record["id"] = f"{source_stem(name)}:{number}"
             yield record
 
 
-def _decoded(line: str, place: str) -> Record:
-    try:
-        content = msgspec.json.decode(line)
-    except msgspec.DecodeError as error:
-        raise RecordError(place, f"found {line.strip()[:40]!r} ({error}), expected a JSON object "
-                                 "on one line", line) from error
-    if not isinstance(content, dict):
-        raise RecordError(place, f"found {line.strip()[:40]!r}, expected a JSON object on one line",
-                          line)
-    return Record(content, place=place)
-
-
-def _renamed(record: Record, id_key: str, text_key: str) -> Record:
+def _with_agreed_keys(record: Record, id_key: str, text_key: str) -> Record:
     """Put id and text first under their agreed keys; the rest follows in its order."""
     if not isinstance(record.get(text_key), str):
         found = repr(record[text_key])[:40] if text_key in record else "no such key"

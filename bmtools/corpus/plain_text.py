@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from enum import StrEnum
+from typing import Literal
 
 from bmtools.io.jsonl import read_lines, source_name, source_stem
 from bmtools.records import Record
 
-
-class Unit(StrEnum):
-    """Unit of text for one record."""
-
-    LINE = "line"
-    PARAGRAPH = "paragraph"
-    FILE = "file"
+Unit = Literal["line", "paragraph", "file"]
 
 
-def text_records(names: Iterable[str], unit: Unit = Unit.LINE) -> Iterator[Record]:
-    """Yield the lines, paragraphs or files that hold more than white space.
+def text_records(names: Iterable[str], unit: Unit = "line") -> Iterator[Record]:
+    """Yield the lines, paragraphs or files that contain more than white space.
 
     Only `\\n` ends a line; a `\\r` before it is dropped. A blank line ends a paragraph. Lines
     inside a paragraph or a file stay lines. Ids are `STEM:LINE` with the line that a record begins
@@ -26,13 +20,13 @@ def text_records(names: Iterable[str], unit: Unit = Unit.LINE) -> Iterator[Recor
 
     Args:
         names: text files, compressed or not; `-` for stdin.
-        unit: of one record; FILE holds one file at a time in memory.
+        unit: text of one record; file keeps one file at a time in memory.
     """
     for name in names:
+        stem = source_stem(name)
         for number, text in _blocks(name, unit):
-            place = f"{source_name(name)}:{number}"
-            name_of = source_stem(name) if unit is Unit.FILE else f"{source_stem(name)}:{number}"
-            yield Record(id=name_of, text=text, place=place)
+            yield Record(id=stem if unit == "file" else f"{stem}:{number}", text=text,
+                         place=f"{source_name(name)}:{number}")
 
 
 def _blocks(name: str, unit: Unit) -> Iterator[tuple[int, str]]:
@@ -41,22 +35,11 @@ def _blocks(name: str, unit: Unit) -> Iterator[tuple[int, str]]:
     first = 1
     for number, line in read_lines(name):
         content = line.removesuffix("\r")
-        if not content.strip():
-            if unit is not Unit.FILE:
-                yield from _block(first, lines)
-                lines = []
-                continue
-            if not lines:
-                continue
-        if not lines:
-            first = number
-        lines.append(content)
-        if unit is Unit.LINE:
-            yield from _block(first, lines)
+        if lines and (unit == "line" or (unit == "paragraph" and not content.strip())):
+            yield first, "\n".join(lines).strip()
             lines = []
-    yield from _block(first, lines)
-
-
-def _block(first: int, lines: list[str]) -> Iterator[tuple[int, str]]:
+        if lines or content.strip():
+            first = first if lines else number
+            lines.append(content)
     if lines:
         yield first, "\n".join(lines).strip()

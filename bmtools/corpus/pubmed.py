@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
 
 from bmtools.corpus.languages import two_letters
 from bmtools.corpus.xml_stream import xml_elements
 from bmtools.errors import RecordError, Reject, refuse, setting
 from bmtools.io.jsonl import source_name
 from bmtools.records import Record
+
+if TYPE_CHECKING:
+    from lxml.etree import _Element as Element
 
 ROOTS = ("PubmedArticleSet", "MedlineCitationSet")
 _TAGS = ("MedlineCitation", "PubmedArticle", "PubmedBookArticle", "DeleteCitation")
@@ -31,7 +35,7 @@ def pubmed_records(names: Iterable[str], titles: bool = False,
 
     PubMed's abstracts are English whatever the language of the article, so `lang` is `en` and
     `meta.languages` keeps the article's. A title that PubMed translated loses its brackets. The
-    parts of a structured abstract stand one a line, each behind its label; `meta.sections` gives
+    parts of a structured abstract come one a line, each behind its label; `meta.sections` gives
     label, start and end of each without the label.
 
     Args:
@@ -50,123 +54,97 @@ def pubmed_records(names: Iterable[str], titles: bool = False,
                 counts["book articles left out"] += 1
             elif element.tag == "PubmedArticle" or element.getparent().tag != "PubmedArticle":
                 place = f"{source_name(name)}:{element.sourceline}"
-                yield from _records_of(element, place, titles, other_abstracts,
-                                       counts, reject)
+                yield from _records_of(element, place, titles, other_abstracts, counts, reject)
 
 
-def _records_of(element: Any, place: str, titles: bool, other_abstracts: bool,
+def _records_of(element: Element, place: str, titles: bool, other_abstracts: bool,
                 counts: Counter[str], reject: Reject) -> Iterator[Record]:
     """Yield the records of a citation, given as PubmedArticle or as MedlineCitation alone."""
     citation = element if element.tag == "MedlineCitation" else element.find("MedlineCitation")
     pmid = "" if citation is None else _text(citation.find("PMID"))
-    if not pmid:
+    if citation is None or not pmid:
         reject(RecordError(place, "found a citation without PMID, expected <PMID> in "
                                   "<MedlineCitation>"))
         return
-    title, meta = _title(citation), _meta(element, citation)
+    meta = _meta(element, citation)
+    languages = meta.get("languages", [])
+    title = _title(_text(citation.find("Article/ArticleTitle")), languages)
     text, sections = _abstract(citation.find("Article/Abstract"))
-    lang = _ENGLISH
     if text:
-        about = {"title": title} if title else {}
+        own_title = {"title": title} if title else {}
+        yield Record(id=pmid, **own_title, text=text, lang=_ENGLISH, meta=meta | sections,
+                     place=place)
     elif not titles:
         counts[f"articles without abstract left out ({setting('titles')} yields their titles)"] += 1
+    elif text := title or meta.pop("vernacular_title", ""):
+        lang = _ENGLISH if title else [*languages, _ENGLISH][0]
+        yield Record(id=pmid, text=text, lang=lang, meta=meta, place=place)
     else:
-        about = {}
-        text = title or meta.pop("vernacular_title", "")
-        lang = _ENGLISH if title else meta.get("languages", [_ENGLISH])[0]
-        if not text:
-            counts["articles without abstract and title left out"] += 1
-    if text:
-        detail = {**meta, "sections": sections} if sections else meta
-        yield Record(id=pmid, **about, text=text, lang=lang, meta=detail, place=place)
-    others = _other_abstracts(citation, counts)
-    if not other_abstracts:
-        counts[f"further abstracts left out ({setting('other_abstracts')} yields them)"] += \
-            len(others)
-        return
+        counts["articles without abstract and title left out"] += 1
     seen: Counter[str] = Counter()
-    for other_lang, other_text, other_sections in others:
-        seen[other_lang] += 1
-        again = f"-{seen[other_lang]}" if seen[other_lang] > 1 else ""
-        detail = {**meta, "sections": other_sections} if other_sections else meta
-        yield Record(id=f"{pmid}-{other_lang}{again}", text=other_text, lang=other_lang,
-                     meta=detail, place=place)
+    for other in citation.iterfind("OtherAbstract"):
+        text, sections = _abstract(other)
+        if text == _ELSEWHERE:
+            counts["further abstracts that only the publisher holds"] += 1
+        elif text and not other_abstracts:
+            counts[f"further abstracts left out ({setting('other_abstracts')} yields them)"] += 1
+        elif text:
+            lang = two_letters(other.get("Language", "und"))
+            seen[lang] += 1
+            again = f"-{seen[lang]}" if seen[lang] > 1 else ""
+            yield Record(id=f"{pmid}-{lang}{again}", text=text, lang=lang, meta=meta | sections,
+                         place=place)
 
 
-def _text(element: Any) -> str:
+def _text(element: Element | None) -> str:
     """Join the text inside an element, without markup and with single spaces."""
     return "" if element is None else _WHITE.sub(" ", "".join(element.itertext())).strip(" ")
 
 
-def _abstract(abstract: Any) -> tuple[str, list[dict[str, Any]]]:
-    """Join the parts of an abstract, and give the offsets of labelled ones."""
+def _abstract(abstract: Element | None) -> tuple[str, dict[str, Any]]:
+    """Join the parts of an abstract; labelled ones are listed with offsets under `sections`."""
     text, sections = "", []
-    for part in [] if abstract is None else abstract.iterfind("AbstractText"):
+    for part in () if abstract is None else abstract.iterfind("AbstractText"):
         content = _text(part)
         if not content:
             continue
         label = _WHITE.sub(" ", part.get("Label", "")).strip(" ")
-        if text:
-            text += "\n"
+        text += "\n" if text else ""
         # UNLABELLED is NLM's word for a part that has no heading in the article.
         if label and label != "UNLABELLED":
             text += f"{label}: "
         if label:
             sections.append({"label": label, "start": len(text), "end": len(text) + len(content)})
         text += content
-    return text, sections
+    return text, {"sections": sections} if sections else {}
 
 
-def _other_abstracts(citation: Any,
-                     counts: Counter[str]) -> list[tuple[str, str, list[dict[str, Any]]]]:
-    found = []
-    for other in citation.iterfind("OtherAbstract"):
-        text, sections = _abstract(other)
-        if text == _ELSEWHERE:
-            counts["further abstracts that only the publisher holds"] += 1
-        elif text:
-            found.append((two_letters(other.get("Language", "und")), text, sections))
-    return found
-
-
-def _title(citation: Any) -> str:
-    """Read the English title; PubMed puts one that it translated in brackets: `[Vaccines].`"""
-    title = _text(citation.find("Article/ArticleTitle"))
-    inner = _inside_brackets(title)
-    if inner is None or _languages(citation) == [_ENGLISH]:
+def _title(title: str, languages: Sequence[str]) -> str:
+    """Remove the brackets around a title that PubMed translated: `[Vaccines].`"""
+    whole = title.removesuffix(".")
+    depths = list(accumulate((sign == "[") - (sign == "]") for sign in whole))
+    if languages == [_ENGLISH] or whole[:1] != "[" or whole[-1] != "]" or 0 in depths[:-1]:
         return title
+    inner = whole[1:-1].strip()
     if inner.rstrip(".") == _NO_TITLE:
         return ""
     return inner if inner.endswith((".", "?", "!", "…")) else inner + "."
 
 
-def _inside_brackets(title: str) -> str | None:
-    """Return the text between a bracket at the start and its partner at the end."""
-    whole = title.removesuffix(".")
-    if not (whole.startswith("[") and whole.endswith("]")):
-        return None
-    depth = 0
-    for position, character in enumerate(whole, 1):
-        depth += (character == "[") - (character == "]")
-        if depth == 0 and position < len(whole):
-            return None
-    return whole[1:-1].strip()
-
-
-def _languages(citation: Any) -> list[str]:
-    return [two_letters(_text(code)) for code in citation.iterfind("Article/Language")]
-
-
-def _meta(element: Any, citation: Any) -> dict[str, Any]:
+def _meta(element: Element, citation: Element) -> dict[str, Any]:
     article = citation.find("Article")
     if article is None:
         return {}
+    # `MedlineDate` holds a range such as `1998 Dec-1999 Jan`.
+    year = _YEAR.search(_text(article.find("Journal/JournalIssue/PubDate")))
+    dois = [*article.iterfind("ELocationID[@EIdType='doi']"),
+            *element.iterfind("PubmedData/ArticleIdList/ArticleId[@IdType='doi']")]
     meta = {
         "journal": _text(article.find("Journal/Title")) or _text(
             citation.find("MedlineJournalInfo/MedlineTA")),
-        "year": _year(article),
-        "doi": _doi(element, article),
-        "languages": _languages(citation),
+        "year": int(year[0]) if year else None,
+        "doi": next((_text(doi) for doi in dois if doi.get("ValidYN") != "N"), ""),
+        "languages": [two_letters(_text(code)) for code in article.iterfind("Language")],
         "vernacular_title": _text(article.find("VernacularTitle")),
         "types": [_text(kind) for kind in article.iterfind(
             "PublicationTypeList/PublicationType")],
@@ -174,16 +152,3 @@ def _meta(element: Any, citation: Any) -> dict[str, Any]:
             "MeshHeadingList/MeshHeading/DescriptorName")],
     }
     return {key: value for key, value in meta.items() if value}
-
-
-def _year(article: Any) -> int | None:
-    """Read the year of the issue; `MedlineDate` holds a range such as `1998 Dec-1999 Jan`."""
-    found = _YEAR.search(_text(article.find("Journal/JournalIssue/PubDate")))
-    return int(found[0]) if found else None
-
-
-def _doi(element: Any, article: Any) -> str:
-    for place in article.iterfind("ELocationID[@EIdType='doi']"):
-        if place.get("ValidYN") != "N":
-            return _text(place)
-    return _text(element.find("PubmedData/ArticleIdList/ArticleId[@IdType='doi']"))

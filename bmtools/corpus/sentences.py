@@ -20,7 +20,7 @@ def sentence_records(records: Iterable[Record], counts: Counter[str] | None = No
 
     A blank line and the end of a section in `meta.sections` always end a sentence. Sentences that
     share an entity or a relation stay in one piece, so that neither is lost. Offsets of entities
-    and sections are recounted; `meta.document` and `meta.start` tell where a sentence comes from.
+    and sections are recounted; `meta.document` and `meta.start` keep the origin of a sentence.
     All other keys pass on to every sentence.
 
     Args:
@@ -30,27 +30,22 @@ def sentence_records(records: Iterable[Record], counts: Counter[str] | None = No
     """
     counts = Counter() if counts is None else counts
     for record in records:
-        fault = _fault(record)
-        if fault:
-            reject(RecordError(record.place, fault, record))
-            continue
-        spans = list(_spans(record))
-        whole = _joined(spans, _links(record))
-        counts["sentence borders inside an entity or a relation left out"] += max(
-            0, len(spans) - len(whole))
-        counts["records without a word left out"] += not whole
-        for number, (start, end) in enumerate(whole, 1):
-            yield _sentence(record, number, start, end)
-
-
-def _fault(record: Record) -> str:
-    if not record.get("lang"):
-        return (f"found no language, expected the key 'lang' or {setting('lang')} to split "
-                "sentences by")
-    key = next((key for key in _WHOLE if key in record), None)
-    if key is None:
-        return ""
-    return f"found the key '{key}', which sentences cannot share; leave out {setting('sentences')}"
+        unsplittable = next((key for key in _WHOLE if key in record), None)
+        if not record.get("lang"):
+            reject(RecordError(record.place, "found no language, expected the key 'lang' or "
+                                             f"{setting('lang')} to split sentences by", record))
+        elif unsplittable is not None:
+            reject(RecordError(record.place, f"found the key '{unsplittable}', which sentences "
+                                             "cannot share; leave out "
+                                             f"{setting('sentences')}", record))
+        else:
+            spans = list(_spans(record))
+            joined = _joined(spans, _links(record))
+            counts["sentence borders inside an entity or a relation left out"] += max(
+                0, len(spans) - len(joined))
+            counts["records without a word left out"] += not joined
+            for number, (start, end) in enumerate(joined, 1):
+                yield _sentence(record, number, start, end)
 
 
 def _sections(record: Record) -> list[dict[str, Any]]:
@@ -95,9 +90,10 @@ def _joined(spans: list[tuple[int, int]], links: list[tuple[int, int]]) -> list[
 
 def _sentence(record: Record, number: int, start: int, end: int) -> Record:
     meta = {**record.get("meta", {}), "document": record["id"], "start": start}
-    if _sections(record):
-        meta["sections"] = [moved for section in _sections(record)
-                            if (moved := _clipped(section, start, end)) is not None]
+    if sections := _sections(record):
+        meta["sections"] = [{**section, "start": max(section["start"], start) - start,
+                             "end": min(section["end"], end) - start} for section in sections
+                            if max(section["start"], start) < min(section["end"], end)]
     keys: dict[str, Any] = {"id": f"{record['id']}-s{number}", "text": record["text"][start:end],
                             "meta": meta}
     if "entities" in record:
@@ -107,11 +103,6 @@ def _sentence(record: Record, number: int, start: int, end: int) -> Record:
             ids = {entity.get("id") for entity in entities}
             keys["relations"] = [arc for arc in record["relations"] if arc["head"] in ids]
     return record.replace(**keys)
-
-
-def _clipped(section: dict[str, Any], start: int, end: int) -> dict[str, Any] | None:
-    first, last = max(section["start"], start), min(section["end"], end)
-    return {**section, "start": first - start, "end": last - start} if first < last else None
 
 
 def _shifted(entity: dict[str, Any], start: int) -> dict[str, Any]:

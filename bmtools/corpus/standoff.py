@@ -23,12 +23,12 @@ _TITLE_ABSTRACT = re.compile(
     r'"(?P<title>.*?)"", ""(?:Astratto|Abstract)"": ""(?P<abstract>.*?)(?:""\}")?', re.DOTALL)
 _SHORT = 5  # characters
 _OFFSET = re.compile(r"-?\d+")
-# A marker that stood in the text while it was translated, and stayed in the mention.
+# A marker put into the text for its translation, and left in the mention.
 _MARKER = re.compile(r"^\^+_\w+_ ?> *")
 
 
 @dataclass(frozen=True)
-class Annotation:
+class _Annotation:
     """A line of an annotation file.
 
     Args:
@@ -70,51 +70,59 @@ def standoff_records(corpora: Iterable[str], annotations: Iterable[str],
         lose: receives annotations without an occurrence; they are dropped by default.
     """
     counts = Counter() if counts is None else counts
-    lose = lose or (lambda error: None)
+
+    def lose_annotation(annotation: _Annotation, reason: str) -> None:
+        counts[LOST] += 1
+        if lose is not None:
+            lose(RecordError(annotation.place, reason, annotation.line))
+
     waiting = _by_document(annotations, counts, reject)
     seen: dict[str, bytes] = {}
-    for name in corpora:
-        for number, line in read_lines(name):
-            if not line.strip():
-                continue
-            document, bar, content = line.partition("|")
-            place = f"{source_name(name)}:{number}"
-            if not bar or not document.strip():
-                reject(RecordError(place, f"found {line[:40]!r}, expected id|text", line))
-                continue
-            text, abstract = _parts(content.rstrip("|\r"))
-            digest = blake2b(text.encode()).digest()
-            if seen.get(document) == digest:
-                counts["repeated documents left out"] += 1
-                continue
-            seen[document] = digest
-            yield Record(id=document, text=text, place=place, entities=_entities(
-                text, abstract, waiting.get(document, []), counts, lose))
+    for place, line in _lines(corpora):
+        document, bar, content = line.partition("|")
+        if not bar or not document.strip():
+            reject(RecordError(place, f"found {line[:40]!r}, expected id|text", line))
+            continue
+        text, abstract = content.rstrip("|\r"), 0
+        if parts := _TITLE_ABSTRACT.fullmatch(text):
+            text, abstract = f"{parts['title']} {parts['abstract']}", len(parts["title"]) + 1
+        digest = blake2b(text.encode()).digest()
+        if seen.get(document) == digest:
+            counts["repeated documents left out"] += 1
+            continue
+        seen[document] = digest
+        entities = _entities(text, abstract, waiting.get(document, ()), counts, lose_annotation)
+        yield Record(id=document, text=text, entities=entities, place=place)
     for document, unmatched in waiting.items():
         for annotation in unmatched if document not in seen else ():
-            _lose(annotation, f"found the document {document!r}, which no file of texts holds",
-                  counts, lose)
+            lose_annotation(annotation, f"found the document {document!r}, which no file of texts "
+                                        "contains")
+
+
+def _lines(names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield the lines that are not blank, each after its `file:line`."""
+    for name in names:
+        for number, line in read_lines(name):
+            if line.strip():
+                yield f"{source_name(name)}:{number}", line
 
 
 def _by_document(names: Iterable[str], counts: Counter[str],
-                 reject: Reject) -> dict[str, list[Annotation]]:
-    """Read all annotations; one that repeats another to the letter is left out."""
-    found: dict[str, dict[Annotation, None]] = defaultdict(dict)
-    for name in names:
-        for number, line in read_lines(name):
-            if not line.strip():
-                continue
-            try:
-                annotation = _annotation(line.removesuffix("\r"), f"{source_name(name)}:{number}")
-            except RecordError as error:
-                reject(error)
-                continue
-            counts[REPEATED] += annotation in found[annotation.document]
-            found[annotation.document].setdefault(annotation)
-    return {document: list(annotations) for document, annotations in found.items()}
+                 reject: Reject) -> dict[str, dict[_Annotation, None]]:
+    """Read all annotations in order; one that repeats another to the letter is left out."""
+    found: dict[str, dict[_Annotation, None]] = defaultdict(dict)
+    for place, line in _lines(names):
+        try:
+            annotation = _annotation(line.removesuffix("\r"), place)
+        except RecordError as error:
+            reject(error)
+            continue
+        counts[REPEATED] += annotation in found[annotation.document]
+        found[annotation.document].setdefault(annotation)
+    return found
 
 
-def _annotation(line: str, place: str) -> Annotation:
+def _annotation(line: str, place: str) -> _Annotation:
     fields = line.split("\t")
     part = fields.pop(1) if len(fields) == 6 and fields[1] in ("T", "A") else "T"
     if len(fields) != 5:
@@ -127,67 +135,50 @@ def _annotation(line: str, place: str) -> Annotation:
                           line)
     if not kind.strip():
         raise RecordError(place, "found no type in the last column, expected one", line)
-    return Annotation(document, int(start), int(end), mention, kind.strip(), part == "A", place,
-                      line)
+    return _Annotation(document, int(start), int(end), mention, kind.strip(), part == "A", place,
+                       line)
 
 
-def _parts(content: str) -> tuple[str, int]:
-    """Return the text of a document, and the start of its abstract if that is separate."""
-    found = _TITLE_ABSTRACT.fullmatch(content)
-    if found is None:
-        return content, 0
-    return f"{found['title']} {found['abstract']}", len(found["title"]) + 1
-
-
-def _entities(text: str, abstract: int, annotations: list[Annotation], counts: Counter[str],
-              lose: Lose) -> list[dict[str, Any]]:
-    """Place the annotations of one text: those at their offset first, then the others."""
-    placed: dict[tuple[int, int], list[str]] = defaultdict(list)
+def _entities(text: str, abstract: int, annotations: Iterable[_Annotation], counts: Counter[str],
+              lose: Callable[[_Annotation, str], None]) -> list[dict[str, Any]]:
+    """Match the annotations of one text: those at their offset first, then the others."""
+    matched: dict[tuple[int, int], list[str]] = defaultdict(list)
     unmatched = []
     for annotation in annotations:
         shift = abstract if annotation.in_abstract else 0
         start, end = annotation.start + shift, annotation.end + shift
-        if not annotation.mention.strip():
-            _lose(annotation, "found a mention of white space only, expected a word", counts, lose)
-        elif 0 <= start < end and text[start:end] == annotation.mention:
+        mention = annotation.mention
+        if not mention.strip():
+            lose(annotation, "found a mention of white space only, expected a word")
+        elif 0 <= start < end and text[start:end] == mention:
             counts[MATCHED] += 1
-            _place(placed, *_trimmed(text, start, end), annotation.type, counts)
+            first = start + len(mention) - len(mention.lstrip())
+            matched[first, start + len(mention.rstrip())].append(annotation.type)
         else:
             unmatched.append((annotation, start))
     for annotation, start in unmatched:
         spans = _occurrences(text, annotation.mention)
-        free = [span for span in spans if span not in placed]
+        free = [span for span in spans if span not in matched]
         if free:
             counts[MOVED] += 1
             nearest = min(free, key=lambda span: (_is_scrap(text, *span), abs(span[0] - start)))
-            _place(placed, *nearest, annotation.type, counts)
+            matched[nearest].append(annotation.type)
         else:
-            why = "every occurrence is annotated already" if spans else "the text does not hold it"
-            _lose(annotation, f"found the mention {annotation.mention!r} at {annotation.start}, "
-                              f"but {why}", counts, lose)
+            why = "every occurrence is annotated already" if spans else \
+                "the text does not contain it"
+            lose(annotation, f"found the mention {annotation.mention!r} at {annotation.start}, "
+                             f"but {why}")
+    counts[REPEATED] += sum(len(kinds) - len(set(kinds)) for kinds in matched.values())
     return [{"start": start, "end": end, "type": kind, "text": text[start:end]}
-            for (start, end), kinds in sorted(placed.items()) for kind in kinds]
-
-
-def _place(placed: dict[tuple[int, int], list[str]], start: int, end: int, kind: str,
-           counts: Counter[str]) -> None:
-    if kind in placed[start, end]:
-        counts[REPEATED] += 1
-    else:
-        placed[start, end].append(kind)
-
-
-def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
-    mention = text[start:end]
-    return start + len(mention) - len(mention.lstrip()), start + len(mention.rstrip())
+            for (start, end), kinds in sorted(matched.items()) for kind in dict.fromkeys(kinds)]
 
 
 def _occurrences(text: str, mention: str) -> list[tuple[int, int]]:
     """Find a mention in a text: as it is, else in any case, else without its marker."""
     plain = mention.strip()
-    for wanted in (plain, _MARKER.sub("", plain)):
+    for candidate in (plain, _MARKER.sub("", plain)):
         for flags in (re.NOFLAG, re.IGNORECASE):
-            found = re.finditer(re.escape(wanted), text, flags)
+            found = re.finditer(re.escape(candidate), text, flags)
             spans = [match.span() for match in found if match.start() < match.end()]
             if spans:
                 return spans
@@ -203,8 +194,3 @@ def _is_scrap(text: str, start: int, end: int) -> bool:
         return False
     joined_before = start > 0 and text[start - 1:start + 1].isalnum()
     return joined_before or (end < len(text) and text[end - 1:end + 1].isalnum())
-
-
-def _lose(annotation: Annotation, reason: str, counts: Counter[str], lose: Lose) -> None:
-    counts[LOST] += 1
-    lose(RecordError(annotation.place, reason, annotation.line))

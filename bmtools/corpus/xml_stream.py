@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from xml.parsers import expat
 
 from lxml import etree
@@ -11,15 +11,19 @@ from lxml import etree
 from bmtools.errors import DataError
 from bmtools.io.jsonl import open_bytes, source_name
 
+if TYPE_CHECKING:
+    from lxml.etree import _Element as Element
+
 _CHUNK = 1 << 16  # bytes
 
 
-def xml_elements(name: str, roots: Collection[str], tags: Collection[str]) -> Iterator[Any]:
+def xml_elements(name: str, roots: Collection[str], tags: Collection[str]) -> Iterator[Element]:
     """Yield the elements with some tags as they end, in memory that does not grow.
 
-    An element is emptied, and what stands before it forgotten, when the next one is asked for.
-    Nothing is fetched, no entity is expanded, and libxml2 keeps its limits of ten megabytes for
-    a piece of text and 256 levels (`huge_tree` would lift those on entities, too).
+    An element that is in no other one with these tags is emptied when the next one is asked for,
+    and those before it are removed. Nothing is fetched, no entity is expanded, and libxml2 keeps
+    its limits of ten megabytes for a piece of text and 256 levels (`huge_tree` would lift those on
+    entities, too).
 
     Args:
         name: a file, or `-` for stdin.
@@ -38,30 +42,25 @@ def xml_elements(name: str, roots: Collection[str], tags: Collection[str]) -> It
             while chunk := stream.read(_CHUNK):
                 prolog.feed(chunk)
                 parser.feed(chunk)
-                yield from _released(parser)
+                yield from _released(parser, tags)
             parser.close()
         except etree.XMLSyntaxError as error:
-            raise _damage(name, parser, error) from error
-        yield from _released(parser)
+            # The first entry of the log is the cause of the others.
+            cause = next(iter(parser.feed_error_log), None)
+            line, fault = (cause.line, cause.message) if cause else (error.lineno, error.msg)
+            fault = fault.partition(", line ")[0].strip()
+            raise DataError(f"{source_name(name)}:{line}: damaged XML ({fault}); "
+                            "copy or download the file again") from error
+        yield from _released(parser, tags)
 
 
-def _released(parser: Any) -> Iterator[Any]:
+def _released(parser: etree.XMLPullParser, tags: Collection[str]) -> Iterator[Element]:
     for _, element in parser.read_events():
         yield element
-        parent = element.getparent()
-        if parent is None or parent.getparent() is None:
+        if next(element.iterancestors(*tags), None) is None:
             element.clear()
-            while element.getprevious() is not None:
-                del parent[0]
-
-
-def _damage(name: str, parser: Any, error: Any) -> DataError:
-    """Describe where the XML breaks; the first entry of the log is the cause of the others."""
-    cause = next(iter(parser.feed_error_log), None)
-    line, fault = (cause.line, cause.message) if cause else (error.lineno, error.msg)
-    fault = fault.partition(", line ")[0].strip()
-    return DataError(f"{source_name(name)}:{line}: damaged XML ({fault}); "
-                     "copy or download the file again")
+            while (earlier := element.getprevious()) is not None:
+                earlier.getparent().remove(earlier)
 
 
 class _RootFound(Exception):
@@ -69,20 +68,22 @@ class _RootFound(Exception):
 
 
 class _Prolog:
-    """Reads up to the root element, and refuses what could do harm after it.
+    """Reader up to the root element, which refuses what could do harm after it.
 
     Entities could stand for gigabytes of text or for files, and the formats read here declare
     none, so any declaration is refused before lxml sees it.
     """
 
     def __init__(self, name: str, roots: Collection[str]) -> None:
-        self._name = name
+        self._name = source_name(name)
         self._roots = roots
+        self._expected = " or ".join(f"<{root}>" for root in roots)
         self._parser: Any = expat.ParserCreate()
         self._parser.EntityDeclHandler = self._refuse_entity
         self._parser.StartElementHandler = self._check_root
 
     def feed(self, chunk: bytes) -> None:
+        """Read the next bytes, up to the root element."""
         if self._parser is None:
             return
         try:
@@ -90,23 +91,16 @@ class _Prolog:
         except _RootFound:
             self._parser = None
         except (expat.ExpatError, LookupError, ValueError) as error:
-            raise DataError(f"{self._place()}: not XML ({error}); expected an XML file with "
-                            f"{_either(self._roots)}") from error
-
-    def _place(self) -> str:
-        return f"{source_name(self._name)}:{self._parser.CurrentLineNumber}"
+            raise DataError(f"{self._name}:{self._parser.CurrentLineNumber}: not XML ({error}); "
+                            f"expected an XML file with {self._expected}") from error
 
     def _refuse_entity(self, entity: str, *_: Any) -> None:
-        raise DataError(f"{self._place()}: found a declaration of the entity {entity!r}, expected "
-                        "none; such files can exhaust memory or read others, so take the "
-                        "declarations out if you trust it")
+        raise DataError(f"{self._name}:{self._parser.CurrentLineNumber}: found a declaration of "
+                        f"the entity {entity!r}, expected none; such files can exhaust memory or "
+                        "read others, so take the declarations out if you trust it")
 
     def _check_root(self, root: str, _: Any) -> None:
         if root not in self._roots:
-            raise DataError(f"{self._place()}: found the root element <{root}>, expected "
-                            f"{_either(self._roots)}")
+            raise DataError(f"{self._name}:{self._parser.CurrentLineNumber}: found the root "
+                            f"element <{root}>, expected {self._expected}")
         raise _RootFound
-
-
-def _either(roots: Collection[str]) -> str:
-    return " or ".join(f"<{root}>" for root in roots)

@@ -214,12 +214,12 @@ def test_columns(run, source) -> None:
     path = source("B-X 1 word\n")
     record, = run("import", "conll", path, "--token-column", "3", "--tag-column", "1").records
     assert record["entities"] == [{"start": 0, "end": 4, "type": "X", "text": "word"}]
-    record, = run("import", "conll", source("w B\n"), "--type", "Gene").records
+    record, = run("import", "conll", source("w B\n"), "--default-type", "Gene").records
     assert record["entities"][0]["type"] == "Gene"
 
 
 @pytest.mark.parametrize("arguments", [
-    ("conll", "--token-column", "2", "--tag-column", "2"), ("conll", "--type", ""),
+    ("conll", "--token-column", "2", "--tag-column", "2"), ("conll", "--default-type", ""),
     ("conll", "--tag-column", "0"), ("standoff",), ("text", "absent.txt"),
     ("text", "--duplicates", "burn"), ("nonsense",)])
 def test_wrong_usage_exits_2_before_anything_is_read(run, arguments: tuple[str, ...]) -> None:

@@ -70,7 +70,7 @@ def test_columns_are_chosen(source: Write) -> None:
 
 
 def test_untyped_entities_get_a_type(source: Write) -> None:
-    record, = conll_records([source("a\tB\nb\tB-Y\n")], ConllConfig(untyped="gene"))
+    record, = conll_records([source("a\tB\nb\tB-Y\n")], ConllConfig(default_type="gene"))
     assert found(record) == [("a", "gene"), ("b", "Y")]
 
 
@@ -113,7 +113,7 @@ def test_a_bad_line_is_told(source: Write, bad: str, told: str) -> None:
 
 
 @pytest.mark.parametrize("settings", [{"token_column": 0}, {"tag_column": -1},
-                                      {"token_column": 2, "tag_column": 2}, {"untyped": ""}])
+                                      {"token_column": 2, "tag_column": 2}, {"default_type": ""}])
 def test_bad_settings(settings: dict) -> None:
     with pytest.raises(ValueError, match=r"column|type"):
         ConllConfig(**settings)
@@ -173,8 +173,8 @@ def test_real_counts(data: Path, name: str) -> None:
 @pytest.mark.data
 @pytest.mark.parametrize("name", SECOND)
 def test_real_counts_with_the_tag_second(data: Path, name: str) -> None:
-    settings = ConllConfig(tag_column=2)
-    assert len(list(conll_records([str(data / name)], settings))) == SECOND[name]
+    config = ConllConfig(tag_column=2)
+    assert len(list(conll_records([str(data / name)], config))) == SECOND[name]
 
 
 @pytest.mark.data
@@ -195,17 +195,17 @@ def test_real_entities_agree_with_seqeval(data: Path, name: str) -> None:
 @pytest.mark.data
 def test_three_editions_of_one_set_agree(data: Path) -> None:
     where = data / "en/ner/NCBI-disease"
-    settings = ConllConfig(untyped="Disease")
+    config = ConllConfig(default_type="Disease")
     texts = [[(record["text"], record["entities"])
-              for record in conll_records([str(where / name)], settings)]
+              for record in conll_records([str(where / name)], config)]
              for name in ("test.tsv", "conll4-test.txt", "iobes-test.tsv")]
     assert texts[0] == texts[1] == texts[2]
 
 
 @pytest.mark.data
 def test_real_documents(data: Path) -> None:
-    settings = ConllConfig(documents=True)
-    records = list(conll_records([str(data / "en/pico/EBM-NLP/dev.txt")], settings))
+    config = ConllConfig(documents=True)
+    records = list(conll_records([str(data / "en/pico/EBM-NLP/dev.txt")], config))
     assert len(records) == 960
     assert sum(len(record["entities"]) for record in records) == 16561
     for record in records:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -19,22 +20,22 @@ def source(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(("unit", "expected"), [
-    (Unit.LINE, {"notes:1": "one\u2028still one", "notes:4": "two", "notes:5": "three\x0bmore",
+    ("line", {"notes:1": "one\u2028still one", "notes:4": "two", "notes:5": "three\x0bmore",
                  "notes:7": "last"}),
-    (Unit.PARAGRAPH, {"notes:1": "one\u2028still one", "notes:4": "two\u00a0\nthree\x0bmore",
+    ("paragraph", {"notes:1": "one\u2028still one", "notes:4": "two\u00a0\nthree\x0bmore",
                       "notes:7": "last"}),
-    (Unit.FILE, {"notes": "one\u2028still one\n\n \n  two\u00a0\nthree\x0bmore\n\nlast"})])
+    ("file", {"notes": "one\u2028still one\n\n \n  two\u00a0\nthree\x0bmore\n\nlast"})])
 def test_units(source: Path, unit: Unit, expected: dict[str, str]) -> None:
     records = list(text_records([str(source)], unit))
     assert {record["id"]: record["text"] for record in records} == expected
 
 
 def test_places_name_the_first_line(source: Path) -> None:
-    records = text_records([str(source)], Unit.PARAGRAPH)
+    records = text_records([str(source)], "paragraph")
     assert [record.place for record in records] == [f"{source}:{line}" for line in (1, 4, 7)]
 
 
-@pytest.mark.parametrize("unit", Unit)
+@pytest.mark.parametrize("unit", get_args(Unit))
 def test_white_space_is_no_record(tmp_path: Path, unit: Unit) -> None:
     path = tmp_path / "blank.txt"
     path.write_text(" \n\r\n\t\n")
