@@ -21,7 +21,7 @@ from bmtools.io.atomic import refuse_existing
 from bmtools.io.jsonl import STDIN, RecordReader
 from bmtools.recipes.settings import LearningRateConfig, OptimizationConfig
 from bmtools.tasks.registry import TASKS, load_task
-from bmtools.tasks.settings import FINETUNE_DEFAULTS, FinetuneConfig, TaskConfig
+from bmtools.tasks.settings import FINETUNE_DEFAULTS, FinetuneConfig
 
 _records = click.Path(exists=True, dir_okay=False, allow_dash=True)
 
@@ -63,21 +63,16 @@ def _subcommand(name: str) -> click.Command:
     @takes_settings(LearningRateConfig, "schedule",
                     learning_rate=FINETUNE_DEFAULTS["learning_rate"])
     @takes_settings(OptimizationConfig, "optimization", dropout=FINETUNE_DEFAULTS["dropout"])
-    def run(train: str, dev: str, test: str | None, reject: Reject, **options: Any) -> None:
-        _finetune(name, {"train": train, "dev": dev, **({"test": test} if test else {})}, reject,
-                  **options)
+    def run(train: str, dev: str, test: str | None, reject: Reject, output: Path, overwrite: bool,
+            **options: Any) -> None:
+        files = {"train": train, "dev": dev, **({"test": test} if test else {})}
+        if list(files.values()).count(STDIN) > 1:
+            raise click.UsageError("only one of --train, --dev and --test can be stdin")
+        refuse_existing(output, overwrite)
+        from bmtools.tasks.finetune import FinetunePlan, run_finetuning
 
-    return click.command(name, cls=Command, help=TASKS[name].help)(run)
+        plan = FinetunePlan(name, output=output, overwrite=overwrite, **options)
+        readers = {name: RecordReader(sources((file,)), reject) for name, file in files.items()}
+        print_metrics(run_finetuning(plan, readers, reject), "fine-tuning")
 
-
-def _finetune(task: str, files: dict[str, str], reject: Reject, config: TaskConfig, model: Path,
-              output: Path, overwrite: bool, finetuning: FinetuneConfig,
-              schedule: LearningRateConfig, optimization: OptimizationConfig) -> None:
-    if list(files.values()).count(STDIN) > 1:
-        raise click.UsageError("only one of --train, --dev and --test can be stdin")
-    refuse_existing(output, overwrite)
-    from bmtools.tasks.finetune import FinetunePlan, run_finetuning
-
-    plan = FinetunePlan(task, config, model, output, finetuning, optimization, schedule, overwrite)
-    readers = {name: RecordReader(sources((file,)), reject) for name, file in files.items()}
-    print_metrics(run_finetuning(plan, readers, reject), "fine-tuning")
+    return click.command(name, cls=Command, help=TASKS[name][1])(run)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
@@ -14,14 +14,11 @@ from bmtools.errors import DataError, Reject, check_choices, refuse, setting
 from bmtools.masking.corruption import IGNORED
 from bmtools.records import Record
 from bmtools.tasks.metrics import score_labels
-from bmtools.tasks.pairs import PairFormat, TextInput, TruncationSide, encode_pairs
+from bmtools.tasks.pairs import PairEncoder, TextInput, TruncationSide
 from bmtools.tasks.settings import TaskConfig
 from bmtools.tasks.task import TRAIN, Evaluation, Example, Split, Task, annotated
 
 if TYPE_CHECKING:
-    from torch import Tensor
-    from transformers import PreTrainedModel
-
     from bmtools.models.checkpoint import Checkpoint
 
 _DIGITS = 4
@@ -46,25 +43,14 @@ class ClassificationConfig(TaskConfig):
         check_choices(self)
 
 
-@dataclass(frozen=True, slots=True)
-class LabelledText:
-    """An input and the id of its label, IGNORED where the training set lacks it."""
-
-    text: TextInput
-    label_id: int
-
-    def __len__(self) -> int:
-        return len(self.text)
-
-
 @dataclass(frozen=True)
-class LabelledExample(Example[LabelledText]):
-    """A record: one input, and its gold label."""
+class LabelledExample(Example[TextInput]):
+    """A record: one input, and its gold label, empty in prediction."""
 
-    label: str
+    label: str = ""
 
 
-class ClassificationTask(Task[LabelledExample, LabelledText]):
+class ClassificationTask(Task[LabelledExample, TextInput]):
     """Single-label classification with a linear layer over the first token's pooled state.
 
     The head is transformers' for the architecture: BERT's pooler, RoBERTa's or ModernBERT's dense
@@ -73,7 +59,6 @@ class ClassificationTask(Task[LabelledExample, LabelledText]):
     Source: Devlin et al. 2019, section 4.1.
     """
 
-    config: ClassificationConfig
     config_class = ClassificationConfig
     model_class = "AutoModelForSequenceClassification"
     metrics = ("accuracy", "macro_f1", "micro_f1")
@@ -82,12 +67,8 @@ class ClassificationTask(Task[LabelledExample, LabelledText]):
 
     def __init__(self, config: ClassificationConfig, checkpoint: Checkpoint) -> None:
         super().__init__(config, checkpoint)
-        self.format = PairFormat.of(checkpoint.tokenizer, checkpoint.model.config)
-
-    @property
-    def metric(self) -> str:
-        """The score that chooses the epoch and the seed."""
-        return self.config.metric_for_best_model
+        self._encoder = PairEncoder(checkpoint.tokenizer, checkpoint.model.config,
+                                    self.max_length, config.truncation_side)
 
     def read(self, name: str, records: Iterable[Record],
              reject: Reject = refuse) -> Split[LabelledExample]:
@@ -103,47 +84,36 @@ class ClassificationTask(Task[LabelledExample, LabelledText]):
         if len(labels) < (2 if name == TRAIN else 1):
             raise DataError(f"{setting(name)}: found {len(labels)} labels in {len(kept)} records, "
                             "expected records whose key 'label' names one of two or more classes")
-        unseen = {label: labels[label] for label in sorted(labels.keys() - set(self.labels))}
-        examples = list(self._examples(kept))
-        truncated = sum(bool(example.inputs[0].text.truncated) for example in examples)
+        ids = {label: number for number, label in enumerate(self.labels)}
+        examples = []
+        for record, example in zip(kept, self.encode(kept), strict=True):
+            text = replace(example.inputs[0], label_id=ids.get(record["label"], IGNORED))
+            examples.append(LabelledExample((text,), record["label"]))
+        unseen = {label: labels[label] for label in sorted(labels.keys() - ids.keys())}
         notes = [f"{setting(name)}: {count} of {len(kept)} records have the label {label}, which "
                  f"{setting(TRAIN)} lacks; they count as missed" for label, count in unseen.items()]
+        truncated = sum(bool(example.inputs[0].truncated) for example in examples)
         if truncated:
             notes.append(f"{setting(name)}: {truncated} of {len(kept)} records are longer than "
                          f"{self.max_length} tokens and were truncated")
-        pairs = sum(bool(record.get("text_pair")) for record in kept)
         return Split(examples, {
-            "records": len(kept), "pairs": pairs, "truncated": truncated,
-            "labels": dict(sorted(labels.items())), "unseen_labels": unseen}, notes)
+            "records": len(kept), "pairs": sum(bool(record.get("text_pair")) for record in kept),
+            "truncated": truncated, "labels": dict(sorted(labels.items())),
+            "unseen_labels": unseen}, notes)
 
     def encode(self, records: Sequence[Record]) -> Sequence[LabelledExample]:
         """Encode text and text_pair; labels are not read."""
-        return list(self._examples([record.without("label") for record in records]))
+        texts = ((record["text"], record.get("text_pair") or None) for record in records)
+        return [LabelledExample((text,)) for text in self._encoder.encode(texts)]
 
-    def _examples(self, records: Sequence[Record]) -> Iterator[LabelledExample]:
-        ids = {label: number for number, label in enumerate(self.labels)}
-        texts = [(record["text"], record.get("text_pair") or None) for record in records]
-        encoded = encode_pairs(self.checkpoint.tokenizer, self.format, texts, self.max_length,
-                               self.config.truncation_side)
-        for record, text in zip(records, encoded, strict=True):
-            label = record.get("label", "")
-            yield LabelledExample((LabelledText(text, ids.get(label, IGNORED)),), label)
-
-    def collate(self, inputs: Sequence[LabelledText]) -> dict[str, np.ndarray]:
+    def collate(self, inputs: Sequence[TextInput]) -> dict[str, np.ndarray]:
         """Pad inputs; all (batch, tokens) int64."""
-        return self.format.collate([item.text for item in inputs])
+        return self._encoder.collate(inputs)
 
-    def collate_labels(self, inputs: Sequence[LabelledText],
+    def collate_labels(self, inputs: Sequence[TextInput],
                        batch: Mapping[str, np.ndarray]) -> np.ndarray:
         """Stack label ids, (batch,) int64."""
         return np.array([item.label_id for item in inputs], dtype=np.int64)
-
-    def loss(self, model: PreTrainedModel, batch: Mapping[str, Tensor], labels: Tensor) -> Tensor:
-        """Sum the cross-entropy over inputs, in nats."""
-        from torch.nn.functional import cross_entropy
-
-        return cross_entropy(model(**batch).logits.float(), labels, ignore_index=IGNORED,
-                             reduction="sum")
 
     def annotate(self, record: Record, example: LabelledExample,
                  outputs: Sequence[np.ndarray]) -> Record:
@@ -159,10 +129,9 @@ class ClassificationTask(Task[LabelledExample, LabelledText]):
         """Score labels, and the mean cross-entropy of those that the training set has."""
         log_probabilities = np.stack([output for [output] in outputs])
         predicted = [self.labels[best] for best in log_probabilities.argmax(axis=1)]
-        scores = score_labels([example.label for example in examples], predicted)
+        scores, by_label = score_labels([example.label for example in examples], predicted)
         ids = np.array([example.inputs[0].label_id for example in examples])
         [known] = np.nonzero(ids != IGNORED)
         loss = -log_probabilities[known, ids[known]].mean(dtype=np.float64) if len(known) \
             else math.inf
-        by_label = {label: counts.report() for label, counts in scores.by_label.items()}
-        return Evaluation(scores.report(), {"by_label": by_label}, float(loss))
+        return Evaluation(scores, {"by_label": by_label}, float(loss))

@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
 
+import numpy as np
+import torch
 from accelerate import Accelerator
 from torch import Tensor
 
-from bmtools.data.batches import Batches, MicroBatched
+from bmtools.data.batches import RankBatch
 from bmtools.errors import BmtoolsError, Reject, refuse, setting
 from bmtools.io.atomic import new_directory, refuse_existing
 from bmtools.io.jsonl import RecordReader, as_records, encode_lines
 from bmtools.io.manifest import Manifest, hash_directory
+from bmtools.masking.corruption import IGNORED
 from bmtools.models.checkpoint import write_checkpoint_files
 from bmtools.recipes.schedule import learning_rate
 from bmtools.recipes.settings import LearningRateConfig, OptimizationConfig
 from bmtools.records import Record
-from bmtools.tasks.batches import EpochBatches
 from bmtools.tasks.heads import load_encoder
 from bmtools.tasks.inference import run_model
 from bmtools.tasks.registry import load_task
 from bmtools.tasks.settings import FINETUNE_DEFAULTS, FinetuneConfig, TaskConfig
-from bmtools.tasks.task import DEV, TEST, TRAIN, Evaluation, Split, Task
+from bmtools.tasks.task import DEV, TEST, TRAIN, Evaluation, InputT, Split, Task
 from bmtools.training.distributed import make_accelerator
 from bmtools.training.loop import LoopPlan, Trainer
 from bmtools.training.objectives import LossTerm, Objective
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
 
 SEEDS = "seeds.jsonl"
 _DIGITS = 6
+_BUFFERED_BATCHES = 64
 Source = str | PathLike[str] | Iterable[Any]
 Report = dict[str, Any]
 
@@ -80,23 +84,83 @@ class TaskObjective(Objective):
         return {"task": self._task.loss(self.model, batch, labels)}
 
 
+class EpochBatches(Generic[InputT]):
+    """Collated batches of a task's training inputs: each a function of seed and number alone.
+
+    Args:
+        task: collates inputs and their labels.
+        inputs: to learn from.
+        batch_size: inputs a step; the last batch of an epoch may be smaller.
+        seed: seed of the order.
+        micro_batch_size: inputs a pass; 0 for the whole batch.
+
+    Attributes:
+        per_epoch: batches that contain every input once.
+    """
+
+    def __init__(self, task: Task[Any, InputT], inputs: Sequence[InputT], batch_size: int,
+                 seed: int, micro_batch_size: int = 0) -> None:
+        self.per_epoch = -(-len(inputs) // batch_size)
+        self._task = task
+        self._inputs = inputs
+        self._batch_size = batch_size
+        self._seed = seed
+        self._micro_batch_size = micro_batch_size or batch_size
+        self._epoch = -1
+        self._order: list[np.ndarray] = []
+
+    def batch(self, number: int, rank: int = 0, world_size: int = 1) -> RankBatch:
+        """Make one process's part of a batch from its number alone."""
+        epoch, index = divmod(number, self.per_epoch)
+        if epoch != self._epoch:
+            lengths = np.array([len(item) for item in self._inputs])
+            self._order = shuffle_batches(lengths, self._batch_size, self._seed, epoch)
+            self._epoch = epoch
+        inputs = [self._inputs[item] for item in self._order[index][rank::world_size]]
+        batch = self._task.collate(inputs)
+        labels = self._task.collate_labels(inputs, batch)
+        size = self._micro_batch_size
+        micro_batches = [{name: torch.from_numpy(value[start:start + size])
+                          for name, value in {**batch, "labels": labels}.items()}
+                         for start in range(0, len(inputs), size)]
+        return RankBatch(micro_batches, {"tokens": int(batch["attention_mask"].sum()),
+                                         "labels": int((labels != IGNORED).sum())})
+
+
+def shuffle_batches(lengths: np.ndarray, batch_size: int, seed: int,
+                    epoch: int) -> list[np.ndarray]:
+    """Shuffle inputs into batches of indices, (batch_size,) each; the last one drawn may be short.
+
+    Inputs of some batches at a time are sorted by length, which keeps padding low, and the batches
+    are shuffled again.
+
+    Args:
+        lengths: (inputs,) tokens of each.
+        batch_size: inputs a batch.
+        seed: seed of the order, with the number of the epoch.
+        epoch: from 0.
+    """
+    rng = np.random.default_rng((seed, epoch))
+    order = rng.permutation(len(lengths))
+    batches: list[np.ndarray] = []
+    for start in range(0, len(order), batch_size * _BUFFERED_BATCHES):
+        buffer = order[start:start + batch_size * _BUFFERED_BATCHES]
+        by_length = buffer[np.argsort(lengths[buffer], kind="stable")]
+        similar = np.split(by_length, range(batch_size, len(buffer), batch_size))
+        batches.extend(similar[index] for index in rng.permutation(len(similar)))
+    return batches
+
+
 @dataclass
 class _Best:
-    """The best epoch of a seed; `weights` are in main memory."""
+    """The best epoch of a seed; `weights` are in main memory, the highest `rank` is best."""
 
+    seed: int
     epoch: int
+    rank: tuple[float, float]
     dev: Evaluation
     weights: dict[str, Tensor]
     tokens_seen: int
-
-
-@dataclass
-class _Run:
-    """The result of a seed, and its line of the report."""
-
-    seed: int
-    best: _Best
-    line: Report
 
 
 def finetune(task: str, model: str | PathLike[str], train: Source, dev: Source,
@@ -130,15 +194,23 @@ def finetune(task: str, model: str | PathLike[str], train: Source, dev: Source,
         ValueError: a setting out of its range.
         BmtoolsError: data, checkpoint or directory that cannot be used.
     """
-    task_class = load_task(task)
-    kinds = (task_class.config_class, FinetuneConfig, OptimizationConfig, LearningRateConfig)
-    config, finetuning, optimization, schedule = _configs(kinds, {**FINETUNE_DEFAULTS, **settings})
-    plan = FinetunePlan(task, config, Path(model), Path(output), finetuning, optimization, schedule,
-                        overwrite)
+    kinds: dict[str, Any] = {
+        "config": load_task(task).config_class, "finetuning": FinetuneConfig,
+        "optimization": OptimizationConfig, "schedule": LearningRateConfig}
+    names = {part: {field.name for field in fields(kind)} for part, kind in kinds.items()}
+    known = set().union(*names.values())
+    if unknown := sorted(settings.keys() - known):
+        raise TypeError(f"found settings {', '.join(unknown)}, expected some of "
+                        f"{', '.join(sorted(known))}")
+    settings = {**FINETUNE_DEFAULTS, **settings}
+    plan = FinetunePlan(task, model=Path(model), output=Path(output), overwrite=overwrite, **{
+        part: kind(**{name: settings[name] for name in settings.keys() & names[part]})
+        for part, kind in kinds.items()})
     sources = {TRAIN: train, DEV: dev, **({} if test is None else {TEST: test})}
     line: Report = {}
-    for line in run_finetuning(plan, {name: _records(source, reject)
-                                      for name, source in sources.items()}, reject):
+    for line in run_finetuning(plan, {
+            name: RecordReader((str(source),), reject) if isinstance(source, str | PathLike)
+            else as_records(source, reject) for name, source in sources.items()}, reject):
         if report:
             report(line)
     return line
@@ -168,45 +240,39 @@ def run_finetuning(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]],
                            f"with another {setting('seed')} on each machine")
     task_class = load_task(plan.task)
     task = task_class(plan.config, load_encoder(plan.model, task_class.model_class))
-    parent = hash_directory(plan.model)
     splits = {}
     for name, records in sources.items():
         splits[name] = task.read(name, records, reject)
         yield from ({"note": note} for note in splits[name].notes)
         yield {"split": name, **splits[name].counts}
-    best: _Run | None = None
+    best: _Best | None = None
     lines = []
     for seed in range(plan.optimization.seed, plan.optimization.seed + plan.finetuning.seeds):
-        run = yield from _train(plan, task, splits, seed, accelerator)
-        lines.append(run.line)
-        yield run.line
-        if best is None or _rank(task, run.best.dev) > _rank(task, best.best.dev):
-            best = run
+        found, line = yield from _train(plan, task, splits, seed, accelerator)
+        lines.append(line)
+        yield line
+        if best is None or found.rank > best.rank:
+            best = found
         accelerator.free_memory()
     assert best is not None
-    summary = {"best_seed": best.seed, "seeds": len(lines), **_summary(lines, task.metrics)}
+    summary = {"best_seed": best.seed, "seeds": len(lines), **_summarize(lines, task.metrics)}
     wall_seconds = round(time.monotonic() - started, 3)
-    manifest = Manifest(
-        "finetune", _settings(plan, task, sources), task.checkpoint.vocabulary, best.seed,
-        {name: digest for source in sources.values() if isinstance(source, RecordReader)
-         for name, digest in source.hashes.items()},
-        {"model": parent}, best.best.tokens_seen, wall_seconds, summary)
-    model = task.new_model(best.seed)
-    model.load_state_dict(best.best.weights)
-    with new_directory(plan.output, plan.overwrite) as partial:
-        write_checkpoint_files(partial, model, task.checkpoint.tokenizer, manifest)
-        (partial / SEEDS).write_bytes(encode_lines(lines))
+    _write(plan, task, sources, best, lines, summary, wall_seconds)
     yield {"checkpoint": str(plan.output), "model": str(plan.model), **summary,
            "wall_seconds": wall_seconds}
 
 
 def _train(plan: FinetunePlan, task: Task[Any, Any], splits: Mapping[str, Split[Any]], seed: int,
-           accelerator: Accelerator) -> Generator[Report, None, _Run]:
-    """Train with one seed until it no longer improves; yield a line per epoch."""
-    batch_size, micro_batch_size = plan.finetuning.batch_size, plan.optimization.micro_batch_size
+           accelerator: Accelerator) -> Generator[Report, None, tuple[_Best, Report]]:
+    """Train with one seed until it no longer improves; yield a line per epoch.
+
+    Returns:
+        the best epoch, and the seed's line of the report.
+    """
+    batch_size = plan.finetuning.batch_size
     model = task.new_model(seed)
-    batches = EpochBatches(task, task.training_inputs(splits[TRAIN].examples), batch_size, seed)
-    passes: Batches = MicroBatched(batches, micro_batch_size) if micro_batch_size else batches
+    inputs = [item for example in splits[TRAIN].examples for item in example.inputs]
+    batches = EpochBatches(task, inputs, batch_size, seed, plan.optimization.micro_batch_size)
     steps = plan.finetuning.epochs * batches.per_epoch
     trainer = Trainer(TaskObjective(task, model),
                       LoopPlan(steps, lambda number: learning_rate(number, steps, plan.schedule)),
@@ -219,7 +285,7 @@ def _train(plan: FinetunePlan, task: Task[Any, Any], splits: Mapping[str, Split[
     best: _Best | None = None
     losses: list[float] = []
     tokens_seen = 0
-    for step in trainer.run(passes):
+    for step in trainer.run(batches):
         losses.append(step.loss)
         tokens_seen += step.counts["tokens"]
         epoch, remainder = divmod(step.number, batches.per_epoch)
@@ -230,8 +296,12 @@ def _train(plan: FinetunePlan, task: Task[Any, Any], splits: Mapping[str, Split[
                "loss": round(statistics.fmean(losses), _DIGITS),
                "dev_loss": round(dev.loss, _DIGITS), "dev": dev.scores}
         losses = []
-        if best is None or _rank(task, dev) > _rank(task, best.dev):
-            best = _Best(epoch, dev, _copy_weights(model), tokens_seen)
+        score = dev.scores[task.metric]
+        rank = score, 0.0 if score else -dev.loss  # while it is 0, a falling loss is progress too
+        if best is None or rank > best.rank:
+            weights = {name: value.detach().to("cpu", copy=True)
+                       for name, value in model.state_dict().items()}
+            best = _Best(seed, epoch, rank, dev, weights, tokens_seen)
         elif epoch - best.epoch >= plan.finetuning.patience:
             break
     assert best is not None
@@ -241,58 +311,35 @@ def _train(plan: FinetunePlan, task: Task[Any, Any], splits: Mapping[str, Split[
     if TEST in splits:
         test = evaluate(TEST)
         line["test"] = {**test.scores, **test.details}
-    return _Run(seed, best, line)
+    return best, line
 
 
-def _rank(task: Task[Any, Any], dev: Evaluation) -> tuple[float, float]:
-    """Order by the metric; as long as it is 0, a falling loss is progress too."""
-    score = dev.scores[task.metric]
-    return score, 0.0 if score else -dev.loss
-
-
-def _copy_weights(model: PreTrainedModel) -> dict[str, Tensor]:
-    return {name: value.detach().to("cpu", copy=True)
-            for name, value in model.state_dict().items()}
-
-
-def _summary(lines: Sequence[Report], metrics: Iterable[str]) -> Report:
-    """Mean and sample standard deviation over seeds; one seed has no deviation."""
+def _summarize(lines: Sequence[Report], metrics: Iterable[str]) -> Report:
+    """Compute mean and sample standard deviation over seeds; one seed has no deviation."""
     summary: Report = {}
-    for name in (DEV, TEST):
-        for metric in metrics:
-            values = [line[name][metric] for line in lines if name in line]
-            if values:
-                spread = round(statistics.stdev(values), _DIGITS) if len(values) > 1 else None
-                summary[f"{name}_{metric}"] = {"mean": round(statistics.fmean(values), _DIGITS),
-                                               "deviation": spread}
+    for name, metric in itertools.product((DEV, TEST), metrics):
+        values = [line[name][metric] for line in lines if name in line]
+        if values:
+            spread = round(statistics.stdev(values), _DIGITS) if len(values) > 1 else None
+            summary[f"{name}_{metric}"] = {"mean": round(statistics.fmean(values), _DIGITS),
+                                           "deviation": spread}
     return summary
 
 
-def _settings(plan: FinetunePlan, task: Task[Any, Any],
-              sources: Mapping[str, Iterable[Record]]) -> dict[str, Any]:
-    """List resolved settings for the manifest."""
-    names = {name: source.names[0] if isinstance(source, RecordReader) else "<memory>"
-             for name, source in sources.items()}
-    return {"model": str(plan.model), "task": plan.task, **task.settings(), **names,
-            **asdict(plan.finetuning), **asdict(plan.optimization), **asdict(plan.schedule)}
-
-
-def _configs(kinds: Sequence[type], settings: Mapping[str, Any]) -> list[Any]:
-    """Share settings out to the dataclasses that have them.
-
-    Raises:
-        TypeError: a name that none of them has.
-    """
-    names = {kind: {field.name for field in fields(kind)} for kind in kinds}
-    unknown = sorted(settings.keys() - set().union(*names.values()))
-    if unknown:
-        raise TypeError(f"found settings {', '.join(unknown)}, expected some of "
-                        f"{', '.join(sorted(set().union(*names.values())))}")
-    return [kind(**{name: value for name, value in settings.items() if name in names[kind]})
-            for kind in kinds]
-
-
-def _records(source: Source, reject: Reject) -> Iterable[Record]:
-    if isinstance(source, str | PathLike):
-        return RecordReader((str(source),), reject)
-    return as_records(source, reject)
+def _write(plan: FinetunePlan, task: Task[Any, Any], sources: Mapping[str, Iterable[Record]],
+           best: _Best, lines: Sequence[Report], summary: Report, wall_seconds: float) -> None:
+    """Write the best model, its manifest with the resolved settings, and the seeds' lines."""
+    files = {name: source for name, source in sources.items() if isinstance(source, RecordReader)}
+    names = {name: files[name].names[0] if name in files else "<memory>" for name in sources}
+    settings = {"model": str(plan.model), "task": plan.task, **asdict(plan.config),
+                "max_length": task.max_length, **names, **asdict(plan.finetuning),
+                **asdict(plan.optimization), **asdict(plan.schedule)}
+    hashes = {name: digest for file in files.values() for name, digest in file.hashes.items()}
+    manifest = Manifest("finetune", settings, task.checkpoint.vocabulary, best.seed, hashes,
+                        {"model": hash_directory(plan.model)}, best.tokens_seen, wall_seconds,
+                        summary)
+    model = task.new_model(best.seed)
+    model.load_state_dict(best.weights)
+    with new_directory(plan.output, plan.overwrite) as partial:
+        write_checkpoint_files(partial, model, task.checkpoint.tokenizer, manifest)
+        (partial / SEEDS).write_bytes(encode_lines(lines))

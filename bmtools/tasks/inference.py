@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, replace
 from itertools import chain, islice
 from os import PathLike
@@ -49,7 +49,11 @@ class Predictor:
         self.config = config or PredictConfig()
         self.replaced: Counter[str] = Counter()
         trained = read_manifest(directory).get("settings", {})
-        task_class = load_task(task or _task_of(directory, trained))
+        if not (task or "task" in trained):
+            raise CheckpointError(
+                f"{directory}: found no task in {NAME}, expected a model that bmtools finetune "
+                f"wrote; for one fine-tuned elsewhere set {setting('task')} ({' or '.join(TASKS)})")
+        task_class = load_task(task or trained["task"])
         known = {field.name for field in fields(task_class.config_class)}
         task_config = task_class.config_class(
             **{name: value for name, value in trained.items() if name in known})
@@ -123,11 +127,3 @@ def run_model(task: Task[ExampleT, InputT], model: PreTrainedModel, examples: Se
     model.train(was_training)
     in_order = iter(range(len(inputs)))
     return [[outputs[next(in_order)] for _ in example.inputs] for example in examples]
-
-
-def _task_of(directory: Path, trained: Mapping[str, Any]) -> str:
-    if "task" not in trained:
-        raise CheckpointError(
-            f"{directory}: found no task in {NAME}, expected a model that bmtools finetune wrote; "
-            f"for one fine-tuned elsewhere set {setting('task')} ({' or '.join(TASKS)})")
-    return str(trained["task"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -11,24 +10,11 @@ from bmtools.errors import BmtoolsError, setting
 if TYPE_CHECKING:
     from bmtools.tasks.task import Task
 
-
-@dataclass(frozen=True)
-class TaskEntry:
-    """A line of the table.
-
-    Args:
-        location: `module:class`, the module in this package.
-        help: one line for the list of tasks.
-    """
-
-    location: str
-    help: str
-
-
+# Name: module and class in this package, and a line for the list of tasks.
 TASKS = {
-    "ner": TaskEntry("ner:NerTask", "Find entities in text."),
-    "classification": TaskEntry("classification:ClassificationTask",
-                                "Choose one label for a text or for a pair of texts."),
+    "ner": ("ner:NerTask", "Find entities in text."),
+    "classification": ("classification:ClassificationTask",
+                       "Choose one label for a text or for a pair of texts."),
 }
 
 
@@ -40,6 +26,6 @@ def load_task(name: str) -> type[Task[Any, Any]]:
     """
     if name not in TASKS:
         raise BmtoolsError(f"{setting('task')}: found {name!r}, expected {' or '.join(TASKS)}")
-    module, _, class_name = TASKS[name].location.partition(":")
+    module, _, class_name = TASKS[name][0].partition(":")
     task: type[Task[Any, Any]] = getattr(import_module(f"{__package__}.{module}"), class_name)
     return task

@@ -41,10 +41,8 @@ class FinetuneConfig:
     batch_size: int = 16
 
     def __post_init__(self) -> None:
-        require(self.seeds >= 1, "seeds", self.seeds, "1 or more")
-        require(self.epochs >= 1, "epochs", self.epochs, "1 or more")
-        require(self.patience >= 1, "patience", self.patience, "1 or more")
-        require(self.batch_size >= 1, "batch_size", self.batch_size, "1 or more")
+        for name, value in vars(self).items():
+            require(value >= 1, name, value, "1 or more")
 
 
 @dataclass(frozen=True)

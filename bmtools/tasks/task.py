@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence, Sized
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
 from bmtools.errors import RecordError, Reject, refuse
+from bmtools.masking.corruption import IGNORED
 from bmtools.records import Record
 from bmtools.tasks.settings import TaskConfig
 
@@ -78,6 +79,7 @@ class Task(ABC, Generic[ExampleT, InputT]):
     Fine-tuning calls `read` for each set, `train` first, then for each seed `new_model`, `loss`
     on batches that `collate` and `collate_labels` make, and `score` on the outputs for `dev` and
     `test`. Prediction calls `load`, `accept_labels`, and for each record `encode` and `annotate`.
+    The loss is cross-entropy and outputs are log probabilities unless a task overrides them.
 
     Attributes:
         config_class: settings of the task; each becomes an option of `finetune TASK`.
@@ -85,6 +87,8 @@ class Task(ABC, Generic[ExampleT, InputT]):
         replaced: keys of records that predictions replace or remove, with a note to be formatted
             with the number of values lost.
         metrics: scores whose mean over seeds is reported.
+        metric: the score that chooses the epoch and the seed, higher is better: the setting
+            `metric_for_best_model`, or the first of the metrics.
         labels: of the model's outputs by id; known once `train` was read, or from a checkpoint.
 
     Args:
@@ -103,16 +107,8 @@ class Task(ABC, Generic[ExampleT, InputT]):
         self.config = config
         self.checkpoint = checkpoint
         self.max_length = min(config.max_length, max_tokens(checkpoint.model))
+        self.metric: str = getattr(config, "metric_for_best_model", self.metrics[0])
         self.labels: list[str] = []
-
-    @property
-    def metric(self) -> str:
-        """The score that chooses the epoch and the seed; higher is better."""
-        return self.metrics[0]
-
-    def settings(self) -> dict[str, Any]:
-        """Resolved settings, for the manifest; prediction starts from them."""
-        return {**asdict(self.config), "max_length": self.max_length}
 
     # Data
 
@@ -121,6 +117,8 @@ class Task(ABC, Generic[ExampleT, InputT]):
              reject: Reject = refuse) -> Split[ExampleT]:
         """Read an annotated set; the one named `train` determines the labels.
 
+        Its examples have only inputs that something can be learned from.
+
         Raises:
             DataError: a set that the model cannot learn from or be scored by.
         """
@@ -128,10 +126,6 @@ class Task(ABC, Generic[ExampleT, InputT]):
     @abstractmethod
     def encode(self, records: Sequence[Record]) -> Sequence[ExampleT]:
         """Encode records for prediction, one example each; annotations are not read."""
-
-    def training_inputs(self, examples: Iterable[ExampleT]) -> list[InputT]:
-        """List the inputs to learn from; override to leave some out."""
-        return [item for example in examples for item in example.inputs]
 
     @abstractmethod
     def collate(self, inputs: Sequence[InputT]) -> dict[str, np.ndarray]:
@@ -174,12 +168,16 @@ class Task(ABC, Generic[ExampleT, InputT]):
         """
         self.labels = list(labels)
 
-    @abstractmethod
     def loss(self, model: PreTrainedModel, batch: Mapping[str, Tensor], labels: Tensor) -> Tensor:
         """Sum the loss over labels, in nats."""
+        from torch.nn.functional import cross_entropy
+
+        labelled = labels != IGNORED
+        return cross_entropy(model(**batch).logits[labelled].float(), labels[labelled],
+                             reduction="sum")
 
     def outputs(self, model: PreTrainedModel, batch: Mapping[str, Tensor]) -> Tensor:
-        """Compute what `annotate` and `score` read, (batch, ...): here log probabilities."""
+        """Compute what `annotate` and `score` read, (batch, ...), in float32."""
         return model(**batch).logits.float().log_softmax(dim=-1)
 
     def trim(self, item: InputT, output: np.ndarray) -> np.ndarray:
@@ -208,6 +206,7 @@ def annotated(records: Iterable[Record], key: str, expected: str, reject: Reject
             reject(RecordError(record.place, f"key {key!r} is missing; expected {expected}",
                                record))
     return kept
+
 
 def pad(sequences: Sequence[np.ndarray], fill: int) -> np.ndarray:
     """Stack sequences of several lengths, (batch, tokens) int64."""

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
-
-from bmtools.tasks.task import pad
 
 if TYPE_CHECKING:
     from tokenizers import Encoding
@@ -34,30 +32,19 @@ class Window:
     Args:
         ids: (tokens,) int32, no special tokens added.
         firsts: (words,) int32, index of each word's first token.
+        label_ids: (words,) int64, IGNORED where there is none; None in prediction.
     """
 
     ids: np.ndarray
     firsts: np.ndarray
+    label_ids: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
 
 
-@dataclass(frozen=True, slots=True)
-class WindowedText:
-    """A text as words, and as windows that contain them all in order.
-
-    Args:
-        words: (words, 2) int64, start and end of each word in code points.
-        windows: none where the text has no token.
-    """
-
-    words: np.ndarray
-    windows: tuple[Window, ...]
-
-
 def cut_into_windows(tokenizer: PreTrainedTokenizerBase, texts: Iterable[str],
-                     max_length: int) -> Iterator[WindowedText]:
+                     max_length: int) -> Iterator[tuple[np.ndarray, list[Window]]]:
     """Cut texts into words and windows, in order.
 
     Windows end after a sentence where one ends in time, else between words; only a word longer
@@ -67,42 +54,26 @@ def cut_into_windows(tokenizer: PreTrainedTokenizerBase, texts: Iterable[str],
         tokenizer: of the model.
         texts: some are encoded at a time.
         max_length: longest window in tokens, its two special tokens included.
+
+    Yields:
+        for each text its words, (words, 2) int64, start and end in code points; and windows that
+        contain them all in order, none where the text has no token.
     """
     pending = iter(texts)
     while chunk := list(islice(pending, _TEXTS_AT_ONCE)):
         encodings = tokenizer.backend_tokenizer.encode_batch(chunk, add_special_tokens=False)
         for text, encoding in zip(chunk, encodings, strict=True):
-            yield _windowed(text, encoding, max_length - 2)
-
-
-def pad_windows(windows: Sequence[Window],
-                tokenizer: PreTrainedTokenizerBase) -> dict[str, np.ndarray]:
-    """Put windows between special tokens and pad them to the longest.
-
-    Returns:
-        `input_ids` and `attention_mask`, (batch, tokens) int64; a word's first token is one later
-        than in `firsts`.
-    """
-    ids = [np.array([tokenizer.cls_token_id, *window.ids, tokenizer.sep_token_id])
-           for window in windows]
-    return {"input_ids": pad(ids, tokenizer.pad_token_id),
-            "attention_mask": pad([np.ones_like(item) for item in ids], 0)}
-
-
-def _windowed(text: str, encoding: Encoding, size: int) -> WindowedText:
-    spans, firsts, leads = _words(text, encoding)
-    words = np.array(spans, dtype=np.int64).reshape(-1, 2)
-    first_tokens = np.array(firsts, dtype=np.int32)
-    ids = np.array(encoding.ids, dtype=np.int32)
-    ends = [leads[n] for n in range(1, len(spans))
-            if _ends_sentence(text, spans[n - 1][1], spans[n][0])]
-    windows = []
-    start = 0
-    for end in _borders(len(ids), size, ends, leads):
-        first, after = np.searchsorted(first_tokens, (start, end))
-        windows.append(Window(ids[start:end], first_tokens[first:after] - start))
-        start = end
-    return WindowedText(words, tuple(windows))
+            words, first_tokens, leads = _words(text, encoding)
+            ids = np.array(encoding.ids, dtype=np.int32)
+            firsts = np.array(first_tokens, dtype=np.int32)
+            sentences = [leads[n] for n in range(1, len(words))
+                         if _ends_sentence(text, words[n - 1][1], words[n][0])]
+            windows, start = [], 0
+            for end in _borders(len(ids), max_length - 2, sentences, leads):
+                first, after = np.searchsorted(firsts, (start, end))
+                windows.append(Window(ids[start:end], firsts[first:after] - start))
+                start = end
+            yield np.array(words, dtype=np.int64).reshape(-1, 2), windows
 
 
 def _words(text: str, encoding: Encoding) -> tuple[list[tuple[int, int]], list[int], list[int]]:
@@ -110,7 +81,8 @@ def _words(text: str, encoding: Encoding) -> tuple[list[tuple[int, int]], list[i
 
     Words are those of the tokenizer's pre-tokenizer, cut once more at signs and between
     characters of unspaced scripts where a token begins there: Metaspace leaves `(cancer),` and
-    whole Japanese sentences in one.
+    whole Japanese sentences in one. Accents and joiners that a normalizer took away belong to the
+    word before them.
     """
     spans: list[tuple[int, int]] = []
     firsts: list[int] = []
@@ -131,7 +103,12 @@ def _words(text: str, encoding: Encoding) -> tuple[list[tuple[int, int]], list[i
         else:
             spans[-1] = (spans[-1][0], max(spans[-1][1], end))
         lead, word_before = index + 1, word
-    return _with_marks(text, spans), firsts, leads
+    limits = [*(start for start, _ in spans[1:]), len(text)]
+    for number, ((start, end), limit) in enumerate(zip(spans, limits, strict=False)):
+        while end < limit and _is_mark(text[end]):
+            end += 1
+        spans[number] = (start, end)
+    return spans, firsts, leads
 
 
 def _begins(text: str, end_before: int, start: int, other_word: bool) -> bool:
@@ -143,17 +120,6 @@ def _begins(text: str, end_before: int, start: int, other_word: bool) -> bool:
     sides = text[start - 1], text[start]
     return not all(side.isalnum() or _is_mark(side) for side in sides) \
         or any(_UNSPACED.match(side) for side in sides)
-
-
-def _with_marks(text: str, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Stretch words over the accents and joiners behind them that a normalizer took away."""
-    stretched = []
-    for number, (start, end) in enumerate(spans):
-        limit = spans[number + 1][0] if number + 1 < len(spans) else len(text)
-        while end < limit and _is_mark(text[end]):
-            end += 1
-        stretched.append((start, end))
-    return stretched
 
 
 def _is_mark(character: str) -> bool:

@@ -24,7 +24,7 @@ from transformers import BertConfig, BertForMaskedLM
 
 from bmtools.models.mlm import encode as encode_rows
 from bmtools.models.packed import encode_packed, prepare_packed
-from bmtools.tasks.batches import EpochSampler
+from bmtools.tasks.finetune import shuffle_batches
 from bmtools.vocab.encoding import encode
 from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.trainers import train_tokenizer
@@ -61,8 +61,8 @@ def batches_of(documents: list[Tensor], batch_tokens: int, count: int,
     lengths = np.array([len(document) for document in documents])
     size = max(2, batch_tokens // int(lengths.mean()))
     order = np.random.default_rng(0).permutation(len(lengths))
-    sampler = EpochSampler(lengths, size, 0)
-    chosen = [sampler.batch(number) if alike else order[number * size:(number + 1) * size]
+    similar = shuffle_batches(lengths, size, seed=0, epoch=0)
+    chosen = [similar[number] if alike else order[number * size:(number + 1) * size]
               for number in range(count)]
     return [sorted((documents[number] for number in batch), key=len) for batch in chosen]
 

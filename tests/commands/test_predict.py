@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -68,12 +67,6 @@ def test_batches_do_not_change_what_is_found(run: Callable[..., Any], models: Pa
     assert spans[0] == spans[1] == spans[2]
 
 
-def test_no_records_give_none(run: Callable[..., Any], models: Path,
-                              write_lines: Callable[..., Path]) -> None:
-    outcome = run("predict", "--model", models / "tagger", write_lines("none.jsonl"))
-    assert (outcome.code, outcome.out) == (0, "")
-
-
 def test_replaced_annotations_are_reported(run: Callable[..., Any], models: Path,
                                    write_lines: Callable[..., Path]) -> None:
     given = {"id": "1", "text": TEXTS[0],
@@ -92,16 +85,6 @@ def test_predictions_can_be_read_again(run: Callable[..., Any], models: Path,
     first = run("predict", "--model", models / "tagger", write_lines("in.jsonl", *RECORDS))
     second = run("predict", "--model", models / "tagger", write_lines("b.jsonl", *first.records))
     assert second.code == 0 and second.out == first.out
-
-
-def test_a_bad_line_is_named(run: Callable[..., Any], models: Path, tmp_path: Path) -> None:
-    path = tmp_path / "bad.jsonl"
-    path.write_text(json.dumps(RECORDS[0]) + "\n{oops\n" + json.dumps(RECORDS[3]) + "\n")
-    outcome = run("predict", "--model", models / "tagger", path)
-    assert outcome.code == 1 and f"{path}:2: found" in outcome.err
-    outcome = run("predict", "--model", models / "tagger", path,
-                  "--rejects", tmp_path / "rejects.jsonl")
-    assert outcome.code == 0 and [r["id"] for r in outcome.records] == ["0", "3"]
 
 
 def test_a_language_model_is_refused(run: Callable[..., Any], models: Path,
@@ -136,8 +119,3 @@ def test_an_unknown_device_is_named(run: Callable[..., Any], models: Path,
                   write_lines("in.jsonl", *RECORDS))
     assert outcome.code == 1
     assert "--device: found 'abacus', which cannot be used here" in outcome.err
-
-
-def test_the_model_is_required(run: Callable[..., Any]) -> None:
-    outcome = run("predict")
-    assert outcome.code == 2 and "Missing option '--model'" in outcome.err

@@ -17,13 +17,19 @@ from bmtools.models.architectures import build_config, build_model
 from bmtools.models.checkpoint import load_checkpoint, save_checkpoint
 from bmtools.recipes.settings import LearningRateConfig, OptimizationConfig
 from bmtools.records import Record
-from bmtools.tasks.batches import EpochBatches
-from bmtools.tasks.finetune import SEEDS, FinetunePlan, run_finetuning
+from bmtools.tasks.finetune import (
+    SEEDS,
+    EpochBatches,
+    FinetunePlan,
+    run_finetuning,
+    shuffle_batches,
+)
 from bmtools.tasks.heads import load_encoder, with_new_head
 from bmtools.tasks.inference import Predictor
-from bmtools.tasks.ner import NerConfig, NerTask, TaggedWindow
+from bmtools.tasks.ner import NerConfig, NerTask
 from bmtools.tasks.settings import FinetuneConfig, PredictConfig
 from bmtools.tasks.task import Evaluation
+from bmtools.tasks.windows import Window
 from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.tokenizer import fingerprint
 from bmtools.vocab.trainers import train_tokenizer
@@ -232,11 +238,12 @@ def tagger(checkpoint: Path, max_length: int = 24, merge_types: str = "") -> Ner
     return NerTask(NerConfig(max_length, merge_types), load_encoder(checkpoint, TAGGER))
 
 
-def batches(checkpoint: Path, count: int, batch_size: int = 8,
-            seed: int = 0) -> EpochBatches[TaggedWindow]:
+def batches(checkpoint: Path, count: int, batch_size: int = 8, seed: int = 0,
+            micro_batch_size: int = 0) -> EpochBatches[Window]:
     task = tagger(checkpoint)
     split = task.read("train", records(5, count, words=25))
-    return EpochBatches(task, task.training_inputs(split.examples), batch_size, seed)
+    inputs = [window for example in split.examples for window in example.inputs]
+    return EpochBatches(task, inputs, batch_size, seed, micro_batch_size)
 
 
 def test_each_epoch_has_every_word_once(checkpoint: Path) -> None:
@@ -261,6 +268,31 @@ def test_batches_come_from_their_number_alone(checkpoint: Path) -> None:
                    and torch.equal(last[name], other[name]) for name in last)
 
 
+def test_micro_batches_are_parts_of_the_batch(checkpoint: Path) -> None:
+    whole, cut = batches(checkpoint, 20).batch(0), batches(checkpoint, 20,
+                                                           micro_batch_size=3).batch(0)
+    assert [len(inputs["labels"]) for inputs in cut.micro_batches] == [3, 3, 2]
+    assert cut.counts == whole.counts
+    for name, value in whole.micro_batches[0].items():
+        assert torch.equal(torch.cat([inputs[name] for inputs in cut.micro_batches]), value)
+
+
+@pytest.mark.parametrize(("examples", "size"), [(256, 4), (37, 8), (5, 8), (3_000, 16)])
+def test_every_epoch_contains_every_example_once(examples: int, size: int) -> None:
+    lengths = np.random.default_rng(0).integers(1, 60, size=examples)
+    epochs = [np.concatenate(shuffle_batches(lengths, size, 3, epoch)) for epoch in range(2)]
+    for found in epochs:
+        assert sorted(found) == list(range(examples))
+    assert examples <= size or (epochs[0] != epochs[1]).any()
+
+
+def test_examples_of_a_batch_have_similar_lengths() -> None:
+    lengths = np.random.default_rng(0).integers(1, 65, size=5_000)
+    chosen = [lengths[batch] for batch in shuffle_batches(lengths, 32, 0, 0)[:100]]
+    filled = sum(batch.sum() for batch in chosen) / sum(batch.max() * 32 for batch in chosen)
+    assert filled > 0.95
+
+
 def test_batches_are_padded_little(checkpoint: Path) -> None:
     made = batches(checkpoint, 120)
     shown = [made.batch(number) for number in range(made.per_epoch)]
@@ -272,7 +304,7 @@ def test_labels_are_at_first_tokens(checkpoint: Path) -> None:
     task = tagger(checkpoint, 64)
     split = task.read("train", [Record(id="1", text="per diabete mellito", entities=[
         {"start": 4, "end": 19, "type": "X"}])])
-    batch = EpochBatches(task, task.training_inputs(split.examples), 4, 0).batch(0)
+    batch = EpochBatches(task, split.examples[0].inputs, 4, 0).batch(0)
     labels = batch.micro_batches[0]["labels"][0].numpy()
     assert [label for label in labels if label >= 0] == [0, 1, 2]
     tokens = task.checkpoint.tokenizer.convert_ids_to_tokens(

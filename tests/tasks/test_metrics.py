@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from bmtools.tasks.metrics import MatchCounts, Mention, score_spans, score_spans_by_type
-from bmtools.tasks.tag_schemes import tags_to_spans
+from bmtools.tasks.metrics import Mention, score_labels, score_matches, score_spans
+from bmtools.tasks.ner import tags_to_spans
 
 TAGS = ["O", "O", "O", "B-X", "I-X", "B-Y", "I-Y"]
 
@@ -17,43 +17,53 @@ def mentions(sequences: list[list[str]]) -> list[Mention]:
             tags in enumerate(sequences) for span in tags_to_spans(tags)]
 
 
-@pytest.mark.parametrize(("score", "precision", "recall", "f1"), [
-    (MatchCounts(1, 2, 4), 0.5, 0.25, 1 / 3),
-    (MatchCounts(0, 0, 4), 0.0, 0.0, 0.0),
-    (MatchCounts(0, 3, 0), 0.0, 0.0, 0.0),
-    (MatchCounts(0, 0, 0), 0.0, 0.0, 0.0),
-    (MatchCounts(3, 3, 3), 1.0, 1.0, 1.0),
+@pytest.mark.parametrize(("counts", "precision", "recall", "f1"), [
+    ((1, 2, 4), 0.5, 0.25, 0.333333),
+    ((0, 0, 4), 0.0, 0.0, 0.0),
+    ((0, 3, 0), 0.0, 0.0, 0.0),
+    ((0, 0, 0), 0.0, 0.0, 0.0),
+    ((3, 3, 3), 1.0, 1.0, 1.0),
 ])
-def test_scores_by_hand(score: MatchCounts, precision: float, recall: float, f1: float) -> None:
-    assert (score.precision, score.recall) == (precision, recall)
-    assert score.f1 == pytest.approx(f1)
+def test_scores_by_hand(counts: tuple[int, int, int], precision: float, recall: float,
+                        f1: float) -> None:
+    correct, predicted, support = counts
+    assert score_matches(*counts) == {
+        "precision": precision, "recall": recall, "f1": f1, "support": support,
+        "predicted": predicted, "correct": correct}
 
 
 def test_borders_type_and_record_must_all_be_right() -> None:
     gold = [(0, 3, 8, "X"), (1, 0, 4, "X")]
-    assert score_spans(gold, gold).f1 == 1
+    assert score_spans(gold, gold)[0]["f1"] == 1
     for wrong in ((0, 3, 9, "X"), (0, 2, 8, "X"), (0, 3, 8, "Y"), (2, 3, 8, "X")):
-        assert score_spans(gold, [wrong]).correct == 0
+        assert score_spans(gold, [wrong])[0]["correct"] == 0
 
 
 def test_a_mention_counts_once() -> None:
-    assert score_spans([(0, 0, 4, "X")] * 2, [(0, 0, 4, "X")] * 3) == MatchCounts(1, 1, 1)
+    scores, by_type = score_spans([(0, 0, 4, "X")] * 2, [(0, 0, 4, "X")] * 3)
+    assert scores == by_type["X"] == score_matches(1, 1, 1)
+
+
+def test_nothing_scores_nothing() -> None:
+    assert score_spans([], []) == (score_matches(0, 0, 0), {})
+    scores, by_label = score_labels([], [])
+    assert (scores["accuracy"], scores["macro_f1"], by_label) == (0.0, 0.0, {})
 
 
 def assert_equals_seqeval(gold: list[list[str]], found: list[list[str]]) -> None:
     metrics = pytest.importorskip("seqeval.metrics.sequence_labeling")
     precision, recall, f1, support = metrics.precision_recall_fscore_support(
         gold, found, average="micro", zero_division=0)
-    ours = score_spans(mentions(gold), mentions(found))
-    assert (ours.precision, ours.recall, ours.f1, ours.support) == \
-        pytest.approx((precision, recall, f1, support))
+    ours, by_type = score_spans(mentions(gold), mentions(found))
+    assert [ours[name] for name in ("precision", "recall", "f1", "support")] == \
+        pytest.approx([precision, recall, f1, support], abs=1e-6)
     theirs: dict[str, Any] = metrics.classification_report(
         gold, found, output_dict=True, zero_division=0)
-    by_type = score_spans_by_type(mentions(gold), mentions(found))
     assert set(by_type) == {kind for kind in theirs if not kind.endswith("avg")}
-    for kind, score in by_type.items():
-        assert (score.precision, score.recall, score.f1, score.support) == pytest.approx(
-            [theirs[kind][name] for name in ("precision", "recall", "f1-score", "support")])
+    for kind, scores in by_type.items():
+        assert [scores[name] for name in ("precision", "recall", "f1", "support")] == pytest.approx(
+            [theirs[kind][name] for name in ("precision", "recall", "f1-score", "support")],
+            abs=1e-6)
 
 
 def test_scores_equal_seqeval_on_random_tags() -> None:

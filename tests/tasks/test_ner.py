@@ -1,12 +1,22 @@
 from __future__ import annotations
 
+import random
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
-from bmtools.errors import RecordError
+from bmtools.errors import CheckpointError, DataError, RecordError
 from bmtools.records import Record
-from bmtools.tasks.ner import EntityCounts, TaggedText, read_examples
+from bmtools.tasks.ner import (
+    NerConfig,
+    NerTask,
+    TaggedText,
+    tag_words,
+    tagged_entities,
+    tags_to_spans,
+)
 
 TEXT = "Caffe\u0301 🧬🧬 e diabete mellito, ipertensione arteriosa."
 
@@ -16,30 +26,41 @@ def entity(text: str, mention: str, kind: str = "X") -> dict[str, Any]:
     return {"start": start, "end": start + len(mention), "type": kind}
 
 
-def read(tokenizer: Any, *entities: dict[str, Any], text: str = TEXT,
-         merge_types: str = "") -> tuple[TaggedText, EntityCounts]:
-    record = Record(id="1", text=text, entities=list(entities))
-    [example], counts = read_examples([record], tokenizer, 512, merge_types)
-    return example, counts
+def make_task(tokenizer: Any, max_length: int = 512, merge_types: str = "") -> NerTask:
+    """A task that reads and collates, around a model that has only a length."""
+    model = SimpleNamespace(base_model=None, base_model_prefix="",
+                            config=SimpleNamespace(max_position_embeddings=512))
+    checkpoint: Any = SimpleNamespace(tokenizer=tokenizer, model=model, path="tagger")
+    return NerTask(NerConfig(max_length, merge_types), checkpoint)
 
 
-def spans(example: TaggedText) -> list[tuple[int, int, str]]:
-    return example.entities(example.tags)
+def read(tokenizer: Any, *entities: dict[str, Any], text: str = TEXT, merge_types: str = ""
+         ) -> tuple[TaggedText, list[str], dict[str, Any]]:
+    """Read a record; returns its example, tags and counts."""
+    task = make_task(tokenizer, merge_types=merge_types)
+    split = task.read("train", [Record(id="1", text=text, entities=list(entities))])
+    [example] = split.examples
+    ids = [number for window in example.inputs for number in window.label_ids]  # type: ignore[union-attr]
+    return example, [task.labels[number] for number in ids], split.counts
+
+
+def spans(example: TaggedText, tags: list[str]) -> list[tuple[int, int, str]]:
+    return tagged_entities(example.words, tags)
 
 
 def test_offsets_come_back_exactly(tokenizer: Any) -> None:
     given = [entity(TEXT, "Caffe\u0301"), entity(TEXT, "🧬🧬", "Y"),
              entity(TEXT, "diabete mellito"), entity(TEXT, "arteriosa")]
-    example, counts = read(tokenizer, *given)
-    assert spans(example) == [(e["start"], e["end"], e["type"]) for e in given]
-    assert counts.unaligned == 0
-    assert counts.reachable == counts.entities == 4
+    example, tags, counts = read(tokenizer, *given)
+    assert spans(example, tags) == [(e["start"], e["end"], e["type"]) for e in given]
+    assert counts["unaligned"] == 0
+    assert counts["reachable"] == counts["entities"] == 4
 
 
 def test_the_first_word_opens_and_the_others_continue(tokenizers: dict[str, Any]) -> None:
-    example, _ = read(tokenizers["wordpiece"], entity(TEXT, "diabete mellito"))
-    assert [tag for tag in example.tags if tag != "O"] == ["B-X", "I-X"]
-    assert len(example.tags) == len(example.words)
+    example, tags, counts = read(tokenizers["wordpiece"], entity(TEXT, "diabete mellito"))
+    assert [tag for tag in tags if tag != "O"] == ["B-X", "I-X"]
+    assert len(tags) == len(example.words) == counts["words"]
 
 
 @pytest.mark.parametrize(("mention", "found"), [
@@ -47,55 +68,132 @@ def test_the_first_word_opens_and_the_others_continue(tokenizers: dict[str, Any]
     (" e", "e")])
 def test_borders_inside_words_are_counted(tokenizers: dict[str, Any], mention: str,
                                           found: str) -> None:
-    example, counts = read(tokenizers["wordpiece"], entity(TEXT, mention))
-    assert counts.unaligned == 1 and counts.reachable == 0
-    assert [TEXT[start:end] for start, end, _ in spans(example)] == [found]
+    example, tags, counts = read(tokenizers["wordpiece"], entity(TEXT, mention))
+    assert counts["unaligned"] == 1 and counts["reachable"] == 0
+    assert [TEXT[start:end] for start, end, _ in spans(example, tags)] == [found]
     assert example.gold == {(TEXT.index(mention), TEXT.index(mention) + len(mention), "X")}
 
 
 def test_an_entity_without_words_is_counted(tokenizers: dict[str, Any]) -> None:
     entity_of_spaces = {"start": 1, "end": 2, "type": "X"}
-    example, counts = read(tokenizers["wordpiece"], entity_of_spaces, text="a  b")
-    assert counts.unaligned == 1 and spans(example) == []
+    example, tags, counts = read(tokenizers["wordpiece"], entity_of_spaces, text="a  b")
+    assert counts["unaligned"] == 1 and spans(example, tags) == []
 
 
 def test_the_longest_of_overlapping_entities_is_tagged(tokenizer: Any) -> None:
     whole = entity(TEXT, "diabete mellito")
     part = entity(TEXT, "mellito", "Y")
-    example, counts = read(tokenizer, part, whole)
-    assert spans(example) == [(whole["start"], whole["end"], "X")]
-    assert counts.overlapping == 1
-    assert (counts.entities, counts.reachable) == (2, 1)
+    example, tags, counts = read(tokenizer, part, whole)
+    assert spans(example, tags) == [(whole["start"], whole["end"], "X")]
+    assert counts["overlapping"] == 1
+    assert (counts["entities"], counts["reachable"]) == (2, 1)
     assert len(example.gold) == 2, "the score still expects both"
 
 
 def test_repeated_annotations_count_once(tokenizer: Any) -> None:
-    _, counts = read(tokenizer, entity(TEXT, "diabete"), entity(TEXT, "diabete"))
-    assert (counts.entities, counts.repeated) == (1, 1)
+    *_, counts = read(tokenizer, entity(TEXT, "diabete"), entity(TEXT, "diabete"))
+    assert (counts["entities"], counts["repeated"]) == (1, 1)
 
 
 def test_discontinuous_entities_are_taken_whole(tokenizers: dict[str, Any]) -> None:
     start, end = TEXT.index("diabete"), TEXT.index(" arteriosa")
     parts = {"start": start, "end": end, "type": "X",
              "spans": [[start, start + 7], [end - 4, end]]}
-    example, counts = read(tokenizers["wordpiece"], parts)
-    assert counts.discontinuous == 1
-    assert spans(example) == [(start, end, "X")]
+    example, tags, counts = read(tokenizers["wordpiece"], parts)
+    assert counts["discontinuous"] == 1
+    assert spans(example, tags) == [(start, end, "X")]
 
 
 def test_types_can_be_merged(tokenizer: Any) -> None:
-    _, counts = read(tokenizer, entity(TEXT, "diabete", "A"), entity(TEXT, "diabete", "B"),
-                     merge_types="Disease")
-    assert counts.types == {"Disease": 1}
-    assert counts.repeated == 1
+    *_, counts = read(tokenizer, entity(TEXT, "diabete", "A"), entity(TEXT, "diabete", "B"),
+                      merge_types="Disease")
+    assert counts["types"] == {"Disease": 1}
+    assert counts["repeated"] == 1
+
+
+def test_labels_are_in_alphabetical_order_of_types(tokenizer: Any) -> None:
+    task = make_task(tokenizer)
+    task.read("train", [Record(id="1", text=TEXT, entities=[
+        entity(TEXT, "diabete", "b"), entity(TEXT, "mellito", "a"),
+        entity(TEXT, "arteriosa", "b")])])
+    assert task.labels == ["O", "B-a", "I-a", "B-b", "I-b"]
 
 
 def test_records_without_annotation_are_refused(tokenizer: Any) -> None:
+    task = make_task(tokenizer)
     records = [Record(id="1", text="asma", place="a.jsonl:3"),
-               Record(id="2", text="asma", entities=[], place="a.jsonl:4")]
+               Record(id="2", text="asma", entities=[entity("asma", "asma")], place="a.jsonl:4")]
     with pytest.raises(RecordError, match=r"a\.jsonl:3: key 'entities' is missing"):
-        read_examples(records, tokenizer, 512)
+        task.read("train", records)
     errors: list[RecordError] = []
-    _, counts = read_examples(records, tokenizer, 512, reject=errors.append)
+    assert task.read("train", records, errors.append).counts["records"] == 1
     assert [error.place for error in errors] == ["a.jsonl:3"]
-    assert counts.records == 1
+    with pytest.raises(DataError, match="dev: found no entities in 0 records"):
+        task.read("dev", records[:1], errors.append)
+
+
+def test_training_leaves_out_windows_without_a_word(tokenizers: dict[str, Any]) -> None:
+    task = make_task(tokenizers["wordpiece"], max_length=8)
+    record = Record(id="1", text="asma " + "ab" * 40, entities=[entity("asma", "asma")])
+    train, dev = (task.read(name, [record]) for name in ("train", "dev"))
+    assert train.counts["windows"] == dev.counts["windows"] == len(dev.examples[0].inputs)
+    assert len(train.examples[0].inputs) < len(dev.examples[0].inputs)
+    assert all(len(window.firsts) for window in train.examples[0].inputs)
+
+
+def test_windows_are_padded_between_special_tokens(tokenizer: Any) -> None:
+    task = make_task(tokenizer)
+    windows = [task.encode([Record(id="1", text=text)])[0].inputs[0]
+               for text in ("asma", "ipertensione arteriosa e")]
+    batch = task.collate(windows)
+    ids, attention_mask = batch["input_ids"], batch["attention_mask"] == 1
+    assert ids.shape[1] == max(len(window.ids) for window in windows) + 2
+    for row, seen, window in zip(ids, attention_mask, windows, strict=True):
+        assert row[seen].tolist() == [tokenizer.cls_token_id, *window.ids, tokenizer.sep_token_id]
+        assert np.all(row[~seen] == tokenizer.pad_token_id)
+
+
+@pytest.mark.parametrize("labels", [["LABEL_0"], ["O", "X"], ["B-"], ["S-X"]])
+def test_labels_of_other_schemes_are_refused(tokenizer: Any, labels: list[str]) -> None:
+    task = make_task(tokenizer)
+    task.accept_labels(["O", "B-X", "I-X"])
+    with pytest.raises(CheckpointError, match=f"found labels {', '.join(labels)}, expected O"):
+        task.accept_labels(labels)
+    assert task.labels == ["O", "B-X", "I-X"]
+
+
+@pytest.mark.parametrize(("tags", "expected"), [
+    ("", []),
+    ("O O", []),
+    ("B-X", [(0, 1, "X")]),
+    ("B-X I-X O", [(0, 2, "X")]),
+    ("B-X B-X", [(0, 1, "X"), (1, 2, "X")]),
+    ("O I-X I-X", [(1, 3, "X")]),
+    ("B-X I-Y", [(0, 1, "X"), (1, 2, "Y")]),
+    ("B-X O I-X", [(0, 1, "X"), (2, 3, "X")]),
+    ("I-X B-X I-X", [(0, 1, "X"), (1, 3, "X")]),
+    ("B-a-b I-a-b I-a", [(0, 2, "a-b"), (2, 3, "a")]),
+])
+def test_tags_are_read_tolerantly(tags: str, expected: list[tuple[int, int, str]]) -> None:
+    assert tags_to_spans(tags.split()) == expected
+
+
+def test_spans_come_back_from_their_tags() -> None:
+    rng = random.Random(0)
+    words = np.stack([np.arange(30), np.arange(30) + 1], axis=1)
+    for _ in range(200):
+        borders = sorted(rng.sample(range(30), 8))
+        given = [(start, end, rng.choice("XY"))
+                 for start, end in zip(borders[::2], borders[1::2], strict=True)]
+        tags, faults = tag_words(words, given)
+        assert tags_to_spans(tags) == given and not faults
+
+
+def test_spans_agree_with_seqeval() -> None:
+    sequence_labeling = pytest.importorskip("seqeval.metrics.sequence_labeling")
+    rng = random.Random(1)
+    for _ in range(500):
+        tags = rng.choices(["O", "B-X", "I-X", "B-Y", "I-Y", "B-a-b", "I-a-b"], k=12)
+        theirs = [(start, end + 1, kind) for kind, start, end in
+                  sequence_labeling.get_entities(tags)]
+        assert tags_to_spans(tags) == theirs

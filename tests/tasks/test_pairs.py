@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bmtools.tasks.pairs import PairFormat, encode_pairs, longest_first
+from bmtools.tasks.pairs import PairEncoder, TruncationSide, longest_first
 from bmtools.tasks.task import pad
 
 TEXTS = ["il paziente ha l'asma", "", "due casi di febbre e dolore, con ipertensione arteriosa.",
@@ -21,15 +21,17 @@ def own(request: pytest.FixtureRequest, pair_tokenizers: dict[str, Any]) -> Any:
     return pair_tokenizers[request.param]
 
 
-def formatted(tokenizer: Any, segments: int = 2) -> PairFormat:
-    return PairFormat.of(tokenizer, SimpleNamespace(type_vocab_size=segments))  # type: ignore[arg-type]
+def encoder(tokenizer: Any, max_length: int, side: TruncationSide = "right",
+            segments: int = 2) -> PairEncoder:
+    config: Any = SimpleNamespace(type_vocab_size=segments)
+    return PairEncoder(tokenizer, config, max_length, side)
 
 
 @pytest.mark.parametrize("side", ["right", "left"])
 @pytest.mark.parametrize("max_length", [8, 9, 16, 23, 512])
 def test_inputs_equal_the_tokenizers_own(own: Any, max_length: int, side: Any) -> None:
     pairs = [(first, second or None) for first in TEXTS for second in TEXTS]
-    encoded = list(encode_pairs(own, formatted(own), pairs, max_length, side))
+    encoded = list(encoder(own, max_length, side).encode(pairs))
     own.truncation_side = side
     for (first, second), found in zip(pairs, encoded, strict=True):
         expected = own(first, second, truncation="longest_first", max_length=max_length)
@@ -43,7 +45,7 @@ def test_inputs_equal_the_tokenizers_own(own: Any, max_length: int, side: Any) -
 
 def test_without_a_post_processor_the_format_is_berts(tokenizers: dict[str, Any]) -> None:
     tokenizer = tokenizers["metaspace"]
-    [found] = encode_pairs(tokenizer, formatted(tokenizer), [("asma", "asma")], 64)
+    [found] = encoder(tokenizer, 64).encode([("asma", "asma")])
     part = tokenizer.backend_tokenizer.encode("asma", add_special_tokens=False).ids
     cls, sep = tokenizer.cls_token_id, tokenizer.sep_token_id
     assert found.ids.tolist() == [cls, *part, sep, *part, sep]
@@ -60,9 +62,9 @@ def test_the_longer_text_is_truncated_first(lengths: tuple[int, int], size: int,
 
 @pytest.mark.parametrize("segments", [1, 2])
 def test_batches_are_padded_and_have_segments_where_the_model_has(own: Any, segments: int) -> None:
-    frame = formatted(own, segments)
-    inputs = list(encode_pairs(own, frame, [("asma", None), ("due", "casi di febbre")], 32))
-    batch = frame.collate(inputs)
+    pairs = encoder(own, 32, segments=segments)
+    inputs = list(pairs.encode([("asma", None), ("due", "casi di febbre")]))
+    batch = pairs.collate(inputs)
     assert ("token_type_ids" in batch) == (segments > 1)
     assert all(value.shape == (2, len(inputs[1])) for value in batch.values())
     assert batch["attention_mask"].sum(axis=1).tolist() == [len(item) for item in inputs]
