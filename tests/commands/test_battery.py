@@ -28,6 +28,8 @@ MASKINGS = ({"id": "0", "text": "Il [MASK] ha diabete mellito e asma.", "target"
             {"id": "1", "text": "Il cuore [MASK] il sangue nelle arterie.", "target": "pompa"})
 TAGGED = tuple({"id": str(number), "text": "Il paziente ha asma.", "entities": [
     {"start": 15, "end": 19, "type": "DIS"}]} for number in range(4))
+CLASSIFIED = tuple({"id": str(number), "text": f"Il paziente ha {illness}.", "label": illness}
+                   for number, illness in enumerate(["asma", "diabete"] * 2))
 NOTES = ({"id": "a", "text": "No pain. Fever."}, {"id": "b", "text": "Fever."})
 SCORES = ({"model": "base", "pppl": 12.3456}, {"model": "small", "pppl": 23456.7})
 
@@ -104,6 +106,14 @@ CASES = {
         "some",
         "FILE:1: key 'entities' is missing; expected a list, empty where the text names nothing",
         TAGGED, option="--train"),
+    "finetune classification": Case(
+        ("--model", "MODEL", "--dev", "DEV", "--seeds", "1", "--epochs", "1", "-o", "OUT"),
+        ("--metric-for-best-model [accuracy|macro_f1|micro_f1]", "--truncation-side [right|left]",
+         "--patience", "5e-05", "--overwrite"),
+        "--train: found 0 labels in 0 records, expected records whose key 'label' names one of two "
+        "or more classes",
+        "FILE:1: key 'label' is missing; expected the name of a class, as text",
+        CLASSIFIED, option="--train"),
     "predict": Case(("--model", "TAGGER"), ("--device", "--max-length"), None, None),
     "score-pppl": Case(
         ("--model", "MODEL"),
@@ -146,6 +156,7 @@ BEFORE = {
     "pretrain": ("-o", "out"),
     "distill": ("-o", "out"),
     "finetune ner": (*CASES["finetune ner"].arguments, "--train", "corpus.jsonl"),
+    "finetune classification": ("-o", "out"),
     "score-mrr": ("--model", "MODEL"),
     "score-space": ("--model", "MODEL"),
     "translate": ("--source-lang", "en", "--target-lang", "it"),
@@ -277,6 +288,16 @@ USAGE: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {
         (("--patience", "0"), "--patience: found 0, expected 1 or more"),
         (("--model", "absent"), "'absent' does not exist"),
         (("--train", "-", "--dev", "-"), "only one of --train, --dev and --test can be stdin"),
+        (("--test", "absent.jsonl"), "'absent.jsonl' does not exist"),
+    ),
+    "finetune classification": (
+        ((), "Missing option '--model'"),
+        (("--model", "MODEL"), "Missing option '--train'"),
+        (("--model", "MODEL", "--train", "corpus.jsonl"), "Missing option '--dev'"),
+        (("--metric-for-best-model", "f1"),
+         "'--metric-for-best-model': 'f1' is not one of 'accuracy', 'macro_f1', 'micro_f1'"),
+        (("--truncation-side", "middle"),
+         "'--truncation-side': 'middle' is not one of 'right', 'left'"),
     ),
     "predict": (
         ((), "Missing option '--model'"),
@@ -389,7 +410,7 @@ def kit_paths(make_tokenizer: Run, make_checkpoint: Run, tiny_tokenizer: Path,
     (folder / "words.txt").write_text("asma\ndiabete mellito\n", encoding="utf-8")
     (folder / "memory.tsv").write_text("en\tit\nNo pain.\tNessun dolore.\nFever.\tFebbre.\n",
                                        encoding="utf-8")
-    (folder / "dev.jsonl").write_text(json.dumps(TAGGED[0]) + "\n")
+    (folder / "dev.jsonl").write_text(json.dumps({**TAGGED[0], "label": "asma"}) + "\n")
     base = make_checkpoint(make_tokenizer("Il respirare, le ginocchia, i sanguigni di mellito"))
     return {"TOKENIZER": tiny_tokenizer, "MODEL": tiny_checkpoint, "BASE": base,
             "TAGGER": make_tagger(tiny_checkpoint), "WORDS": folder / "words.txt",
@@ -504,7 +525,7 @@ def test_wrong_usage_ends_with_two(
     Path("small.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"]))
     paths = {**kit_paths, "OUT": tmp_path / "out"}
     given = [paths.get(word, word) for word in (*BEFORE.get(name, ()), *arguments)]
-    files = () if name in ("finetune ner", "translate") else (corpus,)
+    files = () if name.startswith(("finetune", "translate")) else (corpus,)
     outcome = run(*name.split(), *given, *files)
     assert (outcome.code, outcome.out) == (2, "")
     assert message in outcome.err
