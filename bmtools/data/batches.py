@@ -238,28 +238,6 @@ class ScheduledBatches:
         return RankBatch(micro_batches, total)
 
 
-class MicroBatched:
-    """Batches of another source, split into micro-batches.
-
-    Args:
-        batches: whose inputs are all (sequences, ...).
-        micro_batch_size: sequences of a micro-batch.
-    """
-
-    def __init__(self, batches: Batches, micro_batch_size: int) -> None:
-        self._batches = batches
-        self._size = micro_batch_size
-
-    def batch(self, number: int, rank: int = 0, world_size: int = 1) -> RankBatch:
-        """Make one process's part of a batch, in micro-batches."""
-        whole = self._batches.batch(number, rank, world_size)
-        micro_batches = [
-            {name: value[start:start + self._size] for name, value in inputs.items()}
-            for inputs in whole.micro_batches
-            for start in range(0, len(next(iter(inputs.values()))), self._size)]
-        return RankBatch(micro_batches, whole.counts)
-
-
 def split_in_half(micro_batches: Sequence[MicroBatch]) -> list[MicroBatch]:
     """Split each micro-batch in two; single sequences or documents stay as they are."""
     return [half for inputs in micro_batches for half in _halves(inputs)]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from bmtools.data.batches import MicroBatched, ScheduledBatches
+from bmtools.data.batches import ScheduledBatches
 from bmtools.errors import BmtoolsError
 from bmtools.masking.corruption import IGNORED
 from bmtools.recipes.settings import BatchConfig
@@ -149,15 +149,6 @@ def test_pairs_say_where_the_second_segment_is(toy: Any, toy_phase: Any) -> None
                 assert row[:first + 1].sum() == 0
                 assert row[first + 1:second + 1].sum() == second - first
                 assert row[second + 1:].sum() == 0
-
-
-def test_pieces_of_fine_tuning_batches_hold_so_many_rows(toy: Any, toy_phase: Any) -> None:
-    batches = toy.batches(TEXTS, toy_phase())
-    cut = MicroBatched(batches, 3).batch(0, 0, 1)
-    assert [len(piece["input_ids"]) for piece in cut.micro_batches] == [3, 1]
-    assert cut.counts == batches.batch(0).counts
-    assert torch.equal(torch.cat([piece["input_ids"] for piece in cut.micro_batches]),
-                       pieces(batches)["input_ids"])
 
 
 def test_rows_that_processes_cannot_share_are_refused(toy: Any, toy_phase: Any) -> None:
