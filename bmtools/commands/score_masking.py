@@ -14,8 +14,11 @@ from bmtools.cli.scoring_options import takes_groups, takes_models
 from bmtools.cli.settings import takes_settings
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader, read_list, write_records
-from bmtools.scoring.masked_lm_settings import MaskedLmLossConfig, check_usage
-from bmtools.scoring.settings import InferenceConfig, StatisticsConfig
+from bmtools.scoring.settings import (
+    InferenceConfig,
+    MaskedLmLossConfig,
+    StatisticsConfig,
+)
 
 
 @click.command("score-masking", cls=Command)
@@ -39,7 +42,7 @@ def command(records: RecordReader, reject: Reject, models: tuple[Path, ...], out
     they are. Checkpoints that share a vocabulary get the same masks.
     """
     try:
-        check_usage(config, terms is not None, inference.precision)
+        config.check_usage(terms is not None, inference.precision)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     term_list = [term for _, term in read_list(str(terms))] if terms else []

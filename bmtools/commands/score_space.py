@@ -12,7 +12,7 @@ from bmtools.cli.scoring_options import takes_models
 from bmtools.cli.settings import takes_settings
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader, encode_lines, open_output
-from bmtools.scoring.space_settings import EmbeddingSpaceConfig, StateReadingConfig
+from bmtools.scoring.settings import EmbeddingSpaceConfig, StateReadingConfig
 
 
 def _check_vectors(ctx: click.Context, _param: click.Parameter, path: Path | None) -> Path | None:

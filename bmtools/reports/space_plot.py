@@ -12,9 +12,9 @@ import numpy as np
 from bmtools.reports.drawing import figure_file
 from bmtools.reports.labels import short_names
 from bmtools.scoring.embedding_space import EmbeddingSpace
+from bmtools.scoring.settings import EmbeddingSpaceConfig, Projection
 from bmtools.scoring.space_metrics import principal_components
 from bmtools.scoring.space_sample import SampledWords
-from bmtools.scoring.space_settings import EmbeddingSpaceConfig, Projection
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -2,14 +2,13 @@
 
 Four measures, each in the files that its name begins:
 
-- pseudo-perplexity: `pppl`, `pppl_sentences`, `pll_masking`; command `score-pppl`
-- mean reciprocal rank: `mrr`, `mrr_words`, `mrr_targets`, `mrr_ranking`, `mrr_collector`,
-  `cloze`, `regression_gate`; command `score-mrr`
-- masked-LM loss: `masked_lm_*`; command `score-masking`
+- pseudo-perplexity: `pppl`, `pppl_sentences`; command `score-pppl`
+- mean reciprocal rank: `mrr`, `mrr_targets`, `mrr_ranking`, `cloze`, `regression_gate`; command
+  `score-mrr`
+- masked-LM loss: `masked_lm_loss`, `masked_lm_sequences`; command `score-masking`
 - embedding space: `embedding_space`, `space_*`; command `score-space`
 
-The first two share `evaluation`, `predictor`, `checkpoint_predictor`, `unigram_predictor` and
-`distributed`; all share `settings`, `statistics`, `comparison`, `groups` and `signature`.
+They share `settings`, `predictor`, `checkpoint_predictor`, `evaluation`, `statistics` and `lines`.
 """
 
 from bmtools.lazy import export

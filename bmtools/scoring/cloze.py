@@ -7,12 +7,13 @@ sentence one at a time. There people chose the words; here a list or annotated e
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any, NamedTuple
 
 from bmtools.errors import RecordError, Reject, refuse, setting
 from bmtools.records import MASK, Record, span_faults
+from bmtools.scoring.evaluation import gather_records
 from bmtools.scoring.settings import MaskUnit
 from bmtools.search.case_folding import CASELESS, Folding
 from bmtools.search.matching import Matcher
@@ -64,9 +65,15 @@ def make_clozes(records: Iterable[Record], terms: WordList | None, unit: MaskUni
     """
     skipped = Counter() if skipped is None else skipped
     matcher = Matcher(terms.folded, Folding(terms.rule)) if terms is not None else None
-    for chunk in _chunks(records):
-        texts = ["" if MASK in record["text"] else record["text"] for record in chunk]
-        for record, found in zip(chunk, _find_terms(texts, matcher), strict=True):
+    for chunk in gather_records(records, _CHARACTERS_AT_ONCE, _RECORDS_AT_ONCE):
+        terms_in: list[list[_Span]] = [[] for _ in chunk]
+        if matcher is not None:
+            matches = matcher.find(
+                ["" if MASK in record["text"] else record["text"] for record in chunk])
+            for text, start, end in zip(matches.texts.tolist(), matches.starts.tolist(),
+                                        matches.ends.tolist(), strict=True):
+                terms_in[text].append(_Span(start, end, None))
+        for record, found in zip(chunk, terms_in, strict=True):
             if MASK in record["text"]:
                 yield record
                 continue
@@ -83,30 +90,6 @@ def make_clozes(records: Iterable[Record], terms: WordList | None, unit: MaskUni
             spans = _choose_spans(record["text"], mentions, unit)
             skipped["records without a word to mask skipped"] += not spans
             yield from _mask_spans(record, spans)
-
-
-def _chunks(records: Iterable[Record]) -> Iterator[list[Record]]:
-    chunk: list[Record] = []
-    characters = 0
-    for record in records:
-        chunk.append(record)
-        characters += len(record["text"])
-        if len(chunk) == _RECORDS_AT_ONCE or characters >= _CHARACTERS_AT_ONCE:
-            yield chunk
-            chunk, characters = [], 0
-    if chunk:
-        yield chunk
-
-
-def _find_terms(texts: Sequence[str], matcher: Matcher | None) -> list[list[_Span]]:
-    """Find terms in each text, those inside others included."""
-    found: list[list[_Span]] = [[] for _ in texts]
-    if matcher is not None:
-        matches = matcher.find(texts)
-        for text, start, end in zip(matches.texts.tolist(), matches.starts.tolist(),
-                                    matches.ends.tolist(), strict=True):
-            found[text].append(_Span(start, end, None))
-    return found
 
 
 def _entity_spans(record: Record, skipped: Counter[str]) -> Iterator[_Span]:

@@ -19,9 +19,15 @@ from bmtools.errors import Reject, refuse
 from bmtools.io.atomic import new_file
 from bmtools.io.jsonl import as_records
 from bmtools.records import Record
-from bmtools.scoring.evaluation import Line, Progress
-from bmtools.scoring.settings import Models, model_paths, split_settings
-from bmtools.scoring.signature import short_fingerprint, signature
+from bmtools.scoring.evaluation import Progress
+from bmtools.scoring.lines import Line, rounded, signed
+from bmtools.scoring.settings import (
+    EmbeddingSpaceConfig,
+    Models,
+    StateReadingConfig,
+    model_paths,
+    split_settings,
+)
 from bmtools.scoring.space_metrics import (
     UnitVectorSums,
     chance_of_own_group,
@@ -33,7 +39,6 @@ from bmtools.scoring.space_metrics import (
     variance_shares,
 )
 from bmtools.scoring.space_sample import SampledWords, WordContext, sample_contexts
-from bmtools.scoring.space_settings import EmbeddingSpaceConfig, StateReadingConfig
 from bmtools.scoring.space_vectors import (
     StateReader,
     WordVectors,
@@ -170,15 +175,21 @@ def compare_spaces(readers: Sequence[StateReader], sample: SampledWords,
             if config.resamples else {}
         name = str(reader.checkpoint.path)
         line: Line = {"model": name, **_overall(space, values),
-                      "intervals": {measure: [_rounded(end) for end in
+                      "intervals": {measure: [rounded(end) for end in
                                               np.percentile(found, _PERCENTILES)]
                                     for measure, found in resamples.items()}}
         if first is None:
             first = name, values, resamples
         else:
             line["change"] = _change(first, values, resamples)
-        line["bands"] = _bands(space, word_statistics)
-        yield {**line, **_counts_and_signature(space, reader, config)}, space
+        precision = reader.inference.precision
+        yield {**line, "bands": _bands(space, word_statistics),
+               "words": len(space.sample.words), "occurrences": len(space.words),
+               "unknown": int(space.occurrences.unknown.sum()),
+               **signed("space", "pieces-mean", reader.checkpoint.tokenizer,
+                        reader.checkpoint.vocabulary,
+                        **{setting: getattr(config, setting) for setting in _SIGNED},
+                        precision="fp32" if precision == "float32" else precision)}, space
 
 
 def _space(sample: SampledWords, contexts: Sequence[WordContext],
@@ -215,19 +226,19 @@ def _overall(space: EmbeddingSpace, values: Estimates) -> Line:
     means, logs = space.word_means(), np.log(space.sample.counts)
     shares = variance_shares(space.occurrences.vectors, _COMPONENTS)
     return {
-        "average_cosine": _rounded(values["average_cosine"][0]),
+        "average_cosine": rounded(values["average_cosine"][0]),
         "partition_isotropy": float(f"{partition_isotropy(space.occurrences.vectors):.6g}"),
-        "top_components": {str(number): _rounded(share)
+        "top_components": {str(number): rounded(share)
                            for number, share in zip(_COMPONENTS, shares, strict=True)},
-        **{name: _rounded(values[name][0])
+        **{name: rounded(values[name][0])
            for name in ("self_similarity", "adjusted_self_similarity", "own_band_neighbours")},
-        "chance_neighbours": _rounded(chance_of_own_group(space.sample.bands)),
-        **{name: _rounded(values[name][0]) for name in ("silhouette", "extremes_silhouette")},
+        "chance_neighbours": rounded(chance_of_own_group(space.sample.bands)),
+        **{name: rounded(values[name][0]) for name in ("silhouette", "extremes_silhouette")},
         "frequency_correlation": {
             # The sign of a component is arbitrary.
-            "first_component": _rounded(abs(rank_correlation(
+            "first_component": rounded(abs(rank_correlation(
                 logs, principal_components(means, 1)[:, 0]))),
-            "norm": _rounded(rank_correlation(logs, np.linalg.norm(means, axis=1)))}}
+            "norm": rounded(rank_correlation(logs, np.linalg.norm(means, axis=1)))}}
 
 
 def _change(first: tuple[str, Estimates, Estimates], values: Estimates,
@@ -238,8 +249,8 @@ def _change(first: tuple[str, Estimates, Estimates], values: Estimates,
     for measure, value in values.items():
         ends = np.percentile(resamples[measure] - first_resamples[measure], _PERCENTILES) \
             if resamples else ()
-        changes[measure] = {"value": _rounded(value[0] - first_values[measure][0]),
-                            **dict(zip(("low", "high"), map(_rounded, ends), strict=False))}
+        changes[measure] = {"value": rounded(value[0] - first_values[measure][0]),
+                            **dict(zip(("low", "high"), map(rounded, ends), strict=False))}
     return changes
 
 
@@ -256,27 +267,11 @@ def _bands(space: EmbeddingSpace, word_statistics: WordStatistics) -> list[Line]
             "band": int(band) + 1, "min_count": int(counts[own].min()),
             "max_count": int(counts[own].max()), "words": int(own.sum()),
             "occurrences": int(within.sum()),
-            "tokens_per_word": _rounded(space.occurrences.token_counts[within].mean()),
-            "norm": _rounded(norms[within].mean()),
-            **{name: _rounded(found[name][0]) for name in (
+            "tokens_per_word": rounded(space.occurrences.token_counts[within].mean()),
+            "norm": rounded(norms[within].mean()),
+            **{name: rounded(found[name][0]) for name in (
                 "average_cosine", "self_similarity", "own_band_neighbours", "silhouette")}})
     return lines
-
-
-def _counts_and_signature(space: EmbeddingSpace, reader: StateReader,
-                          config: EmbeddingSpaceConfig) -> Line:
-    signed = {name: getattr(config, name) for name in _SIGNED}
-    precision = reader.inference.precision
-    return {"words": len(space.sample.words), "occurrences": len(space.words),
-            "unknown": int(space.occurrences.unknown.sum()),
-            "vocabulary": short_fingerprint(reader.checkpoint.vocabulary),
-            "signature": signature("space", "pieces-mean", reader.checkpoint.tokenizer, **signed,
-                                   precision="fp32" if precision == "float32" else precision)}
-
-
-def _rounded(value: float) -> float | None:
-    """Round to six digits after the point; None for NaN."""
-    return None if np.isnan(value) else round(float(value), 6)
 
 
 def save_vectors(models: Sequence[str], spaces: Sequence[EmbeddingSpace], path: Path) -> None:

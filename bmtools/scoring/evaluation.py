@@ -1,24 +1,27 @@
-"""Steps that pppl and mrr share: load predictors, add up their scores, compare models."""
+"""Steps that the measures share: windows of records on all ranks, totals of scores, comparisons."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
+from itertools import islice
 from os import PathLike
 from typing import Any, Protocol, TypeVar
 
-from bmtools.distributed import is_main_process
-from bmtools.errors import Reject
-from bmtools.io.jsonl import RecordReader, encode_lines, open_output
-from bmtools.scoring.checkpoint_predictor import load_predictor
-from bmtools.scoring.comparison import ModelTotals, compare_models
+from bmtools.distributed import is_main_process, rank, world_size
+from bmtools.errors import RecordError, Reject
+from bmtools.io.jsonl import encode_lines, open_output
+from bmtools.records import Record
+from bmtools.scoring.lines import Line
 from bmtools.scoring.predictor import Predictor
-from bmtools.scoring.settings import InferenceConfig, Models, StatisticsConfig, model_paths
-from bmtools.scoring.unigram_predictor import count_frequencies
+from bmtools.scoring.settings import StatisticsConfig
+from bmtools.scoring.statistics import ModelTotals, compare_models
 
-Line = dict[str, Any]
 Progress = Callable[[Iterator[Any]], Iterable[Any]]
+Input = TypeVar("Input")
+Score = TypeVar("Score")
+_WINDOW_RECORDS = 256  # enough of one length to fill batches
 
 
 class ItemScore(Protocol):
@@ -45,14 +48,60 @@ class CorpusTotals(ModelTotals, Protocol):
 Scored = TypeVar("Scored", bound=ItemScore)
 
 
-def load_predictors(models: Models, inference: InferenceConfig,
-                    baseline: str | PathLike[str] | None, reject: Reject) -> list[Predictor]:
-    """Load checkpoints, and count the token frequencies of a baseline for each vocabulary."""
-    predictors: list[Predictor] = [load_predictor(path, inference) for path in model_paths(models)]
-    if baseline is None:
-        return predictors
-    records = RecordReader([str(baseline)], reject)
-    return [*predictors, *count_frequencies(records, predictors, str(baseline))]
+def score_in_windows(records: Iterable[Record], predictors: Sequence[Predictor],
+                     prepare: Callable[[Predictor, Record], Input],
+                     score: Callable[[int, Sequence[Record], Sequence[Input]], list[Score]],
+                     reject: Reject) -> Iterator[Score]:
+    """Score records under each predictor, window by window, in input order.
+
+    Under a launcher every process reads all records and scores every n-th window; the first one
+    gathers, rejects and yields, the others yield nothing.
+
+    Args:
+        records: read in windows of bounded size.
+        predictors: each scores all records.
+        prepare: makes a predictor's input from a record. A record for which it raises
+            `RecordError` is kept from all predictors, so that scores cover the same records.
+        score: scores prepared records under the predictor of this index.
+        reject: receives the errors of `prepare`, before the scores of the record's window.
+
+    Yields:
+        scores record by record, in the order of predictors.
+    """
+    def score_window(window: list[Record]) -> tuple[list[Score], list[RecordError]]:
+        kept, inputs, refused = [], [], []
+        for record in window:
+            try:
+                inputs.append([prepare(predictor, record) for predictor in predictors])
+                kept.append(record)
+            except RecordError as error:
+                refused.append(error)
+        columns = [score(index, kept, [own[index] for own in inputs])
+                   for index in range(len(predictors))]
+        return [one for row in zip(*columns, strict=True) for one in row], refused
+
+    pending = iter(records)
+    windows = iter(lambda: list(islice(pending, _WINDOW_RECORDS)), [])
+    for scores, refused in map(score_window, windows) if world_size() == 1 \
+            else _gather(windows, score_window):
+        for error in refused:
+            reject(error)
+        yield from scores
+
+
+def _gather(windows: Iterator[Input], function: Callable[[Input], Score]) -> Iterator[Score]:
+    """Apply a function to every n-th window on each rank; rank 0 yields all results in order."""
+    import torch
+    from accelerate import PartialState
+    from accelerate.utils import gather_object
+
+    state = PartialState(cpu=not torch.cuda.is_available())
+    while group := list(islice(windows, world_size())):
+        own = [function(group[rank()])] if rank() < len(group) else []
+        results = gather_object(own)
+        if is_main_process():
+            yield from results
+    state.destroy_process_group()
 
 
 def collect_scores(scores: Iterator[Scored], totals: Sequence[CorpusTotals],
@@ -87,3 +136,18 @@ def collect_scores(scores: Iterator[Scored], totals: Sequence[CorpusTotals],
         lines = [own.line() for own in totals]
     return [*lines, *compare_models(
         [own for own in totals if "baseline" not in own.predictor.signature_fields], statistics)]
+
+
+def gather_records(records: Iterable[Record], characters: int,
+                   most: int | None = None) -> Iterator[list[Record]]:
+    """Gather records until their texts have so many characters, or there are so many of them."""
+    chunk: list[Record] = []
+    gathered = 0
+    for record in records:
+        chunk.append(record)
+        gathered += len(record["text"])
+        if gathered >= characters or len(chunk) == most:
+            yield chunk
+            chunk, gathered = [], 0
+    if chunk:
+        yield chunk

@@ -1,6 +1,6 @@
 """Masked-LM loss under strategies, rates and corruptions of masking: which task is how hard.
 
-Masks are drawn in `masked_lm_sequences`, predicted in `masked_lm_predictions`.
+Texts are cut, masked and predicted in `masked_lm_sequences`.
 
 Source: Pavlova and Makhlouf 2023 (BIOptimus), section 8.1 and figure 4.
 """
@@ -21,25 +21,33 @@ from bmtools.errors import BmtoolsError, DataError, RecordError, Reject, refuse,
 from bmtools.io.jsonl import as_records
 from bmtools.masking.coverage import Coverage
 from bmtools.records import Record
-from bmtools.scoring.checkpoint_predictor import CheckpointPredictor, load_predictor
-from bmtools.scoring.evaluation import Line, Progress
-from bmtools.scoring.groups import Groups
-from bmtools.scoring.masked_lm_predictions import (
+from bmtools.scoring.checkpoint_predictor import CheckpointPredictor, load_predictors
+from bmtools.scoring.evaluation import Progress, gather_records
+from bmtools.scoring.lines import (
+    DIGITS,
+    FINGERPRINT_DIGITS,
+    Groups,
+    Line,
+    rounded,
+    safe_exp,
+    signed,
+)
+from bmtools.scoring.masked_lm_sequences import (
     REPLACEMENTS,
     MaskedSequences,
+    SequenceMasker,
+    Sequences,
     TokenLosses,
     predict,
+    text_keys,
 )
-from bmtools.scoring.masked_lm_sequences import SequenceMasker, Sequences, text_keys
-from bmtools.scoring.masked_lm_settings import Combination, MaskedLmLossConfig, check_usage
 from bmtools.scoring.settings import (
     InferenceConfig,
+    MaskedLmLossConfig,
     Models,
     StatisticsConfig,
-    model_paths,
     split_settings,
 )
-from bmtools.scoring.signature import short_fingerprint, signature
 from bmtools.scoring.statistics import interval
 from bmtools.vocab.encoding import EncodedTexts
 
@@ -47,7 +55,6 @@ _NATS, _MASKED, _CORRECT = range(3)
 # Tokens of one window, counted once for each combination and draw: some 20 MB.
 _TOKENS_AT_ONCE = 1 << 20
 _CHARACTERS_PER_TOKEN = 4
-_DIGITS = 6
 
 
 def masked_lm_loss(records: str | PathLike[str] | Iterable[Any],
@@ -76,9 +83,8 @@ def masked_lm_loss(records: str | PathLike[str] | Iterable[Any],
     """
     config, inference, statistics = split_settings(
         settings, MaskedLmLossConfig, InferenceConfig, StatisticsConfig)
-    check_usage(config, bool(terms), inference.precision)
-    predictors = [load_predictor(path, inference) for path in model_paths(models)]
-    evaluation = MaskedLmEvaluation(predictors, config, terms=terms, by=by, inference=inference,
+    config.check_usage(bool(terms), inference.precision)
+    evaluation = MaskedLmEvaluation(load_predictors(models, inference), config, terms=terms, by=by,
                                     seed=statistics.seed)
     deque(progress(evaluation.run(as_records(records, reject), reject)), maxlen=0)
     return list(evaluation.lines(statistics))
@@ -96,7 +102,6 @@ class MaskedLmEvaluation:
         config: masking.
         terms: words and phrases for masking by terms.
         by: keys of records to score apart by.
-        inference: size, threads and precision of passes.
         seed: of masks.
 
     Raises:
@@ -104,8 +109,7 @@ class MaskedLmEvaluation:
     """
 
     def __init__(self, models: Sequence[CheckpointPredictor], config: MaskedLmLossConfig, *,
-                 terms: Sequence[str] = (), by: Sequence[str] = (),
-                 inference: InferenceConfig | None = None, seed: int = 0) -> None:
+                 terms: Sequence[str] = (), by: Sequence[str] = (), seed: int = 0) -> None:
         for model in models:
             if config.max_length > model.max_tokens:
                 raise BmtoolsError(
@@ -113,7 +117,6 @@ class MaskedLmEvaluation:
                     f"at most {model.max_tokens}; expected that or less")
         self._combinations = config.combinations()
         self._config, self._terms, self._seed = config, terms, seed
-        self._inference = inference or InferenceConfig()
         tokenizers = {model.vocabulary: model.tokenizer for model in models}
         self._vocabularies = {name: _Vocabulary(SequenceMasker(tokenizer, config, terms, seed),
                                                 len(self._combinations))
@@ -134,7 +137,8 @@ class MaskedLmEvaluation:
             for each pass of a model, the number of predictions.
         """
         variants = len(self._combinations) * self._config.repeats
-        for window in _windows(records, _TOKENS_AT_ONCE * _CHARACTERS_PER_TOKEN // variants):
+        for window in gather_records(
+                records, _TOKENS_AT_ONCE * _CHARACTERS_PER_TOKEN // variants):
             kept, encoded = self._encode(window, reject)
             if kept:
                 yield from self._predict_window(kept, encoded)
@@ -171,7 +175,7 @@ class MaskedLmEvaluation:
             for variants in self._variants(len(sequences.input_ids)):
                 masked = self._mask(vocabulary, sequences, variants)
                 for totals in own:
-                    for losses in predict(totals.model, masked, self._inference):
+                    for losses in predict(totals.model, masked):
                         totals.add(losses)
                         yield len(losses.nats)
 
@@ -224,9 +228,8 @@ class MaskedLmEvaluation:
         combination = self._combinations[number]
         vocabulary = self._vocabularies[totals.model.vocabulary]
         coverage, by_text = vocabulary.coverage[number], totals.by_text(number)
-        by: dict[str, Line] = {}
-        for key, value, members in self._groups.members():
-            by.setdefault(key, {})[value] = _scores(by_text[members], keys[members], statistics)
+        by = self._groups.scores(
+            lambda members: _scores(by_text[members], keys[members], statistics))
         return {
             "model": totals.model.name,
             "masking": combination.masking,
@@ -237,26 +240,20 @@ class MaskedLmEvaluation:
             "tokens": vocabulary.tokens,
             "sequences": vocabulary.sequences,
             "repeats": self._config.repeats,
-            "masked_share": round(coverage.masked_share, _DIGITS),
-            "whole_words": round(coverage.whole_share, _DIGITS),
+            "masked_share": round(coverage.masked_share, DIGITS),
+            "whole_words": round(coverage.whole_share, DIGITS),
             "by_replacement": {name: _figures(sums) for name, sums in
                                zip(REPLACEMENTS, totals.by_replacement(number), strict=True)
                                if sums[_MASKED]},
             **({"by": by} if by else {}),
-            "vocabulary": short_fingerprint(totals.model.vocabulary),
-            "signature": self._signature(totals.model, combination),
+            **signed("mlm", combination.masking, totals.model.tokenizer, totals.model.vocabulary,
+                     rate=combination.mask_rate, corruption=combination.corruption,
+                     repeats=self._config.repeats, seed=self._seed,
+                     max_length=self._config.max_length, segmenter=self._config.segmenter,
+                     terms=hashlib.sha256("\n".join(self._terms).encode()).hexdigest()[
+                         :FINGERPRINT_DIGITS] if combination.masking == "terms" else None,
+                     **totals.model.signature_fields),
         }
-
-    def _signature(self, model: CheckpointPredictor, combination: Combination) -> str:
-        terms = {}
-        if combination.masking == "terms":
-            listed = "\n".join(self._terms).encode()
-            terms["terms"] = short_fingerprint(hashlib.sha256(listed).hexdigest())
-        return signature(
-            "mlm", combination.masking, model.tokenizer, rate=combination.mask_rate,
-            corruption=combination.corruption, repeats=self._config.repeats, seed=self._seed,
-            max_length=self._config.max_length, segmenter=self._config.segmenter, **terms,
-            **model.signature_fields)
 
 
 class _Vocabulary:
@@ -305,20 +302,6 @@ class _Totals:
         return self._totals[combination].sum(axis=0)
 
 
-def _windows(records: Iterable[Record], characters: int) -> Iterator[list[Record]]:
-    """Gather records until their texts have so many characters."""
-    window: list[Record] = []
-    gathered = 0
-    for record in records:
-        window.append(record)
-        gathered += len(record["text"])
-        if gathered >= characters:
-            yield window
-            window, gathered = [], 0
-    if window:
-        yield window
-
-
 def _scores(by_text: np.ndarray, keys: np.ndarray, statistics: StatisticsConfig) -> Line:
     """Score some of the texts, with an interval over them.
 
@@ -330,29 +313,20 @@ def _scores(by_text: np.ndarray, keys: np.ndarray, statistics: StatisticsConfig)
     ordered = by_text[np.argsort(keys, kind="stable")]
     bounds = interval(ordered[:, _NATS], ordered[:, _MASKED], statistics)
     return {**_figures(ordered.sum(axis=0)),
-            **({"interval": [_rounded(_exp(bound)) for bound in bounds]} if bounds else {}),
+            **({"interval": [rounded(safe_exp(bound)) for bound in bounds]} if bounds else {}),
             "records": len(by_text)}
 
 
-def _spread(draws: np.ndarray) -> dict[str, float]:
+def _spread(draws: np.ndarray) -> Line:
     """Compute the standard deviation of perplexity over draws, (repeats, 3), if it is finite."""
-    perplexities = [_exp(nats / masked) for nats, masked, _ in draws.tolist()]
+    perplexities = [safe_exp(nats / masked) for nats, masked, _ in draws.tolist()]
     if len(perplexities) < 2 or math.inf in perplexities:
         return {}
-    return {"perplexity_sd": _rounded(stdev(perplexities))}
+    return {"perplexity_sd": rounded(stdev(perplexities))}
 
 
 def _figures(sums: np.ndarray) -> Line:
     nats, masked, correct = sums.tolist()
-    return {"perplexity": _rounded(_exp(nats / masked)),
-            "nats_per_token": _rounded(nats / masked),
-            "accuracy": _rounded(correct / masked), "masked_tokens": int(masked)}
-
-
-def _rounded(value: float) -> float:
-    return round(value, _DIGITS)
-
-
-def _exp(nats: float) -> float:
-    """Exponentiate a loss; beyond the range of numbers it is infinite, not an error."""
-    return math.exp(nats) if nats < 700 else math.inf
+    return {"perplexity": rounded(safe_exp(nats / masked)),
+            "nats_per_token": rounded(nats / masked),
+            "accuracy": rounded(correct / masked), "masked_tokens": int(masked)}

@@ -1,15 +1,17 @@
-"""Texts cut into sequences with masked tokens, as in pretraining."""
+"""Texts cut into sequences, masked as in pretraining, and losses of models at masked positions."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import torch
 
-from bmtools.data.samples import cut_evenly, whole_documents
+from bmtools.data.samples import SINGLE_SPECIALS, cut_evenly, whole_documents
 from bmtools.keyed_random import derive
 from bmtools.masking.corruption import MaskedTokens, corrupt
 from bmtools.masking.coverage import Coverage, count_coverage
@@ -18,12 +20,17 @@ from bmtools.masking.segmenters import word_marker
 from bmtools.masking.strategies import MaskStrategy, make_strategy
 from bmtools.masking.terms import TermList, spellings
 from bmtools.masking.token_batch import TokenBatch
+from bmtools.models.mlm import encode, lm_head
 from bmtools.records import Record, full_text
-from bmtools.scoring.masked_lm_settings import Combination, MaskedLmLossConfig
+from bmtools.scoring.checkpoint_predictor import CheckpointPredictor, map_in_threads
+from bmtools.scoring.settings import Combination, MaskedLmLossConfig
 from bmtools.vocab.encoding import EncodedTexts, Encoder
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
+
+REPLACEMENTS = ("masked", "random", "same")
+"""Input at a masked position: the mask token, another token, or the token itself."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,12 +57,6 @@ class Sequences:
     def lengths(self) -> np.ndarray:
         """(sequences,) tokens of each."""
         return np.diff(self.borders)
-
-    def token_batch(self, draw: int) -> TokenBatch:
-        """Make the input of masking, with keys of its own for each draw."""
-        sample = np.repeat(np.arange(len(self.texts)), self.lengths)
-        return TokenBatch(self.input_ids, self.starts, self.maskable, sample,
-                          derive(self.keys, draw))
 
 
 class SequenceMasker:
@@ -113,7 +114,9 @@ class SequenceMasker:
     def mask(self, sequences: Sequences, combination: Combination,
              draw: int) -> tuple[MaskedTokens, Coverage]:
         """Mask some tokens, and count them."""
-        batch = sequences.token_batch(draw)
+        sample = np.repeat(np.arange(len(sequences.texts)), sequences.lengths)
+        batch = TokenBatch(sequences.input_ids, sequences.starts, sequences.maskable, sample,
+                           derive(sequences.keys, draw))
         masked = self._strategies[combination.masking](batch, combination.mask_rate)
         return (corrupt(batch, masked, self._mask_id, self._replacements, combination.shares),
                 count_coverage(batch, masked))
@@ -163,3 +166,103 @@ def text_keys(records: Sequence[Record]) -> np.ndarray:
     digests = (hashlib.blake2b(f"{record['id']}\n{full_text(record)}".encode(), digest_size=8)
                for record in records)
     return np.array([int.from_bytes(one.digest(), "little") for one in digests], dtype=np.uint64)
+
+
+@dataclass(frozen=True, eq=False)
+class MaskedSequences:
+    """Sequences under some variants, each a combination and a draw.
+
+    Args:
+        sequences: before masking.
+        variants: (variants, 2) indices of combination and draw.
+        input_ids: (variants, tokens) int32, after corruption.
+        masked: (variants, tokens) bool, positions to predict.
+    """
+
+    sequences: Sequences
+    variants: np.ndarray
+    input_ids: np.ndarray
+    masked: np.ndarray
+
+    def batches(self, batch_tokens: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield sequences of one length and their variants, (batch,) each, the longest first."""
+        lengths = self.sequences.lengths
+        order = np.argsort(-lengths, kind="stable")
+        for of_one_length in np.split(order, np.flatnonzero(np.diff(lengths[order])) + 1):
+            sequences = np.repeat(of_one_length, len(self.variants))
+            variants = np.tile(np.arange(len(self.variants)), len(of_one_length))
+            step = max(1, batch_tokens // (int(lengths[of_one_length[0]]) + SINGLE_SPECIALS))
+            for start in range(0, len(sequences), step):
+                yield sequences[start:start + step], variants[start:start + step]
+
+
+class TokenLosses(NamedTuple):
+    """Losses at masked positions, (predictions,) each.
+
+    Args:
+        combinations: index of the combination.
+        draws: index of the draw.
+        texts: index of the text in its window.
+        replacements: index into `REPLACEMENTS`.
+        nats: loss, float64.
+        correct: whether no token has a higher logit.
+    """
+
+    combinations: np.ndarray
+    draws: np.ndarray
+    texts: np.ndarray
+    replacements: np.ndarray
+    nats: np.ndarray
+    correct: np.ndarray
+
+
+def predict(model: CheckpointPredictor, masked: MaskedSequences) -> Iterator[TokenLosses]:
+    """Predict all masked positions; on a CPU several batches run at a time, each on one core."""
+    yield from map_in_threads(partial(_predict_batch, model, masked),
+                              masked.batches(model.tokens_per_pass), model.threads)
+
+
+def _predict_batch(model: CheckpointPredictor, masked: MaskedSequences,
+                   batch: tuple[np.ndarray, np.ndarray]) -> TokenLosses:
+    """Add special tokens to sequences of one length, and predict their masked positions."""
+    numbers, variants = batch
+    tokenizer, sequences = model.tokenizer, masked.sequences
+    tokens = sequences.borders[numbers][:, None] + np.arange(sequences.lengths[numbers[0]])
+    rows, positions = np.nonzero(masked.masked[variants[:, None], tokens])
+    labels = sequences.input_ids[tokens[rows, positions]]
+    input_ids = np.pad(masked.input_ids[variants[:, None], tokens].astype(np.int64),
+                       ((0, 0), (1, 1)))
+    input_ids[:, 0], input_ids[:, -1] = tokenizer.cls_token_id, tokenizer.sep_token_id
+    positions += 1
+    seen = input_ids[rows, positions]
+    replacements = np.where(seen == tokenizer.mask_token_id, 0, np.where(seen == labels, 2, 1))
+    nats, correct = _losses(model, input_ids, rows, positions, labels)
+    combinations, draws = masked.variants[variants[rows]].T
+    return TokenLosses(combinations, draws, sequences.texts[numbers[rows]], replacements, nats,
+                       correct)
+
+
+@torch.inference_mode()
+def _losses(model: CheckpointPredictor, input_ids: np.ndarray, rows: np.ndarray,
+            positions: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Compute the loss at masked positions in nats, and whether no token has a higher logit.
+
+    Args:
+        model: masked language model.
+        input_ids: (batch, tokens) int64.
+        rows, positions: (predictions,) masked positions.
+        labels: (predictions,) int64.
+    """
+    network = model.checkpoint.model
+    inputs, row, position, targets = (torch.from_numpy(one).to(model.device)
+                                      for one in (input_ids, rows, positions, labels))
+    size = model.max_predictions
+    nats, correct = [], []
+    with torch.autocast(model.device.type, dtype=model.dtype, enabled=model.dtype is not None):
+        states = encode(network, inputs, torch.ones_like(inputs, dtype=torch.bool))[row, position]
+        for part, part_targets in zip(states.split(size), targets.split(size), strict=True):
+            logits = lm_head(network)(part).float()
+            chosen = logits.gather(1, part_targets[:, None])[:, 0]
+            nats.append(logits.logsumexp(1) - chosen)
+            correct.append(chosen >= logits.amax(1))
+    return torch.cat(nats).double().cpu().numpy(), torch.cat(correct).cpu().numpy()

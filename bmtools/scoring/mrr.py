@@ -15,12 +15,13 @@ import numpy as np
 
 from bmtools.errors import DataError, Reject, refuse, setting
 from bmtools.io.jsonl import as_records
+from bmtools.records import MASK
+from bmtools.scoring.checkpoint_predictor import load_predictors
 from bmtools.scoring.cloze import make_clozes, read_terms
-from bmtools.scoring.comparison import RatioMetric
-from bmtools.scoring.evaluation import Line, Progress, collect_scores, load_predictors
-from bmtools.scoring.groups import NO_VALUE, Groups
-from bmtools.scoring.mrr_words import MaskScore, score_masked_words
-from bmtools.scoring.predictor import Predictor
+from bmtools.scoring.evaluation import Progress, collect_scores
+from bmtools.scoring.lines import DIGITS, NO_VALUE, Groups, Line, signed
+from bmtools.scoring.mrr_ranking import MaskScore, score_masked_words
+from bmtools.scoring.predictor import Predictor, count_frequencies
 from bmtools.scoring.settings import (
     InferenceConfig,
     MaskUnit,
@@ -28,10 +29,8 @@ from bmtools.scoring.settings import (
     StatisticsConfig,
     split_settings,
 )
-from bmtools.scoring.signature import short_fingerprint, signature
-from bmtools.scoring.statistics import interval
+from bmtools.scoring.statistics import RatioMetric, interval
 
-_DIGITS = 6
 _HITS = (1, 5, 10)
 _DEFAULT_BY = ("domain",)
 _SENTENCE = "sentence"
@@ -74,13 +73,15 @@ def mrr(records: str | PathLike[str] | Iterable[Any], models: Any, *,
     config, inference, statistics = split_settings(
         settings, MrrConfig, InferenceConfig, StatisticsConfig)
     term_list = read_terms(terms) if terms is not None else None
-    predictors = load_predictors(models, inference, baseline, reject)
+    predictors: list[Predictor] = [*load_predictors(models, inference)]
+    checkpoints = len(predictors)
+    if baseline is not None:
+        predictors += count_frequencies(baseline, predictors, reject)
     clozes = make_clozes(as_records(records, reject), term_list, mask_unit, reject, skipped)
     scores = score_masked_words(clozes, predictors, config, reject)
     totals = [MrrTotals(predictor, config, by, statistics) for predictor in predictors]
     lines = collect_scores(scores, totals, statistics, details, progress, on_score)
-    models_only = [own for own in totals if "baseline" not in own.predictor.signature_fields]
-    return [*lines, *agreement(models_only)] if lines else []
+    return [*lines, *agreement(totals[:checkpoints])] if lines else []
 
 
 class MrrTotals:
@@ -112,14 +113,16 @@ class MrrTotals:
 
     def add(self, score: MaskScore) -> None:
         """Count a masked word; one of several tokens as the settings say."""
-        target, sentence = score.target, score.sentence
-        multi_token = target.multi_token
+        target, record = score.target, score.record
+        sentence = str(record["text"]).replace(MASK, record["target"])
+        # No token and no known tokens: a larger token contains the word.
+        multi_token = not target.correct_ids and len(target.token_ids) != 1
         self._multi_token += multi_token
         self._unknown += not (target.correct_ids or multi_token)
         counts = not (multi_token and self.config.multi_token == "skip")
         rank = np.nan if score.rank is None else score.rank
         self._values.extend((score.reciprocal_rank, rank, score.probability, counts))
-        self._groups.add({_SENTENCE: sentence, **score.record})
+        self._groups.add({_SENTENCE: sentence, **record})
         self._sentence_of.append(self._sentences.setdefault(hash(sentence), len(self._sentences)))
 
     @property
@@ -146,14 +149,14 @@ class MrrTotals:
         Raises:
             DataError: nothing was counted, or no record has a key of `by`.
         """
-        table = self._table()
+        config, table = self.config, self._table()
         if not table[:, 3].any():
-            raise DataError(self._explain_nothing())
-        by: dict[str, dict[str, Any]] = {}
-        for key, value, members in self._groups.members():
-            scores = self._scores(table, members)
-            if scores:
-                by.setdefault(key, {})[value] = scores
+            raise DataError(
+                f"all {self._multi_token} masked words are of several tokens in "
+                f"{self.predictor.name}; {setting('multi_token')} miss counts them"
+                if self._multi_token else
+                "no masked words in the input; expected records with text and target")
+        by = self._groups.scores(lambda members: self._scores(table, members))
         for key in [key for key, values in by.items() if set(values) == {NO_VALUE}]:
             if self._by:
                 raise DataError(f"{setting('by')}: found {key!r}, which no record has, expected a "
@@ -166,8 +169,14 @@ class MrrTotals:
             "unknown": self._unknown,
             **({"by": by} if by else {}),
             **self.predictor.line_fields,
-            "vocabulary": short_fingerprint(self.predictor.vocabulary),
-            "signature": self._signature(),
+            **signed("mrr", f"top{config.top_k}", self.predictor.tokenizer,
+                     self.predictor.vocabulary, multi_token=config.multi_token, proposals="all",
+                     ties="lower-id",
+                     match="caseless" if config.ignore_case or config.like else "exact",
+                     beam=max(config.beam_size, config.top_k)
+                     if config.multi_token == "joint" else None,
+                     like=config.like, punctuation="dropped" if config.like else None,
+                     **self.predictor.signature_fields),
         }
 
     def _table(self) -> np.ndarray:
@@ -207,26 +216,7 @@ class MrrTotals:
             "sentences": int((counts > 0).sum()),
         }
         return {name: value if value is None or isinstance(value, int)
-                else np.round(value, _DIGITS).tolist() for name, value in scores.items()}
-
-    def _signature(self) -> str:
-        config = self.config
-        fields: dict[str, object] = {}
-        if config.multi_token == "joint":
-            fields["beam"] = max(config.beam_size, config.top_k)
-        if config.like:
-            fields |= {"like": config.like, "punctuation": "dropped"}
-        return signature(
-            "mrr", f"top{config.top_k}", self.predictor.tokenizer,
-            multi_token=config.multi_token, proposals="all", ties="lower-id",
-            match="caseless" if config.caseless else "exact", **fields,
-            **self.predictor.signature_fields)
-
-    def _explain_nothing(self) -> str:
-        if self._multi_token:
-            return (f"all {self._multi_token} masked words are of several tokens in "
-                    f"{self.predictor.name}; {setting('multi_token')} miss counts them")
-        return "no masked words in the input; expected records with text and target"
+                else np.round(value, DIGITS).tolist() for name, value in scores.items()}
 
 
 def agreement(totals: Sequence[MrrTotals]) -> list[Line]:

@@ -1,4 +1,4 @@
-"""Ranks of words among a model's proposals, of single tokens and of several tokens jointly.
+"""Ranks of masked words: how high a model ranks the word behind each mask.
 
 Equally probable tokens are ranked by id, the lower one first.
 
@@ -10,17 +10,157 @@ masks for a word: Jiang et al. 2020 (X-FACTR), section 4.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
+from tokenizers import Tokenizer
 from torch import Tensor
 
-from bmtools.scoring.mrr_targets import MaskedTarget
-from bmtools.scoring.predictor import MaskedCopies, MaskLogits, Predictor
+from bmtools.errors import RecordError, Reject, refuse
+from bmtools.records import MASK, Record
+from bmtools.scoring.evaluation import score_in_windows
+from bmtools.scoring.lines import DIGITS
+from bmtools.scoring.mrr_targets import MaskedTarget, TargetLookup, token_text
+from bmtools.scoring.predictor import MaskedCopies, MaskLogits, Predictor, check_length
+from bmtools.scoring.settings import MrrConfig
 
 Word = tuple[int, ...]
+Ranking = tuple[int | None, float, float, tuple[tuple[str, float], ...]]
+"""The last fields of `MaskScore`."""
+_LEAST_PROPOSALS = 5  # looked up, however few count
+
+
+@dataclass(frozen=True, slots=True)
+class MaskScore:
+    """One masked word under one predictor.
+
+    Args:
+        record: the sentence.
+        predictor: index of the predictor.
+        target: the word in the predictor's vocabulary.
+        rank: of the word among all proposals, from 1; None where it cannot be proposed, or is
+            beyond a beam.
+        reciprocal_rank: 1/rank, 0 where the word is not among the proposals that count.
+        probability: of the word, in all spellings that count.
+        proposals: the best tokens (words of as many tokens where the word is ranked jointly) with
+            their probabilities, best first.
+    """
+
+    record: Record
+    predictor: int
+    target: MaskedTarget
+    rank: int | None
+    reciprocal_rank: float
+    probability: float
+    proposals: tuple[tuple[str, float], ...]
+
+    def line(self) -> dict[str, Any]:
+        """Return the score as a line of details."""
+        domain = {"domain": self.record["domain"]} if "domain" in self.record else {}
+        return {"id": self.record.get("id"), **domain, "target": self.record["target"],
+                # Of a word that a larger token contains, two are counted.
+                "tokens": len(self.target.token_ids) or 2, "rank": self.rank,
+                "reciprocal_rank": round(self.reciprocal_rank, DIGITS),
+                "probability": round(self.probability, DIGITS),
+                "proposals": [word for word, _ in self.proposals],
+                "probabilities": [round(share, DIGITS) for _, share in self.proposals]}
+
+
+def score_masked_words(records: Iterable[Record], predictors: Sequence[Predictor],
+                       config: MrrConfig, reject: Reject = refuse) -> Iterator[MaskScore]:
+    """Rank each masked word under each predictor, record by record in input order.
+
+    Every token of the vocabulary is a proposal, pieces of words and special tokens included.
+    """
+    tokenizers = {predictor.vocabulary: predictor.tokenizer for predictor in predictors}
+    lookups = {vocabulary: TargetLookup(tokenizer, config.ignore_case, bool(config.like))
+               for vocabulary, tokenizer in tokenizers.items()}
+
+    def find_target(predictor: Predictor, record: Record) -> MaskedTarget:
+        masks = record["text"].count(MASK)
+        if masks != 1:
+            raise RecordError(record.place,
+                              f"key 'text': found {masks or 'no'} {MASK}, expected one", record)
+        if "target" not in record:
+            raise RecordError(record.place, f"key 'target' is missing, expected the word behind "
+                                            f"{MASK} (bmtools import curated writes it)", record)
+        try:
+            target = lookups[predictor.vocabulary].find(record["text"], record["target"])
+        except ValueError as error:
+            raise RecordError(record.place, f"key 'target': {error}, expected a visible word",
+                              record) from error
+        masks = len(target.token_ids) if config.multi_token == "joint" and target.splits else 1
+        check_length(predictor, record, len(target.masked.input_ids) + masks - 1,
+                     "shorten the text around the mask")
+        return target
+
+    rank = partial(_rank_targets, predictors, config)
+    return score_in_windows(records, predictors, find_target, rank, reject)
+
+
+def _rank_targets(predictors: Sequence[Predictor], config: MrrConfig, index: int,
+                  records: Sequence[Record], targets: Sequence[MaskedTarget]) -> list[MaskScore]:
+    """Rank the target word at each mask, single tokens in one pass, several tokens jointly."""
+    predictor, policy = predictors[index], config.multi_token
+    joint = [number for number, target in enumerate(targets)
+             if policy == "joint" and target.splits]
+    rankings = dict(zip(joint, _rank_jointly(predictor, [targets[number] for number in joint],
+                                             config), strict=True)) if joint else {}
+    single = [number for number in range(len(targets)) if number not in rankings]
+    correct_ids = [target.token_ids[:1] if policy == "first" and target.splits
+                   else target.correct_ids for target in map(targets.__getitem__, single)]
+    rank_batch = partial(_rank_batch, predictor, config, correct_ids)
+    for part in predictor.predict([targets[number].masked for number in single], rank_batch):
+        rankings.update((single[sequence], ranking) for sequence, ranking in part)
+    return [MaskScore(record, index, target, *rankings[number])
+            for number, (record, target) in enumerate(zip(records, targets, strict=True))]
+
+
+def _rank_batch(predictor: Predictor, config: MrrConfig, correct_ids: Sequence[tuple[int, ...]],
+                batch: MaskLogits) -> list[tuple[int, Ranking]]:
+    """Rank the correct tokens at each mask of a batch; return sequences with their rankings."""
+    backend = predictor.tokenizer.backend_tokenizer
+    correct = [correct_ids[sequence] for sequence in batch.sequences]
+    totals = batch.logits.logsumexp(1)
+    best = best_tokens(batch.logits, max(config.top_k, _LEAST_PROPOSALS))
+    ranked = []
+    for row, (sequence, ids, tokens, rank) in enumerate(zip(
+            batch.sequences.tolist(), correct, best, best_ranks(batch.logits, correct),
+            strict=True)):
+        shares = (batch.logits[row, [*tokens, *ids]] - totals[row]).exp().tolist()
+        proposals = tuple((token_text(backend, token), share) for token, share in
+                          zip(tokens[:config.top_k], shares, strict=False))
+        reciprocal = 1 / rank if rank and rank <= config.top_k else 0.0
+        if config.like and reciprocal:
+            # The published evaluation takes the lower place of a word proposed in two spellings.
+            reciprocal = round(1 / max(place for place, token in enumerate(tokens, 1)
+                                       if token in ids), 2)
+        ranked.append((sequence, (rank, reciprocal, sum(shares[len(tokens):]), proposals)))
+    return ranked
+
+
+def _rank_jointly(predictor: Predictor, targets: Sequence[MaskedTarget],
+                  config: MrrConfig) -> list[Ranking]:
+    """Rank words of several tokens among the words that a model proposes in their place."""
+    searches = [_BeamSearch(target) for target in targets]
+    width = max(config.beam_size, config.top_k)
+    for step in range(max(len(target.token_ids) for target in targets)):
+        _extend(predictor, [search for search in searches if step < len(search.target.token_ids)],
+                step, width)
+    backend = predictor.tokenizer.backend_tokenizer
+    rankings: list[Ranking] = []
+    for search in searches:
+        rank = search.rank(width, backend if config.ignore_case else None)
+        rankings.append((
+            rank, 1 / rank if rank and rank <= config.top_k else 0.0, math.exp(search.logprob),
+            tuple((_spell(backend, ids), math.exp(logprob))
+                  for logprob, ids in search.beam[:config.top_k])))
+    return rankings
 
 
 def best_ranks(logits: Tensor, correct_ids: Sequence[Sequence[int]]) -> list[int | None]:
@@ -65,22 +205,6 @@ def best_tokens(logits: Tensor, count: int) -> list[list[int]]:
     return best
 
 
-@dataclass(frozen=True, slots=True)
-class RankedWord:
-    """A word of several tokens among the words proposed in its place.
-
-    Args:
-        rank: from 1, among proposals of as many tokens; None where a full beam of proposals
-            surpasses it.
-        logprob: of the word, in nats.
-        proposals: ids of the best words and their log probabilities, best first.
-    """
-
-    rank: int | None
-    logprob: float
-    proposals: list[tuple[Word, float]]
-
-
 @dataclass(slots=True)
 class _BeamSearch:
     """A beam search for one target: the best prefixes and their log probabilities, best first."""
@@ -91,40 +215,31 @@ class _BeamSearch:
 
     def masked(self, prefix: Word) -> MaskedCopies:
         """Fill in a prefix and mask the rest of the word."""
-        position, word = self.target.position, self.target.token_ids
-        ids = self.target.masked.input_ids
+        word, ids = self.target.token_ids, self.target.masked.input_ids
+        position = int(self.target.masked.spans[0, 0])
         filled = [*ids[:position], *prefix, *word[len(prefix):], *ids[position + 1:]]
         span = np.array([[position + len(prefix), position + len(word)]])
         return MaskedCopies(np.array(filled, dtype=np.int64), span)
 
-    def rank(self, width: int, is_correct: Callable[[MaskedTarget, Word], bool]) -> RankedWord:
-        """Rank the word among those in the beam; its own probability counts if it was dropped."""
+    def rank(self, width: int, caseless: Tokenizer | None) -> int | None:
+        """Rank the word among those in the beam; its own probability counts if it was dropped.
+
+        Args:
+            width: of the beam.
+            caseless: of a tokenizer, by which words that differ in case are one.
+
+        Returns:
+            the rank, from 1; None where a full beam of proposals surpasses it.
+        """
         word = self.target.token_ids
+        right = _spell(caseless, word).casefold() if caseless else None
         others = [(logprob, ids) for logprob, ids in self.beam if ids != word]
         ranked = sorted([*others, (self.logprob, word)], key=_best_first)
-        rank = next(number for number, (_, ids) in enumerate(ranked, 1)
-                    if ids == word or is_correct(self.target, ids))
+        rank = next(number for number, (_, ids) in enumerate(ranked, 1) if ids == word
+                    or (caseless and _spell(caseless, ids).casefold() == right))
         # A word that all of a full beam surpass may be surpassed by more.
-        known = rank <= len(others) or len(self.beam) < width
-        return RankedWord(rank if known or len(others) < len(self.beam) else None, self.logprob,
-                          [(ids, logprob) for logprob, ids in self.beam])
-
-
-def rank_words(predictor: Predictor, targets: Sequence[MaskedTarget], beam_size: int,
-               is_correct: Callable[[MaskedTarget, Word], bool]) -> list[RankedWord]:
-    """Rank words of several tokens among the words that a model proposes in their place.
-
-    Args:
-        predictor: predicts once for each prefix and token.
-        targets: words with known tokens.
-        beam_size: prefixes kept at each step.
-        is_correct: tells whether other ids spell the same word.
-    """
-    searches = [_BeamSearch(target) for target in targets]
-    for step in range(max((len(target.token_ids) for target in targets), default=0)):
-        _extend(predictor, [search for search in searches if step < len(search.target.token_ids)],
-                step, beam_size)
-    return [search.rank(beam_size, is_correct) for search in searches]
+        known = rank <= len(others) or len(self.beam) < width or len(others) < len(self.beam)
+        return rank if known else None
 
 
 def _extend(predictor: Predictor, searches: Sequence[_BeamSearch], step: int,
@@ -160,3 +275,7 @@ def _extend(predictor: Predictor, searches: Sequence[_BeamSearch], step: int,
 def _best_first(candidate: tuple[float, Word]) -> tuple[float, Word]:
     """Order by probability; equally probable words by their ids."""
     return -candidate[0], candidate[1]
+
+
+def _spell(backend: Tokenizer, ids: Word) -> str:
+    return str(backend.decode(list(ids), skip_special_tokens=False))

@@ -27,27 +27,12 @@ class MaskedTarget:
     Args:
         masked: the sentence with one position to mask in place of the word.
         correct_ids: ids that are right there; none where the word is no known token.
-        token_ids: ids of the word as it is tokenized there; none where a token contains more.
+        token_ids: ids of the word as it is tokenized there; none where a larger token contains it.
     """
 
     masked: MaskedCopies
     correct_ids: tuple[int, ...]
     token_ids: tuple[int, ...]
-
-    @property
-    def tokens(self) -> int:
-        """Number of tokens of the word; 2 where a larger token contains it."""
-        return len(self.token_ids) or 2
-
-    @property
-    def multi_token(self) -> bool:
-        """Whether the vocabulary has the word only in several tokens."""
-        return not self.correct_ids and self.tokens > 1
-
-    @property
-    def position(self) -> int:
-        """Position of the word's first token."""
-        return int(self.masked.spans[0, 0])
 
     @property
     def splits(self) -> bool:

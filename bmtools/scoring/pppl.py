@@ -16,14 +16,13 @@ import numpy as np
 
 from bmtools.errors import DataError, Reject, refuse, setting
 from bmtools.io.jsonl import as_records
-from bmtools.scoring.comparison import RatioMetric
-from bmtools.scoring.evaluation import Line, Progress, collect_scores, load_predictors
-from bmtools.scoring.groups import Groups
-from bmtools.scoring.pppl_sentences import SentenceScore, rounded, safe_exp, score_sentences
-from bmtools.scoring.predictor import Predictor
+from bmtools.scoring.checkpoint_predictor import load_predictors
+from bmtools.scoring.evaluation import Progress, collect_scores
+from bmtools.scoring.lines import Groups, Line, rounded, safe_exp, signed
+from bmtools.scoring.pppl_sentences import SentenceScore, score_sentences
+from bmtools.scoring.predictor import Predictor, count_frequencies
 from bmtools.scoring.settings import InferenceConfig, PpplConfig, StatisticsConfig, split_settings
-from bmtools.scoring.signature import short_fingerprint, signature
-from bmtools.scoring.statistics import SamplingError, interval
+from bmtools.scoring.statistics import RatioMetric, SamplingError, interval
 
 _COLUMNS = ("nats", "scored", "tokens", "characters", "words", "unknown", "pppl")
 
@@ -57,7 +56,9 @@ def pppl(records: str | PathLike[str] | Iterable[Any], models: Any, *,
     """
     config, inference, statistics = split_settings(
         settings, PpplConfig, InferenceConfig, StatisticsConfig)
-    predictors = load_predictors(models, inference, baseline, reject)
+    predictors: list[Predictor] = [*load_predictors(models, inference)]
+    if baseline is not None:
+        predictors += count_frequencies(baseline, predictors, reject)
     scores = score_sentences(as_records(records, reject), predictors, config, reject,
                              statistics.seed)
     totals = [PpplTotals(predictor, config, by, statistics) for predictor in predictors]
@@ -77,8 +78,7 @@ class PpplTotals:
     """
 
     def __init__(self, predictor: Predictor, config: PpplConfig | None = None,
-                 by: Sequence[str] = (),
-                 statistics: StatisticsConfig | None = None) -> None:
+                 by: Sequence[str] = (), statistics: StatisticsConfig | None = None) -> None:
         self.predictor = predictor
         self.config = config or PpplConfig()
         self._statistics = statistics or StatisticsConfig()
@@ -119,32 +119,34 @@ class PpplTotals:
         Raises:
             DataError: nothing was counted.
         """
-        sums = self._sums()
+        config, sums = self.config, self._sums()
+        sampled = config.sample < 1
         if not len(sums.nats):
             raise DataError("no sentences in the input; expected records with text")
         if not sums.scored.any():
             raise DataError(f"none of {len(sums.nats)} sentences has a token to score: all are "
                             f"left out, or {setting('sample')} drew none; expected shorter "
                             "sentences or a larger share")
-        by: dict[str, Line] = {}
-        for key, value, members in self._groups.members():
-            by.setdefault(key, {})[value] = self._scores(self._sums(members))
-        left_out = int((sums.scored == 0).sum()) if self.config.longest_sentence else 0
+        by = self._groups.scores(lambda members: self._scores(sums[members]))
+        left_out = int((sums.scored == 0).sum()) if config.longest_sentence else 0
         return {
             "model": self.predictor.name,
             **self._scores(sums),
             **({"left_out": left_out} if left_out else {}),
-            **self._sampling_fields(sums),
+            **(self._sampling_fields(sums) if sampled else {}),
             **({"by": by} if by else {}),
             **self.predictor.line_fields,
-            "vocabulary": short_fingerprint(self.predictor.vocabulary),
-            "signature": self._signature(),
+            **signed("pppl", config.variant, self.predictor.tokenizer, self.predictor.vocabulary,
+                     unit="token", special=False, sample=config.sample if sampled else None,
+                     sample_seed=self._statistics.seed if sampled else None,
+                     context=config.context_tokens or None, like=config.like,
+                     **self.predictor.signature_fields),
         }
 
-    def _sums(self, members: np.ndarray | slice = slice(None)) -> np.recarray:
-        """View the sums of some sentences as named columns, (sentences,) each."""
-        table = np.frombuffer(self._values).view([(name, "f8") for name in _COLUMNS])
-        return table[members].view(np.recarray)
+    def _sums(self) -> np.recarray:
+        """View the sums as named columns, (sentences,) each."""
+        return np.frombuffer(self._values).view([(name, "f8") for name in _COLUMNS]).view(
+            np.recarray)
 
     def _scores(self, sums: np.recarray) -> Line:
         """Score some of the sentences."""
@@ -174,24 +176,9 @@ class PpplTotals:
 
     def _sampling_fields(self, sums: np.recarray) -> dict[str, Any]:
         """Return how many tokens were scored, and how far off their score may be."""
-        share = self.config.sample
-        if share == 1:
-            return {}
-        error = self._sampling.half_width(share, self._statistics.confidence)
+        error = self._sampling.half_width(self.config.sample, self._statistics.confidence)
         nats = sums.nats.sum() / sums.scored.sum()
         bounds = {} if error is None else {"sampling_error": {
             "nats_per_token": rounded(error),
             "pppl": [rounded(safe_exp(nats - error)), rounded(safe_exp(nats + error))]}}
         return {"scored_tokens": int(sums.scored.sum()), **bounds}
-
-    def _signature(self) -> str:
-        config = self.config
-        fields: dict[str, object] = {}
-        if config.sample < 1:
-            fields |= {"sample": config.sample, "sample_seed": self._statistics.seed}
-        if config.context_tokens:
-            fields["context"] = config.context_tokens
-        if config.like:
-            fields["like"] = config.like
-        return signature("pppl", config.variant, self.predictor.tokenizer, unit="token",
-                              special=False, **fields, **self.predictor.signature_fields)

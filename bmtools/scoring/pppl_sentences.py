@@ -1,32 +1,32 @@
-"""Pseudo-log-likelihoods of sentences: each token masked and predicted once.
+"""Pseudo-log-likelihoods of sentences: spans that together predict each token of a text once.
 
 Sources: Salazar et al. 2020, equations 2 and 3; Kauf and Ivanova 2023.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from bmtools.errors import RecordError, Reject, refuse, setting
+from bmtools.keyed_random import derive, uniforms
 from bmtools.records import Record
-from bmtools.scoring.distributed import score_in_windows
-from bmtools.scoring.evaluation import Line
-from bmtools.scoring.pll_masking import (
-    encode_sentence,
-    masked_spans,
-    sample_spans,
-    split_into_windows,
-)
+from bmtools.scoring.evaluation import score_in_windows
+from bmtools.scoring.lines import DIGITS, Line, rounded, safe_exp
 from bmtools.scoring.predictor import MaskedCopies, MaskLogits, Predictor, check_length, special_ids
-from bmtools.scoring.settings import PpplConfig
+from bmtools.scoring.settings import PpplConfig, Variant
 
-_DIGITS = 6
+if TYPE_CHECKING:
+    from tokenizers import Encoding
+
+_SAMPLING = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,26 +63,15 @@ class SentenceScore:
     def line(self) -> Line:
         """Return the score as a line of details."""
         return {"id": self.record.get("id"), "pppl": rounded(self.pppl),
-                "nats": round(-float(self.logprobs.sum()), _DIGITS),
+                "nats": round(-float(self.logprobs.sum()), DIGITS),
                 "scored_tokens": len(self.logprobs), "tokens": self.tokens,
                 "characters": len(self.record["text"]), "words": self.words,
                 "unknown": self.unknown}
 
 
-@dataclass(frozen=True, slots=True)
-class _MaskedSentence:
-    """A sentence in as many windows as the model needs; none where it is left out."""
-
-    windows: list[MaskedCopies]
-    tokens: int
-    unknown: int
-
-    @property
-    def predictions(self) -> np.ndarray:
-        """Number of scored tokens in each copy of each window, (copies,) int64."""
-        sizes = [np.diff(window.spans)[:, 0] if window.predict_all
-                 else np.ones(len(window.spans), np.int64) for window in self.windows]
-        return np.concatenate([np.zeros(0, np.int64), *sizes])
+_MaskedSentence = tuple[list[MaskedCopies], int, int]
+"""A sentence in as many windows as the model needs, none where it is left out; its tokens, and how
+many of them are unknown."""
 
 
 def score_sentences(records: Iterable[Record], predictors: Sequence[Predictor],
@@ -119,7 +108,7 @@ def _mask_sentence(predictor: Predictor, record: Record, config: PpplConfig,
     unknown = int((sentence.input_ids[sentence.positions] == tokenizer.unk_token_id).sum())
     tokens = len(sentence.positions)
     if config.longest_sentence and len(sentence.input_ids) > config.longest_sentence:
-        return _MaskedSentence([], tokens, unknown)
+        return [], tokens, unknown
     if not config.context_tokens:
         check_length(predictor, record, len(sentence.input_ids),
                      f"score it in windows ({setting('context_tokens')} 64) or split it into "
@@ -131,38 +120,143 @@ def _mask_sentence(predictor: Predictor, record: Record, config: PpplConfig,
     except ValueError as error:
         raise RecordError(record.place, f"{error}, as {predictor.name} takes "
                                         f"{predictor.max_tokens} at a time", record) from error
-    return _MaskedSentence(windows, tokens, unknown)
+    return windows, tokens, unknown
 
 
 def _score_masked(predictors: Sequence[Predictor], index: int, records: Sequence[Record],
                   sentences: Sequence[_MaskedSentence]) -> list[SentenceScore]:
     """Predict the log probability of each scored token, in the order of the text."""
-    inputs = [window for sentence in sentences for window in sentence.windows]
+    inputs = [window for windows, _, _ in sentences for window in windows]
+
+    def true_logprobs(batch: MaskLogits) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        labels = torch.tensor([[inputs[sequence].input_ids[position]] for sequence, position in
+                               zip(batch.sequences, batch.positions, strict=True)],
+                              device=batch.logits.device)
+        logprobs = batch.logits.gather(1, labels)[:, 0] - batch.logits.logsumexp(1)
+        return batch.sequences, batch.positions, logprobs.double().cpu().numpy()
+
     batches = [(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0)),
-               *predictors[index].predict(inputs, partial(_true_logprobs, inputs))]
-    windows, positions, logprobs = map(np.concatenate, zip(*batches, strict=True))
-    in_order = iter(np.split(logprobs[np.lexsort((positions, windows))], np.cumsum(
-        [int(sentence.predictions.sum()) for sentence in sentences])))
-    return [SentenceScore(record, index, own, sentence.predictions, sentence.tokens,
-                          sentence.unknown)
-            for record, sentence, own in zip(records, sentences, in_order, strict=False)]
+               *predictors[index].predict(inputs, true_logprobs)]
+    sequences, positions, logprobs = map(np.concatenate, zip(*batches, strict=True))
+    logprobs = logprobs[np.lexsort((positions, sequences))]
+    scores, first = [], 0
+    for record, (windows, tokens, unknown) in zip(records, sentences, strict=True):
+        # Scored tokens of each copy of each window.
+        predictions = np.concatenate([np.zeros(0, np.int64), *(
+            np.diff(window.spans)[:, 0] if window.predict_all
+            else np.ones(len(window.spans), np.int64) for window in windows)])
+        last = first + int(predictions.sum())
+        scores.append(SentenceScore(record, index, logprobs[first:last], predictions, tokens,
+                                    unknown))
+        first = last
+    return scores
 
 
-def _true_logprobs(inputs: Sequence[MaskedCopies],
-                   batch: MaskLogits) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Read the log probability of each masked token: sequences, positions and values."""
-    labels = torch.tensor([[inputs[sequence].input_ids[position]] for sequence, position in
-                           zip(batch.sequences, batch.positions, strict=True)],
-                          device=batch.logits.device)
-    logprobs = batch.logits.gather(1, labels)[:, 0] - batch.logits.logsumexp(1)
-    return batch.sequences, batch.positions, logprobs.double().cpu().numpy()
+@dataclass(frozen=True)
+class EncodedSentence:
+    """A text as a model reads it.
+
+    Args:
+        input_ids: (tokens,) int64, special tokens included.
+        word_ids: (tokens,) int64, number of each token's word; tokens outside words have a
+            number of their own.
+        positions: (scored,) int64, positions of all tokens but special ones, ascending.
+        prefix_length, suffix_length: special tokens that the tokenizer puts before and behind a
+            text.
+    """
+
+    input_ids: np.ndarray
+    word_ids: np.ndarray
+    positions: np.ndarray
+    prefix_length: int
+    suffix_length: int
 
 
-def rounded(value: float) -> float | None:
-    """Round for output; None for what is not a number."""
-    return None if math.isnan(value) else round(float(value), _DIGITS)
+def encode_sentence(encoding: Encoding, special: Sequence[int]) -> EncodedSentence:
+    """Find the positions to score in an encoded text.
+
+    Args:
+        encoding: of the tokenizer, with special tokens.
+        special: ids of special tokens, which are not scored wherever they occur.
+    """
+    input_ids = np.array(encoding.ids, dtype=np.int64)
+    added = np.array(encoding.special_tokens_mask, dtype=bool)
+    inner = np.flatnonzero(~added)
+    word_ids = np.array([-1 - position if word is None else word
+                         for position, word in enumerate(encoding.word_ids)], dtype=np.int64)
+    prefix, suffix = (int(inner[0]), len(input_ids) - 1 - int(inner[-1])) if len(inner) \
+        else (len(input_ids), 0)
+    return EncodedSentence(input_ids, word_ids,
+                           np.flatnonzero(~(added | np.isin(input_ids, special))), prefix, suffix)
 
 
-def safe_exp(nats: float) -> float:
-    """Exponentiate a loss; beyond the range of floats it is infinite, not an error."""
-    return math.exp(nats) if nats < 700 else math.inf
+def masked_spans(sentence: EncodedSentence, variant: Variant) -> np.ndarray:
+    """Choose the span that each copy of a sentence masks, (copies, 2): first position and end.
+
+    Special tokens inside a word end it.
+
+    Sources: Salazar et al. 2020, section 2 (original); Kauf and Ivanova 2023, section 3
+    (within-word: left to right within a word; whole-word).
+    """
+    positions = sentence.positions
+    if variant == "original":
+        return np.stack([positions, positions + 1], axis=1)
+    words = sentence.word_ids[positions]
+    begins = np.ones(len(positions), dtype=bool)
+    begins[1:] = (words[1:] != words[:-1]) | (positions[1:] != positions[:-1] + 1)
+    ends = np.append(positions[np.flatnonzero(begins)[1:] - 1], positions[-1:]) + 1
+    if variant == "whole-word":
+        return np.stack([positions[begins], ends], axis=1)
+    return np.stack([positions, ends[np.cumsum(begins) - 1]], axis=1)
+
+
+def sample_spans(spans: np.ndarray, share: float, name: str, seed: int) -> np.ndarray:
+    """Sample spans; the draw depends on the sentence's name and a seed alone.
+
+    Args:
+        spans: (copies, 2).
+        share: probability of each.
+        name: tells the sentence from others, also from those of the same text.
+        seed: of the draw.
+    """
+    if share == 1:
+        return spans
+    key = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest())
+    return spans[uniforms(derive(seed, key), np.arange(len(spans)), _SAMPLING) < share]
+
+
+def split_into_windows(sentence: EncodedSentence, spans: np.ndarray, config: PpplConfig,
+                       max_tokens: int) -> list[MaskedCopies]:
+    """Cut a sentence into sequences that a model takes; one that fits stays whole.
+
+    A longer one is read through a sliding window, with the special tokens around each part. Each
+    span is predicted in one window, in which it sees at least `config.context_tokens` on either
+    side, where the text has them.
+
+    Args:
+        sentence: to be scored.
+        spans: masked in copies of it.
+        config: variant and context.
+        max_tokens: longest sequence, special tokens included.
+
+    Raises:
+        ValueError: twice the context and the longest span do not fit into a sequence.
+    """
+    predict_all = config.variant == "whole-word"
+    ids, context = sentence.input_ids, config.context_tokens
+    if len(ids) <= max_tokens:
+        return [MaskedCopies(ids, spans, predict_all)]
+    prefix, end = sentence.prefix_length, len(ids) - sentence.suffix_length
+    room = max_tokens - prefix - sentence.suffix_length
+    longest = int((spans[:, 1] - spans[:, 0]).max(initial=1))
+    stride = room - 2 * context - longest + 1
+    if stride < 1:
+        raise ValueError(f"{setting('context_tokens')}: found {context}, expected at most "
+                         f"{max(0, (room - longest) // 2)}")
+    starts = np.append(np.arange(prefix, end - room, stride), end - room)
+    # The last window that starts early enough; spans near the beginning are in the first.
+    chosen = np.searchsorted(starts, spans[:, 0] - context, side="right") - 1
+    chosen = chosen.clip(min=0)
+    return [MaskedCopies(np.concatenate([ids[:prefix], ids[start:start + room], ids[end:]]),
+                         spans[chosen == number] - start + prefix, predict_all)
+            for number, start in enumerate(starts.tolist()) if (chosen == number).any()]

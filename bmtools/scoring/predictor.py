@@ -1,21 +1,29 @@
-"""Predictors of masked tokens: the inputs they take and the logits they return."""
+"""Predictors of masked tokens: their inputs and logits, and the unigram baseline."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from os import PathLike
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
+import torch
 from torch import Tensor
 
-from bmtools.errors import RecordError
+from bmtools.errors import DataError, RecordError, Reject, refuse
+from bmtools.io.jsonl import RecordReader
 from bmtools.records import Record
+from bmtools.vocab.encoding import encode
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 Reduced = TypeVar("Reduced")
+_TEXTS_AT_ONCE = 1_000
+_BATCH_SIZE = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +81,61 @@ class Predictor(Protocol):
         Batches come in any order; `reduce` may run in several threads at a time.
         """
         ...
+
+
+class UnigramPredictor:
+    """Unigram frequencies as predictor, the same at every mask; see `Predictor`.
+
+    The probability of a token is its count plus one over the sum of these (add-one smoothing);
+    special tokens are never proposed.
+
+    Args:
+        source: name of the counted text.
+        model: predictor whose vocabulary this one shares.
+        counts: (vocabulary,) occurrences of each token.
+    """
+
+    def __init__(self, source: str, model: Predictor, counts: np.ndarray) -> None:
+        self.name = f"frequency of {source}"
+        self.signature_fields = {"baseline": "unigram+1"}
+        self.line_fields: dict[str, Any] = {}
+        self.tokenizer = model.tokenizer
+        self.vocabulary = model.vocabulary
+        self.max_tokens = sys.maxsize
+        logits = np.log(counts + 1.0)
+        logits[sorted(special_ids(model.tokenizer))] = -np.inf
+        self._logits = torch.from_numpy(logits).float()
+
+    def predict(self, inputs: Sequence[MaskedCopies],
+                reduce: Callable[[MaskLogits], Reduced]) -> Iterator[Reduced]:
+        """Yield what `reduce` makes of the same logits at every masked position."""
+        masked = [(index, position) for index, copies in enumerate(inputs)
+                  for start, end in copies.spans.tolist()
+                  for position in range(start, end if copies.predict_all else start + 1)]
+        for start in range(0, len(masked), _BATCH_SIZE):
+            batch = np.array(masked[start:start + _BATCH_SIZE], dtype=np.int64)
+            yield reduce(MaskLogits(batch[:, 0], batch[:, 1], self._logits.expand(len(batch), -1)))
+
+
+def count_frequencies(source: str | PathLike[str], predictors: Sequence[Predictor],
+                      reject: Reject = refuse) -> list[UnigramPredictor]:
+    """Count the tokens of a file's texts once for each distinct vocabulary among predictors.
+
+    Raises:
+        DataError: there is no text to count.
+    """
+    distinct = list({predictor.vocabulary: predictor for predictor in predictors}.values())
+    counts = [np.zeros(1 + max(predictor.tokenizer.get_vocab().values()))
+              for predictor in distinct]
+    texts = (record["text"] for record in RecordReader([str(source)], reject))
+    while chunk := list(islice(texts, _TEXTS_AT_ONCE)):
+        for predictor, count in zip(distinct, counts, strict=True):
+            ids = np.concatenate([encoded.ids for encoded in encode(predictor.tokenizer, chunk)])
+            count += np.bincount(ids, minlength=len(count))
+    if not all(count.any() for count in counts):
+        raise DataError(f"{source}: no words to count; expected records with text")
+    return [UnigramPredictor(str(source), predictor, count)
+            for predictor, count in zip(distinct, counts, strict=True)]
 
 
 def check_length(predictor: Predictor, record: Record, tokens: int, hint: str) -> None:

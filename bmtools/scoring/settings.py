@@ -1,25 +1,30 @@
-"""Settings of pseudo-perplexity, mean reciprocal rank, their inference and their statistics."""
+"""Settings of the four measures, their inference and their statistics; light to import."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from bmtools.errors import check_choices, require, setting
+from bmtools.masking.settings import Corruption, Masking
+from bmtools.models.settings import parse_layers
 
 Precision = Literal["float32", "bf16", "fp16", "int8"]
 Variant = Literal["original", "within-word", "whole-word"]
 MultiToken = Literal["miss", "first", "joint", "skip"]
 Evaluation = Literal["biobit"]
 MaskUnit = Literal["word", "mention"]
+Projection = Literal["pca", "tsne"]
+StatePrecision = Literal["float32", "bf16", "fp16"]
 Models = str | PathLike[str] | Iterable[str | PathLike[str]]
 """Directory of a checkpoint, or several."""
-_TOKENS_ON_CPU = 4_096
-_TOKENS_ON_GPU = 65_536
 _BIOBIT_TOKENS = 170
+_RATES = "shares above 0, at most 1, separated by commas"
+_PERCENTAGES = "percentages that add up to 100, as in 80/10/10, separated by commas"
+_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
@@ -44,9 +49,27 @@ class InferenceConfig:
         require(self.batch_tokens >= 0, "batch_tokens", self.batch_tokens, "0 or more")
         require(self.threads >= 0, "threads", self.threads, "0 or more")
 
-    def tokens_per_pass(self, device: str) -> int:
-        """Return how many tokens a pass takes on a device, named as torch names it."""
-        return self.batch_tokens or (_TOKENS_ON_CPU if device.startswith("cpu") else _TOKENS_ON_GPU)
+
+@dataclass(frozen=True)
+class StatisticsConfig:
+    """Confidence intervals of scores and tests of their differences.
+
+    Args:
+        resamples: bootstrap resamples of sentences behind an interval, and exchanges of two
+            checkpoints' results behind a p-value; 0 for neither.
+        confidence: confidence level of intervals, such as 0.95.
+        seed: seed of the draws.
+    """
+
+    resamples: int = 1000
+    confidence: float = 0.95
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        require(self.resamples >= 0, "resamples", self.resamples, "0 or more")
+        require(0 < self.confidence < 1, "confidence", self.confidence,
+                "more than 0 and less than 1")
+        require(self.seed >= 0, "seed", self.seed, "0 or more")
 
 
 @dataclass(frozen=True)
@@ -76,7 +99,9 @@ class PpplConfig:
         require(0 < self.sample <= 1, "sample", self.sample, "above 0, at most 1")
         require(self.context_tokens >= 0, "context_tokens", self.context_tokens, "0 or more")
         plain = self.variant == "original" and self.sample == 1 and self.context_tokens == 0
-        _require_alone(self.like, plain, "variant", "sample", "context_tokens")
+        require(plain or not self.like, f"like {self.like}",
+                f"{setting('variant')}, {setting('sample')} or {setting('context_tokens')} "
+                "beside it", "none of them")
 
     @property
     def longest_sentence(self) -> int | None:
@@ -112,34 +137,165 @@ class MrrConfig:
         require(self.top_k >= 1, "top_k", self.top_k, "1 or more")
         require(self.beam_size >= 1, "beam_size", self.beam_size, "1 or more")
         plain = self.top_k == 5 and self.multi_token == "miss"
-        _require_alone(self.like, plain, "top_k", "multi_token")
-
-    @property
-    def caseless(self) -> bool:
-        """Whether case does not matter."""
-        return self.ignore_case or self.like is not None
+        require(plain or not self.like, f"like {self.like}",
+                f"{setting('top_k')} or {setting('multi_token')} beside it", "neither of them")
 
 
 @dataclass(frozen=True)
-class StatisticsConfig:
-    """Confidence intervals of scores and tests of their differences.
+class Combination:
+    """One strategy at one rate with one corruption.
 
     Args:
-        resamples: bootstrap resamples of sentences behind an interval, and exchanges of two
-            checkpoints' results behind a p-value; 0 for neither.
-        confidence: confidence level of intervals, such as 0.95.
-        seed: seed of the draws.
+        masking: name of the strategy.
+        mask_rate: share of a sequence's tokens to mask.
+        corruption: percentages that become the mask token, a random token, or stay themselves.
     """
 
-    resamples: int = 1000
-    confidence: float = 0.95
+    masking: str
+    mask_rate: float
+    corruption: str
+
+    @property
+    def shares(self) -> Corruption:
+        """Corruption as shares."""
+        masked, random, same = (float(part) for part in self.corruption.split("/"))
+        # Rounding must not leave a share for a percentage of 0.
+        return Corruption(masked / 100, random / 100 if same else 1 - masked / 100)
+
+
+@dataclass(frozen=True)
+class MaskedLmLossConfig:
+    """Masking of texts: each strategy at each rate with each corruption.
+
+    Args:
+        masking: units that are masked together, separated by commas: tokens, words, spans, terms.
+        mask_rate: shares of tokens to mask, separated by commas.
+        corruption: percentages of masked tokens that become the mask token, become a random one
+            and stay themselves, separated by commas.
+        repeats: draws of masks.
+        max_length: longest sequence in tokens, special tokens included; longer texts are cut
+            where words begin.
+        segmenter: finds words: tokenizer (right where spaces are written), japanese, chinese,
+            thai, or one that a package brings.
+    """
+
+    masking: str = "tokens,words"
+    mask_rate: str = "0.15"
+    corruption: str = "80/10/10"
+    repeats: int = 3
+    max_length: int = 128
+    segmenter: str = "tokenizer"
+
+    def __post_init__(self) -> None:
+        known = get_args(Masking)
+        require(all(name in known for name in self.maskings()), "masking", repr(self.masking),
+                f"names from {', '.join(known)}, separated by commas")
+        rates = _parse("mask_rate", self.mask_rate, float, _RATES)
+        require(all(0 < rate <= 1 for rate in rates), "mask_rate", repr(self.mask_rate), _RATES)
+        corruptions = _parse("corruption", self.corruption, _normalized, _PERCENTAGES)
+        for name, values in (("masking", self.maskings()), ("mask_rate", rates),
+                             ("corruption", corruptions)):
+            found = repr(getattr(self, name))
+            require(len(values) > 0, name, found, "one at least")
+            require(len(set(values)) == len(values), name, found, "each once")
+        require(self.repeats >= 1, "repeats", self.repeats, "1 or more")
+        require(self.max_length >= 8, "max_length", self.max_length, "8 or more")
+
+    def maskings(self) -> list[str]:
+        """Strategies, in the order given."""
+        return _parse("masking", self.masking, str, "")
+
+    def combinations(self) -> list[Combination]:
+        """All combinations; the corruption changes fastest."""
+        return [Combination(masking, rate, corruption) for masking in self.maskings()
+                for rate in _parse("mask_rate", self.mask_rate, float, _RATES)
+                for corruption in _parse("corruption", self.corruption, _normalized, _PERCENTAGES)]
+
+    def check_usage(self, has_terms: bool, precision: str) -> None:
+        """Refuse terms or a precision that do not go with these settings.
+
+        Raises:
+            ValueError: masking by terms without terms, terms without it, or a precision without
+                autocast.
+        """
+        by_terms = "terms" in self.maskings()
+        require(has_terms or not by_terms, "masking", "terms", f"{setting('terms')} as well")
+        require(by_terms or not has_terms, "masking", repr(self.masking),
+                f"terms as well, as {setting('terms')} is given")
+        require(precision != "int8", "precision", "int8", "float32 or bf16 or fp16 here")
+
+
+@dataclass(frozen=True)
+class EmbeddingSpaceConfig:
+    """Sample of words and contexts, and the measures over it.
+
+    Args:
+        bands: of frequency. The first has the most frequent words, as many as are drawn from each
+            band; the others' ranks grow by one factor, which by Zipf's law are equal steps on a
+            log scale of counts.
+        words_per_band: drawn from each band.
+        occurrences: of each word at most, drawn from all of the text. No more than the minimal
+            count gives every word as many, so that no band's words are means over more than
+            others'.
+        min_count: occurrences in the text that a word needs (Ethayarajh 2019: 5).
+        min_letters: letters that a word needs; it may contain nothing else.
+        single_token_words: draw only words that are one token to every model. Rare words are
+            split more, and a mean over tokens is closer to other such means, whatever the
+            frequency.
+        context_characters: read on either side of a word, whole words only, within its record.
+            Where this is more than some model takes, all models read less.
+        layers: hidden states to average: last, all, or numbers such as 0,-1 (0: embeddings, -1:
+            last layer).
+        neighbours: nearest words of each whose band is compared.
+        resamples: of the words, by band, behind each 95 % interval; 0 for no intervals.
+        projection: of words onto the plane of the plot: pca, or tsne (as in BIOptimus).
+        seed: seed of samples, resamples and t-SNE.
+    """
+
+    bands: int = 5
+    words_per_band: int = 200
+    occurrences: int = 5
+    min_count: int = 5
+    min_letters: int = 3
+    single_token_words: bool = False
+    context_characters: int = 150
+    layers: str = "last"
+    neighbours: int = 10
+    resamples: int = 1_000
+    projection: Projection = "pca"
     seed: int = 0
 
     def __post_init__(self) -> None:
-        require(self.resamples >= 0, "resamples", self.resamples, "0 or more")
-        require(0 < self.confidence < 1, "confidence", self.confidence,
-                "more than 0 and less than 1")
-        require(self.seed >= 0, "seed", self.seed, "0 or more")
+        for name, least in (("bands", 2), ("words_per_band", 2), ("occurrences", 1),
+                            ("min_count", 1), ("min_letters", 1), ("context_characters", 0),
+                            ("neighbours", 1), ("resamples", 0), ("seed", 0)):
+            value = getattr(self, name)
+            require(value >= least, name, value, f"{least} or more")
+        others = self.bands * self.words_per_band - 1
+        require(self.neighbours <= others, "neighbours", self.neighbours,
+                f"at most {others}, the other words of {setting('bands')} times "
+                f"{setting('words_per_band')}")
+        check_choices(self)
+        parse_layers(self.layers)
+
+
+@dataclass(frozen=True)
+class StateReadingConfig:
+    """Passes through a checkpoint; but for precision, none of it moves a vector beyond rounding.
+
+    Args:
+        batch_tokens: tokens per pass through a model, padding included.
+        device: where checkpoints run: auto (a GPU if there is one), cpu, cuda or cuda:N.
+        precision: of matrix products: float32, bf16 or fp16.
+    """
+
+    batch_tokens: int = 4_096
+    device: str = "auto"
+    precision: StatePrecision = "float32"
+
+    def __post_init__(self) -> None:
+        require(self.batch_tokens >= 1, "batch_tokens", self.batch_tokens, "1 or more")
+        check_choices(self)
 
 
 def model_paths(models: Models) -> list[Path]:
@@ -166,8 +322,26 @@ def split_settings(settings: Mapping[str, Any], *kinds: Any) -> list[Any]:
             for kind, names in zip(kinds, known, strict=True)]
 
 
-def _require_alone(like: str | None, defaults: bool, *names: str) -> None:
-    """Refuse settings that a published evaluation fixes."""
-    *first, last = map(setting, names)
-    require(like is None or defaults, f"like {like}", f"{', '.join(first)} or {last} beside it",
-            "neither of them" if len(names) == 2 else "none of them")
+def _parse(name: str, text: str, parse: Callable[[str], Any], expected: str) -> list[Any]:
+    """Parse a comma-separated list.
+
+    Raises:
+        ValueError: a part that cannot be parsed.
+    """
+    try:
+        return [parse(part.strip()) for part in text.split(",") if part.strip()]
+    except ValueError:
+        raise ValueError(f"{setting(name)}: found {text!r}, expected {expected}") from None
+
+
+def _normalized(corruption: str) -> str:
+    """Spell percentages in one way, as in 80/10/10.
+
+    Raises:
+        ValueError: not three numbers, 0 or more, that add up to 100.
+    """
+    percentages = [float(part) for part in corruption.split("/")]
+    if len(percentages) != 3 or not all(one >= 0 for one in percentages) \
+            or abs(sum(percentages) - 100) > _ROUNDING:
+        raise ValueError(corruption)
+    return "/".join(f"{one:g}" for one in percentages)

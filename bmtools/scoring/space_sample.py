@@ -18,7 +18,7 @@ import numpy as np
 from bmtools.errors import DataError, setting
 from bmtools.keyed_random import derive
 from bmtools.records import Record
-from bmtools.scoring.space_settings import EmbeddingSpaceConfig
+from bmtools.scoring.settings import EmbeddingSpaceConfig
 from bmtools.search.reservoir import HIGHEST, word_keys
 from bmtools.vocab.words import WordCounter, find_words
 

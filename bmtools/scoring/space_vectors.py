@@ -17,8 +17,8 @@ from bmtools.models.context_embeddings import check_layers, contextual_embedding
 from bmtools.models.hardware import resolve_device
 from bmtools.models.token_contexts import Occurrences, TokenSpan, locate_pieces
 from bmtools.scoring.checkpoint_predictor import AUTOCAST_DTYPES
+from bmtools.scoring.settings import StateReadingConfig
 from bmtools.scoring.space_sample import WordContext, cut_context
-from bmtools.scoring.space_settings import StateReadingConfig
 
 _SPECIAL_TOKENS = 2  # around a context
 

@@ -1,4 +1,4 @@
-"""Statistics of scores: bootstrap intervals, paired permutation tests and sampling errors.
+"""Statistics of scores: bootstrap intervals, comparisons of models, sampling errors.
 
 A score here is a ratio of two sums over units: nats over tokens, reciprocal ranks over maskings.
 A unit is a sentence, since measurements within one depend on each other. A unit whose denominator
@@ -8,12 +8,17 @@ is 0 does not count.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from statistics import NormalDist
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from bmtools.scoring.lines import DIGITS
+from bmtools.scoring.predictor import Predictor
 from bmtools.scoring.settings import StatisticsConfig
 
 Sums = tuple[np.ndarray, np.ndarray]
@@ -27,12 +32,11 @@ _WORD_BITS = 32
 _ROUNDING = 1e-10  # of a ratio: far more than sums lose, far less than models differ by
 
 
-@dataclass(frozen=True)
-class Difference:
+class Difference(NamedTuple):
     """Difference of two models on the same units.
 
     Args:
-        difference: first ratio less the second.
+        difference: first ratio less the second; not a number where one has no denominators.
         interval: of the difference, low and high; None where it is undefined.
         p_value: two-sided, of the hypothesis that the two models are exchangeable; None where it is
             undefined.
@@ -60,10 +64,7 @@ def interval(numerators: np.ndarray, denominators: np.ndarray,
         low and high; None without resamples, with fewer than two units, or where a sum is
         infinite.
     """
-    columns = _columns((numerators, denominators))
-    if not settings.resamples or not _can_vary(columns):
-        return None
-    return _percentiles(_ratio(*_resampled(columns, settings)), settings.confidence)
+    return _bootstrap(_columns((numerators, denominators)), settings)
 
 
 def paired_difference(first: Sums, second: Sums, settings: StatisticsConfig) -> Difference:
@@ -79,19 +80,15 @@ def paired_difference(first: Sums, second: Sums, settings: StatisticsConfig) -> 
     so that the p-value is never 0 (Phipson and Smyth 2010).
 
     Returns:
-        the difference, which is not a number where a model has no denominators; no interval and
-        no p-value without resamples, with fewer than two units, or where a sum is infinite.
+        the difference; no interval and no p-value without resamples, with fewer than two units, or
+        where a sum is infinite.
     """
     columns = _columns(first, second)
     with np.errstate(invalid="ignore"):
         totals = columns.sum(axis=1)
         difference = float(_ratio(*totals[:2]) - _ratio(*totals[2:]))
-    if not settings.resamples or not (_can_vary(columns[:2]) and _can_vary(columns[2:])):
-        return Difference(difference, None, None)
-    sums = _resampled(columns, settings)
-    differences = _ratio(*sums[:2]) - _ratio(*sums[2:])
-    return Difference(difference, _percentiles(differences, settings.confidence),
-                      _p_value(columns, settings))
+    return Difference(difference, _bootstrap(columns, settings),
+                      _p_value(columns, settings) if _can_vary(columns, settings) else None)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -108,6 +105,67 @@ def holm(p_values: Sequence[float]) -> list[float]:
     adjusted = np.empty_like(found)
     adjusted[order] = np.minimum(steps, 1)
     return adjusted.tolist()
+
+
+@dataclass(frozen=True, eq=False)
+class RatioMetric:
+    """A metric that is a ratio of sums, with the sums of each sentence.
+
+    Args:
+        numerators, denominators: (sentences,) float64.
+        vocabulary: fingerprint of the vocabulary that the ratio depends on; models of other
+            vocabularies cannot be compared by it. Empty where they can.
+    """
+
+    numerators: np.ndarray
+    denominators: np.ndarray
+    vocabulary: str = ""
+
+
+class ModelTotals(Protocol):
+    """Sums of one predictor's scores, by which models are compared."""
+
+    predictor: Predictor
+
+    def metrics(self) -> dict[str, RatioMetric]:
+        """Return the metrics that models are compared by."""
+        ...
+
+
+def compare_models(totals: Sequence[ModelTotals],
+                   statistics: StatisticsConfig) -> list[dict[str, Any]]:
+    """Compare each two models by each metric that both have, on sentences that both scored.
+
+    Returns:
+        lines: `compared`: the two models; `metric`; `difference`: the first one's score less the
+        second one's, with its `interval`; `p`: of the paired permutation test; `p_holm`: adjusted
+        for as many comparisons as there are by one metric (Holm 1979); `sentences`.
+    """
+    if len(totals) < 2 or not statistics.resamples:
+        return []
+    lines: list[dict[str, Any]] = []
+    by_metric = defaultdict(list)
+    for first, second in combinations(totals, 2):
+        others = second.metrics()
+        for name, one in first.metrics().items():
+            other = others[name]
+            both = (one.denominators > 0) & (other.denominators > 0)
+            if one.vocabulary != other.vocabulary or not both.any():
+                continue
+            difference, bounds, p_value = paired_difference(
+                (one.numerators[both], one.denominators[both]),
+                (other.numerators[both], other.denominators[both]), statistics)
+            lines.append({
+                "compared": [first.predictor.name, second.predictor.name], "metric": name,
+                "difference": round(difference, DIGITS),
+                "interval": bounds and [round(bound, DIGITS) for bound in bounds],
+                "p": p_value, "sentences": int(both.sum())})
+            if p_value is not None:
+                by_metric[name].append(lines[-1])
+    for family in by_metric.values():
+        for line, adjusted in zip(family, holm([line["p"] for line in family]), strict=True):
+            line["p"], line["p_holm"] = round(line["p"], DIGITS), round(adjusted, DIGITS)
+    return lines
 
 
 class SamplingError:
@@ -156,9 +214,10 @@ def _columns(*models: Sums) -> np.ndarray:
     return columns[:, (columns[1::2] > 0).any(axis=0)]
 
 
-def _can_vary(columns: np.ndarray) -> bool:
-    """Tell whether a ratio has two units or more to vary over, all of them finite."""
-    return bool(np.count_nonzero(columns[1]) > 1 and np.isfinite(columns).all())
+def _can_vary(columns: np.ndarray, settings: StatisticsConfig) -> bool:
+    """Tell whether each ratio has two units or more to vary over, all of them finite."""
+    units = np.count_nonzero(columns[1::2], axis=1)
+    return bool(settings.resamples and units.min() > 1 and np.isfinite(columns).all())
 
 
 def _ratio(numerators: np.ndarray, denominators: np.ndarray) -> np.ndarray:
@@ -167,16 +226,14 @@ def _ratio(numerators: np.ndarray, denominators: np.ndarray) -> np.ndarray:
         return np.where(denominators > 0, numerators / denominators, np.nan)
 
 
-def _percentiles(values: np.ndarray, confidence: float) -> Interval | None:
-    defined = values[np.isfinite(values)]
-    if not len(defined):
+def _bootstrap(columns: np.ndarray, settings: StatisticsConfig) -> Interval | None:
+    """Bound a ratio, or the difference of two, by resamples of units drawn with replacement.
+
+    Args:
+        columns: (2, units) numerators and denominators, or (4, units) of two models.
+    """
+    if not _can_vary(columns, settings):
         return None
-    low, high = np.quantile(defined, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return float(low), float(high)
-
-
-def _resampled(columns: np.ndarray, settings: StatisticsConfig) -> np.ndarray:
-    """Sum columns over units drawn with replacement: (columns, units) to (columns, resamples)."""
     generator = np.random.default_rng((settings.seed, _RESAMPLING))
     units = columns.shape[1]
     sums = np.empty((len(columns), settings.resamples))
@@ -184,7 +241,14 @@ def _resampled(columns: np.ndarray, settings: StatisticsConfig) -> np.ndarray:
         drawn = generator.integers(0, units, size=(stop - start, units))
         for column, total in zip(columns, sums, strict=True):
             column.take(drawn).sum(axis=1, out=total[start:stop])
-    return sums
+    values = _ratio(*sums[:2])
+    if len(sums) > 2:
+        values -= _ratio(*sums[2:])
+    defined = values[np.isfinite(values)]
+    if not len(defined):
+        return None
+    low, high = np.quantile(defined, [(1 - settings.confidence) / 2, (1 + settings.confidence) / 2])
+    return float(low), float(high)
 
 
 def _p_value(columns: np.ndarray, settings: StatisticsConfig) -> float:

@@ -50,7 +50,7 @@ def predictor(model: Any, tokenizer: Any, name: str = "model",
               **passes: Any) -> CheckpointPredictor:
     """Wrap a model that was never saved."""
     checkpoint = Checkpoint(Path(name), model.eval(), tokenizer, fingerprint(tokenizer))
-    return CheckpointPredictor(checkpoint, InferenceConfig(**passes), "cpu")
+    return CheckpointPredictor(checkpoint, InferenceConfig(**passes))
 
 
 def byte_bpe(trimmed: bool, texts: Sequence[str] = TEXTS,

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bmtools.scoring.comparison import RatioMetric, compare_models
 from bmtools.scoring.settings import StatisticsConfig
+from bmtools.scoring.statistics import RatioMetric, compare_models
 
 SETTINGS = StatisticsConfig(resamples=200)
 

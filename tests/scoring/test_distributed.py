@@ -10,8 +10,8 @@ import pytest
 
 from bmtools.errors import RecordError, Reject
 from bmtools.records import Record
-from bmtools.scoring import distributed
-from bmtools.scoring.distributed import score_in_windows
+from bmtools.scoring import evaluation
+from bmtools.scoring.evaluation import score_in_windows
 
 PREDICTORS: Any = [SimpleNamespace(name="a"), SimpleNamespace(name="b")]
 
@@ -56,7 +56,7 @@ def test_a_refused_record_stops_where_nobody_collects() -> None:
 
 
 def test_no_more_is_read_than_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(distributed, "_WINDOW_RECORDS", 4)
+    monkeypatch.setattr(evaluation, "_WINDOW_RECORDS", 4)
     pending = records(100)
     next(run(pending, lambda error: None))
     assert next(pending)["id"] == "4"

@@ -18,8 +18,8 @@ from bmtools.scoring.embedding_space import (
     bootstrap_weights,
     compare_spaces,
 )
+from bmtools.scoring.settings import EmbeddingSpaceConfig, StateReadingConfig
 from bmtools.scoring.space_sample import SampledWords, sample_contexts
-from bmtools.scoring.space_settings import EmbeddingSpaceConfig, StateReadingConfig
 from bmtools.scoring.space_vectors import StateReader, WordVectors
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -20,8 +20,12 @@ from bmtools.records import Record
 from bmtools.scoring.checkpoint_predictor import CheckpointPredictor
 from bmtools.scoring.masked_lm_loss import MaskedLmEvaluation
 from bmtools.scoring.masked_lm_sequences import SequenceMasker, Sequences, cut_texts, text_keys
-from bmtools.scoring.masked_lm_settings import Combination, MaskedLmLossConfig
-from bmtools.scoring.settings import InferenceConfig, StatisticsConfig
+from bmtools.scoring.settings import (
+    Combination,
+    InferenceConfig,
+    MaskedLmLossConfig,
+    StatisticsConfig,
+)
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 WEIGHTS = {"il": 8, "cuore": 4, "batte": 2, "##no": 1, ".": 1}
@@ -223,8 +227,9 @@ def test_the_spread_is_that_of_the_draws(known: Callable[..., CheckpointPredicto
 def test_batches_and_threads_change_nothing(wordpiece: CheckpointPredictor, records: list[Record],
                                             passes: dict[str, int]) -> None:
     config = settings(masking="tokens,words", mask_rate="0.2,0.4", max_length=12)
-    alone = scored(records, [wordpiece], config, inference=InferenceConfig(threads=1))
-    close(scored(records, [wordpiece], config, inference=InferenceConfig(**passes)), alone)
+    alone, other = (CheckpointPredictor(wordpiece.checkpoint, InferenceConfig(**chosen))
+                    for chosen in ({"threads": 1}, passes))
+    close(scored(records, [other], config), scored(records, [alone], config))
 
 
 def test_sequences_of_a_length_share_a_pass(known: Callable[..., CheckpointPredictor]) -> None:

@@ -17,11 +17,10 @@ import bmtools.scoring
 from bmtools.errors import DataError, RecordError
 from bmtools.records import MASK, Record
 from bmtools.scoring.checkpoint_predictor import CheckpointPredictor
-from bmtools.scoring.comparison import compare_models
 from bmtools.scoring.mrr import MrrTotals, agreement
-from bmtools.scoring.mrr_ranking import best_ranks, best_tokens
-from bmtools.scoring.mrr_words import MaskScore, score_masked_words
+from bmtools.scoring.mrr_ranking import MaskScore, best_ranks, best_tokens, score_masked_words
 from bmtools.scoring.settings import InferenceConfig, MrrConfig, StatisticsConfig
+from bmtools.scoring.statistics import compare_models
 
 # The order by weight is: cuore, il, ##re, rene, Cuore, mano, fegato.
 WEIGHTS = {"il": 50, "cuore": 60, "##re": 40, "mano": 10, "rene": 30, "Cuore": 20, "fegato": 5,
@@ -75,9 +74,11 @@ def test_a_mask_that_touches_a_word_expects_a_piece(known: Callable[...,
                                                                     CheckpointPredictor]) -> None:
     piece, whole = scores([masked("re", "il ve[MASK] ."), masked("re", "il cuo[MASK] .")],
                           known({**WEIGHTS, "ve": 1}))
-    assert (piece.rank, piece.target.tokens) == (3, 1)
+    assert (piece.rank, piece.line()["tokens"]) == (3, 1)
     # `cuore` is one token here, which is more than the target.
-    assert (whole.rank, whole.target.multi_token) == (None, True)
+    assert (whole.rank, whole.line()["tokens"]) == (None, 2)
+    inside = masked("re", "il cuo[MASK] .")
+    assert totals([masked("cuore"), inside], known(WEIGHTS))["multi_token"] == 1
 
 
 def test_the_mean_by_domain_and_what_was_counted(known: Callable[..., CheckpointPredictor]) -> None:
@@ -148,9 +149,9 @@ def test_single_tokens_are_found_in_every_family(
     tokenizer = any_model.tokenizer
     whole = tokenizer(text.replace(MASK, target))["input_ids"]
     [one] = scores([masked(target, text)], any_model)
-    place = one.target.position
+    place = int(one.target.masked.spans[0, 0])
     ids = one.target.masked.input_ids.tolist()
-    if one.target.tokens == 1:
+    if len(one.target.token_ids) == 1:
         assert ids == whole
         assert one.target.correct_ids == (whole[place],)
         assert tokenizer.decode([whole[place]]).strip() == target
@@ -158,7 +159,7 @@ def test_single_tokens_are_found_in_every_family(
     else:
         pieces = whole[place:place + len(whole) - len(ids) + 1]
         assert tokenizer.decode(pieces).strip() == target
-        assert ids == [*whole[:place + 1], *whole[place + one.target.tokens:]]
+        assert ids == [*whole[:place + 1], *whole[place + one.line()["tokens"]:]]
         assert one.rank is None
 
 
@@ -186,7 +187,7 @@ def test_ranks_equal_the_whole_model(any_model: CheckpointPredictor) -> None:
         if one.rank is None:
             continue
         ids = torch.from_numpy(one.target.masked.input_ids)[None].clone()
-        place = one.target.position
+        place = int(one.target.masked.spans[0, 0])
         ids[0, place] = tokenizer.mask_token_id
         with torch.no_grad():
             logits = model(input_ids=ids).logits[0, place]
@@ -200,7 +201,7 @@ def test_batches_and_order_do_not_matter(wordpiece: CheckpointPredictor,
     maskings = [masked(word, record["text"].replace(word, MASK, 1)) for record in records
                 for word in record["text"].split() if record["text"].count(word) == 1]
     usual = totals(maskings, wordpiece)
-    small = CheckpointPredictor(wordpiece.checkpoint, InferenceConfig(batch_tokens=1), "cpu")
+    small = CheckpointPredictor(wordpiece.checkpoint, InferenceConfig(batch_tokens=1))
     again = totals(maskings[::-1], small)
     assert again["mrr"] == pytest.approx(usual["mrr"], abs=1e-5)
     assert usual["maskings"] > 30

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bmtools.scoring.checkpoint_predictor import CheckpointPredictor
-from bmtools.scoring.pll_masking import (
+from bmtools.scoring.pppl_sentences import (
     EncodedSentence,
     encode_sentence,
     masked_spans,

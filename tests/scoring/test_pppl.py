@@ -17,11 +17,11 @@ import torch
 import bmtools.scoring
 from bmtools.errors import BmtoolsError, DataError, RecordError
 from bmtools.records import Record
-from bmtools.scoring.checkpoint_predictor import CheckpointPredictor, load_predictor
-from bmtools.scoring.comparison import compare_models
+from bmtools.scoring.checkpoint_predictor import CheckpointPredictor, load_predictors
 from bmtools.scoring.pppl import PpplTotals, pppl
 from bmtools.scoring.pppl_sentences import SentenceScore, score_sentences
 from bmtools.scoring.settings import InferenceConfig, PpplConfig, Precision, StatisticsConfig
+from bmtools.scoring.statistics import compare_models
 
 TEXTS = (
     "La malattia di Parkinson riduce la dopamina nel cervello.", "Il cuore batte.",
@@ -96,8 +96,7 @@ def test_equals_one_copy_at_a_time(any_model: CheckpointPredictor, records: list
 def test_neither_batch_size_nor_order_matter(
         any_model: CheckpointPredictor, records: list[Record], batch_tokens: int) -> None:
     usual = {one.record["id"]: one.logprobs for one in score_sentences(records, [any_model])}
-    again = CheckpointPredictor(any_model.checkpoint, InferenceConfig(batch_tokens=batch_tokens),
-                                "cpu")
+    again = CheckpointPredictor(any_model.checkpoint, InferenceConfig(batch_tokens=batch_tokens))
     for one in score_sentences(records[::-1], [again]):
         assert one.logprobs == pytest.approx(usual[one.record["id"]], abs=1e-5)
 
@@ -159,7 +158,7 @@ def test_nothing_to_score_is_an_error(known: Callable[..., CheckpointPredictor])
 
 
 def test_bf16_is_near_and_says_so(wordpiece: CheckpointPredictor, records: list[Record]) -> None:
-    half = CheckpointPredictor(wordpiece.checkpoint, InferenceConfig(precision="bf16"), "cpu")
+    half = CheckpointPredictor(wordpiece.checkpoint, InferenceConfig(precision="bf16"))
     exact, near = totals(records, wordpiece), totals(records, half)
     assert near["nats_per_token"] == pytest.approx(exact["nats_per_token"], rel=0.02)
     assert "precision:bf16" in near["signature"]
@@ -346,7 +345,7 @@ def test_threads_change_nothing(
         any_model: CheckpointPredictor, records: list[Record], threads: int) -> None:
     usual = [one.logprobs for one in score_sentences(records, [any_model])]
     again = CheckpointPredictor(any_model.checkpoint,
-                                InferenceConfig(threads=threads, batch_tokens=60), "cpu")
+                                InferenceConfig(threads=threads, batch_tokens=60))
     for one, before in zip(score_sentences(records, [again]), usual, strict=True):
         assert one.logprobs == pytest.approx(before, abs=1e-5)
 
@@ -371,7 +370,7 @@ def test_a_gpu_gives_the_same(
     usual = [one.logprobs.sum() for one in score_sentences(records, [any_model])]
     moved = copy.deepcopy(any_model.checkpoint.model).to("cuda")
     there = CheckpointPredictor(replace(any_model.checkpoint, model=moved),
-                                InferenceConfig(precision=precision), "cuda")
+                                InferenceConfig(precision=precision))
     found = [one.logprobs.sum() for one in score_sentences(records, [there])]
     assert found == pytest.approx(usual, rel=error)
 
@@ -406,6 +405,6 @@ def test_wrong_calls_from_python() -> None:
 
 def test_an_unknown_and_an_absent_device() -> None:
     with pytest.raises(BmtoolsError, match="device: found 'tpu'"):
-        load_predictor(Path("nowhere"), InferenceConfig(device="tpu"))
+        load_predictors("nowhere", InferenceConfig(device="tpu"))
     with pytest.raises(BmtoolsError, match="expected auto, cpu, cuda or cuda:N"):
-        load_predictor(Path("nowhere"), InferenceConfig(device="cuda:99"))
+        load_predictors("nowhere", InferenceConfig(device="cuda:99"))

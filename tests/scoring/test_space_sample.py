@@ -11,6 +11,7 @@ import pytest
 
 from bmtools.errors import DataError
 from bmtools.records import Record
+from bmtools.scoring.settings import EmbeddingSpaceConfig
 from bmtools.scoring.space_sample import (
     WordContext,
     band_ends,
@@ -18,7 +19,6 @@ from bmtools.scoring.space_sample import (
     cut_context,
     sample_contexts,
 )
-from bmtools.scoring.space_settings import EmbeddingSpaceConfig
 
 LETTERS = "abcdefghijklmnopqrst"
 

@@ -12,8 +12,8 @@ import torch
 from bmtools.errors import BmtoolsError
 from bmtools.io.manifest import Manifest
 from bmtools.models.checkpoint import save_checkpoint
+from bmtools.scoring.settings import StateReadingConfig
 from bmtools.scoring.space_sample import WordContext
-from bmtools.scoring.space_settings import StateReadingConfig
 from bmtools.scoring.space_vectors import (
     StateReader,
     are_single_tokens,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bmtools.scoring.groups import Groups
+from bmtools.scoring.lines import Groups
 
 
 def test_values_and_their_members() -> None:
@@ -12,8 +12,9 @@ def test_values_and_their_members() -> None:
                    {"meta": "2020", "domain": "Cardio"},
                    {"domain": None, "meta": {"year": 2020}, "labels": []}):
         groups.add(record)
-    found = [(key, value, members.tolist()) for key, value, members in groups.members()]
-    assert found == [
+    found = groups.scores(lambda members: {"members": members.tolist()})
+    assert [(key, value, line["members"]) for key, lines in found.items()
+            for value, line in lines.items()] == [
         ("domain", "Cardio", [0, 2]), ("domain", "Neuro", [1]), ("domain", "-", [3]),
         ("meta.year", "2020", [0, 3]), ("meta.year", "2021", [1]), ("meta.year", "-", [2]),
         ("labels", "a, b", [0]), ("labels", "-", [1, 2]), ("labels", "", [3])]
@@ -22,4 +23,4 @@ def test_values_and_their_members() -> None:
 def test_no_keys_make_no_groups() -> None:
     groups = Groups([])
     groups.add({"domain": "Cardio"})
-    assert list(groups.members()) == []
+    assert groups.scores(lambda members: {"members": members.tolist()}) == {}

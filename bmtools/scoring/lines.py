@@ -1,0 +1,94 @@
+"""Lines of scores: signatures (after Post 2018), rounded numbers, groups by a key of records."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bmtools.io.manifest import versions
+from bmtools.scoring.table import get_nested
+from bmtools.vocab.tokenizer import is_uncased
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+Line = dict[str, Any]
+DIGITS = 6
+"""Digits after the point that scores are rounded to."""
+FINGERPRINT_DIGITS = 12
+"""Digits of a fingerprint that lines show."""
+NO_VALUE = "-"
+"""Group of records without the key."""
+_PACKAGES = ("bmtools", "torch", "transformers")
+_SHOWN = {True: "yes", False: "no"}
+
+
+def signed(metric: str, variant: str, tokenizer: PreTrainedTokenizerBase, vocabulary: str,
+           **settings: object) -> Line:
+    """Make the last keys of a line: the vocabulary, and how and with which versions it was made.
+
+    Scores compare where their signatures agree; scores per token also need one vocabulary.
+    Settings that are None are left out.
+
+    Returns:
+        `vocabulary`: its short fingerprint; `signature`: metric, settings and versions, one line.
+    """
+    fields = {metric: variant, **settings,
+              "case": "folded" if is_uncased(tokenizer) else "kept",
+              **{name: version for name, version in versions().items() if name in _PACKAGES}}
+    shown = (f"{name}:{_SHOWN[value] if isinstance(value, bool) else value}"
+             for name, value in fields.items() if value is not None)
+    return {"vocabulary": vocabulary[:FINGERPRINT_DIGITS], "signature": "|".join(shown)}
+
+
+def rounded(value: float) -> float | None:
+    """Round for output; None for what is not a number."""
+    return None if math.isnan(value) else round(float(value), DIGITS)
+
+
+def safe_exp(nats: float) -> float:
+    """Exponentiate a loss; beyond the range of floats it is infinite, not an error."""
+    return math.exp(nats) if nats < 700 else math.inf
+
+
+class Groups:
+    """Item numbers by the values of keys; four bytes for each item and key.
+
+    Args:
+        keys: of records; dots reach into objects, as in `meta.year`.
+    """
+
+    def __init__(self, keys: Sequence[str]) -> None:
+        self._values: dict[str, dict[str, int]] = {key: {} for key in keys}
+        self._codes = {key: array("i") for key in keys}
+
+    def add(self, record: Mapping[str, Any]) -> None:
+        """Count the next item, of a record."""
+        for key, values in self._values.items():
+            name = _group_name(get_nested(record, key))
+            self._codes[key].append(values.setdefault(name, len(values)))
+
+    def scores(self, score: Callable[[np.ndarray], Line]) -> dict[str, dict[str, Line]]:
+        """Score the items of each value of each key, by their numbers; values in order of items.
+
+        Groups for which `score` returns nothing are left out.
+        """
+        found: dict[str, dict[str, Line]] = {}
+        for key, values in self._values.items():
+            codes = np.frombuffer(self._codes[key], dtype=np.int32)
+            order = np.argsort(codes, kind="stable")
+            borders = np.searchsorted(codes[order], np.arange(len(values) + 1))
+            for value, number in values.items():
+                if line := score(order[borders[number]:borders[number + 1]]):
+                    found.setdefault(key, {})[value] = line
+        return found
+
+
+def _group_name(value: Any) -> str:
+    if value is None:
+        return NO_VALUE
+    return ", ".join(map(_group_name, value)) if isinstance(value, list) else str(value)
