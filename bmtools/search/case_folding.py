@@ -85,7 +85,8 @@ class Folding:
         codes = self._looked_up(found)
         highest = codes.max(initial=0)
         if highest == _UNKNOWN:
-            self._learn(np.unique(found[codes == _UNKNOWN]))
+            for code in np.unique(found[codes == _UNKNOWN]).tolist():
+                self._table[code] = self._entry(chr(code))
             codes = self._looked_up(found)
             highest = codes.max(initial=0)
         return Folded(codes, None) if highest < _SPECIAL else self._replaced(text, codes)
@@ -101,16 +102,15 @@ class Folding:
         """Return the folded form of a text as text, with single spaces."""
         return " ".join(as_string(self.fold(text).codes).split())
 
-    def _learn(self, new: np.ndarray) -> None:
-        for code in new.tolist():
-            self._table[code] = self._entry(chr(code))
-
     def _entry(self, character: str) -> np.uint32:
         if character.isspace():
             return np.uint32(_SPACE)
-        if self._composes and _combines(character):
+        # It may compose with the letter before it, or be reordered.
+        if self._composes and (unicodedata.combining(character) or character in _COMPOSE):
             return _COMBINES
-        if self.rule in (EXACT, CASELESS) and _is_invisible(character):
+        # It only controls line breaks or text direction.
+        if (self.rule in (EXACT, CASELESS) and unicodedata.category(character) == "Cf"
+            and character not in _JOINERS):
             return _VANISHES
         codes = self._fold_cluster(character)
         if len(codes) == 1:
@@ -192,13 +192,3 @@ def _kind(character: str) -> np.uint32:
         return np.uint32(0)
     code = ord(character)
     return UNSPACED if any(low <= code <= high for low, high in _UNSPACED_RANGES) else WORD
-
-
-def _is_invisible(character: str) -> bool:
-    """Return whether a character only controls line breaks or text direction."""
-    return unicodedata.category(character) == "Cf" and character not in _JOINERS
-
-
-def _combines(character: str) -> bool:
-    """Return whether a character may compose with the letter before it, or be reordered."""
-    return unicodedata.combining(character) > 0 or character in _COMPOSE

@@ -97,9 +97,12 @@ class Matcher:
         codes = folded.codes
         begins, ends = _runs(codes)
         entries, starts, ends = self._in_runs(codes, begins, ends)
-        found = [self._alone(entries, starts, ends)]
+        words = self._word_of[entries]
+        found = [(words, starts, ends)]
         if self._long_words:
-            found.append(self._with_parts(codes, entries, starts))
+            own = words >= 0
+            found = [(words[own], starts[own], ends[own]),
+                     self._with_parts(codes, entries, starts)]
         if self._windows:
             found.extend(self._in_windows(codes))
         words, starts, lasts = (np.concatenate(column) for column in zip(*found, strict=True))
@@ -144,16 +147,8 @@ class Matcher:
                         self._powers.hashes(sums, own - low, own - low + length))
                     found.append((which, own[hits], own[hits] + length))
             which, starts, ends = table.verified(codes, *_joined(found))
-            free = ~(_touched(codes, starts, -1) | _touched(codes, ends - 1, 1))
+            free = _untouched(codes, starts, ends)
             yield members[which[free]], starts[free], ends[free]
-
-    def _alone(self, entries: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> Spans:
-        """Select the runs that are words."""
-        words = self._word_of[entries]
-        if not self._long_words:
-            return words, starts, ends
-        own = words >= 0
-        return words[own], starts[own], ends[own]
 
     def _with_parts(self, codes: np.ndarray, entries: np.ndarray, starts: np.ndarray) -> Spans:
         """Look for words of several parts where their first part occurs.
@@ -161,7 +156,9 @@ class Matcher:
         However many words begin with one part, each of their lengths is looked up once.
         """
         is_first = self._begins_others[entries]
-        kept = _single_spaced(codes)
+        # One space stands for white space of any length.
+        is_space = codes == ord(" ")
+        kept = np.flatnonzero(~(is_space & np.append(False, is_space[:-1])))
         text = as_string(codes[kept])
         found = []
         for entry, position in zip(entries[is_first].tolist(),
@@ -185,7 +182,10 @@ class Matcher:
         for match in unspaced[np.argsort(matches.texts[unspaced], kind="stable")].tolist():
             number = int(matches.texts[match])
             if number != last:
-                borders, last = _word_borders(texts[number], segmenter), number
+                # White space is a border, whatever word it belongs to.
+                text, last = texts[number], number
+                blanks = [place for place, one in enumerate(text) if one.isspace()]
+                borders = {0, len(text), *segmenter(text), *blanks, *(one + 1 for one in blanks)}
             agrees[match] = (matches.starts[match] in borders and matches.ends[match] in borders)
         return agrees
 
@@ -200,7 +200,7 @@ class _HashTable:
     def __init__(self, strings: Sequence[np.ndarray]) -> None:
         self.longest = max(map(len, strings), default=0)
         powers = _Powers(self.longest)
-        hashes = np.array([powers.hash(one) for one in strings], dtype=np.uint64)
+        hashes = np.array([powers.sums(one)[-1] for one in strings], dtype=np.uint64)
         order = np.argsort(hashes, kind="stable")
         self._hashes = hashes[order]
         self._entries = order
@@ -265,9 +265,6 @@ class _Powers:
         """Hash spans of the summed characters."""
         return (sums[ends] - sums[starts]) * self._inverse[starts]
 
-    def hash(self, codes: np.ndarray) -> np.uint64:
-        return np.uint64(self.sums(codes)[-1])
-
 
 def _runs(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Find begins and ends of runs of letters."""
@@ -279,32 +276,13 @@ def _runs(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return edges[::2], edges[1::2]
 
 
-def _touched(codes: np.ndarray, inner: np.ndarray, step: int) -> np.ndarray:
-    """Mark characters of spaced or no script that have a letter of a spaced script beside them."""
-    padded = np.concatenate([[0], codes, [0]])
-    outer = padded[inner + 1 + step]
-    return (outer >= WORD) & (outer < UNSPACED) & (codes[inner] < UNSPACED)
-
-
 def _untouched(codes: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Mark spans that no letter of a spaced script touches, (spans,) bool."""
+    """Mark spans at whose ends no letters of a spaced script meet others, (spans,) bool."""
     padded = np.concatenate([[0], codes, [0]])
-    around = np.stack([padded[starts], padded[ends + 1]])
-    return np.logical_not(((around >= WORD) & (around < UNSPACED)).any(axis=0))
-
-
-def _single_spaced(codes: np.ndarray) -> np.ndarray:
-    """Find the characters that are no white space after white space."""
-    is_space = codes == ord(" ")
-    is_space[1:] &= is_space[:-1]
-    is_space[:1] = False
-    return np.flatnonzero(~is_space)
-
-
-def _word_borders(text: str, segmenter: Segmenter) -> set[int]:
-    """Find where words may begin and end; white space is a border, whatever word it belongs to."""
-    blanks = [number for number, one in enumerate(text) if one.isspace()]
-    return {0, len(text), *segmenter(text), *blanks, *(blank + 1 for blank in blanks)}
+    outer = np.stack([padded[starts], padded[ends + 1]])
+    inner = np.stack([codes[starts], codes[ends - 1]])
+    touched = (outer >= WORD) & (outer < UNSPACED) & (inner < UNSPACED)
+    return np.logical_not(touched.any(axis=0))
 
 
 def _joined(found: Iterable[tuple[np.ndarray, ...]]) -> list[np.ndarray]:
@@ -322,18 +300,15 @@ def _to_texts(words: np.ndarray, starts: np.ndarray, ends: np.ndarray, folded: F
         # A character that vanishes after a word belongs to it only if it is a mark.
         loose = np.flatnonzero(last - folded.positions(ends - 1) > 1)
         for number in loose.tolist():
-            last[number] = _without_invisible(joined, int(first[number]), int(last[number]))
+            start, end = int(first[number]), int(last[number])
+            while end - 1 > start and (joined[end - 1] == " " or not joined[end - 1].isprintable()):
+                end -= 1
+            last[number] = end
     texts = np.searchsorted(origins, first, side="right") - 1
     within = np.searchsorted(origins, last - 1, side="right") - 1 == texts
     matches = Matches(words.astype(np.int32), texts.astype(np.int32), first - origins[texts],
                       last - origins[texts])
     return matches if within.all() else _select(matches, within)
-
-
-def _without_invisible(text: str, start: int, end: int) -> int:
-    while end - 1 > start and not (text[end - 1].isprintable() and text[end - 1] != " "):
-        end -= 1
-    return end
 
 
 def _select(matches: Matches, which: np.ndarray) -> Matches:

@@ -18,6 +18,7 @@ Hit = tuple[int, int, int, int]
 HIGHEST = (1 << 64) - 1
 """The highest possible priority."""
 _ENTRY_BITS = 40
+_ENTRY_MASK = (1 << _ENTRY_BITS) - 1
 
 
 @dataclass(frozen=True)
@@ -73,8 +74,11 @@ class Reservoir:
                 number = self._store(stretch)
             self._uses[number] += 1
             if is_full:
-                entry = _entry_of(heap[0])
-                self._release(self._stretches[entry])
+                entry = heap[0] & _ENTRY_MASK
+                replaced = self._stretches[entry]
+                self._uses[replaced] -= 1
+                if not self._uses[replaced]:
+                    self._free.append(replaced)
                 self._stretches[entry], self._begins[entry], self._ends[entry] = number, start, end
                 heapreplace(heap, rank << _ENTRY_BITS | entry)
             else:
@@ -86,7 +90,7 @@ class Reservoir:
     def sampled(self) -> Iterator[tuple[int, bytes, list[tuple[int, int, int]]]]:
         """Yield stretches in order: start in the text, line, and (begin, end, word) of its hits."""
         words = np.repeat(np.arange(len(self._heaps)), [len(heap) for heap in self._heaps])
-        entries = np.fromiter((_entry_of(item) for heap in self._heaps for item in heap),
+        entries = np.fromiter((item & _ENTRY_MASK for heap in self._heaps for item in heap),
                               np.int64, len(words))
         stretches, begins, ends = (np.array(column, dtype=np.int64)[entries]
                                    for column in (self._stretches, self._begins, self._ends))
@@ -110,17 +114,8 @@ class Reservoir:
         self._end += self._spool.write(stretch.line)
         return number
 
-    def _release(self, number: int) -> None:
-        self._uses[number] -= 1
-        if not self._uses[number]:
-            self._free.append(number)
-
 
 def word_keys(words: Iterable[str], seed: int) -> np.ndarray:
     """Return a key for each word, (words,) uint64, whatever the other words are."""
     keys = [hashlib.blake2b(f"{seed} {word}".encode(), digest_size=8).digest() for word in words]
     return np.frombuffer(b"".join(keys), dtype="<u8").astype(np.uint64)
-
-
-def _entry_of(item: int) -> int:
-    return item & ((1 << _ENTRY_BITS) - 1)

@@ -9,38 +9,34 @@ import sentencex
 
 Span = tuple[int, int]
 
-
-def _words(listed: str) -> frozenset[str]:
-    return frozenset(listed.split())
-
-
+_WORD = re.compile(r"\S+")
 # Before a point, these announce something: never the end of a sentence.
-_LEADING = _words("""
+_LEADING = frozenset(_WORD.findall("""
     fig figs figg tab eq eqs ref refs vol vols ed eds suppl sect
     e.g i.e eg ie cf viz vs approx ca c.a
     mr mrs ms dr drs prof profs st
     sig sigg sig.ra sig.na sig.ri dott dott.ssa dr.ssa prof.ssa avv
     es ad.es p.es per.es pag pagg cap capp
-""")
+"""))
 # These may end a sentence, unless a small letter, a figure or a bracket follows.
-_OPEN = _words("""
+_OPEN = frozenset(_WORD.findall("""
     al sp spp ssp subsp var cv i.v i.m s.c p.o i.p i.d i.n e.v b.i.d t.i.d q.i.d
     wt min max temp conc diam est resp incl excl avg no nos nr n nn num pt pts pz paz dept
     sin dx sx aa v.n v ecc etc cosid cfr art artt insuff fem tot sup inf ant post lat med
-""")
-_UNITS = _words("""
+"""))
+_UNITS = frozenset(_WORD.findall("""
     kg g mg ug µg μg mcg microg ng pg l ml dl cc mm cm m km s sec h hr hrs min d wk wks mo yr yrs
     mol mmol nmol pmol hg mmhg gg sett aa ore fa
-""")
+"""))
 # Capitalised, these begin a sentence even after a short word or a letter (`hepatitis C. The`).
-_STARTERS = _words("""
+_STARTERS = frozenset(_WORD.findall("""
     A After All Although Among An As At Both By During For From He Her His However If In It Its
     No Of On One Our She Since Some The There These They This Those Thus To Two Under Until We
     When While With
     Ai Al All Alla Alle Anche Con Dagli Dai Dall Dalla Dell Dopo Durante E È Gli I Il In L Le La
     Lo Ma Nei Nel Nell Nella Nelle Negli Non Per Poi Presenta Quando Questa Questo Si Sono Un Una
     Uno
-""")
+"""))
 _PARTICLES = frozenset({"La", "Le", "Lo"})  # in surnames, after an initial
 
 _WINDOW = 16384  # characters
@@ -84,7 +80,11 @@ def sentence_spans(text: str, lang: str) -> list[Span]:
         surrounding white space; between two spans there is only white space.
     """
     spans: list[Span] = []
-    for start, end in _stripped(text, _split(text, _pieces(text, lang))):
+    for start, end in _split(text, _pieces(text, lang)):
+        end = start + len(text[start:end].rstrip())
+        start = end - len(text[start:end].lstrip())
+        if start >= end:
+            continue
         if spans and _belong_together(text, spans[-1][1], start):
             spans[-1] = (spans[-1][0], end)
         else:
@@ -114,26 +114,23 @@ def _pieces(text: str, lang: str) -> Iterator[Span]:
 
 
 def _lengths(language: str, text: str) -> list[int]:
-    found = sentencex.get_sentence_boundaries(language, text)
-    return [len(boundary["text"]) for boundary in found]
+    return [len(one["text"]) for one in sentencex.get_sentence_boundaries(language, text)]
 
 
 def _split(text: str, pieces: Iterable[Span]) -> Iterator[Span]:
     """Split once more where sentencex took a unit, an acronym or a letter for an abbreviation."""
     for start, end in pieces:
         for point in _POINT.finditer(text, start, end):
-            if _is_border(text, start, point.start() + 1, point.end()):
+            end_of_sentence = point.start() + 1
+            if (_can_end(text, end_of_sentence, point.end())
+                and _is_balanced(text[max(start, end_of_sentence - _LOOK_BACK):end_of_sentence])):
                 yield start, point.end()
                 start = point.end()
         yield start, end
 
 
-def _is_border(text: str, start: int, end: int, following: int) -> bool:
-    """Return whether the point before `end` closes the sentence from `start`."""
-    return _can_end(text, end, following) and _is_balanced(text[max(start, end - _LOOK_BACK):end])
-
-
 def _can_end(text: str, end: int, following: int) -> bool:
+    """Return whether the point before `end` may close a sentence."""
     if text[end - 2] in "%°)]":
         return True
     word, after_number = _last_word(text, end)
@@ -163,15 +160,6 @@ def _last_word(text: str, end: int) -> tuple[str, bool]:
     if found is None:
         return "", False
     return found[1], _NUMBER_BEFORE.search(tail, 0, found.start(1)) is not None
-
-
-def _stripped(text: str, spans: Iterable[Span]) -> Iterator[Span]:
-    for start, end in spans:
-        piece = text[start:end]
-        first = start + len(piece) - len(piece.lstrip())
-        last = start + len(piece.rstrip())
-        if first < last:
-            yield first, last
 
 
 def _belong_together(text: str, end: int, following: int) -> bool:
