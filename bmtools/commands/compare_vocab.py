@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,15 +17,6 @@ from bmtools.reports.vocab_plot import plot_pieces
 
 if TYPE_CHECKING:
     from bmtools.vocab.tokenizer import Vocabulary
-
-_SHOWN_TERMS = 3
-_SHARES = (("Pieces per word", "pieces_per_word", ("vocab_size", "tokenizer_model", "casing")),
-           ("Share of words kept whole", "whole_share", ()),
-           ("Share of words unknown", "unknown_share", ()))
-_COSTS = ("tokens", "tokens_per_1000_words", "relative_tokens", "corpus_tokens")
-_PAIR_COLUMNS = {"shared": "shared", "jaccard": "Jaccard", "shared_share": "of the first",
-                 "other_shared_share": "of the other", "shared_usage": "of the first's text",
-                 "other_shared_usage": "of the other's text"}
 
 
 @click.command("compare-vocab", cls=Command)
@@ -72,11 +63,16 @@ def command(files: tuple[str, ...], vocabs: tuple[str, ...], terms: str | None, 
         worst=worst, corpus_words=corpus_words,
         segmenter=load_segmenter(segmenter) if segmenter else None))
     if plot is not None:
-        plot_pieces(_pieces_by_scope(lines), plot)
+        plot_pieces({name: {line["scope"]: line["pieces_per_word"] for line in lines
+                            if line["vocabulary"] == name and "words" in line}
+                     for name in paths}, plot)
     if not as_table or output != STDIN:
         write_records(lines, output)
     if as_table:
-        _show(lines)
+        from bmtools.reports.vocab_tables import comparison_tables
+
+        for title, header, rows, text_columns in comparison_tables(lines):
+            print_table(header, rows, title, text_columns)
 
 
 def _named(vocabs: Sequence[str]) -> dict[str, Path]:
@@ -108,66 +104,3 @@ def _load(paths: dict[str, Path]) -> dict[str, Vocabulary]:
             click.echo(f"bmtools: {name}: no file says its casing; by its tokens it is "
                        f"{vocabulary.casing}, so {what}", err=True)
     return vocabularies
-
-
-def _pieces_by_scope(lines: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:
-    figures: dict[str, dict[str, float]] = {}
-    for line in lines:
-        if "pieces_per_word" in line:
-            figures.setdefault(line["vocabulary"], {})[line["scope"]] = line["pieces_per_word"]
-    return figures
-
-
-def _show(lines: Sequence[dict[str, Any]]) -> None:
-    """Print the lines as tables: fragmentation first, then cost, terms and overlap."""
-    scoped = [line for line in lines if "words" in line]
-    _show_shares(scoped)
-    _show_cost([line for line in scoped if line["scope"] == scoped[0]["scope"]])
-    terms = list(_term_rows(scoped))
-    if terms:
-        print_table(["scope", "vocabulary", "broken up at most cost", "times"], terms,
-                    text_columns=3)
-    pairs = [line for line in lines if "other" in line]
-    if pairs:
-        print_table(["vocabulary", "other", *_PAIR_COLUMNS.values()], _pair_rows(pairs),
-                    "Tokens in common", text_columns=2)
-
-
-def _show_shares(lines: Sequence[dict[str, Any]]) -> None:
-    """Print a table for each share: a row for each vocabulary, a column for each scope."""
-    from bmtools.scoring.table import gather_rows
-
-    scopes = list(dict.fromkeys(line["scope"] for line in lines))
-    # A type may hold a dot, which in a key reaches into objects; numbers do not.
-    places = {scope: str(number) for number, scope in enumerate(scopes)}
-    for title, key, facts in _SHARES:
-        if any(line[key] for line in lines):
-            rows = gather_rows(({**line, places[line["scope"]]: line[key]} for line in lines),
-                               "vocabulary", (*facts, *places.values()))
-            print_table(["vocabulary", *facts, *scopes], rows, title)
-
-
-def _show_cost(lines: Sequence[dict[str, Any]]) -> None:
-    from bmtools.scoring.table import gather_rows
-
-    keys = tuple(key for key in _COSTS if lines[0].get(key) is not None)
-    print_table(["vocabulary", *(key.replace("_", " ") for key in keys)],
-                gather_rows(lines, "vocabulary", keys), f"Tokens of {lines[0]['scope']}")
-
-
-def _term_rows(lines: Sequence[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
-    """Yield rows for each scope, but not for all types together where each has its own."""
-    scopes = {line["scope"] for line in lines}
-    together = {scope for scope in scopes if any(one.startswith(f"{scope}:") for one in scopes)}
-    for line in lines:
-        for one in line["costliest"][:_SHOWN_TERMS] if line["scope"] not in together else ():
-            yield (line["scope"], line["vocabulary"],
-                   f"{one['term']}: {' '.join(one['pieces'])}", str(one["count"]))
-
-
-def _pair_rows(pairs: Sequence[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
-    for line in pairs:
-        cells = (line[key] for key in _PAIR_COLUMNS)
-        yield (line["vocabulary"], line["other"],
-               *("" if cell is None else f"{cell:.3f}" if isinstance(cell, float) else str(cell)
-                 for cell in cells))
