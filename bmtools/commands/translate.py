@@ -67,8 +67,7 @@ def command(records: RecordReader, reject: Reject, output: str, model: Path | No
             beam_size: int, batch_tokens: int, max_length: int | None, compute_type: ComputeType,
             device: Device, **options: Any) -> None:
     """Translate records sentence by sentence."""
-    from bmtools.translation.documents import TranslationCounts
-    from bmtools.translation.translate import translate
+    from bmtools.translation.translate import TranslationCounts, translate
 
     counts = TranslationCounts()
     neural = ModelConfig(model, tokenizer, source_code, target_code, beam_size, batch_tokens,

@@ -70,9 +70,16 @@ class ApertiumTranslator:
         """Translate sentences, and count the words that some stage did not know."""
         passed = [_Passed(sentence) for sentence in sentences]
         for mode in self._modes:
-            passed = [_joined(before, after) for before, after in
-                      zip(passed, _stage(mode, [one.text for one in passed]), strict=True)]
-        return [_translation(one) for one in passed]
+            stage = _stage(mode, [one.text for one in passed])
+            # A word that two stages do not know counts once.
+            passed = [_Passed(after.text,
+                              before.unknown + tuple(word for word in after.unknown
+                                                     if word not in before.unknown),
+                              before.is_lost or after.is_lost)
+                      for before, after in zip(passed, stage, strict=True)]
+        return [Translation("", fault="apertium gives nothing back; change the sentence")
+                if one.is_lost else Translation(one.text, unknown=len(one.unknown))
+                for one in passed]
 
 
 def installed_modes() -> list[str]:
@@ -109,30 +116,23 @@ def _stage(mode: str, sentences: list[str]) -> list[_Passed]:
 
     Each goes in with a full stop, as Apertium's own reader of plain text adds one, and with its
     number as an untranslatable blank, then NUL, at which every program of the pipe flushes. So
-    one that crashes or shifts is noticed; what went in is then halved until the culprit is alone.
+    one that crashes or shifts is noticed; the input is then halved until the culprit is alone.
+
+    Raises:
+        BmtoolsError: the program gives nothing back whatever it is given.
     """
-    hide = _hidden_english if mode.startswith("en") else _hidden
-    lines, _ = _run(mode, [f"{hide(sentence)} .[{number}]"
+    lines, _ = _run(mode, [f"{_hidden(sentence, mode.startswith('en'))} .[{number}]"
                            for number, sentence in enumerate(sentences)])
     if len(lines) >= len(sentences) and all(
             line.endswith(f".[{number}]") for number, line in enumerate(lines[:len(sentences)])):
         return [_shown(line.rpartition(".[")[0]) for line in lines[:len(sentences)]]
     if len(sentences) == 1:
-        _check_health(mode)
+        lines, complaint = _run(mode, ["test .[0]"])
+        if not lines[0].endswith(".[0]"):
+            raise BmtoolsError(f"apertium {mode} {complaint}; try: echo test | apertium {mode}")
         return [_Passed("", is_lost=True)]
     middle = len(sentences) // 2
     return _stage(mode, sentences[:middle]) + _stage(mode, sentences[middle:])
-
-
-def _check_health(mode: str) -> None:
-    """Make sure that it is the sentence, not the program, that is to blame.
-
-    Raises:
-        BmtoolsError: the program gives nothing back whatever it is given.
-    """
-    lines, complaint = _run(mode, ["test .[0]"])
-    if not lines[0].endswith(".[0]"):
-        raise BmtoolsError(f"apertium {mode} {complaint}; try: echo test | apertium {mode}")
 
 
 def _run(mode: str, lines: list[str]) -> tuple[list[str], str]:
@@ -146,13 +146,10 @@ def _run(mode: str, lines: list[str]) -> tuple[list[str], str]:
             f"ended with code {done.returncode}: {said}")
 
 
-def _hidden(text: str) -> str:
-    return _RESERVED.sub(r"\\\g<0>", _MINUS.sub(_STAND_INS[-1], text.translate(_HIDE)))
-
-
-def _hidden_english(text: str) -> str:
-    """Let the parts of compounds move, but for those that Apertium's dictionaries hold whole."""
-    return _HYPHEN.sub(lambda found: found[1] or f"{_GAP}-{_GAP}", _hidden(text))
+def _hidden(text: str, is_english: bool) -> str:
+    """Escape signs; let parts of English compounds move, but not those in the dictionaries."""
+    text = _RESERVED.sub(r"\\\g<0>", _MINUS.sub(_STAND_INS[-1], text.translate(_HIDE)))
+    return _HYPHEN.sub(lambda found: found[1] or f"{_GAP}-{_GAP}", text) if is_english else text
 
 
 def _shown(line: str) -> _Passed:
@@ -161,15 +158,3 @@ def _shown(line: str) -> _Passed:
     plain = _ESCAPED.sub(r"\1", _MARKED.sub(r"\1", line))
     text = _LOOSE.sub("", " ".join(plain.split())).translate(_SHOW)
     return _Passed(text, words)
-
-
-def _joined(before: _Passed, after: _Passed) -> _Passed:
-    """Add up unknown words; one that two stages do not know counts once."""
-    new = tuple(word for word in after.unknown if word not in before.unknown)
-    return _Passed(after.text, before.unknown + new, before.is_lost or after.is_lost)
-
-
-def _translation(passed: _Passed) -> Translation:
-    if passed.is_lost:
-        return Translation("", fault="apertium gives nothing back; change the sentence")
-    return Translation(passed.text, unknown=len(passed.unknown))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 
 from bmtools.errors import BmtoolsError, CheckpointError, setting
 from bmtools.translation.neural import NeuralTranslator
@@ -49,7 +48,13 @@ class CTranslate2Translator(NeuralTranslator):
         marks a model writes nonsense.
         """
         model = self.settings.model
-        known = _vocabulary(model)
+        known: set[str] = set()
+        for path in sorted(model.glob("*_vocabulary.*")):
+            content = path.read_text("utf-8")
+            known.update(json.loads(content) if path.suffix == ".json" else content.split("\n"))
+        if not known:
+            raise CheckpointError(f"{model}: holds no vocabulary; expected the directory of a "
+                                  "model converted by ct2-transformers-converter")
         marks = [*self.subwords.prefix, self.subwords.target_token]
         lacking = [mark for mark in marks if mark and mark not in known]
         if lacking:
@@ -61,15 +66,3 @@ class CTranslate2Translator(NeuralTranslator):
             raise CheckpointError(
                 f"{model}: lacks {foreign} of the tokenizer's {len(own)} tokens; "
                 f"{setting('tokenizer')} must name the directory that the model was converted from")
-
-
-def _vocabulary(directory: Path) -> set[str]:
-    """Read the tokens of a converted model, source and target together."""
-    tokens: set[str] = set()
-    for path in sorted(directory.glob("*_vocabulary.*")):
-        content = path.read_text("utf-8")
-        tokens.update(json.loads(content) if path.suffix == ".json" else content.split("\n"))
-    if not tokens:
-        raise CheckpointError(f"{directory}: holds no vocabulary; expected the directory of a "
-                              "model converted by ct2-transformers-converter")
-    return tokens

@@ -5,16 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from bmtools.corpus.languages import primary_language
+from bmtools.corpus.xml_stream import xml_elements
 from bmtools.errors import DataError, setting
-from bmtools.io.jsonl import open_bytes, read_lines
+from bmtools.io.jsonl import read_lines
 from bmtools.translation.translator import Translation
+
+if TYPE_CHECKING:
+    from lxml.etree import _Element as Element
 
 _FINAL = re.compile(r"[\s.!?:;,…]*$")
 _LANG = "{http://www.w3.org/XML/1998/namespace}lang"
-# What these hold is code of the original format, not text.
+# These contain code of the original format, not text.
 _CODE = frozenset(("bpt", "ept", "it", "ph", "ut", "sub"))
 
 
@@ -36,29 +40,21 @@ class MemoryTranslator:
         self._loose: dict[str, str] = {}
         for sentence, translation in read_pairs(path, source, target):
             self._exact.setdefault(sentence, translation)
-            self._loose.setdefault(_loosened(sentence), translation)
+            self._loose.setdefault(_FINAL.sub("", sentence).casefold(), translation)
 
     def translate(self, sentences: Sequence[str]) -> list[Translation]:
         """Look sentences up."""
-        return [self._found(sentence) for sentence in sentences]
-
-    def _found(self, sentence: str) -> Translation:
-        if (exact := self._exact.get(sentence)) is not None:
-            return Translation(exact)
-        if (loose := self._loose.get(_loosened(sentence))) is not None:
-            return Translation(_dressed_like(sentence, loose))
-        return Translation("", fault=f"not in {self._path}; add it there")
-
-
-def _loosened(sentence: str) -> str:
-    return _FINAL.sub("", sentence).casefold()
-
-
-def _dressed_like(sentence: str, translation: str) -> str:
-    """Give a translation the final punctuation and the initial capital of a sentence."""
-    final = _FINAL.search(sentence)
-    bare = _FINAL.sub("", translation) + (final[0] if final else "")
-    return bare[:1].upper() + bare[1:] if sentence[:1].isupper() else bare
+        translations = []
+        for sentence in sentences:
+            bare = _FINAL.sub("", sentence)
+            found = self._exact.get(sentence)
+            if found is None and (loose := self._loose.get(bare.casefold())) is not None:
+                # The final punctuation and the initial capital are those of the sentence.
+                found = _FINAL.sub("", loose) + sentence[len(bare):]
+                found = found[:1].upper() + found[1:] if sentence[:1].isupper() else found
+            translations.append(Translation(found) if found is not None else
+                                Translation("", fault=f"not in {self._path}; add it there"))
+        return translations
 
 
 def read_pairs(path: Path, source: str, target: str) -> Iterator[tuple[str, str]]:
@@ -67,15 +63,13 @@ def read_pairs(path: Path, source: str, target: str) -> Iterator[tuple[str, str]
     Raises:
         DataError: no TMX and no TSV, or without the two languages.
     """
-    if path.name.lower().removesuffix(".gz").removesuffix(".zst").endswith(".tmx"):
-        pairs = _tmx_pairs(path, primary_language(source), primary_language(target))
-    else:
-        pairs = _tsv_pairs(path, primary_language(source), primary_language(target))
-    is_empty = True
+    is_tmx = path.name.lower().removesuffix(".gz").removesuffix(".zst").endswith(".tmx")
+    pairs = (_tmx_pairs if is_tmx else _tsv_pairs)(
+        path, primary_language(source), primary_language(target))
+    pair = None
     for pair in pairs:
-        is_empty = False
         yield pair
-    if is_empty:
+    if pair is None:
         raise DataError(f"{path}: found no pair of '{source}' and '{target}'; "
                         f"give another {setting('memory')} or other languages")
 
@@ -88,10 +82,14 @@ def _tsv_pairs(path: Path, source: str, target: str) -> Iterator[tuple[str, str]
         if not line.strip():
             continue
         if columns is None:
-            columns, is_header = _columns(cells, source, target, f"{path}:{number}")
+            columns = _header(cells, source, target)
             width = len(cells)
-            if is_header:
+            if columns is not None:
                 continue
+            columns = 0, 1
+            if width != 2:
+                raise DataError(f"{path}:{number}: found {width} columns {cells[:6]}, expected "
+                                f"two, or a header that names '{source}' and '{target}'")
         if len(cells) != width:
             raise DataError(f"{path}:{number}: found {len(cells)} columns, expected {width}")
         left, right = (" ".join(cells[column].split()) for column in columns)
@@ -101,67 +99,30 @@ def _tsv_pairs(path: Path, source: str, target: str) -> Iterator[tuple[str, str]
         yield left, right
 
 
-def _columns(cells: list[str], source: str, target: str,
-             place: str) -> tuple[tuple[int, int], bool]:
-    """Find the two columns; True where the line is a header."""
+def _header(cells: Sequence[str], source: str, target: str) -> tuple[int, int] | None:
+    """Find the two columns by the names in the first line."""
     names = [primary_language(cell.strip()) for cell in cells]
     for left, right in ((source, target), ("source", "target")):
         if left in names and right in names:
-            return (names.index(left), names.index(right)), True
-    if len(cells) == 2:
-        return (0, 1), False
-    raise DataError(f"{place}: found {len(cells)} columns {cells[:6]}, expected two, or a header "
-                    f"that names '{source}' and '{target}'")
+            return names.index(left), names.index(right)
+    return None
 
 
 def _tmx_pairs(path: Path, source: str, target: str) -> Iterator[tuple[str, str]]:
-    """Read a TMX file; nothing outside it is fetched, and it may not declare entities."""
-    from lxml import etree
-
-    with open_bytes(str(path)) as stream:
-        events = etree.iterparse(stream, events=("start", "end"), resolve_entities=False,
-                                 load_dtd=False, no_network=True, huge_tree=False)
-        try:
-            for number, (event, element) in enumerate(events):
-                if number == 0:
-                    _check_root(element, path)
-                elif event == "end" and element.tag == "tu":
-                    yield from _pair(element, source, target)
-                    _forget(element)
-        except etree.XMLSyntaxError as error:
-            raise DataError(f"{path}:{error.lineno or 1}: not XML ({error.msg}); "
-                            "export the memory again") from error
+    for unit in xml_elements(str(path), ("tmx",), ("tu",)):
+        found: dict[str, str] = {}
+        for variant in unit.iterfind("tuv"):
+            language = primary_language(variant.get(_LANG) or variant.get("lang") or "")
+            segment = variant.find("seg")
+            if segment is not None:
+                found.setdefault(language, " ".join("".join(_text_of(segment)).split()))
+        if found.get(source) and found.get(target):
+            yield found[source], found[target]
 
 
-def _forget(element: Any) -> None:
-    """Free what was read; the root would hold it all."""
-    element.clear()
-    while element.getprevious() is not None:
-        del element.getparent()[0]
-
-
-def _check_root(root: Any, path: Path) -> None:
-    if root.tag != "tmx":
-        raise DataError(f"{path}: found <{root.tag}>, expected <tmx>")
-    declared = root.getroottree().docinfo.internalDTD
-    if declared is not None and any(True for _ in declared.iterentities()):
-        raise DataError(f"{path}: declares XML entities, which a memory may not; remove them")
-
-
-def _pair(unit: Any, source: str, target: str) -> Iterator[tuple[str, str]]:
-    found: dict[str, str] = {}
-    for variant in unit.iterfind("tuv"):
-        language = primary_language(variant.get(_LANG) or variant.get("lang") or "")
-        segment = variant.find("seg")
-        if segment is not None:
-            found.setdefault(language, " ".join("".join(_text_of(segment)).split()))
-    if found.get(source) and found.get(target):
-        yield found[source], found[target]
-
-
-def _text_of(element: Any) -> Iterator[str]:
+def _text_of(element: Element) -> Iterator[str]:
     yield element.text or ""
     for child in element:
-        if isinstance(child.tag, str) and child.tag not in _CODE:
+        if child.tag not in _CODE:
             yield from _text_of(child)
         yield child.tail or ""

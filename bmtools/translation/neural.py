@@ -1,14 +1,30 @@
-"""Neural engines: sentences that fit the model, translations that end."""
+"""Neural engines: sentences as the model's tokens, translations that end."""
 
 from __future__ import annotations
 
+import json
+import re
+import sys
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from bmtools.errors import setting
+from bmtools.corpus.languages import nllb_code, primary_language, three_letters
+from bmtools.errors import CheckpointError, setting
 from bmtools.translation.settings import ModelConfig
-from bmtools.translation.subwords import Subwords
 from bmtools.translation.translator import Translation
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from transformers import PreTrainedTokenizerBase
+
+# Language tokens: NLLB, M2M-100 and mBART have them on both sides, Marian and MADLAD-400 put the
+# target's before the source.
+_LANGUAGE_TOKEN = re.compile(
+    r"[a-z]{3}_[A-Z][a-z]{3}|__[a-z]{2,3}__|[a-z]{2}_[A-Z]{2}|>>.+<<|<2\w+>")
+_BEFORE_SOURCE = (">>", "<2")
 
 
 class NeuralTranslator(ABC):
@@ -36,21 +52,102 @@ class NeuralTranslator(ABC):
         sources = [self.subwords.encode(sentence) for sentence in sentences]
         limit = self.subwords.max_length
         fitting = [source for source in sources if len(source) <= limit]
-        longest = max((longest_translation(len(source)) for source in fitting), default=0)
+        # A longer translation is a loop; some pairs of languages need twice the source.
+        longest = 3 * max(map(len, fitting), default=0) + 20
         # The decoder's start takes room too.
         longest = min(longest, (self.subwords.positions or longest + 2) - 2)
         generated = iter(self.generate(fitting, longest) if fitting else ())
-        return [self._translation(next(generated)) if len(source) <= limit else
-                Translation("", fault=f"it has {len(source)} tokens, the model takes {limit}")
-                for source in sources]
+        translations = []
+        for source in sources:
+            if len(source) > limit:
+                fault = f"it has {len(source)} tokens, the model takes {limit}"
+            elif self.subwords.tokenizer.eos_token in (tokens := next(generated))[1:]:
+                translations.append(Translation(self.subwords.decode(tokens)))
+                continue
+            else:
+                fault = f"the model does not find an end; try another {setting('beam_size')}"
+            translations.append(Translation("", fault=fault))
+        return translations
 
-    def _translation(self, tokens: list[str]) -> Translation:
-        if not self.subwords.ends(tokens):
-            return Translation("", fault="the model does not find an end; try another "
-                                         f"{setting('beam_size')}")
-        return Translation(self.subwords.decode(tokens))
+
+class Subwords:
+    """Conversion between sentences and a model's tokens.
+
+    Args:
+        settings: names the tokenizer, or else the model.
+        source: ISO 639-1 code.
+        target: ISO 639-1 code.
+
+    Attributes:
+        prefix: language tokens that begin every source sentence.
+        target_token: language token that begins every translation, where the model expects one.
+        positions: tokens that the model has room for, where that is known.
+        max_length: tokens of the longest source sentence, language tokens included.
+    """
+
+    def __init__(self, settings: ModelConfig, source: str, target: str) -> None:
+        self._directory = settings.tokenizer or settings.model
+        self.tokenizer = _load(self._directory)
+        self.vocabulary: dict[str, int] = {
+            **self.tokenizer.get_vocab(), **getattr(self.tokenizer, "lang_token_to_id", {})}
+        config = self._directory / "config.json"
+        content = json.loads(config.read_text("utf-8")) if config.is_file() else {}
+        positions = content.get("max_position_embeddings") or self.tokenizer.model_max_length
+        self.positions = None if positions > sys.maxsize // 2 else int(positions)
+        self.max_length = settings.max_length or self.positions or 0
+        if not self.max_length:
+            raise CheckpointError(f"{self._directory}: does not say how long a sentence may be; "
+                                  f"{setting('max_length')} does")
+        self.prefix: list[str] = []
+        self.target_token: str | None = None
+        if any(_LANGUAGE_TOKEN.fullmatch(token) for token in self.vocabulary):
+            token = self._language_token(target, settings.target_code, "target_code")
+            if token.startswith(_BEFORE_SOURCE):
+                self.prefix = [token]
+            else:
+                self.prefix = [self._language_token(source, settings.source_code, "source_code")]
+                self.target_token = token
+        elif settings.source_code or settings.target_code:
+            raise CheckpointError(f"{self._directory}: knows no languages by name, it has one "
+                                  f"pair; leave out {setting('source_code')} and "
+                                  f"{setting('target_code')}")
+        self._special = {*self.tokenizer.all_special_tokens, *self.prefix, self.target_token}
+
+    def _language_token(self, language: str, code: str | None, option: str) -> str:
+        """Find the token of a language."""
+        short, long = primary_language(code or language), code or three_letters(language)
+        names = [code] if code else [nllb_code(language)]
+        names += [f"__{short}__", f">>{long}<<", f">>{short}<<", f"<2{short}>"]
+        for name in names:
+            if name in self.vocabulary:
+                return name
+        some = sorted(token for token in self.vocabulary if _LANGUAGE_TOKEN.fullmatch(token))[:4]
+        raise CheckpointError(f"{self._directory}: found no language token for "
+                              f"{code or language!r}, only some like {', '.join(some)}; "
+                              f"{setting(option)} names one")
+
+    def encode(self, sentence: str) -> list[str]:
+        """Turn a sentence into tokens: language tokens, the sentence, the end of sentence."""
+        ids = self.tokenizer(sentence, add_special_tokens=False, verbose=False)["input_ids"]
+        return [*self.prefix, *self.tokenizer.convert_ids_to_tokens(ids), self.tokenizer.eos_token]
+
+    def decode(self, tokens: Sequence[str]) -> str:
+        """Join the tokens of a translation, language tokens and ends left out."""
+        plain = [token for token in tokens if token not in self._special]
+        return " ".join(self.tokenizer.convert_tokens_to_string(plain).split())
 
 
-def longest_translation(source_tokens: int) -> int:
-    """Return the tokens after which a translation is a loop; some pairs of languages need twice."""
-    return 3 * source_tokens + 20
+def _load(directory: Path) -> PreTrainedTokenizerBase:
+    from transformers import AutoTokenizer
+
+    try:
+        with warnings.catch_warnings():
+            # Marian's normaliser is not used for encoding.
+            warnings.filterwarnings("ignore", "Recommended: pip install sacremoses")
+            return AutoTokenizer.from_pretrained(
+                directory, local_files_only=True, trust_remote_code=False)
+    except (OSError, ValueError, KeyError, TypeError, ImportError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise CheckpointError(f"{directory}: holds no tokenizer that can be loaded ({reason}); "
+                              f"{setting('tokenizer')} names the directory of the original "
+                              "model") from error

@@ -94,20 +94,7 @@ class EngineConfig:
 
     def __post_init__(self) -> None:
         check_choices(self)
-        faults = self._misplaced()
-        if self.engine == "transformers" and self.model and self.model.compute_type == "int8":
-            faults.append(f"{setting('compute_type')} int8 needs {setting('engine')} ctranslate2")
-        ends = map(primary_language, (self.source_lang, self.target_lang))
-        if self.via and primary_language(self.via) in ends:
-            faults.append(f"{setting('via')} {self.via} is one of the two languages; "
-                          "expected a third")
-        if faults:
-            raise ValueError("; ".join(faults))
-
-    def _misplaced(self) -> list[str]:
-        """List the settings that an engine needs and lacks, or has and cannot use."""
-        faults = []
-        engine = f"{setting('engine')} {self.engine}"
+        engine, faults = f"{setting('engine')} {self.engine}", []
         is_neural = self.engine in ("ctranslate2", "transformers")
         for name, value, belongs in (("memory", self.memory, self.engine == "memory"),
                                      ("via", self.via, self.engine == "apertium"),
@@ -116,4 +103,11 @@ class EngineConfig:
                 faults.append(f"{setting(name)} means nothing to {engine}")
             if belongs and not value and name != "via":
                 faults.append(f"{engine} needs {setting(name)}")
-        return faults
+        if self.engine == "transformers" and self.model and self.model.compute_type == "int8":
+            faults.append(f"{setting('compute_type')} int8 needs {setting('engine')} ctranslate2")
+        ends = map(primary_language, (self.source_lang, self.target_lang))
+        if self.via and primary_language(self.via) in ends:
+            faults.append(f"{setting('via')} {self.via} is one of the two languages; "
+                          "expected a third")
+        if faults:
+            raise ValueError("; ".join(faults))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModelForSeq2SeqLM
 from transformers.utils import logging
 
@@ -39,28 +40,23 @@ class TransformersTranslator(NeuralTranslator):
     def generate(self, sources: Sequence[list[str]], longest: int) -> list[list[str]]:
         """Translate tokens in batches of similar length, and restore the order."""
         tokenizer, mark = self.subwords.tokenizer, self.subwords.target_token
-        vocabulary = self.subwords.vocabulary
+        vocabulary, device = self.subwords.vocabulary, self._model.device
         ids = [[vocabulary.get(token, tokenizer.unk_token_id) for token in source]
                for source in sources]
         results: dict[int, list[str]] = {}
         for batch in batches_by_length([len(one) for one in ids], self.settings.batch_tokens):
-            inputs, mask = self._padded([ids[index] for index in batch])
+            sequences = [torch.tensor(ids[index]) for index in batch]
+            inputs = pad_sequence(sequences, batch_first=True,
+                                  padding_value=tokenizer.pad_token_id)
+            mask = pad_sequence([torch.ones_like(one) for one in sequences], batch_first=True)
             with torch.inference_mode():
                 outputs = self._model.generate(
-                    input_ids=inputs, attention_mask=mask, max_new_tokens=longest,
-                    num_beams=self.settings.beam_size, do_sample=False,
+                    input_ids=inputs.to(device), attention_mask=mask.to(device),
+                    max_new_tokens=longest, num_beams=self.settings.beam_size, do_sample=False,
                     forced_bos_token_id=vocabulary[mark] if mark else None)
             for index, output in zip(batch, outputs.tolist(), strict=True):
-                results[index] = tokenizer.convert_ids_to_tokens(output)
+                results[index] = list(tokenizer.convert_ids_to_tokens(output))
         return [results[index] for index in range(len(sources))]
-
-    def _padded(self, sequences: list[list[int]]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Pad to (batch, tokens) ids and their attention mask."""
-        width = max(map(len, sequences))
-        pad = self.subwords.tokenizer.pad_token_id
-        inputs = torch.tensor([ids + [pad] * (width - len(ids)) for ids in sequences])
-        mask = torch.tensor([[1] * len(ids) + [0] * (width - len(ids)) for ids in sequences])
-        return inputs.to(self._model.device), mask.to(self._model.device)
 
 
 def batches_by_length(lengths: Sequence[int], batch_tokens: int) -> Iterator[list[int]]:

@@ -59,11 +59,11 @@ def test_a_bad_tsv_is_named_by_line(tmp_path: Path, content: str, message: str) 
 
 
 @pytest.mark.parametrize(("content", "message"), [
-    (TMX.replace("</tu>", "", 1), r"m.tmx:\d+: not XML"),
-    ("<xliff/>", "found <xliff>, expected <tmx>"),
-    ('<!DOCTYPE tmx [<!ENTITY a "b">]><tmx><body/></tmx>', "declares XML entities"),
+    (TMX.replace("</tu>", "", 1), r"m.tmx:\d+: damaged XML"),
+    ("<xliff/>", "found the root element <xliff>, expected <tmx>"),
+    ('<!DOCTYPE tmx [<!ENTITY a "b">]><tmx><body/></tmx>', "found a declaration of the entity"),
     (TMX.replace('SYSTEM "tmx14.dtd"', '[<!ENTITY x SYSTEM "file:///etc/passwd">]')
-     .replace("fever", "&x;"), "declares XML entities"),
+     .replace("fever", "&x;"), "found a declaration of the entity"),
     ("<tmx><body/></tmx>", "found no pair")])
 def test_a_bad_or_dangerous_tmx_is_refused(tmp_path: Path, content: str, message: str) -> None:
     with pytest.raises(DataError, match=message):

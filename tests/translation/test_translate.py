@@ -1,30 +1,153 @@
-"""From settings to an engine, and from the command line to a model."""
+"""Translation of records, from settings and from the command line."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import bmtools.translation
+from bmtools.errors import RecordError
 from bmtools.records import Record
-from bmtools.translation.settings import EngineConfig, ModelConfig
-from bmtools.translation.translate import load_translator
+from bmtools.translation.settings import DocumentConfig, EngineConfig, ModelConfig
+from bmtools.translation.translate import TranslationCounts, translate_records
+from bmtools.translation.translator import load_translator
+
+translate = import_module("bmtools.translation.translate")
+WORDS = {"Pain.": "Dolore.", "No fever.": "Niente febbre.", "Why?": "Perché??",
+         "It is over now.": "È finita."}
+EN_IT = DocumentConfig("en", "it")
+
+
+def _record(number: int, text: str, **keys: Any) -> Record:
+    return Record(id=str(number), text=text, **keys, place=f"x.jsonl:{number}")
+
+
+def test_white_space_ids_and_unknown_keys_stay(dictionary: Callable[..., Any]) -> None:
+    record = _record(1, "  Pain.\n\nNo\n fever.  Why? ", lang="en-GB", title="Pain.",
+                     extra={"a": 1}, question="Why?", text_pair="No fever.",
+                     meta={"year": 2001}, label="yes")
+    [translated] = translate_records([record], dictionary(WORDS), EN_IT)
+    assert translated == {
+        "id": "1", "text": "  Dolore.\n\nNiente febbre.  Perché?? ", "lang": "it",
+        "title": "Dolore.", "extra": {"a": 1}, "question": "Perché??",
+        "text_pair": "Niente febbre.", "label": "yes",
+        "meta": {"year": 2001, "translation": {
+            "engine": "dictionary", "edition": "first", "source": "en", "target": "it",
+            "sentences": 6, "missing": 0, "unknown_words": 4}}}
+    assert list(translated) == list(record)
+    assert translated.place == record.place
+    assert record["text"].startswith("  Pain.")
+
+
+@pytest.mark.parametrize("text", ["", " \n ", "\x00"])
+def test_a_record_without_sentences_passes(text: str, dictionary: Callable[..., Any]) -> None:
+    translator = dictionary({})
+    [translated] = translate_records([_record(1, text)], translator, EN_IT)
+    assert (translated["text"], translated["lang"]) == (text, "it")
+    assert translator.calls == []
+
+
+def test_a_sentence_is_translated_once_and_batches_are_small(
+        dictionary: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(translate, "_CACHED_SENTENCES", 2)
+    translator = dictionary(WORDS, batch_sentences=2)
+    texts = ["Pain. Pain.", "Pain. No fever.", "No fever. Pain.", "Why?", "It is over now.",
+             "Why?", "Pain."]
+    seen: list[int] = []
+
+    def source() -> Iterator[Record]:
+        for number, text in enumerate(texts):
+            seen.append(number)
+            yield _record(number, text)
+
+    counts = TranslationCounts()
+    translated = translate_records(source(), translator, EN_IT, counts=counts)
+    assert next(translated)["id"] == "0"
+    assert seen == [0, 1]
+    assert [record["id"] for record in translated] == ["1", "2", "3", "4", "5", "6"]
+    assert translator.calls == [["Pain.", "No fever."], ["Why?", "It is over now."], ["Pain."]]
+    assert (counts.records, counts.sentences, counts.distinct) == (7, 10, 5)
+    assert counts.words == 10 + 1 + 1 + 3
+
+
+def test_other_languages_are_rejected_or_kept_in_place(dictionary: Callable[..., Any]) -> None:
+    records = [_record(1, "Pain."), _record(2, "Dolore.", lang="it"),
+               _record(3, "Dolor.", lang="es", entities=[{"start": 0, "end": 5, "type": "S"}]),
+               _record(4, "Why?")]
+    errors: list[RecordError] = []
+    kept = list(translate_records(records, dictionary(WORDS), EN_IT, errors.append))
+    assert [record["id"] for record in kept] == ["1", "4"]
+    assert str(errors[0]) == (
+        "x.jsonl:2: key 'lang': found 'it' already, expected 'en'; leave the record out, or pass "
+        "it on with other_languages keep")
+    assert errors[1].reason.startswith("key 'lang': found 'es', expected 'en'")
+    counts = TranslationCounts()
+    kept = list(translate_records(
+        records, dictionary(WORDS), DocumentConfig("en", "it", other_languages="keep"),
+        counts=counts))
+    assert [record["id"] for record in kept] == ["1", "2", "3", "4"]
+    assert kept[1:3] == records[1:3]
+    assert counts.passed_on == 2
+
+
+@pytest.mark.parametrize(("key", "value", "text"), [
+    ("entities", [{"id": "T1", "start": 0, "end": 4, "type": "S"}], "Pain."),
+    ("answers", [{"text": "Pain", "start": 0}], "Pain."),
+    ("target", "Pain", "Pain.")])
+def test_annotations_are_refused_or_dropped(
+        key: str, value: Any, text: str, dictionary: Callable[..., Any]) -> None:
+    record = _record(7, text, **{key: value})
+    with pytest.raises(RecordError, match=f"x.jsonl:7: key '{key}': .*drop_annotations"):
+        list(translate_records([record], dictionary(WORDS), EN_IT))
+    counts = TranslationCounts()
+    [translated] = translate_records(
+        [record], dictionary(WORDS), DocumentConfig("en", "it", drop_annotations=True),
+        counts=counts)
+    assert key not in translated
+    assert counts.stripped == 1
+    [kept] = translate_records([_record(8, text, **{key: type(value)()})], dictionary(WORDS), EN_IT)
+    assert key in kept
+
+
+def test_a_missing_sentence_rejects_its_record_or_is_kept_or_dropped(
+        dictionary: Callable[..., Any]) -> None:
+    records = [_record(1, "Pain. Cough.  Why?"), _record(2, "Why?")]
+    errors: list[RecordError] = []
+    translated = list(translate_records(records, dictionary(WORDS), EN_IT, errors.append))
+    assert [record["id"] for record in translated] == ["2"]
+    assert str(errors[0]) == ("x.jsonl:1: no translation of 'Cough.': not in the book; or go on "
+                              "with missing keep or drop")
+    assert errors[0].content is records[0]
+    for missing, text in (("keep", "Dolore. Cough.  Perché??"), ("drop", "Dolore. Perché??")):
+        counts = TranslationCounts()
+        first, _ = translate_records(records, dictionary(WORDS),
+                                     DocumentConfig("en", "it", missing=missing), counts=counts)
+        assert first["text"] == text
+        assert first["meta"]["translation"]["missing"] == 1
+        assert counts.missing == 1
+        assert "1 sentences without a translation" in list(counts.lines())
+
+
+def test_source_and_target_must_differ() -> None:
+    with pytest.raises(ValueError, match="both en"):
+        DocumentConfig("en", "en-GB")
 
 
 def test_each_engine_opens(
         marian: Path, converted: Callable[[Path], Path], tmp_path: Path) -> None:
     memory = tmp_path / "m.tsv"
     memory.write_text("en\tit\nFever is common.\tLa febbre è comune.\n", encoding="utf-8")
-    for settings in (
+    for config in (
             EngineConfig("memory", "en", "it", memory=memory),
             EngineConfig("transformers", "en", "it", model=ModelConfig(marian)),
             EngineConfig("ctranslate2", "en", "it",
                          model=ModelConfig(converted(marian), tokenizer=marian))):
-        translator = load_translator(settings)
-        assert translator.name == settings.engine
+        translator = load_translator(config)
+        assert translator.name == config.engine
         [translation] = translator.translate(["Fever is common."])
         assert translation.text == "La febbre è comune."
 
@@ -37,7 +160,7 @@ def test_records_are_translated_in_a_line(tmp_path: Path) -> None:
     assert (record["text"], record["lang"]) == ("La febbre è comune.", "it")
 
 
-def test_faults_of_settings_are_told_together() -> None:
+def test_faults_of_settings_are_reported_together() -> None:
     with pytest.raises(ValueError, match=r"needs memory; via means nothing to") as error:
         EngineConfig("memory", "en", "it", via="en")
     assert "via en is one of the two languages" in str(error.value)

@@ -10,8 +10,8 @@ import pytest
 from transformers import AutoTokenizer
 
 from bmtools.errors import CheckpointError
+from bmtools.translation.neural import Subwords
 from bmtools.translation.settings import ModelConfig
-from bmtools.translation.subwords import Subwords
 
 
 def test_tokens_are_those_of_the_model_s_own_tokenizer(
