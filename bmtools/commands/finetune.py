@@ -33,7 +33,38 @@ class TaskGroup(click.Group):
         return list(TASKS)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        return _subcommand(name) if name in TASKS else None
+        """Make the command of a task; its own settings precede the shared ones."""
+        if name not in TASKS:
+            return None
+
+        @click.option("--model", type=existing_directory, required=True, metavar="CKPT",
+                      help="Checkpoint to start from; it stays as it is.")
+        @click.option("--train", type=_records, required=True, metavar="FILE",
+                      help="Records to learn from; - means stdin, for one of the sets.")
+        @click.option("--dev", type=_records, required=True, metavar="FILE",
+                      help="Records that choose the epoch and the seed.")
+        @click.option("--test", type=_records, metavar="FILE",
+                      help="Records to score each seed by; they choose nothing.")
+        @takes_rejects
+        @writes_directory
+        @takes_settings(load_task(name).config_class, "config")
+        @takes_settings(FinetuneConfig, "finetuning")
+        @takes_settings(LearningRateConfig, "schedule",
+                        learning_rate=FINETUNE_DEFAULTS["learning_rate"])
+        @takes_settings(OptimizationConfig, "optimization", dropout=FINETUNE_DEFAULTS["dropout"])
+        def run(train: str, dev: str, test: str | None, reject: Reject, output: Path,
+                overwrite: bool, **options: Any) -> None:
+            files = {"train": train, "dev": dev, **({"test": test} if test else {})}
+            if list(files.values()).count(STDIN) > 1:
+                raise click.UsageError("only one of --train, --dev and --test can be stdin")
+            refuse_existing(output, overwrite)
+            from bmtools.tasks.finetune import FinetunePlan, run_finetuning
+
+            plan = FinetunePlan(name, output=output, overwrite=overwrite, **options)
+            readers = {name: RecordReader(sources((file,)), reject) for name, file in files.items()}
+            print_metrics(run_finetuning(plan, readers, reject), "fine-tuning")
+
+        return click.command(name, cls=Command, help=TASKS[name][1])(run)
 
 
 @click.group("finetune", cls=TaskGroup)
@@ -43,36 +74,3 @@ def command() -> None:
     Each seed stops when it no longer improves on the development set; the best one is written.
     stdout gets a JSON line for each set, epoch and seed, and a summary.
     """
-
-
-def _subcommand(name: str) -> click.Command:
-    """Make the command of a task; its own settings precede the shared ones."""
-
-    @click.option("--model", type=existing_directory, required=True, metavar="CKPT",
-                  help="Checkpoint to start from; it stays as it is.")
-    @click.option("--train", type=_records, required=True, metavar="FILE",
-                  help="Records to learn from; - means stdin, for one of the sets.")
-    @click.option("--dev", type=_records, required=True, metavar="FILE",
-                  help="Records that choose the epoch and the seed.")
-    @click.option("--test", type=_records, metavar="FILE",
-                  help="Records to score each seed by; they choose nothing.")
-    @takes_rejects
-    @writes_directory
-    @takes_settings(load_task(name).config_class, "config")
-    @takes_settings(FinetuneConfig, "finetuning")
-    @takes_settings(LearningRateConfig, "schedule",
-                    learning_rate=FINETUNE_DEFAULTS["learning_rate"])
-    @takes_settings(OptimizationConfig, "optimization", dropout=FINETUNE_DEFAULTS["dropout"])
-    def run(train: str, dev: str, test: str | None, reject: Reject, output: Path, overwrite: bool,
-            **options: Any) -> None:
-        files = {"train": train, "dev": dev, **({"test": test} if test else {})}
-        if list(files.values()).count(STDIN) > 1:
-            raise click.UsageError("only one of --train, --dev and --test can be stdin")
-        refuse_existing(output, overwrite)
-        from bmtools.tasks.finetune import FinetunePlan, run_finetuning
-
-        plan = FinetunePlan(name, output=output, overwrite=overwrite, **options)
-        readers = {name: RecordReader(sources((file,)), reject) for name, file in files.items()}
-        print_metrics(run_finetuning(plan, readers, reject), "fine-tuning")
-
-    return click.command(name, cls=Command, help=TASKS[name][1])(run)

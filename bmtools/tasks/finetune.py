@@ -277,11 +277,6 @@ def _train(plan: FinetunePlan, task: Task[Any, Any], splits: Mapping[str, Split[
     trainer = Trainer(TaskObjective(task, model),
                       LoopPlan(steps, lambda number: learning_rate(number, steps, plan.schedule)),
                       replace(plan.optimization, seed=seed), accelerator)
-
-    def evaluate(name: str) -> Evaluation:
-        examples = splits[name].examples
-        return task.score(examples, run_model(task, model, examples, batch_size))
-
     best: _Best | None = None
     losses: list[float] = []
     tokens_seen = 0
@@ -291,7 +286,8 @@ def _train(plan: FinetunePlan, task: Task[Any, Any], splits: Mapping[str, Split[
         epoch, remainder = divmod(step.number, batches.per_epoch)
         if remainder:
             continue
-        dev = evaluate(DEV)
+        dev = task.score(splits[DEV].examples,
+                         run_model(task, model, splits[DEV].examples, batch_size))
         yield {"seed": seed, "epoch": epoch, "of": plan.finetuning.epochs,
                "loss": round(statistics.fmean(losses), _DIGITS),
                "dev_loss": round(dev.loss, _DIGITS), "dev": dev.scores}
@@ -309,7 +305,8 @@ def _train(plan: FinetunePlan, task: Task[Any, Any], splits: Mapping[str, Split[
     line = {"seed": seed, "best_epoch": best.epoch, "epochs": epoch,
             "dev": {**best.dev.scores, **best.dev.details}}
     if TEST in splits:
-        test = evaluate(TEST)
+        test = task.score(splits[TEST].examples,
+                          run_model(task, model, splits[TEST].examples, batch_size))
         line["test"] = {**test.scores, **test.details}
     return best, line
 
