@@ -13,13 +13,13 @@ from bmtools.io.atomic import refuse_existing
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.manifest import Manifest, hash_directory
 from bmtools.models.checkpoint import load_checkpoint, save_checkpoint
+from bmtools.models.context_embeddings import Sentence
 from bmtools.models.settings import (
     READING_METHODS,
     FocusConfig,
     TokenDistillationConfig,
     TransferConfig,
 )
-from bmtools.models.token_contexts import Sentence
 from bmtools.models.transfer import Transfer, transfer
 from bmtools.records import Record, span_faults
 from bmtools.search.segment import sentence_spans

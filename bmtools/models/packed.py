@@ -6,8 +6,6 @@ In transformers 5, position ids that restart do not keep documents apart: encode
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from functools import partial
 from typing import Any, cast
 
@@ -19,7 +17,7 @@ from transformers.masking_utils import sdpa_mask
 from transformers.models.megatron_bert.modeling_megatron_bert import MegatronBertSelfAttention
 
 from bmtools.errors import BmtoolsError, CheckpointError, setting
-from bmtools.models.architectures import first_position, token_embeddings
+from bmtools.models.architectures import first_position
 from bmtools.models.mlm import encode, require_segments
 from bmtools.models.varlen import DocumentLengths, in_best_precision, varlen_attention
 
@@ -85,9 +83,9 @@ def encode_packed(model: PreTrainedModel, input_ids: Tensor, lengths: Tensor,
         raise CheckpointError(f"{type(model).__name__}: packed documents would see each other; "
                               f"call prepare_packed first or {_use_padded()}")
     documents = DocumentLengths.of(lengths, input_ids.device, causal)
-    if documents.tokens != len(input_ids):
-        raise ValueError(f"lengths of packed documents: found {documents.tokens} tokens in all, "
-                         f"expected {len(input_ids)}")
+    if sum(documents.lengths) != len(input_ids):
+        raise ValueError(f"lengths of packed documents: found {sum(documents.lengths)} tokens in "
+                         f"all, expected {len(input_ids)}")
     positions = documents.positions() + first_position(model.config)
     inputs = {"input_ids": input_ids[None], "position_ids": positions[None]}
     if token_type_ids is not None:
@@ -99,8 +97,11 @@ def encode_packed(model: PreTrainedModel, input_ids: Tensor, lengths: Tensor,
         embedded = encoder.embeddings(**inputs)
         states: Tensor = encoder.encoder(embedded, attention_mask=documents).last_hidden_state
     else:
-        states = encoder(**inputs, attention_mask=_no_mask(model, input_ids.device),
-                         documents=documents).last_hidden_state
+        # A mask that is passed on as it is, instead of building (tokens, tokens).
+        mask = {"full_attention": None, "sliding_attention": None} \
+            if model.config.model_type == "modernbert" \
+            else torch.ones(1, 1, 1, 1, dtype=torch.bool, device=input_ids.device)
+        states = encoder(**inputs, attention_mask=mask, documents=documents).last_hidden_state
     return states[0]
 
 
@@ -109,13 +110,6 @@ def _is_prepared(model: PreTrainedModel) -> bool:
         return all(isinstance(layer.attention.self, _MegatronAttention)
                    for layer in cast("Any", model.base_model).encoder.layer)
     return bool(model.config._attn_implementation == ATTENTION)
-
-
-def _no_mask(model: PreTrainedModel, device: torch.device) -> Any:
-    """Make a mask that a model passes on as it is, instead of building (tokens, tokens)."""
-    if model.config.model_type == "modernbert":
-        return {"full_attention": None, "sliding_attention": None}
-    return torch.ones(1, 1, 1, 1, dtype=torch.bool, device=device)
 
 
 def _attention(module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any,
@@ -182,64 +176,32 @@ def self_check(model: PreTrainedModel, input_ids: Tensor, lengths: Tensor,
     Raises:
         BmtoolsError: what differs, by how much, and the way out.
     """
-    limit = _default_tolerance(model, input_ids.device) if tolerance is None else tolerance
-    documents = DocumentLengths.of(lengths, input_ids.device, causal)
+    device = input_ids.device
+    precision = torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) \
+        else model.dtype
+    limit = _TOLERANCES.get(precision, _TOLERANCES[torch.float32]) if tolerance is None \
+        else tolerance
+    documents = DocumentLengths.of(lengths, device, causal)
     document_ids = documents.document_ids()
-    with _evaluating(model):
+    # Every other document, or each one's last token with causal attention.
+    is_changed = document_ids % 2 == 0
+    if causal:
+        is_changed = torch.zeros_like(is_changed)
+        is_changed[documents.boundaries[1:].long() - 1] = True
+    changed = torch.where(is_changed, (input_ids + 1) % model.config.vocab_size, input_ids)
+    was_training = model.training
+    model.eval()
+    try:
         packed = encode_packed(model, input_ids, lengths, token_type_ids, causal)
-        changed, unaffected = _change_tokens(model, input_ids, documents)
         with torch.no_grad():
             after = encode_packed(model, changed, lengths, token_type_ids, causal)
-        _compare_states(model, after[unaffected], packed[unaffected], document_ids[unaffected],
+        _compare_states(model, after[~is_changed], packed[~is_changed], document_ids[~is_changed],
                         "changes when tokens it must not see change", _LEAK_TOLERANCE)
         alone = _encode_separately(model, input_ids, documents, token_type_ids)
         _compare_states(model, packed, alone, document_ids, "is not what it is alone", limit)
         _compare_gradients(model, packed, alone, limit)
-
-
-def _default_tolerance(model: PreTrainedModel, device: torch.device) -> float:
-    precision = torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) \
-        else model.dtype
-    return _TOLERANCES.get(precision, _TOLERANCES[torch.float32])
-
-
-@contextlib.contextmanager
-def _evaluating(model: PreTrainedModel) -> Iterator[None]:
-    """Switch dropout off for the block."""
-    was_training = model.training
-    model.eval()
-    try:
-        yield
     finally:
         model.train(was_training)
-
-
-@contextlib.contextmanager
-def _plain_attention(model: PreTrainedModel) -> Iterator[None]:
-    """Give a model transformers' own attention for the block."""
-    before = model.config._attn_implementation
-    if before == ATTENTION:
-        model.set_attn_implementation("sdpa")
-    try:
-        yield
-    finally:
-        model.set_attn_implementation(before)
-
-
-def _change_tokens(model: PreTrainedModel, input_ids: Tensor,
-                   documents: DocumentLengths) -> tuple[Tensor, Tensor]:
-    """Change every other document, or each one's last token with causal attention.
-
-    Returns:
-        the changed ids, and the tokens whose states must stay, (tokens,) bool.
-    """
-    if documents.causal:
-        is_changed = torch.zeros_like(input_ids, dtype=torch.bool)
-        is_changed[documents.boundaries[1:].long() - 1] = True
-    else:
-        is_changed = documents.document_ids() % 2 == 0
-    other = (input_ids + 1) % token_embeddings(model).num_embeddings
-    return torch.where(is_changed, other, input_ids), ~is_changed
 
 
 def _encode_separately(model: PreTrainedModel, input_ids: Tensor, documents: DocumentLengths,
@@ -247,12 +209,16 @@ def _encode_separately(model: PreTrainedModel, input_ids: Tensor, documents: Doc
     """Encode each document by itself with the plain model, (tokens, hidden size)."""
     segments = [None] * len(documents.lengths) if token_type_ids is None \
         else token_type_ids.split(documents.lengths)
-    states = []
-    with _plain_attention(model):
+    attention, states = model.config._attn_implementation, []
+    if attention == ATTENTION:
+        model.set_attn_implementation("sdpa")
+    try:
         for ids, types in zip(input_ids.split(documents.lengths), segments, strict=True):
             mask = torch.ones_like(ids[None], dtype=torch.bool)
             states.append(encode(model, ids[None], mask, documents.causal,
                                  token_type_ids=None if types is None else types[None])[0])
+    finally:
+        model.set_attn_implementation(attention)
     return torch.cat(states)
 
 

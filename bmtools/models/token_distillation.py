@@ -2,42 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers import PreTrainedModel
 
 from bmtools.models.architectures import token_embeddings
 from bmtools.models.checkpoint import Checkpoint
-from bmtools.models.context_embeddings import TokenEmbeddings, mean_states, pad_sequences
+from bmtools.models.context_embeddings import (
+    Occurrences,
+    TokenEmbeddings,
+    mean_states,
+    pad_sequences,
+)
 from bmtools.models.settings import TokenDistillationConfig
-from bmtools.models.token_contexts import Occurrences
 
 _EVALUATED_BATCHES = 50
 _CACHED_STATE_BYTES = 2**30
 
 
-class DistilledEmbeddings(NamedTuple):
-    """Fitted embeddings, and the mean squared error of states before and after.
-
-    Args:
-        embeddings: of the fitted tokens.
-        loss_before, loss_after: over the same sentences.
-    """
-
-    embeddings: TokenEmbeddings
-    loss_before: float
-    loss_after: float
-
-
 def distil_embeddings(base: Checkpoint, occurrences: Occurrences, initial: Tensor, layers: str,
                       batch_tokens: int, config: TokenDistillationConfig,
-                      rng: np.random.Generator) -> DistilledEmbeddings:
+                      rng: np.random.Generator
+                      ) -> tuple[TokenEmbeddings, float, float]:
     """Fit embeddings so that states around a new token match those around its pieces.
 
     The teacher is the base with all pieces. The student is the base, frozen, with each new token
@@ -59,30 +48,33 @@ def distil_embeddings(base: Checkpoint, occurrences: Occurrences, initial: Tenso
         batch_tokens: of a batch.
         config: of the fit.
         rng: the source of the order of batches.
+
+    Returns:
+        the fitted embeddings, and the mean squared error of states before and after.
     """
-    occurrences = occurrences.select(np.flatnonzero(occurrences.is_exact
-                                                    & _are_disjoint(occurrences)))
+    # An occurrence that shares a piece with the one before is left out.
+    is_used = occurrences.is_exact.copy()
+    is_used[1:] &= (occurrences.sentences[1:] != occurrences.sentences[:-1]) \
+        | (occurrences.starts[1:] >= occurrences.ends[:-1])
+    occurrences = occurrences.select(np.flatnonzero(is_used))
     tokens, rows = np.unique(occurrences.tokens, return_inverse=True)
     student = _Student(base, initial[torch.from_numpy(tokens)], layers)
     loss_before = loss_after = 0.0
     if len(tokens):
         batches = _Batches(base, occurrences, rows, batch_tokens)
-        evaluated = np.unique(np.linspace(0, len(batches) - 1, _EVALUATED_BATCHES).astype(int))
-        with _frozen(base.model):
+        spread = np.linspace(0, len(batches.groups) - 1, _EVALUATED_BATCHES)
+        evaluated = np.unique(spread.astype(int))
+        trainable = [weight for weight in base.model.parameters() if weight.requires_grad]
+        base.model.requires_grad_(False)
+        try:
             loss_before = student.mean_loss(batches, evaluated)
             student.fit(batches, config, rng)
             loss_after = student.mean_loss(batches, evaluated)
-    return DistilledEmbeddings(
-        TokenEmbeddings(torch.from_numpy(tokens), student.embeddings.detach().cpu()),
-        loss_before, loss_after)
-
-
-def _are_disjoint(occurrences: Occurrences) -> np.ndarray:
-    """Tell which occurrences share no piece with the one before."""
-    disjoint = np.ones(len(occurrences.tokens), dtype=bool)
-    disjoint[1:] = (occurrences.sentences[1:] != occurrences.sentences[:-1]) \
-        | (occurrences.starts[1:] >= occurrences.ends[:-1])
-    return disjoint
+        finally:
+            for weight in trainable:
+                weight.requires_grad_(True)
+    embeddings = TokenEmbeddings(torch.from_numpy(tokens), student.embeddings.detach().cpu())
+    return embeddings, loss_before, loss_after
 
 
 class _Batch(NamedTuple):
@@ -116,31 +108,25 @@ class _Batches:
 
     def __init__(self, base: Checkpoint, occurrences: Occurrences, rows: np.ndarray,
                  batch_tokens: int) -> None:
-        self._padding = base.tokenizer.pad_token_id
-        self._occurrences = occurrences
-        self._rows = rows
-        self._groups = list(occurrences.batches(batch_tokens))
-
-    def __len__(self) -> int:
-        return len(self._groups)
+        self.padding = base.tokenizer.pad_token_id
+        self.occurrences = occurrences
+        self.rows = rows
+        self.groups = list(occurrences.batches(batch_tokens))
 
     def __getitem__(self, number: int) -> _Batch:
-        first, end = self._groups[number]
-        inside = self._occurrences.within(first, end)
-        input_ids, attention_mask = pad_sequences(self._occurrences.input_ids[first:end],
-                                                  self._padding)
-        new_tokens = np.full(input_ids.shape, -1, dtype=np.int64)
-        is_kept = attention_mask.numpy().copy()
-        sentences = self._occurrences.sentences[inside] - first
-        lasts = self._occurrences.ends[inside] - 1
-        new_tokens[sentences, lasts] = self._rows[inside]
-        for sentence, start, last in zip(sentences, self._occurrences.starts[inside], lasts,
-                                         strict=True):
-            is_kept[sentence, start:last] = False
+        (first, end), occurrences = self.groups[number], self.occurrences
+        inside = occurrences.within(first, end)
+        input_ids, mask = pad_sequences(occurrences.input_ids[first:end], self.padding)
+        new_tokens = torch.full(input_ids.shape, -1)
+        is_kept = mask.numpy().copy()
+        for sentence, start, stop, row in zip(
+                occurrences.sentences[inside] - first, occurrences.starts[inside],
+                occurrences.ends[inside], self.rows[inside], strict=True):
+            new_tokens[sentence, stop - 1] = int(row)
+            is_kept[sentence, start:stop - 1] = False
         positions, student_mask = pad_sequences([np.flatnonzero(kept) for kept in is_kept], 0)
-        student_tokens = torch.from_numpy(new_tokens).gather(1, positions)
-        return _Batch(input_ids, attention_mask, positions, student_mask,
-                      student_tokens.where(student_mask, torch.tensor(-1)))
+        student_tokens = new_tokens.gather(1, positions).masked_fill(~student_mask, -1)
+        return _Batch(input_ids, mask, positions, student_mask, student_tokens)
 
 
 class _Student:
@@ -162,37 +148,30 @@ class _Student:
 
     def loss(self, batches: _Batches, number: int) -> Tensor:
         """Compute the mean squared error of states, over all positions and dimensions."""
-        batch, device = batches[number], self._table.device
-        positions, mask, new_tokens = (each.to(device) for each in
-                                       (batch.positions, batch.student_mask, batch.new_tokens))
-        target = self._teacher_states(batch, number, positions)
-        old = functional.embedding(batch.input_ids.to(device).gather(1, positions), self._table)
+        input_ids, attention_mask, positions, mask, new_tokens = (
+            each.to(self._table.device) for each in batches[number])
+        target = self._teacher_cache.get(number)
+        if target is None:
+            with torch.inference_mode():
+                states = mean_states(self._base.model, self._layers, attention_mask,
+                                     input_ids=input_ids)
+                target = states.gather(1, positions[..., None].expand(-1, -1, states.shape[-1]))
+            self._cache_bytes_left -= target.nbytes
+            if self._cache_bytes_left >= 0:
+                self._teacher_cache[number] = target
+        old = functional.embedding(input_ids.gather(1, positions), self._table)
         new = functional.embedding(new_tokens.clamp(min=0), self.embeddings, sparse=True)
         states = mean_states(
             self._base.model, self._layers, mask, positions=positions * mask,
             inputs_embeds=torch.where((new_tokens >= 0)[..., None], new, old))
         return (states - target)[mask].square().mean()
 
-    @torch.inference_mode()
-    def _teacher_states(self, batch: _Batch, number: int, positions: Tensor) -> Tensor:
-        """Compute the teacher's states at the student's positions, cached as far as they fit."""
-        if number in self._teacher_cache:
-            return self._teacher_cache[number]
-        device = self._table.device
-        states = mean_states(self._base.model, self._layers, batch.attention_mask.to(device),
-                             input_ids=batch.input_ids.to(device))
-        states = states.gather(1, positions[..., None].expand(-1, -1, states.shape[-1]))
-        self._cache_bytes_left -= states.nbytes
-        if self._cache_bytes_left >= 0:
-            self._teacher_cache[number] = states
-        return states
-
     def fit(self, batches: _Batches, config: TokenDistillationConfig,
             rng: np.random.Generator) -> None:
         """Train; a step changes only embeddings of tokens in its batch."""
         optimizer = torch.optim.SparseAdam([self.embeddings], lr=config.distil_learning_rate)
         order = [number for _ in range(config.distil_epochs)
-                 for number in rng.permutation(len(batches)).tolist()]
+                 for number in rng.permutation(len(batches.groups)).tolist()]
         for step, number in enumerate(order):
             optimizer.param_groups[0]["lr"] = config.distil_learning_rate * (1 - step / len(order))
             optimizer.zero_grad()
@@ -203,16 +182,3 @@ class _Student:
     def mean_loss(self, batches: _Batches, numbers: np.ndarray) -> float:
         """Average the loss over some batches."""
         return float(np.mean([self.loss(batches, number).item() for number in numbers.tolist()]))
-
-
-@contextmanager
-def _frozen(model: PreTrainedModel) -> Iterator[None]:
-    """Switch gradients of a model's weights off for the block."""
-    weights = [weight for weight in model.parameters() if weight.requires_grad]
-    for weight in weights:
-        weight.requires_grad_(False)
-    try:
-        yield
-    finally:
-        for weight in weights:
-            weight.requires_grad_(True)

@@ -22,16 +22,17 @@ from bmtools.models.architectures import (
 )
 from bmtools.models.checkpoint import Checkpoint
 from bmtools.models.context_embeddings import (
+    Sentence,
     TokenEmbeddings,
     check_layers,
     contextual_embeddings,
+    locate_pieces,
+    sample_sentences,
 )
 from bmtools.models.focus import focus_embeddings
 from bmtools.models.settings import FocusConfig, TokenDistillationConfig, TransferConfig
-from bmtools.models.token_contexts import Occurrences, Sentence, locate_pieces, sample_sentences
 from bmtools.models.token_distillation import distil_embeddings
-from bmtools.models.vocab_overlap import VocabOverlap, find_overlap
-from bmtools.models.weighted_rows import WeightedRows
+from bmtools.models.vocab_overlap import VocabOverlap, WeightedRows, find_overlap
 
 
 @dataclass(frozen=True)
@@ -93,18 +94,32 @@ def transfer(base: Checkpoint, tokenizer: PreTrainedTokenizerFast, config: Trans
         BmtoolsError: a layer that the base lacks, or fewer positions than it has.
     """
     overlap = find_overlap(base.tokenizer, tokenizer)
-    model_config = copy.deepcopy(base.model.config)
-    set_vocabulary(model_config, tokenizer)
-    _extend_positions(base.model.config, model_config, config.max_positions)
-    check_layers(base.model.config, config.layers)
+    old_config, new_config = base.model.config, copy.deepcopy(base.model.config)
+    set_vocabulary(new_config, tokenizer)
+    # No positions get lost; RoBERTa's begin after the padding token, whose id may have changed.
+    positions = old_config.max_position_embeddings - first_position(old_config)
+    if config.max_positions and config.max_positions < positions:
+        raise BmtoolsError(
+            f"{setting('max_positions')}: found {config.max_positions}, but the base has "
+            f"{positions} positions; expected more, or 0 to leave them as they are")
+    new_config.max_position_embeddings = max(positions, config.max_positions) \
+        + first_position(new_config)
+    check_layers(old_config, config.layers)
     initialization = _initialize(base, tokenizer, overlap, config, sentences,
                                  focus or FocusConfig(), distil or TokenDistillationConfig())
-    vocabulary_tensors = _vocabulary_tensors(model_config)
-    model = _rebuild(base.model, model_config, vocabulary_tensors, config.seed)
-    _fill(base.model, model, vocabulary_tensors, overlap, initialization,
-          is_random=config.method == "random")
-    return Transfer(model, overlap,
-                    _report(base.model, model, overlap, config, initialization))
+    vocabulary_tensors = _vocabulary_tensors(new_config)
+    model = _rebuild(base.model, new_config, vocabulary_tensors, config.seed)
+    is_random = config.method == "random"
+    _fill(base.model, model, vocabulary_tensors, overlap, initialization, is_random)
+    report = {"contextual": 0, "focus": 0, "distil": 0, "sentences": 0, **initialization.report}
+    others = len(overlap.pieces) - report["contextual"] - report["focus"] - report["distil"]
+    norms = (_mean_norm(token_embeddings(base.model).weight),
+             _mean_norm(token_embeddings(model).weight[list(overlap.pieces)]))
+    return Transfer(model, overlap, {
+        "tokens": len(overlap.shared) + len(overlap.folded) + len(overlap.pieces),
+        "copied": len(overlap.shared), "folded": len(overlap.folded), **report,
+        "averaged": 0 if is_random else others, "random": others if is_random else 0,
+        "old_norm": _rounded(norms[0]), "new_norm": _rounded(norms[1])})
 
 
 def _initialize(base: Checkpoint, tokenizer: PreTrainedTokenizerFast, overlap: VocabOverlap,
@@ -117,95 +132,65 @@ def _initialize(base: Checkpoint, tokenizer: PreTrainedTokenizerFast, overlap: V
         return _Initialization({"focus": len(mixtures.tokens)}, mixtures)
     if config.method not in ("contextual", "distil"):
         return _Initialization({})
-    occurrences = _sample(base, tokenizer, overlap, config, sentences)
+    is_new = np.zeros(len(tokenizer), dtype=bool)
+    is_new[list(overlap.pieces)] = True
+    occurrences = locate_pieces(base, sample_sentences(
+        tokenizer, is_new, sentences, config.max_sentences, np.random.default_rng(config.seed)))
     report: dict[str, Any] = {"sentences": len(occurrences.input_ids)}
+    table = token_embeddings(base.model).weight.detach()
     if config.method == "contextual":
         found = contextual_embeddings(base, occurrences, config.layers, config.batch_tokens)
     else:
+        means = WeightedRows.means(overlap.pieces)
+        initial = torch.zeros(len(tokenizer), table.shape[1])
+        initial[means.tokens] = means.sum_rows(table.cpu())
         found, before, after = distil_embeddings(
-            base, occurrences, _piece_means(base.model, overlap, len(tokenizer)), config.layers,
-            config.batch_tokens, distil, np.random.default_rng(config.seed))
+            base, occurrences, initial, config.layers, config.batch_tokens, distil,
+            np.random.default_rng(config.seed))
         report |= {"loss_before": _rounded(before), "loss_after": _rounded(after)}
     if config.rescale and len(found.tokens):
-        factor = _mean_norm(token_embeddings(base.model).weight) / _mean_norm(found.vectors)
+        factor = _mean_norm(table) / _mean_norm(found.vectors)
         found = found._replace(vectors=found.vectors * factor)
     return _Initialization({config.method: len(found.tokens), **report}, embeddings=found)
-
-
-def _sample(base: Checkpoint, tokenizer: PreTrainedTokenizerFast, overlap: VocabOverlap,
-            config: TransferConfig, sentences: Iterable[Sentence]) -> Occurrences:
-    is_new = np.zeros(len(tokenizer), dtype=bool)
-    is_new[list(overlap.pieces)] = True
-    return locate_pieces(base, sample_sentences(
-        tokenizer, is_new, sentences, config.max_sentences, np.random.default_rng(config.seed)))
-
-
-def _piece_means(model: PreTrainedModel, overlap: VocabOverlap, tokens: int) -> Tensor:
-    """Average the pieces' embeddings, (tokens, hidden size); 0 for tokens without pieces."""
-    table = token_embeddings(model).weight.detach().cpu()
-    means = torch.zeros(tokens, table.shape[1])
-    WeightedRows.means(overlap.pieces).fill(means, table)
-    return means
 
 
 def _mean_norm(rows: Tensor) -> float:
     return float(rows.detach().norm(dim=1).mean()) if len(rows) else 0.0
 
 
-def _extend_positions(old: PretrainedConfig, new: PretrainedConfig, max_positions: int) -> None:
-    """Set the number of positions; none get lost.
-
-    RoBERTa's begin after the padding token, whose id may have changed.
-    """
-    positions = old.max_position_embeddings - first_position(old)
-    if max_positions and max_positions < positions:
-        raise BmtoolsError(f"{setting('max_positions')}: found {max_positions}, but the base has "
-                           f"{positions} positions; expected more, or 0 to leave them as they are")
-    new.max_position_embeddings = max(positions, max_positions) + first_position(new)
-
-
 def _rebuild(model: PreTrainedModel, config: PretrainedConfig, vocabulary_tensors: set[str],
              seed: int) -> PreTrainedModel:
-    """Build the architecture around the new vocabulary and copy all other weights."""
+    """Build the architecture around the new vocabulary and copy all other weights.
+
+    Learned positions are repeated up to the new length from the first on, so attention to near
+    neighbours, which depends on differences of positions, works from the start.
+
+    Source: Beltagy et al. 2020 (Longformer), section 5.
+    """
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         rebuilt = build_model(config).eval()
     kept = {name: tensor for name, tensor in model.state_dict().items()
             if name not in vocabulary_tensors}
-    _repeat_positions(kept, model.config, rebuilt)
+    positions = position_embeddings(rebuilt)
+    if positions is not None:
+        name = next(name for name, weight in rebuilt.named_parameters()
+                    if weight is positions.weight)
+        # RoBERTa's begin after the padding id.
+        learned, unused = kept[name][first_position(model.config):], first_position(config)
+        length = len(positions.weight) - unused
+        repeated = learned.repeat(-(-length // len(learned)), 1)[:length]
+        kept[name] = torch.cat([torch.zeros(unused, learned.shape[1]), repeated])
     rebuilt.load_state_dict(kept, strict=False)
     return rebuilt
 
 
-def _repeat_positions(kept: dict[str, Tensor], old: PretrainedConfig,
-                      rebuilt: PreTrainedModel) -> None:
-    """Move learned positions to the rows of the rebuilt model, and repeat them up to its length.
-
-    RoBERTa's begin after the padding id. New ones are copies of the old ones from the first on, so
-    attention to near neighbours, which depends on differences of positions, works from the start.
-
-    Source: Beltagy et al. 2020 (Longformer), section 5.
-    """
-    positions = position_embeddings(rebuilt)
-    if positions is None:
-        return
-    name = next(name for name, weight in rebuilt.named_parameters()
-                if weight is positions.weight)
-    learned, unused = kept[name][first_position(old):], first_position(rebuilt.config)
-    length = len(positions.weight) - unused
-    repeated = learned.repeat(-(-length // len(learned)), 1)[:length]
-    kept[name] = torch.cat([torch.zeros(unused, learned.shape[1]), repeated])
-
-
 def _vocabulary_tensors(config: PretrainedConfig) -> set[str]:
     """Name the weights whose shape depends on the vocabulary's size."""
-    shapes = []
-    for extra in (0, 1):
-        resized = copy.deepcopy(config)
-        resized.vocab_size += extra
-        shapes.append({name: tensor.shape
-                       for name, tensor in build_model(resized, "meta").state_dict().items()})
-    return {name for name in shapes[0] if shapes[0][name] != shapes[1][name]}
+    larger = copy.deepcopy(config)
+    larger.vocab_size += 1
+    before, after = (build_model(one, "meta").state_dict() for one in (config, larger))
+    return {name for name in before if before[name].shape != after[name].shape}
 
 
 @torch.no_grad()
@@ -229,23 +214,10 @@ def _fill(old: PreTrainedModel, new: PreTrainedModel, vocabulary_tensors: set[st
         if is_random and target.ndim == 1:
             target[list(overlap.pieces)] = 0.0
         for mixture in mixtures:
-            mixture.fill(target, source)
+            target[mixture.tokens] = mixture.sum_rows(source)
         if target.data_ptr() == embeddings.data_ptr() and initialization.embeddings is not None:
             tokens, vectors = initialization.embeddings
             target[tokens] = vectors
-
-
-def _report(old: PreTrainedModel, new: PreTrainedModel, overlap: VocabOverlap,
-            config: TransferConfig, initialization: _Initialization) -> dict[str, Any]:
-    tokens = len(overlap.pieces)
-    counts = {"contextual": 0, "focus": 0, "distil": 0, "sentences": 0, **initialization.report}
-    others = tokens - counts["contextual"] - counts["focus"] - counts["distil"]
-    is_random = config.method == "random"
-    return {"tokens": len(overlap.shared) + len(overlap.folded) + tokens,
-            "copied": len(overlap.shared), "folded": len(overlap.folded), **counts,
-            "averaged": 0 if is_random else others, "random": others if is_random else 0,
-            "old_norm": _rounded(_mean_norm(token_embeddings(old).weight)),
-            "new_norm": _rounded(_mean_norm(token_embeddings(new).weight[list(overlap.pieces)]))}
 
 
 def _rounded(number: float) -> float:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -12,6 +13,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
+_KERNEL: Callable[..., Any] | None = None
+with contextlib.suppress(ImportError):
+    from torch.nn.attention.varlen import varlen_attn
+
+    # The kernel of some releases has no sliding window.
+    if {"scale", "window_size"} <= inspect.signature(varlen_attn).parameters.keys():
+        _KERNEL = varlen_attn
 _UNBOUNDED = -1
 # On a CPU torch's fused attention takes two to six times as long in bfloat16 as in float32 where
 # sequences are short; from here on it is the faster one (two cores with AMX, heads of 32 and 64).
@@ -47,16 +55,6 @@ class DocumentLengths:
         boundaries = torch.tensor([0, *sizes]).cumsum(0).to(device, torch.int32)
         return cls(sizes, boundaries, causal)
 
-    @property
-    def tokens(self) -> int:
-        """Tokens of all documents."""
-        return sum(self.lengths)
-
-    @property
-    def longest(self) -> int:
-        """Tokens of the longest document."""
-        return max(self.lengths)
-
     def positions(self) -> Tensor:
         """Count each document's tokens from 0, (tokens,) int64 on the device of the tokens."""
         positions = [torch.arange(length) for length in self.lengths]
@@ -73,7 +71,7 @@ class DocumentLengths:
         Args:
             sliding_window: tokens seen on either side; None for all.
         """
-        side = _UNBOUNDED if sliding_window is None or sliding_window >= self.longest - 1 \
+        side = _UNBOUNDED if sliding_window is None or sliding_window >= max(self.lengths) - 1 \
             else sliding_window
         return side, 0 if self.causal else side
 
@@ -97,8 +95,9 @@ def varlen_attention(query: Tensor, key: Tensor, value: Tensor, documents: Docum
     if not kernel_fits(query, dropout):
         return attend_by_length(query, key, value, documents.lengths, scale, window, dropout)
     assert _KERNEL is not None
-    return _KERNEL(query, key, value, documents.boundaries, documents.boundaries,
-                   documents.longest, documents.longest, scale=scale, window_size=window)
+    longest = max(documents.lengths)
+    return _KERNEL(query, key, value, documents.boundaries, documents.boundaries, longest, longest,
+                   scale=scale, window_size=window)
 
 
 def attend_by_length(query: Tensor, key: Tensor, value: Tensor, lengths: Sequence[int],
@@ -119,11 +118,16 @@ def attend_by_length(query: Tensor, key: Tensor, value: Tensor, lengths: Sequenc
         (tokens, heads, head size).
     """
     runs = [(length, len(list(group))) for length, group in groupby(lengths)]
-    mask = _window_mask(max(lengths), window, query.device)
+    # One split for all runs, because the gradient of each slice alone is as large as the whole.
+    parts = zip(*(tensor.split([length * count for length, count in runs])
+                  for tensor in (query, key, value)), strict=True)
+    (left, right), longest, mask = window, max(lengths), None
+    if left != _UNBOUNDED:
+        mask = torch.ones(longest, longest, dtype=torch.bool, device=query.device)
+        mask = mask.triu(-left).tril(right)
     outputs = []
-    for queries, keys, values in zip(_split(query, runs), _split(key, runs), _split(value, runs),
-                                     strict=True):
-        length = queries.shape[2]
+    for (length, count), run in zip(runs, parts, strict=True):
+        queries, keys, values = (part.unflatten(0, (count, length)).transpose(1, 2) for part in run)
         output = in_best_precision(
             scaled_dot_product_attention, queries, keys, values,
             attn_mask=None if mask is None else mask[:length, :length],
@@ -147,24 +151,6 @@ def in_best_precision(attention: Callable[..., Any], query: Tensor, key: Tensor,
         return attention(query.float(), key.float(), value.float(), **options)
 
 
-def _split(tensor: Tensor, runs: list[tuple[int, int]]) -> Iterator[Tensor]:
-    """View each run as (documents, heads, length, head size).
-
-    One split for all runs, because the gradient of each slice alone is as large as the whole.
-    """
-    sizes = [length * count for length, count in runs]
-    for (length, count), run in zip(runs, tensor.split(sizes), strict=True):
-        yield run.unflatten(0, (count, length)).transpose(1, 2)
-
-
-def _window_mask(longest: int, window: tuple[int, int], device: torch.device) -> Tensor | None:
-    """Mask all but a sliding window, (longest, longest) bool; None if there is none."""
-    left, right = window
-    if left == _UNBOUNDED:
-        return None
-    return torch.ones(longest, longest, dtype=torch.bool, device=device).triu(-left).tril(right)
-
-
 def kernel_fits(query: Tensor, dropout: float) -> bool:
     """Tell if torch's kernel applies: half precision, no dropout, an Ampere GPU or newer."""
     head_size = query.shape[-1]
@@ -173,16 +159,3 @@ def kernel_fits(query: Tensor, dropout: float) -> bool:
             and head_size % 8 == 0 and head_size <= 256
             and torch.version.cuda is not None
             and torch.cuda.get_device_capability(query.device) >= (8, 0))
-
-
-def _find_kernel() -> Callable[..., Any] | None:
-    """Find torch's kernel; None in releases whose kernel has no sliding window."""
-    try:
-        from torch.nn.attention.varlen import varlen_attn
-    except ImportError:
-        return None
-    parameters = inspect.signature(varlen_attn).parameters
-    return varlen_attn if {"scale", "window_size"} <= parameters.keys() else None
-
-
-_KERNEL = _find_kernel()

@@ -1,16 +1,18 @@
-"""Overlap of two vocabularies: tokens of the new one that the old one has, spells or splits."""
+"""Overlap of two vocabularies: tokens that the old one has, spells or splits, and their rows."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from tokenizers import decoders, pre_tokenizers
 from tokenizers.normalizers import Normalizer
+from torch import Tensor
+from torch.nn import functional
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from bmtools.errors import CheckpointError
@@ -82,6 +84,48 @@ def find_overlap(old: PreTrainedTokenizerFast, new: PreTrainedTokenizerFast) -> 
     return overlap
 
 
+class WeightedRows(NamedTuple):
+    """Weighted sums, in the form of `embedding_bag`.
+
+    Args:
+        tokens: (rows,) int64, ids of the new rows.
+        sources: (terms,) int64, ids of old rows, those of a new row next to each other.
+        offsets: (rows,) int64, the first term of each.
+        weights: (terms,) float32.
+    """
+
+    tokens: Tensor
+    sources: Tensor
+    offsets: Tensor
+    weights: Tensor
+
+    @classmethod
+    def means(cls, members: Mapping[int, Sequence[int]]) -> WeightedRows:
+        """Average old rows with equal weights; a row counts as often as it is listed."""
+        sizes = np.array([len(sources) for sources in members.values()], dtype=np.int64)
+        sources = np.fromiter((one for sources in members.values() for one in sources), np.int64,
+                              int(sizes.sum()))
+        return cls.of(np.array([*members], dtype=np.int64), sources, sizes,
+                      np.repeat(1 / np.maximum(sizes, 1), sizes))
+
+    @classmethod
+    def of(cls, tokens: np.ndarray, sources: np.ndarray, sizes: np.ndarray,
+           weights: np.ndarray) -> WeightedRows:
+        """Take the number of terms of each row, (rows,), in place of offsets."""
+        return cls(torch.from_numpy(tokens), torch.from_numpy(sources),
+                   torch.from_numpy(np.cumsum(sizes) - sizes),
+                   torch.from_numpy(weights.astype(np.float32)))
+
+    def sum_rows(self, table: Tensor) -> Tensor:
+        """Sum rows of a table of (old rows, hidden size), or numbers of (old rows,)."""
+        if not len(self.tokens):
+            return table[:0]
+        flat = table if table.ndim == 2 else table[:, None]
+        sums = functional.embedding_bag(self.sources, flat, self.offsets, mode="sum",
+                                        per_sample_weights=self.weights.to(flat.dtype))
+        return sums.reshape(-1, *table.shape[1:])
+
+
 @torch.no_grad()
 def nearest_tokens(old: PreTrainedTokenizerFast, new: PreTrainedTokenizerFast,
                    model: PreTrainedModel, overlap: VocabOverlap, sample: int, seed: int,
@@ -107,7 +151,7 @@ def nearest_tokens(old: PreTrainedTokenizerFast, new: PreTrainedTokenizerFast,
     if not candidates or not len(known):
         return []
     drawn = np.random.default_rng(seed).permutation(candidates)[:sample]
-    table = torch.nn.functional.normalize(token_embeddings(model).weight.float(), dim=1)
+    table = functional.normalize(token_embeddings(model).weight.float(), dim=1)
     cosines, columns = (table[drawn] @ table[known].T).topk(min(nearest, len(known)), dim=1)
     return [{"token": surface(names[token], model_type),
              "neighbours": [surface(names[known[column]], model_type) for column in near],

@@ -13,9 +13,14 @@ import torch
 from bmtools.errors import DataError
 from bmtools.models.architectures import max_tokens
 from bmtools.models.checkpoint import Checkpoint, load_checkpoint
-from bmtools.models.context_embeddings import check_layers, contextual_embeddings
+from bmtools.models.context_embeddings import (
+    Occurrences,
+    TokenSpan,
+    check_layers,
+    contextual_embeddings,
+    locate_pieces,
+)
 from bmtools.models.hardware import resolve_device
-from bmtools.models.token_contexts import Occurrences, TokenSpan, locate_pieces
 from bmtools.scoring.checkpoint_predictor import AUTOCAST_DTYPES
 from bmtools.scoring.settings import StateReadingConfig
 from bmtools.scoring.space_sample import WordContext, cut_context

@@ -25,9 +25,13 @@ from transformers import BertTokenizer
 
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.checkpoint import Checkpoint
-from bmtools.models.context_embeddings import contextual_embeddings
+from bmtools.models.context_embeddings import (
+    Sentence,
+    contextual_embeddings,
+    locate_pieces,
+    sample_sentences,
+)
 from bmtools.models.settings import TransferConfig
-from bmtools.models.token_contexts import Sentence, locate_pieces, sample_sentences
 from bmtools.models.transfer import transfer
 from bmtools.models.vocab_overlap import find_overlap
 from bmtools.search.segment import sentence_spans

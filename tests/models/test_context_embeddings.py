@@ -14,8 +14,12 @@ from transformers import BertTokenizer
 from bmtools.models import context_embeddings
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.checkpoint import Checkpoint
-from bmtools.models.context_embeddings import contextual_embeddings
-from bmtools.models.token_contexts import Sentence, locate_pieces, sample_sentences
+from bmtools.models.context_embeddings import (
+    Sentence,
+    contextual_embeddings,
+    locate_pieces,
+    sample_sentences,
+)
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 SPECIAL = ["[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]"]

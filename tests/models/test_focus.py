@@ -1,8 +1,9 @@
-"""Mixtures of known tokens: the projection against brute force, the mixture against a toy world."""
+"""FOCUS: sparsemax against brute force, static vectors against plain computations, a toy corpus."""
 
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,14 @@ import pytest
 import torch
 from transformers import BertTokenizer
 
-from bmtools.models.focus import focus_embeddings, sparsemax
+from bmtools.models import focus
+from bmtools.models.focus import (
+    CooccurrenceCounts,
+    count_cooccurrences,
+    factorize_counts,
+    focus_embeddings,
+    sparsemax,
+)
 from bmtools.models.settings import FocusConfig
 from bmtools.models.vocab_overlap import find_overlap
 
@@ -69,7 +77,7 @@ def test_a_new_token_is_mixed_of_those_that_keep_its_company(world: list[str]) -
     assert set(names) == {"morphine", "heart"}
     table = torch.eye(len(old))
     for token, kin in (("morphine", DRUGS[:2]), ("heart", ORGANS[:2])):
-        shares = found.rows(table)[names[token]]
+        shares = found.sum_rows(table)[names[token]]
         assert shares.sum().item() == pytest.approx(1, abs=1e-5) and (shares >= 0).all()
         assert shares[old.convert_tokens_to_ids(list(kin))].sum() > 0.9
         assert not shares[old.all_special_ids].any()
@@ -78,3 +86,90 @@ def test_a_new_token_is_mixed_of_those_that_keep_its_company(world: list[str]) -
 def test_without_company_nothing_is_mixed(world: list[str]) -> None:
     old, new = words("we", "x", "##y"), words("we", "xy")
     assert not len(focus_embeddings(new, find_overlap(old, new), world, FocusConfig(), 0).tokens)
+
+
+TEXTS = ["il cuore pompa il sangue", "il polmone", "sangue",
+         "la milza accumula il sangue e la bile", "il cuore pompa"]
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Any:
+    words = sorted({word for text in TEXTS for word in text.split()})
+    listed = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]
+    return BertTokenizer(vocab={token: n for n, token in enumerate(listed)})
+
+
+def dense(counts: CooccurrenceCounts) -> np.ndarray:
+    size = len(counts.token_counts)
+    table = np.zeros((size, size))
+    np.add.at(table, (counts.first, counts.second), counts.pair_counts)
+    return table
+
+
+@pytest.mark.parametrize("at_once", [1, 2**22])
+def test_counts_equal_a_loop(tokenizer: Any, monkeypatch: pytest.MonkeyPatch,
+                             at_once: int) -> None:
+    monkeypatch.setattr(focus, "_SENTENCES_AT_ONCE", 2)
+    monkeypatch.setattr(focus, "_PAIRS_AT_ONCE", at_once)
+    expected: Counter[tuple[int, int]] = Counter()
+    alone: Counter[int] = Counter()
+    for text in TEXTS:
+        ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+        alone.update(ids)
+        for place, one in enumerate(ids):
+            for distance, other in enumerate(ids[place + 1:place + 4], 1):
+                expected[one, other] += {1: 1.0, 2: 2 / 3, 3: 1 / 3}[distance]
+    found = count_cooccurrences(tokenizer, TEXTS, 3, 10_000)
+    table = dense(found)
+    assert {pair: table[pair] for pair in expected} == pytest.approx(dict(expected))
+    assert table.sum() == pytest.approx(sum(expected.values()))
+    assert {token: count for token, count in enumerate(found.token_counts) if count} == alone
+
+
+def test_reading_ends_when_enough_is_counted(tokenizer: Any,
+                                             monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(focus, "_SENTENCES_AT_ONCE", 1)
+    texts = iter(TEXTS)
+    first = len(tokenizer(TEXTS[0], add_special_tokens=False)["input_ids"])
+    assert count_cooccurrences(tokenizer, texts, 3, first).token_counts.sum() == first
+    assert next(texts) == TEXTS[1]
+
+
+def test_vectors_equal_a_full_decomposition() -> None:
+    """Cosines are what matters; directions may turn."""
+    rng = np.random.default_rng(0)
+    size, width = 60, 6
+    first, second = (each.flatten() for each in np.mgrid[:size, :size])
+    likes = np.eye(width)[np.arange(size) % width] * [3, 2.5, 2, 1.5, 1.2, 1] + 0.1
+    counts = CooccurrenceCounts(first, second,
+                                rng.poisson(20 * (likes @ likes.T)).flatten().astype(float),
+                                np.full(size, 100))
+    kept = counts.pair_counts > 0
+    counts = CooccurrenceCounts(first[kept], second[kept], counts.pair_counts[kept],
+                                counts.token_counts)
+    both = dense(counts) + dense(counts).T
+    margin = both.sum(axis=0)
+    with np.errstate(divide="ignore"):
+        information = np.log(both * margin.sum() / np.outer(margin, margin))
+    left, values, _ = np.linalg.svd(np.maximum(information, 0))
+    expected = left[:, :width] * np.sqrt(values[:width])
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    found = factorize_counts(counts, width, 1, seed=0).numpy()
+    np.testing.assert_allclose(found @ found.T, expected @ expected.T, atol=0.01)
+
+
+def test_rare_tokens_have_no_vector_and_others_length_one(tokenizer: Any) -> None:
+    counts = count_cooccurrences(tokenizer, TEXTS, 3, 10_000)
+    lengths = factorize_counts(counts, 8, 3, seed=0).norm(dim=1)
+    frequent = torch.from_numpy(counts.token_counts >= 3)
+    assert frequent.any() and not lengths[~frequent].any()
+    np.testing.assert_allclose(lengths[frequent], 1, atol=1e-5)
+
+
+def test_one_seed_gives_the_same_and_disturbs_nobody(tokenizer: Any) -> None:
+    counts = count_cooccurrences(tokenizer, TEXTS, 3, 10_000)
+    torch.manual_seed(5)
+    expected = torch.rand(2)
+    torch.manual_seed(5)
+    assert torch.equal(factorize_counts(counts, 8, 1, 3), factorize_counts(counts, 8, 1, 3))
+    assert torch.equal(torch.rand(2), expected)

@@ -377,7 +377,7 @@ def test_positions_and_numbers_restart_by_hand() -> None:
     assert documents.positions().tolist() == [0, 1, 0, 0, 1, 2]
     assert documents.document_ids().tolist() == [0, 0, 1, 2, 2, 2]
     assert documents.boundaries.tolist() == [0, 2, 3, 6]
-    assert (documents.tokens, documents.longest) == (6, 3)
+    assert documents.lengths == (2, 1, 3)
     assert documents.window(1) == (1, 1)
     assert documents.window(2) == (-1, -1)
 
@@ -490,7 +490,7 @@ def test_self_check_catches_positions_that_go_on(
     if ready.config.model_type == "modernbert":
         pytest.skip("rotary positions are relative, so it does not matter where they begin")
     monkeypatch.setattr(DocumentLengths, "positions",
-                        lambda documents: torch.arange(documents.tokens))
+                        lambda documents: torch.arange(sum(documents.lengths)))
     with pytest.raises(BmtoolsError, match="document 2 is not what it is alone"):
         self_check(ready, torch.arange(4, 24), torch.tensor([8, 12]))
 

@@ -36,8 +36,8 @@ def test_the_kernel_is_attention_by_length(
         reach: int | None, precision: torch.dtype, causal: bool) -> None:
     documents = DocumentLengths.of(LENGTHS, torch.device("cuda"), causal)
     generator = torch.Generator().manual_seed(0)
-    drawn = [torch.randn(1, 4, documents.tokens, 64, generator=generator).to("cuda", precision)
-             for _ in range(4)]
+    shape = (1, 4, sum(documents.lengths), 64)
+    drawn = [torch.randn(shape, generator=generator).to("cuda", precision) for _ in range(4)]
     halves = [part.clone().requires_grad_() for part in drawn[:3]]
     exact = [part.float().requires_grad_() for part in drawn[:3]]
     query, key, value = (part[0].transpose(0, 1) for part in halves)

@@ -14,9 +14,9 @@ from bmtools.errors import BmtoolsError
 from bmtools.io.manifest import Manifest
 from bmtools.models.architectures import build_config, build_model, first_position, max_tokens
 from bmtools.models.checkpoint import Checkpoint, save_checkpoint
+from bmtools.models.context_embeddings import Sentence, sample_sentences
 from bmtools.models.focus import focus_embeddings
 from bmtools.models.settings import METHODS, FocusConfig, TransferConfig
-from bmtools.models.token_contexts import Sentence, sample_sentences
 from bmtools.models.transfer import transfer
 from bmtools.models.vocab_overlap import find_overlap
 from bmtools.vocab.settings import VocabularyConfig
@@ -228,7 +228,7 @@ def test_focus_mixes_output_weights_and_biases_alike(base: Checkpoint, new: Any)
     for name in ("bert.embeddings.word_embeddings.weight", "cls.predictions.decoder.weight",
                  "cls.predictions.bias"):
         torch.testing.assert_close(made.model.state_dict()[name][mixtures.tokens],
-                                   mixtures.rows(old.model.state_dict()[name]))
+                                   mixtures.sum_rows(old.model.state_dict()[name]))
 
 
 @torch.no_grad()

@@ -1,15 +1,18 @@
-"""Tokens found again in an old vocabulary, in three families of tokenizers."""
+"""Tokens found in an old vocabulary of each type; weighted rows and neighbours against a loop."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import BertTokenizer, PreTrainedTokenizerFast
 
 from bmtools.errors import CheckpointError
-from bmtools.models.vocab_overlap import find_overlap, surface
+from bmtools.models.architectures import build_config, build_model
+from bmtools.models.vocab_overlap import WeightedRows, find_overlap, nearest_tokens, surface
 from bmtools.vocab.tokenizer_json import model_name
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -163,3 +166,53 @@ def test_surfaces_for_people() -> None:
     assert surface("\u0120\u00c3\u00a9t", "byte-level BPE") == "\u00e9t"
     assert surface("\u2581ab", "Unigram") == "ab"
     assert surface("##ab", "WordPiece") == "##ab"
+
+
+def test_means_of_rows_equal_a_loop() -> None:
+    table = torch.randn(30, 7, generator=torch.Generator().manual_seed(0))
+    members = {5: [1, 2, 29], 0: [4], 9: [3, 3, 8, 1]}
+    target = torch.zeros(12, 7)
+    means = WeightedRows.means(members)
+    target[means.tokens] = means.sum_rows(table)
+    for row in range(12):
+        expected = table[members[row]].mean(dim=0) if row in members else torch.zeros(7)
+        torch.testing.assert_close(target[row], expected, atol=1e-6, rtol=0)
+
+
+def test_weighted_rows_of_vectors_and_numbers() -> None:
+    mixtures = WeightedRows.of(np.array([2, 0]), np.array([1, 3, 0]), np.array([2, 1]),
+                               np.array([0.25, 0.75, 1.0]))
+    table, target = torch.tensor([1.0, 2.0, 4.0, 8.0]), torch.zeros(3)
+    target[mixtures.tokens] = mixtures.sum_rows(table)
+    assert target.tolist() == [1.0, 0.0, 0.25 * 2 + 0.75 * 8]
+
+
+def test_no_members_are_no_rows() -> None:
+    assert WeightedRows.means({}).sum_rows(torch.zeros(4, 2)).shape == (0, 2)
+
+
+OLD = BertTokenizer(vocab={token: n for n, token in enumerate(
+    [*SPECIAL, "heart", "liver", "milk", "bread", "##oma", "kid", "##ney"])})
+NEW = BertTokenizer(vocab={token: n for n, token in enumerate(
+    [*SPECIAL, "bread", "milk", "kidney", "liver", "heart", "ab"])})
+
+
+def test_nearest_tokens_come_first_and_none_is_special() -> None:
+    model = build_model(build_config("bert-1x64", NEW))
+    table = model.get_input_embeddings().weight.detach()
+    table.copy_(torch.randn(table.shape, generator=torch.Generator().manual_seed(0)))
+    liver, heart, kidney = (table[NEW.convert_tokens_to_ids(word)]
+                            for word in ("liver", "heart", "kidney"))
+    kidney.copy_(liver + 0.5 * heart)
+    table[NEW.mask_token_id] = 3 * kidney
+    overlap = find_overlap(OLD, NEW)
+    [nearest] = nearest_tokens(OLD, NEW, model, overlap, 5, seed=0, nearest=2)
+    assert nearest["token"] == "kidney"  # `ab` is listed only if there is nothing longer
+    assert nearest["neighbours"] == ["liver", "heart"]
+    expected = torch.nn.functional.cosine_similarity(kidney, liver, dim=0).item()
+    assert nearest["cosines"][0] == pytest.approx(expected, abs=1e-3)
+
+
+def test_without_new_tokens_there_are_no_neighbours() -> None:
+    model = build_model(build_config("bert-1x64", OLD))
+    assert nearest_tokens(OLD, OLD, model, find_overlap(OLD, OLD), 5, seed=0) == []

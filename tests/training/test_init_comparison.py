@@ -16,13 +16,13 @@ from bmtools.data.batches import SpecialTokens
 from bmtools.masking.strategies import make_strategy
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.checkpoint import Checkpoint
+from bmtools.models.context_embeddings import Sentence
 from bmtools.models.settings import (
     CompareConfig,
     FocusConfig,
     TokenDistillationConfig,
     TransferConfig,
 )
-from bmtools.models.token_contexts import Sentence
 from bmtools.records import Record
 from bmtools.training import init_comparison
 from bmtools.training.evaluation import EvaluationSet
