@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
-from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import click
 
 from bmtools.cli.launcher import launch
-from bmtools.cli.options import Function, existing_directory, writes_records
+from bmtools.cli.options import (
+    OptionGroup,
+    existing_directory,
+    option_group,
+    writes_records,
+)
 from bmtools.cli.progress import tracked
 from bmtools.cli.settings import takes_settings
 from bmtools.io.jsonl import STDIN
@@ -27,24 +29,20 @@ takes_groups = click.option(
          "meta.year.")
 
 
-def launches_scoring(function: Function) -> Function:
+@option_group(click.option(
+    "--processes", type=click.IntRange(min=1), default=1, show_default=True,
+    help="Processes of this machine that share the records, one for each GPU; on a CPU --threads "
+         "does the same in less memory."))
+def launches_scoring(values: dict[str, Any]) -> None:
     """Add `--processes`, which runs the command several times at once. Put it first."""
-
-    @click.option("--processes", type=click.IntRange(min=1), default=1, show_default=True,
-                  help="Processes of this machine that share the records, one for each GPU; on a "
-                       "CPU --threads does the same in less memory.")
-    @functools.wraps(function)
-    def wrapper(*args: Any, processes: int, files: tuple[str, ...], **options: Any) -> Any:
-        if processes > 1 and (not files or STDIN in files):
-            raise click.UsageError("--processes: found stdin, which processes cannot share, "
-                                   "expected names of files")
-        launch(processes)
-        return function(*args, files=files, **options)
-
-    return wrapper  # type: ignore[return-value]
+    processes = values.pop("processes")
+    if processes > 1 and (not values["files"] or STDIN in values["files"]):
+        raise click.UsageError("--processes: found stdin, which processes cannot share, "
+                               "expected names of files")
+    launch(processes)
 
 
-def scores_checkpoints(kind: type) -> Callable[[Function], Function]:
+def scores_checkpoints(kind: type) -> OptionGroup:
     """Add the options of a measure: its checkpoints, settings, statistics and outputs.
 
     The function gets `models`, `output`, and what the room's public function takes: `progress`
@@ -53,29 +51,23 @@ def scores_checkpoints(kind: type) -> Callable[[Function], Function]:
     Args:
         kind: dataclass of the measure's own settings.
     """
-    def decorate(function: Function) -> Function:
-        @takes_models
-        @click.option("--baseline", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
-                      help="Also score the token frequencies of these records.")
-        @takes_groups
-        @click.option("--details", metavar="FILE",
-                      help="Write a line for each scored item and checkpoint here.")
-        @writes_records
-        @takes_settings(StatisticsConfig, "statistics")
-        @takes_settings(InferenceConfig, "inference")
-        @takes_settings(kind, "config")
-        @functools.wraps(function)
-        def wrapper(*args: Any, models: tuple[Path, ...], details: str | None, output: str,
-                    statistics: StatisticsConfig, inference: InferenceConfig, config: Any,
-                    **options: Any) -> Any:
-            if details == output:
-                raise click.UsageError("--details and --output are the same; name another file "
-                                       "for one of them")
-            for settings in (config, inference, statistics):
-                options |= dataclasses.asdict(settings)
-            return function(*args, models=models, details=details, output=output,
-                            progress=partial(tracked, activity="scoring"), **options)
+    @option_group(
+        takes_models,
+        click.option("--baseline", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
+                     help="Also score the token frequencies of these records."),
+        takes_groups,
+        click.option("--details", metavar="FILE",
+                     help="Write a line for each scored item and checkpoint here."),
+        writes_records,
+        takes_settings(StatisticsConfig, "statistics"),
+        takes_settings(InferenceConfig, "inference"),
+        takes_settings(kind, "config"))
+    def convert(values: dict[str, Any]) -> None:
+        if values["details"] == values["output"]:
+            raise click.UsageError("--details and --output are the same; name another file for "
+                                   "one of them")
+        for name in ("config", "inference", "statistics"):
+            values |= dataclasses.asdict(values.pop(name))
+        values["progress"] = partial(tracked, activity="scoring")
 
-        return wrapper  # type: ignore[return-value]
-
-    return decorate
+    return convert

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import re
 import typing
-from collections.abc import Callable
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any
 
 import click
 
+from bmtools.cli.options import OptionGroup, option_group, usage_errors
 from bmtools.errors import choices
 
-Function = TypeVar("Function", bound=Callable[..., Any])
 
-
-def takes_settings(kind: type, parameter: str, **defaults: Any) -> Callable[[Function], Function]:
+def takes_settings(kind: type, parameter: str, **defaults: Any) -> OptionGroup:
     """Add an option for each field of a dataclass; the function gets an instance.
 
     Args:
@@ -24,21 +22,14 @@ def takes_settings(kind: type, parameter: str, **defaults: Any) -> Callable[[Fun
         parameter: the function's parameter that receives the instance.
         defaults: values that this command prefers to the fields' own.
     """
-    fields = dataclasses.fields(kind)
+    names = [field.name for field in dataclasses.fields(kind)]
 
-    def decorate(function: Function) -> Function:
-        @functools.wraps(function)
-        def wrapper(*args: Any, **options: Any) -> Any:
-            chosen = {field.name: options.pop(field.name) for field in fields}
-            try:
-                settings = kind(**chosen)
-            except ValueError as error:
-                raise click.UsageError(str(error), click.get_current_context()) from error
-            return function(*args, **{parameter: settings}, **options)
+    @option_group(partial(with_options, kind=kind, **defaults))
+    def convert(values: dict[str, Any]) -> None:
+        with usage_errors():
+            values[parameter] = kind(**{name: values.pop(name) for name in names})
 
-        return with_options(wrapper, kind, **defaults)
-
-    return decorate
+    return convert
 
 
 def with_options(function: Any, kind: type, **defaults: Any) -> Any:

@@ -3,10 +3,10 @@
 #
 #   DATA=../shared/data examples/italian/run.sh
 #
-# It needs Apertium (Debian: apertium apertium-eng-cat apertium-cat-ita). OUT says where to
-# write; a step whose result is there already is passed over, so a killed run goes on.
+# It needs Apertium (Debian: apertium apertium-eng-cat apertium-cat-ita). OUT is the folder
+# to write to; steps whose result exists are skipped, so a killed run can be continued.
 set -euo pipefail
-DATA=${DATA:?say where the data are: DATA=../shared/data examples/italian/run.sh}
+DATA=${DATA:?set it to the data folder: DATA=../shared/data examples/italian/run.sh}
 OUT=${OUT:-$(dirname "$0")/out}
 SEED=${SEED:-0}
 mkdir -p "$OUT"
@@ -32,7 +32,7 @@ missing translated.jsonl &&
     bmtools translate --engine apertium --source-lang en --via ca --target-lang it \
         "$OUT/english.jsonl" -o "$OUT/translated.jsonl"
 
-step "Italian: the task texts that people had translated, test documents left out"
+step "Italian: the task texts that others translated, without the test documents"
 if missing task-texts.jsonl; then
   {
     for set in BC5CDR_CDR NCBI_DISEASE SPECIES_800; do
@@ -66,7 +66,7 @@ missing general.jsonl &&
 
 MEDICAL="$OUT/translated.jsonl $OUT/task-texts.jsonl $OUT/native.jsonl"
 
-step "A general base: its own vocabulary, next words first, then hidden words"
+step "A general base model: its own vocabulary, causal first, then masked words"
 missing general-vocabulary &&
     bmtools build-vocab "$OUT/general.jsonl" --uncased --size 6000 -o "$OUT/general-vocabulary"
 missing base-causal &&
@@ -77,14 +77,14 @@ missing base &&
     bmtools pretrain "$OUT/general.jsonl" -o "$OUT/base" --resume --model "$OUT/base-causal" \
         --max-length 64 --steps 400 --learning-rate 1e-3
 
-step "A medical vocabulary, and a start for its tokens"
+step "A medical vocabulary, and initial weights for its tokens"
 missing vocabulary &&
     bmtools build-vocab $MEDICAL --uncased --size 8000 -o "$OUT/vocabulary"
 missing initialised &&
     bmtools init-weights $MEDICAL --base "$OUT/base" --tokenizer "$OUT/vocabulary" --lang it \
         --method contextual --rescale -o "$OUT/initialised"
 
-step "Continued pretraining: next words for two thirds of the time, then hidden words"
+step "Continued pretraining: causal for two thirds of the time, then masked words"
 missing medical-causal &&
     bmtools pretrain $MEDICAL -o "$OUT/medical-causal" --resume --model "$OUT/initialised" \
         --objective causal --max-length 64 --steps 1200 --learning-rate 2e-3

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # From English abstracts to a scored and fine-tuned Italian model, in a few minutes on two cores.
-# Every line is a plain bmtools call: copy them one by one, or run it all:
+# Every line is a plain bmtools command: copy them one by one, or run them all:
 #
 #   examples/quickstart/run.sh            # OUT=somewhere to write elsewhere
 set -euo pipefail
@@ -15,7 +15,7 @@ bmtools import pubmed "$HERE/abstracts.xml" |
     bmtools translate --engine memory --memory "$HERE/memory.tsv" --source-lang en --target-lang it \
         -o corpus.jsonl
 
-echo "== 2. What models are scored and taught with" >&2
+echo "== 2. Data to score and fine-tune models with" >&2
 bmtools import curated "$HERE/curated.json" --lang it -o curated.jsonl
 for part in train dev test; do
     bmtools import conll "$HERE/entities-$part.tsv" --lang it -o "$part.jsonl"
@@ -26,12 +26,12 @@ bmtools build-vocab corpus.jsonl --uncased --size 500 -o first-vocabulary
 bmtools pretrain corpus.jsonl --architecture bert-2x128 --tokenizer first-vocabulary -o first \
     --max-length 64 --batch-size 16 --steps 200 --learning-rate 2e-3 --dropout 0.1
 
-echo "== 4. A larger vocabulary, whose new tokens inherit what the first model knows" >&2
+echo "== 4. A larger vocabulary, whose new tokens start from the first model's embeddings" >&2
 bmtools build-vocab corpus.jsonl --uncased --size 1500 -o vocabulary
 bmtools init-weights corpus.jsonl --base first --tokenizer vocabulary --method contextual \
     --rescale -o initialised
 
-echo "== 5. Pretraining: the next word first, then hidden words" >&2
+echo "== 5. Pretraining: causal first, then masked words" >&2
 bmtools pretrain corpus.jsonl --model initialised -o causal --objective causal \
     --max-length 64 --batch-size 16 --steps 200 --learning-rate 2e-3 --dropout 0.2
 bmtools pretrain corpus.jsonl --model causal -o pretrained --mask-rate 0.25 \

@@ -7,7 +7,7 @@
 # $OUT/text/report.jsonl. Task sets give their texts alone: labels and answers are left out.
 set -euo pipefail
 HERE=$(cd "$(dirname "$0")" && pwd)
-DATA=${DATA:?say where the data are: DATA=../shared/data examples/speedrun/prepare.sh}
+DATA=${DATA:?set it to the data folder: DATA=../shared/data examples/speedrun/prepare.sh}
 OUT=${OUT:-$HERE/out}
 [ -e "$OUT/text" ] && exit 0
 rm -rf "$OUT/raw"

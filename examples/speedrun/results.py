@@ -18,7 +18,7 @@ from typing import Any
 GIVEN = (("run_mlm, its defaults", 0.0), ("by hand, 25 minutes", 0.160))
 
 
-def told(values: Sequence[float]) -> dict[str, Any]:
+def mean_and_deviation(values: Sequence[float]) -> dict[str, Any]:
     """Mean and standard deviation; a single value has none."""
     mean = statistics.mean(values)
     if len(values) == 1:
@@ -38,8 +38,8 @@ def summarise(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     for (name, minutes, tokens, threads), runs in groups.items():
         length = f"{minutes:g} minutes" if minutes else f"{tokens} tokens"
         found.append({"model": f"{name}, {length}", "threads": threads, "seeds": len(runs),
-                      "mrr": told([run["mrr"] for run in runs]),
-                      "one_token": told([run["mrr_one_token"] for run in runs]),
+                      "mrr": mean_and_deviation([run["mrr"] for run in runs]),
+                      "one_token": mean_and_deviation([run["mrr_one_token"] for run in runs]),
                       "hits_at_1": round(statistics.mean(run["hits_at_1"] for run in runs), 4),
                       "tokens": round(statistics.mean(run["tokens"] for run in runs)),
                       "seconds": round(max(run["seconds"] for run in runs))})
@@ -56,9 +56,9 @@ def main() -> None:
         path = out / f"{name}.jsonl"
         for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
             score = json.loads(line)
-            baselines.append({"model": score["model"], "mrr": told([score["mrr"]]),
+            baselines.append({"model": score["model"], "mrr": mean_and_deviation([score["mrr"]]),
                               "hits_at_1": round(score["hits_at_1"], 4)})
-    given = [{"model": f"{name} (given)", "given": True, "mrr": told([mrr])}
+    given = [{"model": f"{name} (given)", "given": True, "mrr": mean_and_deviation([mrr])}
              for name, mrr in GIVEN]
     for line in (*summarise(trials), *baselines, *given):
         print(json.dumps(line, ensure_ascii=False))

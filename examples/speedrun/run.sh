@@ -11,11 +11,11 @@
 # in trials.toml; trial.py says what counts as training time, and fits the number of tokens to this
 # machine. Nothing else should run on it meanwhile.
 #
-# What is there already is passed over, so a killed run goes on. OUT/trials.jsonl has a line for
+# Existing results are skipped, so a killed run can be continued. OUT/trials.jsonl has a line for
 # every trial and seed, OUT/results.jsonl the means, OUT/ceilings.jsonl what vocabularies allow.
 set -euo pipefail
 HERE=$(cd "$(dirname "$0")" && pwd)
-export DATA=${DATA:?say where the data are: DATA=../shared/data examples/speedrun/run.sh}
+export DATA=${DATA:?set it to the data folder: DATA=../shared/data examples/speedrun/run.sh}
 export OUT=${OUT:-$HERE/out}
 TRIALS=${TRIALS:-laptop}
 SEEDS=${SEEDS:-0 1 2}

@@ -1,26 +1,26 @@
 #!/usr/bin/env bash
-# How far vocabularies break chemicals and diseases up: table 3 of BioMegatron (Shin et al. 2020).
+# Fragmentation of chemicals and diseases by vocabulary: table 3 of BioMegatron (Shin et al. 2020).
 #
 #   DATA=../shared/data examples/vocabulary/run.sh
 #
-# Vocabularies of three sizes are learned on abstracts of drug reviews and set beside BERT's general
-# one, SciBERT's and a biomedical one of 50,000 tokens, on the training set of BC5CDR, mention by
+# Vocabularies of three sizes are trained on abstracts of drug reviews and compared with BERT's
+# general one, SciBERT's and a biomedical one of 50,000 tokens, on the training set of BC5CDR, mention by
 # mention. The paper has 3.01 pieces a word for chemicals and 2.42 for diseases with BERT's cased
 # vocabulary, 1.65 and 1.24 with PubMedBERT's, 1.48 and 1.12 with 50,000 tokens of its own. Here the
-# general vocabulary is BERT's uncased one, and all text is folded.
+# general vocabulary is BERT's uncased one, and all text is lower-cased.
 #
-# Half a minute on two cores. OUT says where to write; comparison.jsonl has everything, with the
-# terms that each vocabulary breaks up worst, pieces.png shows it if matplotlib is installed.
+# Half a minute on two cores. OUT is the folder to write to; comparison.jsonl has everything, with
+# the terms that each vocabulary splits most, pieces.png shows it if matplotlib is installed.
 set -euo pipefail
 HERE=$(cd "$(dirname "$0")" && pwd)
-DATA=${DATA:?say where the data are: DATA=../shared/data examples/vocabulary/run.sh}
+DATA=${DATA:?set it to the data folder: DATA=../shared/data examples/vocabulary/run.sh}
 OUT=${OUT:-$HERE/out}
 SIZES=${SIZES:-8000 16000 30000}
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-2}
 mkdir -p "$OUT"
 missing() { [ ! -e "$OUT/$1" ]; }
 
-echo "== Abstracts to learn from, entities to look at" >&2
+echo "== Abstracts to train on, entities to compare" >&2
 missing reviews.jsonl && bmtools import jsonl --lang en --duplicates drop \
     "$DATA/en/corpus/pubmed-drug-reviews.jsonl.gz" -o "$OUT/reviews.jsonl"
 missing bc5cdr.jsonl && bmtools import conll --lang en "$DATA/en/ner/BC5CDR/train.tsv" \
@@ -31,7 +31,7 @@ vocabularies=(--vocab "BERT=$DATA/vocab/bert-base-uncased.txt"
               --vocab "SciBERT=$DATA/vocab/scibert-scivocab-uncased.txt"
               --vocab "COVID-ELECTRA=$DATA/vocab/covid-electra-50k-uncased.txt")
 for size in $SIZES; do
-    # The reviews support 29,541 tokens; --allow-fewer takes them where 30,000 are asked for.
+    # The reviews support 29,541 tokens; --allow-fewer takes them instead of 30,000.
     missing "reviews-$size" && bmtools build-vocab "$OUT/reviews.jsonl" --uncased --strip-accents \
         --size "$size" --allow-fewer -o "$OUT/reviews-$size" > /dev/null
     vocabularies+=(--vocab "reviews-$size=$OUT/reviews-$size")

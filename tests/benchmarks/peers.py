@@ -1,8 +1,8 @@
 """The peer in pretraining: transformers' Trainer, set up as its example script run_mlm.py does it.
 
 Settings are that script's defaults, but for checkpoints and progress bars, which are off, and for
-the number of rows. Rows lie in arrays and become lists when they are asked for, as those of
-`datasets` do, only sooner.
+the batch size. Sequences are held in arrays and become lists on access, as those of `datasets` do,
+only faster.
 """
 
 from __future__ import annotations
@@ -23,74 +23,74 @@ from transformers import (
 
 IGNORED = -100
 AfterStep = Callable[[Any], bool]
-"""Takes the useful tokens of a step, an int or a tensor of one; tells whether to go on."""
+"""Takes the useful tokens of a step, an int or a tensor of one; returns whether to continue."""
 
 
-class Rows(torch.utils.data.Dataset):
-    """Rows of one length, with the columns that run_mlm makes.
+class Sequences(torch.utils.data.Dataset):
+    """Sequences of one length, with the columns that run_mlm makes.
 
     Args:
-        ids: (rows, tokens).
-        attended: (rows, tokens) bool, False on padding.
+        ids: (sequences, tokens).
+        attention_mask: (sequences, tokens) bool, False on padding.
     """
 
-    def __init__(self, ids: np.ndarray, attended: np.ndarray) -> None:
+    def __init__(self, ids: np.ndarray, attention_mask: np.ndarray) -> None:
         self.ids = ids
-        self.attended = attended
+        self.attention_mask = attention_mask
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def __getitem__(self, number: int) -> dict[str, list[int]]:
-        ids, attended = self.ids[number], self.attended[number]
+        ids, attention_mask = self.ids[number], self.attention_mask[number]
         return {"input_ids": ids.tolist(), "token_type_ids": [0] * len(ids),
-                "attention_mask": attended.astype(int).tolist()}
+                "attention_mask": attention_mask.astype(int).tolist()}
 
 
-def group_texts(documents: Sequence[np.ndarray], max_length: int) -> Rows:
-    """Lay documents, special tokens included, end to end and cut them; the last rest is dropped."""
+def group_texts(documents: Sequence[np.ndarray], max_length: int) -> Sequences:
+    """Concatenate documents, special tokens included, and cut them; the remainder is dropped."""
     ids = np.concatenate(documents)
-    rows = ids[:len(ids) // max_length * max_length].reshape(-1, max_length)
-    return Rows(rows, np.ones(rows.shape, dtype=bool))
+    sequences = ids[:len(ids) // max_length * max_length].reshape(-1, max_length)
+    return Sequences(sequences, np.ones(sequences.shape, dtype=bool))
 
 
-def line_by_line(documents: Sequence[np.ndarray], max_length: int, padding: int) -> Rows:
-    """Give each document a row of full length: cut off where it is longer, padded where shorter."""
-    rows = np.full((len(documents), max_length), padding, dtype=documents[0].dtype)
-    attended = np.zeros(rows.shape, dtype=bool)
-    for row, seen, document in zip(rows, attended, documents, strict=True):
+def line_by_line(documents: Sequence[np.ndarray], max_length: int, padding: int) -> Sequences:
+    """Make each document a sequence of full length, truncated or padded."""
+    sequences = np.full((len(documents), max_length), padding, dtype=documents[0].dtype)
+    attention_mask = np.zeros(sequences.shape, dtype=bool)
+    for ids, mask, document in zip(sequences, attention_mask, documents, strict=True):
         kept = document if len(document) <= max_length else \
             np.append(document[:max_length - 1], document[-1])
-        row[:len(kept)] = kept
-        seen[:len(kept)] = True
-    return Rows(rows, attended)
+        ids[:len(kept)] = kept
+        mask[:len(kept)] = True
+    return Sequences(sequences, attention_mask)
 
 
-def train(model: Any, tokenizer: Any, rows: Rows, batch_rows: int, directory: Path,
+def train(model: Any, tokenizer: Any, sequences: Sequences, batch_size: int, directory: Path,
           after_step: AfterStep, **settings: Any) -> None:
-    """Train until told to stop.
+    """Train until `after_step` returns False.
 
     Args:
         model: as transformers makes it.
-        tokenizer: of the rows.
-        rows: to train on.
-        batch_rows: of a step.
+        tokenizer: of the sequences.
+        sequences: to train on.
+        batch_size: sequences of a step.
         directory: for what Trainer writes.
         after_step: called after each step.
         settings: of TrainingArguments, beside run_mlm's defaults.
     """
     arguments = TrainingArguments(
-        output_dir=str(directory), per_device_train_batch_size=batch_rows, max_steps=100_000,
+        output_dir=str(directory), per_device_train_batch_size=batch_size, max_steps=100_000,
         save_strategy="no", report_to="none", disable_tqdm=True, **settings)
     trainer = _CountingTrainer(
-        model=model, args=arguments, train_dataset=rows, processing_class=tokenizer,
+        model=model, args=arguments, train_dataset=sequences, processing_class=tokenizer,
         data_collator=DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.15))
     trainer.add_callback(_AfterStep(trainer, after_step))
     trainer.train()
 
 
 class _CountingTrainer(Trainer):
-    """Counts what is text in each batch: neither padding nor special tokens."""
+    """Trainer that counts the text in each batch: neither padding nor special tokens."""
 
     text_tokens: Any = 0
 

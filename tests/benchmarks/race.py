@@ -1,7 +1,7 @@
-"""Sides of pretraining, each in a process of its own, that take turns of a few steps.
+"""Race between sides of pretraining: processes that take turns of a few steps.
 
-Taking turns lets whatever else the machine does meet all sides alike; a process of its own gives
-each its own peak memory. `side.py` is the program that a side runs.
+Turns spread the noise of a busy machine over all sides; a process of its own gives each its own
+peak memory. `side.py` is the program that a side runs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 MEASURED = "measured: "
-"""What a line begins with in which a side tells how long its turn took."""
+"""Prefix of the line in which a side reports its turn."""
 _PROGRAM = Path(__file__).with_name("side.py")
 _WARM_STEPS = 2
 _PATIENCE_SECONDS = 10
@@ -26,15 +26,15 @@ _PATIENCE_SECONDS = 10
 
 @dataclass(frozen=True)
 class Side:
-    """What one process trains, and how.
+    """One side of a race: the model, text and settings of its training.
 
     Args:
         program: bmtools or trainer.
         architecture: such as bert-4x256.
-        max_length: longest row, special tokens included.
-        step_tokens: useful tokens of a step, about; the number of rows follows.
+        max_length: longest sequence, special tokens included.
+        step_tokens: useful tokens of a step, about; the batch size follows.
         layout: padded or packed for bmtools; for Trainer grouped (documents end to end, cut) or
-            lines (a document a row, padded to the longest row).
+            lines (a document a sequence, padded to max_length).
         dropout: probability everywhere.
         precision: no or bf16.
         compiled: compile the model.
@@ -58,15 +58,15 @@ class Side:
 
 @dataclass(frozen=True)
 class Turn:
-    """Some steps of a side.
+    """Some steps of a side, measured.
 
     Args:
         steps: how many.
-        tokens: useful ones, which are text: neither padding nor special tokens count.
+        tokens: useful ones: text, neither padding nor special tokens.
         seconds: wall time, data and optimizer included.
         cpu_seconds: time of all its threads on processors, the system's work for them included.
-        peak_bytes: most memory since the side began: all that was resident of its process,
-            interpreter and libraries included, or all that lay on the GPU.
+        peak_bytes: peak memory since the side began: resident memory of its process, interpreter
+            and libraries included, or memory on the GPU.
     """
 
     steps: int
@@ -82,14 +82,14 @@ class Turn:
 
 
 class SideError(Exception):
-    """A side ended before its time; says its last words."""
+    """A side ended early; the message is its last line."""
 
 
 class Racer:
     """The process of a side.
 
     Args:
-        side: what it does.
+        side: what it trains.
         threads: of arithmetic.
     """
 
@@ -97,20 +97,20 @@ class Racer:
         self.side = side
         self.turns: list[Turn] = []
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115, closed by `end`
-        hidden = {"CUDA_VISIBLE_DEVICES": ""} if side.device == "cpu" else {}
+        no_gpu = {"CUDA_VISIBLE_DEVICES": ""} if side.device == "cpu" else {}
         self._process = subprocess.Popen(
             [sys.executable, str(_PROGRAM), json.dumps(asdict(side))], text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log,
-            env={**os.environ, **hidden, "OMP_NUM_THREADS": str(threads),
+            env={**os.environ, **no_gpu, "OMP_NUM_THREADS": str(threads),
                  "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"})
 
     def ask(self, steps: int) -> None:
-        """Let it do some steps."""
+        """Request some steps."""
         assert self._process.stdin is not None
         print(steps, file=self._process.stdin, flush=True)
 
     def answer(self) -> Turn:
-        """Wait until they are done.
+        """Wait until the steps are done.
 
         Raises:
             SideError: it ended instead.
@@ -124,7 +124,7 @@ class Racer:
         raise SideError(f"{self.side.program}, {self.side.layout}: {words[-1][:300]}")
 
     def end(self) -> None:
-        """Let the process end by itself, or end it."""
+        """Let the process exit, or kill it."""
         try:
             self._process.communicate("0\n", timeout=_PATIENCE_SECONDS)
         except (subprocess.TimeoutExpired, OSError):
@@ -134,7 +134,7 @@ class Racer:
 
 
 class Race:
-    """Sides by name, that take turns.
+    """Race of several sides, which take turns.
 
     Processes load at the same time and then warm up one by one, since threads of arithmetic that
     wait for each other on too few cores bring everything to a halt; on a GPU they warm up
@@ -144,7 +144,7 @@ class Race:
         sides: by name.
         turn_seconds: of a turn, about.
         threads: of arithmetic, in each process.
-        optional: names of sides that may fail; the summary tells how they did.
+        optional: names of sides that may fail; the summary reports their errors.
     """
 
     def __init__(self, sides: Mapping[str, Side], turn_seconds: float, threads: int,
@@ -170,14 +170,14 @@ class Race:
             racer.end()
 
     def turn(self, *names: str) -> None:
-        """Let sides take a turn, one after the other; those that failed are passed over."""
+        """Let sides take a turn, one after the other; those that failed are skipped."""
         for name in names:
             if name in self._racers:
                 self._racers[name].ask(self._steps[name])
                 self._gather([name])
 
     def summary(self, *peers: str) -> dict[str, Any]:
-        """Tell how fast each side is, alone and beside peers, and how much memory it takes."""
+        """Return speed and memory of each side, and its speed relative to the peers."""
         rivals = [peer for peer in peers if peer in self._racers]
         return {"sides": {name: self._measured(name) for name in self._racers},
                 "times_faster": {name: {peer: self._ratio(name, peer) for peer in rivals}
@@ -222,11 +222,11 @@ class Race:
 
 
 def note(benchmark: Any, side: Side, found: Mapping[str, Any], **more: Any) -> None:
-    """Lay a summary beside a benchmark's times, and print it."""
+    """Add a summary to a benchmark's results, and print it."""
     benchmark.extra_info.update(found, architecture=side.architecture, max_length=side.max_length,
                                 precision=side.precision, device=side.device,
                                 real_text=bool(side.text), **more)
-    print(f"\n{side.architecture}, rows of {side.max_length}, {side.precision}:")
+    print(f"\n{side.architecture}, length {side.max_length}, {side.precision}:")
     for name, ratios in found["times_faster"].items():
         print(f"  {name}: " + ", ".join(
             f"{one['median']} ({one['lowest']} to {one['highest']}, "

@@ -1,7 +1,7 @@
-"""README's table from what benchmarks measured: `python tests/benchmarks/report.py bench.json`.
+"""README's table from the benchmarks' results: `python tests/benchmarks/report.py bench.json`.
 
-`make bench` writes that file. Rows are printed as Markdown, those of tests that are not known here
-too where they tell how many times faster they are.
+`make bench` writes that file. Rows are printed as Markdown, also those of tests that are not known
+here if they report how many times faster they are.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _HEADINGS = ("what", "beside", "speed", "peak memory")
 
 
 def rows_of(benchmarks: Sequence[Measured]) -> Iterator[Row]:
-    """Turn benchmarks into rows; those that compared nothing are passed over."""
+    """Turn benchmarks into rows of the table; those that compared nothing are skipped."""
     for one in benchmarks:
         make = _ROWS.get(one["name"].partition("[")[0], _any)
         if "times_faster" in one["extra_info"]:
@@ -49,7 +49,7 @@ def _mrr(params: Measured, info: Measured) -> Row:
 
 def _masking(params: Measured, info: Measured) -> Row:
     alone = _number(info["times_faster_than_masking_alone"])
-    return (f"whole words hidden in rows of {params['length']}", "transformers' collator",
+    return (f"whole-word masking, length {params['length']}", "transformers' collator",
             f"{_times(info['times_faster'])}; its masking alone {alone}", "")
 
 
@@ -97,7 +97,7 @@ def _grouped(params: Measured, info: Measured) -> Row:
 def _lines(params: Measured, info: Measured) -> Row:
     kind = params["kind"].removesuffix("s")
     what, beside, speed, memory = _pretrain(
-        info, f"Trainer, rows of {info['max_length']} padded (`line_by_line`)")
+        info, f"Trainer, padded to {info['max_length']} (`line_by_line`)")
     article = "an" if kind[0] in "aeiou" else "a"
     return f"{what}, {article} {kind} a document", beside, speed, memory
 
@@ -106,7 +106,7 @@ def _pretrain(info: Measured, beside: str) -> Row:
     """Compare both layouts, or compiled and not, with each peer."""
     ours = list(info["times_faster"])
     peers = list(info["times_faster"][ours[0]])
-    what = f"`pretrain`, {_model(info['architecture'])}, rows of {info['max_length']}"
+    what = f"`pretrain`, {_model(info['architecture'])}, length {info['max_length']}"
     if info["precision"] != "no":
         what += f", {info['precision']}"
     speeds = [f"{_words(peer)}{_each(info, ours, peer)}" for peer in peers]
@@ -122,7 +122,7 @@ def _each(info: Measured, ours: Sequence[str], peer: str) -> str:
 
 
 def _words(peer: str) -> str:
-    """Say what sets a peer apart from the first."""
+    """Return the difference of a peer from the first."""
     apart = peer.removeprefix("trainer").strip()
     return f"{apart} " if apart else ""
 
@@ -153,7 +153,7 @@ _ROWS: Mapping[str, Callable[[Measured, Measured], Row]] = {
 
 
 def table(measured: Measured) -> str:
-    """Lay out a file of pytest-benchmark as a sentence on the machine and a Markdown table."""
+    """Turn a file of pytest-benchmark into a line on the machine and a Markdown table."""
     rows = [_HEADINGS, ("---", "---", "---:", "---:"), *rows_of(measured["benchmarks"])]
     return "\n".join([_circumstances(measured), "", *("| " + " | ".join(row) + " |"
                                                       for row in rows), *_more(measured)])
@@ -173,15 +173,15 @@ def _circumstances(measured: Measured) -> str:
 
 
 def _more(measured: Measured) -> Iterator[str]:
-    """Tell what a GPU makes of its peak, and what published courses would take on it."""
+    """Yield a GPU's share of its peak, and the hours that published runs would take on it."""
     for one in measured["benchmarks"]:
         info = one["extra_info"]
         if "share_of_peak" in info:
-            told = (f"{name} {info['sides'][name]['tokens_per_second']:,} tokens/s, "
+            shares = (f"{name} {info['sides'][name]['tokens_per_second']:,} tokens/s, "
                     + (f"{share:.0%} of the peak" if share else "peak unknown")
                     for name, share in info["share_of_peak"].items())
-            yield f"\n{_model(info['architecture'])}, rows of {info['max_length']}: " \
-                + "; ".join(told) + ("" if info["real_text"] else " (made-up text)")
+            yield f"\n{_model(info['architecture'])}, length {info['max_length']}: " \
+                + "; ".join(shares) + ("" if info["real_text"] else " (made-up text)")
         for what, hours in info.get("gpu_hours", {}).items():
             yield f"{what}: {hours:,} GPU-hours"
 

@@ -1,6 +1,6 @@
-"""One side of pretraining, run as a program: does the steps it is asked for, and times them.
+"""One side of a pretraining race, run as a program: takes the requested steps, and times them.
 
-Both sides read the same documents of the same shards and begin with equal weights.
+Both sides read the same documents of the same shards and start from equal weights.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ _MADE_UP = 20_000
 
 
 class Pace:
-    """A side's end of the line: does the steps it is asked for and tells how long they took.
+    """Turns of a side: reads how many steps are requested, and reports how long they took.
 
     Args:
-        cuda: wait for the GPU before a clock is read.
+        cuda: measure memory on the GPU.
     """
 
     def __init__(self, cuda: bool) -> None:
@@ -59,10 +59,10 @@ class Pace:
         self._wait(Turn(0, 0, 0.0, 0.0, 0))
 
     def after_step(self, tokens: Any) -> bool:
-        """Count a step; where it is the last that was asked for, tell, and wait for more."""
+        """Count a step; after the last requested one, report them and wait for the next request."""
         self._tokens += tokens
         self._done += 1
-        if self._done < self._asked:
+        if self._done < self._requested:
             return True
         tokens = int(self._tokens)  # waits for the GPU
         seconds, cpu_seconds = (now - then for now, then in
@@ -71,9 +71,9 @@ class Pace:
 
     def _wait(self, turn: Turn) -> bool:
         print(MEASURED + json.dumps(asdict(turn)), flush=True)
-        self._asked = int(sys.stdin.readline() or 0)
+        self._requested = int(sys.stdin.readline() or 0)
         self._done, self._tokens, self._started = 0, 0, _clocks()
-        return self._asked > 0
+        return self._requested > 0
 
     def _peak_bytes(self) -> int:
         if self._cuda:
@@ -88,7 +88,7 @@ def _clocks() -> tuple[float, float]:
 
 
 def train(side: Side, after_step: AfterStep) -> None:
-    """Train a side until told to stop."""
+    """Train a side until `after_step` returns False."""
     (train_ours if side.program == "bmtools" else train_peer)(side, after_step)
 
 
@@ -101,46 +101,47 @@ def train_ours(side: Side, after_step: AfterStep) -> None:
 
 
 def set_up(side: Side) -> tuple[Trainer, ScheduledBatches]:
-    """Put together what `bmtools pretrain` does."""
+    """Set up trainer and batches as `bmtools pretrain` does."""
     corpus, tokenizer, model = load(side)
     packed = side.layout == "packed"
     if packed:
         prepare_packed(model)
-    rows = max(1, round(side.step_tokens / tokens_of_a_row(side, corpus)))
+    batch_size = max(1, round(side.step_tokens / tokens_per_sequence(side, corpus)))
     phase = Phase("main", PhaseLengthConfig(steps=100_000), BatchConfig(
-        max_length=side.max_length, batch_size=rows, layout=side.layout))
+        max_length=side.max_length, batch_size=batch_size, layout=side.layout))
     corpora = {"text": corpus}
-    timeline = resolve_steps([phase], corpora, packed)
+    schedule = resolve_steps([phase], corpora, packed)
     settings = OptimizationConfig(dropout=side.dropout, mixed_precision=side.precision,
                                   compile=side.compiled)
     accelerator = make_accelerator(settings)
     prepare_fast(model, accelerator)
-    trainer = Trainer(MaskedObjective(model), LoopPlan(timeline.steps, lambda _: _LEARNING_RATE),
+    trainer = Trainer(MaskedObjective(model), LoopPlan(schedule.steps, lambda _: _LEARNING_RATE),
                       settings, accelerator)
     collator = Collator([corpus], SpecialTokens.of(tokenizer), packed, 0,
                         {"words": make_strategy("words")},
-                        padded_lengths(timeline, accelerator))
-    return trainer, ScheduledBatches(Sampler(corpora, timeline, packed, 0), collator)
+                        padded_lengths(schedule, accelerator))
+    return trainer, ScheduledBatches(Sampler(corpora, schedule, packed, 0), collator)
 
 
 def train_peer(side: Side, after_step: AfterStep) -> None:
     """Run transformers' Trainer."""
     corpus, tokenizer, model = load(side)
     documents = documents_of(corpus, tokenizer)
-    rows = peers.group_texts(documents, side.max_length) if side.layout == "grouped" else \
+    sequences = peers.group_texts(documents, side.max_length) if side.layout == "grouped" else \
         peers.line_by_line(documents, side.max_length, tokenizer.pad_token_id)
     del documents
     gpu = side.device == "cuda"
     with tempfile.TemporaryDirectory() as directory:
         peers.train(
-            model, tokenizer, rows, max(1, round(side.step_tokens / tokens_of_a_row(side, corpus))),
+            model, tokenizer, sequences,
+            max(1, round(side.step_tokens / tokens_per_sequence(side, corpus))),
             Path(directory), after_step, use_cpu=not gpu, dataloader_pin_memory=gpu,
             dataloader_num_workers=4 if gpu else 0, bf16=side.precision == "bf16",
             torch_compile=side.compiled)
 
 
-def tokens_of_a_row(side: Side, corpus: Corpus) -> float:
-    """Useful tokens of a row, on average."""
+def tokens_per_sequence(side: Side, corpus: Corpus) -> float:
+    """Return the useful tokens of a sequence, on average."""
     lengths = corpus.lengths.astype(int)
     longest = side.max_length - _SPECIALS
     if side.layout == "padded":
@@ -169,7 +170,7 @@ def open_text(side: Side) -> tuple[Corpus, Any]:
 
 
 def documents_of(corpus: Corpus, tokenizer: Any) -> list[np.ndarray]:
-    """Read documents as the tokenizer gives them, each between its special tokens."""
+    """Read the documents' ids, each between its special tokens."""
     numbers = np.arange(len(corpus))
     ids, _ = corpus.gather(numbers, np.zeros_like(numbers), corpus.lengths)
     parts = np.split(ids, np.cumsum(corpus.lengths.astype(int))[:-1])
@@ -179,14 +180,14 @@ def documents_of(corpus: Corpus, tokenizer: Any) -> list[np.ndarray]:
 
 
 def stand_in_tokenizer() -> Any:
-    """A vocabulary of BERT's size, for made-up ids."""
+    """Make a vocabulary of BERT's size, for made-up ids."""
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     tokens = special + [f"t{number}" for number in range(_VOCABULARY - len(special))]
     return BertTokenizer(vocab={token: number for number, token in enumerate(tokens)})
 
 
 def made_up_corpus(tokenizer: Any, documents: int = _MADE_UP) -> Corpus:
-    """Documents as long as real abstracts, of ids that are as unevenly frequent as real ones."""
+    """Make documents as long as real abstracts, of ids as unevenly frequent as real ones."""
     rng = np.random.default_rng(0)
     lengths = np.interp(rng.random(documents), _SHARES, _LENGTHS).astype(int)
     least = len(tokenizer.all_special_ids)
@@ -198,5 +199,5 @@ def made_up_corpus(tokenizer: Any, documents: int = _MADE_UP) -> Corpus:
 
 
 if __name__ == "__main__":
-    asked = Side(**json.loads(sys.argv[1]))
-    train(asked, Pace(asked.device == "cuda").after_step)
+    requested = Side(**json.loads(sys.argv[1]))
+    train(requested, Pace(requested.device == "cuda").after_step)

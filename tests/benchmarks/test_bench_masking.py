@@ -1,9 +1,9 @@
 """Whole-word masking against transformers: `pytest --benchmark-enable -s tests/benchmarks`.
 
-Both take the same 32 rows of English abstracts, encoded before, to inputs and labels: ours from
-arrays, as a corpus holds them, the collator from lists, as a dataset gives them. It is timed with
-and without the padding that it does first. Without that option each runs once, and only the
-shares of what is hidden are looked at.
+Both turn the same 32 sequences of English abstracts, encoded before, into inputs and labels: ours
+from arrays, as a corpus holds them, the collator from lists, as a dataset gives them. It is timed
+with and without the padding that it does first. Without that option each runs once, and only the
+shares of masked tokens are compared.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from bmtools.masking.corruption import IGNORED, Corruption, MaskedTokens, corrup
 from bmtools.masking.strategies import mask_words
 from bmtools.masking.token_batch import TokenBatch
 
-_ROWS = 32
+_SEQUENCES = 32
 _ROUNDS = 25
 _RATE = 0.15
 
@@ -36,8 +36,8 @@ pytestmark = [pytest.mark.data, pytest.mark.usefixtures("one_thread")]
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Rows of one length, each between its special tokens, for either side."""
+class Sequences:
+    """Sequences of one length, each between its special tokens, for either side."""
 
     ids: np.ndarray
     starts: np.ndarray
@@ -58,70 +58,72 @@ def encodings(data: Path, tokenizer: Any) -> list[Any]:
     return tokenizer.backend_tokenizer.encode_batch(texts, add_special_tokens=False)
 
 
-def cut(encodings: list[Any], length: int, tokenizer: Any) -> Rows:
-    """Lay all texts end to end and cut them into rows."""
+def cut(encodings: list[Any], length: int, tokenizer: Any) -> Sequences:
+    """Concatenate all texts and cut them into sequences."""
     first, last = tokenizer.cls_token_id, tokenizer.sep_token_id
     tokens = [(number, word != before, offset) for one in encodings for number, word, before, offset
               in zip(one.ids, one.word_ids, [None, *one.word_ids[:-1]], one.offsets, strict=True)]
-    rows = [tokens[n * (length - 2):(n + 1) * (length - 2)] for n in range(_ROWS)]
-    assert len(rows[-1]) == length - 2
-    features = [{"input_ids": [first, *(number for number, _, _ in row), last],
+    sequences = [tokens[n * (length - 2):(n + 1) * (length - 2)] for n in range(_SEQUENCES)]
+    assert len(sequences[-1]) == length - 2
+    features = [{"input_ids": [first, *(number for number, _, _ in sequence), last],
                  "attention_mask": [1] * length,
                  "special_tokens_mask": [1, *([0] * (length - 2)), 1],
-                 "offset_mapping": [(0, 0), *(offset for _, _, offset in row), (0, 0)]}
-                for row in rows]
-    return Rows(np.array([row["input_ids"] for row in features]),
-                np.array([[True, *(start for _, start, _ in row), True] for row in rows]), features)
+                 "offset_mapping": [(0, 0), *(offset for _, _, offset in sequence), (0, 0)]}
+                for sequence in sequences]
+    starts = [[True, *(start for _, start, _ in sequence), True] for sequence in sequences]
+    return Sequences(np.array([sequence["input_ids"] for sequence in features]),
+                     np.array(starts), features)
 
 
 @pytest.mark.parametrize("length", [128, 512])
 def test_words_against_transformers(benchmark: Any, tokenizer: Any, encodings: list[Any],
                                     length: int) -> None:
-    rows = cut(encodings, length, tokenizer)
+    sequences = cut(encodings, length, tokenizer)
     collate = DataCollatorForLanguageModeling(
         tokenizer, whole_word_mask=True, mlm_probability=_RATE, mask_replace_prob=1.0,
         random_replace_prob=0.0, seed=0)
-    ours, bare = our_masking(rows, tokenizer), bare_masking(collate, rows)
+    ours, bare = our_masking(sequences, tokenizer), bare_masking(collate, sequences)
 
-    shown, theirs = ours(), collate(rows.features)
-    inner = rows.ids[:, 1:-1].size
+    shown, theirs = ours(), collate(sequences.features)
+    inner = sequences.ids[:, 1:-1].size
     assert (shown.labels != IGNORED).sum() / inner == pytest.approx(_RATE, abs=0.005)
     assert int((theirs["labels"] != IGNORED).sum()) / inner == pytest.approx(_RATE, abs=0.03)
     if benchmark.disabled:
         benchmark(ours)
         return
     # In turns, so that whatever else the machine does meets all alike.
-    times = [(seconds(ours, repeat=10), seconds(lambda: collate(rows.features)), seconds(bare))
+    times = [(seconds(ours, repeat=10), seconds(lambda: collate(sequences.features)), seconds(bare))
              for _ in range(_ROUNDS)]
     own, whole, alone = (statistics.median(column) for column in zip(*times, strict=True))
     benchmark.pedantic(ours, rounds=_ROUNDS, iterations=10)
     benchmark.extra_info.update(
         collator_microseconds=round(whole * 1e6), masking_alone_microseconds=round(alone * 1e6),
         times_faster=round(whole / own, 1), times_faster_than_masking_alone=round(alone / own, 1))
-    print(f"\n{_ROWS} rows of {length}: {own * 1e6:.0f} µs, {whole / own:.0f} times faster than "
-          f"the collator, {alone / own:.0f} times faster than its masking alone")
+    print(f"\n{_SEQUENCES} sequences of {length}: {own * 1e6:.0f} µs, {whole / own:.0f} times "
+          f"faster than the collator, {alone / own:.0f} times faster than its masking alone")
 
 
-def our_masking(rows: Rows, tokenizer: Any) -> Callable[[], MaskedTokens]:
+def our_masking(sequences: Sequences, tokenizer: Any) -> Callable[[], MaskedTokens]:
     """Mask flat arrays, which come new with every batch, as does all that is derived of them."""
     special = np.array(sorted(tokenizer.all_special_ids))
     ordinary = np.setdiff1d(np.arange(len(tokenizer)), special)
-    ids, starts = rows.ids.ravel(), rows.starts.ravel()
+    ids, starts = sequences.ids.ravel(), sequences.starts.ravel()
     maskable = ~np.isin(ids, special)
-    sample = np.repeat(np.arange(_ROWS), rows.ids.shape[1])
+    sample = np.repeat(np.arange(_SEQUENCES), sequences.ids.shape[1])
 
     def run() -> MaskedTokens:
-        text = TokenBatch(ids, starts, maskable, sample, derive(0, 0, np.arange(_ROWS)))
+        text = TokenBatch(ids, starts, maskable, sample, derive(0, 0, np.arange(_SEQUENCES)))
         return corrupt(text, mask_words(text, _RATE), tokenizer.mask_token_id, ordinary,
                        Corruption())
 
     return run
 
 
-def bare_masking(collate: Any, rows: Rows) -> Callable[[], Any]:
+def bare_masking(collate: Any, sequences: Sequences) -> Callable[[], Any]:
     """The collator's masking of tensors that are padded already; it changes its inputs."""
-    ids, special, offsets = (torch.tensor([row[name] for row in rows.features]) for name in
-                             ("input_ids", "special_tokens_mask", "offset_mapping"))
+    ids, special, offsets = (
+        torch.tensor([features[name] for features in sequences.features])
+        for name in ("input_ids", "special_tokens_mask", "offset_mapping"))
     return lambda: collate.torch_mask_tokens(ids.clone(), special, offsets)
 
 

@@ -1,7 +1,7 @@
-"""Packed documents against padded rows: `pytest --benchmark-enable -s tests/benchmarks`.
+"""Packed documents against padded batches: `pytest --benchmark-enable -s tests/benchmarks`.
 
-Both run forward and backward over the same documents, which the sampler of training put together
-by length. Without that option each runs once on little input, and only agreement is looked at.
+Both run forward and backward over the same documents, which the sampler of training batches by
+length. Without that option each runs once on little input, and only their agreement is checked.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 from transformers import BertConfig, BertForMaskedLM
 
-from bmtools.models.mlm import encode as encode_rows
+from bmtools.models.mlm import encode as encode_padded
 from bmtools.models.packed import encode_packed, prepare_packed
 from bmtools.tasks.finetune import shuffle_batches
 from bmtools.vocab.encoding import encode
@@ -42,15 +42,15 @@ def texts(data: Path) -> list[str]:
 
 
 def padded(model: Any, documents: list[Tensor]) -> Callable[[], Tensor]:
-    """Rows of one document each, as long as the longest."""
+    """Encode sequences of one document each, padded to the longest."""
     ids = torch.nn.utils.rnn.pad_sequence(documents, batch_first=True)
     lengths = torch.tensor([len(document) for document in documents])
-    attended = torch.arange(ids.shape[1]) < lengths[:, None]
-    return lambda: encode_rows(model, ids, attended)[attended]
+    attention_mask = torch.arange(ids.shape[1]) < lengths[:, None]
+    return lambda: encode_padded(model, ids, attention_mask)[attention_mask]
 
 
 def packed(model: Any, documents: list[Tensor]) -> Callable[[], Tensor]:
-    """Documents end to end, sorted by length."""
+    """Encode documents end to end, sorted by length."""
     ids, lengths = torch.cat(documents), torch.tensor([len(document) for document in documents])
     return lambda: encode_packed(model, ids, lengths)
 
@@ -98,7 +98,7 @@ def test_packed_against_padded(benchmark: Any, texts: list[str], layers: int, wi
     rate = tokens / benchmark.stats.stats.median
     benchmark.extra_info.update(tokens=tokens, tokens_per_second=round(rate),
                                 padded_tokens_per_second=round(tokens / peer))
-    print(f"\n{layers}x{width}, rows of {max_length}: {rate:.0f} tokens/s packed, "
+    print(f"\n{layers}x{width}, length {max_length}: {rate:.0f} tokens/s packed, "
           f"{tokens / peer:.0f} padded")
 
 

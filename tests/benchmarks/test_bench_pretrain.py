@@ -1,14 +1,14 @@
 """Pretraining against transformers' Trainer: `pytest --benchmark-enable -s tests/benchmarks`.
 
 Both sides train models with equal weights on the same abstracts, at about as many useful tokens a
-step, on all cores. Useful is what is text: special tokens, of which bmtools adds more, count on
+step, on all cores. Useful tokens are text: special tokens, of which bmtools adds more, count on
 neither side, nor does padding. Trainer runs as run_mlm.py sets it up, with its dropout of 0.1,
-and once more without; bmtools has none by default, and lets no document see another. Each side is
-a process with as many threads as OMP_NUM_THREADS says, else as there are
-cores; they take turns, and ratios are medians over turns. Peak memory is the most that was
-resident of a process (VmHWM), interpreter, libraries and text included, nothing taken off.
+and once more without; bmtools has none by default, and its documents do not attend to each other.
+Each side is a process with OMP_NUM_THREADS threads, by default one a core; they take turns, and
+ratios are medians over turns. Peak memory is that of the process (VmHWM), interpreter, libraries
+and text included.
 
-Without that option nothing is timed, and it is looked at whether both sides ask for the same.
+Without that option nothing is timed, and only the losses of both sides are compared.
 """
 
 from __future__ import annotations
@@ -72,9 +72,9 @@ def test_pretrain_against_trainer(benchmark: Any, abstracts: tuple[str, str], ar
 @pytest.mark.parametrize("kind", ["abstracts", "sentences"])
 def test_pretrain_against_a_document_a_row(benchmark: Any, request: pytest.FixtureRequest,
                                            kind: str) -> None:
-    rows, useful = (8, {"abstracts": 350, "sentences": 36}[kind])
-    ours = Side("bmtools", "bert-4x256", 512, rows * useful, "padded", 0.0, "no", False, "cpu",
-                *request.getfixturevalue(kind))
+    batch_size, useful = (8, {"abstracts": 350, "sentences": 36}[kind])
+    ours = Side("bmtools", "bert-4x256", 512, batch_size * useful, "padded", 0.0, "no", False,
+                "cpu", *request.getfixturevalue(kind))
     run(benchmark, {"padded": ours, "packed": replace(ours, layout="packed"),
                     "trainer": replace(ours, program="trainer", layout="lines", dropout=0.1)})
 
@@ -129,20 +129,21 @@ def test_both_sides_minimise_the_same(layout: str) -> None:
     trainer, batches = side.set_up(Side("bmtools", "bert-2x64", 128, 400, layout))
     inputs, = batches.batch(0).micro_batches
     found = trainer.objective(**inputs)["mlm"]
-    rows, labels = (inputs[name].split(inputs["lengths"].tolist()) if layout == "packed"
-                    else [row[seen] for row, seen in zip(inputs[name], inputs["attended"],
-                                                         strict=True)]
-                    for name in ("ids", "labels"))
+    sequences, labels = (
+        inputs[name].split(inputs["lengths"].tolist()) if layout == "packed"
+        else [values[mask] for values, mask in zip(inputs[name], inputs["attention_mask"],
+                                                   strict=True)]
+        for name in ("input_ids", "labels"))
     model = side.load(Side("trainer", "bert-2x64", 128, 400, "grouped"))[2].eval()
     with torch.no_grad():
-        expected = sum(model(input_ids=row[None], labels=wanted[None]).loss
-                       * (wanted != peers.IGNORED).sum()
-                       for row, wanted in zip(rows, labels, strict=True)
-                       if (wanted != peers.IGNORED).any())
+        expected = sum(model(input_ids=ids[None], labels=targets[None]).loss
+                       * (targets != peers.IGNORED).sum()
+                       for ids, targets in zip(sequences, labels, strict=True)
+                       if (targets != peers.IGNORED).any())
     assert found.item() == pytest.approx(expected.item(), rel=1e-5)
 
 
-def test_rows_of_the_peer() -> None:
+def test_sequences_of_the_peer() -> None:
     documents = [np.array([2, 11, 12, 3]), np.array([2, 13, 3]), np.array([2, 14, 15, 16, 17, 3])]
     assert peers.group_texts(documents, 5).ids.tolist() == [[2, 11, 12, 3, 2],
                                                             [13, 3, 2, 14, 15]]

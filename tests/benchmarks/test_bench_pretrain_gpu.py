@@ -5,11 +5,11 @@
 under ten minutes on an H100. Text is that of BMTOOLS_DATA; without it, documents are as long as
 real abstracts (a table in `side.py`) and their ids are made up, which costs the same.
 
-Trainer is given what is simple and fast: documents end to end in full rows (group_texts), sdpa,
+Trainer gets what is simple and fast: documents end to end in full sequences (group_texts), sdpa,
 fused AdamW, four processes that make batches, no dropout; with torch_compile and without. Useful
 tokens are text, neither padding nor special tokens. The share of the GPU's peak counts what the
-objective needs for these: attention inside documents, and the head where a token is hidden.
-Memory is what lay on the GPU at most, as torch allocated it.
+objective needs for these: attention inside documents, and the head on masked tokens.
+Memory is the peak of what torch allocated on the GPU.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ _TURN_SECONDS = 2.0
 _STEP_TOKENS = 32_000
 _MASK_RATE = 0.15
 # Buonocore et al. 2023: 28 GB of abstracts (table 1), at the 13 billion tokens in 81 GB of their
-# base model; 720 hours on an A100. Gu et al. 2021, section 2.3: 62,500 steps of 8,192 rows, whose
-# length the paper leaves open, taken for 512; five days on 16 V100.
-_COURSES = {
+# base model; 720 hours on an A100. Gu et al. 2021, section 2.3: 62,500 steps of 8,192 sequences,
+# whose length the paper leaves open, taken for 512; five days on 16 V100.
+_PUBLISHED_RUNS = {
     "once through BioBIT's 28 GB (4.5 billion tokens)": 28 / 81 * 13e9,
-    "PubMedBERT's 62,500 steps of 8,192 rows (262 billion tokens)": 62_500 * 8_192 * 512.0,
+    "PubMedBERT's 62,500 steps of 8,192 sequences (262 billion tokens)": 62_500 * 8_192 * 512.0,
 }
 
 
@@ -84,7 +84,7 @@ def test_pretrain_on_a_gpu(benchmark: Any, text: tuple[str, str], architecture: 
     if architecture == "bert-base" and max_length == 512:
         best = max(found["sides"][name]["tokens_per_second"] for name in sides
                    if name.startswith("packed") and name in found["sides"])
-        hours = {what: round(tokens / best / 3600, 1) for what, tokens in _COURSES.items()}
+        hours = {what: round(tokens / best / 3600, 1) for what, tokens in _PUBLISHED_RUNS.items()}
         benchmark.extra_info["gpu_hours"] = hours
         print("  " + "; ".join(f"{what}: {one} GPU-hours" for what, one in hours.items()))
 

@@ -47,11 +47,11 @@ class Run:
 
 
 def run(*command: object, gpu: bool = False) -> Run:
-    hidden = {} if gpu else {"CUDA_VISIBLE_DEVICES": ""}
+    no_gpu = {} if gpu else {"CUDA_VISIBLE_DEVICES": ""}
     started = time.perf_counter()
     with subprocess.Popen(
             [sys.executable, *map(str, command)], stdout=subprocess.PIPE, text=True,
-            env={**os.environ, **hidden, "OMP_NUM_THREADS": str(_THREADS), "HF_HUB_OFFLINE": "1",
+            env={**os.environ, **no_gpu, "OMP_NUM_THREADS": str(_THREADS), "HF_HUB_OFFLINE": "1",
                  "TOKENIZERS_PARALLELISM": "false"}) as process:
         assert process.stdout is not None
         out = process.stdout.read()
@@ -62,13 +62,13 @@ def run(*command: object, gpu: bool = False) -> Run:
 
 
 def build(directory: Path, texts: Sequence[str], layers: int, width: int, size: int,
-          rows: int) -> Path:
-    """A random BERT over a vocabulary learnt here, with an embedding for each of `rows` ids."""
+          embeddings: int) -> Path:
+    """A random BERT over a vocabulary learnt here, with at least so many embeddings."""
     tokenizer = train_tokenizer(texts, VocabularyConfig(size=size, allow_fewer=True))
     with torch.random.fork_rng():
         torch.manual_seed(0)
         model = BertForMaskedLM(BertConfig(
-            vocab_size=max(rows, len(tokenizer)), hidden_size=width, num_hidden_layers=layers,
+            vocab_size=max(embeddings, len(tokenizer)), hidden_size=width, num_hidden_layers=layers,
             num_attention_heads=width // 64, intermediate_size=4 * width)).eval()
     save_checkpoint(directory, model, tokenizer, Manifest("bench", {}, fingerprint(tokenizer)))
     return directory

@@ -60,7 +60,7 @@ tokenizer = load_tokenizer(Path(sys.argv[1]))
 text = datasets.load_dataset("json", data_files=sys.argv[2], split="train",
                              cache_dir=sys.argv[3] + ".cache").select_columns(["text"])
 """, work="""
-found = text.map(lambda rows: tokenizer(rows["text"], add_special_tokens=False,
+found = text.map(lambda batch: tokenizer(batch["text"], add_special_tokens=False,
                                         return_attention_mask=False, return_token_type_ids=False),
                  batched=True, remove_columns=["text"])
 """) + "found.save_to_disk(sys.argv[3])\n"
@@ -69,12 +69,12 @@ found = text.map(lambda rows: tokenizer(rows["text"], add_special_tokens=False,
 @pytest.mark.data
 def test_tokenize_against_datasets(benchmark: Any, data: Path, tmp_path: Path) -> None:
     datasets = pytest.importorskip("datasets")
-    rows = list(itertools.islice(texts(data), 300 if benchmark.disabled else None))
+    documents = list(itertools.islice(texts(data), 300 if benchmark.disabled else None))
     source = tmp_path / "text.jsonl"
     source.write_text("".join(json.dumps({"id": str(n), "text": text}, ensure_ascii=False) + "\n"
-                              for n, text in enumerate(rows)), encoding="utf-8")
+                              for n, text in enumerate(documents)), encoding="utf-8")
     size = 1_000 if benchmark.disabled else 30_000
-    save_tokenizer(train_tokenizer(rows, VocabularyConfig(size=size, allow_fewer=True)),
+    save_tokenizer(train_tokenizer(documents, VocabularyConfig(size=size, allow_fewer=True)),
                    tmp_path / "tokenizer")
     places = (tmp_path / f"out{number}" for number in itertools.count())
     ours: list[tuple[float, float, float]] = []

@@ -1,10 +1,9 @@
-"""Contextual starts against plainer ways to read: `pytest --benchmark-enable -s tests/benchmarks`.
+"""Contextual initialisation against plain batches: `pytest --benchmark-enable -s tests/benchmarks`.
 
-All read the same sentences with the same model on as many threads, and agree on every embedding.
-The peers are the way such scripts are mostly written: batches of 32 in the order of the file,
-padded to the longest of the batch or to 256 tokens. What is not read at all, sentences without a
-new token, counts for none of them. Without that option each runs once on little input, and only
-the agreement is looked at.
+All encode the same sentences with the same model on as many threads, and agree on every embedding.
+The peers are what such scripts mostly do: batches of 32 in the order of the file, padded to the
+longest of the batch or to 256 tokens. Sentences without a new token, which nobody encodes, do not
+count. Without that option each runs once on little input, and only their agreement is checked.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from bmtools.search.segment import sentence_spans
 from bmtools.vocab.tokenizer import fingerprint
 
 _ROUNDS = 3
-_ROWS = 32
+_BATCH_SIZE = 32
 _LONGEST = 256
 _ABSTRACTS = "en/corpus/pubmed-drug-reviews.jsonl.gz"
 Occurrences = dict[str, list[tuple[int, int, int]]]
@@ -74,9 +73,9 @@ def sentences(data: Path, abstracts: int) -> list[Sentence]:
 
 
 def sampled(base: Checkpoint, new: Any, text: list[Sentence]) -> Occurrences:
-    wanted = np.zeros(len(new), dtype=bool)
-    wanted[list(find_overlap(base.tokenizer, new).pieces)] = True
-    found = sample_sentences(new, wanted, text, 20, np.random.default_rng(0))
+    is_new = np.zeros(len(new), dtype=bool)
+    is_new[list(find_overlap(base.tokenizer, new).pieces)] = True
+    found = sample_sentences(new, is_new, text, 20, np.random.default_rng(0))
     order = {one.text: number for number, one in enumerate(text)}
     return dict(sorted(found.items(), key=lambda item: order[item[0]]))
 
@@ -121,7 +120,7 @@ def test_contexts_against_plain_batches(benchmark: Any, data: Path, new: Any, la
 @pytest.mark.data
 @pytest.mark.slow
 def test_a_whole_vocabulary(benchmark: Any, data: Path, new: Any) -> None:
-    """Seconds for what is new among 50,000 tokens; says how long a user waits."""
+    """Time the new tokens of a vocabulary of 50,000: how long a user waits."""
     if benchmark.disabled:
         pytest.skip("a matter of time alone")
     base, text = build(data, 4, 256), sentences(data, 8_000)
@@ -133,20 +132,20 @@ def test_a_whole_vocabulary(benchmark: Any, data: Path, new: Any) -> None:
 
 @torch.inference_mode()
 def plainly(base: Checkpoint, occurrences: Occurrences, padding: int) -> Vectors:
-    """Read sentences as they come, 32 at a time."""
+    """Encode sentences in the order of the file, 32 at a time."""
     texts = list(occurrences)
     found: dict[int, list[torch.Tensor]] = {}
-    for start in range(0, len(texts), _ROWS):
-        batch = texts[start:start + _ROWS]
+    for start in range(0, len(texts), _BATCH_SIZE):
+        batch = texts[start:start + _BATCH_SIZE]
         given = base.tokenizer(batch, return_tensors="pt", return_offsets_mapping=True,
                                padding="max_length" if padding else True,
                                max_length=padding or None)
         offsets = given.pop("offset_mapping")
         states = base.model.base_model(**given).last_hidden_state
-        for row, text in enumerate(batch):
+        for index, text in enumerate(batch):
             for token, first, last in occurrences[text]:
-                inside = (offsets[row, :, 0] < last) & (offsets[row, :, 1] > first)
-                found.setdefault(token, []).append(states[row, inside].mean(dim=0))
+                inside = (offsets[index, :, 0] < last) & (offsets[index, :, 1] > first)
+                found.setdefault(token, []).append(states[index, inside].mean(dim=0))
     base.tokenizer.backend_tokenizer.no_padding()  # a tokenizer remembers how it padded last
     return {token: torch.stack(vectors).mean(dim=0) for token, vectors in found.items()}
 

@@ -38,14 +38,14 @@ def test_pretraining_is_a_row_of_both_layouts() -> None:
     assert found[1] == ""
     assert found[2].split(" | ")[0] == "| what"
     assert found[4:] == [
-        "| `pretrain`, BERT, 4 layers of 256, rows of 128 (padded / packed) | Trainer, documents "
+        "| `pretrain`, BERT, 4 layers of 256, length 128 (padded / packed) | Trainer, documents "
         "end to end (`group_texts`) | 2.8 / 10 times; without dropout 2.5 / 2.6 | 0.50 / 0.54 |"]
 
 
-def test_what_is_padded_names_its_documents() -> None:
+def test_padded_peers_name_their_documents() -> None:
     one = {**PRETRAIN, "name": "test_pretrain_against_a_document_a_row[abstracts]",
            "params": {"kind": "abstracts"}}
-    assert "rows of 128 (padded / packed), an abstract a document | Trainer, rows of 128 padded" \
+    assert "length 128 (padded / packed), an abstract a document | Trainer, padded to 128" \
         in lines(one)[4]
 
 
@@ -81,7 +81,7 @@ def test_others_have_rows_of_their_own() -> None:
         "| `score-mrr`, 12 layers of 768, 897 maskings in 31 s (bf16 20 s) | the fill-mask "
         "pipeline | 5.2 times (8.0) | 0.80 |",
         "| `tokenize`, 21 MB on one core | `datasets.map` | 2.1 times | 0.60 |",
-        "| whole words hidden in rows of 128 | transformers' collator | 29 times; its masking "
+        "| whole-word masking, length 128 | transformers' collator | 29 times; its masking "
         "alone 12 |  |",
         "| `build-vocab --tokenizer-type bpe`, 13 MB | the bare library | 1.2 times | 3.0 |",
         "| `find-contexts`, 10,000 words, 192 MB, one process | pyahocorasick, which samples "
@@ -95,18 +95,18 @@ def test_others_have_rows_of_their_own() -> None:
         "| size 3 |  | 1.5 times |  |"]
 
 
-def test_a_gpu_tells_its_peak_and_what_courses_take() -> None:
+def test_a_gpu_reports_its_share_of_the_peak_and_hours_of_published_runs() -> None:
     one = {**PRETRAIN, "name": "test_pretrain_on_a_gpu[bert-base-512]"}
     one["extra_info"] = {
         **PRETRAIN["extra_info"], "architecture": "bert-base", "max_length": 512,
         "precision": "bf16", "gpu": "NVIDIA H100 80GB HBM3", "real_text": False,
-        "share_of_peak": {"padded": 0.41, "packed": None}, "gpu_hours": {"a course": 1234.5},
+        "share_of_peak": {"padded": 0.41, "packed": None}, "gpu_hours": {"a run": 1234.5},
         "sides": {**PRETRAIN["extra_info"]["sides"],
                   "padded": {"peak_megabytes": 1400, "tokens_per_second": 500_000},
                   "packed": {"peak_megabytes": 1500, "tokens_per_second": 600_000}}}
     found = lines(one)
     assert found[0].startswith("NVIDIA H100 80GB HBM3, 2 threads")
-    assert "| `pretrain`, bert-base, rows of 512, bf16 (padded / packed) |" in found[4]
+    assert "| `pretrain`, bert-base, length 512, bf16 (padded / packed) |" in found[4]
     assert found[5:] == [
-        "", "bert-base, rows of 512: padded 500,000 tokens/s, 41% of the peak; packed 600,000 "
-        "tokens/s, peak unknown (made-up text)", "a course: 1,234.5 GPU-hours"]
+        "", "bert-base, length 512: padded 500,000 tokens/s, 41% of the peak; packed 600,000 "
+        "tokens/s, peak unknown (made-up text)", "a run: 1,234.5 GPU-hours"]

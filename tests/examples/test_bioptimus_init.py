@@ -45,11 +45,11 @@ def test_starts_are_made_trained_and_told(data: Path, tmp_path: Path, copy_lines
     assert all(f"│ {name} " in table for name in ARMS)
     for line in lines.values():
         assert list(line["steps"]) == ["0", "2", "4"]
-        assert line["end"]["mean"] < line["start"]["mean"]
-    assert len({line["start"]["mean"] for line in lines.values()}) == len(ARMS)
-    held = {line["id"] for line in read(out / "held.jsonl")}
+        assert line["end"]["mean"] < line["initial"]["mean"]
+    assert len({line["initial"]["mean"] for line in lines.values()}) == len(ARMS)
+    held_out = {line["id"] for line in read(out / "held-out.jsonl")}
     trained = {line["id"] for line in read(out / "train.jsonl")}
-    assert len(held) == 3 and len(trained) == 30 and not held & trained
+    assert len(held_out) == 3 and len(trained) == 30 and not held_out & trained
     before = (out / "arms" / "average-0" / "bmtools.json").stat().st_mtime_ns
     shutil.rmtree(out / "arms" / "focus-0")
     run_script(FOLDER / "run.sh", **sizes)
@@ -60,9 +60,9 @@ def test_starts_are_made_trained_and_told(data: Path, tmp_path: Path, copy_lines
 def test_seeds_are_summed_up(tmp_path: Path) -> None:
     for name, losses in (("average-0", (5.0, 4.0)), ("average-1", (7.0, 4.0)),
                          ("contextual-rescaled-0", (6.0, 3.0))):
-        for folder in ("starts", "arms"):
+        for folder in ("initialised", "arms"):
             (tmp_path / folder / name).mkdir(parents=True)
-        (tmp_path / "starts" / name / "bmtools.json").write_text('{"wall_seconds": 2.0}')
+        (tmp_path / "initialised" / name / "bmtools.json").write_text('{"wall_seconds": 2.0}')
         (tmp_path / "arms" / name / "bmtools.json").write_text(json.dumps(
             {"results": {"retained": {"before": {"loss": losses[0]}}}}))
         (tmp_path / "arms" / name / "metrics.jsonl").write_text(
@@ -70,7 +70,7 @@ def test_seeds_are_summed_up(tmp_path: Path) -> None:
                 {"step": 5, "evaluate": {"loss": losses[1]}}) + "\n")
     best, other = summary().summarise(tmp_path)
     assert (best["model"], other["model"], other["seeds"]) == ("contextual-rescaled", "average", 2)
-    assert other["start"] == {"mean": 6.0, "deviation": 1.4142}
+    assert other["initial"] == {"mean": 6.0, "deviation": 1.4142}
     assert other["early"] == other["end"] == {"mean": 4.0, "deviation": 0.0}
     assert best["steps"] == {0: {"mean": 6.0, "deviation": 0.0}, 5: {"mean": 3.0, "deviation": 0.0}}
     assert best["seconds"]["mean"] == 2.0

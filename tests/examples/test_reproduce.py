@@ -67,9 +67,9 @@ def test_forgetting(run: Any, read: Any, tmp_path: Path) -> None:
     plain = lines["plain"]
     assert plain["forgotten"]["mean"] == pytest.approx(
         plain["retained"]["mean"] - lines["before"]["retained"]["mean"], abs=2e-4)
-    held = {line["id"] for line in read(out / "new-held.jsonl")}
+    held_out = {line["id"] for line in read(out / "new-held-out.jsonl")}
     trained = {line["id"] for line in read(out / "new-train.jsonl")}
-    assert len(held) == 10 and len(trained) == 50 and not held & trained
+    assert len(held_out) == 10 and len(trained) == 50 and not held_out & trained
     before = (out / "arms" / "plain-0" / "bmtools.json").stat().st_mtime_ns
     shutil.rmtree(out / "arms" / "frozen-0")
     run("forgetting", out, **sizes)
@@ -86,8 +86,8 @@ def test_arms_are_summarised_over_seeds(tmp_path: Path) -> None:
             "wall_seconds": 1.0,
             "results": {"evaluate": {"evaluate": {"loss": new}}, "retained": {
                 "before": {"loss": 3.0}, "after": {"loss": retained}, "cost": retained - 3.0}}}))
-    before, held, plain = load(REPRODUCE / "forgetting" / "summary.py").summarise(tmp_path)
-    assert (before["model"], held["model"], plain["model"]) == ("before", "layer-decay", "plain")
+    before, decayed, plain = load(REPRODUCE / "forgetting" / "summary.py").summarise(tmp_path)
+    assert (before["model"], decayed["model"], plain["model"]) == ("before", "layer-decay", "plain")
     assert plain["retained"] == {"mean": 4.5, "deviation": 0.7071} and plain["seeds"] == 2
     assert plain["forgotten"]["mean"] == 1.5 and before["new"]["mean"] == 6.0
 
@@ -111,10 +111,10 @@ def test_trainer_curve(run: Any, read: Any, tmp_path: Path) -> None:
     assert first["bmtools"] == pytest.approx(first["trainer"], abs=0.05)
 
 
-def test_rows_of_trainer_are_full() -> None:
+def test_sequences_of_trainer_are_full() -> None:
     trainer = load(REPRODUCE / "trainer-curve" / "trainer.py")
-    rows = trainer.group_texts([[1, 2, 3], [4, 5], [6, 7, 8, 9]], 4)
-    assert [row["input_ids"] for row in rows] == [[1, 2, 3, 4], [5, 6, 7, 8]]
+    sequences = trainer.group_texts([[1, 2, 3], [4, 5], [6, 7, 8, 9]], 4)
+    assert [sequence["input_ids"] for sequence in sequences] == [[1, 2, 3, 4], [5, 6, 7, 8]]
 
 
 def test_curves_of_both_kinds() -> None:

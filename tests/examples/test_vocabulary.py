@@ -41,5 +41,5 @@ def test_entities_break_less_in_domain(small: Path, tmp_path: Path, run_script: 
                  ("BERT", "SciBERT", "COVID-ELECTRA", "reviews-1000", "reviews-4000")}
         assert rates["BERT"] > rates["SciBERT"] > rates["COVID-ELECTRA"] >= 1
         assert rates["reviews-1000"] > rates["reviews-4000"] >= 1
-    assert lines["reviews-4000", "text"]["vocabulary_size"] == 4000
+    assert lines["reviews-4000", "text"]["vocab_size"] == 4000
     assert (out / "pieces.png").read_bytes().startswith(b"\x89PNG")

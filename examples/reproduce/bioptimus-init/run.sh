@@ -1,21 +1,21 @@
 #!/usr/bin/env bash
-# Six ways to start new tokens, and what each is worth: the loss at step 0 and while training.
+# Six initial weights for new tokens compared: the loss at step 0 and while training.
 #
 #   DATA=../shared/data examples/reproduce/bioptimus-init/run.sh
 #
-# A small model learns WikiText-2 from scratch, then gets a vocabulary of drug-review abstracts:
-# its new tokens start at random, as means of their pieces ("BM averaged"), as means of states in
-# contexts ("BM contextualized", as in the paper and brought to the length of embeddings), as
-# mixtures of known tokens (FOCUS) and fitted to sentences (Token Distillation). Every start then
-# meets the same batches of abstracts in the same order under one seed. Abstracts kept out of
-# training are scored before the first step and on the way.
+# A small model is pretrained on WikiText-2, then gets a vocabulary of drug-review abstracts: its
+# new tokens are initialised at random, as means of their pieces ("BM averaged"), as means of hidden
+# states in contexts ("BM contextualized", as in the paper and rescaled to the norm of embeddings),
+# as mixtures of known tokens (FOCUS) and by distillation on sentences (Token Distillation). Every
+# model then trains on the same batches of abstracts in the same order under one seed. Held-out
+# abstracts are scored before the first step and during training.
 #
-# About 25 minutes on two cores. OUT says where to write; what is there already is passed over, so
-# a killed run goes on. results.jsonl has means and standard deviations over SEEDS, starts.svg
+# About 25 minutes on two cores. OUT is the folder to write to; existing results are skipped, so
+# a killed run can be continued. results.jsonl has means and standard deviations over SEEDS, losses.svg
 # shows the losses over steps if matplotlib is installed.
 set -euo pipefail
 HERE=$(cd "$(dirname "$0")" && pwd)
-DATA=${DATA:?say where the data are: DATA=../shared/data examples/reproduce/bioptimus-init/run.sh}
+DATA=${DATA:?set it to the data folder: DATA=../shared/data examples/reproduce/bioptimus-init/run.sh}
 OUT=${OUT:-$HERE/out}
 SEEDS=${SEEDS:-0 1 2}
 ARMS=${ARMS:-random average contextual contextual-rescaled focus distil}
@@ -26,7 +26,7 @@ BASE_SET=${BASE_SET:-}          # such as: --set causal.tokens=2000 --set masked
 STEPS=${STEPS:-120}
 EVERY=${EVERY:-30}              # steps between scores
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-2}
-mkdir -p "$OUT/starts" "$OUT/arms"
+mkdir -p "$OUT/initialised" "$OUT/arms"
 missing() { [ ! -e "$OUT/$1" ]; }
 
 echo "== General text, and abstracts" >&2
@@ -41,7 +41,7 @@ part() {  # NAME FROM TO: some of the abstracts
     sed -n "$2,$3p" "$OUT/all.jsonl" > "$OUT/$1.partial"
     mv "$OUT/$1.partial" "$OUT/$1"
 }
-part held.jsonl 1 "$HELD_OUT"
+part held-out.jsonl 1 "$HELD_OUT"
 part train.jsonl $((HELD_OUT + 1)) $((HELD_OUT + ABSTRACTS))
 
 echo "== A general model, and a medical vocabulary ($SECONDS s)" >&2
@@ -53,18 +53,18 @@ missing base && bmtools pretrain "$OUT/general.jsonl" -o "$OUT/base" --resume \
 missing vocabulary && bmtools build-vocab "$OUT/train.jsonl" --uncased --size "$VOCABULARY" --allow-fewer \
     -o "$OUT/vocabulary"
 
-arm() {  # NAME OPTION...: start, then train, under every seed
+arm() {  # NAME OPTION...: initialise, then train, with every seed
     local name=$1 seed; shift
     for seed in $SEEDS; do
-        if missing "starts/$name-$seed"; then
+        if missing "initialised/$name-$seed"; then
             echo "== $name, seed $seed ($SECONDS s)" >&2
             bmtools init-weights "$OUT/train.jsonl" --base "$OUT/base" --lang en --seed "$seed" \
-                --tokenizer "$OUT/vocabulary" -o "$OUT/starts/$name-$seed" "$@" > /dev/null
+                --tokenizer "$OUT/vocabulary" -o "$OUT/initialised/$name-$seed" "$@" > /dev/null
         fi
         missing "arms/$name-$seed" && bmtools pretrain "$OUT/train.jsonl" \
-            -o "$OUT/arms/$name-$seed" --resume --model "$OUT/starts/$name-$seed" \
+            -o "$OUT/arms/$name-$seed" --resume --model "$OUT/initialised/$name-$seed" \
             --seed "$seed" --steps "$STEPS" --max-length 128 --batch-size 32 \
-            --learning-rate 1e-3 --retain "$OUT/held.jsonl" --evaluate "$OUT/held.jsonl" \
+            --learning-rate 1e-3 --retain "$OUT/held-out.jsonl" --evaluate "$OUT/held-out.jsonl" \
             --eval-steps "$EVERY" > /dev/null
     done
     return 0
@@ -79,5 +79,5 @@ for name in $ARMS; do
 done
 
 python "$HERE/summary.py" "$OUT"
-bmtools table "$OUT/results.jsonl" --title "Nats per hidden token, mean and deviation over seeds" \
-    --columns start.mean,start.deviation,early.mean,early.deviation,end.mean,end.deviation,seconds.mean
+bmtools table "$OUT/results.jsonl" --title "Nats per masked token, mean and deviation over seeds" \
+    --columns initial.mean,initial.deviation,early.mean,early.deviation,end.mean,end.deviation,seconds.mean

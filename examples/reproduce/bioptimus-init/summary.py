@@ -1,10 +1,10 @@
-"""Put the starts side by side: results.jsonl, and starts.svg.
+"""Compare the initial weights: results.jsonl, and losses.svg.
 
     python summary.py OUT
 
-`start` is the loss on abstracts kept out of training before the first step, `early` that of the
-first score on the way, `end` that after the last step, in nats per hidden token; `seconds` is what
-making the start took.
+`initial` is the loss on held-out abstracts before the first step, `early` that of the first
+evaluation, `end` that after the last step, in nats per masked token; `seconds` is the time that
+`init-weights` took.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Curve = dict[int, float]
 
 
 def read(out: Path, name: str) -> tuple[Curve, float]:
-    """Read one run's losses off its manifest and metrics, and the seconds of its start."""
+    """Read a run's losses from its manifest and metrics, and the seconds of its initialisation."""
     run = out / "arms" / name
     manifest = json.loads((run / "bmtools.json").read_text(encoding="utf-8"))
     curve = {0: manifest["results"]["retained"]["before"]["loss"]}
@@ -30,18 +30,18 @@ def read(out: Path, name: str) -> tuple[Curve, float]:
         found = json.loads(line)
         if "evaluate" in found:
             curve[found["step"]] = found["evaluate"]["loss"]
-    start = json.loads((out / "starts" / name / "bmtools.json").read_text(encoding="utf-8"))
-    return curve, start["wall_seconds"]
+    initialised = (out / "initialised" / name / "bmtools.json").read_text(encoding="utf-8")
+    return curve, json.loads(initialised)["wall_seconds"]
 
 
-def told(values: Sequence[float]) -> dict[str, float]:
-    """Mean and standard deviation; the deviation of a single value is 0."""
+def mean_and_deviation(values: Sequence[float]) -> dict[str, float]:
+    """Return mean and standard deviation; the deviation of a single value is 0."""
     deviation = statistics.stdev(values) if len(values) > 1 else 0.0
     return {"mean": round(statistics.mean(values), 4), "deviation": round(deviation, 4)}
 
 
 def summarise(out: Path) -> list[dict[str, Any]]:
-    """Give a line for each start, the best at the first score first."""
+    """Return a line for each initialisation, the lowest loss at the first evaluation first."""
     arms: dict[str, list[tuple[Curve, float]]] = defaultdict(list)
     for run in sorted((out / "arms").iterdir()):
         if (run / "bmtools.json").exists():
@@ -51,11 +51,12 @@ def summarise(out: Path) -> list[dict[str, Any]]:
 
 
 def _line(name: str, runs: Sequence[tuple[Curve, float]]) -> dict[str, Any]:
-    curves = {step: told([curve[step] for curve, _ in runs]) for step in sorted(runs[0][0])}
+    curves = {step: mean_and_deviation([curve[step] for curve, _ in runs])
+              for step in sorted(runs[0][0])}
     steps = list(curves)
-    return {"model": name, "seeds": len(runs), "start": curves[0], "early": curves[steps[1]],
-            "end": curves[steps[-1]], "seconds": told([seconds for _, seconds in runs]),
-            "steps": curves}
+    return {"model": name, "seeds": len(runs), "initial": curves[0], "early": curves[steps[1]],
+            "end": curves[steps[-1]], "steps": curves,
+            "seconds": mean_and_deviation([seconds for _, seconds in runs])}
 
 
 def plot(lines: Sequence[Mapping[str, Any]], path: Path) -> None:
@@ -74,19 +75,19 @@ def plot(lines: Sequence[Mapping[str, Any]], path: Path) -> None:
         spread = [point["deviation"] for point in line["steps"].values()]
         axes.errorbar(list(line["steps"]), means, yerr=spread, capsize=3, label=line["model"])
     axes.set_xlabel("steps")
-    axes.set_ylabel("nats per hidden token of abstracts kept out")
+    axes.set_ylabel("nats per masked token of held-out abstracts")
     axes.legend()
     figure.savefig(path)
     pyplot.close(figure)
 
 
 def main() -> None:
-    """Summarise the folder that the command line names."""
+    """Summarise the folder that is named on the command line."""
     out = Path(sys.argv[1])
     lines = summarise(out)
     (out / "results.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines),
                                        encoding="utf-8")
-    plot(lines, out / "starts.svg")
+    plot(lines, out / "losses.svg")
 
 
 if __name__ == "__main__":

@@ -4,14 +4,15 @@
 #   DATA=../shared/data examples/reproduce/bioptimus-phases/run.sh
 #
 # A small general model gets a medical vocabulary by contextual initialisation, then goes through
-# the recipe's phases: tokens, whole words, more of them, masks only. The recipe is the paper's but
-# for rows, batches and rates, which fit a small model, and for epochs, which are a SHARE of the
-# paper's 7, 8, 9 and 10. Each phase's checkpoint is scored on the same unseen abstracts.
+# the recipe's phases: tokens, whole words, more of them, masks only. The recipe is the paper's except
+# for sequence length, batch size and learning rates, which fit a small model, and for epochs, which
+# are a SHARE of the paper's 7, 8, 9 and 10. Each phase's checkpoint is scored on the same held-out
+# abstracts.
 #
-# About 10 minutes on two cores. What is there already is passed over, so a killed run goes on.
+# About 10 minutes on two cores. Existing results are skipped, so a killed run can be continued.
 set -euo pipefail
 HERE=$(cd "$(dirname "$0")" && pwd)
-DATA=${DATA:?say where the data are: DATA=../shared/data examples/reproduce/bioptimus-phases/run.sh}
+DATA=${DATA:?set it to the data folder: DATA=../shared/data examples/reproduce/bioptimus-phases/run.sh}
 OUT=${OUT:-$HERE/out}
 ABSTRACTS=${ABSTRACTS:-3000}
 HELD_OUT=${HELD_OUT:-8}
@@ -29,12 +30,12 @@ missing general.jsonl &&
 if missing abstracts.jsonl; then
     bmtools import jsonl --lang en --duplicates drop -o "$OUT/all.jsonl" \
         "$DATA/en/corpus/pubmed-drug-reviews.jsonl.gz"
-    head -n "$HELD_OUT" "$OUT/all.jsonl" | bmtools import jsonl --sentences -o "$OUT/held.jsonl"
+    head -n "$HELD_OUT" "$OUT/all.jsonl" | bmtools import jsonl --sentences -o "$OUT/held-out.jsonl"
     sed -n "$((HELD_OUT + 1)),$((HELD_OUT + ABSTRACTS))p" "$OUT/all.jsonl" > "$OUT/abstracts.partial"
     mv "$OUT/abstracts.partial" "$OUT/abstracts.jsonl"
 fi
 
-echo "== A general model, a medical vocabulary, and a start for its tokens ($SECONDS s)" >&2
+echo "== A general model, a medical vocabulary, and initial weights for its tokens ($SECONDS s)" >&2
 missing general-vocabulary && bmtools build-vocab "$OUT/general.jsonl" --uncased --size 6000 --allow-fewer \
     -o "$OUT/general-vocabulary"
 missing base && bmtools pretrain "$OUT/general.jsonl" -o "$OUT/base" --resume \
@@ -48,7 +49,7 @@ missing start && bmtools init-weights "$OUT/abstracts.jsonl" --base "$OUT/base" 
 echo "== Four phases in one command ($SECONDS s)" >&2
 missing model && bmtools pretrain "$OUT/abstracts.jsonl" -o "$OUT/model" --resume \
     --recipe bioptimus --model "$OUT/start" --max-length 128 --batch-size 32 --dropout 0 \
-    --evaluate "$OUT/held.jsonl" \
+    --evaluate "$OUT/held-out.jsonl" \
     --set tokens.epochs="$(epochs 7)" --set tokens.learning_rate=2e-3 \
     --set words.epochs="$(epochs 8)" --set words.learning_rate=1.6896e-3 \
     --set more-words.epochs="$(epochs 9)" --set more-words.learning_rate=1.189e-3 \
@@ -58,8 +59,8 @@ missing model && bmtools pretrain "$OUT/abstracts.jsonl" -o "$OUT/model" --resum
 echo "== A checkpoint of each phase ($SECONDS s)" >&2
 cd "$OUT"
 ls -d model.kept/phase-* >&2
-bmtools score-pppl held.jsonl --baseline abstracts.jsonl -o pppl.jsonl --model start \
+bmtools score-pppl held-out.jsonl --baseline abstracts.jsonl -o pppl.jsonl --model start \
     --model model.kept/phase-1-tokens --model model.kept/phase-2-words \
     --model model.kept/phase-3-more-words --model model.kept/phase-4-masks-only
 bmtools table pppl.jsonl --columns pppl,bits_per_character \
-    --title "After each phase, on abstracts kept out of training"
+    --title "After each phase, on held-out abstracts"

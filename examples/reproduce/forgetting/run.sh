@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# What a model forgets of general English while it learns abstracts, and what holds it back.
+# What a model forgets of general English while it trains on abstracts, and what reduces that.
 #
 #   DATA=../shared/data examples/reproduce/forgetting/run.sh
 #
-# A small model learns WikiText-2 from scratch, then goes on with abstracts of drug reviews: plainly
-# and under each way that bmtools has to hold a model to what it knew. Every way meets the same
-# batches in the same order under one seed. WikiText kept out of training is scored before and
-# after (--retain), abstracts kept out of training are scored at the end (--evaluate).
+# A small model is pretrained on WikiText-2, then continues on abstracts of drug reviews: plainly
+# and with each kind of regularization that bmtools has against forgetting. All see the same batches
+# in the same order under one seed. Held-out WikiText is scored before and after (--retain),
+# held-out abstracts are scored at the end (--evaluate).
 #
-# About 20 minutes on two cores. OUT says where to write; what is there already is passed over, so
-# a killed run goes on. results.jsonl has means and standard deviations over SEEDS, forgetting.svg
+# About 20 minutes on two cores. OUT is the folder to write to; existing results are skipped, so
+# a killed run can be continued. results.jsonl has means and standard deviations over SEEDS, forgetting.svg
 # shows them if matplotlib is installed.
 set -euo pipefail
 HERE=$(cd "$(dirname "$0")" && pwd)
-DATA=${DATA:?say where the data are: DATA=../shared/data examples/reproduce/forgetting/run.sh}
+DATA=${DATA:?set it to the data folder: DATA=../shared/data examples/reproduce/forgetting/run.sh}
 OUT=${OUT:-$HERE/out}
 SEEDS=${SEEDS:-0 1 2}
 ARMS=${ARMS:-plain replay mixout layer-decay frozen l2-start}
@@ -25,18 +25,18 @@ export OMP_NUM_THREADS=${OMP_NUM_THREADS:-2}
 mkdir -p "$OUT/arms"
 
 missing() { [ ! -e "$OUT/$1" ]; }
-split() {  # NAME: the first HELD_OUT records apart from the others, by an order of their own
+split() {  # NAME: hold out HELD_OUT records, in an order by hash
     python - "$OUT/$1.jsonl" "$HELD_OUT" <<'PY'
 import hashlib, pathlib, sys
-path, held = pathlib.Path(sys.argv[1]), int(sys.argv[2])
+path, held_out = pathlib.Path(sys.argv[1]), int(sys.argv[2])
 lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
 order = sorted(lines, key=lambda line: hashlib.sha256(line.encode()).digest())
-path.with_name(path.stem + "-held.jsonl").write_text("".join(order[:held]), encoding="utf-8")
-path.with_name(path.stem + "-train.jsonl").write_text("".join(order[held:]), encoding="utf-8")
+path.with_name(path.stem + "-held-out.jsonl").write_text("".join(order[:held_out]), encoding="utf-8")
+path.with_name(path.stem + "-train.jsonl").write_text("".join(order[held_out:]), encoding="utf-8")
 PY
 }
 
-echo "== General and new text, some of each kept out of training" >&2
+echo "== General and new text, some of each held out" >&2
 if missing general-train.jsonl; then
     # Unknown words and split signs are WikiText's own; headings are no text.
     sed 's/<unk>//g; s/ @\(.\)@ /\1/g; /^ = .* = $/d' "$DATA"/en/corpus/general-wikitext2-*.txt |
@@ -54,18 +54,18 @@ missing vocabulary && bmtools build-vocab "$OUT/general-train.jsonl" --uncased \
     --size "$VOCABULARY" --allow-fewer -o "$OUT/vocabulary"
 # shellcheck disable=SC2086
 missing base && bmtools pretrain "$OUT/general-train.jsonl" -o "$OUT/base" --resume \
-    --phases "$HERE/../base.toml" --tokenizer "$OUT/vocabulary" --evaluate "$OUT/new-held.jsonl" \
-    --retain "$OUT/general-held.jsonl" $BASE_SET > /dev/null
+    --phases "$HERE/../base.toml" --tokenizer "$OUT/vocabulary" --evaluate "$OUT/new-held-out.jsonl" \
+    --retain "$OUT/general-held-out.jsonl" $BASE_SET > /dev/null
 
-arm() {  # NAME OPTION...: go on from the general model under every seed
+arm() {  # NAME OPTION...: continue from the general model with every seed
     local name=$1 seed; shift
     for seed in $SEEDS; do
         missing "arms/$name-$seed" || continue
         echo "== $name, seed $seed ($SECONDS s)" >&2
         bmtools pretrain "$OUT/new-train.jsonl" -o "$OUT/arms/$name-$seed" --resume \
             --model "$OUT/base" --seed "$seed" --tokens "$NEW_TOKENS" --max-length 128 \
-            --batch-size 32 --learning-rate 1e-3 --retain "$OUT/general-held.jsonl" \
-            --evaluate "$OUT/new-held.jsonl" "$@" > /dev/null
+            --batch-size 32 --learning-rate 1e-3 --retain "$OUT/general-held-out.jsonl" \
+            --evaluate "$OUT/new-held-out.jsonl" "$@" > /dev/null
     done
 }
 for name in $ARMS; do
@@ -81,5 +81,5 @@ for name in $ARMS; do
 done
 
 python "$HERE/summary.py" "$OUT"
-bmtools table "$OUT/results.jsonl" --title "Nats per hidden token, mean and deviation over seeds" \
+bmtools table "$OUT/results.jsonl" --title "Nats per masked token, mean and deviation over seeds" \
     --columns retained.mean,retained.deviation,forgotten.mean,forgotten.deviation,new.mean,new.deviation

@@ -1,9 +1,9 @@
-"""Put the arms of the comparison side by side: results.jsonl, and forgetting.svg.
+"""Compare the ways to continue training: results.jsonl, and forgetting.svg.
 
     python summary.py OUT
 
-`retained` is the loss on general text after training, `forgotten` how much that is above what it
-was before, `new` the loss on new text; all in nats per hidden token.
+`retained` is the loss on general text after training, `forgotten` its increase over the loss
+before, `new` the loss on new text; all in nats per masked token.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 
 def read(run: Path) -> dict[str, float]:
-    """Read what one run measured off its manifest."""
+    """Read the scores of a run from its manifest."""
     manifest = json.loads((run / "bmtools.json").read_text(encoding="utf-8"))
     retained = manifest["results"]["retained"]
     return {"retained": retained["after"]["loss"], "forgotten": retained["cost"],
@@ -26,25 +26,25 @@ def read(run: Path) -> dict[str, float]:
             "seconds": manifest["wall_seconds"]}
 
 
-def told(values: Sequence[float]) -> dict[str, float]:
-    """Mean and standard deviation; the deviation of a single value is 0."""
+def mean_and_deviation(values: Sequence[float]) -> dict[str, float]:
+    """Return mean and standard deviation; the deviation of a single value is 0."""
     deviation = statistics.stdev(values) if len(values) > 1 else 0.0
     return {"mean": round(statistics.mean(values), 4), "deviation": round(deviation, 4)}
 
 
 def summarise(out: Path) -> list[dict[str, Any]]:
-    """Give a line for the model before, then one for each arm, best-retaining first."""
+    """Return a line for the model before, then one for each arm, best-retaining first."""
     arms: dict[str, list[dict[str, float]]] = defaultdict(list)
     for run in sorted((out / "arms").iterdir()):
         if (run / "bmtools.json").exists():
             arms[run.name.rpartition("-")[0]].append(read(run))
     lines = [{"model": name, "seeds": len(runs),
-              **{key: told([run[key] for run in runs]) for key in runs[0]}}
+              **{key: mean_and_deviation([run[key] for run in runs]) for key in runs[0]}}
              for name, runs in arms.items()]
     base = read(out / "base")
-    before = {"model": "before", "seeds": 1, "retained": told([base["retained"]]),
-              "forgotten": told([0.0]), "new": told([base["new"]]),
-              "seconds": told([base["seconds"]])}
+    before = {"model": "before", "seeds": 1, "retained": mean_and_deviation([base["retained"]]),
+              "forgotten": mean_and_deviation([0.0]), "new": mean_and_deviation([base["new"]]),
+              "seconds": mean_and_deviation([base["seconds"]])}
     return [before, *sorted(lines, key=lambda line: line["retained"]["mean"])]
 
 
@@ -63,15 +63,15 @@ def plot(lines: Sequence[dict[str, Any]], path: Path) -> None:
         axes.errorbar(line["new"]["mean"], line["retained"]["mean"],
                       xerr=line["new"]["deviation"], yerr=line["retained"]["deviation"],
                       fmt="o", capsize=3, label=line["model"])
-    axes.set_xlabel("new text: nats per hidden token")
-    axes.set_ylabel("general text: nats per hidden token")
+    axes.set_xlabel("new text: nats per masked token")
+    axes.set_ylabel("general text: nats per masked token")
     axes.set_title("Down and left is better")
     axes.legend()
     figure.savefig(path)
 
 
 def main() -> None:
-    """Summarise the folder that the command line names."""
+    """Summarise the folder that is named on the command line."""
     out = Path(sys.argv[1])
     lines = summarise(out)
     (out / "results.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines),

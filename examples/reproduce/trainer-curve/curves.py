@@ -1,4 +1,4 @@
-"""Put the losses of all runs into curves.jsonl and one plot, and their ends into results.jsonl.
+"""Collect the losses of all runs: curves.jsonl, one plot, and their ends in results.jsonl.
 
     python curves.py OUT
 """
@@ -13,7 +13,7 @@ from typing import Any
 
 RUNS = ("trainer", "bmtools", "default")
 LAST = 0.1
-"""Share of the tokens, from the end, that a run's loss is a mean over."""
+"""Share of the tokens, from the end, over which a run's loss is averaged."""
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -37,7 +37,7 @@ def curve(name: str, lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def end_of(points: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Say where a run ended."""
+    """Return the last point of a run, with its loss averaged over the end."""
     last = points[-1]
     tail = [point["loss"] for point in points if point["tokens"] > (1 - LAST) * last["tokens"]]
     return {"model": last["model"], "tokens": last["tokens"],
@@ -62,13 +62,13 @@ def plot(curves: Sequence[Sequence[dict[str, Any]]], path: Path) -> None:
         right.plot([point["seconds"] for point in points], losses, label=points[0]["model"])
     left.set_xlabel("tokens")
     right.set_xlabel("seconds")
-    left.set_ylabel("nats per hidden token")
+    left.set_ylabel("nats per masked token")
     left.legend()
     figure.savefig(path)
 
 
 def main() -> None:
-    """Read the runs of the folder that the command line names."""
+    """Read the runs of the folder that is named on the command line."""
     out = Path(sys.argv[1])
     curves = [curve(name, read(out / name / "metrics.jsonl")) for name in RUNS]
     pppl = {Path(line["model"]).name: line["pppl"] for line in read(out / "pppl.jsonl")

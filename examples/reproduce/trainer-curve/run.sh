@@ -3,21 +3,21 @@
 #
 #   DATA=../shared/data examples/reproduce/trainer-curve/run.sh
 #
-# bert-mini (4 layers of 256, BERT's vocabulary) learns abstracts of drug reviews three times:
+# bert-mini (4 layers of 256, BERT's vocabulary) trains on abstracts of drug reviews three times:
 #
-#   trainer  transformers' Trainer with the collator and the rows of run_mlm: documents end to end,
-#            cut into rows of 128
-#   bmtools  `bmtools pretrain` from the very weights that Trainer starts from; a row holds one
-#            document, so its steps have fewer tokens and there are more of them
-#   default  `bmtools pretrain --architecture bert-mini`, which starts positions as waves
+#   trainer  transformers' Trainer with the collator and the sequences of run_mlm: documents end to
+#            end, cut into sequences of 128
+#   bmtools  `bmtools pretrain` from the same initial weights as Trainer; a sequence holds one
+#            document, so steps have fewer tokens and there are more of them
+#   default  `bmtools pretrain --architecture bert-mini`, with its own initial weights (sinusoidal positions)
 #
 # Same tokens in all, batch, peak rate and schedule, dropout, AdamW, clipping; 15 percent of tokens
-# (not whole words) hidden, 80/10/10. Held-out abstracts are scored by `bmtools score-pppl`.
+# (not whole words) masked, 80/10/10. Held-out abstracts are scored by `bmtools score-pppl`.
 #
 # TOKENS=1_500_000 take about 15 minutes on two cores. What is there already is passed over.
 set -euo pipefail
 HERE=$(cd "$(dirname "$0")" && pwd)
-DATA=${DATA:?say where the data are: DATA=../shared/data examples/reproduce/trainer-curve/run.sh}
+DATA=${DATA:?set it to the data folder: DATA=../shared/data examples/reproduce/trainer-curve/run.sh}
 OUT=${OUT:-$HERE/out}
 TOKENS=${TOKENS:-1500000}
 ARCHITECTURE=${ARCHITECTURE:-bert-mini}
@@ -31,7 +31,7 @@ missing() { [ ! -e "$OUT/$1" ]; }
 if missing train.jsonl; then
     bmtools import jsonl --lang en --duplicates drop -o "$OUT/all.jsonl" \
         "$DATA/en/corpus/pubmed-drug-reviews.jsonl.gz"
-    head -n "$HELD_OUT" "$OUT/all.jsonl" | bmtools import jsonl --sentences -o "$OUT/held.jsonl"
+    head -n "$HELD_OUT" "$OUT/all.jsonl" | bmtools import jsonl --sentences -o "$OUT/held-out.jsonl"
     tail -n +"$((HELD_OUT + 1))" "$OUT/all.jsonl" > "$OUT/train.partial"
     mv "$OUT/train.partial" "$OUT/train.jsonl"
 fi
@@ -56,8 +56,8 @@ bmtools_run() {  # NAME OPTION...
 bmtools_run bmtools --model "$OUT/start"
 bmtools_run default --architecture "$ARCHITECTURE" --tokenizer "$OUT/vocabulary"
 
-missing pppl.jsonl && bmtools score-pppl "$OUT/held.jsonl" -o "$OUT/pppl.jsonl" \
+missing pppl.jsonl && bmtools score-pppl "$OUT/held-out.jsonl" -o "$OUT/pppl.jsonl" \
     --model "$OUT/trainer" --model "$OUT/bmtools" --model "$OUT/default"
 python "$HERE/curves.py" "$OUT"
 bmtools table "$OUT/results.jsonl" --columns tokens,loss,seconds,tokens_per_second,pppl \
-    --title "Loss: mean over the last tenth of the tokens, in nats per hidden token"
+    --title "Loss: mean over the last tenth of the tokens, in nats per masked token"

@@ -1,12 +1,12 @@
-"""Train a masked language model the way transformers' run_mlm.py does, and note its losses.
+"""Train a masked language model the way transformers' run_mlm.py does, and record its losses.
 
     python trainer.py vocabulary vocab.txt DIRECTORY
     python trainer.py start TOKENIZER CHECKPOINT --architecture bert-mini
     python trainer.py train records.jsonl CHECKPOINT --model START --tokens 1500000
 
 `metrics.jsonl` in the checkpoint holds tokens, loss and seconds, a line for every few steps.
-Rows are run_mlm's: texts are encoded with their special tokens, laid end to end, cut into rows,
-and the rest is dropped.
+Sequences are run_mlm's: texts are encoded with their special tokens, concatenated, cut into
+sequences of equal length, and the rest is dropped.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from transformers import (
     set_seed,
 )
 
-ROW_TOKENS = 128
-BATCH_ROWS = 32
+MAX_LENGTH = 128
+BATCH_SIZE = 32
 
 
 def group_texts(encoded: Sequence[Sequence[int]], max_length: int) -> list[dict[str, list[int]]]:
-    """Lay texts end to end and cut them into full rows, as run_mlm's group_texts does."""
+    """Concatenate texts and cut them into full sequences, as run_mlm's group_texts does."""
     tokens = [token for text in encoded for token in text]
     return [{"input_ids": tokens[start:start + max_length]}
             for start in range(0, len(tokens) - max_length + 1, max_length)]
 
 
 class Curve(TrainerCallback):
-    """Collects what Trainer logs."""
+    """Callback that collects the losses that Trainer logs."""
 
     def __init__(self) -> None:
         self.lines: list[dict[str, Any]] = []
@@ -54,10 +54,10 @@ class Curve(TrainerCallback):
         self._begun = time.monotonic()
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
-        """Note a loss, which is the mean since the line before."""
+        """Record a loss, which is the mean since the last record."""
         if logs and "loss" in logs:
             self.lines.append({"step": state.global_step, "loss": float(logs["loss"]),
-                               "tokens_seen": state.global_step * BATCH_ROWS * ROW_TOKENS,
+                               "tokens_seen": state.global_step * BATCH_SIZE * MAX_LENGTH,
                                "seconds": round(time.monotonic() - self._begun, 3)})
 
 
@@ -66,19 +66,19 @@ def train(given: argparse.Namespace) -> None:
     tokenizer = AutoTokenizer.from_pretrained(given.model)
     texts = [json.loads(line)["text"] for line in
              given.records.read_text(encoding="utf-8").splitlines()]
-    rows = group_texts(tokenizer(texts)["input_ids"], ROW_TOKENS)
+    sequences = group_texts(tokenizer(texts)["input_ids"], MAX_LENGTH)
     model = AutoModelForMaskedLM.from_pretrained(given.model)
     for module in model.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.1
-    steps = max(1, math.ceil(given.tokens / (BATCH_ROWS * ROW_TOKENS)))
+    steps = max(1, math.ceil(given.tokens / (BATCH_SIZE * MAX_LENGTH)))
     curve = Curve()
     trainer = Trainer(
-        model=model, train_dataset=rows, callbacks=[curve],
+        model=model, train_dataset=sequences, callbacks=[curve],
         data_collator=DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.15),
         args=TrainingArguments(
             output_dir=str(given.output.with_name(given.output.name + ".partial")),
-            max_steps=steps, per_device_train_batch_size=BATCH_ROWS, learning_rate=5e-4,
+            max_steps=steps, per_device_train_batch_size=BATCH_SIZE, learning_rate=5e-4,
             lr_scheduler_type="linear", warmup_steps=round(0.1 * steps), weight_decay=0.0,
             adam_epsilon=1e-8, max_grad_norm=1.0, logging_steps=given.every,
             save_strategy="no", report_to="none", use_cpu=True, disable_tqdm=True,
@@ -93,7 +93,7 @@ def train(given: argparse.Namespace) -> None:
 
 
 def start(given: argparse.Namespace) -> None:
-    """Draw the weights that Trainer would start from: transformers' own."""
+    """Save the initial weights that Trainer would start from: transformers' own."""
     from bmtools.models.architectures import build_config
 
     tokenizer = AutoTokenizer.from_pretrained(given.tokenizer)
@@ -104,7 +104,7 @@ def start(given: argparse.Namespace) -> None:
 
 
 def vocabulary(given: argparse.Namespace) -> None:
-    """Make a tokenizer directory of BERT's word list."""
+    """Make a tokenizer directory from BERT's vocabulary file."""
     from bmtools.vocab.tokenizer import save_tokenizer
 
     words = given.words.read_text(encoding="utf-8").splitlines()
@@ -113,7 +113,7 @@ def vocabulary(given: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Do what the first argument says."""
+    """Run the subcommand that the first argument names."""
     parser = argparse.ArgumentParser(description="Train as run_mlm.py does.")
     commands = parser.add_subparsers(required=True)
     words = commands.add_parser("vocabulary")
