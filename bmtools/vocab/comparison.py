@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import heapq
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from heapq import nlargest
 from itertools import combinations, islice
 from pathlib import Path
 from typing import Any
@@ -79,19 +79,26 @@ def compare_vocab(vocabularies: Mapping[str, Vocabulary | Path | str],
     usages = {name: _Usage(one if isinstance(one, Vocabulary) else load_vocabulary(Path(one)))
               for name, one in vocabularies.items()}
     counter = WordCounter(segmenter)
-    entities, listed = _Mentions(ENTITIES), _Mentions(TERMS)
+    mentions: dict[str, defaultdict[str, Counter[str]]] = {
+        ENTITIES: defaultdict(Counter), TERMS: defaultdict(Counter)}
     pending = iter(records)
     while batch := list(islice(pending, _TEXTS_AT_ONCE)):
         texts = [text for record in batch for text in (record.get("title"), record["text"]) if text]
         counter.add(texts)
         for usage in usages.values():
-            usage.add(texts)
-        entities.add(mention for record in batch for mention in _entities(record))
-    listed.add(terms)
+            usage.counts += np.bincount(usage.encoder.encode(texts).ids,
+                                        minlength=len(usage.counts))
+        _count_mentions(mentions[ENTITIES], (one for record in batch for one in _entities(record)))
+    _count_mentions(mentions[TERMS], terms)
     words = counter.words()
     scopes = [_Scope(TEXT, words, None, segmenter)] if words else []
-    scopes += [_Scope(name, count_words_of(mentions, segmenter), mentions, segmenter)
-               for source in (entities, listed) for name, mentions in source.scopes()]
+    for source, by_type in mentions.items():
+        # All of them where types differ, then by type.
+        named = {f"{source}:{name}": by_type[name] for name in sorted(filter(None, by_type))}
+        if len(by_type) > 1 or "" in by_type:
+            named = {source: sum(by_type.values(), Counter()), **named}
+        scopes += [_Scope(name, count_words_of(counts, segmenter), counts, segmenter)
+                   for name, counts in named.items()]
     if not any(scope.words for scope in scopes):
         raise DataError("no words in the input; expected records with some text, or "
                         f"{setting('terms')} with some terms")
@@ -100,28 +107,9 @@ def compare_vocab(vocabularies: Mapping[str, Vocabulary | Path | str],
     yield from _overlap_lines(usages)
 
 
-class _Mentions:
-    """Counts of mentions by type.
-
-    Args:
-        source: entities or terms.
-    """
-
-    def __init__(self, source: str) -> None:
-        self._source = source
-        self._by_type: dict[str, Counter[str]] = {}
-
-    def add(self, mentions: Iterable[Term]) -> None:
-        for mention in mentions:
-            counts = self._by_type.setdefault(mention.type, Counter())
-            counts[" ".join(mention.text.split())] += 1
-
-    def scopes(self) -> Iterator[tuple[str, Counter[str]]]:
-        """Yield the mentions: all of them where types differ, then by type."""
-        if len(self._by_type) > 1 or "" in self._by_type:
-            yield self._source, sum(self._by_type.values(), Counter())
-        for name in sorted(filter(None, self._by_type)):
-            yield f"{self._source}:{name}", self._by_type[name]
+def _count_mentions(by_type: dict[str, Counter[str]], mentions: Iterable[Term]) -> None:
+    for mention in mentions:
+        by_type[mention.type][" ".join(mention.text.split())] += 1
 
 
 class _Usage:
@@ -130,27 +118,19 @@ class _Usage:
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.backend = vocabulary.backend
         self.encoder = Encoder(self.backend)
-        self.token_texts = token_texts(self.backend)
+        self._texts = token_texts(self.backend)
+        self.token_texts = frozenset(self._texts.values())
         self.counts = np.zeros(max(self.backend.get_vocab().values()) + 1, dtype=np.int64)
         self.facts = {"vocab_size": self.backend.get_vocab_size(),
                       "tokenizer_model": model_name(self.backend),
                       "casing": vocabulary.casing, "casing_assumed": vocabulary.casing_assumed}
 
-    def add(self, texts: Sequence[str]) -> None:
-        ids = self.encoder.encode(texts).ids
-        self.counts += np.bincount(ids, minlength=len(self.counts))
-
-    @property
-    def tokens(self) -> int:
-        return int(self.counts.sum())
-
     def shared_with(self, other: _Usage) -> float | None:
         """Return the share of the text's tokens, special ones aside, that the other has too."""
-        theirs = set(other.token_texts.values())
-        ids = np.fromiter(self.token_texts, np.int64, len(self.token_texts))
-        shared = np.fromiter((text in theirs for text in self.token_texts.values()), bool, len(ids))
+        ids = np.fromiter(self._texts, np.int64, len(self._texts))
+        is_shared = [text in other.token_texts for text in self._texts.values()]
         total = int(self.counts[ids].sum())
-        return _rounded(int(self.counts[ids[shared]].sum()) / total) if total else None
+        return _rounded(int(self.counts[ids[is_shared]].sum()) / total) if total else None
 
 
 def _entities(record: Record) -> Iterator[Term]:
@@ -163,7 +143,7 @@ def _entities(record: Record) -> Iterator[Term]:
 
 def _overlap_lines(usages: Mapping[str, _Usage]) -> Iterator[dict[str, Any]]:
     for (name, one), (other_name, other) in combinations(usages.items(), 2):
-        ours, theirs = set(one.token_texts.values()), set(other.token_texts.values())
+        ours, theirs = one.token_texts, other.token_texts
         shared = len(ours & theirs)
         yield {"vocabulary": name, "scope": OVERLAP, "other": other_name, "shared": shared,
                "jaccard": _rounded(shared / len(ours | theirs)),
@@ -188,10 +168,6 @@ class _Scope:
     mentions: Mapping[str, int] | None
     segmenter: Segmenter | None
 
-    @property
-    def spaced(self) -> bool:
-        return self.segmenter is None
-
     def lines(self, usages: Mapping[str, _Usage], worst: int,
               corpus_words: int | None) -> Iterator[dict[str, Any]]:
         """Yield a line for each vocabulary."""
@@ -203,104 +179,65 @@ class _Scope:
             yield {"vocabulary": name, "scope": self.name, **usage.facts, **line}
 
     def _line(self, usage: _Usage, worst: int, corpus_words: int | None) -> dict[str, Any]:
-        found = fragmentation(usage.backend, self.words, self.spaced)
-        terms = self._term_figures(usage.backend, worst)
-        tokens = usage.tokens if self.mentions is None else terms.tokens
+        spaced = self.segmenter is None
+        found = fragmentation(usage.backend, self.words, spaced)
+        line: dict[str, Any] = {"words": found.words, "pieces": found.pieces, **_shares(found)}
+        tokens, whole, ranked = self._rank_terms(usage.backend, worst)
+        if self.mentions is None:
+            tokens = int(usage.counts.sum())  # punctuation included
+        else:
+            count = sum(self.mentions.values())
+            distinct_words = count_words_of(dict.fromkeys(self.mentions, 1), self.segmenter)
+            distinct = _shares(fragmentation(usage.backend, distinct_words, spaced))
+            line |= {"mentions": count, "whole_mentions_share": _rounded(whole / count),
+                     "distinct_mentions": len(self.mentions),
+                     **{f"distinct_{key}": value for key, value in distinct.items()}}
         per_word = tokens / found.words if found.words else None
-        return {
-            "words": found.words, "pieces": found.pieces, **_shares(found),
-            **({} if self.mentions is None else
-               self._mention_figures(usage.backend, self.mentions, terms)),
-            "tokens": tokens,
-            "tokens_per_1000_words": None if per_word is None else round(1000 * per_word, 1),
-            **({"corpus_tokens": round(corpus_words * per_word)}
-               if corpus_words and per_word and self.mentions is None else {}),
-            "worst": terms.worst.named(), "costliest": terms.costliest.named(),
-            "unknown": terms.unknown.named()}
+        line |= {"tokens": tokens,
+                 "tokens_per_1000_words": None if per_word is None else round(1000 * per_word, 1)}
+        if corpus_words and per_word and self.mentions is None:
+            line["corpus_tokens"] = round(corpus_words * per_word)
+        return {**line, **ranked}
 
-    def _term_figures(self, backend: Tokenizer, worst: int) -> _TermFigures:
-        """Encode each mention, or each word of running text, as one string."""
-        figures = _TermFigures(_Ranking(backend, worst), _Ranking(backend, worst),
-                               _Ranking(backend, worst))
+    def _rank_terms(self, backend: Tokenizer, worst: int,
+                    ) -> tuple[int, int, dict[str, list[dict[str, Any]]]]:
+        """Encode each mention, or each word of running text, as one string.
+
+        Returns:
+            tokens of all terms; occurrences of terms that are one token; and the terms that rank
+            highest: `worst` by tokens beyond those of unbroken words, then by how often they
+            occur, `costliest` by those tokens of all occurrences together, and those that cannot
+            be spelled (`unknown`) by how often they occur. Of equal ranks, the first comes first.
+        """
+        spaced = self.segmenter is None
         unknowns = unknown_ids(backend)
         terms = self.words if self.mentions is None else self.mentions
-        for (term, count), ids in zip(
-                terms.items(), encode_words(backend, terms, self.spaced), strict=True):
-            unbroken = 1 if self.mentions is None else self._unbroken_tokens(term)
-            figures.add(term, count, ids, unbroken, is_unknown=not unknowns.isdisjoint(ids))
-        return figures
-
-    def _unbroken_tokens(self, mention: str) -> int:
-        """Count the tokens of a mention with no word broken up: words, and signs one by one."""
-        words = find_words(mention, self.segmenter)
-        visible = sum(not character.isspace() for character in mention)
-        return len(words) + visible - sum(map(len, words))
-
-    def _mention_figures(self, backend: Tokenizer, mentions: Mapping[str, int],
-                         terms: _TermFigures) -> dict[str, Any]:
-        count = sum(mentions.values())
-        distinct_words = count_words_of(dict.fromkeys(mentions, 1), self.segmenter)
-        distinct = fragmentation(backend, distinct_words, self.spaced)
-        return {"mentions": count, "whole_mentions_share": _rounded(terms.whole / count),
-                "distinct_mentions": len(mentions),
-                **{f"distinct_{key}": value for key, value in _shares(distinct).items()}}
-
-
-class _Ranking:
-    """The terms that rank highest.
-
-    Args:
-        backend: tokenizer of the ids.
-        size: number of terms kept.
-    """
-
-    def __init__(self, backend: Tokenizer, size: int) -> None:
-        self._backend = backend
-        self._size = size
-        self._kept: list[tuple[tuple[int, ...], int, str, int, list[int]]] = []
-        self._seen = 0
-
-    def add(self, rank: tuple[int, ...], term: str, count: int, ids: list[int]) -> None:
-        """Add a term; of equal ranks, the first one stays."""
-        self._seen += 1
-        heapq.heappush(self._kept, (rank, -self._seen, term, count, ids))
-        if len(self._kept) > self._size:
-            heapq.heappop(self._kept)
-
-    def named(self) -> list[dict[str, Any]]:
-        """Return the terms, highest first, with their pieces."""
-        return [{"term": term, "count": count,
-                 "pieces": [self._backend.id_to_token(number) for number in ids]}
-                for _, _, term, count, ids in sorted(self._kept, reverse=True)]
-
-
-@dataclass
-class _TermFigures:
-    """Terms that a vocabulary breaks up, and sums over all.
-
-    Args:
-        worst: by tokens beyond those of unbroken words, then by how often they occur.
-        costliest: by tokens beyond those of unbroken words, all occurrences together.
-        unknown: those that cannot be spelled, by how often they occur.
-        tokens: of all terms, each as often as it occurs.
-        whole: occurrences of terms that are one token.
-    """
-
-    worst: _Ranking
-    costliest: _Ranking
-    unknown: _Ranking
-    tokens: int = 0
-    whole: int = 0
-
-    def add(self, term: str, count: int, ids: list[int], unbroken: int, is_unknown: bool) -> None:
-        self.tokens += count * len(ids)
-        self.whole += count * (len(ids) == 1 and not is_unknown)
-        excess = len(ids) - unbroken
-        if excess > 0:
-            self.worst.add((excess, count), term, count, ids)
-            self.costliest.add((excess * count, excess), term, count, ids)
-        if is_unknown:
-            self.unknown.add((count,), term, count, ids)
+        tokens = whole = 0
+        unbroken = 1
+        broken: list[tuple[int, int, str]] = []
+        unknown: list[tuple[int, str]] = []
+        for (term, count), ids in zip(terms.items(), encode_words(backend, terms, spaced),
+                                      strict=True):
+            is_unknown = not unknowns.isdisjoint(ids)
+            tokens += count * len(ids)
+            whole += count * (len(ids) == 1 and not is_unknown)
+            if self.mentions is not None:  # its words, and signs one by one
+                words = find_words(term, self.segmenter)
+                visible = sum(not character.isspace() for character in term)
+                unbroken = len(words) + visible - sum(map(len, words))
+            if len(ids) > unbroken:
+                broken.append((len(ids) - unbroken, count, term))
+            if is_unknown:
+                unknown.append((count, term))
+        costliest = nlargest(worst, broken, key=lambda one: (one[0] * one[1], one[0]))
+        highest = {"worst": [one[1:] for one in nlargest(worst, broken, key=lambda one: one[:2])],
+                   "costliest": [one[1:] for one in costliest],
+                   "unknown": nlargest(worst, unknown, key=lambda one: one[0])}
+        return tokens, whole, {
+            name: [{"term": term, "count": count, "pieces": [*map(backend.id_to_token, ids)]}
+                   for (count, term), ids in zip(ranked, encode_words(
+                       backend, [term for _, term in ranked], spaced), strict=True)]
+            for name, ranked in highest.items()}
 
 
 def _shares(found: Fragmentation) -> dict[str, float]:
