@@ -80,21 +80,6 @@ class SpecialTokens:
                    np.setdiff1d(np.arange(len(tokenizer)), special))
 
 
-@dataclass(frozen=True)
-class _Concatenated:
-    """Samples with their special tokens in flat arrays, (tokens,); `lengths` is (samples,)."""
-
-    ids: np.ndarray
-    starts: np.ndarray
-    token_types: np.ndarray
-    lengths: np.ndarray
-
-    @property
-    def sample(self) -> np.ndarray:
-        """(tokens,) number of each token's sample."""
-        return np.repeat(np.arange(len(self.lengths)), self.lengths)
-
-
 class Collator:
     """Makes tensors of samples: reads their tokens, masks some, pads or packs them.
 
@@ -121,86 +106,73 @@ class Collator:
     def __call__(self, samples: np.ndarray, objective: ObjectiveConfig,
                  mask_rate: float) -> tuple[dict[str, Tensor], dict[str, int]]:
         """Make the inputs of one micro-batch, and count its tokens, masks and pairs."""
-        flat = self._concatenate(samples)
-        counts = {"tokens": len(flat.ids)}
+        ids, word_starts, token_types, lengths = self._concatenate(samples)
+        counts = {"tokens": len(ids)}
         if objective.objective == "causal":
-            masked = _next_tokens(flat)
+            masked = MaskedTokens(ids, np.full_like(ids, IGNORED))
+            masked.labels[:-1] = ids[1:]
+            masked.labels[lengths.cumsum() - 1] = IGNORED
             counts["predicted"] = int((masked.labels != IGNORED).sum())
         else:
-            text = TokenBatch(flat.ids, flat.starts, ~np.isin(flat.ids, self._tokens.special),
-                              flat.sample, mask_keys(samples, self._seed))
-            masked = self._mask(text, objective, mask_rate, counts)
-        inputs = self._pack(flat, masked) if self._packed else self._pad(flat, masked)
+            text = TokenBatch(ids, word_starts, ~np.isin(ids, self._tokens.special),
+                              np.repeat(np.arange(len(lengths)), lengths),
+                              mask_keys(samples, self._seed))
+            chosen = self._strategies[objective.masking](text, mask_rate)
+            coverage = count_coverage(text, chosen)
+            counts |= {"masked": coverage.masked, "maskable": coverage.maskable,
+                       "words": coverage.words, "words_masked": coverage.touched}
+            masked = corrupt(text, chosen, self._tokens.mask, self._tokens.ordinary,
+                             Corruption(objective.mask_replace_prob,
+                                        objective.random_replace_prob))
+        flat = {"input_ids": masked.inputs, "labels": masked.labels}
+        if objective.objective == "masked+nsp":
+            flat["token_type_ids"] = token_types
+            counts["pairs"] = len(samples)
+        arrays = {**flat, "lengths": lengths} if self._packed else self._pad(flat, lengths)
+        inputs = {name: torch.from_numpy(array) for name, array in arrays.items()}
         if objective.objective == "masked+nsp":
             inputs["nsp_labels"] = torch.from_numpy(samples["nsp_label"].copy())
-            counts["pairs"] = len(samples)
-        else:
-            inputs.pop("token_type_ids")
         return inputs, counts
 
-    def _concatenate(self, samples: np.ndarray) -> _Concatenated:
-        """Concatenate samples: [CLS], first segment, [SEP] and, in pairs, second segment, [SEP]."""
+    def _concatenate(self, samples: np.ndarray
+                     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Concatenate samples: [CLS], first segment, [SEP] and, in pairs, second segment, [SEP].
+
+        Returns:
+            (tokens,) ids, word starts and token types, and (samples,) lengths.
+        """
         paired = samples["nsp_label"] >= 0
         lengths = token_counts(samples)
         begins = offsets(lengths)[:-1]
         ids = np.full(int(lengths.sum()), self._tokens.sep, dtype=np.int64)
-        starts = np.ones(len(ids), dtype=bool)
+        word_starts = np.ones(len(ids), dtype=bool)
         token_types = np.zeros(len(ids), dtype=np.int64)
         ids[begins] = self._tokens.cls
-        self._fill(ids, starts, samples, ("document", "start", "length"), begins + 1)
-        if paired.any():
-            pairs, seconds = samples[paired], (begins + 2 + samples["length"])[paired]
-            self._fill(ids, starts, pairs,
-                       ("second_document", "second_start", "second_length"), seconds)
-            token_types[ranges(seconds, pairs["second_length"] + 1)] = 1
-        return _Concatenated(ids, starts, token_types, lengths)
-
-    def _fill(self, ids: np.ndarray, starts: np.ndarray, samples: np.ndarray,
-              names: tuple[str, str, str], begins: np.ndarray) -> None:
-        documents, firsts, lengths = (samples[name] for name in names)
+        seconds = begins + 2 + samples["length"]
         for number, corpus in enumerate(self._corpora):
-            chosen = np.nonzero(samples["corpus"] == number)[0]
-            if len(chosen):
-                positions = ranges(begins[chosen], lengths[chosen])
-                ids[positions], starts[positions] = corpus.gather(
-                    documents[chosen], firsts[chosen], lengths[chosen])
+            own = samples["corpus"] == number
+            for prefix, firsts, present in (("", begins + 1, own),
+                                            ("second_", seconds, own & paired)):
+                chosen = samples[present]
+                if len(chosen):
+                    sizes = chosen[prefix + "length"]
+                    positions = ranges(firsts[present], sizes)
+                    ids[positions], word_starts[positions] = corpus.gather(
+                        chosen[prefix + "document"], chosen[prefix + "start"], sizes)
+        token_types[ranges(seconds[paired], samples["second_length"][paired] + 1)] = 1
+        return ids, word_starts, token_types, lengths
 
-    def _mask(self, text: TokenBatch, objective: ObjectiveConfig, mask_rate: float,
-              counts: dict[str, int]) -> MaskedTokens:
-        masked = self._strategies[objective.masking](text, mask_rate)
-        coverage = count_coverage(text, masked)
-        counts |= {"masked": coverage.masked, "maskable": coverage.maskable,
-                   "words": coverage.words, "words_masked": coverage.touched}
-        return corrupt(text, masked, self._tokens.mask, self._tokens.ordinary,
-                       Corruption(objective.mask_replace_prob, objective.random_replace_prob))
-
-    def _pack(self, flat: _Concatenated, masked: MaskedTokens) -> dict[str, Tensor]:
-        return {"input_ids": torch.from_numpy(masked.inputs),
-                "labels": torch.from_numpy(masked.labels),
-                "token_type_ids": torch.from_numpy(flat.token_types),
-                "lengths": torch.from_numpy(flat.lengths)}
-
-    def _pad(self, flat: _Concatenated, masked: MaskedTokens) -> dict[str, Tensor]:
-        length = int(flat.lengths.max())
+    def _pad(self, flat: Mapping[str, np.ndarray], lengths: np.ndarray) -> dict[str, np.ndarray]:
+        length = int(lengths.max())
         if self._padded_lengths:
             length = self._padded_lengths[bisect_left(self._padded_lengths, length)]
-        attention_mask = np.arange(length) < flat.lengths[:, None]
-        inputs = {"attention_mask": torch.from_numpy(attention_mask)}
-        for name, values, padding in (("input_ids", masked.inputs, self._tokens.pad),
-                                      ("labels", masked.labels, IGNORED),
-                                      ("token_type_ids", flat.token_types, 0)):
-            padded = np.full(attention_mask.shape, padding, dtype=np.int64)
-            padded[attention_mask] = values
-            inputs[name] = torch.from_numpy(padded)
-        return inputs
-
-
-def _next_tokens(flat: _Concatenated) -> MaskedTokens:
-    """Label each token with the next one of its sample."""
-    labels = np.full_like(flat.ids, IGNORED)
-    labels[:-1] = flat.ids[1:]
-    labels[offsets(flat.lengths)[1:] - 1] = IGNORED
-    return MaskedTokens(flat.ids, labels)
+        attention_mask = np.arange(length) < lengths[:, None]
+        padding = {"input_ids": self._tokens.pad, "labels": IGNORED, "token_type_ids": 0}
+        arrays = {"attention_mask": attention_mask}
+        for name, values in flat.items():
+            arrays[name] = np.full(attention_mask.shape, padding[name], dtype=np.int64)
+            arrays[name][attention_mask] = values
+        return arrays
 
 
 class ScheduledBatches:
@@ -222,17 +194,17 @@ class ScheduledBatches:
     def batch(self, number: int, rank: int = 0, world_size: int = 1) -> RankBatch:
         """Make every `world_size`-th sequence of a batch."""
         plan = self._sampler.batch(number)
-        if len(plan) % world_size:
-            raise BmtoolsError(f"{setting('batch_size')}: found {len(plan)}, expected a multiple "
-                               f"of the {world_size} processes that share it")
+        if len(plan.sequences) % world_size:
+            raise BmtoolsError(f"{setting('batch_size')}: found {len(plan.sequences)}, expected a "
+                               f"multiple of the {world_size} processes that share it")
         phase, mask_rate = plan.phase_step.phase, plan.phase_step.mask_rate
-        own = np.arange(rank, len(plan), world_size)
+        own = plan.sequences[rank::world_size]
         size = self._micro_batch_sizes.get(phase.name) or len(own)
         micro_batches = []
         total = Counter(sequences=len(own))
         for start in range(0, len(own), size):
-            samples = plan.select(own[start:start + size]).samples
-            inputs, counts = self._collator(samples, phase.objective, mask_rate)
+            inputs, counts = self._collator(np.concatenate(own[start:start + size]),
+                                            phase.objective, mask_rate)
             micro_batches.append(inputs)
             total.update(counts)
         return RankBatch(micro_batches, total)
@@ -240,26 +212,28 @@ class ScheduledBatches:
 
 def split_in_half(micro_batches: Sequence[MicroBatch]) -> list[MicroBatch]:
     """Split each micro-batch in two; single sequences or documents stay as they are."""
-    return [half for inputs in micro_batches for half in _halves(inputs)]
+    halves: list[MicroBatch] = []
+    for inputs in micro_batches:
+        middles = _middles(inputs)
+        if not middles:
+            halves.append(inputs)
+            continue
+        halves += [{name: value[:middles[name]] for name, value in inputs.items()},
+                   {name: value[middles[name]:] for name, value in inputs.items()}]
+    return halves
 
 
-def _halves(inputs: MicroBatch) -> list[MicroBatch]:
+def _middles(inputs: MicroBatch) -> dict[str, int]:
+    """Find where to split each input; empty for inputs that cannot be split."""
     lengths = inputs.get("lengths")
     if lengths is None:
         middle = len(next(iter(inputs.values()))) // 2
-        return _split(inputs, dict.fromkeys(inputs, middle)) if middle else [inputs]
+        return dict.fromkeys(inputs, middle) if middle else {}
     # Of packed documents, those up to half of the tokens, or the first one, make a half.
     ends = lengths.cumsum(0)
     documents = max(int((ends * 2 <= ends[-1]).sum()), 1)
     if documents == len(lengths):
-        return [inputs]
-    tokens = int(ends[-1])
-    middles = {name: int(ends[documents - 1]) if len(value) == tokens else documents
+        return {}
+    middles = {name: int(ends[documents - 1]) if len(value) == int(ends[-1]) else documents
                for name, value in inputs.items()}
-    middles["lengths"] = documents
-    return _split(inputs, middles)
-
-
-def _split(inputs: MicroBatch, middles: Mapping[str, int]) -> list[MicroBatch]:
-    return [{name: value[:middles[name]] for name, value in inputs.items()},
-            {name: value[middles[name]:] for name, value in inputs.items()}]
+    return {**middles, "lengths": documents}

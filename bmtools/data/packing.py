@@ -21,16 +21,8 @@ Cut = Callable[[int, int], int]
 """Takes a sample and a wanted offset; returns the offset at or before it for a cut."""
 
 
-@dataclass(frozen=True)
-class PackedSequences:
-    """Full sequences, and the parts left over."""
-
-    sequences: list[list[PackedPart]]
-    left_over: list[PackedPart]
-
-
 def pack(lengths: Sequence[int] | np.ndarray, capacity: int, overhead: int,
-         cut: Cut | None) -> PackedSequences:
+         cut: Cut | None) -> tuple[list[list[PackedPart]], list[PackedPart]]:
     """Fill sequences with samples, best fit first, and cut one where a gap would stay.
 
     Each sequence begins with the longest part; the longest ones that fit follow, until none
@@ -43,6 +35,9 @@ def pack(lengths: Sequence[int] | np.ndarray, capacity: int, overhead: int,
         capacity: tokens of a sequence, special tokens included.
         overhead: special tokens of each part.
         cut: finds offsets for cuts; None forbids cuts, then all samples must fit a sequence.
+
+    Returns:
+        full sequences, and the parts left over.
     """
     parts = _PartsByLength(capacity - overhead)
     for number, length in enumerate(lengths):
@@ -51,18 +46,17 @@ def pack(lengths: Sequence[int] | np.ndarray, capacity: int, overhead: int,
     smallest = max(overhead + 4, capacity // 32)
     sequences = []
     while total >= capacity:
-        sequence = _fill(parts, capacity, overhead, smallest, cut)
-        sequences.append(sequence)
-        total = parts.tokens + overhead * len(parts)
-    left_over = sorted(parts.rest(), key=lambda part: (part.sample, part.start))
-    return PackedSequences(sequences, left_over)
+        sequences.append(_fill(parts, capacity, overhead, smallest, cut))
+        total = parts.tokens + overhead * parts.count
+    left_over = [part for by_length in parts.by_length for part in by_length]
+    return sequences, sorted(left_over, key=lambda part: (part.sample, part.start))
 
 
 def _fill(parts: _PartsByLength, capacity: int, overhead: int, smallest: int,
           cut: Cut | None) -> list[PackedPart]:
     sequence: list[PackedPart] = []
     gap = capacity
-    while gap > overhead and len(parts):
+    while gap > overhead and parts.count:
         part = parts.take(gap - overhead if sequence else None)
         if part is None and (cut is None or gap < smallest):
             break
@@ -100,19 +94,16 @@ class _PartsByLength:
 
     def __init__(self, longest: int) -> None:
         self._longest = longest + 1
-        self._by_length: list[list[PackedPart]] = [[] for _ in range(self._longest + 1)]
+        self.by_length: list[list[PackedPart]] = [[] for _ in range(self._longest + 1)]
         self._present = 0
-        self._count = 0
+        self.count = 0
         self.tokens = 0
-
-    def __len__(self) -> int:
-        return self._count
 
     def put(self, part: PackedPart) -> None:
         length = min(part.length, self._longest)
-        self._by_length[length].append(part)
+        self.by_length[length].append(part)
         self._present |= 1 << length
-        self._count += 1
+        self.count += 1
         self.tokens += part.length
 
     def take(self, room: int | None) -> PackedPart | None:
@@ -121,12 +112,9 @@ class _PartsByLength:
         if not present:
             return None
         length = present.bit_length() - 1
-        part = self._by_length[length].pop()
-        if not self._by_length[length]:
+        part = self.by_length[length].pop()
+        if not self.by_length[length]:
             self._present &= ~(1 << length)
-        self._count -= 1
+        self.count -= 1
         self.tokens -= part.length
         return part
-
-    def rest(self) -> list[PackedPart]:
-        return [part for parts in self._by_length for part in parts]

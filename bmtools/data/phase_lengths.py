@@ -11,8 +11,8 @@ import numpy as np
 from bmtools.data.samples import PAIR_SPECIALS, SINGLE_SPECIALS, count_parts
 from bmtools.data.shards import Corpus
 from bmtools.errors import BmtoolsError
-from bmtools.recipes.phases import MixtureWeight, Phase
-from bmtools.recipes.schedule import EpochSize, Schedule, make_schedule
+from bmtools.recipes.phases import Phase
+from bmtools.recipes.schedule import Schedule, count_steps
 from bmtools.recipes.settings import PhaseLengthConfig
 
 _PACKED_FILL = 0.995
@@ -28,22 +28,26 @@ def resolve_steps(phases: Sequence[Phase], corpora: Mapping[str, Corpus], packed
         corpora: by name.
         packed: whether documents share sequences.
     """
-    return make_schedule(phases, lambda phase: epoch_size(phase, corpora, packed))
+    return Schedule(phases, [count_steps(phase, *epoch_size(phase, corpora, packed))
+                             for phase in phases])
 
 
-def epoch_size(phase: Phase, corpora: Mapping[str, Corpus], packed: bool) -> EpochSize:
-    """Count the sequences of a phase's epoch; arguments as for `resolve_steps`."""
+def epoch_size(phase: Phase, corpora: Mapping[str, Corpus], packed: bool) -> tuple[float, float]:
+    """Count the sequences of a phase's epoch, and the average tokens of a full sequence.
+
+    Arguments are those of `resolve_steps`.
+    """
     lengths = _lengths(phase, corpora)
     max_length = phase.batch.max_length
     if phase.objective.objective == "masked+nsp":
         # Each pair brings a random second segment, so an epoch is longer by about a quarter.
         room = (max_length - PAIR_SPECIALS) * _PAIR_FILL
-        return EpochSize(1.25 * float(lengths.sum()) / room, max_length * _PAIR_FILL)
+        return 1.25 * float(lengths.sum()) / room, max_length * _PAIR_FILL
     if packed:
         tokens = float(lengths.sum()) + SINGLE_SPECIALS * len(lengths)
-        return EpochSize(tokens / (max_length * _PACKED_FILL), max_length * _PACKED_FILL)
+        return tokens / (max_length * _PACKED_FILL), max_length * _PACKED_FILL
     sequences = int(count_parts(lengths, max_length - SINGLE_SPECIALS).sum())
-    return EpochSize(sequences, float(lengths.sum()) / sequences + SINGLE_SPECIALS)
+    return sequences, float(lengths.sum()) / sequences + SINGLE_SPECIALS
 
 
 def attended_tokens(phase: Phase, corpora: Mapping[str, Corpus]) -> int:
@@ -60,22 +64,18 @@ def check_mixture_limits(schedule: Schedule, corpora: Mapping[str, Corpus], pack
     Raises:
         BmtoolsError: the caps allow fewer steps than the phase takes.
     """
-    for phase, steps in zip(schedule, schedule.steps_per_phase, strict=True):
+    for phase, steps in zip(schedule.phases, schedule.steps_per_phase, strict=True):
         if not phase.mixture or any(math.isinf(one.epochs) for one in phase.mixture):
             continue
-        most = sum(_capped_steps(phase, one, corpora, packed) for one in phase.mixture)
+        # The steps that each corpus alone lasts up to its cap.
+        alone = [replace(phase, length=PhaseLengthConfig(epochs=one.epochs),
+                         mixture=(replace(one, weight=1.0, end_weight=None),))
+                 for one in phase.mixture]
+        most = resolve_steps(alone, corpora, packed).steps
         if steps > most * (1 + _CAP_SLACK):
             raise BmtoolsError(
                 f"phase {phase.name!r}: mixture: found caps that allow about {most} steps, "
                 f"expected {steps}; raise 'epochs' there or take fewer steps")
-
-
-def _capped_steps(phase: Phase, corpus: MixtureWeight, corpora: Mapping[str, Corpus],
-                  packed: bool) -> int:
-    """Count the steps that a corpus alone lasts up to its cap."""
-    alone = replace(phase, length=PhaseLengthConfig(epochs=corpus.epochs),
-                    mixture=(replace(corpus, weight=1.0, end_weight=None),))
-    return resolve_steps([alone], corpora, packed).steps
 
 
 def _lengths(phase: Phase, corpora: Mapping[str, Corpus]) -> np.ndarray:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bmtools.data.nsp_pairs import make_pairs
-from bmtools.data.packing import PackedPart, PackedSequences, pack
+from bmtools.data.packing import PackedPart, pack
 from bmtools.data.samples import (
     NO_PAIR,
     PAIR,
@@ -30,26 +30,12 @@ class BatchPlan:
     """Contents of a batch.
 
     Args:
-        samples: (samples,) of SAMPLE, those of a sequence next to each other.
-        sequences: (samples,) number of the sequence that holds each, from 0.
+        sequences: (samples,) of SAMPLE of each sequence.
         phase_step: the step of the schedule that it is for.
     """
 
-    samples: np.ndarray
-    sequences: np.ndarray
+    sequences: list[np.ndarray]
     phase_step: PhaseStep
-
-    def __len__(self) -> int:
-        return int(self.sequences[-1]) + 1 if len(self.sequences) else 0
-
-    def select(self, numbers: np.ndarray) -> BatchPlan:
-        """Keep some sequences, in the order given, and renumber them."""
-        renumbered = np.full(len(self), -1)
-        renumbered[numbers] = np.arange(len(numbers))
-        sequences = renumbered[self.sequences]
-        kept = np.nonzero(sequences >= 0)[0]
-        kept = kept[np.argsort(sequences[kept], kind="stable")]
-        return BatchPlan(self.samples[kept], sequences[kept], self.phase_step)
 
 
 class Sampler:
@@ -76,6 +62,7 @@ class Sampler:
         self._schedule = schedule
         self._packed = packed
         self._seed = seed
+        self._ready: list[np.ndarray] = []
         self._restart()
 
     def batch(self, number: int) -> BatchPlan:
@@ -83,27 +70,24 @@ class Sampler:
         if number < self._next:
             self._restart()
         while True:
-            plan = self._advance()
-            if self._next == number + 1:
-                return plan
+            phase_step = self._schedule.phase_step(self._next)
+            if phase_step.phase_number != self._phase:
+                self._enter(phase_step)
+            size = phase_step.batch_size
+            while len(self._ready) < size:
+                self._arrange(self._pool, self._draw(phase_step), phase_step)
+            sequences, self._ready = self._ready[:size], self._ready[size:]
+            self._next += 1
+            if self._next > number:
+                return BatchPlan(sequences, phase_step)
 
     def _restart(self) -> None:
         self._next = 0
         self._phase = -1
         self._draws = dict.fromkeys(self._numbers, 0)
         self._pool = np.empty(0, dtype=SAMPLE)
-        self._ready: list[np.ndarray] = []
+        self._ready = []
         self._windows = 0
-
-    def _advance(self) -> BatchPlan:
-        phase_step = self._schedule.phase_step(self._next)
-        if phase_step.phase_number != self._phase:
-            self._enter(phase_step)
-        sequences = self._take(phase_step)
-        self._next += 1
-        sizes = [len(samples) for samples in sequences]
-        return BatchPlan(np.concatenate(sequences),
-                         np.repeat(np.arange(len(sequences)), sizes), phase_step)
 
     def _enter(self, phase_step: PhaseStep) -> None:
         """Enter a phase; leftovers of the last one are cut and paired by its settings."""
@@ -115,22 +99,10 @@ class Sampler:
         left = left[np.isin(left["corpus"], drawn)]
         left[PAIR] = NO_PAIR
         self._ready = []
-        self._pool = self._cut(left, phase_step)
-        self._arrange(phase_step, len(self._pool))
-
-    def _take(self, phase_step: PhaseStep) -> list[np.ndarray]:
-        """Take the sequences of one batch; draw more documents until there are enough."""
-        size = phase_step.batch_size
-        while len(self._ready) < size:
-            waiting = len(self._pool)
-            drawn = self._cut(self._draw(phase_step), phase_step)
-            self._pool = np.concatenate([self._pool, drawn])
-            self._arrange(phase_step, waiting)
-        taken, self._ready = self._ready[:size], self._ready[size:]
-        return taken
+        self._arrange(self._cut(left, phase_step), left[:0], phase_step)
 
     def _draw(self, phase_step: PhaseStep) -> np.ndarray:
-        """Draw a window of whole documents."""
+        """Draw a window of documents, cut into samples."""
         counts = self._mixture.take(phase_step.progress)
         if not counts:
             raise DataError(
@@ -145,7 +117,7 @@ class Sampler:
             self._draws[name] += count
             documents = document_numbers(draws, len(corpus), self._seed, number)
             drawn.append(whole_documents(documents, corpus.lengths[documents], draws, number))
-        return np.concatenate(drawn)
+        return self._cut(np.concatenate(drawn), phase_step)
 
     def _cut(self, samples: np.ndarray, phase_step: PhaseStep) -> np.ndarray:
         """Make samples that fit a sequence."""
@@ -156,23 +128,23 @@ class Sampler:
             return samples  # cut where sequences are filled
         return cut_evenly(samples, self._corpora, max_length)
 
-    def _arrange(self, phase_step: PhaseStep, waiting: int) -> None:
-        """Turn the pool into sequences; what does not fill a sequence or a batch waits.
+    def _arrange(self, waiting: np.ndarray, drawn: np.ndarray, phase_step: PhaseStep) -> None:
+        """Turn samples into sequences; what does not fill a sequence or a batch waits.
+
+        Padded sequences are sorted by length into whole batches, which are shuffled.
 
         Args:
-            waiting: samples at the pool's beginning that have waited before; they go first.
+            waiting: samples left over from before; they go first.
+            drawn: new ones.
         """
         self._windows += 1
+        self._pool = np.concatenate([waiting, drawn])
         if self._packed:
             self._pack_pool(phase_step)
-        else:
-            self._batch_pool(phase_step.batch_size, waiting)
-
-    def _batch_pool(self, size: int, waiting: int) -> None:
-        """Sort the pool by length into whole batches, and shuffle those."""
-        rng = np.random.default_rng((self._seed, 2, self._windows))
-        members = np.concatenate([np.arange(waiting),
-                                  waiting + rng.permutation(len(self._pool) - waiting)])
+            return
+        size, rng = phase_step.batch_size, np.random.default_rng((self._seed, 2, self._windows))
+        members = np.concatenate([np.arange(len(waiting)),
+                                  len(waiting) + rng.permutation(len(drawn))])
         used = members[:len(members) // size * size]
         lengths = token_counts(self._pool)[used]
         ranked = used[np.argsort(lengths, kind="stable")].reshape(-1, size)
@@ -182,18 +154,16 @@ class Sampler:
 
     def _pack_pool(self, phase_step: PhaseStep) -> None:
         """Pack the pool into sequences, and shuffle them."""
-        packed = self._pack(phase_step)
-        rng = np.random.default_rng((self._seed, 3, self._windows))
-        self._ready.extend(self._part_samples(packed.sequences[number])
-                           for number in rng.permutation(len(packed.sequences)))
-        self._pool = self._part_samples(packed.left_over)
-
-    def _pack(self, phase_step: PhaseStep) -> PackedSequences:
         max_length = phase_step.phase.batch.max_length
         if phase_step.phase.objective.objective == "masked+nsp":
-            return pack(token_counts(self._pool), max_length, 0, None)
-        return pack(self._pool["length"], max_length, SINGLE_SPECIALS,
-                    _WordCuts(self._pool, self._corpora, max_length - SINGLE_SPECIALS))
+            sequences, left_over = pack(token_counts(self._pool), max_length, 0, None)
+        else:
+            cuts = _WordCuts(self._pool, self._corpora, max_length - SINGLE_SPECIALS)
+            sequences, left_over = pack(self._pool["length"], max_length, SINGLE_SPECIALS, cuts)
+        rng = np.random.default_rng((self._seed, 3, self._windows))
+        self._ready.extend(self._part_samples(sequences[number])
+                           for number in rng.permutation(len(sequences)))
+        self._pool = self._part_samples(left_over)
 
     def _part_samples(self, parts: Sequence[PackedPart]) -> np.ndarray:
         chosen = self._pool[[part.sample for part in parts]]
@@ -227,8 +197,7 @@ class _WordCuts:
         """Find the offset within a sample where it can be cut."""
         if self._starts[sample] is None:
             self._read(np.array([sample]))
-        starts = self._starts[sample]
-        assert starts is not None
+        starts = self._starts[sample] or b""
         found = starts.rfind(b"\1", max(offset - WORD_SLACK, 0), offset + 1)
         return found if found > 0 else offset
 

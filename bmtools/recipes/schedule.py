@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bmtools.recipes.phases import Phase
-from bmtools.recipes.settings import (
-    BatchConfig,
-    LearningRateConfig,
-    ObjectiveConfig,
-    PhaseLengthConfig,
-)
 
 
 @dataclass(frozen=True)
@@ -37,24 +31,60 @@ class PhaseStep:
         return self.step / self.steps
 
     @property
-    def learning_rate(self) -> float:
-        """Learning rate of this update."""
-        return learning_rate(self.step, self.steps, self.phase.learning_rate)
-
-    @property
-    def batch_size(self) -> int:
-        """Sequences of this batch, over all processes."""
-        return batch_size_at(self.step, self.steps, self.phase.batch)
-
-    @property
-    def mask_rate(self) -> float:
-        """Share of tokens to mask."""
-        return mask_rate_at(self.progress, self.phase.objective)
-
-    @property
     def is_last(self) -> bool:
         """Whether this is the last step of its phase."""
         return self.step == self.steps - 1
+
+    @property
+    def learning_rate(self) -> float:
+        """Learning rate of this update."""
+        config, step, steps = self.phase.learning_rate, self.step, self.steps
+        warmup = config.warmup_steps or round(config.warmup_ratio * steps)
+        if step < warmup:
+            return config.learning_rate * (step + 1) / warmup
+        left, share = (steps - step) / max(steps - warmup, 1), 1.0  # share falls from 1 to 0
+        if config.schedule == "linear":
+            share = left
+        elif config.schedule == "cosine":
+            share = (1 - math.cos(math.pi * left)) / 2
+        elif config.schedule == "wsd":
+            falling = max(round(config.decay_ratio * steps), 1)
+            share = 1 - math.sqrt(max(step - (steps - falling), 0) / falling)
+        final = config.min_lr_ratio
+        return config.learning_rate * (final + (1 - final) * share)
+
+    @property
+    def batch_size(self) -> int:
+        """Sequences of this batch, over all processes.
+
+        A linear ramp leads to the full size, in steps of the initial size.
+        """
+        batch = self.phase.batch
+        ramp = round(batch.ramp_ratio * self.steps) if batch.initial_batch_size else 0
+        if self.step >= ramp:
+            return batch.batch_size
+        start = batch.initial_batch_size
+        grown = start + (batch.batch_size - start) * self.step / ramp
+        return max(start, int(grown) // start * start)
+
+    @property
+    def mask_rate(self) -> float:
+        """Share of tokens to mask.
+
+        Source: steps from 5 % to 25 % in five stairs are in Gu et al. 2021 (BLURB), section 2.3.
+        """
+        objective, progress = self.phase.objective, self.progress
+        start, end = objective.mask_rate, objective.mask_rate_end
+        if objective.mask_curve == "fixed" or progress <= 0:
+            return start
+        if progress >= 1:
+            return end  # met exactly
+        if objective.mask_curve == "steps":
+            steps = objective.mask_rate_steps
+            progress = min(math.floor(progress * steps), steps - 1) / (steps - 1)
+        elif objective.mask_curve == "cosine":
+            progress = (1 - math.cos(math.pi * progress)) / 2
+        return end if progress == 1 else start + (end - start) * progress
 
 
 class Schedule:
@@ -80,86 +110,19 @@ class Schedule:
             left -= steps
         raise AssertionError("a schedule without steps")
 
-    def __iter__(self) -> Iterator[Phase]:
-        return iter(self.phases)
 
-
-@dataclass(frozen=True)
-class EpochSize:
-    """Sequences of an epoch, and the average tokens of a full sequence."""
-
-    sequences: float
-    tokens_per_sequence: float
-
-
-def make_schedule(phases: Sequence[Phase], measure: Callable[[Phase], EpochSize]) -> Schedule:
-    """Turn lengths in tokens and epochs into steps.
+def count_steps(phase: Phase, sequences: float, tokens_per_sequence: float) -> int:
+    """Count the steps of a phase; lengths in tokens and epochs are rounded up.
 
     Args:
-        phases: in order.
-        measure: counts the sequences of a phase's epoch.
+        phase: with its length and its batches.
+        sequences: sequences of an epoch.
+        tokens_per_sequence: average tokens of a full sequence.
     """
-    return Schedule(phases, [_count_steps(phase.length, phase.batch, measure(phase))
-                             for phase in phases])
-
-
-def _count_steps(length: PhaseLengthConfig, batch: BatchConfig, epoch: EpochSize) -> int:
+    length, batch = phase.length, phase.batch
     if length.steps:
         return length.steps
-    sequences = (length.tokens / epoch.tokens_per_sequence if length.tokens
-                 else length.epochs * epoch.sequences)
-    return max(1, math.ceil(sequences / _mean_batch_size(batch) - 1e-6))
-
-
-def _mean_batch_size(batch: BatchConfig) -> float:
+    total = length.tokens / tokens_per_sequence if length.tokens else length.epochs * sequences
     start = batch.initial_batch_size or batch.batch_size
-    return batch.batch_size - batch.ramp_ratio * (batch.batch_size - start) / 2
-
-
-def learning_rate(step: int, steps: int, schedule: LearningRateConfig) -> float:
-    """Compute the learning rate of update `step`, from 0."""
-    warmup = schedule.warmup_steps or round(schedule.warmup_ratio * steps)
-    if step < warmup:
-        return schedule.learning_rate * (step + 1) / warmup
-    share = _decay(step, steps, warmup, schedule)
-    final = schedule.min_lr_ratio
-    return schedule.learning_rate * (final + (1 - final) * share)
-
-
-def _decay(step: int, steps: int, warmup: int, schedule: LearningRateConfig) -> float:
-    """Fall from 1 after the warm-up to 0 after the last step."""
-    if schedule.schedule == "constant":
-        return 1.0
-    if schedule.schedule == "wsd":
-        falling = max(round(schedule.decay_ratio * steps), 1)
-        return 1 - math.sqrt(max(step - (steps - falling), 0) / falling)
-    left = (steps - step) / max(steps - warmup, 1)
-    return left if schedule.schedule == "linear" else (1 - math.cos(math.pi * left)) / 2
-
-
-def batch_size_at(step: int, steps: int, batch: BatchConfig) -> int:
-    """Compute the size of a batch: a linear ramp to the full size, in steps of the initial size."""
-    ramp = round(batch.ramp_ratio * steps) if batch.initial_batch_size else 0
-    if step >= ramp:
-        return batch.batch_size
-    start = batch.initial_batch_size
-    grown = start + (batch.batch_size - start) * step / ramp
-    return max(start, int(grown) // start * start)
-
-
-def mask_rate_at(progress: float, objective: ObjectiveConfig) -> float:
-    """Compute the masking rate after a share of the phase, 0 to 1.
-
-    Source: steps from 5 % to 25 % in five stairs are in Gu et al. 2021 (BLURB), section 2.3.
-    """
-    start, end = objective.mask_rate, objective.mask_rate_end
-    if objective.mask_curve == "fixed" or progress <= 0:
-        return start
-    if progress >= 1:
-        return end  # met exactly
-    if objective.mask_curve == "steps":
-        steps = objective.mask_rate_steps
-        progress = min(math.floor(progress * steps), steps - 1) / (steps - 1)
-    elif objective.mask_curve == "cosine":
-        progress = (1 - math.cos(math.pi * progress)) / 2
-    return end if progress == 1 else start + (end - start) * progress
+    mean_batch_size = batch.batch_size - batch.ramp_ratio * (batch.batch_size - start) / 2
+    return max(1, math.ceil(total / mean_batch_size - 1e-6))

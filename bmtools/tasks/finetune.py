@@ -23,7 +23,8 @@ from bmtools.io.jsonl import RecordReader, as_records, encode_lines
 from bmtools.io.manifest import Manifest, hash_directory
 from bmtools.masking.corruption import IGNORED
 from bmtools.models.checkpoint import write_checkpoint_files
-from bmtools.recipes.schedule import learning_rate
+from bmtools.recipes.phases import Phase
+from bmtools.recipes.schedule import PhaseStep
 from bmtools.recipes.settings import LearningRateConfig, OptimizationConfig
 from bmtools.records import Record
 from bmtools.tasks.heads import load_encoder
@@ -274,8 +275,9 @@ def _train(plan: FinetunePlan, task: Task[Any, Any], splits: Mapping[str, Split[
     inputs = [item for example in splits[TRAIN].examples for item in example.inputs]
     batches = EpochBatches(task, inputs, batch_size, seed, plan.optimization.micro_batch_size)
     steps = plan.finetuning.epochs * batches.per_epoch
+    phase = Phase("main", learning_rate=plan.schedule)
     trainer = Trainer(TaskObjective(task, model),
-                      LoopPlan(steps, lambda number: learning_rate(number, steps, plan.schedule)),
+                      LoopPlan(steps, lambda step: PhaseStep(0, phase, step, steps).learning_rate),
                       replace(plan.optimization, seed=seed), accelerator)
     best: _Best | None = None
     losses: list[float] = []

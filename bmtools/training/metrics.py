@@ -57,7 +57,7 @@ def speed_of(config: PretrainedConfig, schedule: Schedule, corpora: Mapping[str,
              settings: OptimizationConfig, accelerator: Accelerator) -> Speed:
     """Work out the cost of a token in each phase, on this device."""
     flops = []
-    for phase in schedule:
+    for phase in schedule.phases:
         objective = phase.objective
         predicted = 1.0 if objective.objective == "causal" else objective.mask_rate
         flops.append(training_flops_per_token(config, attended_tokens(phase, corpora), predicted))

@@ -36,7 +36,7 @@ def padded_lengths(schedule: Schedule, accelerator: Accelerator) -> list[int] | 
     """
     if accelerator.mixed_precision == "no":
         return None
-    longest = longest_sequence(schedule)
+    longest = longest_sequence(schedule.phases)
     return [*range(_LENGTH_STEP, longest, _LENGTH_STEP), longest]
 
 
@@ -58,10 +58,9 @@ def prepare_packing(model: PreTrainedModel, schedule: Schedule, corpora: Mapping
     """
     model.to(accelerator.device)
     prepare_packed(model)
-    for phase in schedule:
+    for phase in schedule.phases:
         plan = Sampler(corpora, Schedule([phase], [1]), True, seed).batch(0)
-        samples = plan.select(np.arange(min(2, len(plan)))).samples
-        inputs, _ = collator(samples, phase.objective, 0.15)
+        inputs, _ = collator(np.concatenate(plan.sequences[:2]), phase.objective, 0.15)
         types = inputs.get("token_type_ids")
         with accelerator.autocast():
             self_check(model, inputs["input_ids"].to(accelerator.device), inputs["lengths"],

@@ -19,7 +19,7 @@ from bmtools.errors import BmtoolsError, Reject, refuse, setting
 from bmtools.models.hardware import Hardware, most_energy_kwh
 from bmtools.models.memory import GIB
 from bmtools.recipes.phases import Phase
-from bmtools.recipes.schedule import Schedule, batch_size_at
+from bmtools.recipes.schedule import PhaseStep, Schedule
 from bmtools.recipes.settings import PreflightConfig
 from bmtools.training.loop import LoopPlan
 from bmtools.training.metrics import Speed
@@ -204,7 +204,7 @@ class _Forecaster:
         device = self._speed.device
         self._memory_limit = device.memory_bytes / (processes if device.kind == "cpu" else 1)
         self._memory = [measure_memory(plan, run.trainer, phase, run.packed, processes,
-                                       self._memory_limit) for phase in run.schedule]
+                                       self._memory_limit) for phase in run.schedule.phases]
 
     def forecast(self) -> Forecast:
         """Measure each phase, unless its memory does not suffice."""
@@ -225,9 +225,9 @@ class _Forecaster:
     def _forecast_phase(self, number: int) -> PhaseForecast:
         run, phase = self._run, self._run.schedule.phases[number]
         steps = run.schedule.steps_per_phase[number]
-        sequences = sum(batch_size_at(step, steps, phase.batch) for step in range(steps))
-        epoch = epoch_size(phase, run.datasets.train, run.packed)
-        tokens = round(sequences * epoch.tokens_per_sequence)
+        sequences = sum(PhaseStep(number, phase, step, steps).batch_size for step in range(steps))
+        _, tokens_per_sequence = epoch_size(phase, run.datasets.train, run.packed)
+        tokens = round(sequences * tokens_per_sequence)
         run.enter(run.schedule.phase_step(sum(run.schedule.steps_per_phase[:number])))
         rate, fill_rate = self._measure_speed(phase, steps, self._memory[number])
         hours = kwh = None
@@ -285,7 +285,7 @@ class _Forecaster:
             BmtoolsError: a single sequence does not fit.
         """
         limit = self._memory_limit
-        for phase, memory in zip(self._run.schedule, self._memory, strict=True):
+        for phase, memory in zip(self._run.schedule.phases, self._memory, strict=True):
             fitting, size = memory.sequences_within(limit), self._micro_batch_size(phase)
             if not fitting:
                 raise BmtoolsError(

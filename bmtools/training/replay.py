@@ -32,7 +32,7 @@ class Replay:
                  packed: bool, seed: int, make_batches: MakeBatches) -> None:
         self._every = every
         phases, steps, before = [], [], 0
-        for phase, length in zip(schedule, schedule.steps_per_phase, strict=True):
+        for phase, length in zip(schedule.phases, schedule.steps_per_phase, strict=True):
             replayed = (before + length) // every - before // every
             before += length
             if replayed:

@@ -143,7 +143,7 @@ class Run:
         self.micro_batch_sizes = fit_micro_batches(plan, self.trainer, self.packed, processes)
         # Patterns that match no weight are found before training.
         self.frozen = [frozen_names(self._objective.model, phase.freeze.frozen_layers,
-                                    phase.freeze.patterns()) for phase in self.schedule]
+                                    phase.freeze.patterns()) for phase in self.schedule.phases]
         self._frozen_weights: list[nn.Parameter] = []
         self._checkpointer = Checkpointer(plan, initial, datasets, self.trainer, self._progress, {
             "steps": self.schedule.steps, "layout": "packed" if self.packed else "padded",
@@ -280,7 +280,7 @@ class Run:
                   if size and self._plan.optimization.memory_gib]
         evaluation = EvaluationSet(
             self.datasets.auxiliary[name], SpecialTokens.of(self._initial.tokenizer),
-            self.datasets.strategies["words"], longest_sequence(self.schedule),
+            self.datasets.strategies["words"], longest_sequence(self.schedule.phases),
             min([EvaluationSet.batch_size, *fitted]))
         with self._objective.switched(HELD_OUT):
             return evaluation.score(self._objective, self.accelerator)

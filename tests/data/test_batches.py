@@ -80,8 +80,8 @@ def test_packed_documents_are_masked_like_those_of_padded_rows(toy: Any, toy_pha
         batches = toy.batches(TEXTS, toy_phase(8, BatchConfig(128, 3)), packed=packed)
         samples = {}
         for number in range(8):
-            plan = batches._sampler.batch(number)
-            for one, (ids, labels) in zip(plan.samples, _documents(pieces(batches, number)),
+            chosen = np.concatenate(batches._sampler.batch(number).sequences)
+            for one, (ids, labels) in zip(chosen, _documents(pieces(batches, number)),
                                           strict=True):
                 samples[tuple(one[["draw", "start", "length"]])] = (*ids.tolist(),
                                                                     *labels.tolist())

@@ -41,11 +41,21 @@ def stream(corpora: dict[str, Corpus], *phases: Phase, packed: bool = False,
     return Sampler(corpora, timeline, packed, seed)
 
 
+def samples_of(plan: BatchPlan) -> np.ndarray:
+    """The samples of all sequences."""
+    return np.concatenate(plan.sequences)
+
+
+def lengths_of(plan: BatchPlan) -> np.ndarray:
+    """Tokens of each sequence."""
+    return np.array([(one["length"] + 2).sum() for one in plan.sequences])
+
+
 def shown(plans: Sequence[BatchPlan], corpus: Corpus, number: int = 0) -> list[np.ndarray]:
     """How often each token of each document was shown."""
     seen = [np.zeros(int(length), dtype=int) for length in corpus.lengths]
     for plan in plans:
-        for one in plan.samples[plan.samples["corpus"] == number]:
+        for one in samples_of(plan)[samples_of(plan)["corpus"] == number]:
             seen[one["document"]][one["start"]:one["start"] + one["length"]] += 1
     return seen
 
@@ -73,11 +83,11 @@ def test_any_batch_can_be_asked_for(packed: bool) -> None:
     phases = (phase("one", 7, mixture=[MixtureWeight("a", 2.0), MixtureWeight("b", 1.0)]),
               phase("two", 9, 48, 6))
     straight = stream(corpora, *phases, packed=packed)
-    expected = [straight.batch(number).samples for number in range(16)]
+    expected = [samples_of(straight.batch(number)) for number in range(16)]
     for number in (15, 3, 7, 6, 8, 0):
         fresh = stream(corpora, *phases, packed=packed)
-        assert np.array_equal(fresh.batch(number).samples, expected[number])
-        assert np.array_equal(straight.batch(number).samples, expected[number])
+        assert np.array_equal(samples_of(fresh.batch(number)), expected[number])
+        assert np.array_equal(samples_of(straight.batch(number)), expected[number])
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -86,17 +96,17 @@ def test_rows_hold_what_they_may(packed: bool) -> None:
     steps = stream({"text": corpus}, phase(steps=50), packed=packed)
     for number in range(50):
         plan = steps.batch(number)
-        assert len(plan) == 8
-        sizes = np.bincount(plan.sequences, plan.samples["length"] + 2)
+        assert len(plan.sequences) == 8
+        sizes = lengths_of(plan)
         assert sizes.max() <= 32
-        assert packed or np.array_equal(plan.sequences, np.arange(8))
-        assert (plan.samples["length"] > 0).all()
+        assert packed or {len(one) for one in plan.sequences} == {1}
+        assert (samples_of(plan)["length"] > 0).all()
 
 
 def test_packed_rows_are_full_to_99_percent() -> None:
     corpus = make_corpus(2000, longest=600)
     steps = stream({"text": corpus}, phase(steps=30, max_length=512, batch_size=32), packed=True)
-    fill = [np.bincount(plan.sequences, plan.samples["length"] + 2).mean() / 512
+    fill = [lengths_of(plan).mean() / 512
             for plan in map(steps.batch, range(30))]
     assert np.mean(fill) > 0.99
 
@@ -104,7 +114,7 @@ def test_packed_rows_are_full_to_99_percent() -> None:
 def test_padded_rows_of_a_batch_are_alike() -> None:
     corpus = make_corpus(2000, longest=120)
     steps = stream({"text": corpus}, phase(steps=100, max_length=128))
-    spread = [np.ptp(steps.batch(number).samples["length"]) for number in range(100)]
+    spread = [np.ptp(samples_of(steps.batch(number))["length"]) for number in range(100)]
     assert np.mean(spread) < 3
 
 
@@ -112,7 +122,8 @@ def test_documents_are_cut_between_words() -> None:
     corpus = make_corpus(200, longest=400)
     for packed in (False, True):
         steps = stream({"text": corpus}, phase(steps=40), packed=packed)
-        cut = [one for number in range(40) for one in steps.batch(number).samples if one["start"]]
+        cut = [one for number in range(40) for one in samples_of(steps.batch(number))
+               if one["start"]]
         begins = [corpus.gather(one["document"][None], one["start"][None],
                                 one["length"][None])[1][0] for one in cut]
         assert len(cut) > 100 and np.mean(begins) > 0.95
@@ -125,10 +136,10 @@ def test_processes_share_the_rows_of_one(packed: bool, processes: int) -> None:
     whole = stream(corpora, phase(steps=12), packed=packed)
     for number in range(12):
         plan = whole.batch(number)
-        parts = [plan.select(np.arange(rank, len(plan), processes)) for rank in range(processes)]
-        assert sum(len(part) for part in parts) == len(plan)
-        together = np.concatenate([part.samples for part in parts])
-        assert np.array_equal(np.sort(together), np.sort(plan.samples))
+        parts = [plan.sequences[rank::processes] for rank in range(processes)]
+        assert sum(len(part) for part in parts) == len(plan.sequences)
+        together = np.concatenate([np.concatenate(part) for part in parts])
+        assert np.array_equal(np.sort(together), np.sort(samples_of(plan)))
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -157,7 +168,7 @@ def test_masks_depend_on_the_sample_not_on_the_batch() -> None:
     def keys(steps: Sampler, count: int) -> dict[tuple[int, ...], int]:
         return {tuple(one[["draw", "document", "start"]]): int(key)
                 for plan in map(steps.batch, range(count))
-                for one, key in zip(plan.samples, mask_keys(plan.samples, 0), strict=True)}
+                for one, key in zip(samples_of(plan), mask_keys(samples_of(plan), 0), strict=True)}
 
     ours, theirs = keys(small, 50), keys(large, 25)
     shared = ours.keys() & theirs.keys()
@@ -167,7 +178,7 @@ def test_masks_depend_on_the_sample_not_on_the_batch() -> None:
 
 def test_a_document_is_masked_anew_in_each_epoch() -> None:
     steps = stream({"text": make_corpus(8, longest=30)}, phase(steps=2))
-    first, second = (steps.batch(number).samples for number in range(2))
+    first, second = (samples_of(steps.batch(number)) for number in range(2))
     assert sorted(first["document"]) == sorted(second["document"])
     assert not set(mask_keys(first, 0)) & set(mask_keys(second, 0))
 
@@ -178,7 +189,7 @@ def test_weights_hold_over_a_run() -> None:
                                                                                              1.0)]))
     tokens = np.zeros(2)
     for plan in map(steps.batch, range(300)):
-        tokens += np.bincount(plan.samples["corpus"], plan.samples["length"], minlength=2)
+        tokens += np.bincount(samples_of(plan)["corpus"], samples_of(plan)["length"], minlength=2)
     assert tokens[0] / tokens[1] == pytest.approx(3.0, rel=0.1)
 
 
@@ -193,7 +204,7 @@ def test_a_used_up_mixture_says_so() -> None:
 def test_batches_ramp_up() -> None:
     ramp = phase(steps=10, batch_size=8, initial_batch_size=2, ramp_ratio=0.5)
     steps = stream({"text": make_corpus(100)}, ramp)
-    assert [len(steps.batch(number)) for number in range(6)] == [2, 2, 4, 4, 6, 8]
+    assert [len(steps.batch(number).sequences) for number in range(6)] == [2, 2, 4, 4, 6, 8]
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -201,7 +212,7 @@ def test_half_of_the_pairs_are_neighbours(packed: bool) -> None:
     corpus = make_corpus(400, longest=600)
     steps = stream({"text": corpus}, phase(steps=200, max_length=64, objective="masked+nsp"),
                    packed=packed)
-    samples = np.concatenate([steps.batch(number).samples for number in range(200)])
+    samples = np.concatenate([samples_of(steps.batch(number)) for number in range(200)])
     follows, strange = (samples[samples["nsp_label"] == label] for label in (FOLLOWS, RANDOM))
     assert len(follows) / len(samples) == pytest.approx(0.5, abs=0.03)
     assert (follows["second_document"] == follows["document"]).all()
@@ -219,15 +230,15 @@ def test_first_segments_and_true_neighbours_are_each_document_once() -> None:
     plans = [steps.batch(number) for number in range(200)]
     seen = shown(plans, corpus)
     for plan in plans:
-        for one in plan.samples[plan.samples["nsp_label"] == FOLLOWS]:
+        for one in samples_of(plan)[samples_of(plan)["nsp_label"] == FOLLOWS]:
             seen[one["document"]][one["second_start"]:one["second_start"]
                                   + one["second_length"]] += 1
-    first_epoch = [plan.samples["draw"][0] < 64 for plan in plans]
+    first_epoch = [samples_of(plan)["draw"][0] < 64 for plan in plans]
     assert all(first_epoch[:150])
-    epoch = [plan for plan in plans if plan.samples["draw"][0] < 64]
+    epoch = [plan for plan in plans if samples_of(plan)["draw"][0] < 64]
     again = shown(epoch, corpus)
     for plan in epoch:
-        for one in plan.samples[plan.samples["nsp_label"] == FOLLOWS]:
+        for one in samples_of(plan)[samples_of(plan)["nsp_label"] == FOLLOWS]:
             again[one["document"]][one["second_start"]:one["second_start"]
                                    + one["second_length"]] += 1
     assert np.concatenate(again).max() == 1

@@ -236,7 +236,7 @@ def test_an_unfinished_run_is_not_lost_by_chance(source: Path, tokenizer: Any,
 
     with pytest.raises(KeyboardInterrupt):
         go(watch=stopping_after(12))
-    with pytest.raises(BmtoolsError, match=r"s\.run holds an unfinished run; --resume goes on"):
+    with pytest.raises(BmtoolsError, match=r"s\.run holds an unfinished run; resume continues"):
         go()
     seen: list[int] = []
     go(overwrite=True, watch=counting(seen))

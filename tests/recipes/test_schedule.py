@@ -9,14 +9,7 @@ import pytest
 
 from bmtools.masking.settings import MaskRateCurve
 from bmtools.recipes.phases import Phase
-from bmtools.recipes.schedule import (
-    EpochSize,
-    Schedule,
-    batch_size_at,
-    learning_rate,
-    make_schedule,
-    mask_rate_at,
-)
+from bmtools.recipes.schedule import PhaseStep, Schedule, count_steps
 from bmtools.recipes.settings import (
     BatchConfig,
     LearningRateConfig,
@@ -31,17 +24,17 @@ SECOND = Phase("second", PhaseLengthConfig(steps=5), objective=ObjectiveConfig(
 
 
 def test_each_step_has_its_phase() -> None:
-    timeline = Schedule([FIRST, SECOND], [4, 5])
-    stages = [timeline.phase_step(number) for number in range(9)]
-    assert [stage.phase.name for stage in stages] == ["first"] * 4 + ["second"] * 5
-    assert [stage.step for stage in stages] == [0, 1, 2, 3, 0, 1, 2, 3, 4]
-    assert [stage.is_last for stage in stages] == [False] * 3 + [True] + [False] * 4 + [True]
-    assert timeline.phase_step(20) == stages[-1]
+    schedule = Schedule([FIRST, SECOND], [4, 5])
+    phase_steps = [schedule.phase_step(number) for number in range(9)]
+    assert [phase_step.phase.name for phase_step in phase_steps] == ["first"] * 4 + ["second"] * 5
+    assert [phase_step.step for phase_step in phase_steps] == [0, 1, 2, 3, 0, 1, 2, 3, 4]
+    assert [number for number in range(9) if phase_steps[number].is_last] == [3, 8]
+    assert schedule.phase_step(20) == phase_steps[-1]
 
 
 def test_blurbs_masking_rises_by_5_percent_every_fifth() -> None:
-    timeline = Schedule([FIRST, SECOND], [4, 5])
-    rates = [timeline.phase_step(number).mask_rate for number in range(4, 9)]
+    schedule = Schedule([FIRST, SECOND], [4, 5])
+    rates = [schedule.phase_step(number).mask_rate for number in range(4, 9)]
     assert rates == pytest.approx([0.05, 0.10, 0.15, 0.20, 0.25])
 
 
@@ -56,13 +49,16 @@ def test_blurbs_masking_rises_by_5_percent_every_fifth() -> None:
                                               for n in range(10)]),
 ])
 def test_learning_rates(schedule: LearningRateConfig, expected: list[float]) -> None:
-    assert [learning_rate(step, 10, schedule) for step in range(10)] == pytest.approx(expected)
+    phase = Phase("main", learning_rate=schedule)
+    rates = [PhaseStep(0, phase, step, 10).learning_rate for step in range(10)]
+    assert rates == pytest.approx(expected)
 
 
 def test_batches_grow_in_steps_of_the_first() -> None:
-    rows = BatchConfig(batch_size=32, initial_batch_size=8, ramp_ratio=0.5)
-    assert [batch_size_at(step, 10, rows) for step in range(7)] == [8, 8, 16, 16, 24, 32, 32]
-    assert batch_size_at(0, 10, BatchConfig(batch_size=32)) == 32
+    ramp = Phase("main", batch=BatchConfig(batch_size=32, initial_batch_size=8, ramp_ratio=0.5))
+    sizes = [PhaseStep(0, ramp, step, 10).batch_size for step in range(7)]
+    assert sizes == [8, 8, 16, 16, 24, 32, 32]
+    assert PhaseStep(0, Phase("main", batch=BatchConfig(batch_size=32)), 0, 10).batch_size == 32
 
 
 @pytest.mark.parametrize(("length", "steps"), [
@@ -73,7 +69,13 @@ def test_batches_grow_in_steps_of_the_first() -> None:
 ])
 def test_lengths_become_steps(length: PhaseLengthConfig, steps: int) -> None:
     phase = Phase("main", length, BatchConfig(batch_size=32))
-    assert make_schedule([phase], lambda _phase: EpochSize(100.0, 100.0)).steps == steps
+    assert count_steps(phase, sequences=100.0, tokens_per_sequence=100.0) == steps
+
+
+def mask_rate_at(progress: float, objective: ObjectiveConfig) -> float:
+    """The masking rate after a share of a phase."""
+    phase = Phase("main", objective=objective)
+    return PhaseStep(0, phase, round(progress * 10_000_000), 10_000_000).mask_rate
 
 
 def test_mask_rates_rise_in_the_steps_of_the_paper() -> None:
