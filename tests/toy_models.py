@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from transformers import AutoModelForPreTraining
 
 from bmtools.data.batches import Collator, ScheduledBatches, SpecialTokens
 from bmtools.data.sampler import Sampler
@@ -106,3 +107,13 @@ def make_phase(steps: int = 12, batch: BatchConfig | None = None, name: str = "m
     """Make a phase of sequences of 32 tokens, 4 a batch."""
     return Phase(name, PhaseLengthConfig(steps=steps), batch or BatchConfig(32, 4),
                  ObjectiveConfig(**objective))
+
+
+def join_nsp_head(model: Any, head: Any) -> Any:
+    """Join copies of a masked language model and its NSP head in transformers' own class."""
+    names = {"pooler": "bert.pooler.dense", "relationship": "cls.seq_relationship"}
+    joined = AutoModelForPreTraining.from_config(model.config).train(model.training)
+    joined.load_state_dict({**model.state_dict(), **{
+        f"{theirs}.{part}": getattr(getattr(head, ours), part)
+        for ours, theirs in names.items() for part in ("weight", "bias")}})
+    return joined

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 
@@ -115,57 +115,32 @@ def count_cooccurrences(tokenizer: PreTrainedTokenizerFast, texts: Iterable[str]
         window: tokens on either side.
         max_tokens: tokens to count; what follows is not read.
     """
-    size = len(tokenizer)
+    size, remaining = len(tokenizer), iter(texts)
     token_counts = np.zeros(size, dtype=np.int64)
-    pairs = _WeightedCounter()
-    for ids, text_numbers in _tokenize(tokenizer, texts):
+    # Sums by key come first; they take memory in proportion to the number of distinct pairs.
+    keys, weights, pending = [np.zeros(0, dtype=np.int64)], [np.zeros(0)], 0
+    while token_counts.sum() < max_tokens \
+            and (chunk := list(islice(remaining, _SENTENCES_AT_ONCE))):
+        encodings = tokenizer.backend_tokenizer.encode_batch_fast(chunk, add_special_tokens=False)
+        parts = [np.array(encoding.ids, dtype=np.int64) for encoding in encodings]
+        ids, text_numbers = np.concatenate(parts), np.repeat(np.arange(len(parts)),
+                                                             [*map(len, parts)])
         token_counts += np.bincount(ids, minlength=size)
         for distance in range(1, window + 1):
             same_text = text_numbers[distance:] == text_numbers[:-distance]
-            pairs.add((ids[:-distance] * size + ids[distance:])[same_text],
-                      (window + 1 - distance) / window)
-        if token_counts.sum() >= max_tokens:
-            break
-    keys, sums = pairs.totals()
-    return CooccurrenceCounts(keys // size, keys % size, sums, token_counts)
+            keys.append((ids[:-distance] * size + ids[distance:])[same_text])
+            weights.append(np.full(len(keys[-1]), (window + 1 - distance) / window))
+            pending += len(keys[-1])
+            if pending > max(_PAIRS_AT_ONCE, len(keys[0])):
+                unique, sums = _sum_by_key(keys, weights)
+                keys, weights, pending = [unique], [sums], 0
+    unique, sums = _sum_by_key(keys, weights)
+    return CooccurrenceCounts(unique // size, unique % size, sums, token_counts)
 
 
-class _WeightedCounter:
-    """Weights summed by key, in memory proportional to the number of distinct keys."""
-
-    def __init__(self) -> None:
-        self._keys: list[np.ndarray] = [np.zeros(0, dtype=np.int64)]
-        self._weights: list[np.ndarray] = [np.zeros(0)]
-        self._pending = 0
-
-    def add(self, keys: np.ndarray, weight: float) -> None:
-        """Count keys, each with this weight."""
-        self._keys.append(keys)
-        self._weights.append(np.full(len(keys), weight))
-        self._pending += len(keys)
-        if self._pending > max(_PAIRS_AT_ONCE, len(self._keys[0])):
-            self.totals()
-
-    def totals(self) -> tuple[np.ndarray, np.ndarray]:
-        """Give the keys, ascending, and the sum of each."""
-        keys, sums = _sum_by_key(np.concatenate(self._keys), np.concatenate(self._weights))
-        self._keys, self._weights, self._pending = [keys], [sums], 0
-        return keys, sums
-
-
-def _sum_by_key(keys: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    unique, inverse = np.unique(keys, return_inverse=True)
-    return unique, np.bincount(inverse, weights, minlength=len(unique))
-
-
-def _tokenize(tokenizer: PreTrainedTokenizerFast,
-              texts: Iterable[str]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Tokenize chunks of texts: concatenated ids, and the number of the text of each."""
-    remaining = iter(texts)
-    while chunk := list(islice(remaining, _SENTENCES_AT_ONCE)):
-        encodings = tokenizer.backend_tokenizer.encode_batch_fast(chunk, add_special_tokens=False)
-        parts = [np.array(encoding.ids, dtype=np.int64) for encoding in encodings]
-        yield np.concatenate(parts), np.repeat(np.arange(len(parts)), [*map(len, parts)])
+def _sum_by_key(keys: list[np.ndarray], weights: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    unique, inverse = np.unique(np.concatenate(keys), return_inverse=True)
+    return unique, np.bincount(inverse, np.concatenate(weights), minlength=len(unique))
 
 
 def factorize_counts(counts: CooccurrenceCounts, dim: int, min_count: int, seed: int) -> Tensor:
@@ -210,8 +185,8 @@ def _positive_pmi(counts: CooccurrenceCounts, min_count: int) -> Tensor:
     kept = is_frequent[counts.first] & is_frequent[counts.second]
     first, second, pair_counts = (each[kept] for each in
                                   (counts.first, counts.second, counts.pair_counts))
-    rows, columns = np.concatenate([first, second]), np.concatenate([second, first])
-    keys, sums = _sum_by_key(rows * size + columns, np.concatenate([pair_counts, pair_counts]))
+    keys, sums = _sum_by_key([first * size + second, second * size + first],
+                             [pair_counts, pair_counts])
     rows, columns = keys // size, keys % size
     margin = np.bincount(rows, sums, minlength=size)
     information = np.log(sums * margin.sum() / (margin[rows] * margin[columns]))

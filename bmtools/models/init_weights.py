@@ -1,31 +1,68 @@
-"""Initialization of a checkpoint with a new vocabulary, from checkpoint to checkpoint."""
+"""Initialization of a checkpoint with a new vocabulary: known tokens keep their weights."""
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from bmtools.errors import DataError, RecordError, Reject, refuse, setting
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
+
+from bmtools.errors import BmtoolsError, DataError, RecordError, Reject, refuse, setting
 from bmtools.io.atomic import refuse_existing
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.manifest import Manifest, hash_directory
-from bmtools.models.checkpoint import load_checkpoint, save_checkpoint
-from bmtools.models.context_embeddings import Sentence
+from bmtools.models.architectures import (
+    build_model,
+    first_position,
+    position_embeddings,
+    set_vocabulary,
+    token_embeddings,
+)
+from bmtools.models.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from bmtools.models.context_embeddings import (
+    Sentence,
+    TokenEmbeddings,
+    check_layers,
+    contextual_embeddings,
+    locate_pieces,
+    sample_sentences,
+)
+from bmtools.models.focus import focus_embeddings
 from bmtools.models.settings import (
     READING_METHODS,
     FocusConfig,
     TokenDistillationConfig,
     TransferConfig,
 )
-from bmtools.models.transfer import Transfer, transfer
+from bmtools.models.token_distillation import distil_embeddings
+from bmtools.models.vocab_overlap import VocabOverlap, WeightedRows, find_overlap
 from bmtools.records import Record, span_faults
 from bmtools.search.segment import sentence_spans
 from bmtools.vocab.tokenizer import fingerprint, load_tokenizer
 
 Config = TypeVar("Config", TransferConfig, FocusConfig, TokenDistillationConfig)
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """A model with its new vocabulary.
+
+    Args:
+        model: complete.
+        overlap: of the old and the new vocabulary.
+        report: number of tokens by the source of their embedding, and mean norms of embeddings.
+    """
+
+    model: PreTrainedModel
+    overlap: VocabOverlap
+    report: dict[str, Any]
 
 
 def init_weights(base: str | Path, tokenizer: str | Path, records: Iterable[Record] = (),
@@ -140,3 +177,177 @@ def _target_fault(record: Record) -> str:
                                  f"targets[{number}]"):
             return fault
     return ""
+
+
+class _Initialization(NamedTuple):
+    """A method's values for new tokens, in place of the mean of their pieces.
+
+    Args:
+        report: figures about them.
+        mixtures: of old rows, for every tensor with a row for each token.
+        embeddings: input embeddings.
+    """
+
+    report: dict[str, Any]
+    mixtures: WeightedRows | None = None
+    embeddings: TokenEmbeddings | None = None
+
+
+def transfer(base: Checkpoint, tokenizer: PreTrainedTokenizerFast, config: TransferConfig,
+             sentences: Iterable[Sentence] = (), focus: FocusConfig | None = None,
+             distil: TokenDistillationConfig | None = None) -> Transfer:
+    """Move a model to a new vocabulary.
+
+    Tokens of both vocabularies keep their embedding and bias, special tokens by their role; a
+    token known in other spellings (see `find_overlap`) gets the mean of those. A new token gets a
+    random embedding, the mean of its pieces' embeddings (section 4, "BM averaged"), the mean of
+    the model's states for those pieces in sampled sentences (section 3), a mixture of known tokens
+    (`focus`), or one fitted to sampled sentences (`token_distillation`). A token without sentences
+    falls back to the mean of its pieces.
+
+    Untied output weights, and biases, are mixed like embeddings in a mixture, are 0 beside random
+    embeddings, and otherwise the mean of the pieces': the paper does not say.
+
+    Source: Pavlova and Makhlouf 2023 (BIOptimus), sections 3 and 4.
+
+    Args:
+        base: the model and its old vocabulary.
+        tokenizer: the new vocabulary.
+        config: the method and its sample.
+        sentences: the corpus; read by methods in `READING_METHODS` only.
+        focus: of static vectors.
+        distil: of the fit.
+
+    Raises:
+        CheckpointError: vocabularies of two types, such as WordPiece and BPE.
+        BmtoolsError: a layer that the base lacks, or fewer positions than it has.
+    """
+    overlap = find_overlap(base.tokenizer, tokenizer)
+    old_config, new_config = base.model.config, copy.deepcopy(base.model.config)
+    set_vocabulary(new_config, tokenizer)
+    # No positions get lost; RoBERTa's begin after the padding token, whose id may have changed.
+    positions = old_config.max_position_embeddings - first_position(old_config)
+    if config.max_positions and config.max_positions < positions:
+        raise BmtoolsError(
+            f"{setting('max_positions')}: found {config.max_positions}, but the base has "
+            f"{positions} positions; expected more, or 0 to leave them as they are")
+    new_config.max_position_embeddings = max(positions, config.max_positions) \
+        + first_position(new_config)
+    check_layers(old_config, config.layers)
+    initialization = _initialize(base, tokenizer, overlap, config, sentences,
+                                 focus or FocusConfig(), distil or TokenDistillationConfig())
+    vocabulary_tensors = _vocabulary_tensors(new_config)
+    model = _rebuild(base.model, new_config, vocabulary_tensors, config.seed)
+    is_random = config.method == "random"
+    _fill(base.model, model, vocabulary_tensors, overlap, initialization, is_random)
+    report = {"contextual": 0, "focus": 0, "distil": 0, "sentences": 0, **initialization.report}
+    others = len(overlap.pieces) - report["contextual"] - report["focus"] - report["distil"]
+    norms = (_mean_norm(token_embeddings(base.model).weight),
+             _mean_norm(token_embeddings(model).weight[list(overlap.pieces)]))
+    return Transfer(model, overlap, {
+        "tokens": len(overlap.shared) + len(overlap.folded) + len(overlap.pieces),
+        "copied": len(overlap.shared), "folded": len(overlap.folded), **report,
+        "averaged": 0 if is_random else others, "random": others if is_random else 0,
+        "old_norm": _rounded(norms[0]), "new_norm": _rounded(norms[1])})
+
+
+def _initialize(base: Checkpoint, tokenizer: PreTrainedTokenizerFast, overlap: VocabOverlap,
+                config: TransferConfig, sentences: Iterable[Sentence], focus: FocusConfig,
+                distil: TokenDistillationConfig) -> _Initialization:
+    """Run a method that reads text; nothing for the others."""
+    if config.method == "focus":
+        texts = (sentence.text for sentence in sentences)
+        mixtures = focus_embeddings(tokenizer, overlap, texts, focus, config.seed)
+        return _Initialization({"focus": len(mixtures.tokens)}, mixtures)
+    if config.method not in ("contextual", "distil"):
+        return _Initialization({})
+    is_new = np.zeros(len(tokenizer), dtype=bool)
+    is_new[list(overlap.pieces)] = True
+    occurrences = locate_pieces(base, sample_sentences(
+        tokenizer, is_new, sentences, config.max_sentences, np.random.default_rng(config.seed)))
+    report: dict[str, Any] = {"sentences": len(occurrences.input_ids)}
+    table = token_embeddings(base.model).weight.detach()
+    if config.method == "contextual":
+        found = contextual_embeddings(base, occurrences, config.layers, config.batch_tokens)
+    else:
+        means = WeightedRows.means(overlap.pieces)
+        initial = torch.zeros(len(tokenizer), table.shape[1])
+        initial[means.tokens] = means.sum_rows(table.cpu())
+        found, before, after = distil_embeddings(
+            base, occurrences, initial, config.layers, config.batch_tokens, distil,
+            np.random.default_rng(config.seed))
+        report |= {"loss_before": _rounded(before), "loss_after": _rounded(after)}
+    if config.rescale and len(found.tokens):
+        factor = _mean_norm(table) / _mean_norm(found.vectors)
+        found = found._replace(vectors=found.vectors * factor)
+    return _Initialization({config.method: len(found.tokens), **report}, embeddings=found)
+
+
+def _mean_norm(rows: Tensor) -> float:
+    return float(rows.detach().norm(dim=1).mean()) if len(rows) else 0.0
+
+
+def _rebuild(model: PreTrainedModel, config: PretrainedConfig, vocabulary_tensors: set[str],
+             seed: int) -> PreTrainedModel:
+    """Build the architecture around the new vocabulary and copy all other weights.
+
+    Learned positions are repeated up to the new length from the first on, so attention to near
+    neighbours, which depends on differences of positions, works from the start.
+
+    Source: Beltagy et al. 2020 (Longformer), section 5.
+    """
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        rebuilt = build_model(config).eval()
+    kept = {name: tensor for name, tensor in model.state_dict().items()
+            if name not in vocabulary_tensors}
+    positions = position_embeddings(rebuilt)
+    if positions is not None:
+        name = next(name for name, weight in rebuilt.named_parameters()
+                    if weight is positions.weight)
+        # RoBERTa's begin after the padding id.
+        learned, unused = kept[name][first_position(model.config):], first_position(config)
+        length = len(positions.weight) - unused
+        repeated = learned.repeat(-(-length // len(learned)), 1)[:length]
+        kept[name] = torch.cat([torch.zeros(unused, learned.shape[1]), repeated])
+    rebuilt.load_state_dict(kept, strict=False)
+    return rebuilt
+
+
+def _vocabulary_tensors(config: PretrainedConfig) -> set[str]:
+    """Name the weights whose shape depends on the vocabulary's size."""
+    larger = copy.deepcopy(config)
+    larger.vocab_size += 1
+    before, after = (build_model(one, "meta").state_dict() for one in (config, larger))
+    return {name for name in before if before[name].shape != after[name].shape}
+
+
+@torch.no_grad()
+def _fill(old: PreTrainedModel, new: PreTrainedModel, vocabulary_tensors: set[str],
+          overlap: VocabOverlap, initialization: _Initialization, is_random: bool) -> None:
+    """Fill every weight that depends on the vocabulary, in place; tied ones are one weight."""
+    embeddings = token_embeddings(new).weight
+    before, after = old.state_dict(), new.state_dict()
+    new_ids, old_ids = map(list, zip(*overlap.shared.items(), strict=True))
+    mixtures = [WeightedRows.means(overlap.folded),
+                WeightedRows.means({} if is_random else overlap.pieces)]
+    if initialization.mixtures is not None:
+        mixtures.append(initialization.mixtures)
+    filled: set[int] = set()
+    for name in sorted(vocabulary_tensors):
+        target, source = after[name], before[name].cpu()
+        if target.data_ptr() in filled:
+            continue
+        filled.add(target.data_ptr())
+        target[new_ids] = source[old_ids]
+        if is_random and target.ndim == 1:
+            target[list(overlap.pieces)] = 0.0
+        for mixture in mixtures:
+            target[mixture.tokens] = mixture.sum_rows(source)
+        if target.data_ptr() == embeddings.data_ptr() and initialization.embeddings is not None:
+            tokens, vectors = initialization.embeddings
+            target[tokens] = vectors
+
+
+def _rounded(number: float) -> float:
+    return float(f"{number:.4g}")

@@ -12,12 +12,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from bmtools.errors import BmtoolsError, CheckpointError, setting
-from bmtools.models.encoder_weights import (
-    EncoderLayer,
-    EncoderWeights,
-    InputEmbeddings,
-    extract_weights,
-)
+from bmtools.models.encoder_weights import EncoderWeights, InputEmbeddings, extract_weights
 from bmtools.models.fast_encoder import run_layer_at
 
 _FAMILIES = "BERT, RoBERTa, XLM-R, CamemBERT or Megatron-BERT"
@@ -66,17 +61,15 @@ class Int8Encoder:
     @torch.inference_mode()
     def states_at(self, input_ids: Tensor, sequences: Tensor, positions: Tensor) -> Tensor:
         """Compute states; see `fast_encoder.Encoder`."""
-        states = self._run_lower(input_ids)
+        if self._lower is None:
+            states = self._weights.embed(input_ids)
+        else:
+            lengths = np.full(len(input_ids), input_ids.shape[1], dtype=np.int32)
+            output = self._lower.forward_batch(self._to_view(input_ids.numpy().astype(np.int32)),
+                                               self._to_view(lengths))
+            states = torch.from_numpy(np.asarray(output.last_hidden_state))
         return self._weights.final_norm(
             run_layer_at(self._weights.layers[-1], states, None, sequences, positions))
-
-    def _run_lower(self, input_ids: Tensor) -> Tensor:
-        if self._lower is None:
-            return self._weights.embed(input_ids)
-        lengths = np.full(len(input_ids), input_ids.shape[1], dtype=np.int32)
-        output = self._lower.forward_batch(self._to_view(input_ids.numpy().astype(np.int32)),
-                                           self._to_view(lengths))
-        return torch.from_numpy(np.asarray(output.last_hidden_state))
 
 
 def _require_supported(model: PreTrainedModel) -> EncoderWeights:
@@ -118,7 +111,17 @@ def _convert(model: PreTrainedModel, weights: EncoderWeights, compute_type: str,
     if not is_pre_norm:
         _fill_norm(encoder.layernorm_embedding, embed.norm)
     for spec, layer in zip(encoder.layer, lower, strict=True):
-        _fill_layer(spec, layer, is_pre_norm)
+        norms = (layer.attention_pre_norm, layer.feed_forward_pre_norm) if is_pre_norm \
+            else (layer.attention_post_norm, layer.feed_forward_post_norm)
+        _fill_norm(spec.self_attention.layer_norm, norms[0])
+        _fill_norm(spec.ffn.layer_norm, norms[1])
+        for target, source in (
+                (spec.self_attention.linear[0], layer.query_key_value),
+                (spec.self_attention.linear[1], layer.attention_output),
+                (spec.ffn.linear_0, layer.feed_forward.intermediate),
+                (spec.ffn.linear_1, layer.feed_forward.output)):
+            # A copy, because CTranslate2 scales weights in place.
+            target.weight, target.bias = source.weight.clone(), source.bias
     whole = TransformerEncoderModelSpec(encoder)
     whole.config.layer_norm_epsilon = config.layer_norm_eps
     whole.config.unk_token = "0"
@@ -126,20 +129,6 @@ def _convert(model: PreTrainedModel, weights: EncoderWeights, compute_type: str,
     whole.validate()
     whole.optimize(quantization=compute_type)
     whole.save(str(directory))
-
-
-def _fill_layer(spec: Any, layer: EncoderLayer, is_pre_norm: bool) -> None:
-    norms = (layer.attention_pre_norm, layer.feed_forward_pre_norm) if is_pre_norm \
-        else (layer.attention_post_norm, layer.feed_forward_post_norm)
-    _fill_norm(spec.self_attention.layer_norm, norms[0])
-    _fill_norm(spec.ffn.layer_norm, norms[1])
-    linears = [(spec.self_attention.linear[0], layer.query_key_value),
-               (spec.self_attention.linear[1], layer.attention_output),
-               (spec.ffn.linear_0, layer.feed_forward.intermediate),
-               (spec.ffn.linear_1, layer.feed_forward.output)]
-    for target, source in linears:
-        # A copy, because CTranslate2 scales weights in place.
-        target.weight, target.bias = source.weight.clone(), source.bias
 
 
 def _fill_norm(spec: Any, norm: Any) -> None:

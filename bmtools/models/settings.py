@@ -45,9 +45,7 @@ class TransferConfig:
     def __post_init__(self) -> None:
         check_choices(self)
         parse_layers(self.layers)
-        require(self.max_sentences >= 1, "max_sentences", self.max_sentences, "1 or more")
-        require(self.max_positions >= 0, "max_positions", self.max_positions, "0 or more")
-        require(self.batch_tokens >= 1, "batch_tokens", self.batch_tokens, "1 or more")
+        _require_minima(self, max_sentences=1, max_positions=0, batch_tokens=1)
 
 
 @dataclass(frozen=True)
@@ -67,11 +65,7 @@ class FocusConfig:
     focus_max_tokens: int = 20_000_000
 
     def __post_init__(self) -> None:
-        require(self.focus_window >= 1, "focus_window", self.focus_window, "1 or more")
-        require(self.focus_dim >= 2, "focus_dim", self.focus_dim, "2 or more")
-        require(self.focus_min_count >= 1, "focus_min_count", self.focus_min_count, "1 or more")
-        require(self.focus_max_tokens >= 1, "focus_max_tokens", self.focus_max_tokens,
-                "1 or more")
+        _require_minima(self, focus_window=1, focus_dim=2, focus_min_count=1, focus_max_tokens=1)
 
 
 @dataclass(frozen=True)
@@ -87,7 +81,7 @@ class TokenDistillationConfig:
     distil_learning_rate: float = 2e-3
 
     def __post_init__(self) -> None:
-        require(self.distil_epochs >= 1, "distil_epochs", self.distil_epochs, "1 or more")
+        _require_minima(self, distil_epochs=1)
         require(self.distil_learning_rate > 0, "distil_learning_rate", self.distil_learning_rate,
                 "above 0")
 
@@ -122,13 +116,10 @@ class CompareConfig:
                 "each method once")
         require(0 < self.held_out_ratio < 1, "held_out_ratio", self.held_out_ratio,
                 "above 0, below 1")
-        require(self.probe_steps >= 0, "probe_steps", self.probe_steps, "0 or more")
         require(self.probe_learning_rate > 0, "probe_learning_rate", self.probe_learning_rate,
                 "above 0")
-        require(self.probe_batch_size >= 1, "probe_batch_size", self.probe_batch_size, "1 or more")
-        require(self.probe_max_length >= 8, "probe_max_length", self.probe_max_length,
-                "8 or more")
-        require(self.sample_tokens >= 0, "sample_tokens", self.sample_tokens, "0 or more")
+        _require_minima(self, probe_steps=0, probe_batch_size=1, probe_max_length=8,
+                        sample_tokens=0)
 
     def methods(self) -> tuple[Method, ...]:
         """Methods to compare, in the order given."""
@@ -151,3 +142,8 @@ def parse_layers(layers: str) -> tuple[int, ...] | None:
     except ValueError:
         raise ValueError(f"{setting('layers')}: found {layers!r}, expected last, all or numbers "
                          "separated by commas, such as 0,-1") from None
+
+
+def _require_minima(config: object, **minima: int) -> None:
+    for name, least in minima.items():
+        require(getattr(config, name) >= least, name, getattr(config, name), f"{least} or more")

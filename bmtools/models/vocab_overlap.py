@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -55,8 +55,7 @@ def find_overlap(old: PreTrainedTokenizerFast, new: PreTrainedTokenizerFast) -> 
         CheckpointError: vocabularies of two types, ids with gaps, or a special token that is
             missing.
     """
-    model_type = _common_type(old, new)
-    _check_new(new)
+    model_type = _check_vocabularies(old, new)
     known = old.get_vocab()
     by_role = {getattr(new, f"{role}_token_id"): getattr(old, f"{role}_token_id")
                for role in reversed(_ROLES)}
@@ -167,18 +166,15 @@ def surface(token: str, model_type: str) -> str:
     return token.replace(METASPACE, " ").strip() or token
 
 
-def _common_type(old: PreTrainedTokenizerFast, new: PreTrainedTokenizerFast) -> str:
-    types = [model_name(tokenizer.backend_tokenizer) for tokenizer in (old, new)]
-    if types[0] != types[1]:
-        raise CheckpointError(f"the base has a {types[0]} vocabulary, the tokenizer a {types[1]} "
+def _check_vocabularies(old: PreTrainedTokenizerFast, new: PreTrainedTokenizerFast) -> str:
+    """Check that one type of tokenizer made both, and that the new one is complete."""
+    old_type, new_type = (model_name(one.backend_tokenizer) for one in (old, new))
+    if old_type != new_type:
+        raise CheckpointError(f"the base has a {old_type} vocabulary, the tokenizer a {new_type} "
                               "one; expected two of a kind")
-    if types[0] not in _SPLITTERS:
-        raise CheckpointError(f"the base has a {types[0]} vocabulary, expected "
+    if old_type not in _SPLITTERS:
+        raise CheckpointError(f"the base has a {old_type} vocabulary, expected "
                               f"{' or '.join(_SPLITTERS)}")
-    return types[0]
-
-
-def _check_new(new: PreTrainedTokenizerFast) -> None:
     for role in _REQUIRED_ROLES:
         if getattr(new, f"{role}_token_id") is None:
             raise CheckpointError(f"the new tokenizer has no {role} token, expected that of a "
@@ -187,6 +183,7 @@ def _check_new(new: PreTrainedTokenizerFast) -> None:
     if highest >= len(new):
         raise CheckpointError(f"the new tokenizer has {len(new)} tokens, but ids up to {highest}; "
                               "expected ids without gaps")
+    return old_type
 
 
 def _spelled_alike(new: PreTrainedTokenizerFast, known: Mapping[str, int], splitter: _Splitter,
@@ -239,23 +236,16 @@ class _WordPieceSplitter(_Splitter):
         mark, text = self._without_mark(token)
         ids: list[int] = []
         for number, word in enumerate(text.split()):
-            pieces = list(self._split_word(word, bool(mark) and not number))
-            if None in pieces:
-                return []
-            ids += [piece for piece in pieces if piece is not None]
+            start = 0
+            while start < len(word):
+                prefix = _CONTINUATION if start or (mark and not number) else ""
+                end = next((end for end in range(len(word), start, -1)
+                            if prefix + word[start:end] in self._known), None)
+                if end is None:
+                    return []
+                ids.append(self._known[prefix + word[start:end]])
+                start = end
         return ids
-
-    def _split_word(self, word: str, is_inside: bool) -> Iterator[int | None]:
-        start = 0
-        while start < len(word):
-            prefix = _CONTINUATION if is_inside or start else ""
-            end = next((end for end in range(len(word), start, -1)
-                        if prefix + word[start:end] in self._known), None)
-            if end is None:
-                yield None
-                return
-            yield self._known[prefix + word[start:end]]
-            start = end
 
     def _without_mark(self, token: str) -> tuple[str, str]:
         is_inside = token.startswith(_CONTINUATION) and token != _CONTINUATION

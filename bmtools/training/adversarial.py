@@ -11,8 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from bmtools.masking.corruption import IGNORED
-from bmtools.models.mlm import lm_head
-from bmtools.models.nsp_head import NextSentenceHead
+from bmtools.models.mlm import NextSentenceHead, lm_head
 from bmtools.recipes.settings import AdversarialConfig
 from bmtools.training.objectives import EncoderInputs, LossTerm, Objective, nsp_sums
 

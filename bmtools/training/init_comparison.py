@@ -26,6 +26,7 @@ from bmtools.masking.strategies import make_strategy
 from bmtools.models.architectures import has_segment_embeddings, max_tokens
 from bmtools.models.checkpoint import Checkpoint
 from bmtools.models.context_embeddings import Sentence
+from bmtools.models.init_weights import transfer
 from bmtools.models.mlm import masked_lm_loss
 from bmtools.models.settings import (
     READING_METHODS,
@@ -35,7 +36,6 @@ from bmtools.models.settings import (
     TokenDistillationConfig,
     TransferConfig,
 )
-from bmtools.models.transfer import transfer
 from bmtools.models.vocab_overlap import nearest_tokens
 from bmtools.recipes.phases import Phase, RunConfig
 from bmtools.recipes.settings import (

@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from bmtools.masking.corruption import IGNORED
-from bmtools.models.mlm import encode, lm_head, masked_lm_loss
-from bmtools.models.nsp_head import NextSentenceHead
+from bmtools.models.mlm import NextSentenceHead, encode, lm_head, masked_lm_loss
 from bmtools.models.packed import encode_packed
 from bmtools.recipes.settings import DistillationConfig
 

@@ -30,8 +30,8 @@ from bmtools.models.context_embeddings import (
     locate_pieces,
     sample_sentences,
 )
+from bmtools.models.init_weights import transfer
 from bmtools.models.settings import TransferConfig
-from bmtools.models.transfer import transfer
 from bmtools.models.vocab_overlap import find_overlap
 from bmtools.search.segment import sentence_spans
 from bmtools.vocab.tokenizer import fingerprint

@@ -8,12 +8,20 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional
-from transformers import AutoModelForMaskedLM, ModernBertConfig, RobertaConfig
+from toy_models import join_nsp_head
+from transformers import (
+    AutoModelForMaskedLM,
+    BertConfig,
+    MegatronBertConfig,
+    ModernBertConfig,
+    RobertaConfig,
+)
 
 from bmtools.errors import CheckpointError
 from bmtools.models import mlm
 from bmtools.models.architectures import has_segment_embeddings
 from bmtools.models.mlm import (
+    NextSentenceHead,
     _SummedLoss,
     encode,
     lm_head,
@@ -26,15 +34,15 @@ IGNORED = -100
 
 def batch() -> tuple[torch.Tensor, torch.Tensor]:
     ids = torch.randint(4, 60, (3, 20), generator=torch.Generator().manual_seed(1))
-    attended = torch.arange(20) < torch.tensor([20, 13, 7])[:, None]
-    return ids.where(attended, torch.tensor(1)), attended
+    mask = torch.arange(20) < torch.tensor([20, 13, 7])[:, None]
+    return ids.where(mask, torch.tensor(1)), mask
 
 
-def asked_labels(ids: torch.Tensor, attended: torch.Tensor) -> torch.Tensor:
+def masked_labels(ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     rng = torch.Generator().manual_seed(2)
-    asked = attended & (torch.rand(ids.shape, generator=rng) < 0.3)
+    masked = mask & (torch.rand(ids.shape, generator=rng) < 0.3)
     others = torch.randint(4, 60, ids.shape, generator=rng)
-    return others.where(asked, torch.tensor(IGNORED))
+    return others.where(masked, torch.tensor(IGNORED))
 
 
 def gradients(model: Any) -> dict[str, torch.Tensor]:
@@ -52,69 +60,69 @@ def same_gradients(ours: dict[str, torch.Tensor], theirs: dict[str, torch.Tensor
 
 
 @torch.inference_mode()
-def test_encoder_and_head_give_the_model_s_logits(model: Any) -> None:
-    ids, attended = batch()
-    whole = model(input_ids=ids, attention_mask=attended.long()).logits
-    states = encode(model, ids, attended)
-    torch.testing.assert_close(lm_head(model)(states)[attended], whole[attended])
+def test_encoder_and_head_equal_the_whole_model(model: Any) -> None:
+    ids, mask = batch()
+    whole = model(input_ids=ids, attention_mask=mask.long()).logits
+    states = encode(model, ids, mask)
+    torch.testing.assert_close(lm_head(model)(states)[mask], whole[mask])
     torch.testing.assert_close(lm_head(model)(states[1, 4]), whole[1, 4])
 
 
-def test_the_loss_at_asked_places_is_transformers_own(model: Any) -> None:
-    """The head runs at asked places alone; loss and all gradients are those of the whole."""
-    ids, attended = batch()
-    labels = asked_labels(ids, attended)
-    whole = model(input_ids=ids, attention_mask=attended.long(), labels=labels).loss
+def test_loss_at_masked_positions_equals_transformers(model: Any) -> None:
+    """The head runs at mmasked positions alone; loss and all gradients are those of the whole."""
+    ids, mask = batch()
+    labels = masked_labels(ids, mask)
+    whole = model(input_ids=ids, attention_mask=mask.long(), labels=labels).loss
     whole.backward()
     theirs = gradients(model)
-    asked = labels != IGNORED
-    logits = lm_head(model)(encode(model, ids, attended)[asked])
-    assert logits.shape == (asked.sum(), 60)
-    ours = functional.cross_entropy(logits, labels[asked])
+    masked = labels != IGNORED
+    logits = lm_head(model)(encode(model, ids, mask)[masked])
+    assert logits.shape == (masked.sum(), 60)
+    ours = functional.cross_entropy(logits, labels[masked])
     ours.backward()
     torch.testing.assert_close(ours, whole, atol=1e-5, rtol=0)
     same_gradients(gradients(model), theirs)
 
 
-def test_modernbert_s_own_sparse_prediction_agrees() -> None:
+def test_loss_equals_modernbert_sparse_prediction() -> None:
     config = ModernBertConfig(
         vocab_size=60, hidden_size=32, num_hidden_layers=3, num_attention_heads=4,
         intermediate_size=48, pad_token_id=1, bos_token_id=2, eos_token_id=3, cls_token_id=2,
         sep_token_id=3, sparse_prediction=True)
     model = AutoModelForMaskedLM.from_config(config).eval()
-    ids, attended = batch()
-    labels = asked_labels(ids, attended)
-    whole = model(input_ids=ids, attention_mask=attended.long(), labels=labels)
-    asked = labels != IGNORED
-    assert len(whole.logits) == asked.sum()
-    total, _ = masked_lm_loss(model, encode(model, ids, attended)[asked], labels[asked])
-    torch.testing.assert_close(total / asked.sum(), whole.loss, atol=1e-5, rtol=0)
+    ids, mask = batch()
+    labels = masked_labels(ids, mask)
+    whole = model(input_ids=ids, attention_mask=mask.long(), labels=labels)
+    masked = labels != IGNORED
+    assert len(whole.logits) == masked.sum()
+    total, _ = masked_lm_loss(model, encode(model, ids, mask)[masked], labels[masked])
+    torch.testing.assert_close(total / masked.sum(), whole.loss, atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("chunk", [1, 3, 5, None])
-def test_judging_in_pieces_is_judging_at_once(model: Any, chunk: int | None) -> None:
-    """Loss, count and every gradient, against a plain computation over all places."""
-    ids, attended = batch()
-    labels = asked_labels(ids, attended)
-    asked = labels != IGNORED
-    assert asked.sum() >= 10
-    logits = lm_head(model)(encode(model, ids, attended)[asked])
-    plain = functional.cross_entropy(logits, labels[asked], reduction="sum")
+def test_chunked_loss_equals_loss_at_once(model: Any, chunk: int | None) -> None:
+    """Loss, count and every gradient, against a plain computation over all positions."""
+    ids, mask = batch()
+    labels = masked_labels(ids, mask)
+    masked = labels != IGNORED
+    assert masked.sum() >= 10
+    logits = lm_head(model)(encode(model, ids, mask)[masked])
+    plain = functional.cross_entropy(logits, labels[masked], reduction="sum")
     (plain * 0.25).backward()
     theirs = gradients(model)
-    wanted = labels[asked]
-    wanted[::2] = logits.argmax(dim=-1)[::2]
-    right = (logits.argmax(dim=-1) == wanted).sum()
+    targets = labels[masked]
+    targets[::2] = logits.argmax(dim=-1)[::2]
+    right = (logits.argmax(dim=-1) == targets).sum()
     with torch.no_grad():
-        counted = masked_lm_loss(model, encode(model, ids, attended)[asked], wanted, chunk)[1]
+        counted = masked_lm_loss(model, encode(model, ids, mask)[masked], targets, chunk)[1]
     assert counted == right > 0
 
-    total, _ = masked_lm_loss(model, encode(model, ids, attended)[asked], labels[asked], chunk)
+    total, _ = masked_lm_loss(model, encode(model, ids, mask)[masked], labels[masked], chunk)
     (total * 0.25).backward()
     torch.testing.assert_close(total, plain)
     same_gradients(gradients(model), theirs)
     with torch.no_grad():
-        quiet, _ = masked_lm_loss(model, encode(model, ids, attended)[asked], labels[asked], chunk)
+        quiet, _ = masked_lm_loss(model, encode(model, ids, mask)[masked], labels[masked], chunk)
     torch.testing.assert_close(quiet, plain)
 
 
@@ -124,19 +132,19 @@ def test_pieces_leave_frozen_weights_alone(model: Any) -> None:
     head = next(weight for name, weight in model.named_parameters()
                 if name.startswith(("cls.", "lm_head.", "head.")) and weight.ndim == 2)
     head.requires_grad_(True)
-    ids, attended = batch()
-    total, _ = masked_lm_loss(model, encode(model, ids, attended)[attended], ids[attended], 4)
+    ids, mask = batch()
+    total, _ = masked_lm_loss(model, encode(model, ids, mask)[mask], ids[mask], 4)
     total.backward()
     assert head.grad is not None and head.grad.abs().max() > 0
     assert sum(weight.grad is not None for weight in model.parameters()) == 1
 
 
 def test_pieces_in_bf16_lose_no_more_than_bf16_does(model: Any) -> None:
-    ids, attended = batch()
+    ids, mask = batch()
     sums = []
     for chunk in (1_000, 4):
         with torch.autocast("cpu", torch.bfloat16):
-            total, _ = masked_lm_loss(model, encode(model, ids, attended)[attended], ids[attended],
+            total, _ = masked_lm_loss(model, encode(model, ids, mask)[mask], ids[mask],
                                       chunk)
         total.backward()
         sums.append((total.detach(), gradients(model)))
@@ -186,11 +194,11 @@ def test_places_past_the_labels_change_nothing() -> None:
     assert torch.equal(many_grad[:4], few_grad) and not many_grad[4:].any()
 
 
-def test_in_bf16_a_cpu_sees_few_shapes(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sums of 5 and of 9 places go through products of one shape; in float32 through two."""
-    asked = []
+def test_bf16_on_a_cpu_uses_few_shapes(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums over 5 and 9 positions go through products of one shape; in float32 through two."""
+    masked = []
     monkeypatch.setattr(mlm, "lm_head", lambda model: lambda states: (
-        asked.append(len(states)), lm_head(model)(states))[1])
+        masked.append(len(states)), lm_head(model)(states))[1])
     states = torch.randn(9, 32, generator=torch.Generator().manual_seed(0))
     labels = torch.arange(9)
     for count in (5, 9):
@@ -198,60 +206,60 @@ def test_in_bf16_a_cpu_sees_few_shapes(model: Any, monkeypatch: pytest.MonkeyPat
         with torch.autocast("cpu", torch.bfloat16):
             total, _ = masked_lm_loss(model, states[:count], labels[:count])
         torch.testing.assert_close(total, plain, rtol=0.02, atol=0)
-    assert len(set(asked[1::2])) == 1 and set(asked[::2]) == {5, 9}
+    assert len(set(masked[1::2])) == 1 and set(masked[::2]) == {5, 9}
 
 
-def test_nothing_asked_is_no_loss(model: Any) -> None:
+def test_no_masked_positions_give_no_loss(model: Any) -> None:
     total, right = masked_lm_loss(model, torch.zeros(0, 32), torch.zeros(0, dtype=torch.int64))
     assert (total, right) == (0, 0)
 
 
 @torch.inference_mode()
 @pytest.mark.parametrize("causal", [False, True])
-def test_embeddings_stand_for_ids(model: Any, causal: bool) -> None:
-    ids, attended = batch()
+def test_inputs_embeds_replace_input_ids(model: Any, causal: bool) -> None:
+    ids, mask = batch()
     embeddings = model.get_input_embeddings()(ids)
     torch.testing.assert_close(
-        encode(model, ids, attended, causal, inputs_embeds=embeddings)[attended],
-        encode(model, ids, attended, causal)[attended])
+        encode(model, ids, mask, causal, inputs_embeds=embeddings)[mask],
+        encode(model, ids, mask, causal)[mask])
     changed = embeddings.clone()
     changed[0, 3] *= 2
-    assert not torch.allclose(encode(model, ids, attended, inputs_embeds=changed)[0],
-                              encode(model, ids, attended, inputs_embeds=embeddings)[0])
+    assert not torch.allclose(encode(model, ids, mask, inputs_embeds=changed)[0],
+                              encode(model, ids, mask, inputs_embeds=embeddings)[0])
 
 
 @torch.inference_mode()
-def test_padding_inside_moves_no_position_of_embeddings(model: Any) -> None:
+def test_position_ids_of_inputs_embeds_skip_padding(model: Any) -> None:
     """What transformers makes of ids, RoBERTa's positions included, holds for embeddings too."""
-    ids, attended = batch()
-    attended[0, 4:7] = False
-    attended[1, :3] = False
-    ids = ids.where(attended, torch.tensor(1))
+    ids, mask = batch()
+    mask[0, 4:7] = False
+    mask[1, :3] = False
+    ids = ids.where(mask, torch.tensor(1))
     embeddings = model.get_input_embeddings()(ids)
-    found = encode(model, ids, attended, inputs_embeds=embeddings)
-    whole = model.base_model(input_ids=ids, attention_mask=attended.long()).last_hidden_state
-    torch.testing.assert_close(found[attended], whole[attended])
+    found = encode(model, ids, mask, inputs_embeds=embeddings)
+    whole = model.base_model(input_ids=ids, attention_mask=mask.long()).last_hidden_state
+    torch.testing.assert_close(found[mask], whole[mask])
 
 
 @torch.inference_mode()
-def test_token_types_reach_models_that_know_them(model: Any) -> None:
-    ids, attended = batch()
+def test_token_types_reach_models_with_segment_embeddings(model: Any) -> None:
+    ids, mask = batch()
     types = (torch.arange(20) >= 5).long().expand(3, 20)
     if not hasattr(model.base_model.embeddings, "token_type_embeddings"):
         assert not has_segment_embeddings(model)
         with pytest.raises(CheckpointError, match="has no segment embeddings"):
-            encode(model, ids, attended, token_type_ids=types)
+            encode(model, ids, mask, token_type_ids=types)
         return
-    whole = model.base_model(input_ids=ids, attention_mask=attended.long(),
+    whole = model.base_model(input_ids=ids, attention_mask=mask.long(),
                              token_type_ids=types).last_hidden_state
-    found = encode(model, ids, attended, token_type_ids=types)
-    torch.testing.assert_close(found[attended], whole[attended])
-    assert not torch.allclose(found[0], encode(model, ids, attended)[0])
-    torch.testing.assert_close(encode(model, ids, attended, token_type_ids=torch.zeros_like(ids)),
-                               encode(model, ids, attended))
+    found = encode(model, ids, mask, token_type_ids=types)
+    torch.testing.assert_close(found[mask], whole[mask])
+    assert not torch.allclose(found[0], encode(model, ids, mask)[0])
+    torch.testing.assert_close(encode(model, ids, mask, token_type_ids=torch.zeros_like(ids)),
+                               encode(model, ids, mask))
 
 
-def test_a_single_token_type_tells_nothing() -> None:
+def test_a_single_token_type_is_refused() -> None:
     model = AutoModelForMaskedLM.from_config(RobertaConfig(
         vocab_size=60, hidden_size=32, num_hidden_layers=1, num_attention_heads=4,
         type_vocab_size=1))
@@ -261,25 +269,69 @@ def test_a_single_token_type_tells_nothing() -> None:
 
 
 @torch.inference_mode()
-def test_causal_states_do_not_see_what_comes_after(model: Any) -> None:
-    ids, attended = batch()
-    before = encode(model, ids, attended, causal=True)
+def test_causal_states_ignore_later_tokens(model: Any) -> None:
+    ids, mask = batch()
+    before = encode(model, ids, mask, causal=True)
     changed = ids.clone()
     changed[:, 6] = 5 + (changed[:, 6] == 5)
-    after = encode(model, changed, attended, causal=True)
+    after = encode(model, changed, mask, causal=True)
     torch.testing.assert_close(before[:, :6], after[:, :6])
     assert not torch.allclose(before[:, 6], after[:, 6])
     assert not torch.allclose(before[0, 7], after[0, 7])
 
 
 @torch.inference_mode()
-def test_causal_states_equal_those_of_the_text_cut_short(model: Any) -> None:
-    ids, attended = batch()
-    whole = encode(model, ids[:1], attended[:1], causal=True)
-    short = encode(model, ids[:1, :9], attended[:1, :9], causal=True)
+def test_causal_states_equal_those_of_a_shorter_text(model: Any) -> None:
+    ids, mask = batch()
+    whole = encode(model, ids[:1], mask[:1], causal=True)
+    short = encode(model, ids[:1, :9], mask[:1, :9], causal=True)
     torch.testing.assert_close(whole[:, :9], short, atol=1e-5, rtol=1e-5)
 
 
 def test_an_unknown_head_is_named() -> None:
     with pytest.raises(CheckpointError, match="head of this architecture is not known"):
         lm_head(nn.Linear(2, 2))
+
+
+@pytest.mark.parametrize("kind", [BertConfig, MegatronBertConfig])
+def test_nsp_loss_and_gradients_equal_transformers(kind: Any) -> None:
+    """The sum of both means, and its gradients, with the head run at masked positions only."""
+    torch.manual_seed(0)
+    model = AutoModelForMaskedLM.from_config(kind(
+        vocab_size=60, hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
+        intermediate_size=48, max_position_embeddings=40)).eval()
+    head = NextSentenceHead(32, seed=7, std=0.3)
+    for weight in model.cls.parameters():
+        torch.nn.init.normal_(weight, std=0.3)
+    joined = join_nsp_head(model, head)
+    input_ids, mask = batch()
+    labels = masked_labels(input_ids, mask)
+    token_type_ids = ((torch.arange(20) >= 6) & mask).long()
+    nsp_labels = torch.tensor([0, 1, 1])
+    expected = joined(input_ids=input_ids, attention_mask=mask.long(), labels=labels,
+                      token_type_ids=token_type_ids, next_sentence_label=nsp_labels).loss
+    expected.backward()
+    states = encode(model, input_ids, mask, token_type_ids=token_type_ids)
+    masked = labels != IGNORED
+    total, _ = masked_lm_loss(model, states[masked], labels[masked])
+    loss = total / masked.sum() + functional.cross_entropy(head(states), nsp_labels)
+    loss.backward()
+    torch.testing.assert_close(loss, expected, atol=1e-5, rtol=0)
+    theirs = {name: weight.grad for name, weight in joined.named_parameters()}
+    for name, weight in model.named_parameters():
+        torch.testing.assert_close(weight.grad, theirs[name], atol=1e-6, rtol=1e-4, msg=name)
+    torch.testing.assert_close(head.pooler.weight.grad, theirs["bert.pooler.dense.weight"])
+    torch.testing.assert_close(head.relationship.bias.grad, theirs["cls.seq_relationship.bias"])
+
+
+def test_a_head_comes_from_its_seed_alone() -> None:
+    torch.manual_seed(1)
+    first = NextSentenceHead(64, seed=3).state_dict()
+    torch.manual_seed(2)
+    state = torch.get_rng_state()
+    again, other = (NextSentenceHead(64, seed=seed).state_dict() for seed in (3, 4))
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    assert not torch.equal(first["pooler.weight"], other["pooler.weight"])
+    assert torch.equal(torch.get_rng_state(), state), "the common generator is left alone"
+    assert first["pooler.weight"].std().item() == pytest.approx(0.02, rel=0.05)
+    assert not first["pooler.bias"].any() and not first["relationship.bias"].any()

@@ -16,8 +16,8 @@ from bmtools.models.architectures import build_config, build_model, first_positi
 from bmtools.models.checkpoint import Checkpoint, save_checkpoint
 from bmtools.models.context_embeddings import Sentence, sample_sentences
 from bmtools.models.focus import focus_embeddings
+from bmtools.models.init_weights import transfer
 from bmtools.models.settings import METHODS, FocusConfig, TransferConfig
-from bmtools.models.transfer import transfer
 from bmtools.models.vocab_overlap import find_overlap
 from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.tokenizer import fingerprint

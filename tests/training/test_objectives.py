@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import torch
 from torch.nn import functional
+from toy_models import join_nsp_head
 
 from bmtools.masking.corruption import IGNORED
 from bmtools.models.architectures import build_config, build_model
-from bmtools.models.nsp_head import join_nsp_head
 from bmtools.models.packed import prepare_packed
 from bmtools.recipes.settings import DistillationConfig
 from bmtools.training.objectives import (
