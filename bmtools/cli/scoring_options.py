@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
 import click
 
 from bmtools.cli.launcher import launch
-from bmtools.cli.options import (
-    OptionGroup,
-    existing_directory,
-    option_group,
-    writes_records,
-)
+from bmtools.cli.options import OptionGroup, existing_directory, option_group, writes_records
 from bmtools.cli.progress import tracked
 from bmtools.cli.settings import takes_settings
 from bmtools.io.jsonl import STDIN
@@ -29,45 +24,39 @@ takes_groups = click.option(
          "meta.year.")
 
 
-@option_group(click.option(
-    "--processes", type=click.IntRange(min=1), default=1, show_default=True,
-    help="Processes of this machine that share the records, one for each GPU; on a CPU --threads "
-         "does the same in less memory."))
-def launches_scoring(values: dict[str, Any]) -> None:
-    """Add `--processes`, which runs the command several times at once. Put it first."""
-    processes = values.pop("processes")
-    if processes > 1 and (not values["files"] or STDIN in values["files"]):
-        raise click.UsageError("--processes: found stdin, which processes cannot share, "
-                               "expected names of files")
-    launch(processes)
-
-
 def scores_checkpoints(kind: type) -> OptionGroup:
-    """Add the options of a measure: its checkpoints, settings, statistics and outputs.
+    """Add the options of a measure: its processes, checkpoints, settings, statistics and outputs.
 
     The function gets `models`, `output`, and what the room's public function takes: `progress`
-    and, as plain keywords, the fields of the settings.
+    and, as plain keywords, the fields of the settings. Put this before `reads_records`: the
+    processes are launched before anything is opened.
 
     Args:
         kind: dataclass of the measure's own settings.
     """
     @option_group(
+        click.option("--processes", type=click.IntRange(min=1), default=1, show_default=True,
+                     help="Processes of this machine that share the records, one for each GPU; on "
+                          "a CPU --threads does the same in less memory."),
         takes_models,
         click.option("--baseline", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
                      help="Also score the token frequencies of these records."),
         takes_groups,
         click.option("--details", metavar="FILE",
                      help="Write a line for each scored item and checkpoint here."),
-        writes_records,
-        takes_settings(StatisticsConfig, "statistics"),
-        takes_settings(InferenceConfig, "inference"),
-        takes_settings(kind, "config"))
-    def convert(values: dict[str, Any]) -> None:
+        writes_records, takes_settings(StatisticsConfig, "statistics"),
+        takes_settings(InferenceConfig, "inference"), takes_settings(kind, "config"))
+    def prepare(values: dict[str, Any]) -> None:
         if values["details"] == values["output"]:
             raise click.UsageError("--details and --output are the same; name another file for "
                                    "one of them")
+        processes = values.pop("processes")
+        if processes > 1 and (not values["files"] or STDIN in values["files"]):
+            raise click.UsageError("--processes: found stdin, which processes cannot share, "
+                                   "expected names of files")
+        launch(processes)
         for name in ("config", "inference", "statistics"):
-            values |= dataclasses.asdict(values.pop(name))
+            values |= asdict(values.pop(name))
         values["progress"] = partial(tracked, activity="scoring")
 
-    return convert
+    return prepare

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from bmtools.cli.options import Command, reads_records
-from bmtools.cli.scoring_options import launches_scoring, scores_checkpoints
+from bmtools.cli.scoring_options import scores_checkpoints
 from bmtools.distributed import is_main_process
 from bmtools.io.atomic import refuse_existing
 from bmtools.io.jsonl import RecordReader, write_records
@@ -20,9 +20,8 @@ _existing_file = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 
 @click.command("score-mrr", cls=Command)
-@launches_scoring
-@reads_records
 @scores_checkpoints(MrrConfig)
+@reads_records
 @click.option("--terms", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
               help="Mask the words of these terms, one term a line, wherever they occur in texts "
                    "without a mask.")

@@ -8,16 +8,15 @@ from typing import Any
 import click
 
 from bmtools.cli.options import Command, reads_records
-from bmtools.cli.scoring_options import launches_scoring, scores_checkpoints
+from bmtools.cli.scoring_options import scores_checkpoints
 from bmtools.distributed import is_main_process
 from bmtools.io.jsonl import RecordReader, write_records
 from bmtools.scoring.settings import PpplConfig
 
 
 @click.command("score-pppl", cls=Command)
-@launches_scoring
-@reads_records
 @scores_checkpoints(PpplConfig)
+@reads_records
 @click.option("--fail-over", type=float, metavar="X",
               help="Exit with 1 if a checkpoint's pppl is above X; lower is better.")
 def command(records: RecordReader, models: tuple[Path, ...], output: str, fail_over: float | None,
