@@ -128,12 +128,13 @@ class MrrTotals:
     @property
     def reciprocal_ranks(self) -> np.ndarray:
         """Reciprocal rank of each masking, (maskings,); not a number for those left out."""
-        table = self._table()
+        table, _, _ = self._select()
         return np.where(table[:, 3] > 0, table[:, 0], np.nan)
 
     def metrics(self) -> dict[str, RatioMetric]:
         """Return the metric that models are compared by, as sums over sentences."""
-        return {"mrr": RatioMetric(*self._sums_by_sentence(self._table()))}
+        _, sums, counts = self._select()
+        return {"mrr": RatioMetric(sums, counts)}
 
     def line(self) -> Line:
         """Return the scores, what they rest on and their signature.
@@ -149,14 +150,14 @@ class MrrTotals:
         Raises:
             DataError: nothing was counted, or no record has a key of `by`.
         """
-        config, table = self.config, self._table()
-        if not table[:, 3].any():
+        config, scores = self.config, self._scores()
+        if not scores:
             raise DataError(
                 f"all {self._multi_token} masked words are of several tokens in "
                 f"{self.predictor.name}; {setting('multi_token')} miss counts them"
                 if self._multi_token else
                 "no masked words in the input; expected records with text and target")
-        by = self._groups.scores(lambda members: self._scores(table, members))
+        by = self._groups.scores(self._scores)
         for key in [key for key, values in by.items() if set(values) == {NO_VALUE}]:
             if self._by:
                 raise DataError(f"{setting('by')}: found {key!r}, which no record has, expected a "
@@ -164,7 +165,7 @@ class MrrTotals:
             del by[key]
         return {
             "model": self.predictor.name,
-            **self._scores(table),
+            **scores,
             "multi_token": self._multi_token,
             "unknown": self._unknown,
             **({"by": by} if by else {}),
@@ -179,30 +180,27 @@ class MrrTotals:
                      **self.predictor.signature_fields),
         }
 
-    def _table(self) -> np.ndarray:
-        """View what is kept of each masking: reciprocal rank, rank, probability, whether it counts.
+    def _select(self, members: np.ndarray | slice = slice(None),
+                ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """View what is kept of some maskings, and sum it by sentence.
 
         Returns:
-            (maskings, 4) float64.
+            (maskings, 4) float64: reciprocal rank, rank, probability and whether it counts; sums
+            of reciprocal ranks, and counts of maskings, (sentences,) each.
         """
-        return np.frombuffer(self._values).reshape(-1, 4)
-
-    def _sums_by_sentence(self, table: np.ndarray, members: np.ndarray | slice = slice(None),
-                          ) -> tuple[np.ndarray, np.ndarray]:
-        """Sum reciprocal ranks and counts of maskings, (sentences,) each."""
+        table = np.frombuffer(self._values).reshape(-1, 4)[members]
         sentences = np.frombuffer(self._sentence_of, dtype=np.int32)[members]
-        counts = table[members, 3]
-        size = len(self._sentences)
-        return (np.bincount(sentences, weights=table[members, 0] * counts, minlength=size),
+        size, counts = len(self._sentences), table[:, 3]
+        return (table, np.bincount(sentences, weights=table[:, 0] * counts, minlength=size),
                 np.bincount(sentences, weights=counts, minlength=size))
 
-    def _scores(self, table: np.ndarray, members: np.ndarray | slice = slice(None)) -> Line:
+    def _scores(self, members: np.ndarray | slice = slice(None)) -> Line:
         """Score some of the maskings; nothing where none of them counts."""
-        counted = table[members][table[members, 3] > 0]
+        table, sums, counts = self._select(members)
+        counted = table[table[:, 3] > 0]
         if not len(counted):
             return {}
-        sums, counts = self._sums_by_sentence(table, members)
-        bounds = interval(sums[counts > 0], counts[counts > 0], self._statistics)
+        bounds = interval([sums, counts], self._statistics)
         ranks = counted[:, 1]
         ranked = ranks[~np.isnan(ranks)]
         scores = {

@@ -158,9 +158,9 @@ class PpplTotals:
         bits = nats * kept.tokens.sum() / math.log(2)
         mean = float(kept.pppl.mean()) if self.config.sample == 1 else math.nan
         if self.config.like:
-            score, bounds = mean, interval(kept.pppl, np.ones(len(kept)), self._statistics)
+            score, bounds = mean, interval([kept.pppl, np.ones(len(kept))], self._statistics)
         else:
-            score, bounds = safe_exp(nats), interval(kept.nats, kept.scored, self._statistics)
+            score, bounds = safe_exp(nats), interval([kept.nats, kept.scored], self._statistics)
             bounds = bounds and (safe_exp(bounds[0]), safe_exp(bounds[1]))
         return {
             "pppl": rounded(score),

@@ -47,9 +47,9 @@ class Difference(NamedTuple):
     p_value: float | None
 
 
-def interval(numerators: np.ndarray, denominators: np.ndarray,
+def interval(sums: Sequence[np.ndarray] | np.ndarray,
              settings: StatisticsConfig) -> Interval | None:
-    """Bound a ratio of sums by the percentile bootstrap over units.
+    """Bound a ratio of sums, or the difference of two, by the percentile bootstrap over units.
 
     Monotonic functions preserve it: the exponential of both bounds of nats per token is the
     interval of pseudo-perplexity. With fewer than some 20 units it is too narrow.
@@ -57,14 +57,34 @@ def interval(numerators: np.ndarray, denominators: np.ndarray,
     Source: Efron and Tibshirani 1993, chapter 13; Koehn 2004, who resamples sentences.
 
     Args:
-        numerators: (units,).
-        denominators: (units,), 0 or more.
+        sums: (2, units) numerators and denominators, or (4, units) of two models.
+        settings: resamples and confidence.
 
     Returns:
         low and high; None without resamples, with fewer than two units, or where a sum is
         infinite.
     """
-    return _bootstrap(_columns((numerators, denominators)), settings)
+    columns = _counted(sums)
+    varying = (np.count_nonzero(columns[1::2], axis=1) > 1).all() and np.isfinite(columns).all()
+    if not settings.resamples or not varying:
+        return None
+    generator = np.random.default_rng((settings.seed, _RESAMPLING))
+    units = columns.shape[1]
+    resampled = np.empty((len(columns), settings.resamples))
+    step = max(1, _NUMBERS_AT_ONCE // units)
+    for start in range(0, settings.resamples, step):
+        stop = min(start + step, settings.resamples)
+        drawn = generator.integers(0, units, size=(stop - start, units))
+        for column, total in zip(columns, resampled, strict=True):
+            column.take(drawn).sum(axis=1, out=total[start:stop])
+    values = _ratio(*resampled[:2])
+    if len(columns) > 2:
+        values -= _ratio(*resampled[2:])
+    defined = values[np.isfinite(values)]
+    if not len(defined):
+        return None
+    low, high = np.quantile(defined, [(1 - settings.confidence) / 2, (1 + settings.confidence) / 2])
+    return float(low), float(high)
 
 
 def paired_difference(first: Sums, second: Sums, settings: StatisticsConfig) -> Difference:
@@ -83,12 +103,12 @@ def paired_difference(first: Sums, second: Sums, settings: StatisticsConfig) -> 
         the difference; no interval and no p-value without resamples, with fewer than two units, or
         where a sum is infinite.
     """
-    columns = _columns(first, second)
+    columns = _counted([*first, *second])
     with np.errstate(invalid="ignore"):
         totals = columns.sum(axis=1)
         difference = float(_ratio(*totals[:2]) - _ratio(*totals[2:]))
-    return Difference(difference, _bootstrap(columns, settings),
-                      _p_value(columns, settings) if _can_vary(columns, settings) else None)
+    bounds = interval(columns, settings)
+    return Difference(difference, bounds, None if bounds is None else _p_value(columns, settings))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -178,7 +198,7 @@ class SamplingError:
 
     def add(self, numerators: np.ndarray, denominators: np.ndarray) -> None:
         """Add sampled items, (items,) each; those with a denominator of 0 do not count."""
-        columns = _columns((numerators, denominators))
+        columns = _counted([numerators, denominators])
         self._count += columns.shape[1]
         self._sums += columns.sum(axis=1)
         self._products += columns @ columns.T
@@ -208,47 +228,16 @@ class SamplingError:
         return NormalDist().inv_cdf((1 + confidence) / 2) * math.sqrt(variance)
 
 
-def _columns(*models: Sums) -> np.ndarray:
+def _counted(sums: Sequence[np.ndarray] | np.ndarray) -> np.ndarray:
     """Stack numerators and denominators, (2 * models, units), of units that any model counts."""
-    columns = np.array([column for model in models for column in model], dtype=float)
+    columns = np.array(sums, dtype=float)
     return columns[:, (columns[1::2] > 0).any(axis=0)]
-
-
-def _can_vary(columns: np.ndarray, settings: StatisticsConfig) -> bool:
-    """Tell whether each ratio has two units or more to vary over, all of them finite."""
-    units = np.count_nonzero(columns[1::2], axis=1)
-    return bool(settings.resamples and units.min() > 1 and np.isfinite(columns).all())
 
 
 def _ratio(numerators: np.ndarray, denominators: np.ndarray) -> np.ndarray:
     """Divide; not a number where there is no denominator."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(denominators > 0, numerators / denominators, np.nan)
-
-
-def _bootstrap(columns: np.ndarray, settings: StatisticsConfig) -> Interval | None:
-    """Bound a ratio, or the difference of two, by resamples of units drawn with replacement.
-
-    Args:
-        columns: (2, units) numerators and denominators, or (4, units) of two models.
-    """
-    if not _can_vary(columns, settings):
-        return None
-    generator = np.random.default_rng((settings.seed, _RESAMPLING))
-    units = columns.shape[1]
-    sums = np.empty((len(columns), settings.resamples))
-    for start, stop in _chunks(0, settings.resamples, units):
-        drawn = generator.integers(0, units, size=(stop - start, units))
-        for column, total in zip(columns, sums, strict=True):
-            column.take(drawn).sum(axis=1, out=total[start:stop])
-    values = _ratio(*sums[:2])
-    if len(sums) > 2:
-        values -= _ratio(*sums[2:])
-    defined = values[np.isfinite(values)]
-    if not len(defined):
-        return None
-    low, high = np.quantile(defined, [(1 - settings.confidence) / 2, (1 + settings.confidence) / 2])
-    return float(low), float(high)
 
 
 def _p_value(columns: np.ndarray, settings: StatisticsConfig) -> float:
@@ -275,21 +264,16 @@ def _exchanges(units: int, settings: StatisticsConfig) -> Iterator[np.ndarray]:
 
     These are all exchanges but the observed one, or random ones.
     """
+    step = max(1, _NUMBERS_AT_ONCE // units)
     if units < _WORD_BITS and 1 << units < settings.resamples:
-        bit_numbers = np.arange(units)
-        for start, stop in _chunks(1, 1 << units, units):
-            yield (np.arange(start, stop)[:, None] >> bit_numbers & 1).astype(float)
+        for start in range(1, 1 << units, step):
+            numbers = np.arange(start, min(start + step, 1 << units))
+            yield (numbers[:, None] >> np.arange(units) & 1).astype(float)
         return
     generator = np.random.default_rng((settings.seed, _EXCHANGING))
     words = -(-units // _WORD_BITS)
-    for start, stop in _chunks(0, settings.resamples, units):
-        drawn = generator.integers(0, 1 << _WORD_BITS, size=(stop - start, words), dtype=np.uint32)
+    for start in range(0, settings.resamples, step):
+        size = min(step, settings.resamples - start), words
+        drawn = generator.integers(0, 1 << _WORD_BITS, size=size, dtype=np.uint32)
         bits = np.unpackbits(drawn.astype("<u4").view(np.uint8), axis=1, count=units)
         yield bits.astype(float)
-
-
-def _chunks(start: int, stop: int, units: int) -> Iterator[tuple[int, int]]:
-    """Cut a range into chunks whose draws of all units fit into memory."""
-    step = max(1, _NUMBERS_AT_ONCE // units)
-    for first in range(start, stop, step):
-        yield first, min(first + step, stop)

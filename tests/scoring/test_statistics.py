@@ -52,7 +52,7 @@ def gap_of(*columns: np.ndarray, axis: int = -1) -> np.ndarray:
 def test_an_interval_is_scipys(units: int, confidence: float) -> None:
     sums = sentences(units, units)
     settings = StatisticsConfig(20_000, confidence)
-    found = interval(*sums, settings)
+    found = interval(sums, settings)
     other = stats.bootstrap(sums, lambda n, d, axis: n.sum(axis) / d.sum(axis), paired=True,
                             vectorized=True, n_resamples=20_000, method="percentile",
                             confidence_level=confidence, rng=np.random.default_rng(7))
@@ -156,7 +156,7 @@ def test_p_values_are_uniform_without_a_difference() -> None:
 
 def test_intervals_hold_the_truth_as_often_as_said() -> None:
     settings = StatisticsConfig(300, 0.9)
-    bounds = np.array([interval(*sentences(seed, 200), settings) for seed in range(400)])
+    bounds = np.array([interval(sentences(seed, 200), settings) for seed in range(400)])
     share = np.mean((bounds[:, 0] <= 2) & (bounds[:, 1] >= 2))
     assert abs(share - 0.9) < 0.045
 
@@ -167,17 +167,17 @@ def test_same_seed_same_numbers() -> None:
     assert found[0] == found[1]
     assert found[0].interval != found[2].interval
     assert found[0].p_value != found[2].p_value
-    assert interval(*first, StatisticsConfig()) == interval(*first, StatisticsConfig())
+    assert interval(first, StatisticsConfig()) == interval(first, StatisticsConfig())
 
 
 @pytest.mark.parametrize("units", [9, 33, 100])
 def test_memory_changes_nothing(units: int, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = pair(0, units)
     settings = StatisticsConfig(1001)
-    expected = paired_difference(first, second, settings), interval(*first, settings)
+    expected = paired_difference(first, second, settings), interval(first, settings)
     for numbers in (1, 7 * units, 1000 * units):
         monkeypatch.setattr(statistics, "_NUMBERS_AT_ONCE", numbers)
-        assert (paired_difference(first, second, settings), interval(*first, settings)) == expected
+        assert (paired_difference(first, second, settings), interval(first, settings)) == expected
 
 
 def test_rows_of_units_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,7 +192,7 @@ def test_rows_of_units_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_cannot_vary_has_no_interval(numerators: list[float], denominators: list[int]) -> None:
     sums = np.array(numerators), np.array(denominators)
     other = np.ones(len(numerators)), np.ones(len(numerators))
-    assert interval(*sums, StatisticsConfig()) is None
+    assert interval(sums, StatisticsConfig()) is None
     assert sampling_error(*sums, 0.1, 0.95) is None
     for first, second in ((sums, other), (other, sums), (sums, sums)):
         found = paired_difference(first, second, StatisticsConfig())
@@ -202,7 +202,7 @@ def test_what_cannot_vary_has_no_interval(numerators: list[float], denominators:
 def test_no_resamples_no_interval() -> None:
     first, second = pair(0, 50)
     found = paired_difference(first, second, StatisticsConfig(resamples=0))
-    assert interval(*first, StatisticsConfig(resamples=0)) is None
+    assert interval(first, StatisticsConfig(resamples=0)) is None
     assert (found.interval, found.p_value) == (None, None)
     assert found.difference == pytest.approx(float(gap_of(*first, *second)))
 
@@ -213,7 +213,7 @@ def test_units_that_nobody_counts_change_nothing() -> None:
     longer = [tuple(np.insert(column, [0, 20, 50], 0) for column in sums)
               for sums in (first, second)]
     assert paired_difference(*longer, settings) == paired_difference(first, second, settings)
-    assert interval(*longer[0], settings) == interval(*first, settings)
+    assert interval(longer[0], settings) == interval(first, settings)
 
 
 def test_models_may_count_different_units() -> None:
