@@ -7,10 +7,12 @@ Source: Pavlova and Makhlouf 2023 (BIOptimus), section 8.1 and figure 4.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from itertools import product
 from os import PathLike
 from statistics import stdev
 from typing import Any
@@ -23,15 +25,7 @@ from bmtools.masking.coverage import Coverage
 from bmtools.records import Record
 from bmtools.scoring.checkpoint_predictor import CheckpointPredictor, load_predictors
 from bmtools.scoring.evaluation import Progress, gather_records
-from bmtools.scoring.lines import (
-    DIGITS,
-    FINGERPRINT_DIGITS,
-    Groups,
-    Line,
-    rounded,
-    safe_exp,
-    signed,
-)
+from bmtools.scoring.lines import Groups, Line, rounded, safe_exp, signed
 from bmtools.scoring.masked_lm_sequences import (
     REPLACEMENTS,
     MaskedSequences,
@@ -51,7 +45,7 @@ from bmtools.scoring.settings import (
 from bmtools.scoring.statistics import interval
 from bmtools.vocab.encoding import EncodedTexts
 
-_NATS, _MASKED, _CORRECT = range(3)
+_MASKED = 1
 # Tokens of one window, counted once for each combination and draw: some 20 MB.
 _TOKENS_AT_ONCE = 1 << 20
 _CHARACTERS_PER_TOKEN = 4
@@ -116,13 +110,14 @@ class MaskedLmEvaluation:
                     f"{setting('max_length')}: found {config.max_length}, but {model.name} takes "
                     f"at most {model.max_tokens}; expected that or less")
         self._combinations = config.combinations()
+        self._variants = list(product(range(len(self._combinations)), range(config.repeats)))
         self._config, self._terms, self._seed = config, terms, seed
         tokenizers = {model.vocabulary: model.tokenizer for model in models}
         self._vocabularies = {name: _Vocabulary(SequenceMasker(tokenizer, config, terms, seed),
-                                                len(self._combinations))
+                                                [Coverage()] * len(self._combinations))
                               for name, tokenizer in tokenizers.items()}
-        self._totals = [_Totals(model, len(self._combinations), config.repeats)
-                        for model in models]
+        self._totals = [_Totals(model, np.zeros((
+            len(self._combinations), config.repeats, len(REPLACEMENTS), 3))) for model in models]
         self._groups = Groups(by)
         self._keys: list[np.ndarray] = []
 
@@ -136,9 +131,8 @@ class MaskedLmEvaluation:
         Yields:
             for each pass of a model, the number of predictions.
         """
-        variants = len(self._combinations) * self._config.repeats
-        for window in gather_records(
-                records, _TOKENS_AT_ONCE * _CHARACTERS_PER_TOKEN // variants):
+        characters = _TOKENS_AT_ONCE * _CHARACTERS_PER_TOKEN // len(self._variants)
+        for window in gather_records(records, characters):
             kept, encoded = self._encode(window, reject)
             if kept:
                 yield from self._predict_window(kept, encoded)
@@ -167,25 +161,19 @@ class MaskedLmEvaluation:
         for record in records:
             self._groups.add(record)
         for totals in self._totals:
-            totals.start_window(len(records))
+            totals.windows.append(np.zeros((len(self._combinations), len(records), 3)))
         for name, vocabulary in self._vocabularies.items():
             sequences = vocabulary.masker.cut(encoded[name], keys)
-            vocabulary.count(sequences)
-            own = [totals for totals in self._totals if totals.model.vocabulary == name]
-            for variants in self._variants(len(sequences.input_ids)):
-                masked = self._mask(vocabulary, sequences, variants)
-                for totals in own:
-                    for losses in predict(totals.model, masked):
-                        totals.add(losses)
-                        yield len(losses.nats)
-
-    def _variants(self, tokens: int) -> Iterator[list[tuple[int, int]]]:
-        """Yield indices of combination and draw, so many at a time that they fit into memory."""
-        pairs = [(number, draw) for number in range(len(self._combinations))
-                 for draw in range(self._config.repeats)]
-        step = max(1, _TOKENS_AT_ONCE // tokens)
-        for start in range(0, len(pairs), step):
-            yield pairs[start:start + step]
+            vocabulary.tokens += int(sequences.maskable.sum())
+            vocabulary.sequences += len(sequences.texts)
+            step = max(1, _TOKENS_AT_ONCE // len(sequences.input_ids))  # fits into memory
+            for start in range(0, len(self._variants), step):
+                masked = self._mask(vocabulary, sequences, self._variants[start:start + step])
+                for totals in self._totals:
+                    if totals.model.vocabulary == name:
+                        for losses in predict(totals.model, masked):
+                            totals.add(losses)
+                            yield len(losses.nats)
 
     def _mask(self, vocabulary: _Vocabulary, sequences: Sequences,
               variants: Sequence[tuple[int, int]]) -> MaskedSequences:
@@ -227,7 +215,8 @@ class MaskedLmEvaluation:
               statistics: StatisticsConfig) -> Line:
         combination = self._combinations[number]
         vocabulary = self._vocabularies[totals.model.vocabulary]
-        coverage, by_text = vocabulary.coverage[number], totals.by_text(number)
+        coverage, sums = vocabulary.coverage[number], totals.sums[number]
+        by_text = np.concatenate([window[number] for window in totals.windows])
         by = self._groups.scores(
             lambda members: _scores(by_text[members], keys[members], statistics))
         return {
@@ -236,70 +225,54 @@ class MaskedLmEvaluation:
             "mask_rate": combination.mask_rate,
             "corruption": combination.corruption,
             **_scores(by_text, keys, statistics),
-            **_spread(totals.by_draw(number)),
+            **_spread(sums.sum(axis=1)),
             "tokens": vocabulary.tokens,
             "sequences": vocabulary.sequences,
             "repeats": self._config.repeats,
-            "masked_share": round(coverage.masked_share, DIGITS),
-            "whole_words": round(coverage.whole_share, DIGITS),
-            "by_replacement": {name: _figures(sums) for name, sums in
-                               zip(REPLACEMENTS, totals.by_replacement(number), strict=True)
-                               if sums[_MASKED]},
+            "masked_share": rounded(coverage.masked_share),
+            "whole_words": rounded(coverage.whole_share),
+            "by_replacement": {name: _figures(own) for name, own in
+                               zip(REPLACEMENTS, sums.sum(axis=0), strict=True) if own[_MASKED]},
             **({"by": by} if by else {}),
             **signed("mlm", combination.masking, totals.model.tokenizer, totals.model.vocabulary,
                      rate=combination.mask_rate, corruption=combination.corruption,
                      repeats=self._config.repeats, seed=self._seed,
                      max_length=self._config.max_length, segmenter=self._config.segmenter,
-                     terms=hashlib.sha256("\n".join(self._terms).encode()).hexdigest()[
-                         :FINGERPRINT_DIGITS] if combination.masking == "terms" else None,
+                     terms=sha256("\n".join(self._terms).encode()).hexdigest()[:12]
+                     if combination.masking == "terms" else None,
                      **totals.model.signature_fields),
         }
 
 
+@dataclass
 class _Vocabulary:
-    """Masking and counts that models of one vocabulary share."""
+    """Masking that models of one vocabulary share; coverage by combination, and counts of texts."""
 
-    def __init__(self, masker: SequenceMasker, combinations: int) -> None:
-        self.masker = masker
-        self.coverage = [Coverage()] * combinations
-        self.tokens = 0
-        self.sequences = 0
-
-    def count(self, sequences: Sequences) -> None:
-        """Count maskable tokens and sequences."""
-        self.tokens += int(sequences.maskable.sum())
-        self.sequences += len(sequences.texts)
+    masker: SequenceMasker
+    coverage: list[Coverage]
+    tokens: int = 0
+    sequences: int = 0
 
 
+@dataclass
 class _Totals:
-    """Sums of one model: nats, predictions and correct ones, in this order along the last axis."""
+    """Sums of one model: nats, predictions and correct ones, in this order along the last axis.
 
-    def __init__(self, model: CheckpointPredictor, combinations: int, repeats: int) -> None:
-        self.model = model
-        self._totals = np.zeros((combinations, repeats, len(REPLACEMENTS), 3))
-        self._windows: list[np.ndarray] = []
+    Args:
+        model: the model.
+        sums: (combinations, repeats, replacements, 3).
+        windows: (combinations, texts, 3) of each window.
+    """
 
-    def start_window(self, texts: int) -> None:
-        """Make room for the texts of a window."""
-        self._windows.append(np.zeros((len(self._totals), texts, 3)))
+    model: CheckpointPredictor
+    sums: np.ndarray
+    windows: list[np.ndarray] = field(default_factory=list)
 
     def add(self, losses: TokenLosses) -> None:
         """Count predictions of the last window."""
         values = np.stack([losses.nats, np.ones_like(losses.nats), losses.correct], axis=1)
-        np.add.at(self._totals, (losses.combinations, losses.draws, losses.replacements), values)
-        np.add.at(self._windows[-1], (losses.combinations, losses.texts), values)
-
-    def by_text(self, combination: int) -> np.ndarray:
-        """Return the sums of each text, (texts, 3)."""
-        return np.concatenate([window[combination] for window in self._windows])
-
-    def by_draw(self, combination: int) -> np.ndarray:
-        """Return the sums of each draw, (repeats, 3)."""
-        return self._totals[combination].sum(axis=1)
-
-    def by_replacement(self, combination: int) -> np.ndarray:
-        """Return the sums of each replacement, (replacements, 3)."""
-        return self._totals[combination].sum(axis=0)
+        np.add.at(self.sums, (losses.combinations, losses.draws, losses.replacements), values)
+        np.add.at(self.windows[-1], (losses.combinations, losses.texts), values)
 
 
 def _scores(by_text: np.ndarray, keys: np.ndarray, statistics: StatisticsConfig) -> Line:
