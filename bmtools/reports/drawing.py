@@ -104,11 +104,6 @@ class Canvas:
     figure: Figure
     tooltips: dict[str, str] = field(default_factory=dict)
 
-    @classmethod
-    def of_size(cls, width: float, height: float) -> Canvas:
-        """Make an empty canvas, in inches."""
-        return cls(new_figure(width, height))
-
     def finish(self, name: str, image_format: ImageFormat, title: str, caption: str) -> Plot:
         """Write the caption below the figure and render it."""
         width = int(self.figure.get_figwidth() * 15)

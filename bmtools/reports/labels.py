@@ -18,48 +18,32 @@ def short_names(models: Sequence[str]) -> list[str]:
     Models of one path are numbered.
     """
     parts = [model.rstrip("/").split("/") for model in models]
-    names = [printable("/".join(own[-_distinct_parts(own, parts):]) or model)
-             for model, own in zip(models, parts, strict=True)]
+    names: list[str] = []
     seen: Counter[str] = Counter()
-    for number, name in enumerate(names):
+    for model, own in zip(models, parts, strict=True):
+        distinct = next((count for count in range(1, len(own)) if all(
+            other == own or other[-count:] != own[-count:] for other in parts)), len(own))
+        name = printable("/".join(own[-distinct:]) or model)
         seen[name] += 1
-        if seen[name] > 1:
-            names[number] = f"{name} ({seen[name]})"
+        names.append(f"{name} ({seen[name]})" if seen[name] > 1 else name)
     return names
-
-
-def _distinct_parts(own: list[str], parts: Sequence[list[str]]) -> int:
-    """Count the last parts of a path that no other path ends with."""
-    for count in range(1, len(own)):
-        if all(other == own or other[-count:] != own[-count:] for other in parts):
-            return count
-    return len(own)
 
 
 def printable(text: str) -> str:
     """Replace characters that cannot be printed or are not allowed in XML."""
-    spelled = "".join(map(_printable_character, text))
+    # Control characters, halves of surrogate pairs and unassigned code points.
+    spelled = "".join(" " if sign.isspace() else "\N{REPLACEMENT CHARACTER}"
+                      if unicodedata.category(sign) in {"Cc", "Cs", "Cn"} else sign
+                      for sign in text)
     return spelled if spelled.strip() else "\N{OPEN BOX}" * max(len(spelled), 1)
 
 
-def _printable_character(character: str) -> str:
-    if character.isspace():
-        return " "
-    # Control characters, halves of surrogate pairs and unassigned code points.
-    if unicodedata.category(character) in {"Cc", "Cs", "Cn"}:
-        return "\N{REPLACEMENT CHARACTER}"
-    return character
-
-
-def ordinal(number: int) -> str:
-    """Spell a rank: 1st, 2nd, 11th."""
+def ordinal(number: int | None) -> str:
+    """Spell a rank: 1st, 2nd, 11th; a dash where it is missing."""
+    if number is None:
+        return DASH
     last = 0 if number // 10 % 10 == 1 else number % 10
     return f"{number}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(last, 'th')}"
-
-
-def rank_label(rank: int | None) -> str:
-    """Spell a rank that may be missing."""
-    return DASH if rank is None else ordinal(rank)
 
 
 def percent(share: float) -> str:

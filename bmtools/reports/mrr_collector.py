@@ -59,7 +59,10 @@ class MrrCollector:
             return
         self._scores.append(score)
         if len(self._scores) == self._models:
-            self.items.append(_item(self._scores))
+            record = score.record
+            columns = ((one.rank, one.reciprocal_rank, one.proposals) for one in self._scores)
+            self.items.append(MrrItem(str(record.get("id")), record["text"], record["target"],
+                                      record.get("domain"), *zip(*columns, strict=True)))
             self._scores = []
 
     def word_lines(self, models: Sequence[str]) -> Iterator[dict[str, Any]]:
@@ -79,11 +82,3 @@ class MrrCollector:
             yield {"word": word, "maskings": len(items), "found": found,
                    "mrr": {model: round(sum(column) / len(items), _DIGITS)
                            for model, column in zip(models, columns, strict=True)}}
-
-
-def _item(scores: Sequence[MaskScore]) -> MrrItem:
-    record = scores[0].record
-    return MrrItem(str(record.get("id")), record["text"], record["target"], record.get("domain"),
-                   tuple(score.rank for score in scores),
-                   tuple(score.reciprocal_rank for score in scores),
-                   tuple(score.proposals for score in scores))

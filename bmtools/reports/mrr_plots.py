@@ -1,4 +1,4 @@
-"""Plots of reciprocal ranks over models: progression, proposals and domains.
+"""Plots of ranks over models: progression, flow, proposals and domains.
 
 Source: Buonocore et al. 2023, table 6 and figure 3.
 """
@@ -6,19 +6,31 @@ Source: Buonocore et al. 2023, table 6 and figure 3.
 from __future__ import annotations
 
 import textwrap
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bmtools.records import MASK
-from bmtools.reports.drawing import FAINT, STRONG, Canvas, ImageFormat, Plot
+from bmtools.reports.drawing import (
+    BETTER,
+    FAINT,
+    INK,
+    SAME,
+    STRONG,
+    WORSE,
+    Canvas,
+    ImageFormat,
+    Plot,
+    new_figure,
+)
 from bmtools.reports.labels import (
+    DASH,
     excerpt,
     ordinal,
     percent,
     printable,
-    rank_label,
     truncate,
     truncate_start,
     wrap_path,
@@ -34,11 +46,17 @@ from bmtools.reports.mrr_summary import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.container import BarContainer
+    from matplotlib.patches import PathPatch
 
 _PALE, _MARKED = "#8c959f", "#cdeee2"
 _MAX_LINES = 400
 _FULL_CROWD = 40  # lines that take all the room a rank has
 _MAX_DOMAINS = 40
+_GAP = 0.035  # between blocks of a flow, as a share of all items
+_LABELLED = 0.035  # least share of items that a band shows its number for
+_BOUNDS = (1, 2, 3, 4, 5, 10, 20, 50, 100)
+FlowCounts = Mapping[tuple[int, int], int]
+"""Items by their levels of ranks under two models."""
 
 
 # Progression
@@ -46,7 +64,7 @@ _MAX_DOMAINS = 40
 
 def plot_progression(summary: MrrSummary, image_format: ImageFormat) -> Plot:
     """Draw the mean over models, and single items faintly behind it (figure 3)."""
-    canvas = Canvas.of_size(max(6.0, 1.5 + 1.35 * len(summary.names)), 5.2)
+    canvas = Canvas(new_figure(max(6.0, 1.5 + 1.35 * len(summary.names)), 5.2))
     axes = canvas.figure.add_subplot()
     parts = sort_by_agreement(summary.items)
     later = [item for item in parts.steady if item.reciprocal_ranks[0] < 1]
@@ -56,18 +74,15 @@ def plot_progression(summary: MrrSummary, image_format: ImageFormat) -> Plot:
     _draw_means(axes, summary.estimates)
     _label_progression(axes, summary)
     with_intervals = any(estimate.interval for estimate in summary.estimates)
+    share = f"{len(drawn)} of " * (len(drawn) < len(candidates))
+    picked = ", evenly picked" * (len(drawn) < len(candidates))
     return canvas.finish(
         "progression", image_format, "Mean reciprocal rank over models",
         f"Mean over {len(summary.items)} maskings{', with its interval' if with_intervals else ''}"
-        f". Faint: {_sampled(len(drawn), len(candidates))}, each a little aside so that lines do "
-        f"not hide each other. Left out, as in Buonocore et al. 2023: "
+        f". Faint: {share}{len(candidates)} single maskings{picked}, each a little aside so that "
+        f"lines do not hide each other. Left out, as in Buonocore et al. 2023: "
         f"{len(parts.steady) - len(later)} that all models put first and {len(parts.never)} that "
         "none finds.")
-
-
-def _sampled(drawn: int, total: int) -> str:
-    return f"{total} single maskings" if drawn == total else \
-        f"{drawn} of {total} single maskings, evenly picked"
 
 
 def _draw_items(canvas: Canvas, axes: Axes, items: Sequence[MrrItem], top: int) -> None:
@@ -76,9 +91,8 @@ def _draw_items(canvas: Canvas, axes: Axes, items: Sequence[MrrItem], top: int) 
     for number, (item, heights) in enumerate(zip(items, _spread_lines(items, top), strict=True)):
         line, = axes.plot(heights, color=_PALE, linewidth=0.6, alpha=alpha, zorder=1,
                           marker="." if len(heights) == 1 else "", markersize=3)
-        gid = f"word-{number + 1}"
-        line.set_gid(gid)
-        canvas.tooltips[gid] = f"{printable(item.target)}: {', '.join(map(rank_label, item.ranks))}"
+        line.set_gid(gid := f"word-{number + 1}")
+        canvas.tooltips[gid] = f"{printable(item.target)}: {', '.join(map(ordinal, item.ranks))}"
 
 
 def _spread_lines(items: Sequence[MrrItem], top: int) -> list[list[float]]:
@@ -90,15 +104,10 @@ def _spread_lines(items: Sequence[MrrItem], top: int) -> list[list[float]]:
         for number, value in zip(order, values, strict=True):
             seen[value] += 1
             offset = (seen[value] - 0.5) / crowds[value] - 0.5
-            heights[number].append(
-                value + offset * _room(value, top) * min(1, crowds[value] / _FULL_CROWD))
+            gap = value - 1 / (round(1 / value) + 1) if value else 1 / top
+            room = min(0.12, 0.7 * gap)
+            heights[number].append(value + offset * room * min(1, crowds[value] / _FULL_CROWD))
     return heights
-
-
-def _room(value: float, top: int) -> float:
-    """Give the height over which lines of one reciprocal rank may spread."""
-    gap = value - 1 / (round(1 / value) + 1) if value else 1 / top
-    return min(0.12, 0.7 * gap)
 
 
 def _draw_means(axes: Axes, estimates: Sequence[MrrEstimate]) -> None:
@@ -120,7 +129,11 @@ def _label_progression(axes: Axes, summary: MrrSummary) -> None:
     axes.set_xticks(range(len(summary.names)), [wrap_path(name, 18) for name in summary.names])
     axes.set_xlim(-0.6, len(summary.names) - 0.4)
     axes.set_ylim(-0.09, 1.16)
-    ticks = _readable_ticks([1 / rank for rank in range(1, summary.top + 1)] + [0])
+    ticks: list[float] = []
+    for tick in (1 / rank for rank in range(1, summary.top + 1)):
+        if (not ticks or ticks[-1] - tick > 0.035) and tick > 0.035:
+            ticks.append(tick)
+    ticks.append(0)
     axes.set_yticks(ticks, [f"{ordinal(round(1 / tick))}: {tick:.2f}" if tick else "beyond: 0"
                             for tick in ticks])
     axes.set_ylabel("reciprocal rank")
@@ -129,13 +142,112 @@ def _label_progression(axes: Axes, summary: MrrSummary) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _readable_ticks(ticks: Sequence[float]) -> list[float]:
-    """Keep ticks whose labels do not overlap, the last in any case."""
-    kept: list[float] = []
-    for tick in ticks[:-1]:
-        if (not kept or kept[-1] - tick > 0.035) and tick - ticks[-1] > 0.035:
-            kept.append(tick)
-    return [*kept, ticks[-1]]
+# Flow
+
+
+def plot_flow(summary: MrrSummary, before: int, image_format: ImageFormat) -> Plot:
+    """Draw how many items move from each rank to each other between two successive models."""
+    after = before + 1
+    levels = level_names(summary.top)
+    counts = count_flow(summary.items, before, after, summary.top)
+    canvas = Canvas(new_figure(7.5, max(5.2, 0.75 * len(levels))))
+    axes = canvas.figure.add_subplot()
+    heights = [[sum(count for ends, count in counts.items() if ends[side] == level)
+                for level in range(len(levels))] for side in (0, 1)]
+    # Blocks are stacked downwards from 0, with gaps between them.
+    gap = _GAP * len(summary.items)
+    tops = [[-sum(own[:level]) - gap * level for level in range(len(own))] for own in heights]
+    _draw_bands(canvas, axes, counts, tops, levels)
+    for side, number in enumerate((before, after)):
+        _draw_side(axes, side, heights[side], tops[side], levels)
+        axes.annotate(wrap_path(summary.names[number], 26), (side, 0), (0, 10), ha="center",
+                      textcoords="offset points", va="bottom", fontweight="bold")
+    _draw_legend(axes, counts)
+    names = f"{summary.names[before]} to {summary.names[after]}"
+    return canvas.finish(
+        f"flow-{before + 1}-{after + 1}", image_format, f"Ranks from {names}",
+        f"Ranks of {len(summary.items)} maskings, from {names}; widths are numbers of maskings. "
+        f"Beyond: not among the first {summary.top}.")
+
+
+def level_names(top: int) -> list[str]:
+    """Name the levels of ranks: the first five one by one, later ones together, all beyond."""
+    bounds = _level_bounds(top)
+    starts = [1, *(bound + 1 for bound in bounds)]
+    return [ordinal(last) if first == last else f"{ordinal(first)}{DASH}{ordinal(last)}"
+            for first, last in zip(starts, bounds, strict=False)] + ["beyond"]
+
+
+def count_flow(items: Sequence[MrrItem], before: int, after: int,
+               top: int) -> Counter[tuple[int, int]]:
+    """Count items by the levels of their ranks, from 0, under two models."""
+    bounds = _level_bounds(top)
+
+    def level(rank: int | None) -> int:
+        return len(bounds) if rank is None else bisect_left(bounds, rank)
+
+    return Counter((level(item.ranks[before]), level(item.ranks[after])) for item in items)
+
+
+def _level_bounds(top: int) -> list[int]:
+    """List the last rank of each level but the one beyond."""
+    return [bound for bound in _BOUNDS if bound < top] + [top]
+
+
+def _draw_bands(canvas: Canvas, axes: Axes, counts: FlowCounts, tops: Sequence[Sequence[float]],
+                names: Sequence[str]) -> None:
+    """Draw a band for each pair of levels, sorted on either side by the level on the other."""
+    total = sum(counts.values())
+    used: Counter[tuple[int, int]] = Counter()
+    for (source, target), count in sorted(counts.items()):
+        left = tops[0][source] - used[0, source]
+        right = tops[1][target] - used[1, target]
+        used[0, source] += count
+        used[1, target] += count
+        colour = SAME if source == target else BETTER if target < source else WORSE
+        gid = f"band-{source + 1}-{target + 1}"
+        axes.add_patch(_band(left, right, count, colour, gid))
+        canvas.tooltips[gid] = f"{names[source]} to {names[target]}: {count}"
+        if count >= _LABELLED * total:
+            axes.text(0.07, left - count / 2, f"{count}", va="center", fontsize=7.5)
+
+
+def _band(left: float, right: float, height: float, colour: str, gid: str) -> PathPatch:
+    from matplotlib.patches import PathPatch
+    from matplotlib.path import Path
+
+    start, end = 0.05, 0.95
+    points = [(start, left), (0.5, left), (0.5, right), (end, right),
+              (end, right - height), (0.5, right - height), (0.5, left - height),
+              (start, left - height), (start, left)]
+    codes = [Path.MOVETO, *[Path.CURVE4] * 3, Path.LINETO, *[Path.CURVE4] * 3, Path.CLOSEPOLY]
+    return PathPatch(Path(points, codes), facecolor=colour, alpha=0.5, linewidth=0, gid=gid)
+
+
+def _draw_side(axes: Axes, side: int, heights: Sequence[int], tops: Sequence[float],
+               names: Sequence[str]) -> None:
+    from matplotlib.patches import Rectangle
+
+    for height, top, name in zip(heights, tops, names, strict=True):
+        axes.add_patch(Rectangle((side * 0.955, top - height), 0.045, height, facecolor=INK,
+                                 linewidth=0, gid=f"rank-{side + 1}-{name}"))
+        axes.text(side * 1.04 - 0.02, top - height / 2, f"{name}: {height}",
+                  ha="left" if side else "right", va="center", color=INK if height else FAINT)
+
+
+def _draw_legend(axes: Axes, counts: FlowCounts) -> None:
+    from matplotlib.patches import Patch
+
+    changes: Counter[int] = Counter()
+    for (source, target), count in counts.items():
+        changes[(target > source) - (target < source)] += count
+    axes.set_xlim(-0.3, 1.3)
+    axes.autoscale_view(scalex=False)
+    axes.axis("off")
+    axes.legend(handles=[Patch(facecolor=colour, alpha=0.5, label=f"{name} {changes[sign]}")
+                         for sign, name, colour in ((-1, "better", BETTER), (0, "same", SAME),
+                                                    (1, "worse", WORSE))],
+                loc="upper center", bbox_to_anchor=(0.5, 0.02), ncols=3, frameon=False)
 
 
 # Proposals
@@ -177,7 +289,7 @@ def plot_proposals(summary: MrrSummary, image_format: ImageFormat) -> Plot:
                  min(summary.top, max(map(len, shown.proposals), default=0)),
                  min(2.4, (width - 0.6) / models))
     height = grid.top + grid.head + grid.rows + 2.4
-    canvas = Canvas.of_size(width, 0.27 * height + 0.3)
+    canvas = Canvas(new_figure(width, 0.27 * height + 0.3))
     axes = canvas.figure.add_subplot()
     axes.set_xlim(0, width)
     axes.set_ylim(height, 0)
@@ -196,8 +308,7 @@ def _draw_table(axes: Axes, shown: MrrItem, grid: _Grid, heads: Sequence[str]) -
     right = grid.left(len(heads))
     for edge in (grid.top, grid.top + grid.head, grid.row(grid.rows) - 0.5):
         axes.plot([0, right], [edge, edge], color=FAINT, linewidth=0.8)
-    labels = [*map(ordinal, range(1, grid.rows + 1)), "1/rank", "rank"]
-    for row, label in enumerate(labels):
+    for row, label in enumerate([*map(ordinal, range(1, grid.rows + 1)), "1/rank", "rank"]):
         axes.text(0.05, grid.row(row), label, va="center", color=FAINT)
     for number, head in enumerate(heads):
         axes.text(grid.left(number), grid.top + grid.head - 0.25, head, va="bottom",
@@ -221,7 +332,7 @@ def _draw_column(axes: Axes, shown: MrrItem, model: int, grid: _Grid) -> None:
                   va="center", ha="right", fontweight=weight)
     axes.text(left, grid.row(grid.rows), f"{shown.reciprocal_ranks[model]:.2f}", va="center",
               fontweight="bold")
-    axes.text(left, grid.row(grid.rows + 1), rank_label(shown.ranks[model]), va="center",
+    axes.text(left, grid.row(grid.rows + 1), ordinal(shown.ranks[model]), va="center",
               fontweight="normal")
 
 
@@ -234,9 +345,9 @@ def plot_domains(summary: MrrSummary, image_format: ImageFormat) -> Plot:
     sizes = {domain: max((one.maskings or 0 for one in row if one), default=0)
              for domain, row in domains.items()}
     drawn = sorted(domains, key=lambda domain: -sizes[domain])[:_MAX_DOMAINS]
-    models = len(summary.names)
-    canvas = Canvas.of_size(
-        7.5, 1.4 + 0.2 * models + max(0.34, 0.11 * models + 0.12) * len(drawn))
+    rest, models = len(domains) - len(drawn), len(summary.names)
+    height = 1.4 + 0.2 * models + max(0.34, 0.11 * models + 0.12) * len(drawn)
+    canvas = Canvas(new_figure(7.5, height))
     axes = canvas.figure.add_subplot()
     bars: list[Any] = [
         _draw_bars(axes, [domains[domain][number] for domain in drawn], number, models)
@@ -251,7 +362,6 @@ def plot_domains(summary: MrrSummary, image_format: ImageFormat) -> Plot:
     axes.spines[["top", "right"]].set_visible(False)
     canvas.figure.legend(bars, [truncate_start(name, 70) for name in summary.names],
                          loc="outside upper center", frameon=False)
-    rest = len(domains) - len(drawn)
     return canvas.finish(
         "domains", image_format, "Mean reciprocal rank by domain",
         "Mean reciprocal rank by domain; numbers of maskings in brackets." + (
@@ -268,13 +378,11 @@ def _draw_bars(axes: Axes, row: Sequence[MrrEstimate | None], number: int,
     centres = [group + (number + 0.5) * width - 0.4 for group in range(len(row))]
     colour = colormaps["viridis"](0.85 * number / max(models - 1, 1) if models > 1 else 0.35)
     bars = axes.barh(centres, [one.mrr if one else 0 for one in row], width * 0.9, color=colour)
-    for group, bar in enumerate(bars):
-        bar.set_gid(f"bar-{number + 1}-{group + 1}")
-    for centre, one in zip(centres, row, strict=True):
-        if one is None:
-            continue
-        if one.interval is not None:
+    for group, (bar, centre, one) in enumerate(zip(bars, centres, row, strict=True), 1):
+        bar.set_gid(f"bar-{number + 1}-{group}")
+        if one is not None and one.interval is not None:
             axes.hlines(centre, *one.interval, color=FAINT, linewidth=1)
-        axes.annotate(f"{one.mrr:.2f}", (one.upper, centre), (3, 0), textcoords="offset points",
-                      va="center", fontsize=6.5)
+        if one is not None:
+            axes.annotate(f"{one.mrr:.2f}", (one.upper, centre), (3, 0), va="center",
+                          textcoords="offset points", fontsize=6.5)
     return bars

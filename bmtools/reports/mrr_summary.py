@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import unicodedata
-from bisect import bisect_left
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from bmtools.errors import DataError, setting
-from bmtools.reports.labels import DASH, ordinal, short_names
+from bmtools.reports.labels import short_names
 from bmtools.reports.mrr_collector import MrrItem
-
-_BOUNDS = (1, 2, 3, 4, 5, 10, 20, 50, 100)
 
 
 class MrrEstimate(NamedTuple):
@@ -75,9 +72,13 @@ class MrrSummary:
         if not items:
             raise DataError(f"{setting('plot')}: found no masked words, expected at least one")
         shown, chosen = choose_item(items, sentence), choose_item(items)
-        own_lines = lines_of(models, lines)
-        return cls(items, models, short_names(models), own_lines, estimates(items, own_lines),
-                   by_group(items, own_lines), top, shown, shown is chosen and shown.spread > 0)
+        by_model = {line.get("model"): line for line in lines}
+        model_lines = [by_model.get(model, {}) for model in models]
+        means = [_read_estimate(line) or _mean(items, number)
+                 for number, line in enumerate(model_lines)]
+        return cls(items, models, short_names(models), model_lines, means,
+                   _by_group(items, model_lines), top, shown,
+                   shown is chosen and shown.spread > 0)
 
 
 class ItemsByAgreement(NamedTuple):
@@ -96,15 +97,10 @@ class ItemsByAgreement(NamedTuple):
 
 def sort_by_agreement(items: Sequence[MrrItem]) -> ItemsByAgreement:
     """Split items by whether the models agree; ranks that count nothing are alike."""
-    parts = ItemsByAgreement([], [], [])
-    for item in items:
-        if item.spread:
-            parts.changing.append(item)
-        elif item.reciprocal_ranks[0]:
-            parts.steady.append(item)
-        else:
-            parts.never.append(item)
-    return parts
+    agreeing = [item for item in items if not item.spread]
+    return ItemsByAgreement([item for item in items if item.spread],
+                            [item for item in agreeing if item.reciprocal_ranks[0]],
+                            [item for item in agreeing if not item.reciprocal_ranks[0]])
 
 
 def choose_item(items: Sequence[MrrItem], sentence: str | None = None) -> MrrItem:
@@ -135,79 +131,33 @@ def matching_proposal(item: MrrItem, model: int) -> int | None:
     rank, proposals = item.ranks[model], item.proposals[model]
     if rank is None or rank > len(proposals):
         return None
-    piece = _folded(proposals[rank - 1][0])
-    return rank - 1 if piece and _folded(item.target).startswith(piece) else None
+    # Vocabularies may fold case and accents, and mark pieces within a word.
+    piece, target = ("".join(sign for sign in unicodedata.normalize(
+        "NFD", text.strip().removeprefix("##")) if not unicodedata.combining(sign)).casefold()
+        for text in (proposals[rank - 1][0], item.target))
+    return rank - 1 if piece and target.startswith(piece) else None
 
 
-def _folded(text: str) -> str:
-    """Remove what vocabularies may: case, accents, and the prefix of a piece within a word."""
-    letters = unicodedata.normalize("NFD", text.strip().removeprefix("##"))
-    return "".join(letter for letter in letters if not unicodedata.combining(letter)).casefold()
-
-
-@dataclass(frozen=True, slots=True)
-class RankLevels:
-    """Ranges of ranks: the first five one by one, later ones together, then all beyond `top`.
-
-    Args:
-        top: last rank that counts.
-    """
-
-    top: int
-
-    @property
-    def bounds(self) -> list[int]:
-        """Last rank of each level but the one beyond."""
-        return [bound for bound in _BOUNDS if bound < self.top] + [self.top]
-
-    @property
-    def names(self) -> list[str]:
-        """Label of each level."""
-        starts = [1, *(bound + 1 for bound in self.bounds)]
-        return [ordinal(last) if first == last else f"{ordinal(first)}{DASH}{ordinal(last)}"
-                for first, last in zip(starts, self.bounds, strict=False)] + ["beyond"]
-
-    def find(self, rank: int | None) -> int:
-        """Number the level of a rank, from 0."""
-        return len(self.bounds) if rank is None else bisect_left(self.bounds, rank)
-
-
-def count_flow(items: Sequence[MrrItem], before: int, after: int,
-               levels: RankLevels) -> Counter[tuple[int, int]]:
-    """Count items by their levels under two models."""
-    return Counter((levels.find(item.ranks[before]), levels.find(item.ranks[after]))
-                   for item in items)
-
-
-def estimates(items: Sequence[MrrItem], lines: Sequence[Mapping[str, Any]]) -> list[MrrEstimate]:
-    """Read each model's estimate from its line, or take the plain mean where there is none."""
-    return [read_estimate(line) or _mean(items, number) for number, line in enumerate(lines)]
-
-
-def by_group(items: Sequence[MrrItem], lines: Sequence[Mapping[str, Any]],
-             ) -> dict[str, dict[str, list[MrrEstimate | None]]]:
+def _by_group(items: Sequence[MrrItem], lines: Sequence[Mapping[str, Any]],
+              ) -> dict[str, dict[str, list[MrrEstimate | None]]]:
     """Read estimates by group from the models' lines, as `by[kind][group][model]`.
 
     Domains come from the items where no line has them.
     """
     kinds: defaultdict[str, dict[str, list[MrrEstimate | None]]] = defaultdict(dict)
     for number, line in enumerate(lines):
-        for kind, groups in _mapping(line.get("by")).items():
-            for group, entry in _mapping(groups).items():
+        for kind, groups in (line.get("by") or {}).items():
+            for group, entry in groups.items() if isinstance(groups, Mapping) else ():
                 row = kinds[kind].setdefault(str(group), [None] * len(lines))
-                row[number] = read_estimate(entry)
+                row[number] = _read_estimate(entry)
     if not kinds.get("domain"):
-        kinds["domain"] = _by_domain(items, len(lines))
+        members: defaultdict[str, list[MrrItem]] = defaultdict(list)
+        for item in items:
+            if item.domain:
+                members[item.domain].append(item)
+        kinds["domain"] = {domain: [_mean(group, number) for number in range(len(lines))]
+                           for domain, group in members.items()}
     return {kind: groups for kind, groups in kinds.items() if groups}
-
-
-def _by_domain(items: Sequence[MrrItem], models: int) -> dict[str, list[MrrEstimate | None]]:
-    members: defaultdict[str, list[MrrItem]] = defaultdict(list)
-    for item in items:
-        if item.domain:
-            members[item.domain].append(item)
-    return {domain: [_mean(group, number) for number in range(models)]
-            for domain, group in members.items()}
 
 
 def _mean(items: Sequence[MrrItem], model: int) -> MrrEstimate:
@@ -215,7 +165,7 @@ def _mean(items: Sequence[MrrItem], model: int) -> MrrEstimate:
     return MrrEstimate(total / len(items), None, len(items))
 
 
-def read_estimate(entry: Any) -> MrrEstimate | None:
+def _read_estimate(entry: Any) -> MrrEstimate | None:
     """Read an object that has `mrr`, or a bare number; None where it is neither."""
     if not isinstance(entry, Mapping):
         return MrrEstimate(float(entry)) if isinstance(entry, int | float) else None
@@ -224,14 +174,3 @@ def read_estimate(entry: Any) -> MrrEstimate | None:
     interval = entry.get("interval")
     low_high = (float(interval[0]), float(interval[1])) if interval else None
     return MrrEstimate(float(entry["mrr"]), low_high, entry.get("maskings", entry.get("count")))
-
-
-def lines_of(models: Sequence[str],
-             lines: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Find each model's line; an empty one where it has none."""
-    named = {line.get("model"): line for line in lines}
-    return [named.get(model, {}) for model in models]
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,17 +26,8 @@ _PERPLEXITY = 30.0
 _LIGHTEST = 0.88  # of the colour map; lighter colours are lost on white
 
 
-@dataclass(frozen=True)
-class Panel:
-    """One model's words in the plane.
-
-    Args:
-        title: above the panel.
-        points: (words, 2).
-    """
-
-    title: str
-    points: np.ndarray
+Panel = tuple[str, np.ndarray]
+"""A model's title, and its words in the plane, (words, 2)."""
 
 
 def project(vectors: np.ndarray, projection: Projection, seed: int) -> np.ndarray:
@@ -65,9 +55,9 @@ def project(vectors: np.ndarray, projection: Projection, seed: int) -> np.ndarra
 def make_panels(lines: Sequence[Mapping[str, Any]], spaces: Sequence[EmbeddingSpace],
                 config: EmbeddingSpaceConfig) -> list[Panel]:
     """Project each model's words, and put its main scores into the title."""
-    return [Panel(f"{name}\naverage cosine {line['average_cosine']:.2f}, own band "
-                  f"{line['own_band_neighbours']:.2f} (chance {line['chance_neighbours']:.2f})",
-                  project(space.word_means(), config.projection, config.seed))
+    return [(f"{name}\naverage cosine {line['average_cosine']:.2f}, own band "
+             f"{line['own_band_neighbours']:.2f} (chance {line['chance_neighbours']:.2f})",
+             project(space.word_means(), config.projection, config.seed))
             for name, line, space in zip(short_names([line["model"] for line in lines]), lines,
                                          spaces, strict=True)]
 
@@ -86,14 +76,14 @@ def plot_spaces(panels: Sequence[Panel], sample: SampledWords, path: Path) -> No
     rows = -(-len(panels) // columns)
     with figure_file(path, _PANEL_INCHES * columns + 1.2, (_PANEL_INCHES + 0.4) * rows) as figure:
         axes = list(figure.subplots(rows, columns, squeeze=False).flat)
-        for one, panel in zip(axes, panels, strict=False):
-            points = _scatter(one, panel, sample.bands)
+        for one, (title, points) in zip(axes, panels, strict=False):
+            drawn = _scatter(one, title, points, sample.bands)
         for empty in axes[len(panels):]:
             empty.set_axis_off()
-        _add_colour_bar(figure, points, sample)
+        _add_colour_bar(figure, drawn, sample)
 
 
-def _scatter(axes: Axes, panel: Panel, bands: np.ndarray) -> PathCollection:
+def _scatter(axes: Axes, title: str, points: np.ndarray, bands: np.ndarray) -> PathCollection:
     """Draw points in random order, so that no band covers the others."""
     from matplotlib import colormaps
     from matplotlib.colors import ListedColormap
@@ -101,10 +91,10 @@ def _scatter(axes: Axes, panel: Panel, bands: np.ndarray) -> PathCollection:
     last = int(bands.max())
     colours = colormaps["plasma"](np.linspace(0, _LIGHTEST, last + 1))
     order = np.random.default_rng(0).permutation(len(bands))
-    axes.set_title(panel.title, fontsize="small")
+    axes.set_title(title, fontsize="small")
     axes.set_xticks([])
     axes.set_yticks([])
-    x, y = panel.points[order].T
+    x, y = points[order].T
     return axes.scatter(x, y, c=last - bands[order], s=9, linewidths=0, alpha=0.8,
                         cmap=ListedColormap(colours), vmin=-0.5, vmax=last + 0.5)
 
@@ -115,10 +105,8 @@ def _add_colour_bar(figure: Figure, points: PathCollection, sample: SampledWords
     bar = figure.colorbar(points, ax=figure.axes, ticks=range(last + 1), shrink=0.7, aspect=30)
     if bar.solids is not None:
         bar.solids.set_alpha(1)
-    labels = []
-    for band in range(last, -1, -1):
-        counts = sample.counts[sample.bands == band]
-        labels.append(f"{counts.min():,}\u2013{counts.max():,}" if len(counts) else "")
+    counts = [sample.counts[sample.bands == band] for band in range(last, -1, -1)]
+    labels = [f"{own.min():,}\u2013{own.max():,}" if len(own) else "" for own in counts]
     bar.ax.set_yticklabels(labels, fontsize="x-small")
     bar.ax.set_title("High", fontsize="small")
     bar.ax.set_xlabel("Low", fontsize="small")

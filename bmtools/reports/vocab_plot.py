@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bmtools.reports.drawing import figure_file
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.container import BarContainer
 
 _GROUP_WIDTH = 0.8  # of a group of bars; the rest is the gap to the next
 
@@ -27,22 +23,18 @@ def plot_pieces(pieces_per_word: Mapping[str, Mapping[str, float]], path: Path) 
     count = len(pieces_per_word)
     with figure_file(path, max(6.0, 1 + 0.45 * len(scopes) * (count + 1)), 4.5) as figure:
         axes = figure.add_subplot()
-        bars: list[Any] = [
-            _draw_bars(axes, [by_scope.get(scope) for scope in scopes], number, count)
-            for number, by_scope in enumerate(pieces_per_word.values())]
+        width = _GROUP_WIDTH / count
+        groups: list[Any] = []
+        for number, by_scope in enumerate(pieces_per_word.values()):
+            heights = [by_scope.get(scope) for scope in scopes]
+            centres = [scope + (number + 0.5) * width - _GROUP_WIDTH / 2
+                       for scope in range(len(scopes))]
+            bars = axes.bar(centres, [height or 0 for height in heights], width)
+            axes.bar_label(bars, [f"{height:.2f}" if height else "" for height in heights],
+                           fontsize="x-small", padding=2)
+            groups.append(bars)
         axes.axhline(1, color="black", linewidth=0.8, linestyle=":")
         axes.set_xticks(range(len(scopes)), scopes)
         axes.set_ylabel("pieces per word (1: all words whole)")
-        figure.legend(bars, list(pieces_per_word), loc="outside lower center", ncols=2,
+        figure.legend(groups, list(pieces_per_word), loc="outside lower center", ncols=2,
                       frameon=False)
-
-
-def _draw_bars(axes: Axes, heights: Sequence[float | None], number: int,
-               count: int) -> BarContainer:
-    """Draw the bars of vocabulary `number` of `count`, one in each group, labelled."""
-    width = _GROUP_WIDTH / count
-    centres = [scope + (number + 0.5) * width - _GROUP_WIDTH / 2 for scope in range(len(heights))]
-    bars = axes.bar(centres, [height or 0 for height in heights], width)
-    axes.bar_label(bars, [f"{height:.2f}" if height else "" for height in heights],
-                   fontsize="x-small", padding=2)
-    return bars

@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 
 from bmtools.reports.drawing import ImageFormat, Plot
 from bmtools.reports.mrr_collector import MrrItem
-from bmtools.reports.mrr_page import render_page
+from bmtools.reports.mrr_report import render_page
 from bmtools.reports.mrr_summary import MrrSummary
 
 DASH = "\N{EN DASH}"

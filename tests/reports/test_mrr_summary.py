@@ -10,20 +10,17 @@ import pytest
 from bmtools.errors import DataError
 from bmtools.reports.labels import DASH
 from bmtools.reports.mrr_collector import MrrItem
+from bmtools.reports.mrr_plots import count_flow, level_names
 from bmtools.reports.mrr_summary import (
     MrrEstimate,
-    RankLevels,
-    by_group,
+    MrrSummary,
     choose_item,
-    count_flow,
-    estimates,
-    lines_of,
     matching_proposal,
     sort_by_agreement,
 )
 
 
-def placed(name: str, *ranks: int | None, domain: str | None = None,
+def scored(name: str, *ranks: int | None, domain: str | None = None,
            proposals: tuple[tuple[tuple[str, float], ...], ...] = (),
            target: str = "cuore") -> MrrItem:
     """Make a masking whose first five ranks count."""
@@ -31,17 +28,17 @@ def placed(name: str, *ranks: int | None, domain: str | None = None,
                    tuple(1 / rank if rank and rank <= 5 else 0.0 for rank in ranks), proposals)
 
 
-def test_maskings_are_parted_by_whether_models_agree() -> None:
-    first, third = placed("first", 1, 1), placed("third", 3, 3)
-    never, absent = placed("never", 6, 900), placed("absent", None, 7)
-    better, lost = placed("better", 4, 2), placed("lost", 5, None)
+def test_maskings_are_sorted_by_whether_models_agree() -> None:
+    first, third = scored("first", 1, 1), scored("third", 3, 3)
+    never, absent = scored("never", 6, 900), scored("absent", None, 7)
+    better, lost = scored("better", 4, 2), scored("lost", 5, None)
     parts = sort_by_agreement([first, better, never, third, lost, absent])
     assert parts == ([better, lost], [first, third], [never, absent])
 
 
 def test_the_masking_shown_differs_most_then_takes_most_values_then_comes_first() -> None:
-    near = placed("near", 2, 1, 1)
-    two_values, three, later = placed("a", 9, 1, 1), placed("b", 9, 2, 1), placed("c", 9, 3, 1)
+    near = scored("near", 2, 1, 1)
+    two_values, three, later = scored("a", 9, 1, 1), scored("b", 9, 2, 1), scored("c", 9, 3, 1)
     assert choose_item([near, two_values, three, later]).name == "b"
     assert choose_item([near, two_values]).name == "a"
     assert choose_item([near, two_values, three], "near").name == "near"
@@ -57,19 +54,23 @@ def test_the_masking_shown_differs_most_then_takes_most_values_then_comes_first(
     (11, ["1st", "2nd", "3rd", "4th", "5th", "6th-10th", "11th", "beyond"]),
 ])
 def test_levels_cover_the_ranks(top: int, names: list[str]) -> None:
-    levels = RankLevels(top)
-    assert [name.replace(DASH, "-") for name in levels.names] == names
+    def level(rank: int | None) -> int:
+        (found, _), = count_flow([scored("a", rank, rank)], 0, 1, top)
+        return found
+
+    labels = level_names(top)
+    assert [name.replace(DASH, "-") for name in labels] == names
     for rank in range(1, top + 1):
-        low, _, high = levels.names[levels.find(rank)].partition(DASH)
+        low, _, high = labels[level(rank)].partition(DASH)
         ends = [int(part.rstrip("stndrh")) for part in (low, high or low)]
         assert ends[0] <= rank <= ends[1]
-    assert {levels.find(rank) for rank in (None, top + 1, 10**6)} == {len(names) - 1}
+    assert {level(rank) for rank in (None, top + 1, 10**6)} == {len(names) - 1}
 
 
 def test_the_flow_counts_each_masking_once() -> None:
     rng = random.Random(3)
-    maskings = [placed(str(n), *rng.choices([1, 2, 3, 4, 5, 6, 70, None], k=3)) for n in range(200)]
-    counts = count_flow(maskings, 0, 2, RankLevels(5))
+    maskings = [scored(str(n), *rng.choices([1, 2, 3, 4, 5, 6, 70, None], k=3)) for n in range(200)]
+    counts = count_flow(maskings, 0, 2, 5)
 
     def capped(rank: int | None) -> int:
         return rank - 1 if rank is not None and rank < 6 else 5
@@ -89,17 +90,17 @@ def test_the_flow_counts_each_masking_once() -> None:
 ])
 def test_the_word_is_marked_where_its_rank_says(
         target: str, rank: int | None, tokens: tuple[str, ...], marked: int | None) -> None:
-    masking = placed("m", rank, target=target, proposals=(tuple((t, 0.1) for t in tokens),))
+    masking = scored("m", rank, target=target, proposals=(tuple((t, 0.1) for t in tokens),))
     assert matching_proposal(masking, 0) == marked
 
 
 def test_lines_win_over_what_is_counted_here() -> None:
-    maskings = [placed("a", 1, 2, domain="Cuore"), placed("b", 9, 4, domain="Ossa"),
-                placed("c", 2, 9, domain="Cuore")]
+    maskings = [scored("a", 1, 2, domain="Cuore"), scored("b", 9, 4, domain="Ossa"),
+                scored("c", 2, 9, domain="Cuore")]
     lines = [{"model": "two", "mrr": 0.9, "interval": [0.8, 1.0], "maskings": 7}]
-    assert estimates(maskings, lines_of(["one", "two"], lines)) == [
-        MrrEstimate(0.5, None, 3), MrrEstimate(0.9, (0.8, 1.0), 7)]
-    assert by_group(maskings, lines_of(["one", "two"], lines)) == {"domain": {
+    summary = MrrSummary.of(maskings, ["one", "two"], lines)
+    assert summary.estimates == [MrrEstimate(0.5, None, 3), MrrEstimate(0.9, (0.8, 1.0), 7)]
+    assert summary.groups == {"domain": {
         "Cuore": [MrrEstimate(0.75, None, 2), MrrEstimate(0.25, None, 2)],
         "Ossa": [MrrEstimate(0.0, None, 1), MrrEstimate(0.25, None, 1)]}}
 
@@ -108,9 +109,9 @@ def test_groups_of_lines_are_read_gently() -> None:
     lines = [{"model": "one", "by": {"domain": {"Cuore": {"mrr": 0.5, "count": 4}},
                                      "length": {"1": 0.25, "2": "?"}, "odd": 3}},
              {"model": "two", "by": {"domain": {"Ossa": {"mrr": 0.1, "interval": [0, 0.2]}}}}]
-    found = by_group([placed("a", 1, 1, domain="Altro")], lines)
-    assert found == {
+    items = [scored("a", 1, 1, domain="Altro")]
+    assert MrrSummary.of(items, ["one", "two"], lines).groups == {
         "domain": {"Cuore": [MrrEstimate(0.5, None, 4), None],
                    "Ossa": [None, MrrEstimate(0.1, (0.0, 0.2))]},
         "length": {"1": [MrrEstimate(0.25), None], "2": [None, None]}}
-    assert by_group([placed("a", 1)], [{}]) == {}
+    assert MrrSummary.of([scored("a", 1)], ["one"], []).groups == {}

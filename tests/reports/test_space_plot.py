@@ -20,7 +20,7 @@ SIGNATURES = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
 
 def panels(*titles: str) -> list[Panel]:
     rng = np.random.default_rng(0)
-    return [Panel(title, rng.normal(size=(15, 2))) for title in titles]
+    return [(title, rng.normal(size=(15, 2))) for title in titles]
 
 
 def words_of(path: Path) -> set[str]:
