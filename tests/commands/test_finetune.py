@@ -46,7 +46,7 @@ def arguments(checkpoint: Path, write_lines: Callable[..., Path], tmp_path: Path
 
 
 def test_stdout_has_a_line_per_set_epoch_and_seed(run: Callable[..., Any],
-                                                    arguments: list[Any]) -> None:
+                                                  arguments: list[Any]) -> None:
     outcome = run(*arguments)
     assert outcome.code == 0, outcome.err
     lines = outcome.records
@@ -58,7 +58,7 @@ def test_stdout_has_a_line_per_set_epoch_and_seed(run: Callable[..., Any],
 
 
 def test_the_manifest_describes_the_run(run: Callable[..., Any], arguments: list[Any],
-                                            tmp_path: Path) -> None:
+                                        tmp_path: Path) -> None:
     run(*arguments, "--merge-types", "Disease")
     manifest = json.loads((tmp_path / "tuned/bmtools.json").read_text())
     assert manifest["command"] == "finetune"
@@ -100,8 +100,9 @@ def test_bad_lines_are_named_or_collected(run: Callable[..., Any], arguments: li
     assert "key 'entities' is missing" in kept[1]["reason"]
 
 
-def test_what_tags_cannot_express_is_reported(run: Callable[..., Any], arguments: list[Any],
-                                      write_lines: Callable[..., Path]) -> None:
+def test_entities_that_tags_cannot_express_are_reported(run: Callable[..., Any],
+                                                        arguments: list[Any],
+                                                        write_lines: Callable[..., Path]) -> None:
     odd = {"id": "1", "text": TEXT, "entities": [
         {"start": 15, "end": 30, "type": "DIS"}, {"start": 15, "end": 22, "type": "DIS"},
         {"start": 33, "end": 35, "type": "OTHER"}]}
@@ -203,7 +204,7 @@ def test_python_and_the_command_line_make_the_same_model(
         "classification", checkpoint, classification[5], classification[7], tmp_path / "python",
         seeds=1, epochs=2, learning_rate=3e-3, max_length=32)
     made, printed = (json.loads((tmp_path / name / "bmtools.json").read_text())
-                  for name in ("python", "tuned"))
+                     for name in ("python", "tuned"))
     for content in (made, printed):
         content.pop("wall_seconds")
     assert made == printed

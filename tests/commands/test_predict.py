@@ -68,7 +68,7 @@ def test_batches_do_not_change_what_is_found(run: Callable[..., Any], models: Pa
 
 
 def test_replaced_annotations_are_reported(run: Callable[..., Any], models: Path,
-                                   write_lines: Callable[..., Path]) -> None:
+                                           write_lines: Callable[..., Path]) -> None:
     given = {"id": "1", "text": TEXTS[0],
              "entities": [{"id": "A", "start": 0, "end": 2, "type": "X"},
                           {"id": "B", "start": 3, "end": 11, "type": "X"}],

@@ -204,7 +204,7 @@ def test_types_that_training_lacks_are_reported_and_missed(tune: Tune) -> None:
     assert seed["test"]["by_type"]["NEW"]["recall"] == 0
 
 
-def test_windows_shorter_than_the_positions_are_kept(tune: Tune, tmp_path: Path) -> None:
+def test_max_length_is_at_most_that_of_the_model(tune: Tune, tmp_path: Path) -> None:
     tune(ner=NerConfig(max_length=4096), settings=FinetuneConfig(seeds=1, epochs=1))
     assert read_manifest(tmp_path / "tuned")["settings"]["max_length"] == 512
 
@@ -295,9 +295,9 @@ def test_examples_of_a_batch_have_similar_lengths() -> None:
 
 def test_batches_are_padded_little(checkpoint: Path) -> None:
     made = batches(checkpoint, 120)
-    shown = [made.batch(number) for number in range(made.per_epoch)]
-    cells = sum(batch.micro_batches[0]["input_ids"].numel() for batch in shown)
-    assert sum(batch.counts["tokens"] for batch in shown) / cells > 0.9
+    chosen = [made.batch(number) for number in range(made.per_epoch)]
+    cells = sum(batch.micro_batches[0]["input_ids"].numel() for batch in chosen)
+    assert sum(batch.counts["tokens"] for batch in chosen) / cells > 0.9
 
 
 def test_labels_are_at_first_tokens(checkpoint: Path) -> None:
