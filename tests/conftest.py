@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from bmtools.cli.main import main
-from bmtools.io import system as machine
+from bmtools.io import system as system_module
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -36,7 +36,7 @@ class Outcome:
 
     @property
     def records(self) -> list[dict[str, Any]]:
-        """Standard output read as JSON Lines."""
+        """Standard output parsed as JSON Lines."""
         return [json.loads(line) for line in self.out.splitlines()]
 
 
@@ -109,7 +109,7 @@ def write_lines(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture(scope="module")
 def one_thread() -> Iterator[None]:
-    """Keep torch to one thread: tiny models lose more to threads than they win."""
+    """Keep torch to one thread: tiny models lose more by threads than they gain."""
     import torch
 
     before = torch.get_num_threads()
@@ -120,7 +120,7 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def data() -> Path:
-    """The directory of real corpora and task sets."""
+    """Return the directory of real corpora and task sets."""
     if not DATA.is_dir():
         pytest.skip(f"real data are absent: {DATA}; BMTOOLS_DATA names another place")
     return DATA
@@ -128,21 +128,21 @@ def data() -> Path:
 
 @pytest.fixture
 def no_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if matplotlib were not installed."""
-    found = builtins.__import__
+    """Make imports of matplotlib fail, as if it were not installed."""
+    import_module = builtins.__import__
 
-    def absent(name: str, *arguments: Any) -> Any:
+    def import_other(name: str, *arguments: Any) -> Any:
         if name.startswith("matplotlib"):
             raise ImportError("No module named 'matplotlib'")
-        return found(name, *arguments)
+        return import_module(name, *arguments)
 
-    monkeypatch.setattr(builtins, "__import__", absent)
+    monkeypatch.setattr(builtins, "__import__", import_other)
 
 
 @pytest.fixture
 def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
-    """A root of a file system: `system("proc/cpuinfo", text)` writes a file of it."""
-    monkeypatch.setattr(machine, "_SYSTEM", tmp_path)
+    """Replace the root of the file system: `system("proc/cpuinfo", text)` writes a file of it."""
+    monkeypatch.setattr(system_module, "_SYSTEM", tmp_path)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(16)), raising=False)
     monkeypatch.setattr(os, "sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 2**24}.get)
 

@@ -35,20 +35,20 @@ SENTENCES = [f"{' '.join(words)}." for words in itertools.product(SUBJECTS, VERB
 
 @pytest.fixture(scope="session")
 def tokenizer() -> Any:
-    """WordPiece over the toy sentences."""
+    """Train WordPiece on the toy sentences."""
     return train_tokenizer(SENTENCES, VocabularyConfig(size=120, allow_fewer=True))
 
 
 @pytest.fixture
 def model(tokenizer: Any) -> Any:
-    """Two layers of 64, random."""
+    """Build a random model of two layers of 64."""
     torch.manual_seed(0)
     return build_model(build_config("bert-2x64", tokenizer))
 
 
 @pytest.fixture
 def corpus(tmp_path: Path) -> Path:
-    """The toy sentences as records."""
+    """Write the toy sentences as records."""
     path = tmp_path / "corpus.jsonl"
     path.write_text("".join(json.dumps({"id": str(n), "text": text}) + "\n"
                             for n, text in enumerate(SENTENCES)), encoding="utf-8")
@@ -57,19 +57,19 @@ def corpus(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def vocabulary(tmp_path: Path, tokenizer: Any) -> Path:
-    """The tokenizer as a directory."""
+    """Save the tokenizer."""
     save_tokenizer(tokenizer, tmp_path / "vocabulary")
     return tmp_path / "vocabulary"
 
 
 @dataclass(frozen=True)
 class Toy:
-    """Batches of a small text, as a run would make them."""
+    """Makes corpora and batches of a small text as a run does."""
 
     tokenizer: Any
 
     def corpus(self, texts: Sequence[str]) -> Corpus:
-        """Encode texts; a point ends a sentence."""
+        """Encode texts; a full stop ends a sentence."""
         documents = []
         for encoded in encode(self.tokenizer, texts):
             points = np.isin(encoded.ids, self.tokenizer.convert_tokens_to_ids(["."]))
@@ -92,13 +92,13 @@ class Toy:
 
 @pytest.fixture(scope="session")
 def toy(tokenizer: Any) -> Toy:
-    """Makes batches with the toy tokenizer."""
+    """Return a maker of batches with the toy tokenizer."""
     return Toy(tokenizer)
 
 
 @pytest.fixture(scope="session")
 def toy_phase() -> Callable[..., Phase]:
-    """Makes a phase: `toy_phase(steps=4, objective="causal")`."""
+    """Return a maker of phases: `toy_phase(steps=4, objective="causal")`."""
     return make_phase
 
 

@@ -40,7 +40,9 @@ def with_options(function: Any, kind: type, **defaults: Any) -> Any:
         kind: frozen dataclass whose docstring describes its fields under `Args:`.
         defaults: values that this command prefers to the fields' own.
     """
-    explained = _field_help(kind)
+    section = (kind.__doc__ or "").partition("Args:\n")[2]
+    help_texts = {name: " ".join(text.split()).replace("`", "") for name, text in
+                  re.findall(r"^        (\w+): (.+(?:\n {9,}.+)*)", section, re.MULTILINE)}
     types = typing.get_type_hints(kind)
     for field in reversed(dataclasses.fields(kind)):
         flag = "--" + field.name.replace("_", "-")
@@ -48,7 +50,7 @@ def with_options(function: Any, kind: type, **defaults: Any) -> Any:
         function = click.option(
             spelled, field.name, default=defaults.get(field.name, field.default),
             type=option_type(types[field.name]), show_default=True,
-            help=explained[field.name])(function)
+            help=help_texts[field.name][0].upper() + help_texts[field.name][1:])(function)
     return function
 
 
@@ -56,11 +58,3 @@ def option_type(annotation: Any) -> Any:
     """Turn a field's type into click's; a `Literal` lists its choices in help and completion."""
     found = [choice for choice in choices(annotation) if choice is not None]
     return click.Choice(found) if found else annotation
-
-
-def _field_help(kind: type) -> dict[str, str]:
-    """Read a docstring's `Args:` section: name to description, first letter capital."""
-    section = (kind.__doc__ or "").partition("Args:\n")[2]
-    found = re.findall(r"^        (\w+): (.+(?:\n {9,}.+)*)", section, re.MULTILINE)
-    joined = {name: " ".join(text.split()).replace("`", "") for name, text in found}
-    return {name: text[0].upper() + text[1:] for name, text in joined.items()}

@@ -1,10 +1,10 @@
-"""Say, for vocabularies, how many masked words are one token: the most a model can score.
+"""Ceilings of vocabularies: the masked words that are one token, the most a model can score.
 
     python ceilings.py TEXT... --test curated.jsonl --tokenizer DIR --tokenizer DIR
 
 Prints a line for each tokenizer: `one_token`, its share of all (the ceiling), `seen_median` and
-`seen_under_20` (how often those words stand in the text), `tokens_per_word`. The first line is
-about the words themselves.
+`seen_under_20` (how often those words occur in the text), `tokens_per_word`. The first line
+describes the words themselves.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SELDOM = 20
 
 
 def seen(records: Sequence[dict[str, Any]], words: Counter[str]) -> list[int]:
-    """How often the masked words stand in the text, whatever their case."""
+    """Count how often the masked words occur in the text, ignoring case."""
     folded: Counter[str] = Counter()
     for word, count in words.items():
         folded[word.lower()] += count
@@ -35,7 +35,7 @@ def seen(records: Sequence[dict[str, Any]], words: Counter[str]) -> list[int]:
 
 def describe(name: str, tokenizer: Any, records: Sequence[dict[str, Any]],
              words: Counter[str]) -> dict[str, Any]:
-    """Count what one vocabulary has as one token."""
+    """Count the masked words that are one token of a vocabulary."""
     targets = TargetLookup(tokenizer, ignore_case=False)
     own = [record for record in records
            if targets.find(record["text"], record["target"]).correct_ids]
@@ -44,16 +44,16 @@ def describe(name: str, tokenizer: Any, records: Sequence[dict[str, Any]],
     tokens = sum(length * count for length, count in zip(lengths, words.values(), strict=True))
     return {"vocabulary": name, "tokens": len(tokenizer), "uncased": is_uncased(tokenizer),
             "one_token": len(own), "ceiling": round(len(own) / len(records), 3),
-            **_told(seen(own, words)), "tokens_per_word": round(tokens / words.total(), 3)}
+            **_frequencies(seen(own, words)), "tokens_per_word": round(tokens / words.total(), 3)}
 
 
-def _told(counts: Sequence[int]) -> dict[str, Any]:
+def _frequencies(counts: Sequence[int]) -> dict[str, Any]:
     return {"seen_median": statistics.median(counts or [0]),
             "seen_under_20": sum(count < SELDOM for count in counts)}
 
 
 def main() -> None:
-    """Describe the vocabularies that the command line names."""
+    """Describe the vocabularies that are named on the command line."""
     parser = argparse.ArgumentParser(description="Count masked words that are one token.")
     parser.add_argument("texts", nargs="+", type=Path)
     parser.add_argument("--test", type=Path, required=True)
@@ -67,7 +67,7 @@ def main() -> None:
         if not number:
             found = seen(records, words)
             print(json.dumps({"vocabulary": "all words", "maskings": len(records),
-                              "never_seen": found.count(0), **_told(found)}))
+                              "never_seen": found.count(0), **_frequencies(found)}))
         print(json.dumps(describe(path.name, tokenizer, records, words)))
 
 

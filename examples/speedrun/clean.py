@@ -1,4 +1,4 @@
-"""Leave repeats and test sentences out of corpora, and say how much that was.
+"""Leave repeats and test sentences out of corpora, and count them.
 
     python clean.py --test curated.jsonl -o text --corpus NAME FILE... --corpus NAME FILE...
 
@@ -7,7 +7,7 @@ Texts are compared by their words, without case and punctuation. What comes firs
 - a document that repeats an earlier one goes, and so does a sentence of six words or more that
   repeats an earlier sentence, such as the warnings that all leaflets share;
 - a document that shares eight consecutive words with a test sentence goes, and so does one of four
-  to seven words that stands in a test sentence as it is. They are kept apart, with the words, in
+  to seven words that occurs in a test sentence. They are written, with the words, to
   `contaminated.jsonl`.
 
 All sentences are held in memory, by hash.
@@ -34,44 +34,44 @@ _WORD = re.compile(r"\w+")
 
 
 def words_of(text: str) -> tuple[str, ...]:
-    """Words without case; what stands between them does not count."""
+    """Split a text into words, without case and punctuation."""
     return tuple(_WORD.findall(text.casefold()))
 
 
 class TestWords:
-    """Stretches of words that test sentences hold.
+    """Word n-grams of the test sentences.
 
     Args:
         texts: the test sentences, whole.
-        longest: words that a longer text must not share with them.
+        longest: length of the n-grams that a longer text must not share with them.
     """
 
     def __init__(self, texts: Iterable[str], longest: int = SHARED_WORDS) -> None:
         self._longest = longest
-        self._stretches = {stretch for text in set(texts)
+        self._ngrams = {ngram for text in set(texts)
                            for size in range(FEWEST_WORDS, longest + 1)
-                           for stretch in _stretches(words_of(text), size)}
+                           for ngram in _ngrams(words_of(text), size)}
 
     def shared(self, words: Sequence[str]) -> tuple[str, ...]:
-        """Find the first stretch that a text shares; an empty one where it shares none."""
+        """Find the first n-gram that a text shares; empty if it shares none."""
         size = min(self._longest, len(words))
         if size < FEWEST_WORDS:
             return ()
-        return next((stretch for stretch in _stretches(words, size)
-                     if stretch in self._stretches), ())
+        return next((ngram for ngram in _ngrams(words, size)
+                     if ngram in self._ngrams), ())
 
 
-def _stretches(words: Sequence[str], size: int) -> Iterable[tuple[str, ...]]:
+def _ngrams(words: Sequence[str], size: int) -> Iterable[tuple[str, ...]]:
     return (tuple(words[start:start + size]) for start in range(len(words) - size + 1))
 
 
 @dataclass
 class Cleaner:
-    """Decides, text by text, what stays.
+    """Filter of repeats and test sentences, text by text.
 
     Args:
-        test: what must not be trained on.
-        contaminated: texts that were left out for it, with the words they share.
+        test: n-grams that must not be trained on.
+        contaminated: texts that were left out for them, with the words they share.
     """
 
     test: TestWords
@@ -79,7 +79,7 @@ class Cleaner:
     _seen: set[int] = field(default_factory=set)
 
     def clean(self, record: dict[str, Any], counts: Counter[str]) -> str:
-        """Return what is left of a record's text; nothing where it goes."""
+        """Return the rest of a record's text; empty if it is left out."""
         text = record["text"]
         words = words_of(text)
         counts["documents"] += 1
@@ -103,7 +103,7 @@ class Cleaner:
         return " ".join(kept)
 
     def _is_new(self, words: tuple[str, ...], fewest: int) -> bool:
-        """Note a text; short sentences, such as headings, may repeat."""
+        """Remember a text; short sentences, such as headings, may repeat."""
         key = hash((fewest, words))
         known = key in self._seen
         self._seen.add(key)
@@ -142,7 +142,7 @@ def _write(path: Path, lines: Iterable[str]) -> None:
 
 
 def main() -> None:
-    """Clean what the command line names, aside first so that a killed run leaves nothing."""
+    """Clean the corpora, in a partial folder first so that a killed run leaves nothing."""
     parser = argparse.ArgumentParser(description="Leave repeats and test sentences out.")
     parser.add_argument("--test", type=Path, required=True, help="records with text and target")
     parser.add_argument("--corpus", nargs="+", action="append", required=True,

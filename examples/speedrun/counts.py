@@ -1,4 +1,4 @@
-"""What counting alone reaches: the two words before a mask and the two after it, no training.
+"""A baseline of counts: the two words before a mask and the two after it, no training.
 
     python counts.py TEXT... --test curated.jsonl
 
@@ -7,7 +7,7 @@ the words behind the mask, over its frequency (both neighbours are taken for ind
 word is known). Probabilities of three words fall back on those of two, and these on frequencies
 (Witten and Bell 1991: each seen follower is a vote for the next lower order). Prints the mean
 reciprocal rank over the same maskings, top five, as `bmtools score-mrr` counts it; words are not
-cut into pieces, so there are none that it cannot propose but those it never saw.
+split into pieces, so only those it never saw cannot be proposed.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ _split = pre_tokenizers.BertPreTokenizer()
 
 
 def words_of(text: str) -> list[str]:
-    """Words and signs of a text, in lower case."""
+    """Split a text into words and signs, in lower case."""
     return [word for word, _ in _split.pre_tokenize_str(_fold.normalize_str(text))]
 
 
 @dataclass
 class Counts:
-    """Which words stand beside which, each as context: counts of the word there."""
+    """Counts of words by context, the one or two words before or after them."""
 
     words: Counter[str] = field(default_factory=Counter)
-    beside: dict[Hashable, Counter[str]] = field(
+    neighbours: dict[Hashable, Counter[str]] = field(
         default_factory=lambda: defaultdict(Counter))
     _frequent: list[str] = field(default_factory=list)
     _total: int = 0
@@ -50,17 +50,17 @@ class Counts:
         """Count a text."""
         padded = [*_EDGE, *words, *_EDGE]
         self.words.update(words)
-        for place in range(2, len(padded) - 2):
-            for context in _contexts(padded[place - 2:place], padded[place + 1:place + 3]):
-                self.beside[context][padded[place]] += 1
+        for index in range(2, len(padded) - 2):
+            for context in _contexts(padded[index - 2:index], padded[index + 1:index + 3]):
+                self.neighbours[context][padded[index]] += 1
 
     def close(self) -> None:
-        """Finish counting; `best` can be asked from here on."""
+        """Finish counting, before `best`."""
         self._total = self.words.total() + 1
         self._frequent = [word for word, _ in self.words.most_common(FREQUENT)]
 
     def best(self, before: Sequence[str], after: Sequence[str], count: int = TOP) -> list[str]:
-        """Name the most probable words between two pairs of words."""
+        """Return the most probable words between two pairs of words."""
         near, far, following, beyond = _contexts(before, after)
         backward, forward = self._chain(near, far), self._chain(following, beyond)
 
@@ -68,13 +68,13 @@ class Counts:
             return backward(word) * forward(word) / (self.words[word] + 0.1)
 
         known = {word for context in (near, far, following, beyond)
-                 for word in self.beside.get(context, ())}
+                 for word in self.neighbours.get(context, ())}
         return sorted(known.union(self._frequent), key=lambda word: (-score(word), word))[:count]
 
     def _chain(self, *contexts: Hashable) -> Callable[[str], float]:
-        """Probability of a word in contexts, the shortest first."""
+        """Return the probability of a word in contexts, the shortest first."""
         found = [(counts, counts.total(), len(counts)) for context in contexts
-                 if (counts := self.beside.get(context))]
+                 if (counts := self.neighbours.get(context))]
 
         def probability(word: str) -> float:
             value = (self.words[word] + 0.1) / self._total
@@ -86,7 +86,7 @@ class Counts:
 
 
 def _contexts(before: Sequence[str], after: Sequence[str]) -> Iterator[Hashable]:
-    """The word before, the two before, the word after, the two after."""
+    """Yield the word before, the two before, the word after, the two after."""
     yield from (("<", before[-1]), ("<", *before), (">", after[0]), (">", *after))
 
 
@@ -97,16 +97,16 @@ def mean_reciprocal_rank(counts: Counts, maskings: Iterable[tuple[str, str]]) ->
         before, after = ([*_EDGE, *words_of(part), *_EDGE] for part in text.split(MASK))
         before, after = before[:-2][-2:], after[2:][:2]
         best = counts.best(before, after)
-        wanted = target.lower()
-        reciprocals.append(1 / (best.index(wanted) + 1) if wanted in best else 0.0)
+        word = target.lower()
+        reciprocals.append(1 / (best.index(word) + 1) if word in best else 0.0)
     return {"mrr": round(sum(reciprocals) / len(reciprocals), 6),
             "hits_at_1": round(sum(value == 1 for value in reciprocals) / len(reciprocals), 6),
             "maskings": len(reciprocals)}
 
 
 def main() -> None:
-    """Count the texts that the command line names, and score."""
-    parser = argparse.ArgumentParser(description="Score what counting neighbours reaches.")
+    """Count the texts that are named on the command line, and score."""
+    parser = argparse.ArgumentParser(description="Score counts of neighbours.")
     parser.add_argument("texts", nargs="+", type=Path)
     parser.add_argument("--test", type=Path, required=True)
     given = parser.parse_args()

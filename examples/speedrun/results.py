@@ -1,4 +1,4 @@
-"""Put trials side by side: mean and standard deviation over seeds, with what they stand against.
+"""Compare trials: mean and standard deviation over seeds, with baselines.
 
     python results.py OUT > results.jsonl
 
@@ -19,7 +19,7 @@ GIVEN = (("run_mlm, its defaults", 0.0), ("by hand, 25 minutes", 0.160))
 
 
 def mean_and_deviation(values: Sequence[float]) -> dict[str, Any]:
-    """Mean and standard deviation; a single value has none."""
+    """Return mean and standard deviation; a single value has none."""
     mean = statistics.mean(values)
     if len(values) == 1:
         return {"mean": round(mean, 4), "text": f"{mean:.3f}"}
@@ -29,10 +29,10 @@ def mean_and_deviation(values: Sequence[float]) -> dict[str, Any]:
 
 
 def summarise(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Unite trials that differ by their seed alone, best first."""
+    """Group trials that differ only by their seed, best first."""
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
     for line in lines:
-        groups[line["model"], line.get("minutes"), line.get("asked_tokens"),
+        groups[line["model"], line.get("minutes"), line.get("token_budget"),
                line["threads"]].append(line)
     found = []
     for (name, minutes, tokens, threads), runs in groups.items():
@@ -47,7 +47,7 @@ def summarise(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    """Print the results of the folder that the command line names."""
+    """Print the results of the folder that is named on the command line."""
     out = Path(sys.argv[1])
     trials = [json.loads(line) for line in
               (out / "trials.jsonl").read_text(encoding="utf-8").splitlines()]

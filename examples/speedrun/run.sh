@@ -7,12 +7,11 @@
 #
 # From nothing but the Italian text in DATA: no weights, no other text, no other language. The score
 # is the mean reciprocal rank over the 897 maskings of BioBIT's 54 sentences, which are kept out of
-# the text (clean.py); a word that the vocabulary has in pieces counts 0. What each trial is stands
-# in trials.toml; trial.py says what counts as training time, and fits the number of tokens to this
-# machine. Nothing else should run on it meanwhile.
+# the text (clean.py); a word that the vocabulary splits counts 0. trials.toml has
+# the trials; trial.py defines training time, and fits the number of tokens to this machine. Nothing else should run on it meanwhile.
 #
 # Existing results are skipped, so a killed run can be continued. OUT/trials.jsonl has a line for
-# every trial and seed, OUT/results.jsonl the means, OUT/ceilings.jsonl what vocabularies allow.
+# every trial and seed, OUT/results.jsonl the means, OUT/ceilings.jsonl the ceilings of vocabularies.
 set -euo pipefail
 HERE=$(cd "$(dirname "$0")" && pwd)
 export DATA=${DATA:?set it to the data folder: DATA=../shared/data examples/speedrun/run.sh}
@@ -20,17 +19,17 @@ export OUT=${OUT:-$HERE/out}
 TRIALS=${TRIALS:-laptop}
 SEEDS=${SEEDS:-0 1 2}
 MINUTES=${MINUTES:-30}
-TOKENS=${TOKENS:-}              # as many for each trial, instead of minutes
+TOKENS=${TOKENS:-}              # tokens of each trial, instead of minutes
 THREADS=${THREADS:-2}
 PROBE_TOKENS=${PROBE_TOKENS:-300000}
-VOCABULARIES=${VOCABULARIES:-8000 12000 16000 24000 32000}  # to tell the ceilings of
+VOCABULARIES=${VOCABULARIES:-8000 12000 16000 24000 32000}  # for the ceilings
 mkdir -p "$OUT"
 missing() { [ ! -e "$OUT/$1" ]; }
 
 "$HERE/prepare.sh"
 TEXT=("$OUT"/text/{clinical,leaflets,general,encyclopedia,translated}.jsonl)
 
-echo "== What vocabularies allow ($SECONDS s)" >&2
+echo "== Ceilings of vocabularies ($SECONDS s)" >&2
 if missing ceilings.jsonl; then
     tokenizers=()
     missing vocabularies/pieces-2000 && bmtools build-vocab "${TEXT[@]}" --uncased --size 2000 --allow-fewer \
@@ -52,7 +51,7 @@ if missing ceilings.jsonl; then
     mv "$OUT/ceilings.partial" "$OUT/ceilings.jsonl"
 fi
 
-echo "== What counting reaches ($SECONDS s)" >&2
+echo "== A baseline of counts ($SECONDS s)" >&2
 missing counts.jsonl && python "$HERE/counts.py" "${TEXT[@]}" --test "$OUT/curated.jsonl" \
     > "$OUT/counts.partial" && mv "$OUT/counts.partial" "$OUT/counts.jsonl"
 

@@ -1,12 +1,12 @@
-"""Begin with what can be counted: vectors of words that keep the same company, and frequencies.
+"""Initial weights from counts: co-occurrence vectors as embeddings, frequencies as output biases.
 
     python start.py SHARDS... --tokenizer DIR --architecture bert-2x256 -o CHECKPOINT
 
 The embeddings of a new model are replaced by vectors from counts: positive pointwise mutual
-information of a token with those up to some tokens before it and after it (two halves of one
-table), reduced to the model's width by singular values. Rare words, which few training steps
-touch, then start beside their like. The output layer's biases become the logarithms of the
-tokens' frequencies. Everything else is drawn as `bmtools pretrain` draws it.
+information of a token with its neighbours before and after it (two halves of one table), reduced
+to the model's width by singular values. Rare words, which few training steps update, then start
+near similar words. The output layer's biases become the logarithms of the tokens' frequencies.
+Everything else is initialised as by `bmtools pretrain`.
 
 Source: Levy, Goldberg and Dagan 2015, sections 3.1 and 7, for the counts: contexts weighted by 1 /
 distance, context frequencies to the power of 0.75, square root of the singular values.
@@ -40,27 +40,27 @@ _SHARPNESS = 1.5
 
 
 def token_stream(corpora: Sequence[Corpus], gap: int) -> np.ndarray:
-    """Lay all documents end to end, with `gap` places of -1 between them."""
+    """Concatenate all documents, with `gap` positions of -1 between them."""
     parts = []
     for corpus in corpora:
         for shard in corpus.shards:
             documents = np.repeat(np.arange(len(shard.borders) - 1), np.diff(shard.borders))
-            laid = np.full(len(shard.ids) + gap * len(shard.borders), -1, dtype=np.int64)
-            laid[np.arange(len(shard.ids)) + gap * documents] = shard.ids
-            parts.append(laid)
+            padded = np.full(len(shard.ids) + gap * len(shard.borders), -1, dtype=np.int64)
+            padded[np.arange(len(shard.ids)) + gap * documents] = shard.ids
+            parts.append(padded)
     return np.concatenate(parts)
 
 
-def count_company(ids: np.ndarray, size: int, window: int) -> torch.Tensor:
-    """Count which token follows which within a window, weighted by 1 / distance.
+def count_cooccurrences(ids: np.ndarray, size: int, window: int) -> torch.Tensor:
+    """Count co-occurrences of tokens within a window, weighted by 1 / distance.
 
     Args:
-        ids: (tokens,) int64, -1 where nothing stands.
+        ids: (tokens,) int64, -1 between documents.
         size: of the vocabulary.
-        window: farthest distance.
+        window: greatest distance.
 
     Returns:
-        (size, size) sparse, float32; rows come before columns.
+        (size, size) sparse, float32; the token of the row precedes that of the column.
     """
     codes, weights = [], []
     for distance in range(1, window + 1):
@@ -86,10 +86,10 @@ def positive_information(counts: torch.Tensor) -> torch.Tensor:
                                    check_invariants=False).coalesce()
 
 
-def company_vectors(counts: torch.Tensor, width: int, seed: int) -> torch.Tensor:
-    """Reduce what comes before and after each token to (size, width) vectors of length 1.
+def cooccurrence_vectors(counts: torch.Tensor, width: int, seed: int) -> torch.Tensor:
+    """Reduce the counts before and after each token to (size, width) vectors of length 1.
 
-    A token without company gets zeros.
+    A token without neighbours gets zeros.
     """
     after = positive_information(counts)
     before = positive_information(counts.t().coalesce())
@@ -101,10 +101,10 @@ def company_vectors(counts: torch.Tensor, width: int, seed: int) -> torch.Tensor
 
 
 @torch.no_grad()
-def give_vectors(model: Any, vectors: torch.Tensor, first: int) -> None:
-    """Replace embeddings, from column `first` on, by vectors as large as those that were drawn.
+def set_embeddings(model: Any, vectors: torch.Tensor, first: int) -> None:
+    """Replace embeddings, from column `first` on, by vectors of the same mean norm.
 
-    Tokens without a vector keep what was drawn for them.
+    Tokens without a vector keep their random embedding.
     """
     embeddings = model.get_input_embeddings().weight[:len(vectors), first:]
     known = vectors.norm(dim=1) > 0
@@ -112,18 +112,18 @@ def give_vectors(model: Any, vectors: torch.Tensor, first: int) -> None:
 
 
 @torch.no_grad()
-def give_frequencies(model: Any, frequencies: np.ndarray) -> None:
-    """Start the output's biases as logarithms of how often tokens occur."""
+def set_output_biases(model: Any, frequencies: np.ndarray) -> None:
+    """Set the output biases to the logarithms of token frequencies."""
     shares = torch.from_numpy((frequencies + 0.1) / (frequencies + 0.1).sum()).float()
     model.get_output_embeddings().bias[:len(shares)] = shares.log() - shares.log().mean()
 
 
 @torch.no_grad()
-def draw_by_width(model: Any) -> None:
-    """Draw matrices anew with a deviation of 1 / sqrt(inputs), which keeps the size of signals.
+def initialise_by_width(model: Any) -> None:
+    """Initialise matrices with a deviation of 1 / sqrt(inputs), which preserves the variance.
 
-    BERT's 0.02 fits a width of 768; in narrow models it makes layers so weak that they are passed
-    by, and training stays on word frequencies for long.
+    BERT's 0.02 fits a width of 768; in narrow models it makes layers so weak that the residual
+    stream passes them by, and training stays at word frequencies for long.
     """
     for name, module in model.named_modules():
         if isinstance(module, torch.nn.Linear) and not name.endswith("decoder"):
@@ -131,50 +131,51 @@ def draw_by_width(model: Any) -> None:
 
 
 @torch.no_grad()
-def look_at_neighbours(model: Any, places: int) -> None:
-    """Let each head of the first layer begin by looking at one neighbour.
+def attend_to_neighbours(model: Any, width: int) -> None:
+    """Initialise each head of the first layer to attend to one neighbour.
 
-    The first `places` columns of the stream are given to positions: words have zeros there at
-    first. They hold waves of many rates, whose products are large where two positions are
-    the same and small elsewhere; the queries of a head are turned by the distance it looks at. With
-    4 heads these are -1, +1, -2 and +2. All of it is trained like any other weight.
+    The first `width` columns of the residual stream are for positions: words have zeros there at
+    first. They hold sinusoids of many rates, whose products are large where two positions are equal
+    and small elsewhere; the queries of a head are rotated by the distance it attends to. With 4
+    heads these are -1, +1, -2 and +2. All of it is trained like any other weight.
     """
     encoder = model.base_model
     positions = encoder.embeddings.position_embeddings.weight
     heads = model.config.num_attention_heads
-    rates = torch.pi * ((torch.arange(places // 2) + 0.5) / (places // 2)) ** _SPREAD
+    rates = torch.pi * ((torch.arange(width // 2) + 0.5) / (width // 2)) ** _SPREAD
     angles = torch.arange(len(positions))[:, None] * rates
     scale = model.config.initializer_range * 2**0.5
     positions.zero_()
-    positions[:, :places:2], positions[:, 1:places:2] = angles.sin() * scale, angles.cos() * scale
-    encoder.embeddings.word_embeddings.weight[:, :places] = 0
+    positions[:, :width:2], positions[:, 1:width:2] = angles.sin() * scale, angles.cos() * scale
+    encoder.embeddings.word_embeddings.weight[:, :width] = 0
     encoder.embeddings.token_type_embeddings.weight.zero_()
     attention = encoder.encoder.layer[0].attention.self
     for head in range(heads):
-        turn = rates * ((head // 2 + 1) * (1 if head % 2 else -1))
+        rotation = rates * ((head // 2 + 1) * (1 if head % 2 else -1))
         queries, keys = (part.weight.view(heads, -1, part.in_features)[head]
                          for part in (attention.query, attention.key))
         queries.zero_(), keys.zero_()
-        for pair in range(min(places, len(queries)) // 2):
+        for pair in range(min(width, len(queries)) // 2):
             sine, cosine = 2 * pair, 2 * pair + 1
             keys[sine, sine] = keys[cosine, cosine] = _SHARPNESS
-            queries[sine, sine] = queries[cosine, cosine] = turn[pair].cos()
-            queries[sine, cosine], queries[cosine, sine] = turn[pair].sin(), -turn[pair].sin()
+            queries[sine, sine] = queries[cosine, cosine] = rotation[pair].cos()
+            queries[sine, cosine] = rotation[pair].sin()
+            queries[cosine, sine] = -rotation[pair].sin()
 
 
 def main() -> None:
-    """Write the checkpoint that the command line asks for."""
-    begun = time.monotonic()
-    parser = argparse.ArgumentParser(description="Start a model from counts.")
+    """Write the checkpoint."""
+    started = time.monotonic()
+    parser = argparse.ArgumentParser(description="Initialise a model from counts.")
     parser.add_argument("shards", nargs="+", type=Path)
     parser.add_argument("--tokenizer", type=Path, required=True)
     parser.add_argument("--architecture", required=True)
-    parser.add_argument("--heads", type=int, default=0, help="of attention; 0: the architecture's")
-    parser.add_argument("--places", type=int, default=0,
-                        help="columns for positions, where heads begin by looking at neighbours")
+    parser.add_argument("--heads", type=int, default=0, help="0: the architecture's")
+    parser.add_argument("--position-width", type=int, default=0,
+                        help="columns for positions, by which heads attend to neighbours at first")
     parser.add_argument("--vectors", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--scale", type=float, default=0.05, help="deviation of embeddings")
-    parser.add_argument("--max-length", type=int, default=0, help="longest row to come")
+    parser.add_argument("--max-length", type=int, default=0, help="longest sequence")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("-o", "--output", type=Path, required=True)
     given = parser.parse_args()
@@ -184,22 +185,23 @@ def main() -> None:
     config.initializer_range = given.scale
     torch.manual_seed(given.seed)
     model = build_model(config)
-    draw_by_width(model)
-    if given.places:
-        look_at_neighbours(model, given.places)
+    initialise_by_width(model)
+    if given.position_width:
+        attend_to_neighbours(model, given.position_width)
     ids = token_stream([Corpus.open(directory) for directory in given.shards], WINDOW_TOKENS)
     size = len(tokenizer)
     if given.vectors:
-        give_vectors(model, company_vectors(count_company(ids, size, WINDOW_TOKENS),
-                                            config.hidden_size - given.places, given.seed),
-                     given.places)
-    give_frequencies(model, np.bincount(ids[ids >= 0], minlength=size).astype(float))
+        counts = count_cooccurrences(ids, size, WINDOW_TOKENS)
+        vectors = cooccurrence_vectors(counts, config.hidden_size - given.position_width,
+                                       given.seed)
+        set_embeddings(model, vectors, given.position_width)
+    set_output_biases(model, np.bincount(ids[ids >= 0], minlength=size).astype(float))
     settings = {"architecture": given.architecture, "window_tokens": WINDOW_TOKENS,
                 "smoothing": SMOOTHING, "seed": given.seed}
     save_checkpoint(given.output, model, tokenizer,
                     Manifest("examples/speedrun/start.py", settings,
                              vocabulary=fingerprint(tokenizer)))
-    print(json.dumps({"output": str(given.output), "seconds": time.monotonic() - begun}))
+    print(json.dumps({"output": str(given.output), "seconds": time.monotonic() - started}))
 
 
 if __name__ == "__main__":

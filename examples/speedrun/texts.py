@@ -22,21 +22,21 @@ def read(name: str) -> Any:
 
 
 def documents(name: str) -> Iterator[dict[str, Any]]:
-    """Documents under `data`, or the one that the file holds."""
+    """Yield the documents under `data`, or the only one of the file."""
     content = read(name)
     yield from content.get("data", [content])
 
 
 def squad(name: str) -> Iterator[dict[str, Any]]:
-    """Paragraphs and questions of SQuAD 1.1."""
+    """Yield paragraphs and questions of SQuAD 1.1."""
     for article in read(name)["data"]:
         for paragraph in article["paragraphs"]:
             yield from _texts("squad", [paragraph["context"],
-                                        *(asked["question"] for asked in paragraph["qas"])])
+                                        *(entry["question"] for entry in paragraph["qas"])])
 
 
 def bioasq(name: str) -> Iterator[dict[str, Any]]:
-    """Passages and questions of all splits."""
+    """Yield passages and questions of all splits."""
     for entries in read(name).values():
         for entry in entries:
             yield from _texts("bioasq", [entry["context"], entry["question"]])
@@ -53,7 +53,7 @@ def _texts(kind: str, texts: list[str]) -> Iterator[dict[str, Any]]:
 
 
 def main() -> None:
-    """Read each file as what the first argument says."""
+    """Read each file in the format that the first argument names."""
     kind, *names = sys.argv[1:]
     for name in names:
         for record in {"documents": documents, "squad": squad, "bioasq": bioasq}[kind](name):

@@ -1,16 +1,16 @@
-"""Train one configuration for so many minutes from the text alone, score it, note the figure.
+"""Train one configuration for some minutes from the text alone, and score it.
 
     python trial.py NAME --out OUT --minutes 30 --seed 0 --threads 2
 
-NAME is a table of trials.toml: a vocabulary, a start, an architecture and a file of phases. The
-phases say in which proportion tokens are spent. How many there are is measured: a probe of some
-seconds gives the speed of each phase on this machine, and the tokens of all phases are multiplied
-by one number so that start and training fill the minutes. The number is kept beside the run, so an
-interrupted trial goes on where it was.
+NAME is a table of trials.toml: a vocabulary, initial weights, an architecture and a file of phases.
+The phases give the proportions of tokens. Their number is measured: a probe of some seconds gives
+the speed of each phase on this machine, and the tokens of all phases are multiplied by one factor
+so that initialisation and training fill the minutes. The factor is saved with the run, so an
+interrupted trial can be continued.
 
-What counts as training time: making the start, and the whole of `bmtools pretrain`, from the call
-to its end. Importing the text, the vocabulary and encoding are done once and counted apart.
-A trial that is in the results already is passed over.
+Training time includes the initial weights and the whole of `bmtools pretrain`, from the call to its
+end. Importing the text, the vocabulary and encoding are done once and do not count.
+A trial that is in the results already is skipped.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ HERE = Path(__file__).parent
 CORPORA = ("clinical", "leaflets", "general", "encyclopedia", "translated")
 SMALL_VOCABULARY = 2_000
 SPARE = 0.97
-"""Share of the time that is planned for; other programs may slow a run down later."""
+"""Share of the time that is planned; other programs may slow a run down later."""
 
 
-class Workshop:
-    """Makes what a trial needs, once for all trials.
+class Inputs:
+    """Inputs of trials, each made once: vocabularies, shards, initial weights.
 
     Args:
-        out: folder of all results; `text` and `curated.jsonl` are there already.
+        out: folder of all results; `text` and `curated.jsonl` exist.
         threads: of each program.
     """
 
@@ -47,7 +47,7 @@ class Workshop:
         self._environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
 
     def bmtools(self, *arguments: object, lines: Path | None = None) -> None:
-        """Run a bmtools command; what it prints goes to a file, or nowhere."""
+        """Run a bmtools command; its stdout goes to a file, or nowhere."""
         self._run(["bmtools", *map(str, arguments)], lines)
 
     def script(self, name: str, *arguments: object) -> None:
@@ -59,11 +59,11 @@ class Workshop:
             subprocess.run(command, stdout=stream, env=self._environment, check=True)
 
     def texts(self) -> list[Path]:
-        """The five corpora."""
+        """Return the files of the five corpora."""
         return [self.out / "text" / f"{corpus}.jsonl" for corpus in CORPORA]
 
     def vocabulary(self, name: str) -> Path:
-        """Learn a vocabulary: `pieces-8000` by merging, `words-12000` of whole words."""
+        """Train a vocabulary: `pieces-8000` is WordPiece, `words-12000` has whole words."""
         folder = self.out / "vocabularies" / name
         kind, size = name.split("-")
         if not folder.exists() and kind == "pieces":
@@ -76,11 +76,11 @@ class Workshop:
         return folder
 
     def content(self, vocabulary: str) -> Path:
-        """Where the words of a vocabulary of words stand that carry meaning."""
+        """Return the file of a word vocabulary's content words."""
         return self.out / "vocabularies" / f"{vocabulary}.content"
 
     def shards(self, vocabulary: str) -> dict[str, Path]:
-        """Encode the corpora."""
+        """Tokenize the corpora."""
         folders = {}
         for corpus, text in zip(CORPORA, self.texts(), strict=True):
             folders[corpus] = self.out / "shards" / vocabulary / corpus
@@ -90,16 +90,16 @@ class Workshop:
         return folders
 
     def start(self, trial: Mapping[str, Any], seed: int, folder: Path) -> float:
-        """Make what training starts from, where it is more than drawn numbers; return seconds."""
-        taken = folder.with_suffix(".seconds")
+        """Make initial weights from counts; return the seconds it took."""
+        clock = folder.with_suffix(".seconds")
         if not folder.exists():
-            begun = time.monotonic()
+            started = time.monotonic()
             self.script("start.py", *self.shards(trial["vocabulary"]).values(),
                         "--tokenizer", self.vocabulary(trial["vocabulary"]),
                         "--architecture", trial["architecture"], "--seed", seed,
                         "-o", folder, *trial["start"])
-            taken.write_text(str(time.monotonic() - begun))
-        return float(taken.read_text())
+            clock.write_text(str(time.monotonic() - started))
+        return float(clock.read_text())
 
 
 def read_trial(name: str) -> dict[str, Any]:
@@ -113,8 +113,8 @@ def read_trial(name: str) -> dict[str, Any]:
     return trial
 
 
-def spent(metrics: Path) -> dict[str, tuple[int, float]]:
-    """Add up tokens and seconds of each phase from the lines that pretrain printed."""
+def phase_costs(metrics: Path) -> dict[str, tuple[int, float]]:
+    """Sum tokens and seconds of each phase from the metrics of pretrain."""
     phases: dict[str, tuple[int, float]] = {}
     before = 0
     for text in metrics.read_text(encoding="utf-8").splitlines():
@@ -128,21 +128,21 @@ def spent(metrics: Path) -> dict[str, tuple[int, float]]:
     return phases
 
 
-def fitting(shares: Mapping[str, int], probe: Mapping[str, tuple[int, float]],
+def fit_tokens(shares: Mapping[str, int], probe: Mapping[str, tuple[int, float]],
             seconds: float) -> dict[str, int]:
-    """Multiply the tokens of phases by one number so that all take so many seconds.
+    """Multiply the tokens of phases by one factor so that all take the seconds given.
 
     Args:
         shares: tokens of each phase, in proportion.
         probe: tokens and seconds of each phase in the probe.
-        seconds: what there is.
+        seconds: of all phases together.
     """
-    at_ease = sum(tokens * probe[name][1] / probe[name][0] for name, tokens in shares.items())
-    return {name: max(1, round(tokens * seconds / at_ease)) for name, tokens in shares.items()}
+    planned = sum(tokens * probe[name][1] / probe[name][0] for name, tokens in shares.items())
+    return {name: max(1, round(tokens * seconds / planned)) for name, tokens in shares.items()}
 
 
 def lengths(tokens: Mapping[str, int]) -> list[str]:
-    """Say tokens of phases as options of pretrain."""
+    """Return the tokens of phases as options of pretrain."""
     return [part for name, count in tokens.items() for part in ("--set", f"{name}.tokens={count}")]
 
 
@@ -151,86 +151,87 @@ class Trial:
 
     Args:
         name: of the trial.
-        workshop: makes what it needs.
-        seed: of everything in it.
+        inputs: vocabularies, shards and initial weights.
+        seed: of everything random.
     """
 
-    def __init__(self, name: str, workshop: Workshop, seed: int) -> None:
-        self.asked = read_trial(name)
-        self.workshop = workshop
+    def __init__(self, name: str, inputs: Inputs, seed: int) -> None:
+        self.config = read_trial(name)
+        self.inputs = inputs
         self.seed = seed
-        self.folder = workshop.out / "runs" / f"{name}-{seed}"
+        self.folder = inputs.out / "runs" / f"{name}-{seed}"
         self.folder.mkdir(parents=True, exist_ok=True)
 
-    def beginning(self) -> tuple[list[object], float]:
-        """Name the start as options of pretrain, with the seconds that it took."""
-        if "start" not in self.asked:
-            return ["--architecture", self.asked["architecture"], "--tokenizer",
-                    self.workshop.vocabulary(self.asked["vocabulary"])], 0.0
+    def init_options(self) -> tuple[list[object], float]:
+        """Return the initial weights as options of pretrain, with the seconds that they took."""
+        if "start" not in self.config:
+            return ["--architecture", self.config["architecture"], "--tokenizer",
+                    self.inputs.vocabulary(self.config["vocabulary"])], 0.0
         folder = self.folder / "start"
-        seconds = self.workshop.start(self.asked, self.seed, folder)
+        seconds = self.inputs.start(self.config, self.seed, folder)
         return ["--model", folder], seconds
 
     def pretrain(self, output: str, tokens: Mapping[str, int], *more: object) -> Path:
         """Train, and return the file of metrics."""
-        corpora = [part for name, path in self.workshop.shards(self.asked["vocabulary"]).items()
+        corpora = [part for name, path in self.inputs.shards(self.config["vocabulary"]).items()
                    for part in ("--corpus", f"{name}={path}")]
-        if self.asked.get("content"):
-            corpora += ["--terms", self.workshop.content(self.asked["vocabulary"])]
+        if self.config.get("content"):
+            corpora += ["--terms", self.inputs.content(self.config["vocabulary"])]
         metrics = self.folder / f"{output}.jsonl"
-        self.workshop.bmtools(
-            "pretrain", *corpora, *self.beginning()[0], "--phases",
-            HERE / "phases" / self.asked["phases"], "--seed", self.seed, *lengths(tokens),
-            *(part for text in self.asked.get("set", ()) for part in ("--set", text)),
+        self.inputs.bmtools(
+            "pretrain", *corpora, *self.init_options()[0], "--phases",
+            HERE / "phases" / self.config["phases"], "--seed", self.seed, *lengths(tokens),
+            *(part for text in self.config.get("set", ()) for part in ("--set", text)),
             "-o", self.folder / output, *more, lines=metrics)
         return metrics
 
     def plan(self, seconds: float, probe_max_length: int) -> dict[str, int]:
-        """Measure the speed here, once, and give the tokens of each phase that fill the time."""
+        """Measure the speed here, once, and return the tokens of each phase that fill the time."""
         path = self.folder / "plan.json"
         if path.exists():
             return json.loads(path.read_text())["tokens"]
-        began = self.beginning()[1]
-        total = sum(self.asked["tokens"].values())
+        init_seconds = self.init_options()[1]
+        total = sum(self.config["tokens"].values())
         shrunk = {name: max(1, round(tokens * probe_max_length / total))
-                  for name, tokens in self.asked["tokens"].items()}
+                  for name, tokens in self.config["tokens"].items()}
         (self.folder / "probe.jsonl").unlink(missing_ok=True)
-        begun = time.monotonic()
+        started = time.monotonic()
         metrics = self.pretrain("probe", shrunk, "--logging-steps", 5, "--save-steps", 0,
                                 "--overwrite")
-        wall = time.monotonic() - begun
-        probe = spent(metrics)
-        around = max(0.0, wall - sum(taken for _, taken in probe.values()))
-        tokens = fitting(self.asked["tokens"], probe, max(1.0, SPARE * seconds - began - around))
+        wall = time.monotonic() - started
+        probe = phase_costs(metrics)
+        overhead = max(0.0, wall - sum(taken for _, taken in probe.values()))
+        tokens = fit_tokens(self.config["tokens"], probe,
+                            max(1.0, SPARE * seconds - init_seconds - overhead))
         shutil.rmtree(self.folder / "probe")
-        path.write_text(json.dumps({"tokens": tokens, "probe": probe, "start_seconds": began,
-                                    "around_seconds": around}))
+        path.write_text(json.dumps({"tokens": tokens, "probe": probe, "init_seconds": init_seconds,
+                                    "overhead_seconds": overhead}))
         return tokens
 
     def train(self, tokens: Mapping[str, int]) -> float:
-        """Train for good; return seconds of all sittings."""
-        clock = self.folder / "sittings.jsonl"
-        begun = time.monotonic()
+        """Train the model; return the seconds of all sessions."""
+        clock = self.folder / "sessions.jsonl"
+        started = time.monotonic()
         try:
             if not (self.folder / "model").exists():
                 self.pretrain("model", tokens, "--logging-steps", 100, "--save-steps", 1000,
                               "--resume")
         finally:
             with clock.open("a") as stream:
-                stream.write(f"{time.monotonic() - begun}\n")
+                stream.write(f"{time.monotonic() - started}\n")
         return sum(map(float, clock.read_text().split()))
 
     def score(self) -> dict[str, Any]:
         """Score the model."""
         path = self.folder / "mrr.jsonl"
-        self.workshop.bmtools("score-mrr", self.workshop.out / "curated.jsonl", "--model",
+        self.inputs.bmtools("score-mrr", self.inputs.out / "curated.jsonl", "--model",
                               self.folder / "model", "--details", self.folder / "details.jsonl",
                               "-o", path)
         return json.loads(path.read_text())
 
 
 def main() -> None:
-    """Run the trial that the command line names."""
+    """Run the trial that is named on the command line."""
     parser = argparse.ArgumentParser(description="Train and score one configuration.")
     parser.add_argument("name")
     parser.add_argument("--out", type=Path, required=True)
@@ -238,25 +239,25 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--tokens", type=int, default=0,
-                        help="so many tokens instead of minutes, to compare trials on any machine")
+                        help="tokens instead of minutes, to compare trials on any machine")
     parser.add_argument("--probe-max-length", type=int, default=300_000)
     given = parser.parse_args()
     results = given.out / "trials.jsonl"
     key = {"model": given.name, "seed": given.seed, "threads": given.threads,
-           **({"asked_tokens": given.tokens} if given.tokens else {"minutes": given.minutes})}
+           **({"token_budget": given.tokens} if given.tokens else {"minutes": given.minutes})}
     if results.exists() and any(key.items() <= json.loads(line).items()
                                 for line in results.read_text().splitlines()):
         return
-    trial = Trial(given.name, Workshop(given.out, given.threads), given.seed)
+    trial = Trial(given.name, Inputs(given.out, given.threads), given.seed)
     if given.tokens:
-        total = sum(trial.asked["tokens"].values())
+        total = sum(trial.config["tokens"].values())
         tokens = {name: max(1, round(count * given.tokens / total))
-                  for name, count in trial.asked["tokens"].items()}
-        began = trial.beginning()[1]
+                  for name, count in trial.config["tokens"].items()}
+        init_seconds = trial.init_options()[1]
     else:
         tokens = trial.plan(60 * given.minutes, given.probe_max_length)
-        began = trial.beginning()[1]
-    seconds = began + trial.train(tokens)
+        init_seconds = trial.init_options()[1]
+    seconds = init_seconds + trial.train(tokens)
     score = trial.score()
     manifest = json.loads((trial.folder / "model" / "bmtools.json").read_text())
     line = {**key, "mrr": score["mrr"], "hits_at_1": score["hits_at_1"],
@@ -265,8 +266,8 @@ def main() -> None:
                                    / max(1, score["maskings"] - score["multi_token"]), 6),
             "multi_token": score["multi_token"], "tokens": manifest["tokens_seen"],
             "phase_tokens": tokens, "seconds": round(seconds, 1),
-            "start_seconds": round(began, 1),
-            "configuration": {name: value for name, value in trial.asked.items()
+            "init_seconds": round(init_seconds, 1),
+            "configuration": {name: value for name, value in trial.config.items()
                               if name != "tokens"}}
     with results.open("a", encoding="utf-8") as stream:
         stream.write(json.dumps(line, ensure_ascii=False) + "\n")

@@ -2,9 +2,9 @@
 
     python vocabulary.py TEXT... --pieces WORDPIECE --words 10000 -o DIRECTORY
 
-A masked word counts in the score only where it is one token. WordPiece spends about two of five
+A masked word counts in the score only if it is one token. WordPiece spends about two of five
 tokens on pieces and on steps towards longer words; this spends them on words, so that 12,000
-tokens hold as many of the masked words as 24,000 learned by merging do. The pieces come from a
+tokens contain as many of the masked words as 24,000 WordPiece tokens. The pieces come from a
 small WordPiece vocabulary (`bmtools build-vocab --size 2000`).
 """
 
@@ -23,7 +23,7 @@ from bmtools.vocab.tokenizer import is_uncased, load_tokenizer, save_tokenizer
 
 
 def count_words(texts: Iterable[str], tokenizer: Any) -> Counter[str]:
-    """Count words as the tokenizer cuts them before it looks for pieces."""
+    """Count words as the tokenizer splits them before it looks for pieces."""
     backend = tokenizer.backend_tokenizer
     chunks: Counter[str] = Counter()
     for text in texts:
@@ -39,7 +39,7 @@ def count_words(texts: Iterable[str], tokenizer: Any) -> Counter[str]:
 def with_words(tokenizer: Any, words: Counter[str], most: int) -> Any:
     """Add the most frequent words that a WordPiece tokenizer has only in pieces.
 
-    Among words of one frequency the alphabet decides, so the same text gives the same tokens.
+    Ties are broken by the alphabet, so the same text gives the same tokens.
     """
     known = tokenizer.get_vocab()
     ranked = sorted(words, key=lambda word: (-words[word], word))[:most]
@@ -50,7 +50,7 @@ def with_words(tokenizer: Any, words: Counter[str], most: int) -> Any:
 
 
 def content_words(tokenizer: Any, words: Counter[str], common: int) -> list[str]:
-    """List a vocabulary's words of letters, without the most frequent words and signs of a text.
+    """List a vocabulary's content words: words of letters without the most frequent of a text.
 
     The first hundred, articles and prepositions for the most part, are half of all running words.
     """
@@ -67,15 +67,15 @@ def texts_of(names: Iterable[Path]) -> Iterator[str]:
 
 
 def main() -> None:
-    """Write the tokenizer that the command line asks for."""
+    """Write the tokenizer."""
     parser = argparse.ArgumentParser(description="Make a vocabulary of whole words.")
     parser.add_argument("texts", nargs="+", type=Path)
     parser.add_argument("--pieces", type=Path, required=True, help="WordPiece tokenizer")
-    parser.add_argument("--words", type=int, required=True, help="most frequent words to hold")
+    parser.add_argument("--words", type=int, required=True, help="most frequent words to add")
     parser.add_argument("--content", type=Path,
-                        help="list those that carry meaning here, to be hidden")
+                        help="write the content words here, to be masked")
     parser.add_argument("--common", type=int, default=100,
-                        help="most frequent words and signs that do not")
+                        help="most frequent words and signs that are no content words")
     parser.add_argument("-o", "--output", type=Path, required=True)
     given = parser.parse_args()
     pieces = load_tokenizer(given.pieces)

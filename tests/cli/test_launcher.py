@@ -1,4 +1,4 @@
-"""Several processes that look like one: their errors, exit codes and signals."""
+"""Launcher: errors, exit codes and signals of several processes."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import pytest
 
 from bmtools.cli.launcher import STOPPED, run_processes
 
-# What the processes do, by rank; each writes its process id first.
+# Beginning of each process: it writes its process id.
 PRELUDE = """
 import os, signal, sys, time
 from pathlib import Path
 rank, folder = int(os.environ["RANK"]), Path(sys.argv[1])
 (folder / f"{rank}.pid").write_text(str(os.getpid()))
-def say(text): print(text, file=sys.stderr, flush=True)
+def report(text): print(text, file=sys.stderr, flush=True)
 """
 SUPERVISOR = """
 import sys
@@ -28,12 +28,12 @@ from bmtools.cli.launcher import run_processes
 sys.exit(run_processes(2, sys.argv[1:2], [sys.executable, sys.argv[2]]))
 """
 
-Go = Callable[..., int]
+Run = Callable[..., int]
 
 
 @pytest.fixture
 def program_of(tmp_path: Path) -> Callable[[str], list[str]]:
-    """Write the program of all processes: `program_of("say('x')")`."""
+    """Write a program for all processes: `program_of("report('x')")`."""
 
     def write(body: str) -> list[str]:
         path = tmp_path / "program.py"
@@ -44,7 +44,7 @@ def program_of(tmp_path: Path) -> Callable[[str], list[str]]:
 
 
 @pytest.fixture
-def go(program_of: Callable[[str], list[str]], tmp_path: Path) -> Go:
+def run(program_of: Callable[[str], list[str]], tmp_path: Path) -> Run:
     def call(body: str, processes: int = 2, *more: str) -> int:
         return run_processes(processes, [str(tmp_path), *more], program_of(body))
 
@@ -52,7 +52,7 @@ def go(program_of: Callable[[str], list[str]], tmp_path: Path) -> Go:
 
 
 def alive(folder: Path) -> list[int]:
-    """Ranks that still run."""
+    """Return the ranks that still run."""
     found = []
     for path in folder.glob("*.pid"):
         state = Path(f"/proc/{path.read_text()}/stat")
@@ -61,9 +61,9 @@ def alive(folder: Path) -> list[int]:
     return sorted(found)
 
 
-def test_each_process_knows_its_rank_and_the_rendezvous(go: Go, tmp_path: Path) -> None:
+def test_each_process_knows_its_rank_and_the_rendezvous(run: Run, tmp_path: Path) -> None:
     names = ("WORLD_SIZE", "LOCAL_WORLD_SIZE", "LOCAL_RANK", "RANK", "MASTER_ADDR", "MASTER_PORT")
-    assert go(f"(folder / str(rank)).write_text(' '.join(os.environ[n] for n in {names}))", 3) == 0
+    assert run(f"(folder / str(rank)).write_text(' '.join(os.environ[n] for n in {names}))", 3) == 0
     found = [(tmp_path / str(rank)).read_text().split() for rank in range(3)]
     ports = {line[-1] for line in found}
     assert len(ports) == 1 and 1024 < int(ports.pop()) < 65536
@@ -71,25 +71,25 @@ def test_each_process_knows_its_rank_and_the_rendezvous(go: Go, tmp_path: Path) 
         ["3", "3", str(rank), str(rank), "127.0.0.1"] for rank in range(3)]
 
 
-def test_only_the_main_process_is_shown_while_all_run(go: Go, capfd) -> None:
-    assert go("print(f'out {rank}'); say(f'word of {rank}')") == 0
+def test_only_the_main_process_is_shown_while_all_run(run: Run, capfd) -> None:
+    assert run("print(f'out {rank}'); report(f'word of {rank}')") == 0
     out, err = capfd.readouterr()
     assert sorted(out.splitlines()) == ["out 0", "out 1"]
     assert err == "word of 0\n"
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_only_the_first_failure_is_shown(go: Go, capfd, tmp_path: Path, rank: int) -> None:
-    """Its peer notices that it is gone, and complains too."""
+def test_only_the_first_failure_is_shown(run: Run, capfd, tmp_path: Path, rank: int) -> None:
+    """Its peer notices that it is gone, and reports an error too."""
     started = time.monotonic()
-    code = go(f"""
+    code = run(f"""
 if rank == {rank}:
-    say("bmtools: the fault")
-    (folder / "spoken").touch()
+    report("bmtools: the fault")
+    (folder / "reported").touch()
     sys.exit(3)
-while not (folder / "spoken").exists():
+while not (folder / "reported").exists():
     time.sleep(0.001)
-say("bmtools: unexpected RuntimeError: connection closed by peer")
+report("bmtools: unexpected RuntimeError: connection closed by peer")
 sys.exit(1)
 """)
     assert code == 3
@@ -97,40 +97,46 @@ sys.exit(1)
     assert time.monotonic() - started < 10 and not alive(tmp_path)
 
 
-def test_an_error_of_all_processes_is_shown_once(go: Go, capfd) -> None:
-    assert go("time.sleep(0.02 * rank); say('bmtools: the fault'); sys.exit(2)", 4) == 2
+def test_an_error_of_all_processes_is_shown_once(run: Run, capfd) -> None:
+    assert run("time.sleep(0.02 * rank); report('bmtools: the fault'); sys.exit(2)", 4) == 2
     assert capfd.readouterr().err == "bmtools: the fault\n"
 
 
-def test_a_process_that_waits_for_a_failed_one_is_ended(go: Go, capfd, tmp_path: Path) -> None:
-    assert go("rank or time.sleep(60)\nsay('bmtools: the fault'); sys.exit(1)") == 1
+def test_a_process_that_waits_for_a_failed_one_is_ended(run: Run, capfd, tmp_path: Path) -> None:
+    assert run("rank or time.sleep(60)\nreport('bmtools: the fault'); sys.exit(1)") == 1
     assert capfd.readouterr().err == "bmtools: the fault\n"
     assert not alive(tmp_path)
 
 
-def test_a_killed_process_is_named(go: Go, capfd) -> None:
-    code = go("""
+def test_a_killed_process_is_named(run: Run, capfd) -> None:
+    code = run("""
 if rank == 1: os.kill(os.getpid(), signal.SIGKILL)
-time.sleep(0.3); say("RuntimeError: connection closed by peer"); sys.exit(1)
+time.sleep(0.3); report("RuntimeError: connection closed by peer"); sys.exit(1)
 """)
     assert code == 1
     assert capfd.readouterr().err == \
         "bmtools: process 2 of 2 was ended by SIGKILL, perhaps for lack of memory\n"
 
 
-def test_a_traceback_is_shown_whole(go: Go, capfd) -> None:
-    body = "rank and say('Traceback:') or rank and say('  a line') or rank and sys.exit('the end')"
-    assert go(body + "\ntime.sleep(60)", 2, "--traceback") == 1
+def test_a_traceback_is_shown_whole(run: Run, capfd) -> None:
+    body = """
+if rank:
+    report("Traceback:")
+    report("  a line")
+    sys.exit("the end")
+time.sleep(60)
+"""
+    assert run(body, 2, "--traceback") == 1
     assert capfd.readouterr().err == "Traceback:\n  a line\nthe end\n"
 
 
-def test_a_stopped_run_has_an_exit_code_of_its_own(go: Go) -> None:
-    assert go(f"sys.exit(0 if rank else {STOPPED})") == STOPPED
+def test_a_stopped_run_has_an_exit_code_of_its_own(run: Run) -> None:
+    assert run(f"sys.exit(0 if rank else {STOPPED})") == STOPPED
 
 
-def test_a_process_that_exits_late_does_no_harm(go: Go, capfd) -> None:
+def test_a_process_that_fails_after_the_main_one_is_ignored(run: Run, capfd) -> None:
     """`| head` ends the first early and well; its peers lose it."""
-    assert go("rank and (time.sleep(0.5), say('connection closed'), sys.exit(1))") == 0
+    assert run("rank and (time.sleep(0.5), report('connection closed'), sys.exit(1))") == 0
     assert capfd.readouterr().err == ""
 
 
@@ -177,7 +183,7 @@ def test_an_unhandled_signal_gives_the_exit_code_of_a_shell(
 
 def test_no_process_outlives_a_launcher_that_is_killed(
         program_of: Callable[[str], list[str]], tmp_path: Path) -> None:
-    """Or two runs would soon write to one place."""
+    """Otherwise two runs would write to one directory."""
     program = program_of(f"""
 from bmtools.cli.launcher import launch
 launch(2)

@@ -53,7 +53,7 @@ def test_wrong_usage_is_one_line_and_exit_2(run, arguments: tuple[str, ...]) -> 
     assert "--help" in outcome.err
 
 
-def test_traceback_shows_the_rest(shell, tmp_path: Path) -> None:
+def test_traceback_shows_where_an_error_arose(shell, tmp_path: Path) -> None:
     bad = tmp_path / "bad.jsonl"
     bad.write_text("{}\n")
     arguments = ("build-vocab", bad, "-o", tmp_path / "v")

@@ -1,4 +1,4 @@
-"""Progress on stderr, where it is no terminal."""
+"""Progress on stderr: lines, and a bar on a terminal."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(progress, "_BAR_SECONDS", 0.0)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     assert list(progress.tracked_metrics(LINES, "pretraining")) == LINES
-    told = capsys.readouterr().err
-    assert "pretraining, loss 4.000" in told and "100%" in told
+    shown = capsys.readouterr().err
+    assert "pretraining, loss 4.000" in shown and "100%" in shown
     assert list(progress.tracked("ab", "reading", 4)) == ["a", "b"]
-    told = capsys.readouterr().err
-    assert "reading" in told and "50%" in told
+    shown = capsys.readouterr().err
+    assert "reading" in shown and "50%" in shown

@@ -42,7 +42,7 @@ def test_literals_are_choices(arguments: tuple[str, ...], paint: Paint) -> None:
     assert CliRunner().invoke(command, arguments).output == f"{paint!r}\n"
 
 
-def test_choices_stand_in_help_and_completion() -> None:
+def test_help_and_completion_list_choices() -> None:
     shown = CliRunner().invoke(command, ["--help"]).output
     assert "--color [red|green]" in shown and "--gloss [matt|high]" in shown
     completion = ShellComplete(command, {}, "command", "_COMMAND_COMPLETE")

@@ -15,26 +15,26 @@ TEXTS = ("Il paziente ha diabete mellito e asma.",
          "La mobilità è ridotta dall'artrosi del ginocchio.",
          "Il cuore pompa il sangue nelle arterie.",
          "L'asma riduce il respiro del paziente.")
-# What two runs of one command may differ in: names of files and time.
-_NAMES = ("model", "tokenizer", "base", "teacher", "student", "train", "dev", "test")
-_CLOCKS = ("tokens_per_second", "seconds_left")
+# Two runs of one command may differ in names of files and in time.
+_PATHS = ("model", "tokenizer", "base", "teacher", "student", "train", "dev", "test")
+_TIMES = ("tokens_per_second", "seconds_left")
 
 
 @pytest.fixture(scope="session")
 def corpus_records() -> list[dict[str, Any]]:
-    """Eight records of Italian."""
+    """Make eight records of Italian."""
     return [{"id": str(number), "text": TEXTS[number % 4], "lang": "it"} for number in range(8)]
 
 
 @pytest.fixture
 def corpus(write_lines: Callable[..., Path], corpus_records: list[dict[str, Any]]) -> Path:
-    """The records as a file."""
+    """Write the records to a file."""
     return write_lines("corpus.jsonl", *corpus_records)
 
 
 @pytest.fixture
 def bad_corpus(write_lines: Callable[..., Path]) -> Path:
-    """A file whose third line has no text."""
+    """Write a file whose third line has no text."""
     return write_lines("bad.jsonl", {"id": "a", "text": TEXTS[0]}, {"id": "b", "text": TEXTS[1]},
                        {"id": "c"}, {"id": "d", "text": TEXTS[2]})
 
@@ -96,13 +96,13 @@ def make_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., P
 
 @pytest.fixture(scope="session")
 def tiny_tokenizer(make_tokenizer: Callable[..., Path]) -> Path:
-    """The vocabulary of the corpus."""
+    """Save a tokenizer trained on the corpus."""
     return make_tokenizer(*TEXTS)
 
 
 @pytest.fixture(scope="session")
 def tiny_checkpoint(make_checkpoint: Callable[..., Path], tiny_tokenizer: Path) -> Path:
-    """Random weights for the vocabulary of the corpus, 32 positions."""
+    """Save random weights for the vocabulary of the corpus, 32 positions."""
     return make_checkpoint(tiny_tokenizer)
 
 
@@ -126,10 +126,10 @@ def make_tagger(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Pa
 
 @pytest.fixture
 def interrupted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    """Call something that is interrupted right after its first state is saved."""
-    from bmtools.training import checkpoints as keeping
+    """Call a function that is interrupted right after its first state is saved."""
+    from bmtools.training import checkpoints
 
-    save_state = keeping.save_state
+    save_state = checkpoints.save_state
 
     def stopped(*arguments: Any) -> None:
         save_state(*arguments)
@@ -137,7 +137,7 @@ def interrupted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
 
     def call(function: Callable[..., Any], *arguments: object) -> Any:
         with monkeypatch.context() as patch:
-            patch.setattr(keeping, "save_state", stopped)
+            patch.setattr(checkpoints, "save_state", stopped)
             return function(*arguments)
 
     return call
@@ -151,7 +151,7 @@ def manifest() -> Callable[[Path], dict[str, Any]]:
 
 @pytest.fixture
 def contents() -> Callable[[Path], dict[str, Any]]:
-    """Read a directory as what must not change from run to run: no time, no names of files."""
+    """Read a directory without what may change from run to run: time, names of files."""
 
     def read(directory: Path) -> dict[str, Any]:
         files: dict[str, Any] = {path.name: path.read_bytes() for path in directory.iterdir()}
@@ -170,7 +170,7 @@ def _manifest(directory: Path) -> dict[str, Any]:
 
 
 def _timeless(content: dict[str, Any]) -> dict[str, Any]:
-    settings = {k: v for k, v in content["settings"].items() if k not in _NAMES}
+    settings = {k: v for k, v in content["settings"].items() if k not in _PATHS}
     results = dict(content["results"])
     if "last" in results:
         results["last"] = _without_speed(results["last"])
@@ -179,4 +179,4 @@ def _timeless(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def _without_speed(line: dict[str, Any]) -> dict[str, Any]:
-    return {k: v for k, v in line.items() if k not in _CLOCKS}
+    return {k: v for k, v in line.items() if k not in _TIMES}

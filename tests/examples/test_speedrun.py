@@ -107,7 +107,7 @@ def test_words_become_tokens(part: Any) -> None:
     assert {token: made.get_vocab()[token] for token in before} == before
 
 
-def test_words_that_carry_meaning(part: Any) -> None:
+def test_content_words(part: Any) -> None:
     vocabulary = part("vocabulary")
     words = Counter({"il": 9, ",": 8, "cuore": 7, "batte": 7, "x": 6, "b12": 5, "rene": 4,
                      "raro": 1})
@@ -141,19 +141,19 @@ def test_counts_know_their_neighbours(part: Any) -> None:
     assert score == {"mrr": 0.5, "hits_at_1": 0.5, "maskings": 2}
 
 
-def test_company_is_counted_within_documents(part: Any) -> None:
+def test_cooccurrences_are_counted_within_documents(part: Any) -> None:
     rng = np.random.default_rng(0)
     documents = [rng.integers(0, 7, length) for length in (5, 1, 9)]
     corpus = Corpus.of([EncodedDocument(ids.astype(np.uint16), np.ones(len(ids), dtype=bool))
                         for ids in documents])
     expected = np.zeros((7, 7))
     for ids in documents:
-        for place, token in enumerate(ids):
+        for index, token in enumerate(ids):
             for distance in (1, 2, 3):
-                if place + distance < len(ids):
-                    expected[token, ids[place + distance]] += 1 / distance
+                if index + distance < len(ids):
+                    expected[token, ids[index + distance]] += 1 / distance
     start = part("start")
-    found = start.count_company(start.token_stream([corpus], 3), 7, 3).to_dense()
+    found = start.count_cooccurrences(start.token_stream([corpus], 3), 7, 3).to_dense()
     np.testing.assert_allclose(found.numpy(), expected, rtol=1e-6)
 
 
@@ -177,32 +177,32 @@ def model_of(**changes: Any) -> Any:
     return build_model(config).eval()
 
 
-def test_heads_begin_with_neighbours(part: Any) -> None:
+def test_heads_attend_to_neighbours_at_first(part: Any) -> None:
     model = model_of()
-    part("start").draw_by_width(model)
-    part("start").look_at_neighbours(model, 16)
+    part("start").initialise_by_width(model)
+    part("start").attend_to_neighbours(model, 16)
     ids = torch.randint(5, 30, (1, 100))
     with torch.no_grad():
         [seen] = model(input_ids=ids, output_attentions=True).attentions[0]
     for head, distance in enumerate((-1, 1, -2, 2)):
-        places = torch.arange(2, 98)
-        assert seen[head, 2:98].argmax(-1).tolist() == (places + distance).tolist()
+        positions = torch.arange(2, 98)
+        assert seen[head, 2:98].argmax(-1).tolist() == (positions + distance).tolist()
 
 
-def test_vectors_and_frequencies_are_given(part: Any) -> None:
+def test_embeddings_and_biases_are_set(part: Any) -> None:
     model = model_of()
     start = part("start")
     embeddings = model.get_input_embeddings().weight
     drawn = embeddings.detach().clone()
     vectors = torch.nn.functional.normalize(torch.randn(len(drawn), 48))
     vectors[3] = 0
-    start.give_vectors(model, vectors, 16)
+    start.set_embeddings(model, vectors, 16)
     assert torch.equal(embeddings[:, :16], drawn[:, :16])
     assert torch.equal(embeddings[3], drawn[3])
     likeness = torch.nn.functional.cosine_similarity(embeddings[4:, 16:], vectors[4:])
     assert likeness.min() > 0.999
     assert model.get_output_embeddings().weight is embeddings
-    start.give_frequencies(model, np.arange(len(drawn), dtype=float))
+    start.set_output_biases(model, np.arange(len(drawn), dtype=float))
     bias = model.get_output_embeddings().bias.detach()
     assert (bias.diff() > 0).all()
     assert float(bias[20] - bias[10]) == pytest.approx(np.log(20.1 / 10.1), abs=1e-5)
@@ -211,7 +211,7 @@ def test_vectors_and_frequencies_are_given(part: Any) -> None:
 def test_tokens_fit_the_time(part: Any) -> None:
     trial = part("trial")
     # 100 tokens a second in one phase and 50 in the other: 10 and 40 seconds at first.
-    found = trial.fitting({"a": 1000, "b": 2000}, {"a": (500, 5.0), "b": (100, 2.0)}, 100.0)
+    found = trial.fit_tokens({"a": 1000, "b": 2000}, {"a": (500, 5.0), "b": (100, 2.0)}, 100.0)
     assert found == {"a": 2000, "b": 4000}
 
 
@@ -222,10 +222,10 @@ def test_time_of_phases_is_added_up(part: Any, tmp_path: Path) -> None:
         {"phase": "a", "tokens_seen": 300, "tokens_per_second": 100},
         {"phase": "b", "tokens_seen": 400, "tokens_per_second": 10},
         {"checkpoint": "m"}]))
-    assert part("trial").spent(path) == {"a": (300, 4.0), "b": (100, 10.0)}
+    assert part("trial").phase_costs(path) == {"a": (300, 4.0), "b": (100, 10.0)}
 
 
-def test_results_unite_seeds(part: Any) -> None:
+def test_results_group_seeds(part: Any) -> None:
     line = {"model": "x", "minutes": 30.0, "threads": 2, "mrr": 0.2, "mrr_one_token": 0.3,
             "hits_at_1": 0.1, "tokens": 10, "seconds": 5.0}
     better = {**line, "model": "y", "mrr": 0.5}
@@ -240,8 +240,8 @@ def test_every_trial_can_be_read(part: Any) -> None:
 
     names = tomllib.loads((SPEEDRUN / "trials.toml").read_text())
     for name in names:
-        asked = trial.read_trial(name)
-        assert asked["tokens"] and asked["vocabulary"].split("-")[0] in ("pieces", "words")
+        config = trial.read_trial(name)
+        assert config["tokens"] and config["vocabulary"].split("-")[0] in ("pieces", "words")
     with pytest.raises(SystemExit, match="expected one of"):
         trial.read_trial("nothing")
 
@@ -286,7 +286,7 @@ def test_whole_speedrun(data: Path, tmp_path: Path, run_script: Any, read: Any, 
     assert any(line["id"] == "planted" for line in read(out / "text" / "contaminated.jsonl"))
     [score] = read(out / "trials.jsonl")
     assert score["model"] == "muon" and score["tokens"] > 0
-    assert score["seconds"] > score["start_seconds"] > 0
+    assert score["seconds"] > score["init_seconds"] > 0
     names = [line["model"] for line in read(out / "results.jsonl")]
     assert "muon, 0.1 minutes" in names and "counts of neighbours" in names
     again = subprocess.run(
