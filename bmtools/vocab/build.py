@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import heapq
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,6 @@ from bmtools.errors import DataError, setting
 from bmtools.io.atomic import new_directory, refuse_existing
 from bmtools.io.jsonl import read_list
 from bmtools.io.manifest import Manifest, hash_directory
-from bmtools.vocab.document_sample import DocumentSample, is_held_out
 from bmtools.vocab.extension import extend_tokenizer, tokenizer_type_of
 from bmtools.vocab.settings import AUTO, SizeSearchConfig, VocabularyConfig
 from bmtools.vocab.size_search import search_size
@@ -23,6 +24,8 @@ from bmtools.vocab.tokenizer import fingerprint, is_uncased, load_tokenizer, sav
 from bmtools.vocab.trainers import train_tokenizer
 
 _MEGABYTE = 1_000_000
+_KEY_BYTES = 8
+_KEYS = 1 << 8 * _KEY_BYTES
 _Trained = tuple[PreTrainedTokenizerFast, dict[str, Any]]
 Progress = Callable[[Iterable[Mapping[str, Any]]], Iterable[Mapping[str, Any]]]
 
@@ -71,7 +74,9 @@ def build_vocab(records: Iterable[Mapping[str, Any]],
     max_bytes = round(config.sample_megabytes * _MEGABYTE) if config.sample_megabytes \
         else sys.maxsize
     sample = DocumentSample(max_bytes, config.seed)
-    texts = _sampled(_texts(progress(records)), sample, config)
+    documents = (f"{record['title']}\n{record['text']}" if record.get("title") else record["text"]
+                 for record in progress(records))
+    texts = _sampled(documents, sample, config)
     if config.size == AUTO:
         tokenizer, figures = _choose_size(sample, config, size_search, terms)
     elif old is not None:
@@ -97,11 +102,6 @@ def build_vocab(records: Iterable[Mapping[str, Any]],
     return built
 
 
-def _texts(records: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    for record in records:
-        yield f"{record['title']}\n{record['text']}" if record.get("title") else record["text"]
-
-
 def _sampled(texts: Iterable[str], sample: DocumentSample, config: VocabularyConfig,
              ) -> Iterator[str]:
     """Return the sampled texts, or all of them as they are read where there is no bound."""
@@ -118,14 +118,96 @@ def _sampled(texts: Iterable[str], sample: DocumentSample, config: VocabularyCon
 
 def _choose_size(sample: DocumentSample, config: VocabularyConfig, size_search: SizeSearchConfig,
                  terms: Sequence[str]) -> _Trained:
-    held_out_ratio = size_search.held_out_ratio
-    held_out = [text for number, text in sample
-                if is_held_out(config.seed, number, held_out_ratio)]
-    trained_on = (text for number, text in sample
-                  if not is_held_out(config.seed, number, held_out_ratio))
+    ratio = size_search.held_out_ratio
+    held_out = [text for number, text in sample if is_held_out(config.seed, number, ratio)]
+    trained_on = (text for number, text in sample if not is_held_out(config.seed, number, ratio))
     choice = search_size(trained_on, held_out, terms, config, size_search)
     knees = {"knee": choice.knee, "term_knee": choice.term_knee}
     return choice.tokenizer, {
         "chosen_size": choice.size,
         **{name: knee for name, knee in knees.items() if knee is not None},
         "held_out_documents": len(held_out), "curve": [score.figures() for score in choice.curve]}
+
+
+@dataclass
+class DocumentSample:
+    """Sample of a stream's documents, each with the same chance.
+
+    A document's number and the seed decide its random key, and the documents with the lowest keys
+    that fit into the bound are kept. So the sample does not depend on batches, threads or
+    machines.
+
+    Args:
+        max_bytes: bound of the sample, in bytes of UTF-8.
+        seed: of the sample.
+
+    Attributes:
+        documents: read so far.
+        total_bytes: their length in UTF-8.
+        sampled_bytes: length of those kept.
+    """
+
+    max_bytes: int
+    seed: int
+    documents: int = 0
+    total_bytes: int = 0
+    sampled_bytes: int = 0
+    _kept: list[tuple[int, int, bytes]] = field(default_factory=list)
+    _key_limit: int = _KEYS
+
+    def passed(self, texts: Iterable[str]) -> Iterator[str]:
+        """Pass every document on, keeping none, and count."""
+        for text in texts:
+            self.documents += 1
+            self.total_bytes += len(text.encode("utf-8", "surrogatepass"))
+            yield text
+
+    def add(self, texts: Iterable[str]) -> None:
+        """Sample more documents."""
+        for text in texts:
+            content = text.encode("utf-8", "surrogatepass")
+            key = random_key(self.seed, "sample", self.documents)
+            if key < self._key_limit:
+                heapq.heappush(self._kept, (-key, self.documents, content))
+                self.sampled_bytes += len(content)
+            self.documents += 1
+            self.total_bytes += len(content)
+            while self.sampled_bytes > self.max_bytes:
+                # Drop the highest key, and with it all that would come after.
+                key, _, content = heapq.heappop(self._kept)
+                self._key_limit = -key
+                self.sampled_bytes -= len(content)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def __iter__(self) -> Iterator[tuple[int, str]]:
+        """Yield the sampled documents with their numbers, in the order of the stream."""
+        for _, number, content in sorted(self._kept, key=lambda kept: kept[1]):
+            yield number, content.decode("utf-8", "surrogatepass")
+
+    def summary(self) -> dict[str, int]:
+        """Count documents and bytes of the sample and of the stream."""
+        kept = bool(self._kept)
+        return {"documents": len(self) if kept else self.documents,
+                "total_documents": self.documents,
+                "bytes": self.sampled_bytes if kept else self.total_bytes,
+                "total_bytes": self.total_bytes}
+
+
+def is_held_out(seed: int, number: int, ratio: float) -> bool:
+    """Return whether a document belongs to the share that nothing is trained on."""
+    return random_key(seed, "held out", number) < ratio * _KEYS
+
+
+def random_key(seed: int, purpose: str, number: int) -> int:
+    """Return a document's key: 64 bits that look random, the same on any machine.
+
+    Args:
+        seed: of the sample.
+        purpose: keeps samples for different ends independent.
+        number: the document's.
+    """
+    digest = hashlib.blake2b(str(number).encode(), digest_size=_KEY_BYTES,
+                             key=f"{purpose} {seed}".encode())
+    return int.from_bytes(digest.digest(), "big")

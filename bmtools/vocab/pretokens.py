@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 
 from tokenizers import Tokenizer, pre_tokenizers
 from tokenizers.models import Model
@@ -34,54 +34,45 @@ def count_pretokens(texts: Iterable[str], backend: Tokenizer) -> Counter[str]:
     Raises:
         DataError: no words.
     """
-    words = _count(texts, backend)
+    splitter = SafeSplitter(backend)
+    chunks: Counter[str] = Counter()
+    # Chunks, and what joins several of them without changing their words; None: one at a time.
+    groups: list[tuple[Counter[str], str | None]]
+    if not splitter.enabled:
+        groups = [(Counter(texts), None)]
+    elif splitter.drops_spaces:
+        for text in texts:
+            chunks.update(text.split())
+        groups = [(chunks, " ")]
+    else:
+        for text in texts:
+            # The usual split is much faster, and right where no space follows white space.
+            chunks.update(_BEFORE_SPACES.split(text) if _SPACE_AFTER_SPACE.search(text)
+                          else splitter.split(text))
+        apart = Counter({chunk: count for chunk, count in chunks.items()
+                         if chunk[:1] != " " or chunk[-1:].isspace()})
+        groups = [(apart, None), (chunks - apart, "")]
+    words: Counter[str] = Counter()
+    for some, separator in groups:
+        _add_words(words, some, backend, separator)
     if not words:
         raise DataError("no words in the input; expected records with some text")
     return words
 
 
-def _count(texts: Iterable[str], backend: Tokenizer) -> Counter[str]:
-    splitter = SafeSplitter(backend)
-    if not splitter.enabled:
-        return _words_of(Counter(texts), backend, None)
-    chunks: Counter[str] = Counter()
-    if splitter.drops_spaces:
-        for text in texts:
-            chunks.update(text.split())
-        return _words_of(chunks, backend, " ")
-    for text in texts:
-        # The usual split is much faster, and right where no space follows white space.
-        chunks.update(_BEFORE_SPACES.split(text) if _SPACE_AFTER_SPACE.search(text)
-                      else splitter.split(text))
-    apart = Counter({chunk: count for chunk, count in chunks.items()
-                     if chunk[:1] != " " or chunk[-1:].isspace()})
-    words = _words_of(apart, backend, None)
-    words.update(_words_of(chunks - apart, backend, ""))
-    return words
-
-
-def _words_of(chunks: Counter[str], backend: Tokenizer, separator: str | None) -> Counter[str]:
-    """Split chunks into words.
-
-    Args:
-        chunks: with their counts.
-        backend: splits them.
-        separator: joins several chunks without changing their words; None: one at a time.
-    """
+def _add_words(words: Counter[str], chunks: Counter[str], backend: Tokenizer,
+               separator: str | None) -> None:
+    """Split chunks into words, those of the same count together, and count the words."""
     by_count: defaultdict[int, list[str]] = defaultdict(list)
     for chunk, count in chunks.items():
         by_count[count].append(chunk)
-    words: Counter[str] = Counter()
     for count, group in by_count.items():
-        for text in group if separator is None else _joined(group, separator):
+        texts = group if separator is None else [
+            separator.join(group[start:start + _CHUNKS_AT_ONCE])
+            for start in range(0, len(group), _CHUNKS_AT_ONCE)]
+        for text in texts:
             for word in pretokenize(text, backend):
                 words[word] += count
-    return words
-
-
-def _joined(chunks: Sequence[str], separator: str) -> Iterator[str]:
-    for start in range(0, len(chunks), _CHUNKS_AT_ONCE):
-        yield separator.join(chunks[start:start + _CHUNKS_AT_ONCE])
 
 
 def pretokenize(text: str, backend: Tokenizer) -> list[str]:
@@ -100,24 +91,10 @@ def train_model(model: Model, trainer: Trainer, words: Counter[str]) -> Model:
     """
     tokenizer = Tokenizer(model)
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    tokenizer.train_from_iterator(_repeated(words), trainer)
+    lines = (" ".join([word] * min(_LINE_WORDS, count - start)) for word, count in words.items()
+             for start in range(0, count, _LINE_WORDS))
+    tokenizer.train_from_iterator(lines, trainer)
     return tokenizer.model
-
-
-def _repeated(words: Counter[str]) -> Iterator[str]:
-    """Yield each word as often as it occurs, in lines of bounded length."""
-    for word, count in words.items():
-        for start in range(0, count, _LINE_WORDS):
-            yield " ".join([word] * min(_LINE_WORDS, count - start))
-
-
-def count_characters(words: Counter[str]) -> Counter[str]:
-    """Count the characters of words."""
-    counts: Counter[str] = Counter()
-    for word, count in words.items():
-        for character in word:
-            counts[character] += count
-    return counts
 
 
 def most_frequent(counts: Counter[str], limit: int) -> list[str]:

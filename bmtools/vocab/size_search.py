@@ -5,21 +5,20 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
 from bmtools.errors import DataError, setting
-from bmtools.vocab.encoding import Encoder
+from bmtools.vocab.encoding import encode
 from bmtools.vocab.fragmentation import fragmentation
 from bmtools.vocab.settings import SizeSearchConfig, VocabularyConfig
 from bmtools.vocab.trainers import TokenizerTrainer, trainer_for
 from bmtools.vocab.words import count_words
 
 _MIN_CANDIDATES = 3
-_TEXTS_AT_ONCE = 1_000
 
 
 @dataclass(frozen=True)
@@ -99,20 +98,18 @@ def search_size(texts: Iterable[str], held_out: Sequence[str], terms: Sequence[s
                         f"{setting('held_out_ratio')}")
     term_words = dict.fromkeys(count_words(terms), 1)
     candidates = _train_candidates(trainer, words, size_search)
-    tokens = {size: _count_tokens(tokenizer.backend_tokenizer, held_out)
+    tokens = {size: sum(len(one.ids) for one in encode(tokenizer, held_out))
               for size, tokenizer in candidates.items()}
     most_tokens = tokens[max(tokens)]
     curve = []
     for size, tokenizer in candidates.items():
         text = fragmentation(tokenizer.backend_tokenizer, held_out_words)
-        score = SizeScore(
+        of_terms = fragmentation(tokenizer.backend_tokenizer, term_words) if term_words else None
+        curve.append(SizeScore(
             size, size * size_search.hidden_size, tokens[size], tokens[size] / most_tokens,
-            text.pieces_per_word, text.whole_share)
-        if term_words:
-            of_terms = fragmentation(tokenizer.backend_tokenizer, term_words)
-            score = replace(score, term_pieces_per_word=of_terms.pieces_per_word,
-                            term_whole_share=of_terms.whole_share)
-        curve.append(score)
+            text.pieces_per_word, text.whole_share,
+            of_terms.pieces_per_word if of_terms else None,
+            of_terms.whole_share if of_terms else None))
     sizes = list(candidates)
     knee = sizes[find_knee(sizes, [score.pieces_per_word for score in curve])]
     term_curve = [score.term_pieces_per_word for score in curve
@@ -167,9 +164,3 @@ def truncate(tokenizer: PreTrainedTokenizerFast, size: int,
     smaller = {**content, "model": trainer.truncated(content["model"], size),
                "added_tokens": [], "post_processor": None}
     return trainer.build(Tokenizer.from_str(json.dumps(smaller)).model)
-
-
-def _count_tokens(backend: Tokenizer, texts: Sequence[str]) -> int:
-    encoder = Encoder(backend)
-    return sum(int(encoder.encode(texts[start:start + _TEXTS_AT_ONCE]).lengths.sum())
-               for start in range(0, len(texts), _TEXTS_AT_ONCE))

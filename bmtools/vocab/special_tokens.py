@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tokenizers import AddedToken, Tokenizer, processors
-from tokenizers.processors import PostProcessor
 from transformers import BertTokenizer, PreTrainedTokenizerFast
 
 from bmtools.vocab.settings import SpecialTokenStyle
@@ -68,36 +67,26 @@ def add_special_tokens(backend: Tokenizer, scheme: SpecialTokenScheme) -> PreTra
                           lstrip=token == mask and scheme.mask_takes_space)
                for token in scheme.tokens]
     backend.add_special_tokens(special)
-    backend.post_processor = _post_processor(backend, scheme)
-    if (bert := _as_bert(backend, scheme)) is not None:
-        return bert
+    model = type(backend.model).__name__
+    if scheme is SCHEMES["roberta"] and model == "BPE":
+        # The same template, which also leaves the space before a word out of its offsets.
+        backend.post_processor = processors.RobertaProcessing(
+            ("</s>", scheme.tokens.index("</s>")), ("<s>", scheme.tokens.index("<s>")),
+            trim_offsets=True, add_prefix_space=False)
+    else:
+        backend.post_processor = processors.TemplateProcessing(
+            single=scheme.single, pair=scheme.pair,
+            special_tokens=[(token, number) for number, token in enumerate(scheme.tokens)
+                            if token in scheme.pair])
+    if scheme is SCHEMES["bert"] and model == "WordPiece":
+        normalizer = backend.normalizer
+        bert = BertTokenizer(vocab=backend.get_vocab(),
+                             do_lower_case=getattr(normalizer, "lowercase", False),
+                             strip_accents=getattr(normalizer, "strip_accents", False))
+        theirs = bert.backend_tokenizer
+        if (theirs.normalizer.__getstate__() == normalizer.__getstate__()
+            and theirs.pre_tokenizer.__getstate__() == backend.pre_tokenizer.__getstate__()):
+            return bert
     roles = {**scheme.roles, "mask_token": special[scheme.tokens.index(mask)]}
     return PreTrainedTokenizerFast(
         tokenizer_object=backend, model_input_names=list(scheme.model_inputs), **roles)
-
-
-def _post_processor(backend: Tokenizer, scheme: SpecialTokenScheme) -> PostProcessor:
-    if scheme is SCHEMES["roberta"] and type(backend.model).__name__ == "BPE":
-        # The same template, which also leaves the space before a word out of its offsets.
-        return processors.RobertaProcessing(
-            ("</s>", scheme.tokens.index("</s>")), ("<s>", scheme.tokens.index("<s>")),
-            trim_offsets=True, add_prefix_space=False)
-    return processors.TemplateProcessing(
-        single=scheme.single, pair=scheme.pair,
-        special_tokens=[(token, number) for number, token in enumerate(scheme.tokens)
-                        if token in scheme.pair])
-
-
-def _as_bert(backend: Tokenizer, scheme: SpecialTokenScheme) -> BertTokenizer | None:
-    """Return the same tokenizer as transformers' BertTokenizer, or None where that differs."""
-    if type(backend.model).__name__ != "WordPiece" or scheme is not SCHEMES["bert"]:
-        return None
-    normalizer = backend.normalizer
-    bert = BertTokenizer(vocab=backend.get_vocab(),
-                         do_lower_case=getattr(normalizer, "lowercase", False),
-                         strip_accents=getattr(normalizer, "strip_accents", False))
-    return bert if _text_steps(bert.backend_tokenizer) == _text_steps(backend) else None
-
-
-def _text_steps(backend: Tokenizer) -> tuple[bytes, ...]:
-    return tuple(step.__getstate__() for step in (backend.normalizer, backend.pre_tokenizer))

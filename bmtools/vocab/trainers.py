@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
+import unicodedata
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
-from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from tokenizers.decoders import Decoder
 from tokenizers.models import Model
 from tokenizers.normalizers import Normalizer
@@ -17,13 +18,8 @@ from tokenizers.pre_tokenizers import PreTokenizer
 from transformers import PreTrainedTokenizerFast
 
 from bmtools.errors import DataError, setting
-from bmtools.vocab.normalization import bert_normalizer, plain_normalizer
-from bmtools.vocab.pretokens import (
-    count_characters,
-    count_pretokens,
-    most_frequent,
-    train_model,
-)
+from bmtools.vocab.pretokens import count_pretokens, most_frequent, train_model
+from bmtools.vocab.safe_split import MICRO, SPACES
 from bmtools.vocab.settings import TokenizerType, VocabularyConfig
 from bmtools.vocab.special_tokens import SCHEMES, add_special_tokens
 from bmtools.vocab.tokenizer_json import METASPACE
@@ -34,6 +30,13 @@ _BYTE_SPACE = "\u0120"  # the letter for the byte of a space
 # Sums of probabilities depend on how words are split among threads, not on how many run.
 _UNIGRAM_THREADS = 8
 _MAX_PIECE_CHARACTERS = 32  # long enough for the names of most substances
+_FORMS = {"nfc": normalizers.NFC, "nfkc": normalizers.NFKC}
+_GREEK = [(letter, unicodedata.name(letter).split()[-1].lower().replace("lamda", "lambda"))
+          for letter in map(chr, range(0x3B1, 0x3CA))]  # with the final sigma
+GREEK = {"\u03d1": "theta", "\u03d5": "phi", "\u03f0": "kappa", "\u03f1": "rho",
+         "\u03f5": "epsilon"} | {one: name if one.islower() else name.capitalize()
+                                 for letter, name in _GREEK for one in (letter, letter.upper())}
+"""Greek letters and their names; a capital letter has a capital name."""
 
 
 def train_tokenizer(texts: Iterable[str], config: VocabularyConfig) -> PreTrainedTokenizerFast:
@@ -112,8 +115,45 @@ class TokenizerTrainer(ABC):
         """Train a model on words with counts; it may turn out smaller than the size."""
 
     @abstractmethod
-    def alphabet_size(self, words: Counter[str]) -> int:
-        """Count the tokens of single characters, without which nothing can be spelled."""
+    def alphabet(self, words: Counter[str]) -> set[str]:
+        """Find the tokens of single characters, without which nothing can be spelled."""
+
+    def frequent_characters(self, words: Counter[str]) -> set[str]:
+        """Find the characters that are frequent enough to keep."""
+        counts: Counter[str] = Counter()
+        for word, count in words.items():
+            for character in word:
+                counts[character] += count
+        return set(most_frequent(counts, self.config.max_alphabet))
+
+    def unicode_steps(self) -> list[Normalizer]:
+        """Return the normalizers of Unicode form and Greek letters."""
+        form = _FORMS.get(self.config.unicode)
+        steps: list[Normalizer] = [form()] if form else []
+        if self.config.spell_greek:
+            steps.append(normalizers.Replace(Regex(MICRO), "u"))
+            steps += [normalizers.Replace(letter, name) for letter, name in GREEK.items()]
+        return steps
+
+    def plain_normalizer(self, collapse_spaces: bool) -> Normalizer | None:
+        """Return Unicode form, Greek, case and accents, in this order; None without any of them.
+
+        Accents can only be dropped once they are apart from their letters; what is left of them
+        (Korean syllables, say) is joined again.
+
+        Args:
+            collapse_spaces: make one space of each run of white space, and none at the end: for
+                tokenizer types that have no tokens for tabs and ends of lines.
+        """
+        steps = self.unicode_steps()
+        if collapse_spaces:
+            steps += [normalizers.Replace(Regex(SPACES), " "),
+                      normalizers.Strip(left=False, right=True)]
+        if self.config.uncased:
+            steps.append(normalizers.Lowercase())
+        if self.config.strip_accents:
+            steps += [normalizers.NFD(), normalizers.StripAccents(), normalizers.NFC()]
+        return normalizers.Sequence(steps) if steps else None
 
     def truncated(self, model: dict[str, Any], size: int) -> dict[str, Any]:
         """Reduce a model, as JSON, to what training at a smaller size would have given."""
@@ -142,7 +182,7 @@ class TokenizerTrainer(ABC):
 
     def min_size(self, words: Counter[str]) -> int:
         """Return the smallest size that has room for all special tokens and characters."""
-        return len(self.special_tokens.tokens) + self.alphabet_size(words)
+        return len(self.special_tokens.tokens) + len(self.alphabet(words))
 
     def build(self, model: Model) -> PreTrainedTokenizerFast:
         """Return a tokenizer of transformers around a model."""
@@ -161,8 +201,11 @@ class WordPieceTrainer(TokenizerTrainer):
     _digit = "[0-9]"
 
     def components(self) -> Components:
-        return (bert_normalizer(self.config), pre_tokenizers.BertPreTokenizer(),
-                decoders.WordPiece(prefix=_PREFIX))
+        bert = normalizers.BertNormalizer(lowercase=self.config.uncased,
+                                          strip_accents=self.config.strip_accents)
+        before = self.unicode_steps()  # BERT's own normalizer lacks them
+        return (normalizers.Sequence([*before, bert]) if before else bert,
+                pre_tokenizers.BertPreTokenizer(), decoders.WordPiece(prefix=_PREFIX))
 
     def fit(self, words: Counter[str], size: int) -> Model:
         """Merge pairs of pieces, the most frequent first.
@@ -171,33 +214,25 @@ class WordPieceTrainer(TokenizerTrainer):
         seeded hash map, and ties between merges follow those numbers, so two runs differ.
         Numbering all characters beforehand removes the chance.
         """
-        alphabet = self._alphabet(words)
+        alphabet = self.alphabet(words)
+        first = sorted(token for token in alphabet if not token.startswith(_PREFIX))
         trainer = trainers.WordPieceTrainer(
             vocab_size=size, min_frequency=self.config.min_frequency,
-            special_tokens=[*self.special_tokens.tokens, *alphabet],
+            special_tokens=[*self.special_tokens.tokens, *first, *sorted(alphabet - {*first})],
             continuing_subword_prefix=_PREFIX, show_progress=False)
         unknown = self.special_tokens.roles["unk_token"]
-        model: Any = train_model(models.WordPiece(unk_token=unknown), trainer,
-                                 _spellable(words, set(alphabet)))
+        # Words with another character are unknown anyway; the trainer would add the character.
+        spellable = Counter({word: count for word, count in words.items() if word[0] in alphabet
+                             and all(_PREFIX + character in alphabet for character in word[1:])})
+        model: Any = train_model(models.WordPiece(unk_token=unknown), trainer, spellable)
         model.unk_token = unknown
         return model
 
-    def alphabet_size(self, words: Counter[str]) -> int:
-        return len(self._alphabet(words))
-
-    def _alphabet(self, words: Counter[str]) -> list[str]:
-        """Return the characters kept, at the start of words and inside them, in a fixed order."""
-        kept = set(most_frequent(count_characters(words), self.config.max_alphabet))
-        first = {word[0] for word in words} & kept
+    def alphabet(self, words: Counter[str]) -> set[str]:
+        """Find the characters kept, at the start of words and inside them."""
+        kept = self.frequent_characters(words)
         inner = {character for word in words for character in word[1:]} & kept
-        return sorted(first) + [_PREFIX + character for character in sorted(inner)]
-
-
-def _spellable(words: Counter[str], alphabet: set[str]) -> Counter[str]:
-    """Leave out words with a character outside the alphabet: they are unknown anyway, and the
-    trainer would add the character."""
-    return Counter({word: count for word, count in words.items()
-                    if word[0] in alphabet and all(_PREFIX + c in alphabet for c in word[1:])})
+        return {word[0] for word in words} & kept | {_PREFIX + character for character in inner}
 
 
 class BpeTrainer(TokenizerTrainer):
@@ -211,9 +246,8 @@ class BpeTrainer(TokenizerTrainer):
     _digit = f"{_BYTE_SPACE}?[0-9]"
 
     def components(self) -> Components:
-        return (plain_normalizer(self.config, collapse_spaces=False),
-                pre_tokenizers.ByteLevel(add_prefix_space=False),
-                decoders.ByteLevel())
+        return (self.plain_normalizer(collapse_spaces=False),
+                pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel())
 
     def fit(self, words: Counter[str], size: int) -> Model:
         """Merge pairs of tokens, the most frequent first; ties go by the order of the bytes.
@@ -227,8 +261,8 @@ class BpeTrainer(TokenizerTrainer):
             initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
         return train_model(models.BPE(), trainer, words)
 
-    def alphabet_size(self, words: Counter[str]) -> int:
-        return len(pre_tokenizers.ByteLevel.alphabet())
+    def alphabet(self, words: Counter[str]) -> set[str]:
+        return set(pre_tokenizers.ByteLevel.alphabet())
 
     def truncated(self, model: dict[str, Any], size: int) -> dict[str, Any]:
         """Keep the first tokens, and the merges up to the one that makes the last of them."""
@@ -250,7 +284,7 @@ class UnigramTrainer(TokenizerTrainer):
     _digit = f"{METASPACE}?[0-9]"
 
     def components(self) -> Components:
-        return (plain_normalizer(self.config, collapse_spaces=True), pre_tokenizers.Metaspace(),
+        return (self.plain_normalizer(collapse_spaces=True), pre_tokenizers.Metaspace(),
                 decoders.Metaspace())
 
     def fit(self, words: Counter[str], size: int) -> Model:
@@ -261,7 +295,7 @@ class UnigramTrainer(TokenizerTrainer):
 
         Source: Kudo 2018, section 3.2.
         """
-        alphabet = self._alphabet(words)
+        alphabet = self.alphabet(words)
         lines = (f"{word}\t{words[word]}" for word in sorted(words) if alphabet.issuperset(word))
         written = io.BytesIO()
         SentencePieceTrainer.train(
@@ -278,11 +312,8 @@ class UnigramTrainer(TokenizerTrainer):
         unknown = self.special_tokens.tokens.index(self.special_tokens.roles["unk_token"])
         return models.Unigram([*special, *pieces], unknown)
 
-    def alphabet_size(self, words: Counter[str]) -> int:
-        return len(self._alphabet(words))
-
-    def _alphabet(self, words: Counter[str]) -> set[str]:
-        return set(most_frequent(count_characters(words), self.config.max_alphabet))
+    def alphabet(self, words: Counter[str]) -> set[str]:
+        return self.frequent_characters(words)
 
 
 TRAINERS: Mapping[TokenizerType, type[TokenizerTrainer]] = {
