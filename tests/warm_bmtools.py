@@ -17,7 +17,7 @@ import sys
 
 _LENGTH_BYTES = 8
 _MOST_STREAMS = 64
-# Descriptors from here on are in nobody's way.
+# Descriptors from here on are free.
 _FREE = 100
 
 
@@ -54,7 +54,7 @@ def serve(path: str) -> None:
 
 
 def _run(connection: socket.socket) -> None:
-    """Run what a client asks for, and leave."""
+    """Run a client's command, and exit."""
     import fcntl
     import runpy
     import traceback

@@ -1,4 +1,4 @@
-"""What several benchmarks share."""
+"""Set-up of all benchmarks."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-# The peers, and the programs that benchmarks start, lie beside them and are no part of the package.
+# The peers and the programs that benchmarks start are next to them, not in the package.
 sys.path.insert(0, str(Path(__file__).parent))
 _PEERS = ("torch", "transformers", "minicons", "datasets")
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_benchmark_update_machine_info(config: Any, machine_info: dict[str, Any]) -> None:
-    """Note which releases were compared."""
+    """Record which releases were compared."""
     machine_info["versions"] = {}
     for name in _PEERS:
         try:

@@ -145,7 +145,7 @@ _ROWS: Mapping[str, Callable[[Measured, Measured], Row]] = {
     "test_pppl_against_minicons": _pppl, "test_mrr_against_fill_mask": _mrr,
     "test_words_against_transformers": _masking,
     "test_tokenize_against_datasets": _tokenize, "test_pretrain_against_trainer": _grouped,
-    "test_pretrain_against_a_document_a_row": _lines, "test_pretrain_in_bf16": _grouped,
+    "test_pretrain_against_padded_documents": _lines, "test_pretrain_in_bf16": _grouped,
     "test_pretrain_on_a_gpu": _grouped, "test_build_vocab_against_the_library": _vocabulary,
     "test_contexts_against_pyahocorasick": _contexts,
     "test_contexts_against_plain_batches": _transfer, "test_encoder_per_token": _encoder,

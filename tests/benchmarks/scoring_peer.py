@@ -1,7 +1,7 @@
-"""The peers of scoring as programs: `scoring_peer.py minicons|fill-mask CHECKPOINT RECORDS`.
+"""Peers of scoring, run as programs: `scoring_peer.py minicons|fill-mask CHECKPOINT RECORDS`.
 
-Both go sentence by sentence, minicons' fastest way and what BioBIT's authors did. A JSON list with
-a number for each record goes to stdout.
+Both score sentence by sentence: minicons' fastest way, and what BioBIT's authors did. A JSON
+list with a number for each record goes to stdout.
 """
 
 from __future__ import annotations

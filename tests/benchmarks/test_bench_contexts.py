@@ -1,10 +1,10 @@
 """Finding words against pyahocorasick: `pytest --benchmark-enable -s tests/benchmarks`.
 
-pyahocorasick goes through raw text line by line, folded by str.lower beforehand, and looks at the
-characters beside each match. `find-contexts` starts from JSON Lines, checks every record, folds
-characters by BERT's own rule and, in the row "sampling", also draws sentences and writes them. One
-process and one thread each. Text is that of 7,752 abstracts, over and over in other orders. Without
-that option each runs once on little input, and only the matches are compared.
+pyahocorasick searches raw text line by line, lower-cased beforehand, and checks the characters
+around each match. `find-contexts` starts from JSON Lines, checks every record, folds characters by
+BERT's own rule and, in the row "sampling", also samples sentences and writes them. One process and
+one thread each. The text is 7,752 abstracts, repeated in other orders. Without that option each
+runs once on little input, and only the matches are compared.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ABSTRACTS = "en/corpus/pubmed-drug-reviews.jsonl.gz"
 _VOCABULARY = "vocab/covid-electra-50k-uncased.txt"
 _BASE = "vocab/bert-base-uncased.txt"
 
-# Each prints the processor's seconds of its work, imports and preparation left out, and its peak in
+# Each prints the processor time of its work, without imports and preparation, and its peak in
 # megabytes, as the kernel counts it.
 _MEASURED = """
 import json, re, sys, time
@@ -109,7 +109,7 @@ def test_contexts_against_pyahocorasick(benchmark: Any, data: Path, tmp_path: Pa
 
 
 def write_inputs(data: Path, directory: Path, small: bool) -> tuple[Path, Path]:
-    """Write records, the same text in small letters, a line each, and words.
+    """Write records, the same text in lower case, a line each, and words.
 
     Characters that the two sides' folding treats differently are left out of the text: accents,
     and what str.isalnum and Unicode's letters, figures and marks disagree about.
@@ -135,7 +135,7 @@ def write_inputs(data: Path, directory: Path, small: bool) -> tuple[Path, Path]:
 
 
 def measured(code: str, *arguments: Path) -> tuple[float, float]:
-    """Processor seconds and peak in megabytes of a process of its own, with one thread."""
+    """Return processor seconds and peak in megabytes of a process of its own, with one thread."""
     done = subprocess.run([sys.executable, "-c", code, *map(str, arguments)], capture_output=True,
                           check=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
     seconds, peak = map(float, done.stdout.split()[-2:])

@@ -1,9 +1,9 @@
 """The fast encoder against transformers' own: `pytest --benchmark-enable -s tests/benchmarks`.
 
 Per token, both compute the states of one position of each sequence, in one process on one thread.
-As a whole command, both are `score-pppl`, a program from its start to its end on two cores; one of
-them is made to find that the fast encoder does not agree with transformers. Without that option
-each runs once on little input, and only the agreement is looked at.
+As a whole command, both are `score-pppl`, a program from its start to its end on two cores; in one
+of them the check that the fast encoder agrees with transformers is made to fail. Without that
+option each runs once on little input, and only their agreement is checked.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from bmtools.models.fast_encoder import Encoder, FastEncoder, TransformersEncode
 
 _ROUNDS = 5
 _WITHOUT_FAST_ENCODER = (
-    "import bmtools.models.fast_encoder as fast_encoder; "
+    "import bmtools.models.fast_encoder as fast_encoder; assert fast_encoder._agrees; "
     "fast_encoder._agrees = lambda encoder, model: False; "
     "from bmtools.cli.main import main; main()")
 _FAMILIES = {"bert": (BertConfig, BertForMaskedLM),
@@ -33,7 +33,7 @@ _FAMILIES = {"bert": (BertConfig, BertForMaskedLM),
 
 
 def made_up_sentences(count: int) -> list[str]:
-    """Sentences of 20 words of made-up syllables."""
+    """Make up sentences of 20 words."""
     rng = random.Random(0)
     syllables = [first + second for first in "bcdfglmnprst" for second in "aeiou"]
     words = ["".join(rng.choices(syllables, k=rng.randint(1, 4))) for _ in range(500)]
@@ -50,7 +50,7 @@ def seconds(call: Callable[[], object]) -> float:
     ("bert", 4, 256), ("bert", 12, 768), ("modernbert", 12, 768)])
 def test_encoder_per_token(benchmark: Any, one_thread: None, family: str, layers: int,
                            width: int) -> None:
-    """Masked copies of a sentence: 32 sequences of 32 tokens."""
+    """Encode masked copies of a sentence: 32 sequences of 32 tokens."""
     count, tokens = (3, 8) if benchmark.disabled else (32, 32)
     layers, width = (1, 64) if benchmark.disabled else (layers, width)
     make_config, make_model = _FAMILIES[family]

@@ -70,7 +70,7 @@ def test_pretrain_against_trainer(benchmark: Any, abstracts: tuple[str, str], ar
 
 @pytest.mark.data
 @pytest.mark.parametrize("kind", ["abstracts", "sentences"])
-def test_pretrain_against_a_document_a_row(benchmark: Any, request: pytest.FixtureRequest,
+def test_pretrain_against_padded_documents(benchmark: Any, request: pytest.FixtureRequest,
                                            kind: str) -> None:
     batch_size, useful = (8, {"abstracts": 350, "sentences": 36}[kind])
     ours = Side("bmtools", "bert-4x256", 512, batch_size * useful, "padded", 0.0, "no", False,
@@ -91,7 +91,7 @@ def test_pretrain_in_bf16(benchmark: Any, abstracts: tuple[str, str]) -> None:
 
 
 def run(benchmark: Any, sides: dict[str, Side]) -> None:
-    """Let sides race; the turns of the first are the benchmark's."""
+    """Run a race; the turns of the first side are the benchmark's."""
     first, *others = sides
     with Race(sides, _TURN_SECONDS, _THREADS) as running:
         benchmark.pedantic(running.turn, (first,), setup=lambda: running.turn(*others),
@@ -102,7 +102,7 @@ def run(benchmark: Any, sides: dict[str, Side]) -> None:
 
 @pytest.fixture
 def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let sides without text take a few documents of real lengths."""
+    """Give sides without text a few documents of real lengths."""
     corpus = side.made_up_corpus(side.stand_in_tokenizer(), 40)
     monkeypatch.setattr(side, "made_up_corpus", lambda _: corpus)
 
@@ -110,7 +110,7 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("made_up", "one_thread")
 @pytest.mark.parametrize(("program", "layout"), [
     ("bmtools", "padded"), ("bmtools", "packed"), ("trainer", "grouped"), ("trainer", "lines")])
-def test_steps_hold_as_much_text_as_they_should(program: str, layout: str) -> None:
+def test_steps_have_the_requested_tokens(program: str, layout: str) -> None:
     counts: list[int] = []
 
     def after_step(tokens: Any) -> bool:
@@ -124,7 +124,7 @@ def test_steps_hold_as_much_text_as_they_should(program: str, layout: str) -> No
 
 @pytest.mark.usefixtures("made_up", "one_thread")
 @pytest.mark.parametrize("layout", ["padded", "packed"])
-def test_both_sides_minimise_the_same(layout: str) -> None:
+def test_both_sides_have_the_same_loss(layout: str) -> None:
     """Transformers' loss of our documents, one by one, adds up to ours."""
     trainer, batches = side.set_up(Side("bmtools", "bert-2x64", 128, 400, layout))
     inputs, = batches.batch(0).micro_batches
@@ -187,7 +187,7 @@ def test_race(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
                                         "peak_megabytes": 5}
 
 
-def test_a_side_that_must_not_fail(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_required_side_that_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     program = tmp_path / "side.py"
     program.write_text(_STAND_IN, encoding="utf-8")
     monkeypatch.setattr(race, "_PROGRAM", program)

@@ -3,7 +3,7 @@
 Each side is a program of its own that starts, loads the same checkpoint, scores the same records
 and ends: start-up counts, and each has its own peak memory. The sides take turns. All may use both
 cores, minicons and the pipeline as torch's threads. Without that option each runs once on little
-input, and only the agreement is looked at.
+input, and only their agreement is checked.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _PEER = Path(__file__).with_name("scoring_peer.py")
 
 @dataclass(frozen=True)
 class Run:
-    """A program from its start to its end: seconds, most resident megabytes, what it printed."""
+    """A finished program: seconds, peak resident megabytes, stdout."""
 
     seconds: float
     megabytes: float
@@ -63,7 +63,7 @@ def run(*command: object, gpu: bool = False) -> Run:
 
 def build(directory: Path, texts: Sequence[str], layers: int, width: int, size: int,
           embeddings: int) -> Path:
-    """A random BERT over a vocabulary learnt here, with at least so many embeddings."""
+    """Save a random BERT with a vocabulary trained here, and at least so many embeddings."""
     tokenizer = train_tokenizer(texts, VocabularyConfig(size=size, allow_fewer=True))
     with torch.random.fork_rng():
         torch.manual_seed(0)
@@ -88,7 +88,7 @@ def texts(data: Path) -> list[str]:
 
 
 def alternate(*sides: Sequence[object], gpu: bool = False) -> list[list[Run]]:
-    """Let sides take turns; the first turn warms up what the system keeps of files."""
+    """Let sides take turns; the first turn warms up the system's file cache."""
     for side in sides:
         run(*side, gpu=gpu)
     turns = [[run(*side, gpu=gpu) for side in sides] for _ in range(_ROUNDS)]
@@ -96,7 +96,7 @@ def alternate(*sides: Sequence[object], gpu: bool = False) -> list[list[Run]]:
 
 
 def beginnings(path: Path, *sides: Sequence[object]) -> list[float]:
-    """Seconds that each side takes for hardly anything: a record of one word."""
+    """Measure each side's start-up: the seconds for a record of one word."""
     word = write(path.with_name("word.jsonl"), [{"id": "0", "text": "paziente"}])
     found = alternate(*([word if part == path else part for part in side] for side in sides))
     return [round(statistics.median(one.seconds for one in side), 2) for side in found]

@@ -1,4 +1,4 @@
-"""Tokenising a corpus against datasets: `pytest --benchmark-enable -s tests/benchmarks`.
+"""Tokenizing a corpus against datasets: `pytest --benchmark-enable -s tests/benchmarks`.
 
 `datasets.map` gets text that is already in memory-mapped Arrow and writes ids; `tokenize` starts
 from JSON Lines, checks every record and writes ids, word starts and borders. One process and one
@@ -97,7 +97,7 @@ def test_tokenize_against_datasets(benchmark: Any, data: Path, tmp_path: Path) -
 
 
 def texts(data: Path) -> Iterator[str]:
-    """About 21 megabytes: abstracts, case reports, clinical cases and leaflets."""
+    """Read about 21 megabytes: abstracts, case reports, clinical cases and leaflets."""
     for name in _FILES:
         opening = gzip.open if name.endswith(".gz") else open
         with opening(data / name, "rt", encoding="utf-8") as stream:  # type: ignore[operator]
@@ -107,7 +107,7 @@ def texts(data: Path) -> Iterator[str]:
 
 
 def measured(code: str, *arguments: Path) -> tuple[float, float, float]:
-    """Seconds, growth and peak in megabytes of a process of its own, with one thread."""
+    """Return seconds, growth and peak in megabytes of a process of its own, with one thread."""
     done = subprocess.run(
         [sys.executable, "-c", code, *map(str, arguments)], capture_output=True, check=True,
         env={**os.environ, "TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1",

@@ -1,7 +1,7 @@
-"""Learning a vocabulary against the bare library: `pytest --benchmark-enable -s tests/benchmarks`.
+"""Training a vocabulary against the bare library: `pytest --benchmark-enable -s tests/benchmarks`.
 
 Both get the same texts in memory, with their titles, in a process of its own, and all threads.
-`build-vocab` also draws documents and numbers ties. Without that option each runs once on little
+`build-vocab` also samples documents and breaks ties. Without that option each runs once on little
 text, and only the sizes are compared.
 """
 
@@ -99,14 +99,14 @@ def test_build_vocab_against_the_library(benchmark: Any, data: Path, tmp_path: P
 
 
 def texts(data: Path) -> list[str]:
-    """Abstracts with their titles, 13 megabytes."""
+    """Read abstracts with their titles, 13 megabytes."""
     with gzip.open(data / _ABSTRACTS, "rt", encoding="utf-8") as stream:
         return [f"{record['title']}\n{record['text']}" if "title" in record else record["text"]
                 for record in map(json.loads, stream)]
 
 
 def measured(code: str, *arguments: object) -> Measured:
-    """Seconds, peak in megabytes and tokens of a process of its own."""
+    """Return seconds, peak in megabytes and tokens of a process of its own."""
     done = subprocess.run(
         [sys.executable, "-c", code, *map(str, arguments)], capture_output=True, check=True,
         env={**os.environ, "TOKENIZERS_PARALLELISM": "true", "HF_HUB_OFFLINE": "1"})
@@ -116,7 +116,7 @@ def measured(code: str, *arguments: object) -> Measured:
 
 def report(benchmark: Any, megabytes: float, kind: str, ours: list[Measured],
            theirs: list[Measured]) -> None:
-    """Lay what was found beside the benchmark's times, and print it."""
+    """Add the comparison to the benchmark's results, and print it."""
     (seconds, peak, _), (their_seconds, their_peak, _) = (
         map(statistics.median, zip(*runs, strict=True)) for runs in (ours, theirs))
     ratio = their_seconds / seconds

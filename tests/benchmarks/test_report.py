@@ -43,13 +43,13 @@ def test_pretraining_is_a_row_of_both_layouts() -> None:
 
 
 def test_padded_peers_name_their_documents() -> None:
-    one = {**PRETRAIN, "name": "test_pretrain_against_a_document_a_row[abstracts]",
+    one = {**PRETRAIN, "name": "test_pretrain_against_padded_documents[abstracts]",
            "params": {"kind": "abstracts"}}
     assert "length 128 (padded / packed), an abstract a document | Trainer, padded to 128" \
         in lines(one)[4]
 
 
-def test_others_have_rows_of_their_own() -> None:
+def test_each_other_benchmark_is_a_row() -> None:
     found = lines(
         measured("test_pppl_against_minicons", {"layers": 4, "width": 256},
                  times_faster={"median": 4.2, "memory": 0.55}, vocabulary=30_000, sentences=200,

@@ -20,14 +20,14 @@ RunScript = Callable[..., str]
 
 @pytest.fixture(scope="session")
 def read() -> Read:
-    """Reads a file of JSON Lines."""
+    """Return a reader of JSON Lines."""
     return lambda path: [json.loads(line) for line in
                          path.read_text(encoding="utf-8").splitlines()]
 
 
 @pytest.fixture(scope="session")
 def run_script(warm_bmtools: Path) -> RunScript:
-    """Runs a shell script that finds our commands, and gives what it printed: `(path, OUT="o")`."""
+    """Return a runner of shell scripts that gives their stdout: `(path, OUT="o")`."""
 
     def run(script: Path, **environment: str) -> str:
         path = os.pathsep.join([str(warm_bmtools), str(Path(sys.executable).parent),
@@ -42,7 +42,7 @@ def run_script(warm_bmtools: Path) -> RunScript:
 
 @pytest.fixture(scope="session")
 def copy_lines() -> Callable[[Path, Path, int], None]:
-    """Copies the first lines of a file of text, packed or not."""
+    """Return a function that copies the first lines of a text file, compressed or not."""
 
     def copy(source: Path, target: Path, most: int) -> None:
         opened = gzip.open if source.suffix == ".gz" else open
@@ -55,7 +55,7 @@ def copy_lines() -> Callable[[Path, Path, int], None]:
 
 @pytest.fixture(scope="session")
 def copy_entries() -> Callable[[Path, Path, int], None]:
-    """Copies the first entries of each list in a JSON object, packed or not."""
+    """Return a function that copies the first entries of each list in a JSON object."""
 
     def copy(source: Path, target: Path, most: int) -> None:
         opened = gzip.open if source.suffix == ".gz" else open

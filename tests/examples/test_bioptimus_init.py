@@ -1,4 +1,4 @@
-"""The comparison of starts in examples/reproduce/bioptimus-init, whole but at toy size."""
+"""The comparison of initial weights in examples/reproduce/bioptimus-init, whole but at toy size."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ARMS = ("average", "contextual-rescaled", "focus", "distil")
 
 
 def summary() -> ModuleType:
-    """Import the script that sums up."""
+    """Import the script of the summary."""
     spec = importlib.util.spec_from_file_location("summary", FOLDER / "summary.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -28,8 +28,8 @@ def summary() -> ModuleType:
 
 @pytest.mark.data
 @pytest.mark.slow
-def test_starts_are_made_trained_and_told(data: Path, tmp_path: Path, copy_lines: Any,
-                                          run_script: Any, read: Any) -> None:
+def test_all_methods_are_compared(data: Path, tmp_path: Path, copy_lines: Any,
+                                  run_script: Any, read: Any) -> None:
     small, out = tmp_path / "data", tmp_path / "out"
     for name, most in ((REVIEWS, 40), *((name, 150) for name in WIKITEXT)):
         (small / name).parent.mkdir(parents=True, exist_ok=True)
@@ -57,7 +57,7 @@ def test_starts_are_made_trained_and_told(data: Path, tmp_path: Path, copy_lines
     assert {line["model"] for line in read(out / "results.jsonl")} == {*ARMS}
 
 
-def test_seeds_are_summed_up(tmp_path: Path) -> None:
+def test_seeds_are_summarised(tmp_path: Path) -> None:
     for name, losses in (("average-0", (5.0, 4.0)), ("average-1", (7.0, 4.0)),
                          ("contextual-rescaled-0", (6.0, 3.0))):
         for folder in ("initialised", "arms"):

@@ -66,7 +66,7 @@ def test_seven_shared_words_pass(cleaned: Any) -> None:
     assert cleaned(text) == [text]
 
 
-def test_repeats_go(cleaned: Any) -> None:
+def test_repeats_are_left_out(cleaned: Any) -> None:
     long = "Tenere questo medicinale fuori dalla portata dei bambini."
     assert cleaned(OTHER, OTHER.replace(".", " !").lower(), f"Avvertenze. {long}",
                    f"Avvertenze. Altro. {long}") == [
@@ -157,7 +157,7 @@ def test_cooccurrences_are_counted_within_documents(part: Any) -> None:
     np.testing.assert_allclose(found.numpy(), expected, rtol=1e-6)
 
 
-def test_information_of_independent_tokens_is_nothing(part: Any) -> None:
+def test_independent_tokens_have_no_information(part: Any) -> None:
     start = part("start")
     even = torch.ones(4, 4).to_sparse()
     assert torch.allclose(start.positive_information(even).to_dense(), torch.zeros(4, 4),
@@ -215,7 +215,7 @@ def test_tokens_fit_the_time(part: Any) -> None:
     assert found == {"a": 2000, "b": 4000}
 
 
-def test_time_of_phases_is_added_up(part: Any, tmp_path: Path) -> None:
+def test_times_of_phases_are_summed(part: Any, tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in [
         {"phase": "a", "tokens_seen": 100, "tokens_per_second": 50},

@@ -29,8 +29,8 @@ def small(data: Path, tmp_path: Path, copy_lines: Any) -> Path:
 
 @pytest.mark.data
 @pytest.mark.slow
-def test_entities_break_less_in_domain(small: Path, tmp_path: Path, run_script: Any,
-                                       read: Any) -> None:
+def test_domain_vocabularies_split_entities_less(small: Path, tmp_path: Path, run_script: Any,
+                                                 read: Any) -> None:
     out = tmp_path / "out"
     table = run_script(SCRIPT, DATA=str(small), OUT=str(out), SIZES="1000 4000",
                        OMP_NUM_THREADS="1")
