@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -17,14 +17,14 @@ class DataError(BmtoolsError):
 
 
 class CheckpointError(BmtoolsError):
-    """A model, tokenizer or run directory that cannot be used as asked."""
+    """A model, tokenizer or run directory that cannot be used as requested."""
 
 
 class RecordError(DataError):
-    """One bad record among others; `--rejects` collects it and goes on.
+    """One bad record among others; `--rejects` collects such records.
 
     Args:
-        place: where the record stands, as `file:line`.
+        place: origin of the record, as `file:line`.
         reason: what was found, what was expected and the way out.
         content: the record, or the raw line where it could not be decoded.
     """
@@ -36,11 +36,12 @@ class RecordError(DataError):
         self.content = content
 
 
+_type_hints = cache(get_type_hints)
 Reject = Callable[[RecordError], None]
 
 
 def refuse(error: RecordError) -> None:
-    """Stop at the first bad record: what a room does unless told to collect them."""
+    """Stop at the first bad record, the default of all functions that read records."""
     raise error
 
 
@@ -80,18 +81,12 @@ def check_choices(settings: Any) -> None:
         ValueError: names the setting, what was found and what was expected.
     """
     kind: Any = type(settings)
-    for name, allowed in _choice_fields(kind).items():
-        found = getattr(settings, name)
-        expected = " or ".join(repr(choice) if choice in ("", None) else choice
-                               for choice in allowed)
-        require(found in allowed, name, found or repr(found), expected)
-
-
-@cache
-def _choice_fields(kind: Any) -> Mapping[str, tuple[str | None, ...]]:
-    """Find the fields annotated `Literal[...]` or `Literal[...] | None`, with their values."""
-    return {name: choices(annotation) for name, annotation in get_type_hints(kind).items()
-            if choices(annotation)}
+    for name, annotation in _type_hints(kind).items():
+        if allowed := choices(annotation):
+            found = getattr(settings, name)
+            expected = " or ".join(repr(choice) if choice in ("", None) else choice
+                                   for choice in allowed)
+            require(found in allowed, name, found or repr(found), expected)
 
 
 def choices(annotation: Any) -> tuple[Any, ...]:

@@ -41,7 +41,7 @@ def full_text(record: Mapping[str, Any]) -> str:
 
 
 class Entity(TypedDict, total=False):
-    """A mention; `spans` holds the parts of a discontinuous one, `start` and `end` its hull."""
+    """A mention; `spans` are the parts of a discontinuous one, `start` and `end` its hull."""
 
     id: str
     start: Required[int]
@@ -67,7 +67,7 @@ class Answer(TypedDict, total=False):
 
 
 class RecordFields(TypedDict, total=False):
-    """The keys that commands agree on, and what they hold."""
+    """The keys that commands agree on, and the types of their values."""
 
     id: Required[str]
     text: Required[str]
@@ -141,7 +141,7 @@ def _inconsistencies(record: Record) -> Iterator[str]:
 
 
 def span_faults(text: str, entity: Mapping[str, Any], key: str) -> Iterator[str]:
-    """Say what is wrong with the offsets of something in a text, and with the words it names."""
+    """Name faults of the offsets of something in a text, and of the words under `text`."""
     start, end = entity["start"], entity["end"]
     if not 0 <= start < end <= len(text):
         yield (f"key '{key}': found start {start} and end {end}, expected offsets within the "
@@ -152,5 +152,5 @@ def span_faults(text: str, entity: Mapping[str, Any], key: str) -> Iterator[str]
         if any(not start <= first < last <= end for first, last in spans):
             yield f"key '{key}.spans': found {spans}, expected parts within {start} to {end}"
     elif "text" in entity and text[start:end] != entity["text"]:
-        yield (f"key '{key}.text': found {entity['text']!r}, but the text holds "
+        yield (f"key '{key}.text': found {entity['text']!r}, but the text has "
                f"{text[start:end]!r} at {start} to {end}")

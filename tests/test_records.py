@@ -19,7 +19,7 @@ FAULTS = [
      "key 'entities[0]': found start 0 and end 4, "
      "expected offsets within the text of 3 characters"),
     ({"id": "1", "text": "abc", "entities": [{"start": 0, "end": 2, "type": "X", "text": "bc"}]},
-     "key 'entities[0].text': found 'bc', but the text holds 'ab' at 0 to 2"),
+     "key 'entities[0].text': found 'bc', but the text has 'ab' at 0 to 2"),
     ({"id": "1", "text": "abc", "entities": [
         {"start": 0, "end": 2, "type": "X", "spans": [[0, 1], [2, 3]]}]},
      "key 'entities[0].spans': found [[0, 1], [2, 3]], expected parts within 0 to 2"),

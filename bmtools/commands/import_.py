@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import click
 
-from bmtools.cli.options import Command, sources, takes_rejects, writes_records
+from bmtools.cli.options import Command, sources, takes_rejects, usage_errors, writes_records
 from bmtools.cli.progress import tracked
 from bmtools.corpus.duplicates import Duplicates, with_unique_ids
 from bmtools.corpus.plain_text import Unit
@@ -28,7 +28,7 @@ def command() -> None:
     """Turn biomedical source formats into records.
 
     Name a format, then files; "-" or nothing means stdin, and gzip or zstd is undone. Records go
-    to stdout as JSON Lines, what was left out is counted on stderr.
+    to stdout as JSON Lines, omissions are counted on stderr.
     """
 
 
@@ -65,9 +65,8 @@ def imports(read: Reader) -> Callable[..., None]:
 
             records = sentence_records(records, counts, reject)
         written = write_records(tracked(records, "importing"), output)
-        told = [f"{written} records", *(f"{what}: {count}" for what, count in counts.items()
-                                        if count)]
-        click.echo(f"bmtools: {'; '.join(told)}", err=True)
+        totals = [f"{name}: {count}" for name, count in counts.items() if count]
+        click.echo(f"bmtools: {'; '.join([f'{written} records', *totals])}", err=True)
 
     return run
 
@@ -93,7 +92,7 @@ def pubmed(files: tuple[str, ...], titles: bool, other_abstracts: bool, counts: 
     """PubMed and MEDLINE XML, one record for every abstract.
 
     The abstract is English whatever the article is, so lang is en and meta.languages keeps the
-    article's. The parts of a structured abstract stand one a line behind their labels, and
+    article's. The parts of a structured abstract come one a line behind their labels, and
     meta.sections gives their offsets. Titles in brackets, which PubMed translated, lose them.
     """
     from bmtools.corpus.pubmed import pubmed_records
@@ -119,10 +118,8 @@ def conll(files: tuple[str, ...], token_column: int, tag_column: int | None, def
     """
     from bmtools.corpus.conll import ConllConfig, conll_records
 
-    try:
+    with usage_errors():
         config = ConllConfig(token_column, tag_column or 0, default_type, documents)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from error
     return conll_records(files, config, counts, reject)
 
 
@@ -136,8 +133,8 @@ def standoff(files: tuple[str, ...], annotations: tuple[str, ...], counts: Count
              reject: Reject) -> Iterator[Record]:
     """Lines of id|text, with mentions in a file of their own.
 
-    A mention that does not stand at its offset moves to the nearest place where it does. One that
-    stands nowhere is counted, and collected under --rejects; its text stays.
+    A mention that is not at its offset moves to its nearest occurrence. One that occurs nowhere is
+    counted, and collected under --rejects; its text stays.
     """
     from bmtools.corpus.standoff import standoff_records
 
@@ -175,9 +172,9 @@ def text(files: tuple[str, ...], unit: Unit | None, counts: Counter[str],
 
 @command.command("jsonl", cls=Command)
 @click.option("--id-key", default="id", show_default=True, metavar="KEY",
-              help="Key that holds the id.")
+              help="Key of the id.")
 @click.option("--text-key", default="text", show_default=True, metavar="KEY",
-              help="Key that holds the text.")
+              help="Key of the text.")
 @imports
 def jsonl(files: tuple[str, ...], id_key: str, text_key: str, counts: Counter[str],
           reject: Reject) -> Iterator[Record]:

@@ -7,7 +7,13 @@ from typing import Any, get_type_hints
 
 import click
 
-from bmtools.cli.options import Command, existing_directory, reads_records, writes_records
+from bmtools.cli.options import (
+    Command,
+    existing_directory,
+    reads_records,
+    usage_errors,
+    writes_records,
+)
 from bmtools.cli.progress import tracked
 from bmtools.cli.settings import option_type
 from bmtools.errors import Reject
@@ -72,10 +78,8 @@ def command(records: RecordReader, reject: Reject, output: str, model: Path | No
     counts = TranslationCounts()
     neural = ModelConfig(model, tokenizer, source_code, target_code, beam_size, batch_tokens,
                          max_length, compute_type, device) if model else None
-    try:
+    with usage_errors():
         translated = translate(records, model=neural, reject=reject, counts=counts, **options)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from error
     write_records(tracked(translated, "translated"), output)
     for line in counts.lines():
         click.echo(f"bmtools: {line}", err=True)

@@ -28,7 +28,7 @@ def with_unique_ids(records: Iterable[Record], duplicates: Duplicates = "refuse"
         records: records of any number.
         duplicates: refuse hands later ones to `reject`, drop leaves them out, rename appends `-2`,
             `-3` and so on, keep passes them on.
-        counts: counts the later ones, by what was done.
+        counts: counts the later ones, by treatment.
         reject: receives later ones under refuse.
     """
     counts = Counter() if counts is None else counts

@@ -26,8 +26,8 @@ def jsonl_records(names: Iterable[str], id_key: str = "id", text_key: str = "tex
 
     Args:
         names: files of JSON objects, one a line; `-` for stdin.
-        id_key: key that holds the id.
-        text_key: key that holds the text.
+        id_key: key of the id.
+        text_key: key of the text.
         counts: counts the ids that were given.
         reject: receives a line that is no object, or one without text.
     """
@@ -58,7 +58,7 @@ def _with_agreed_keys(record: Record, id_key: str, text_key: str) -> Record:
     if not isinstance(record.get(text_key), str):
         found = repr(record[text_key])[:40] if text_key in record else "no such key"
         raise RecordError(record.place, f"key '{text_key}': found {found}, expected text; "
-                                        f"{setting('text_key')} names the key that holds it",
+                                        f"{setting('text_key')} names its key",
                           record)
     agreed: dict[str, Any] = {"id": record.get(id_key), "text": record[text_key]}
     for key, value in record.items():

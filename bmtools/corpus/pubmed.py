@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 ROOTS = ("PubmedArticleSet", "MedlineCitationSet")
 _TAGS = ("MedlineCitation", "PubmedArticle", "PubmedBookArticle", "DeleteCitation")
 _ENGLISH = "en"
-# Only what XML calls white space: a non-breaking or thin space is part of the text.
+# White space in the sense of XML: a non-breaking or thin space is part of the text.
 _WHITE = re.compile(r"[ \t\r\n]{2,}|[\t\r\n]")
 _YEAR = re.compile(r"\d{4}")
 _NO_TITLE = "Not Available"
-# PubMed's words for a further abstract that it does not hold; they are no abstract.
+# PubMed's words for a further abstract that it lacks; they are no abstract.
 _ELSEWHERE = "Abstract available from the publisher."
 
 
@@ -42,7 +42,7 @@ def pubmed_records(names: Iterable[str], titles: bool = False,
         names: XML files, compressed or not; `-` for stdin.
         titles: give a citation without abstract its title as text, and no `title`.
         other_abstracts: yield further abstracts, mostly in other languages, as `PMID-LANG`.
-        counts: counts what was left out, by reason.
+        counts: counts omissions, by reason.
         reject: receives a citation without PMID.
     """
     counts = Counter() if counts is None else counts
@@ -85,7 +85,7 @@ def _records_of(element: Element, place: str, titles: bool, other_abstracts: boo
     for other in citation.iterfind("OtherAbstract"):
         text, sections = _abstract(other)
         if text == _ELSEWHERE:
-            counts["further abstracts that only the publisher holds"] += 1
+            counts["further abstracts that only the publisher has"] += 1
         elif text and not other_abstracts:
             counts[f"further abstracts left out ({setting('other_abstracts')} yields them)"] += 1
         elif text:

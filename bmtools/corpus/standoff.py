@@ -65,7 +65,7 @@ def standoff_records(corpora: Iterable[str], annotations: Iterable[str],
         corpora: files of texts; `-` for stdin.
         annotations: files of mentions, by tab: `id start end mention type`, or with `T` or `A`
             after the id where offsets count from the title or from the abstract.
-        counts: counts what was matched, moved, lost and repeated.
+        counts: counts matched, moved, lost and repeated annotations.
         reject: receives lines that cannot be read.
         lose: receives annotations without an occurrence; they are dropped by default.
     """

@@ -20,7 +20,7 @@ _CHUNK = 1 << 16  # bytes
 def xml_elements(name: str, roots: Collection[str], tags: Collection[str]) -> Iterator[Element]:
     """Yield the elements with some tags as they end, in memory that does not grow.
 
-    An element that is in no other one with these tags is emptied when the next one is asked for,
+    An element that is in no other one with these tags is emptied when the next one is requested,
     and those before it are removed. Nothing is fetched, no entity is expanded, and libxml2 keeps
     its limits of ten megabytes for a piece of text and 256 levels (`huge_tree` would lift those on
     entities, too).
@@ -68,7 +68,7 @@ class _RootFound(Exception):
 
 
 class _Prolog:
-    """Reader up to the root element, which refuses what could do harm after it.
+    """Reader up to the root element, which refuses declarations that could do harm.
 
     Entities could stand for gigabytes of text or for files, and the formats read here declare
     none, so any declaration is refused before lxml sees it.

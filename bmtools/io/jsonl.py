@@ -89,7 +89,7 @@ def read_lines(name: str) -> Iterator[tuple[int, str]]:
                     f"{source_name(name)}:{number}: {NOT_UTF8.format(error.start + 1)}") from error
 
 
-def read_list(name: str, what: str = "terms") -> list[tuple[int, str]]:
+def read_list(name: str, kind: str = "terms") -> list[tuple[int, str]]:
     """Read a list, one item a line, with line numbers; blank lines are skipped.
 
     Raises:
@@ -97,7 +97,7 @@ def read_list(name: str, what: str = "terms") -> list[tuple[int, str]]:
     """
     found = [(number, line.strip()) for number, line in read_lines(name) if line.strip()]
     if not found:
-        raise DataError(f"{source_name(name)}: found no {what}, expected one a line")
+        raise DataError(f"{source_name(name)}: found no {kind}, expected one a line")
     return found
 
 
@@ -131,7 +131,7 @@ def parse_records(lines: Iterable[bytes], name: str, reject: Reject, before: int
 
     Args:
         lines: UTF-8.
-        name: what messages call their source.
+        name: name of their source in messages.
         reject: receives bad records.
         before: lines of the source before these.
         digest: updated with the lines.

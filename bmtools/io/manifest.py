@@ -45,17 +45,11 @@ class Manifest:
     def write(self, directory: Path) -> dict[str, Any]:
         """Write `bmtools.json` and return its content."""
         content = {
-            "command": self.command,
-            "settings": dict(self.settings),
-            "seed": self.seed,
-            "vocabulary": self.vocabulary,
-            "inputs": dict(self.inputs),
-            "parents": dict(self.parents),
-            "tokens_seen": self.tokens_seen,
-            "wall_seconds": round(self.wall_seconds, 3),
-            "results": dict(self.results),
-            "versions": versions(),
-        }
+            "command": self.command, "settings": dict(self.settings), "seed": self.seed,
+            "vocabulary": self.vocabulary, "inputs": dict(self.inputs),
+            "parents": dict(self.parents), "tokens_seen": self.tokens_seen,
+            "wall_seconds": round(self.wall_seconds, 3), "results": dict(self.results),
+            "versions": versions()}
         text = json.dumps(content, indent=2, ensure_ascii=False, default=str)
         (directory / NAME).write_text(text + "\n", encoding="utf-8")
         return content

@@ -1,7 +1,7 @@
 """Parallel work on files: blocks of whole lines, a megabyte each, by several processes.
 
-Worker processes import this module and what they work with, so neither should bring torch or
-transformers along, which would cost each of them seconds and hundreds of megabytes.
+Worker processes import this module and that of their work, so neither should import torch or
+transformers, which would cost each of them seconds and hundreds of megabytes.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def map_blocks(blocks: Iterator[Block], make_worker: Callable[[], Callable[[Bloc
         make_worker: called once in each process, to which it must be possible to send it; a worker
             gets its blocks in their order.
         processes: 0 for one a core; one works in this process, and so does a single block.
-        remedy: what to do where a process dies, for the message.
+        remedy: advice for the message where a process dies.
 
     Raises:
         BmtoolsError: a process died.
@@ -117,14 +117,14 @@ _worker: Callable[[Block], Any] | None = None  # of a worker process; it does on
 
 def _start_worker(make_worker: Callable[[], Callable[[Block], Any]]) -> None:
     global _worker
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent says when to stop
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
     threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     _worker = make_worker()
 
 
 def _end_with_parent() -> None:
-    """Leave when the parent is killed; the pool's own pipes would never tell."""
+    """Leave when the parent is killed; the pool's own pipes would never show it."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

@@ -1,1 +1,1 @@
-"""Plots and pages of what the commands compute."""
+"""Plots, pages and tables of results."""

@@ -79,7 +79,7 @@ class Plot:
         name: of the file, without its suffix.
         format: svg or png.
         title: a few words.
-        caption: content, and what was left out.
+        caption: content and omissions.
         image: the bytes of the file.
         tooltips: text shown where the pointer rests on a part of an svg, by the part's id.
     """

@@ -59,7 +59,7 @@ def write_mrr_report(items: Sequence[MrrItem], models: Sequence[str],
     Args:
         items: each under all models; at least one.
         models: names or paths, in the order to draw.
-        lines: scores as the command prints them; what they lack is left out or counted here.
+        lines: scores as the command prints them; missing numbers are left out or counted here.
         directory: to make, with its parents.
         image_format: svg or png. In png, letters that the fonts lack show as boxes.
         top: last rank that counts.

@@ -14,9 +14,9 @@ from bmtools.corpus.languages import primary_language, three_letters
 from bmtools.errors import BmtoolsError, setting
 from bmtools.translation.translator import Translation
 
-# Apertium marks words with the first three and reads the other two as its own; where they stand
-# in the text, noncharacters take their place on the way through, and that of the minus before a
-# figure, which would make it the name of a file and let it move.
+# Apertium marks words with the first three and reads the other two as its own. In texts,
+# noncharacters replace them on the way through, and the minus before a figure, which would make
+# it the name of a file and let it move.
 _SIGNS = "*#@~_-"
 _STAND_INS = "".join(chr(0xFDD0 + number) for number in range(len(_SIGNS)))
 _HIDE = str.maketrans(_SIGNS[:-1] + _STAND_INS, _STAND_INS[:-1] + "\ufffd" * len(_SIGNS))
@@ -38,7 +38,7 @@ _USELESS_GAP = re.compile(r"(?:\[-\])+(?=[\s.,;:!?)%]|\\\])")
 
 @dataclass(frozen=True)
 class _Passed:
-    """A sentence after one stage; `unknown` holds the words that the stage did not know."""
+    """A sentence after one stage; `unknown` lists the words that the stage did not know."""
 
     text: str
     unknown: tuple[str, ...] = ()

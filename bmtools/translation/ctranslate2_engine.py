@@ -53,7 +53,7 @@ class CTranslate2Translator(NeuralTranslator):
             content = path.read_text("utf-8")
             known.update(json.loads(content) if path.suffix == ".json" else content.split("\n"))
         if not known:
-            raise CheckpointError(f"{model}: holds no vocabulary; expected the directory of a "
+            raise CheckpointError(f"{model}: found no vocabulary; expected the directory of a "
                                   "model converted by ct2-transformers-converter")
         marks = [*self.subwords.prefix, self.subwords.target_token]
         lacking = [mark for mark in marks if mark and mark not in known]

@@ -148,6 +148,6 @@ def _load(directory: Path) -> PreTrainedTokenizerBase:
                 directory, local_files_only=True, trust_remote_code=False)
     except (OSError, ValueError, KeyError, TypeError, ImportError) as error:
         reason = " ".join(str(error).split())[:200]
-        raise CheckpointError(f"{directory}: holds no tokenizer that can be loaded ({reason}); "
+        raise CheckpointError(f"{directory}: found no tokenizer that can be loaded ({reason}); "
                               f"{setting('tokenizer')} names the directory of the original "
                               "model") from error

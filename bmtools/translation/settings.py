@@ -18,7 +18,7 @@ Device = Literal["auto", "cpu", "cuda"]
 
 @dataclass(frozen=True)
 class DocumentConfig:
-    """Languages of records, and the treatment of what cannot be translated.
+    """Languages of records, and the treatment of untranslatable sentences and records.
 
     Args:
         source_lang: language of the records, ISO 639-1.

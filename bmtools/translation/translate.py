@@ -110,7 +110,7 @@ def translate_records(records: Iterable[Record], translator: Translator,
     Args:
         records: in the source language, or without a `lang`.
         translator: for the two languages of the settings.
-        config: languages, and the treatment of what cannot be translated.
+        config: languages, and the treatment of untranslatable sentences and records.
         reject: receives records that cannot be translated.
         counts: updated while records go by.
     """
@@ -201,7 +201,7 @@ class _DocumentTranslator:
             del self.translations[sentence]
 
     def _joined(self, document: _Document) -> Record:
-        """Join translations, and what remains of their record; count them."""
+        """Join translations, and the rest of their record; count them."""
         sentences = document.sentences
         annotations = [key for key in ANNOTATIONS if document.record.get(key)]
         record = document.record.without(*annotations)

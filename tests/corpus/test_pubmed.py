@@ -184,7 +184,7 @@ def test_real_counts_beside_the_abstracts(data: Path) -> None:
     records = list(pubmed_records([str(data / "en/pubmed-xml/medline16n0902.xml.gz")],
                                   other_abstracts=True, counts=counts))
     assert +counts == {"PMIDs named as deleted": 1,
-                       "further abstracts that only the publisher holds": 21,
+                       "further abstracts that only the publisher has": 21,
                        "articles without abstract left out (titles yields their titles)": 78}
     assert {record["lang"] for record in records} == {"en"}
     titles = [record["title"] for record in records if "it" in record["meta"]["languages"]]

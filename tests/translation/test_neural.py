@@ -62,5 +62,5 @@ def test_marian_with_several_targets_names_its_target_first(marian: Path, tmp_pa
 
 
 def test_an_empty_directory_holds_no_tokenizer(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match="holds no tokenizer"):
+    with pytest.raises(CheckpointError, match="found no tokenizer"):
         Subwords(ModelConfig(tmp_path), "en", "it")
