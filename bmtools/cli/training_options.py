@@ -31,11 +31,12 @@ from bmtools.training.plan import (
     REPLAY,
     RETAIN,
     SHARD,
+    STATES,
     DataConfig,
     make_run_config,
     pretraining_init,
+    runs_directory,
 )
-from bmtools.training.run_directories import STATES, runs_directory
 
 
 def takes_run_config(**defaults: Any) -> Callable[[Function], Function]:

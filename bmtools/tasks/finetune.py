@@ -283,7 +283,7 @@ def _train(plan: FinetunePlan, task: Task[Any, Any], splits: Mapping[str, Split[
     losses: list[float] = []
     tokens_seen = 0
     for step in trainer.run(batches):
-        losses.append(step.loss)
+        losses.append(step.losses["loss"])
         tokens_seen += step.counts["tokens"]
         epoch, remainder = divmod(step.number, batches.per_epoch)
         if remainder:

@@ -24,12 +24,11 @@ from bmtools.io.manifest import Manifest
 from bmtools.models.checkpoint import write_checkpoint_files
 from bmtools.recipes.toml import to_toml
 from bmtools.training.datasets import Datasets
+from bmtools.training.distributed import gather_shards, shard_like, unsharded_model
 from bmtools.training.loop import Trainer
 from bmtools.training.model_init import InitialModel
 from bmtools.training.objectives import Objective
-from bmtools.training.plan import TrainingPlan
-from bmtools.training.run_directories import STATES, kept_directory, runs_directory
-from bmtools.training.sharding import gather_shards, shard_like, unsharded_model
+from bmtools.training.plan import STATES, TrainingPlan, kept_directory, runs_directory
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -66,29 +65,18 @@ class Progress:
     scaler: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class ResumePoint:
-    """Starting point of a session.
-
-    Args:
-        progress: of the run so far.
-        state: directory to resume from; None for a new run.
-        notes: messages for people.
-    """
-
-    progress: Progress
-    state: Path | None = None
-    notes: tuple[str, ...] = ()
-
-
 def find_resume_point(plan: TrainingPlan, identity: Mapping[str, Any],
-                      clears: bool) -> ResumePoint:
+                      clears: bool) -> tuple[Progress, Path | None, list[str]]:
     """Find the newest state to resume from, or clear the directories for a new run.
 
     Args:
         plan: settings of the run.
         identity: settings and inputs that must not change.
         clears: whether this process removes what is in the way; one of several does.
+
+    Returns:
+        progress of the run so far, the state to resume from (None for a new run), and messages
+        for people.
 
     Raises:
         CheckpointError: the state is of another run, or every state is damaged.
@@ -107,7 +95,7 @@ def find_resume_point(plan: TrainingPlan, identity: Mapping[str, Any],
             shutil.rmtree(path, ignore_errors=True)
     notes = [f"{path} was damaged; the run resumes from {state.name}"
              for path in obsolete] if state else []
-    return ResumePoint(progress, state, tuple(notes))
+    return progress, state, notes
 
 
 class Checkpointer:

@@ -17,8 +17,7 @@ from bmtools.io.jsonl import RecordReader, read_list
 from bmtools.masking.strategies import MaskStrategy, make_strategy
 from bmtools.masking.terms import TermList, spellings
 from bmtools.training.model_init import InitialModel
-from bmtools.training.plan import REPLAY, DataConfig, TrainingPlan
-from bmtools.training.run_directories import runs_directory
+from bmtools.training.plan import REPLAY, DataConfig, TrainingPlan, runs_directory
 
 
 @dataclass(frozen=True)

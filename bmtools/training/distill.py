@@ -17,9 +17,8 @@ from bmtools.models.packed import prepare_packed
 from bmtools.recipes.phases import longest_sequence
 from bmtools.recipes.settings import DistillationConfig
 from bmtools.training.evaluation import HELD_OUT
-from bmtools.training.model_init import InitialModel, from_architecture, from_checkpoint
+from bmtools.training.model_init import InitialModel, from_architecture, from_checkpoint, is_packed
 from bmtools.training.objectives import DistillationObjective, MaskedObjective, PhasedObjective
-from bmtools.training.packing_check import is_packed
 from bmtools.training.plan import (
     DISTILLATION_WARMUP,
     Data,

@@ -1,22 +1,37 @@
-"""Accelerator of a run: its device, precision and processes."""
+"""Distributed training: the Accelerator of a run, and weights sharded by FSDP2.
+
+torch's `fully_shard` runs on GPUs and on CPUs alike, where the variable BMTOOLS_SHARD or
+`accelerate launch --use_fsdp` asks for it.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState
 from accelerate.utils import DistributedDataParallelKwargs, InitProcessGroupKwargs
+from torch import Tensor
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor, distribute_tensor
 
 from bmtools.distributed import local_world_size, world_size
 from bmtools.errors import BmtoolsError, setting
+from bmtools.models.architectures import build_model
 from bmtools.models.memory import keep_freed_memory
 from bmtools.recipes.settings import OptimizationConfig
-from bmtools.training.sharding import take_over_fsdp
+from bmtools.training.layers import encoder_layers
+from bmtools.training.objectives import Objective
+from bmtools.training.plan import SHARD
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
 def make_accelerator(settings: OptimizationConfig, log_with: Sequence[str] = (),
@@ -38,7 +53,10 @@ def make_accelerator(settings: OptimizationConfig, log_with: Sequence[str] = (),
         torch.backends.cuda.matmul.allow_tf32 = settings.tf32
         torch.backends.cudnn.allow_tf32 = settings.tf32
     _check_processes()
-    take_over_fsdp()
+    # Accelerate's own FSDP would wrap the model alone, without heads of objectives, and on GPUs
+    # only, and transformers would load weights in the main process alone.
+    if os.environ.pop("ACCELERATE_USE_FSDP", "false").lower() in ("1", "true"):
+        os.environ[SHARD] = "1"
     if AcceleratorState._shared_state.get("_mixed_precision", settings.mixed_precision) \
             != settings.mixed_precision:
         AcceleratorState._reset_state()  # set by an earlier run in this Python process
@@ -74,3 +92,69 @@ def _check_processes() -> None:
         raise BmtoolsError(f"{setting('processes')}: found {local}, but this machine has "
                            f"{torch.cuda.device_count()} GPUs; ACCELERATE_USE_CPU=true trains on "
                            "its processor")
+
+
+def is_sharded(accelerator: Accelerator) -> bool:
+    """Tell whether weights are sharded; a single process has nothing to shard."""
+    return accelerator.num_processes > 1 and os.environ.get(SHARD, "") == "1"
+
+
+def shard(objective: Objective, accelerator: Accelerator) -> None:
+    """Shard a model and the heads of its objective over all processes, in place.
+
+    Each layer is gathered while it computes; weights outside of the layers, tied ones among them,
+    form one more unit. Weights are kept and sent in float32.
+    """
+    objective.to(accelerator.device)
+    mesh = init_device_mesh(accelerator.device.type, (accelerator.num_processes,))
+    for layer in encoder_layers(objective.model):
+        fully_shard(layer, mesh=mesh)
+    fully_shard(objective, mesh=mesh)
+
+
+def gather_shards(tensors: Iterable[tuple[str, Tensor]], keep: bool) -> dict[str, Tensor]:
+    """Gather sharded tensors, one at a time; every process takes part.
+
+    Args:
+        tensors: names and tensors, in the same order on all processes.
+        keep: whether this process needs them; gathered tensors are moved to the CPU.
+    """
+    gathered = {}
+    for name, tensor in tensors:
+        value = tensor.detach()
+        if isinstance(value, DTensor):
+            value = value.full_tensor()
+            value = value.cpu() if keep else value
+        if keep:
+            gathered[name] = value.contiguous()
+    return gathered
+
+
+def shard_like(value: Tensor, weight: Tensor) -> Tensor:
+    """Shard a tensor like a weight of its shape; else move it to the weight's device."""
+    value = value.to(weight.device)
+    if isinstance(weight, DTensor) and value.shape == weight.shape:
+        return distribute_tensor(value, weight.device_mesh, weight.placements)
+    return value
+
+
+def unsharded_model(model: PreTrainedModel, keep: bool) -> Any:
+    """Return the model itself, or a copy with gathered weights on the CPU where it is sharded.
+
+    Every process takes part; those that do not keep it get None.
+    """
+    if not any(isinstance(weight, DTensor) for weight in model.parameters()):
+        return model if keep else None
+    weights = gather_shards(model.state_dict().items(), keep)
+    if not keep:
+        return None
+    copy = build_model(model.config, "meta")
+    copy.load_state_dict(weights, assign=True)
+    copy.tie_weights()
+    return copy
+
+
+def local_bytes(tensor: Tensor) -> int:
+    """Return the bytes of a tensor, or of this process's shard of it."""
+    return (tensor.to_local() if isinstance(tensor, DTensor) else tensor).nbytes
+

@@ -5,32 +5,31 @@ from __future__ import annotations
 import contextlib
 import math
 import signal
-import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from types import FrameType
 from typing import Any
 
 import torch
 from accelerate import Accelerator
 from accelerate.optimizer import AcceleratedOptimizer
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 
 from bmtools.data.batches import Batches, MicroBatch, RankBatch, split_in_half
 from bmtools.errors import BmtoolsError, setting
 from bmtools.models.memory import HeapTrimmer
 from bmtools.recipes.settings import OptimizationConfig
+from bmtools.training.distributed import is_sharded, shard
 from bmtools.training.objectives import Objective
 from bmtools.training.optimizers import make_optimizer, parameter_groups
-from bmtools.training.sharding import is_sharded, norm_of, set_gradient_sync, shard
 
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
 
 
 class DivergedError(BmtoolsError):
-    """A loss that is not finite."""
+    """A loss that is not finite, or rises and does not come back."""
 
 
 @dataclass(frozen=True)
@@ -53,11 +52,6 @@ class StepResult:
     counts: dict[str, int]
     gradient_norm: float = 0.0
     stop: bool = False
-
-    @property
-    def loss(self) -> float:
-        """The weighted sum that was minimised."""
-        return self.losses["loss"]
 
 
 @dataclass(frozen=True)
@@ -115,23 +109,21 @@ class Trainer:
         if settings.activation_checkpointing:
             model.activation_checkpointing_enable(
                 activation_checkpointing_kwargs={"use_reentrant": False})
-        self._module: nn.Module = objective
+        self._module: Any = objective
         self.optimizer: AcceleratedOptimizer
         if self._sharded:
             shard(objective, accelerator)
-            self.optimizer = accelerator.prepare_optimizer(self._make_optimizer())
+        optimizer = make_optimizer(
+            settings.optimizer,
+            parameter_groups(objective, settings.weight_decay, self._hooks.lr_scales),
+            plan.learning_rate(0), (settings.adam_beta1, settings.adam_beta2),
+            settings.adam_epsilon)
+        if self._sharded:
+            self.optimizer = accelerator.prepare_optimizer(optimizer)
         else:
-            self._module, self.optimizer = accelerator.prepare(objective, self._make_optimizer())
+            self._module, self.optimizer = accelerator.prepare(objective, optimizer)
         if settings.compile:
             model.base_model.compile(dynamic=True)
-
-    def _make_optimizer(self) -> torch.optim.Optimizer:
-        settings = self.settings
-        return make_optimizer(
-            settings.optimizer,
-            parameter_groups(self.objective, settings.weight_decay, self._hooks.lr_scales),
-            learning_rate=self.plan.learning_rate(0),
-            betas=(settings.adam_beta1, settings.adam_beta2), epsilon=settings.adam_epsilon)
 
     def run(self, batches: Batches, first: int = 0) -> Generator[StepResult, None, None]:
         """Train from step `first`, counted from 0, and yield after each update.
@@ -163,13 +155,19 @@ class Trainer:
         learning_rate = self.plan.learning_rate(number)
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate * group.get("lr_scale", 1.0)
-        counts = self._sum_counts(batch.counts)
+        counts = dict(batch.counts)
+        if self.accelerator.num_processes > 1:
+            own = torch.tensor(list(counts.values()), device=self.accelerator.device)
+            total = self.accelerator.reduce(own, "sum").tolist()
+            counts = dict(zip(counts, total, strict=True))
         sums = self._accumulate_gradients(number, batch.micro_batches, counts, turn)
         if self._hooks.adjust_gradients:
             scaler = self.accelerator.scaler
             self._hooks.adjust_gradients(scaler.get_scale() if scaler else 1.0)
-        norm = self.accelerator.clip_grad_norm_(self._module.parameters(),
-                                                self.settings.max_grad_norm)
+        norm: Any = self.accelerator.clip_grad_norm_(self._module.parameters(),
+                                                     self.settings.max_grad_norm)
+        if isinstance(norm, DTensor):
+            norm = norm.full_tensor()
         self.optimizer.step()
         self.optimizer.zero_grad()
         if self.accelerator.device.type == "cpu":
@@ -179,7 +177,7 @@ class Trainer:
             raise DivergedError(
                 f"step {number + 1}: the loss is {losses['loss']}; lower "
                 f"{setting('learning_rate')}, raise {setting('warmup_ratio')} or use bf16 for fp16")
-        return StepResult(number + 1, losses, learning_rate, counts, norm_of(norm), stop)
+        return StepResult(number + 1, losses, learning_rate, counts, float(norm), stop)
 
     def request_stop(self) -> None:
         """Ask all processes to stop after the current step."""
@@ -206,8 +204,13 @@ class Trainer:
             except torch.OutOfMemoryError as error:
                 smaller = split_in_half(micro_batches)
                 if self.accelerator.num_processes > 1 or len(smaller) == len(micro_batches):
+                    size = len(micro_batches[0]["input_ids"])
+                    unit = "sequences" if "attention_mask" in micro_batches[0] else "tokens"
                     raise BmtoolsError(
-                        f"step {number + 1}: {_out_of_memory(micro_batches[0])}") from error
+                        f"step {number + 1}: the GPU has too little memory for a micro-batch of "
+                        f"{size} {unit}; set {setting('micro_batch_size')}, lower "
+                        f"{setting('max_length')} or add "
+                        f"{setting('activation_checkpointing')}") from error
             self.optimizer.zero_grad()
             if self.accelerator.device.type == "cuda":
                 torch.cuda.empty_cache()
@@ -216,7 +219,8 @@ class Trainer:
 
     def _backward(self, micro_batches: Sequence[MicroBatch],
                   counts: Mapping[str, int]) -> Tensor:
-        terms, names = self.objective.loss_terms, self.objective.output_names
+        terms = self.objective.loss_terms
+        names = (*terms, *self.objective.metrics)
         # Gradients are averaged over processes, so each process scales its sums up.
         weights = {name: term.weight * self.accelerator.num_processes / max(counts[term.per], 1)
                    for name, term in terms.items()}
@@ -225,27 +229,17 @@ class Trainer:
             inputs = {name: value if name == "lengths" else
                       value.to(self.accelerator.device, non_blocking=True)
                       for name, value in micro_batch.items()}
-            with self._gradient_sync(number == len(micro_batches)), self.accelerator.autocast():
+            # Gradients of all micro-batches but the last one stay in this process.
+            synced: AbstractContextManager[Any] = contextlib.nullcontext()
+            if self._sharded:
+                self._module.set_requires_gradient_sync(number == len(micro_batches))
+            elif number < len(micro_batches):
+                synced = self.accelerator.no_sync(self._module)
+            with synced, self.accelerator.autocast():
                 outputs = self._module(**inputs)
                 self.accelerator.backward(sum(weights[name] * outputs[name] for name in terms))
             sums += torch.stack([outputs[name].detach().float() for name in names])
         return sums
-
-    def _gradient_sync(self, last: bool) -> AbstractContextManager[Any]:
-        """Keep gradients of all micro-batches but the last one in this process."""
-        if self._sharded:
-            set_gradient_sync(self._module, last)
-        elif not last:
-            return self.accelerator.no_sync(self._module)
-        return contextlib.nullcontext()
-
-    def _sum_counts(self, counts: Mapping[str, int]) -> dict[str, int]:
-        """Add counts up over all processes."""
-        if self.accelerator.num_processes == 1:
-            return dict(counts)
-        own = torch.tensor(list(counts.values()), device=self.accelerator.device)
-        total = self.accelerator.reduce(own, "sum").tolist()
-        return dict(zip(counts, total, strict=True))
 
     def _mean_losses(self, sums: Tensor,
                      counts: Mapping[str, int]) -> tuple[dict[str, float], bool]:
@@ -262,34 +256,15 @@ class Trainer:
         return {"loss": loss, **means}, stop > 0
 
 
-class TimeBudget:
-    """Wall time that a session may take.
-
-    Args:
-        began: start of the session, on the monotonic clock.
-        seconds: its length; None for no limit.
-    """
-
-    def __init__(self, began: float, seconds: float | None) -> None:
-        self._end = began + (float("inf") if seconds is None else seconds)
-
-    def is_spent(self) -> bool:
-        """Whether the time is over."""
-        return time.monotonic() >= self._end
-
-
 @contextmanager
 def stops_on_signals(stop: Callable[[], None]) -> Iterator[None]:
     """Call `stop` when the process is told to end (SIGTERM) or warned of it (SIGUSR1).
 
     Does nothing outside of the main thread, where Python cannot receive signals.
     """
-
-    def receive(_number: int, _frame: FrameType | None) -> None:
-        stop()
-
     try:
-        handlers = {number: signal.signal(number, receive) for number in _STOP_SIGNALS}
+        handlers = {number: signal.signal(number, lambda _number, _frame: stop())
+                    for number in _STOP_SIGNALS}
     except ValueError:
         yield
         return
@@ -308,10 +283,3 @@ def set_dropout(model: nn.Module, probability: float) -> None:
         if isinstance(getattr(module, "attention_dropout", None), float):
             setattr(module, "attention_dropout", probability)  # noqa: B010, ModernBERT's
 
-
-def _out_of_memory(micro_batch: MicroBatch) -> str:
-    size = len(micro_batch["input_ids"])
-    unit = "sequences" if "attention_mask" in micro_batch else "tokens"
-    return (f"the GPU has too little memory for a micro-batch of {size} {unit}; set "
-            f"{setting('micro_batch_size')}, lower {setting('max_length')} or add "
-            f"{setting('activation_checkpointing')}")

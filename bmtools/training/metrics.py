@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from bmtools.models.hardware import (
 from bmtools.recipes.schedule import PhaseStep, Schedule
 from bmtools.recipes.settings import OptimizationConfig
 from bmtools.training.checkpoints import Progress
-from bmtools.training.loop import StepResult
+from bmtools.training.loop import DivergedError, StepResult
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
@@ -89,13 +89,13 @@ class Reporter:
 
     def account(self, step: StepResult, phase_step: PhaseStep,
                 replayed: StepResult | None = None) -> dict[str, Any] | None:
-        """Add a step; return a line where one is due: every so often and at a phase's end."""
+        """Add a step; return a line at a phase's end and every few steps."""
         progress = self._progress
         progress.step = step.number
         progress.tokens_seen += step.counts["tokens"]
         values = {**step.losses, **step.counts, "steps": 1, "gradient_norm": step.gradient_norm}
         if replayed:
-            values |= {"replayed": 1, "replay_loss": replayed.loss}
+            values |= {"replayed": 1, "replay_loss": replayed.losses["loss"]}
         for name, value in values.items():
             progress.pending[name] = progress.pending.get(name, 0) + value
         if step.number % self._every and not phase_step.is_last:
@@ -118,23 +118,20 @@ class Reporter:
             line["words_masked"] = round(sums["words_masked"] / max(sums["words"], 1), 4)
         if sums.get("replayed"):
             line["replay_loss"] = round(sums["replay_loss"] / sums["replayed"], _DIGITS)
-        line["tokens_seen"] = self._progress.tokens_seen
-        return line | self._throughput(step, phase_step)
-
-    def _throughput(self, step: StepResult, phase_step: PhaseStep) -> dict[str, Any]:
         progress = self._progress
+        line["tokens_seen"] = progress.tokens_seen
         seconds = max(progress.wall_seconds - self._reported_seconds, 1e-9)
         rate = (progress.tokens_seen - self._reported_tokens) / seconds
         self._reported_seconds = progress.wall_seconds
         self._reported_tokens = progress.tokens_seen
         first, began = self._began
         per_step = (progress.wall_seconds - began) / max(step.number - first, 1)
-        found: dict[str, Any] = {"tokens_per_second": round(rate),
-                                 "seconds_left": round(per_step * (self._steps - step.number), 1)}
+        line["tokens_per_second"] = round(rate)
+        line["seconds_left"] = round(per_step * (self._steps - step.number), 1)
         utilisation = self._speed.utilisation(phase_step.phase_number, rate)
         if utilisation is not None:
-            found["model_flop_utilisation"] = round(utilisation, 4)
-        return found
+            line["model_flop_utilisation"] = round(utilisation, 4)
+        return line
 
 
 class DivergenceMonitor:
@@ -155,30 +152,25 @@ class DivergenceMonitor:
         self._count = 0
         self._mean = self._lowest = 0.0
 
-    def check(self, step: StepResult, phase_number: int, way_back: Callable[[], str]) -> None:
-        """Add a step.
-
-        Args:
-            step: the latest update.
-            phase_number: number of its phase.
-            way_back: returns a hint where to resume.
+    def check(self, step: StepResult, phase_number: int) -> None:
+        """Add a step of a phase.
 
         Raises:
-            BmtoolsError: the loss diverged.
+            DivergedError: the loss diverged.
         """
         if phase_number != self._phase:
             self._phase, self._count, self._lowest = phase_number, 0, float("inf")
         self._count += 1
         share = 1 / min(self._count, self._steps)
-        self._mean = step.loss if self._count == 1 else \
-            self._mean + share * (step.loss - self._mean)
+        loss = step.losses["loss"]
+        self._mean = loss if self._count == 1 else self._mean + share * (loss - self._mean)
         if self._count >= self._steps:
             self._lowest = min(self._lowest, self._mean)
         if self._mean > self._lowest + self._rise:
-            raise BmtoolsError(
+            raise DivergedError(
                 f"step {step.number}: the loss rose to {self._mean:.2f} from {self._lowest:.2f} "
                 f"and diverges; lower {setting('learning_rate')} or raise "
-                f"{setting('warmup_ratio')}; {way_back()}")
+                f"{setting('warmup_ratio')}")
 
 
 def named_trackers(text: str) -> list[str]:

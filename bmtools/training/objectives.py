@@ -40,11 +40,6 @@ class Objective(nn.Module):
     model: Any
     """A `PreTrainedModel`; nn.Module types its members otherwise."""
 
-    @property
-    def output_names(self) -> tuple[str, ...]:
-        """Names of all sums that `forward` returns."""
-        return (*self.loss_terms, *self.metrics)
-
 
 @dataclass(frozen=True)
 class EncoderInputs:

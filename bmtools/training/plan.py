@@ -1,4 +1,4 @@
-"""A training run before it starts: model, data, settings and output.
+"""A training run before it starts: model, data, settings, output and the directories beside it.
 
 Importing this costs nothing.
 """
@@ -6,8 +6,10 @@ Importing this costs nothing.
 from __future__ import annotations
 
 import re
+import shutil
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,6 @@ from bmtools.recipes.phases import (
     RUN_FIELDS,
     Phase,
     RunConfig,
-    check_corpora,
     resolved,
     run_settings,
 )
@@ -35,12 +36,13 @@ from bmtools.recipes.settings import (
     ReportingConfig,
 )
 from bmtools.recipes.toml import load_recipe, override, read_run_config
-from bmtools.training.run_directories import runs_directory
 
 MAIN, REPLAY, EVALUATE, RETAIN = "text", "replay", "evaluate", "retain"
 """Names of the corpus without a name of its own, and of those with a role of their own."""
 SHARD = "BMTOOLS_SHARD"
 """Environment variable that asks for sharded weights."""
+STATES = "step-*"
+"""Pattern of the names of states, which sort by step."""
 Paths = str | Path | Sequence[str | Path]
 Data = Paths | Mapping[str, Paths]
 """Files of records or directories of shards; corpora of a mixture by name."""
@@ -134,13 +136,9 @@ class TrainingPlan:
 
     def settings(self) -> dict[str, Any]:
         """Return every resolved setting, for the manifest."""
-        return {"phases": resolved(self.config)["phases"], **self._run_settings(),
-                **asdict(self.reporting)}
-
-    def _run_settings(self) -> dict[str, Any]:
-        """Return the settings of all phases that change the outcome."""
-        return {**asdict(self.optimization), **asdict(self.regularization), **asdict(self.replay),
-                **asdict(self.adversarial), **self.extra}
+        return {"phases": resolved(self.config)["phases"], **asdict(self.optimization),
+                **asdict(self.regularization), **asdict(self.replay), **asdict(self.adversarial),
+                **self.extra, **asdict(self.reporting)}
 
     def identity(self, contents: Mapping[str, Iterable[str]], vocabulary: str) -> dict[str, Any]:
         """Return settings and inputs that must not change when the run is resumed.
@@ -149,14 +147,15 @@ class TrainingPlan:
             contents: hashes of each corpus's inputs, by its name.
             vocabulary: fingerprint of the tokenizer.
         """
-        phases = resolved(self.config)["phases"]
+        run = self.settings()
+        phases = run.pop("phases")
         names = [phase.pop("name") for phase in phases]
         # A single phase needs no name: `learning_rate`, but `decay: learning_rate`.
         settings = {name if len(phases) == 1 else f"{phase_name}: {name}": value
                     for phase_name, phase in zip(names, phases, strict=True)
                     for name, value in phase.items()}
-        settings |= {name: value for name, value in self._run_settings().items()
-                     if name not in _FREE}
+        free = {*_FREE, *asdict(self.reporting)}
+        settings |= {name: value for name, value in run.items() if name not in free}
         return {"phases": names, **settings, "vocabulary": vocabulary,
                 **{f"inputs of {name}": sorted(hashes) for name, hashes in contents.items()},
                 **{f"content of the {role}": digest for role, digest in self.parents.items()}}
@@ -301,46 +300,54 @@ def check_targets(plan: TrainingPlan) -> None:
                            f"it, {setting('overwrite')} starts again")
 
 
-def check_before(plan: TrainingPlan, names: Iterable[str], processes: int, sharded: bool) -> None:
-    """Refuse impossible settings before text is encoded.
+def runs_directory(output: Path) -> Path:
+    """Return the directory of an unfinished run's states and encoded text."""
+    return output.with_name(output.name + ".run")
+
+
+def kept_directory(output: Path) -> Path:
+    """Return the directory of kept checkpoints: those of each phase and of `keep_steps`."""
+    return output.with_name(output.name + ".kept")
+
+
+@contextmanager
+def tidied(output: Path, clears: bool) -> Iterator[None]:
+    """Remove half-written files of a killed session, and a useless directory after an error.
+
+    A run's directory stays if it has a state, or text that took long to encode.
 
     Args:
-        plan: settings of the run.
-        names: of the corpora to train on.
-        processes: that share the work.
-        sharded: whether they shard weights too.
-
-    Raises:
-        BmtoolsError: a mixture names a missing corpus, phases differ in their layout, a batch
-            cannot be divided among the processes, or a setting does not go with sharded weights.
+        output: checkpoint of the run.
+        clears: whether this process removes anything; one of several does.
     """
+    if not clears:
+        yield
+        return
+    _clear_partials(output)
     try:
-        check_corpora(plan.config.phases, names)
-    except ValueError as error:
-        raise BmtoolsError(f"{error}; {setting('corpus')} NAME=PATH gives a text its name") \
-            from None
-    layouts = {phase.batch.layout for phase in plan.config.phases}
-    if len(layouts) > 1:
-        raise BmtoolsError(f"{setting('layout')}: found {' and '.join(sorted(layouts))}, expected "
-                           "one for all phases")
-    for phase in plan.config.phases:
-        for name in ("batch_size", "initial_batch_size"):
-            size = getattr(phase.batch, name)
-            if size % processes:
-                raise BmtoolsError(f"phase {phase.name!r}: {setting(name)}: found {size}, expected "
-                                   f"a multiple of the {processes} processes that share it")
-    if sharded:
-        _check_sharded(plan)
+        yield
+    except BaseException:
+        directory = runs_directory(output)
+        _clear_partials(output)
+        if not _is_useful(directory):
+            shutil.rmtree(directory, ignore_errors=True)
+        raise
 
 
-def _check_sharded(plan: TrainingPlan) -> None:
-    """Refuse settings that need whole matrices, or were never tried on parts of them."""
-    settings = plan.settings()
-    for name, works in (("mixout", 0), ("l2_sp", 0), ("adversarial", 0), ("optimizer", "adamw"),
-                        ("compile", False)):
-        if settings[name] != works:
-            raise BmtoolsError(f"{setting(name)}: found {settings[name]}, which does not go with "
-                               f"sharded weights; leave {setting('shard')} out")
-    if plan.optimization.mixed_precision == "fp16":
-        raise BmtoolsError(f"{setting('mixed_precision')}: found fp16, which does not go with "
-                           f"sharded weights; leave {setting('shard')} out")
+def _clear_partials(output: Path) -> None:
+    """Remove files and directories that a kill left unfinished; finished ones were renamed."""
+    mine = re.compile(rf"\.{re.escape(output.name)}\.\w{{8}}\.partial")
+    partials = [path for path in output.parent.glob(".*.partial") if mine.fullmatch(path.name)]
+    for directory in (runs_directory(output), kept_directory(output)):
+        partials += [*directory.glob(".*.partial"), *directory.glob(".*.replaced")]
+    for path in partials:
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _is_useful(directory: Path) -> bool:
+    """Tell whether there is a state, or encoded text beyond a first shard, which takes minutes."""
+    useful = (STATES, "text-*/shard-00001*", "text-*.run/shard-00000*")
+    return any(next(directory.glob(pattern), None) for pattern in useful)

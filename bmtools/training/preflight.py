@@ -23,7 +23,7 @@ from bmtools.recipes.schedule import PhaseStep, Schedule
 from bmtools.recipes.settings import PreflightConfig
 from bmtools.training.loop import LoopPlan
 from bmtools.training.metrics import Speed
-from bmtools.training.microbatch import measure_memory
+from bmtools.training.microbatch import StepMemory, measure_memory
 from bmtools.training.model_init import load_initial_model
 from bmtools.training.plan import (
     REPLAY,
@@ -31,15 +31,13 @@ from bmtools.training.plan import (
     DataConfig,
     ModelInit,
     TrainingPlan,
-    check_before,
     make_data_config,
     make_run_config,
     plan_pretraining,
     pretraining_init,
 )
 from bmtools.training.pretrain import objectives_of
-from bmtools.training.run import Run, prepare_run
-from bmtools.training.step_memory import StepMemory
+from bmtools.training.run import Run, check_before, prepare_run
 
 _MIN_STEPS = 3
 # Share of the probe's time that one step may take; of a larger batch a part is timed.
@@ -200,7 +198,7 @@ class _Forecaster:
         self._run = run
         self._probe = probe
         self._processes = processes
-        self._speed = run.speed()
+        self._speed = run.speed
         device = self._speed.device
         self._memory_limit = device.memory_bytes / (processes if device.kind == "cpu" else 1)
         self._memory = [measure_memory(plan, run.trainer, phase, run.packed, processes,

@@ -1,9 +1,10 @@
-"""L2-SP and mixout: regularization towards the initial weights."""
+"""Regularization against forgetting: L2-SP and mixout towards the initial weights, and replay."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,12 +14,15 @@ from accelerate import Accelerator
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
+from bmtools.data.batches import Batches
+from bmtools.data.sampler import Sampler
+from bmtools.data.shards import Corpus
 from bmtools.errors import CheckpointError, setting
 from bmtools.io.atomic import new_file
+from bmtools.recipes.schedule import Schedule
 from bmtools.training.layers import encoder_layers, layerwise_lr_scales
-from bmtools.training.loop import LoopHooks
-from bmtools.training.plan import TrainingPlan
-from bmtools.training.run_directories import runs_directory
+from bmtools.training.loop import LoopHooks, StepResult, Trainer
+from bmtools.training.plan import TrainingPlan, runs_directory
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -226,3 +230,41 @@ def mix(weight: Tensor, initial: Tensor, scale: Tensor) -> Tensor:
         scale: (inputs,), m / (1 - p); 0 everywhere where p is 1.
     """
     return torch.lerp(initial, weight, scale.expand_as(weight))
+
+
+class Replay:
+    """An extra update on an earlier corpus after every n-th step.
+
+    Source: Buonocore et al. 2023 (BioBIT), "Catastrophic Forgetting Mitigation".
+
+    Args:
+        every: steps between replayed batches.
+        corpora: the earlier corpus, by its name.
+        schedule: of the run; a replayed batch has the size and masking of its phase.
+        packed: whether documents share sequences.
+        seed: of the sampler.
+        make_batches: makes the batches of a sampler and its corpora.
+    """
+
+    def __init__(self, every: int, corpora: Mapping[str, Corpus], schedule: Schedule, packed: bool,
+                 seed: int,
+                 make_batches: Callable[[Sampler, Mapping[str, Corpus]], Batches]) -> None:
+        self._every = every
+        phases, steps, before = [], [], 0
+        for phase, length in zip(schedule.phases, schedule.steps_per_phase, strict=True):
+            replayed = (before + length) // every - before // every
+            before += length
+            if replayed:
+                phases.append(replace(phase, mixture=()))
+                steps.append(replayed)
+        self._batches = make_batches(Sampler(corpora, Schedule(phases, steps), packed, seed),
+                                     corpora)
+
+    def after(self, step: StepResult, trainer: Trainer) -> StepResult | None:
+        """Update once more where it is due."""
+        if step.number % self._every:
+            return None
+        accelerator = trainer.accelerator
+        batch = self._batches.batch(step.number // self._every - 1, accelerator.process_index,
+                                    accelerator.num_processes)
+        return trainer.step(step.number - 1, batch, turn=1)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +15,9 @@ from bmtools.data.batches import Collator, ScheduledBatches, SpecialTokens
 from bmtools.data.phase_lengths import check_mixture_limits, resolve_steps
 from bmtools.data.sampler import Sampler
 from bmtools.data.shards import Corpus
-from bmtools.errors import BmtoolsError, Reject
+from bmtools.errors import BmtoolsError, Reject, setting
 from bmtools.models.checkpoint import load_checkpoint
-from bmtools.recipes.phases import longest_sequence
+from bmtools.recipes.phases import check_corpora, longest_sequence
 from bmtools.recipes.schedule import PhaseStep
 from bmtools.training.checkpoints import (
     Checkpointer,
@@ -25,35 +26,43 @@ from bmtools.training.checkpoints import (
     restore_optimizer,
 )
 from bmtools.training.datasets import Datasets, open_datasets
-from bmtools.training.distributed import make_accelerator
+from bmtools.training.distributed import is_sharded, make_accelerator
 from bmtools.training.evaluation import HELD_OUT, EvaluationSet
 from bmtools.training.layers import freeze, frozen_names, thaw
 from bmtools.training.loop import (
     DivergedError,
     LoopPlan,
-    StepResult,
-    TimeBudget,
     Trainer,
     stops_on_signals,
 )
 from bmtools.training.metrics import (
     DivergenceMonitor,
     Reporter,
-    Speed,
     named_trackers,
     speed_of,
     start_trackers,
     track,
 )
 from bmtools.training.microbatch import check_memory, fit_micro_batches
-from bmtools.training.model_init import InitialModel, check_fits
+from bmtools.training.model_init import (
+    InitialModel,
+    check_fits,
+    is_packed,
+    padded_lengths,
+    prepare_fast,
+    prepare_packing,
+)
 from bmtools.training.objectives import PhasedObjective
-from bmtools.training.packing_check import is_packed, padded_lengths, prepare_fast, prepare_packing
-from bmtools.training.plan import EVALUATE, REPLAY, RETAIN, DataConfig, TrainingPlan, check_before
-from bmtools.training.regularization import make_hooks
-from bmtools.training.replay import Replay
-from bmtools.training.run_directories import logs_directory, runs_directory, tidied
-from bmtools.training.sharding import is_sharded
+from bmtools.training.plan import (
+    EVALUATE,
+    REPLAY,
+    RETAIN,
+    DataConfig,
+    TrainingPlan,
+    runs_directory,
+    tidied,
+)
+from bmtools.training.regularization import Replay, make_hooks
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -101,7 +110,7 @@ def prepare_run(plan: TrainingPlan, initial: InitialModel, data: DataConfig, rej
     changing = len({phase.objective.objective for phase in phases}) > 1
     accelerator = make_accelerator(plan.optimization, named_trackers(plan.reporting.trackers),
                                    changing or any(phase.freezes for phase in phases),
-                                   logs_directory(plan.output))
+                                   plan.output.with_name(plan.output.name + ".logs"))
     processes = processes or accelerator.num_processes
     sharded = is_sharded(accelerator)
     check_before(plan, data.train, processes, sharded)
@@ -109,6 +118,44 @@ def prepare_run(plan: TrainingPlan, initial: InitialModel, data: DataConfig, rej
     with tidied(plan.output, accelerator.is_main_process):
         datasets = open_datasets(plan, data, initial, reject, accelerator)
         yield Run(plan, datasets, initial, accelerator, make_objective, processes)
+
+
+def check_before(plan: TrainingPlan, names: Iterable[str], processes: int, sharded: bool) -> None:
+    """Refuse impossible settings before text is encoded.
+
+    Args:
+        plan: settings of the run.
+        names: of the corpora to train on.
+        processes: that share the work.
+        sharded: whether they shard weights too.
+
+    Raises:
+        BmtoolsError: a mixture names a missing corpus, phases differ in their layout, a batch
+            cannot be divided among the processes, or a setting does not go with sharded weights.
+    """
+    try:
+        check_corpora(plan.config.phases, names)
+    except ValueError as error:
+        raise BmtoolsError(f"{error}; {setting('corpus')} NAME=PATH gives a text its name") \
+            from None
+    layouts = {phase.batch.layout for phase in plan.config.phases}
+    if len(layouts) > 1:
+        raise BmtoolsError(f"{setting('layout')}: found {' and '.join(sorted(layouts))}, expected "
+                           "one for all phases")
+    for phase in plan.config.phases:
+        for name in ("batch_size", "initial_batch_size"):
+            size = getattr(phase.batch, name)
+            if size % processes:
+                raise BmtoolsError(f"phase {phase.name!r}: {setting(name)}: found {size}, expected "
+                                   f"a multiple of the {processes} processes that share it")
+    # Settings that need whole matrices, or were never tried on parts of them.
+    settings = plan.settings()
+    for name, works in (("mixout", [0]), ("l2_sp", [0]), ("adversarial", [0]),
+                        ("optimizer", ["adamw"]), ("compile", [False]),
+                        ("mixed_precision", ["no", "bf16"])):
+        if sharded and settings[name] not in works:
+            raise BmtoolsError(f"{setting(name)}: found {settings[name]}, which does not go with "
+                               f"sharded weights; leave {setting('shard')} out")
 
 
 class Run:
@@ -132,13 +179,13 @@ class Run:
         self.packed = is_packed(plan, accelerator)
         self.schedule = resolve_steps(plan.config.phases, datasets.train, self.packed)
         check_mixture_limits(self.schedule, datasets.train, self.packed)
-        self._resume_point = find_resume_point(
+        self._progress, self._state, self._notes = find_resume_point(
             plan, plan.identity(datasets.contents(), initial.vocabulary),
             accelerator.is_main_process)
-        self._progress = self._resume_point.progress
-        self._earlier_seconds = self._progress.wall_seconds
+        self._began = plan.began - self._progress.wall_seconds
         self._phase_step = self.schedule.phase_step(self._progress.step)
-        self._budget = TimeBudget(plan.began, plan.reporting.budget_seconds())
+        self.speed = speed_of(initial.config, self.schedule, datasets.train, plan.optimization,
+                              accelerator)
         self.trainer = self._make_trainer(make_objective)
         self.micro_batch_sizes = fit_micro_batches(plan, self.trainer, self.packed, processes)
         # Patterns that match no weight are found before training.
@@ -159,7 +206,7 @@ class Run:
                                   self.make_batches)
 
     def _make_trainer(self, make_objective: MakeObjective) -> Trainer:
-        plan, state = self._plan, self._resume_point.state
+        plan, state = self._plan, self._state
         model = load_checkpoint(state).model if state else self._initial.make()
         prepare_fast(model, self.accelerator)
         if self.packed:
@@ -188,39 +235,46 @@ class Run:
         """Make the batches of a sampler of these corpora, in micro-batches that fit each phase."""
         return ScheduledBatches(sampler, self._collator(corpora), self.micro_batch_sizes)
 
-    def speed(self) -> Speed:
-        """Work out the cost of a token in each phase."""
-        return speed_of(self._initial.config, self.schedule, self.datasets.train,
-                        self._plan.optimization, self.accelerator)
-
     def lines(self) -> Iterator[dict[str, Any]]:
         """Train, report and save; the last line describes the checkpoint, if it was reached."""
-        yield from ({"note": note} for note in self._resume_point.notes)
-        if self._plan.reporting.trackers:
+        reporting, progress = self._plan.reporting, self._progress
+        yield from ({"note": note} for note in self._notes)
+        if reporting.trackers:
             start_trackers(self.accelerator, self._plan.command, self._plan.settings(),
-                           self._progress.step)
+                           progress.step)
         self.enter(self._phase_step)
         yield from self._retained("before")
-        self._note_time()
-        reporter = Reporter(self._progress, self._plan.reporting.logging_steps,
-                            self.schedule.steps, self.speed())
+        progress.wall_seconds = time.monotonic() - self._began
+        reporter = Reporter(progress, reporting.logging_steps, self.schedule.steps, self.speed)
         monitor = DivergenceMonitor()
-        for step, replayed in self._steps():
-            self._note_time()
-            line = reporter.account(step, self._phase_step, replayed)
-            if line:
-                yield self._tracked(line)
-            monitor.check(step, self._phase_step.phase_number, self._checkpointer.way_back)
-            yield from self._evaluated(step.number)
-            self._save(step.number)
-            if self._must_end(step):
-                yield {"stopped": step.number, "of": self.schedule.steps,
-                       "state": str(runs_directory(self._plan.output)),
-                       "wall_seconds": round(self._progress.wall_seconds, 3)}
-                return
-            self._advance(step.number)
+        deadline = self._plan.began + (reporting.budget_seconds() or math.inf)
+        try:
+            for step in self.trainer.run(self._batches, progress.step):
+                replayed = self._replay.after(step, self.trainer) if self._replay else None
+                progress.wall_seconds = time.monotonic() - self._began
+                line = reporter.account(step, self._phase_step, replayed)
+                if line:
+                    track(self.accelerator, line)
+                    yield line
+                monitor.check(step, self._phase_step.phase_number)
+                yield from self._save(step.number)
+                if time.monotonic() >= deadline:
+                    self.trainer.request_stop()
+                if step.stop and step.number < self.schedule.steps:
+                    self._checkpointer.save()
+                    yield {"stopped": step.number, "of": self.schedule.steps,
+                           "state": str(runs_directory(self._plan.output)),
+                           "wall_seconds": round(progress.wall_seconds, 3)}
+                    return
+                before, self._phase_step = self._phase_step, self.schedule.phase_step(step.number)
+                if self._phase_step.phase_number != before.phase_number:
+                    self.enter(self._phase_step)
+        except DivergedError as error:
+            raise BmtoolsError(f"{error}; {self._checkpointer.way_back()}") from error
         yield from self._retained("after")
-        yield self._finish()
+        progress.wall_seconds = time.monotonic() - self._began
+        written = self._checkpointer.finish()
+        yield describe(str(self._plan.output), written) if written else {}
 
     def enter(self, phase_step: PhaseStep) -> None:
         """Begin a phase: its objective, and its frozen weights."""
@@ -228,40 +282,25 @@ class Run:
         thaw(self._frozen_weights)
         self._frozen_weights = freeze(self._objective.model, self.frozen[phase_step.phase_number])
 
-    def _steps(self) -> Iterator[tuple[StepResult, StepResult | None]]:
-        """Train; yield each step, with the replayed one where it is due."""
-        try:
-            for step in self.trainer.run(self._batches, self._progress.step):
-                yield step, self._replay.after(step, self.trainer) if self._replay else None
-        except DivergedError as error:
-            raise BmtoolsError(f"{error}; {self._checkpointer.way_back()}") from error
-
-    def _advance(self, number: int) -> None:
-        """Look up the phase of step `number`, from 0, and begin it where it is another one."""
-        before, self._phase_step = self._phase_step, self.schedule.phase_step(number)
-        if self._phase_step.phase_number != before.phase_number:
-            self.enter(self._phase_step)
-
-    def _note_time(self) -> None:
-        self._progress.wall_seconds = \
-            self._earlier_seconds + time.monotonic() - self._plan.began
-
-    def _tracked(self, line: dict[str, Any]) -> dict[str, Any]:
-        if self._plan.reporting.trackers:
-            track(self.accelerator, line)
-        return line
-
-    def _evaluated(self, number: int) -> Iterator[dict[str, Any]]:
-        """Evaluate after a step where it is due: every so often and at a phase's end."""
-        if not (self._phase_step.is_last or _is_due(number, self._plan.reporting.eval_steps)):
-            return
-        found = self._evaluate(EVALUATE)
-        if found:
-            line = {"step": number, "phase": self._phase_step.phase.name, "evaluate": found}
-            self._progress.metrics.append(line)
-            self._tracked({"step": number, **{f"evaluate_{name}": value
-                                              for name, value in found.items()}})
-            yield line
+    def _save(self, number: int) -> Iterator[dict[str, Any]]:
+        """Evaluate after a step and write checkpoints and states, each where it is due."""
+        reporting, phase_step, checkpointer = \
+            self._plan.reporting, self._phase_step, self._checkpointer
+        if phase_step.is_last or (reporting.eval_steps and number % reporting.eval_steps == 0):
+            found = self._evaluate(EVALUATE)
+            if found:
+                line = {"step": number, "phase": phase_step.phase.name, "evaluate": found}
+                self._progress.metrics.append(line)
+                track(self.accelerator, {"step": number, **{f"evaluate_{name}": value
+                                                            for name, value in found.items()}})
+                yield line
+        if phase_step.is_last and len(self.schedule.phases) > 1:
+            checkpointer.keep(f"phase-{phase_step.phase_number + 1}-{phase_step.phase.name}")
+        if reporting.keep_steps and number % reporting.keep_steps == 0:
+            checkpointer.keep(f"step-{number:08d}")
+        if reporting.save_steps and number % reporting.save_steps == 0 \
+                and number != self.schedule.steps:
+            checkpointer.save()
 
     def _retained(self, when: str) -> Iterator[dict[str, Any]]:
         """Evaluate on the corpus to retain, before the first step and after the last."""
@@ -273,7 +312,7 @@ class Run:
             yield {"step": self._progress.step, "retain": when, **found}
 
     def _evaluate(self, name: str) -> dict[str, Any] | None:
-        """Evaluate on an auxiliary corpus, if there is one."""
+        """Evaluate on an auxiliary corpus, if there is such a one."""
         if name not in self.datasets.auxiliary:
             return None
         fitted = [size for size in self.micro_batch_sizes.values()
@@ -285,37 +324,8 @@ class Run:
         with self._objective.switched(HELD_OUT):
             return evaluation.score(self._objective, self.accelerator)
 
-    def _save(self, number: int) -> None:
-        """Write checkpoints and states that are due after a step."""
-        reporting, phase_step = self._plan.reporting, self._phase_step
-        if phase_step.is_last and len(self.schedule.phases) > 1:
-            self._checkpointer.keep(f"phase-{phase_step.phase_number + 1}-{phase_step.phase.name}")
-        if _is_due(number, reporting.keep_steps):
-            self._checkpointer.keep(f"step-{number:08d}")
-        if _is_due(number, reporting.save_steps) and number != self.schedule.steps:
-            self._checkpointer.save()
-
-    def _must_end(self, step: StepResult) -> bool:
-        """Save and end after a stop request or a spent budget, unless the run ends anyway."""
-        if self._budget.is_spent():
-            self.trainer.request_stop()
-        if not step.stop or step.number == self.schedule.steps:
-            return False
-        self._checkpointer.save()
-        return True
-
-    def _finish(self) -> dict[str, Any]:
-        """Write the final checkpoint and describe it."""
-        self._note_time()
-        written = self._checkpointer.finish()
-        return describe(str(self._plan.output), written) if written else {}
-
 
 def describe(output: str, manifest: Mapping[str, Any]) -> dict[str, Any]:
     """Describe a finished checkpoint by its manifest's results."""
     return {"checkpoint": output, **manifest["results"],
             "tokens_seen": manifest["tokens_seen"], "wall_seconds": manifest["wall_seconds"]}
-
-
-def _is_due(number: int, every: int) -> bool:
-    return bool(every) and number % every == 0

@@ -33,8 +33,8 @@ from bmtools.recipes.phases import Phase
 from bmtools.recipes.settings import BatchConfig, OptimizationConfig, PhaseLengthConfig
 from bmtools.training.distributed import make_accelerator
 from bmtools.training.loop import LoopPlan, Trainer
+from bmtools.training.model_init import padded_lengths, prepare_fast
 from bmtools.training.objectives import MaskedObjective
-from bmtools.training.packing_check import padded_lengths, prepare_fast
 from bmtools.vocab.tokenizer import load_tokenizer
 
 _LEARNING_RATE = 5e-5  # run_mlm's

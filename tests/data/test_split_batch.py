@@ -66,7 +66,7 @@ class Narrow(MaskedObjective):
 def train(objective: Any, batches: Any) -> list[float]:
     accelerator = Accelerator(cpu=True)
     trainer = Trainer(objective, LoopPlan(4, lambda _: 1e-3), OptimizationConfig(), accelerator)
-    return [step.loss for step in trainer.run(batches)]
+    return [step.losses["loss"] for step in trainer.run(batches)]
 
 
 def test_out_of_memory_makes_passes_smaller_from_then_on(

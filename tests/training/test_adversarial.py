@@ -145,7 +145,7 @@ def test_parts_carry_the_weight() -> None:
     objective = AdversarialObjective(build("BERT"), SETTINGS)
     assert {name: (part.weight, part.per) for name, part in objective.loss_terms.items()} == {
         "mlm": (1.0, "masked"), "adversarial": (10.0, "masked")}
-    assert set(objective.output_names) == {"mlm", "adversarial", "mlm_accuracy"}
+    assert {*objective.loss_terms, *objective.metrics} == {"mlm", "adversarial", "mlm_accuracy"}
 
 
 def test_the_adversary_does_more_than_noise_of_its_size(batch: dict) -> None:
@@ -298,7 +298,8 @@ def test_pairs_are_judged_beside_the_adversary(tokenizer: Any) -> None:
         set_dropout(module, 0.0)
         module.train()
     found, expected = attacked(**batch), plain(**batch)
-    assert set(found) == {*expected, "adversarial"} == set(attacked.output_names)
+    assert set(found) == {*expected, "adversarial"}
+    assert set(found) == {*attacked.loss_terms, *attacked.metrics}
     for name, value in expected.items():
         torch.testing.assert_close(found[name], value)
     assert found["adversarial"] > 0

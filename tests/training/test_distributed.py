@@ -10,8 +10,7 @@ import torch
 from bmtools.errors import BmtoolsError
 from bmtools.recipes.settings import OptimizationConfig
 from bmtools.training import distributed
-from bmtools.training.distributed import make_accelerator
-from bmtools.training.sharding import is_sharded
+from bmtools.training.distributed import is_sharded, make_accelerator
 
 
 def test_one_precision_after_another_in_one_program() -> None:

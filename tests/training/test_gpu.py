@@ -22,7 +22,7 @@ TEXTS = [f"Il cuore pompa il sangue {'e il polmone filtra aria ' * n}." for n in
 def losses(model: Any, batches: Any, accelerator: Accelerator) -> list[float]:
     trainer = Trainer(MaskedObjective(copy.deepcopy(model)), LoopPlan(5, lambda _number: 1e-3),
                       OptimizationConfig(tf32=False), accelerator)
-    return [step.loss for step in trainer.run(batches)]
+    return [step.losses["loss"] for step in trainer.run(batches)]
 
 
 @pytest.mark.parametrize("is_packed", [False, True])

@@ -1,18 +1,22 @@
-"""What a run tells: means that add up, speed, time left, and a loss that leaves."""
+"""Metrics of a run: means, speed, time left, divergence, and trackers that get them too."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from bmtools.errors import BmtoolsError
 from bmtools.models.hardware import Hardware
 from bmtools.recipes.phases import Phase
 from bmtools.recipes.schedule import Schedule
+from bmtools.training import metrics
 from bmtools.training.checkpoints import Progress
 from bmtools.training.loop import StepResult
-from bmtools.training.metrics import DivergenceMonitor, Reporter, Speed
+from bmtools.training.metrics import DivergenceMonitor, Reporter, Speed, named_trackers, track
 
 SPEED = Speed(Hardware("cpu", "x", 2, 1 << 30, False), "no", 1, [1e6, 1e6])
 
@@ -92,11 +96,9 @@ def watched(losses: Sequence[float], timeline: Schedule, **settings: Any) -> int
     watch = DivergenceMonitor(**settings)
     for number, loss in enumerate(losses, 1):
         try:
-            watch.check(step(number, loss), timeline.phase_step(number - 1).phase_number,
-                        lambda: "go back")
+            watch.check(step(number, loss), timeline.phase_step(number - 1).phase_number)
         except BmtoolsError as error:
-            assert str(error).endswith("diverges; lower learning_rate or raise warmup_ratio; "
-                                       "go back")
+            assert str(error).endswith("diverges; lower learning_rate or raise warmup_ratio")
             return number
     return len(losses)
 
@@ -122,3 +124,45 @@ def test_another_phase_is_another_loss(toy_phase: Callable[..., Phase]) -> None:
     losses = [*[2.0] * 200, *[7.0] * 300]
     assert watched(losses, timeline) == 500
     assert watched(losses, Schedule([toy_phase()], [500])) < 500
+
+
+def test_names_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics, "get_available_trackers", lambda: ["tensorboard", "wandb"])
+    assert named_trackers("") == []
+    assert named_trackers(" tensorboard, wandb,") == ["tensorboard", "wandb"]
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    ("tensorbord", "trackers: found 'tensorbord', expected some of aim, "),
+    ("comet_ml", "trackers: comet_ml is not installed; pip install comet-ml"),
+])
+def test_what_is_not_there_is_one_clear_line(monkeypatch: pytest.MonkeyPatch, text: str,
+                                             message: str) -> None:
+    monkeypatch.setattr(metrics, "get_available_trackers", lambda: ["tensorboard"])
+    with pytest.raises(BmtoolsError, match=message):
+        named_trackers(text)
+
+
+def test_numbers_are_sent_with_their_step() -> None:
+    class Heard:
+        def log(self, numbers: dict[str, Any], step: int) -> None:
+            self.numbers, self.step = numbers, step
+
+    heard: Any = Heard()
+    track(heard, {"step": 4, "of": 9, "phase": "a", "loss": 1.5, "evaluate": {"loss": 2.0}})
+    assert (heard.numbers, heard.step) == ({"loss": 1.5}, 4)
+
+
+def test_tensorboard_gets_every_report(run: Any, corpus: Path, vocabulary: Path,
+                                       tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    assert run("pretrain", corpus, "--architecture", "bert-1x64", "--tokenizer", vocabulary,
+               "-o", tmp_path / "out", "--max-length", 16, "--steps", 4, "--logging-steps", 2,
+               "--trackers", "tensorboard", "--evaluate", corpus).code == 0
+    [events] = (tmp_path / "out.logs" / "bmtools-pretrain").glob("events*")
+    found = EventAccumulator(str(events))
+    found.Reload()
+    assert [event.step for event in found.Scalars("loss")] == [2, 4]
+    assert [event.step for event in found.Scalars("evaluate_loss")] == [4]

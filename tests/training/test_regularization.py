@@ -1,18 +1,37 @@
-"""L2-SP against the penalty that autograd differentiates; initial weights kept and read back."""
+"""L2-SP and mixout against autograd and the published formula; replay between steps."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from accelerate import Accelerator
+from torch import nn
+from torch.func import functional_call
+from torch.nn.parallel import DistributedDataParallel
+from transformers import ModernBertConfig, ModernBertForMaskedLM
 
+from bmtools.data.batches import Batches, Collator, RankBatch, ScheduledBatches, SpecialTokens
+from bmtools.data.sampler import Sampler
+from bmtools.data.shards import Corpus
 from bmtools.errors import CheckpointError
+from bmtools.masking.strategies import make_strategy
+from bmtools.recipes.phases import Phase
+from bmtools.recipes.schedule import Schedule
+from bmtools.recipes.settings import BatchConfig, OptimizationConfig
+from bmtools.training.loop import LoopPlan, StepResult, Trainer
+from bmtools.training.objectives import MaskedObjective
 from bmtools.training.regularization import (
     L2SP,
+    Mixout,
+    Replay,
     copy_initial_weights,
     load_initial_weights,
+    mix,
+    mixed_names,
     save_initial_weights,
 )
 
@@ -25,88 +44,83 @@ def model(model: Any) -> Any:
     return model.eval()
 
 
-def moved(model: Any) -> dict[str, torch.Tensor]:
-    """Keep the start of a model and change its weights."""
-    start = copy_initial_weights(model)
+def moved(model: Any, alpha: float = 0.1) -> dict[str, torch.Tensor]:
+    """Copy the weights of a model and change its own."""
+    initial = copy_initial_weights(model)
     rng = torch.Generator().manual_seed(5)
     with torch.no_grad():
         for weight in model.parameters():
-            weight.add_(torch.randn(weight.shape, generator=rng), alpha=0.1)
-    return start
-
-
-def loss(model: Any) -> torch.Tensor:
-    ids = torch.arange(5, 25).view(2, 10)
-    return model(input_ids=ids, labels=ids).loss
+            weight.add_(torch.randn(weight.shape, generator=rng), alpha=alpha)
+    return initial
 
 
 def test_value_and_gradient_are_those_of_the_penalty(model: Any) -> None:
-    start = moved(model)
+    initial = moved(model)
     weights = dict(model.named_parameters())
-    penalty = sum(0.7 / 2 * (weight - start[name]).square().sum()
+    penalty = sum(0.7 / 2 * (weight - initial[name]).square().sum()
                   for name, weight in weights.items())
     names = [name for name in weights if "pooler" not in name]
     expected = torch.autograd.grad(loss(model) + penalty, [weights[name] for name in names])
-    pull = L2SP(model, start, 0.7)
-    torch.testing.assert_close(pull.penalty(), penalty.detach())
+    l2_sp = L2SP(model, initial, 0.7)
+    torch.testing.assert_close(l2_sp.penalty(), penalty.detach())
     loss(model).backward()
-    pull.add_gradients()
+    l2_sp.add_gradients()
     for name, gradient in zip(names, expected, strict=True):
         torch.testing.assert_close(weights[name].grad, gradient, rtol=1e-6, atol=1e-6)
 
 
-def test_at_the_start_nothing_pulls(model: Any) -> None:
-    pull = L2SP(model, copy_initial_weights(model), 3.0)
-    assert pull.penalty() == 0
+def test_initial_weights_have_no_penalty(model: Any) -> None:
+    l2_sp = L2SP(model, copy_initial_weights(model), 3.0)
+    assert l2_sp.penalty() == 0
     loss(model).backward()
     before = [weight.grad.clone() for weight in model.parameters() if weight.grad is not None]
-    pull.add_gradients()
+    l2_sp.add_gradients()
     after = [weight.grad for weight in model.parameters() if weight.grad is not None]
     assert all(map(torch.equal, before, after))
 
 
-def test_gradients_that_are_scaled_get_a_scaled_pull(model: Any) -> None:
-    pull = L2SP(model, moved(model), 0.7)
+def test_scaled_gradients_get_a_scaled_penalty(model: Any) -> None:
+    l2_sp = L2SP(model, moved(model), 0.7)
     bias = model.cls.predictions.bias
     bias.grad = torch.zeros_like(bias)
-    pull.add_gradients()
+    l2_sp.add_gradients()
     plain = bias.grad.clone()
     bias.grad.zero_()
-    pull.add_gradients(scale=1024.0)
+    l2_sp.add_gradients(scale=1024.0)
     torch.testing.assert_close(bias.grad, plain * 1024)
 
 
 def test_new_and_frozen_weights_are_left_alone(model: Any) -> None:
-    start = moved(model)
+    initial = moved(model)
     bias, norm = model.cls.predictions.bias, model.cls.predictions.transform.LayerNorm
-    start["cls.predictions.bias"] = torch.zeros(3)
-    del start["cls.predictions.transform.LayerNorm.bias"]
-    pull = L2SP(model, start, 1.0)
+    initial["cls.predictions.bias"] = torch.zeros(3)
+    del initial["cls.predictions.transform.LayerNorm.bias"]
+    l2_sp = L2SP(model, initial, 1.0)
     bias.grad, norm.bias.grad = torch.zeros_like(bias), torch.zeros_like(norm.bias)
-    pull.add_gradients()
+    l2_sp.add_gradients()
     assert not bias.grad.any() and not norm.bias.grad.any()
     assert norm.weight.grad is None
     assert L2SP(model, {}, 1.0).penalty() == 0
 
 
 def test_a_tied_weight_counts_once(model: Any) -> None:
-    start = copy_initial_weights(model)
+    initial = copy_initial_weights(model)
     with torch.no_grad():
         model.get_input_embeddings().weight[3, 4] += 2.0
-    assert L2SP(model, start, 1.0).penalty().item() == pytest.approx(2.0, rel=1e-5)
+    assert L2SP(model, initial, 1.0).penalty().item() == pytest.approx(2.0, rel=1e-5)
 
 
-def test_anchors_survive_a_restart(model: Any, tmp_path: Path) -> None:
-    start = copy_initial_weights(model)
-    save_initial_weights(tmp_path / "anchors.safetensors", start)
+def test_initial_weights_are_read_back(model: Any, tmp_path: Path) -> None:
+    initial = copy_initial_weights(model)
+    save_initial_weights(tmp_path / "initial.safetensors", initial)
     moved(model)
-    again = load_initial_weights(tmp_path / "anchors.safetensors", model)
-    assert again.keys() == start.keys()
-    assert all(torch.equal(again[name], start[name]) for name in start)
+    again = load_initial_weights(tmp_path / "initial.safetensors", model)
+    assert again.keys() == initial.keys()
+    assert all(torch.equal(again[name], initial[name]) for name in initial)
 
 
-def test_anchors_of_another_model_are_refused(model: Any, tmp_path: Path) -> None:
-    path = tmp_path / "anchors.safetensors"
+def test_initial_weights_of_another_model_are_refused(model: Any, tmp_path: Path) -> None:
+    path = tmp_path / "initial.safetensors"
     with pytest.raises(CheckpointError, match="found no initial weights"):
         load_initial_weights(path, model)
     save_initial_weights(path, {"cls.predictions.bias": torch.zeros(3)})
@@ -115,3 +129,288 @@ def test_anchors_of_another_model_are_refused(model: Any, tmp_path: Path) -> Non
     save_initial_weights(path, {"lm_head.bias": torch.zeros(3)})
     with pytest.raises(CheckpointError, match="expected a weight of the model"):
         load_initial_weights(path, model)
+
+
+IDS = torch.arange(5, 53).view(4, 12)
+
+
+@pytest.fixture
+def initial(model: Any) -> dict[str, torch.Tensor]:
+    """The weights before training moved them."""
+    return moved(model, 0.05)
+
+
+def published(weight: torch.Tensor, target: torch.Tensor, mask: torch.Tensor,
+              p: float) -> torch.Tensor:
+    """The mixture as its authors compute it: one draw for each input, for all outputs alike."""
+    noise = mask.repeat(weight.shape[0], 1)
+    return ((1 - noise) * target + noise * weight - p * target) / (1 - p)
+
+
+def loss(model: Any, ids: torch.Tensor = IDS) -> torch.Tensor:
+    return model(input_ids=ids, labels=ids).loss
+
+
+def gradients(model: Any) -> dict[str, torch.Tensor]:
+    found = {name: weight.grad.clone() for name, weight in model.named_parameters()
+             if weight.grad is not None}
+    model.zero_grad()
+    return found
+
+
+def mixed_gradients(model: Any, mixout: Mixout, number: int = 0) -> dict[str, torch.Tensor]:
+    with mixout.mixed(number):
+        loss(model).backward()
+    return gradients(model)
+
+
+def recompute_activations(model: Any) -> None:
+    """Under the name that this transformers gives it."""
+    name = "activation_checkpointing_enable"
+    if not hasattr(model, name):
+        name = "gradient_checkpointing_enable"
+    getattr(model, name)({"use_reentrant": False})
+    assert any(getattr(module, "gradient_checkpointing", False) for module in model.modules())
+
+
+def test_every_linear_map_of_the_layers_is_mixed_and_nothing_else(model: Any) -> None:
+    assert mixed_names(model) == [
+        f"bert.encoder.layer.{layer}.{name}.weight" for layer in (0, 1)
+        for name in ("attention.self.query", "attention.self.key", "attention.self.value",
+                     "attention.output.dense", "intermediate.dense", "output.dense")]
+    modern = ModernBertForMaskedLM(ModernBertConfig(
+        vocab_size=30, hidden_size=32, num_hidden_layers=2, num_attention_heads=2,
+        intermediate_size=48, pad_token_id=0, cls_token_id=2, sep_token_id=3))
+    assert [name.split("layers.1.")[1] for name in mixed_names(modern) if "layers.1." in name] == \
+        ["attn.Wqkv.weight", "attn.Wo.weight", "mlp.Wi.weight", "mlp.Wo.weight"]
+
+
+@pytest.mark.parametrize("p", [0.1, 0.5, 0.9])
+def test_values_and_gradients_are_those_of_the_published_formula(
+        model: Any, initial: dict, p: float) -> None:
+    model.double()
+    initial = {name: weight.double() for name, weight in initial.items()}
+    mixout = Mixout(model, initial, p, seed=3)
+    names = mixed_names(model)
+    masks = [(scale > 0).double() for scale in mixout.scales(7)]
+    assert 0 < torch.cat(masks).mean() < 1
+    weights = {name: weight.detach().clone().requires_grad_()
+               for name, weight in model.named_parameters()}
+    swapped = dict(weights)
+    for name, mask in zip(names, masks, strict=True):
+        swapped[name] = published(weights[name], initial[name], mask, p)
+    expected = functional_call(model, swapped, kwargs={"input_ids": IDS, "labels": IDS}).loss
+    expected.backward()
+
+    with mixout.mixed(7):
+        found = loss(model)
+        found.backward()
+    torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)
+    for name, weight in model.named_parameters():
+        if weight.grad is not None:
+            torch.testing.assert_close(weight.grad, weights[name].grad, rtol=1e-6, atol=1e-6)
+
+
+def test_one_map_by_hand() -> None:
+    weight, anchor = torch.tensor([[2.0, 2.0], [4.0, 4.0]]), torch.ones(2, 2)
+    found = mix(weight, anchor, torch.tensor([4.0, 0.0]))  # p = 0.75, the second input dropped
+    assert found.tolist() == [[1 + 4 * 1, 1], [1 + 4 * 3, 1]]
+    torch.testing.assert_close(found, published(weight, anchor, torch.tensor([1.0, 0.0]), 0.75))
+
+
+def test_probability_0_changes_no_bit(model: Any, initial: dict) -> None:
+    loss(model).backward()
+    plain = gradients(model)
+    found = mixed_gradients(model, Mixout(model, initial, 0.0, seed=0))
+    assert all(torch.equal(found[name], plain[name]) for name in plain)
+
+
+def test_probability_1_gives_the_initial_weights_and_no_gradient(model: Any, initial: dict) -> None:
+    mixout = Mixout(model, initial, 1.0, seed=0)
+    with mixout.mixed(0):
+        weights = dict(model.named_parameters())
+        assert all(torch.equal(weights[name], initial[name]) for name in mixed_names(model))
+        loss(model).backward()
+    found = gradients(model)
+    assert not any(found[name].any() for name in mixed_names(model))
+    assert found["bert.encoder.layer.0.output.dense.bias"].any()
+
+
+def test_the_mean_mixture_is_the_weight(model: Any, initial: dict) -> None:
+    mixout = Mixout(model, initial, 0.6, seed=1)
+    draws = torch.stack([torch.cat(mixout.scales(number)) for number in range(3000)])
+    # A scale is 0 or 2.5: mean 1, deviation 1.22; the mean over steps strays by 0.022.
+    assert draws.unique().tolist() == [0, pytest.approx(2.5)]
+    assert draws.mean(0).sub(1).abs().max() < 5 * 0.0224
+    assert draws.mean() == pytest.approx(1, abs=0.002)
+
+
+def test_steps_differ_and_repeat(model: Any, initial: dict) -> None:
+    mixout = Mixout(model, initial, 0.5, seed=1)
+    first = mixed_gradients(model, mixout, 4)
+    torch.rand(3)
+    again, other = mixed_gradients(model, mixout, 4), mixed_gradients(model, mixout, 5)
+    name = "bert.encoder.layer.1.output.dense.weight"
+    assert torch.equal(first[name], again[name]) and not torch.equal(first[name], other[name])
+    seeded = mixed_gradients(model, Mixout(model, initial, 0.5, seed=2), 4)
+    assert not torch.equal(first[name], seeded[name])
+
+
+def test_weights_and_their_names_come_back(model: Any, initial: dict) -> None:
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    addresses = {name: weight.data_ptr() for name, weight in model.named_parameters()}
+    mixout = Mixout(model, initial, 0.5, seed=1)
+    mixed_gradients(model, mixout)
+    with pytest.raises(RuntimeError, match="interrupted"), mixout.mixed(1):
+        assert model.state_dict().keys() == before.keys()
+        raise RuntimeError("interrupted")
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert {name: weight.data_ptr() for name, weight in model.named_parameters()} == addresses
+    assert not any(module._forward_pre_hooks for module in model.modules())
+
+
+def test_micro_batches_add_up_to_their_batch(model: Any, initial: dict) -> None:
+    mixout = Mixout(model, initial, 0.5, seed=1)
+    whole = mixed_gradients(model, mixout)
+    with mixout.mixed(0):
+        for micro_batch in IDS.chunk(2):
+            (loss(model, micro_batch) / 2).backward()
+    for name, gradient in gradients(model).items():
+        torch.testing.assert_close(gradient, whole[name], rtol=1e-4, atol=1e-6)
+
+
+def test_recomputed_activations_meet_the_same_mixture(model: Any, initial: dict) -> None:
+    mixout = Mixout(model, initial, 0.5, seed=1)
+    plain = mixed_gradients(model, mixout)
+    model.train()
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+    recompute_activations(model)
+    for name, gradient in mixed_gradients(model, mixout).items():
+        assert torch.equal(gradient, plain[name])
+
+
+def test_bfloat16_computes_with_the_mixture(model: Any, initial: dict) -> None:
+    mixout = Mixout(model, initial, 0.5, seed=1)
+    full = mixed_gradients(model, mixout)
+    loss(model).backward()
+    unmixed = gradients(model)
+    with mixout.mixed(0), torch.autocast("cpu", torch.bfloat16):
+        loss(model).backward()
+    found = gradients(model)
+    name = "bert.encoder.layer.1.output.dense.weight"
+    assert (found[name] - full[name]).norm() < 0.05 * full[name].norm()
+    assert (found[name] - unmixed[name]).norm() > 0.5 * unmixed[name].norm()
+
+
+def test_wrapped_for_many_processes_it_is_the_same(model: Any, initial: dict,
+                                                   tmp_path: Path) -> None:
+    mixout = Mixout(model, initial, 0.5, seed=1)
+    alone = mixed_gradients(model, mixout)
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{tmp_path / 'meeting'}", rank=0, world_size=1)
+    try:
+        wrapped = DistributedDataParallel(model)
+        with mixout.mixed(0):
+            wrapped(input_ids=IDS, labels=IDS).loss.backward()
+        for name, gradient in gradients(model).items():
+            torch.testing.assert_close(gradient, alone[name])
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+def test_a_resumed_run_mixes_with_the_same_initial_weights(
+        model: Any, initial: dict, tmp_path: Path) -> None:
+    matrices = {name: initial[name] for name in mixed_names(model)}
+    expected = mixed_gradients(model, Mixout(model, matrices, 0.5, seed=1), 9)
+    save_initial_weights(tmp_path / "initial.safetensors", matrices)
+    again = load_initial_weights(tmp_path / "initial.safetensors", model)
+    found = mixed_gradients(model, Mixout(model, again, 0.5, seed=1), 9)
+    assert all(torch.equal(found[name], expected[name]) for name in expected)
+    assert matrices.keys() < copy_initial_weights(model).keys()
+
+
+def test_a_matrix_without_initial_weights_is_refused(model: Any, initial: dict) -> None:
+    del initial["bert.encoder.layer.1.output.dense.weight"]
+    with pytest.raises(CheckpointError, match="found no initial weight"):
+        Mixout(model, initial, 0.5, seed=1)
+
+
+class Spy:
+    """Stands for a trainer, and writes down what it is given."""
+
+    accelerator = Accelerator(cpu=True)
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[int, RankBatch, int]] = []
+
+    def step(self, number: int, share: RankBatch, turn: int) -> StepResult:
+        self.calls.append((number, share, turn))
+        return StepResult(number + 1, {"loss": 0.5}, 1e-3, {})
+
+
+@pytest.fixture
+def replay(toy: Any, toy_phase: Callable[..., Phase]) -> Callable[..., tuple[Replay, Schedule]]:
+    """Make a replay of old text beside phases of 4, 1 and 7 steps."""
+
+    def make(every: int) -> tuple[Replay, Schedule]:
+        phases = [toy_phase(name="a", batch=BatchConfig(16, 4)),
+                  toy_phase(name="b", batch=BatchConfig(16, 4)),
+                  toy_phase(name="c", batch=BatchConfig(32, 2), mask_rate=0.5)]
+        schedule = Schedule(phases, [4, 1, 7])
+        corpora = {"replay": toy.corpus(
+            [f"Il rene filtra {'la bile ' * (n % 9)}." for n in range(50)])}
+
+        def batches(sampler: Sampler, given: Mapping[str, Corpus]) -> Batches:
+            collator = Collator(list(given.values()), SpecialTokens.of(toy.tokenizer), False, 0,
+                                {"words": make_strategy("words")})
+            return ScheduledBatches(sampler, collator)
+
+        return Replay(every, corpora, schedule, False, 0, batches), schedule
+
+    return make
+
+
+@pytest.mark.parametrize("every", [1, 2, 3, 5, 12, 20])
+def test_after_every_nth_step_in_the_manner_of_its_phase(
+        replay: Callable[..., tuple[Replay, Schedule]], every: int) -> None:
+    made, schedule = replay(every)
+    spy: Any = Spy()
+    results = [made.after(StepResult(number, {"loss": 1.0}, 1e-3, {}), spy)
+               for number in range(1, 13)]
+    due = [number for number in range(1, 13) if number % every == 0]
+    assert [number for number, step in enumerate(results, 1) if step] == due
+    assert [(number + 1, turn) for number, _, turn in spy.calls] == [(step, 1) for step in due]
+    for step, (_, share, _) in zip(due, spy.calls, strict=True):
+        phase = schedule.phase_step(step - 1).phase
+        ids = share.micro_batches[0]["input_ids"]
+        assert len(ids) == phase.batch.batch_size and ids.shape[1] <= phase.batch.max_length
+
+
+def test_the_old_text_goes_on_where_it_was(replay: Callable[..., tuple[Replay, Schedule]]) -> None:
+    """A resumed sitting asks for a later batch first, and gets the same one."""
+    spies: list[Any] = [Spy(), Spy()]
+    for spy, first in zip(spies, (1, 9), strict=True):
+        made, _ = replay(3)
+        for number in range(first, 13):
+            made.after(StepResult(number, {"loss": 1.0}, 1e-3, {}), spy)
+    for ours, theirs in zip(spies[0].calls[2:], spies[1].calls, strict=True):
+        assert ours[0] == theirs[0]
+        assert torch.equal(ours[1].micro_batches[0]["input_ids"],
+                           theirs[1].micro_batches[0]["input_ids"])
+    shown = [spies[0].calls[n][1].micro_batches[0]["input_ids"] for n in (0, 1)]
+    assert shown[0].shape != shown[1].shape or not torch.equal(*shown)
+
+
+def test_it_updates_weights_at_the_rate_of_its_step(
+        model: Any, replay: Callable[..., tuple[Replay, Schedule]]) -> None:
+    made, _ = replay(2)
+    rates = [0.0, 1e-2, 0.0]
+    trainer = Trainer(MaskedObjective(model), LoopPlan(3, lambda number: rates[number]),
+                      OptimizationConfig(), Accelerator(cpu=True))
+    before = {name: weight.clone() for name, weight in model.state_dict().items()}
+    step = made.after(StepResult(2, {"loss": 1.0}, 1e-2, {}), trainer)
+    assert step is not None and step.learning_rate == 1e-2
+    moved = (model.state_dict()["cls.predictions.bias"] - before["cls.predictions.bias"]).abs()
+    assert 0 < moved.max() < 2e-2

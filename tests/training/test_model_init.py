@@ -18,7 +18,7 @@ from bmtools.models import packed as packed_models
 from bmtools.recipes.phases import Phase, RunConfig
 from bmtools.recipes.schedule import Schedule
 from bmtools.recipes.settings import BatchConfig, OptimizationConfig, ReportingConfig
-from bmtools.training.packing_check import is_packed, padded_lengths, prepare_packing
+from bmtools.training.model_init import is_packed, padded_lengths, prepare_packing
 from bmtools.training.plan import TrainingPlan
 
 pytestmark = pytest.mark.usefixtures("one_thread")
