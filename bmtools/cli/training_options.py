@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +16,22 @@ import click
 from click.core import ParameterSource
 
 from bmtools.cli.launcher import STOPPED, SUPERVISED, launch
-from bmtools.cli.options import Command, Function, existing_directory, sources, usage_errors
+from bmtools.cli.options import (
+    Command,
+    Function,
+    OptionGroup,
+    existing_directory,
+    option_group,
+    sources,
+    usage_errors,
+)
 from bmtools.cli.progress import tracked_metrics
 from bmtools.cli.settings import with_options
 from bmtools.data.settings import ShardConfig
 from bmtools.distributed import is_launched, is_main_process, world_size
 from bmtools.io.jsonl import STDIN, write_records
 from bmtools.io.manifest import NAME
-from bmtools.recipes.phases import PHASE_FIELDS, PHASE_KINDS, RUN_FIELDS, RUN_KINDS, RunConfig
+from bmtools.recipes.phases import PHASE_FIELDS, PHASE_KINDS, RUN_FIELDS, RUN_KINDS
 from bmtools.recipes.settings import DistillationConfig, PreflightConfig
 from bmtools.training.plan import (
     EVALUATE,
@@ -39,8 +47,8 @@ from bmtools.training.plan import (
 )
 
 
-def takes_run_config(**defaults: Any) -> Callable[[Function], Function]:
-    """Add `--recipe`, `--phases`, `--set` and an option for every setting; gives `config`.
+def takes_run_config(**defaults: Any) -> OptionGroup:
+    """Add `--recipe`, `--phases`, `--set` and an option for every setting; passes `config`.
 
     Options on the command line, in the environment or from `--config` override the phases file in
     all phases; `--set` overrides those.
@@ -49,110 +57,87 @@ def takes_run_config(**defaults: Any) -> Callable[[Function], Function]:
         defaults: values that this command prefers to the settings' own where no file gives them.
     """
 
-    def decorate(function: Function) -> Function:
-        @functools.wraps(function)
-        def wrapper(*args: Any, recipe: str | None, phases: str | None, changes: tuple[str, ...],
-                    **options: Any) -> Any:
-            context = click.get_current_context()
-            names = [name for name in options if name in PHASE_FIELDS or name in RUN_FIELDS]
-            values = {name: options.pop(name) for name in names}
-            given = {name: value for name, value in values.items()
-                     if context.get_parameter_source(name) is not ParameterSource.DEFAULT}
-            with usage_errors():
-                config = make_run_config(recipe, phases, given, changes, **defaults)
-            return function(*args, config=config, **options)
-
-        wrapped: Any = wrapper
-        for kind in (*reversed(RUN_KINDS), *reversed(PHASE_KINDS.values())):
-            fields = {field.name for field in dataclasses.fields(kind)}
-            wrapped = with_options(wrapped, kind, **{
-                name: value for name, value in defaults.items() if name in fields})
-        for option in (
-                click.option("--set", "changes", multiple=True, metavar="[PHASE.]KEY=VALUE",
-                             help="Change a setting, of one phase by its name or number."),
-                click.option("--phases", metavar="FILE", help="Take phases from this TOML file.",
-                             type=click.Path(exists=True, dir_okay=False, allow_dash=True)),
-                click.option("--recipe", metavar="NAME",
-                             help="Take phases from a paper; see 'bmtools recipe list'.")):
-            wrapped = option(wrapped)
-        return wrapped
-
-    return decorate
-
-
-def takes_data(function: Function) -> Function:
-    """Add FILES, `--corpus`, `--replay`, `--evaluate`, `--retain`, `--lang`, `--segmenter` and
-    `--terms`; gives `data`."""
-
-    @click.argument("files", nargs=-1, metavar="[FILES]...",
-                    type=click.Path(exists=True, allow_dash=True))
-    @click.option("--corpus", "corpora", multiple=True, metavar="NAME=PATH",
-                  help="A named corpus for mixtures: records or shards; repeat for more.")
-    @click.option("--replay", metavar="PATH", type=click.Path(exists=True),
-                  help="Corpus of earlier training, for --replay-steps.")
-    @click.option("--evaluate", metavar="PATH", type=click.Path(exists=True),
-                  help="Held-out text, scored at each phase's end and every --eval-steps.")
-    @click.option("--retain", metavar="PATH", type=click.Path(exists=True),
-                  help="General text, scored before and after to show what is forgotten.")
-    @click.option("--lang", default="", metavar="CODE",
-                  help="Language of records without one, to find sentences for pairs.")
-    @click.option("--segmenter", default=ShardConfig.segmenter, show_default=True,
-                  metavar="NAME", help="Word segmenter: tokenizer, japanese, chinese, thai ...")
-    @click.option("--terms", type=click.Path(exists=True, dir_okay=False, path_type=Path),
-                  metavar="FILE", help="Terms for --masking terms, one a line.")
-    @functools.wraps(function)
-    def wrapper(*args: Any, files: tuple[str, ...], corpora: tuple[str, ...], replay: str | None,
-                evaluate: str | None, retain: str | None, lang: str, segmenter: str,
-                terms: Path | None, **options: Any) -> Any:
-        train: dict[str, tuple[str, ...]] = {}
-        for name, path in map(_named_path, corpora):
-            if name in train:
-                raise click.UsageError(f"--corpus: found {name!r} twice, expected names that "
-                                       "differ")
-            train[name] = (path,)
-        if files or not train:
-            if MAIN in train:
-                raise click.UsageError(f"--corpus: found the name {MAIN!r}, which FILES have, "
-                                       "expected another one")
-            train[MAIN] = sources(files)
-        auxiliary = {name: (path,) for name, path in
-                     ((REPLAY, replay), (EVALUATE, evaluate), (RETAIN, retain)) if path}
+    def convert(values: dict[str, Any]) -> None:
+        context = click.get_current_context()
+        chosen = {name: values.pop(name) for name in [*values]
+                  if name in PHASE_FIELDS or name in RUN_FIELDS}
+        given = {name: value for name, value in chosen.items()
+                 if context.get_parameter_source(name) is not ParameterSource.DEFAULT}
         with usage_errors():
-            data = DataConfig(train, auxiliary, lang, segmenter, terms)
-        return function(*args, data=data, **options)
+            values["config"] = make_run_config(values.pop("recipe"), values.pop("phases"), given,
+                                               values.pop("changes"), **defaults)
 
-    return wrapper  # type: ignore[return-value]
+    return option_group(
+        click.option("--recipe", metavar="NAME",
+                     help="Take phases from a paper; see 'bmtools recipe list'."),
+        click.option("--phases", metavar="FILE", help="Take phases from this TOML file.",
+                     type=click.Path(exists=True, dir_okay=False, allow_dash=True)),
+        click.option("--set", "changes", multiple=True, metavar="[PHASE.]KEY=VALUE",
+                     help="Change a setting, of one phase by its name or number."),
+        *(functools.partial(with_options, kind=kind, **{
+            field.name: defaults[field.name] for field in dataclasses.fields(kind)
+            if field.name in defaults}) for kind in (*PHASE_KINDS.values(), *RUN_KINDS)),
+    )(convert)
 
 
-def _named_path(text: str) -> tuple[str, str]:
-    name, equals, path = text.partition("=")
-    if not equals or not Path(path).exists():
-        raise click.UsageError(f"--corpus: found {text!r}, expected NAME=PATH of a file of records "
-                               "or a directory of shards")
-    return name, path
+@option_group(
+    click.argument("files", nargs=-1, metavar="[FILES]...",
+                   type=click.Path(exists=True, allow_dash=True)),
+    click.option("--corpus", "corpora", multiple=True, metavar="NAME=PATH",
+                 help="A named corpus for mixtures: records or shards; repeat for more."),
+    click.option("--replay", metavar="PATH", type=click.Path(exists=True),
+                 help="Corpus of earlier training, for --replay-steps."),
+    click.option("--evaluate", metavar="PATH", type=click.Path(exists=True),
+                 help="Held-out text, scored at each phase's end and every --eval-steps."),
+    click.option("--retain", metavar="PATH", type=click.Path(exists=True),
+                 help="General text, scored before and after to show what is forgotten."),
+    click.option("--lang", default="", metavar="CODE",
+                 help="Language of records without one, to find sentences for pairs."),
+    click.option("--segmenter", default=ShardConfig.segmenter, show_default=True, metavar="NAME",
+                 help="Word segmenter: tokenizer, japanese, chinese, thai ..."),
+    click.option("--terms", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+                 metavar="FILE", help="Terms for --masking terms, one a line."))
+def takes_data(values: dict[str, Any]) -> None:
+    """Add FILES, `--corpus`, `--replay`, `--evaluate`, `--retain`, `--lang`, `--segmenter` and
+    `--terms`; passes `data`."""
+    train: dict[str, tuple[str, ...]] = {}
+    for text in values.pop("corpora"):
+        name, equals, path = text.partition("=")
+        if not equals or not Path(path).exists():
+            raise click.UsageError(f"--corpus: found {text!r}, expected NAME=PATH of a file of "
+                                   "records or a directory of shards")
+        if name in train:
+            raise click.UsageError(f"--corpus: found {name!r} twice, expected names that differ")
+        train[name] = (path,)
+    files = values.pop("files")
+    if files or not train:
+        if MAIN in train:
+            raise click.UsageError(f"--corpus: found the name {MAIN!r}, which FILES have, "
+                                   "expected another one")
+        train[MAIN] = sources(files)
+    auxiliary = {name: values.pop(name) for name in (REPLAY, EVALUATE, RETAIN)}
+    with usage_errors():
+        values["data"] = DataConfig(
+            train, {name: (path,) for name, path in auxiliary.items() if path},
+            values.pop("lang"), values.pop("segmenter"), values.pop("terms"))
 
 
-def takes_model_init(function: Function) -> Function:
-    """Add `--model`, `--architecture` and `--tokenizer`; gives `model`.
+@option_group(
+    click.option("--model", type=existing_directory, metavar="CKPT",
+                 help="Checkpoint to continue."),
+    click.option("--architecture", metavar="NAME",
+                 help="New weights instead: bert-base, roberta-large, modernbert-4x256, a "
+                      "config.json ..."),
+    click.option("--tokenizer", type=existing_directory, metavar="DIR",
+                 help="Tokenizer for new weights."))
+def takes_model_init(values: dict[str, Any]) -> None:
+    """Add `--model`, `--architecture` and `--tokenizer`; passes `model`.
 
     Put it below `takes_run_config`, whose config may name the architecture.
     """
-
-    @click.option("--model", type=existing_directory, metavar="CKPT",
-                  help="Checkpoint to continue.")
-    @click.option("--architecture", metavar="NAME",
-                  help="New weights instead: bert-base, roberta-large, modernbert-4x256, a "
-                       "config.json ...")
-    @click.option("--tokenizer", type=existing_directory, metavar="DIR",
-                  help="Tokenizer for new weights.")
-    @functools.wraps(function)
-    def wrapper(*args: Any, model: Path | None, architecture: str | None, tokenizer: Path | None,
-                config: RunConfig, **options: Any) -> Any:
-        with usage_errors():
-            init = pretraining_init(model, architecture, tokenizer, config)
-        return function(*args, model=init, config=config, **options)
-
-    return wrapper  # type: ignore[return-value]
+    with usage_errors():
+        values["model"] = pretraining_init(values["model"], values.pop("architecture"),
+                                           values.pop("tokenizer"), values["config"])
 
 
 def resumes(function: Function) -> Function:
@@ -196,22 +181,15 @@ def launches(function: Function) -> Function:
         launch(processes)
         if shard:
             os.environ[SHARD] = "1"
-        if not _reads_records(**options):
+        state = next(runs_directory(options["output"]).glob(STATES), None)
+        if not is_main_process() or (options["resume"] and state):
+            # Only the main process reads records, and not again once there is a state.
             options["rejects"] = None
         code = function(*args, **options)
         if code:
             raise click.exceptions.Exit(code)
 
     return wrapper  # type: ignore[return-value]
-
-
-def _reads_records(resume: bool, output: Path, **_: Any) -> bool:
-    """Tell whether this process may meet bad records; otherwise their file stays as it is.
-
-    The main process reads, and not again once there is a state.
-    """
-    begun = resume and next(runs_directory(output).glob(STATES), None) is not None
-    return is_main_process() and not begun
 
 
 def print_metrics(lines: Iterable[dict[str, Any]], activity: str) -> int:
@@ -232,10 +210,8 @@ def print_metrics(lines: Iterable[dict[str, Any]], activity: str) -> int:
             stopped = "stopped" in line
             yield line
 
-    if sys.stdout.isatty():
-        write_records(metrics(), flush=True)
-    else:
-        write_records(tracked_metrics(metrics(), activity), flush=True)
+    write_records(metrics() if sys.stdout.isatty() else tracked_metrics(metrics(), activity),
+                  flush=True)
     if not stopped:
         return 0
     click.echo("bmtools: stopped before the end; --resume continues", err=True)
@@ -259,10 +235,11 @@ class TrainingCommand(Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write each group under its title, those that every run needs first."""
         titles = {name: title for title, names in _GROUPS.items() for name in names}
-        titles |= {field.name.replace("_", "-"): _title_of(kind)
-                   for kind in (*PHASE_KINDS.values(), DistillationConfig, PreflightConfig,
-                                *RUN_KINDS)
-                   for field in dataclasses.fields(kind)}
+        for kind in (*PHASE_KINDS.values(), DistillationConfig, PreflightConfig, *RUN_KINDS):
+            # The first line of the docstring without its source in brackets.
+            line = (kind.__doc__ or "").strip().splitlines()[0]
+            title = re.sub(r" \([A-Z].*\)", "", line).rstrip(".")
+            titles |= {field.name.replace("_", "-"): title for field in dataclasses.fields(kind)}
         groups: dict[str, list[tuple[str, str]]] = {title: [] for title in titles.values()}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
@@ -273,9 +250,3 @@ class TrainingCommand(Command):
             if records:
                 with formatter.section(title):
                     formatter.write_dl(records)
-
-
-def _title_of(kind: type) -> str:
-    """Take the first line of a docstring without its source in brackets."""
-    line = (kind.__doc__ or "").strip().splitlines()[0]
-    return re.sub(r" \([A-Z].*\)", "", line).rstrip(".")

@@ -69,8 +69,16 @@ def command(records: RecordReader, reject: Reject, output: Path | None, overwrit
         if output is not None:
             raise click.UsageError("found both --compare, which writes no checkpoint, and -o; "
                                    "compare first, then write with --method")
-        _compare(records, reject, base, tokenizer, lang, settings, focus, distil, compare,
-                 held_out)
+        from bmtools.training.init_comparison import compare_inits
+
+        lines = []
+        for line in compare_inits(
+                base, tokenizer, tracked(records, "reading"), compare,
+                held_out=RecordReader([held_out], reject) if held_out else None, lang=lang,
+                transfer=settings, focus=focus, distil=distil, reject=reject):
+            write_records([line], flush=True)
+            lines.append(line)
+        _print_tables(lines)
         return
     if output is None:
         raise click.UsageError("Missing option '-o' / '--output'.")
@@ -82,25 +90,6 @@ def command(records: RecordReader, reject: Reject, output: Path | None, overwrit
         progress=partial(tracked, activity="sampling"),
         **asdict(settings), **asdict(focus), **asdict(distil))
     write_records([{"checkpoint": str(output), "method": settings.method, **transferred.report}])
-
-
-def _compare(records: RecordReader, reject: Reject, base: Path, tokenizer: Path, lang: str,
-             settings: TransferConfig, focus: FocusConfig, distil: TokenDistillationConfig,
-             compare: CompareConfig, held_out: str | None) -> None:
-    from bmtools.models.checkpoint import load_checkpoint
-    from bmtools.models.init_weights import check_targets, split_sentences
-    from bmtools.training.init_comparison import InitComparison, compare_inits
-    from bmtools.vocab.tokenizer import load_tokenizer
-
-    comparison = InitComparison(load_checkpoint(base), load_tokenizer(tokenizer), compare, settings,
-                                focus, distil, partial(split_sentences, lang=lang))
-    held_out_records = RecordReader([held_out], reject) if held_out else None
-    lines: list[dict[str, Any]] = []
-    for line in compare_inits(comparison, check_targets(tracked(records, "reading"), reject),
-                              held_out_records):
-        write_records([line], flush=True)
-        lines.append(line)
-    _print_tables(lines)
 
 
 def _print_tables(lines: Sequence[Mapping[str, Any]]) -> None:

@@ -75,9 +75,8 @@ class TaskObjective(Objective):
     """The loss of a task: a mean over labels."""
 
     def __init__(self, task: Task[Any, Any], model: PreTrainedModel) -> None:
-        super().__init__()
+        super().__init__(model)
         self.loss_terms = {"task": LossTerm(1.0, "labels")}
-        self.model = model
         self._task = task
 
     def forward(self, labels: Tensor, **batch: Tensor) -> dict[str, Tensor]:

@@ -46,8 +46,7 @@ class AdversarialObjective(Objective):
 
     def __init__(self, model: PreTrainedModel, settings: AdversarialConfig,
                  head: NextSentenceHead | None = None) -> None:
-        super().__init__()
-        self.model = model
+        super().__init__(model)
         self.head = head
         self._settings = settings
         embeddings = model.get_input_embeddings()
@@ -56,7 +55,7 @@ class AdversarialObjective(Objective):
         if getattr(model.base_model, "_compiled_call_impl", None) is not None:
             torch.compiler.reset()  # compiled code does not notice a new hook
         self.loss_terms = {"mlm": LossTerm(1.0, "masked"),
-                      "adversarial": LossTerm(settings.adversarial, "masked")}
+                           "adversarial": LossTerm(settings.adversarial, "masked")}
         self.metrics = {"mlm_accuracy": "masked"}
         if head is not None:
             self.loss_terms["nsp"] = LossTerm(1.0, "pairs")

@@ -8,14 +8,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors.torch import load_file, save_file
-from torch import Tensor
 
 from bmtools.errors import CheckpointError, setting
 from bmtools.io.atomic import new_directory
@@ -82,11 +81,11 @@ def find_resume_point(plan: TrainingPlan, identity: Mapping[str, Any],
         CheckpointError: the state is of another run, or every state is damaged.
     """
     directory = runs_directory(plan.output)
-    state = latest_state(directory) if plan.resume else None
-    damaged = damaged_states(directory) if plan.resume else []
-    if damaged and not state:
+    whole, damaged = list_states(directory) if plan.resume else ([], [])
+    if damaged and not whole:
         raise CheckpointError(f"{directory}: found no whole state ({damaged[0].name} is damaged); "
                               f"start again with {setting('overwrite')}")
+    state = whole[0] if whole else None
     progress = read_progress(state, identity) if state else Progress(identity)
     obsolete = [path for path in damaged if path.name > state.name] if state \
         else [*directory.glob(STATES), kept_directory(plan.output)]
@@ -143,8 +142,8 @@ class Checkpointer:
 
     def way_back(self) -> str:
         """Return a hint where to resume after the run went wrong."""
-        state = latest_state(self._directory)
-        return f"the last good state is {state}" if state else \
+        whole, _ = list_states(self._directory)
+        return f"the last good state is {whole[0]}" if whole else \
             f"no state was saved yet; {setting('save_steps')} sets how often one is"
 
     def _write(self, target: Path, overwrite: bool) -> dict[str, Any]:
@@ -172,8 +171,10 @@ class Checkpointer:
             if len(progress.retained) > 1:
                 before, after = (progress.retained[when]["loss"] for when in ("before", "after"))
                 results["retained"]["cost"] = round(after - before, 6)
+        corpora = (*self._datasets.train.values(), *self._datasets.auxiliary.values())
+        hashes = {file: digest for corpus in corpora for file, digest in corpus.inputs.items()}
         return Manifest(plan.command, plan.settings(), self._initial.vocabulary,
-                        plan.optimization.seed, self._datasets.hashes, plan.parents,
+                        plan.optimization.seed, hashes, plan.parents,
                         progress.tokens_seen, progress.wall_seconds, results)
 
 
@@ -195,7 +196,9 @@ def save_state(directory: Path, progress: Progress, objective: Objective,
     model = unsharded_model(objective.model, writes)
     heads = gather_shards(((name, value) for name, value in objective.state_dict().items()
                            if not name.startswith("model.")), writes)
-    optimizer_state = gather_shards(_optimizer_tensors(objective, optimizer), writes)
+    optimizer_state = gather_shards(
+        ((f"{name}|{kind}", value) for name, weight in objective.named_parameters()
+         for kind, value in optimizer.state.get(weight, {}).items()), writes)
     if not writes:
         return
     with new_directory(directory / f"step-{progress.step:08d}", overwrite=True) as partial:
@@ -207,7 +210,7 @@ def save_state(directory: Path, progress: Progress, objective: Objective,
         (partial / _STATE).write_text(json.dumps({**vars(progress), "files": sizes}),
                                       encoding="utf-8")
         flush_to_disk(partial)
-    for older in _states(directory)[kept:]:
+    for older in sorted(directory.glob(STATES), reverse=True)[kept:]:
         shutil.rmtree(older)
 
 
@@ -221,26 +224,18 @@ def flush_to_disk(directory: Path) -> None:
             os.close(handle)
 
 
-def latest_state(directory: Path) -> Path | None:
-    """Find the newest whole state of a run."""
-    return next((state for state in _states(directory) if _is_whole(state)), None)
-
-
-def damaged_states(directory: Path) -> list[Path]:
-    """List states that a crash or a full disk left incomplete, the newest first."""
-    return [state for state in _states(directory) if not _is_whole(state)]
-
-
-def _states(directory: Path) -> list[Path]:
-    return sorted(directory.glob(STATES), reverse=True)
-
-
-def _is_whole(state: Path) -> bool:
-    try:
-        sizes = json.loads((state / _STATE).read_text(encoding="utf-8"))["files"]
-        return all((state / name).stat().st_size == size for name, size in sizes.items())
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return False
+def list_states(directory: Path) -> tuple[list[Path], list[Path]]:
+    """List whole states, and those that a crash or a full disk left incomplete, newest first."""
+    whole: list[Path] = []
+    damaged: list[Path] = []
+    for state in sorted(directory.glob(STATES), reverse=True):
+        try:
+            sizes = json.loads((state / _STATE).read_text(encoding="utf-8"))["files"]
+            is_whole = all((state / name).stat().st_size == size for name, size in sizes.items())
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            is_whole = False
+        (whole if is_whole else damaged).append(state)
+    return whole, damaged
 
 
 def read_progress(state: Path, identity: Mapping[str, Any]) -> Progress:
@@ -276,30 +271,9 @@ def restore_heads(state: Path, objective: Objective) -> None:
 
 def restore_optimizer(state: Path, objective: Objective, optimizer: torch.optim.Optimizer) -> None:
     """Load the optimizer's state, sharded as the weights are."""
-    entries: dict[str, dict[str, Tensor]] = {}
+    weights = dict(objective.named_parameters())
     for key, value in load_file(state / _OPTIMIZER).items():
         name, _, kind = key.rpartition("|")
-        entries.setdefault(name, {})[kind] = value
-    states = _optimizer_state(optimizer)
-    for name, weight in objective.named_parameters():
-        if name in entries:
-            states[weight] = {
-                kind: shard_like(value.to(torch.float32 if kind == "step" else weight.dtype),
-                                 weight)
-                for kind, value in entries[name].items()}
-
-
-def _optimizer_tensors(objective: Objective,
-                       optimizer: torch.optim.Optimizer) -> Iterator[tuple[str, Tensor]]:
-    states = _optimizer_state(optimizer)
-    for name, weight in objective.named_parameters():
-        for kind, value in states.get(weight, {}).items():
-            yield f"{name}|{kind}", value
-
-
-def _optimizer_state(
-        optimizer: torch.optim.Optimizer) -> MutableMapping[Tensor, dict[str, Tensor]]:
-    """Return the state by parameter, which Accelerate's wrapper hides."""
-    state: MutableMapping[Tensor, dict[str, Tensor]] = \
-        getattr(optimizer, "optimizer", optimizer).state
-    return state
+        weight = weights[name]
+        dtype = torch.float32 if kind == "step" else weight.dtype
+        optimizer.state[weight][kind] = shard_like(value.to(dtype), weight)

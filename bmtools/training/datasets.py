@@ -36,12 +36,6 @@ class Datasets:
     strategies: Mapping[str, MaskStrategy]
     terms: str = ""
 
-    @property
-    def hashes(self) -> dict[str, str]:
-        """Hash of each input file's content, by its name."""
-        return {file: digest for corpus in (*self.train.values(), *self.auxiliary.values())
-                for file, digest in corpus.inputs.items()}
-
     def contents(self) -> dict[str, list[str]]:
         """Return the hashes of each corpus's inputs, by its name."""
         found = {name: [*corpus.inputs.values()]

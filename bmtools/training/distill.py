@@ -12,12 +12,12 @@ from accelerate import Accelerator
 
 from bmtools.errors import BmtoolsError, Reject, refuse, setting
 from bmtools.models.architectures import max_tokens
-from bmtools.models.checkpoint import Checkpoint, load_checkpoint
+from bmtools.models.checkpoint import load_checkpoint
 from bmtools.models.packed import prepare_packed
 from bmtools.recipes.phases import longest_sequence
 from bmtools.recipes.settings import DistillationConfig
 from bmtools.training.evaluation import HELD_OUT
-from bmtools.training.model_init import InitialModel, from_architecture, from_checkpoint, is_packed
+from bmtools.training.model_init import from_architecture, from_checkpoint, is_packed
 from bmtools.training.objectives import DistillationObjective, MaskedObjective, PhasedObjective
 from bmtools.training.plan import (
     DISTILLATION_WARMUP,
@@ -89,7 +89,14 @@ def distill_lines(plan: TrainingPlan, student: ModelInit, teacher: Path, data: D
         BmtoolsError: sequences longer than the positions of either model.
     """
     taught = load_checkpoint(teacher)
-    initial = _load_student(student, taught, plan.optimization.seed)
+    if student.checkpoint is None:
+        assert student.architecture is not None
+        initial = from_architecture(student.architecture, taught.tokenizer,
+                                    plan.optimization.seed)
+    else:
+        initial = from_checkpoint(student.checkpoint)
+        require_same_vocabulary(initial.vocabulary, taught.vocabulary,
+                                f"{student.checkpoint}: student")
     shared = min(initial.max_length, max_tokens(taught.model))
     longest = longest_sequence(plan.config.phases)
     if longest > shared:
@@ -106,13 +113,3 @@ def distill_lines(plan: TrainingPlan, student: ModelInit, teacher: Path, data: D
             HELD_OUT: MaskedObjective(model)})
 
     return train(plan, initial, data, reject, make_objective)
-
-
-def _load_student(student: ModelInit, teacher: Checkpoint, seed: int) -> InitialModel:
-    if student.checkpoint is None:
-        assert student.architecture is not None
-        return from_architecture(student.architecture, teacher.tokenizer, seed)
-    initial = from_checkpoint(student.checkpoint)
-    require_same_vocabulary(initial.vocabulary, teacher.vocabulary,
-                            f"{student.checkpoint}: student")
-    return initial

@@ -7,9 +7,8 @@ import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,20 +18,19 @@ from torch import Tensor
 from bmtools.data.batches import SpecialTokens
 from bmtools.data.shards import Corpus
 from bmtools.data.tokenize import tokenize
-from bmtools.errors import DataError, refuse, setting
+from bmtools.errors import DataError, Reject, refuse, setting
 from bmtools.io.jsonl import RecordReader, write_records
 from bmtools.masking.corruption import IGNORED
 from bmtools.masking.strategies import make_strategy
-from bmtools.models.architectures import has_segment_embeddings, max_tokens
-from bmtools.models.checkpoint import Checkpoint
-from bmtools.models.context_embeddings import Sentence
-from bmtools.models.init_weights import transfer
+from bmtools.models.architectures import max_tokens
+from bmtools.models.checkpoint import load_checkpoint
+from bmtools.models.init_weights import Transfer, check_targets, split_sentences
+from bmtools.models.init_weights import transfer as transfer_weights
 from bmtools.models.mlm import masked_lm_loss
 from bmtools.models.settings import (
     READING_METHODS,
     CompareConfig,
     FocusConfig,
-    Method,
     TokenDistillationConfig,
     TransferConfig,
 )
@@ -52,41 +50,20 @@ from bmtools.training.model_init import InitialModel
 from bmtools.training.objectives import EncoderInputs, MaskedObjective
 from bmtools.training.plan import TrainingPlan
 from bmtools.training.pretrain import objectives_of
-from bmtools.training.run import Run, prepare_run
-from bmtools.vocab.tokenizer import fingerprint
+from bmtools.training.run import prepare_run
+from bmtools.vocab.tokenizer import fingerprint, load_tokenizer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-ReadSentences = Callable[[Iterable[Record]], Iterable[Sentence]]
 _DIGITS = 6
 
 
-@dataclass(frozen=True)
-class InitComparison:
-    """Settings of a comparison.
-
-    Args:
-        base: the model and its old vocabulary.
-        tokenizer: the new vocabulary.
-        compare: methods, and how long each is trained.
-        transfer: settings of every method; its own method is ignored.
-        focus: settings of static vectors.
-        distil: settings of token distillation.
-        read: splits records into sentences.
-    """
-
-    base: Checkpoint
-    tokenizer: PreTrainedTokenizerFast
-    compare: CompareConfig
-    transfer: TransferConfig
-    focus: FocusConfig
-    distil: TokenDistillationConfig
-    read: ReadSentences
-
-
-def compare_inits(comparison: InitComparison, records: Iterable[Record],
-                  held_out: Iterable[Record] | None = None) -> Iterator[dict[str, Any]]:
+def compare_inits(base: str | Path, tokenizer: str | Path, records: Iterable[Record],
+                  compare: CompareConfig, *, held_out: Iterable[Record] | None = None,
+                  lang: str = "en", transfer: TransferConfig | None = None,
+                  focus: FocusConfig | None = None, distil: TokenDistillationConfig | None = None,
+                  reject: Reject = refuse) -> Iterator[dict[str, Any]]:
     """Yield a line for each method: losses on held-out text before and after a short training.
 
     Held-out text is used for nothing else: no contexts, no static vectors, no training. All
@@ -94,46 +71,64 @@ def compare_inits(comparison: InitComparison, records: Iterable[Record],
     directory of which nothing is kept.
 
     Args:
-        comparison: methods and settings.
-        records: the corpus.
+        base: checkpoint whose weights are kept.
+        tokenizer: directory of the new vocabulary.
+        records: the corpus, as for `init_weights`.
+        compare: methods, and how long each is trained.
         held_out: text to score; None holds out a share of the records.
+        lang: language of records without one; sentences are split by it.
+        transfer: settings of every method; its own method is ignored.
+        focus: settings of static vectors.
+        distil: settings of token distillation.
+        reject: receives records with unusable targets.
 
     Raises:
         DataError: no text to train on, or none to score.
-        BmtoolsError: a method cannot be used with these.
+        BmtoolsError: a checkpoint, tokenizer or record that cannot be used.
     """
+    checkpoint, new = load_checkpoint(Path(base)), load_tokenizer(Path(tokenizer))
+    transfer = transfer or TransferConfig()
     with tempfile.TemporaryDirectory(prefix="bmtools-compare-") as name:
         directory = Path(name)
+        files = {side: directory / f"{side}.jsonl" for side in ("train", "held")}
+        usable = check_targets(records, reject)
         if held_out is None:
-            _split(records, comparison, directory)
+            _split(usable, compare.held_out_ratio, transfer.seed, directory)
         else:
-            _write(records, directory / "train.jsonl", "the input: no records with text")
-            _write(held_out, directory / "held.jsonl",
-                   f"{setting('held_out')}: no records with text")
-        for side in ("train", "held"):
-            tokenize(RecordReader([str(directory / f"{side}.jsonl")]), comparison.tokenizer,
-                     directory / side, processes=0)
-        for method in comparison.compare.methods():
-            yield _try_method(comparison, directory, method)
+            _write(usable, files["train"], "the input: no records with text")
+            _write(held_out, files["held"], f"{setting('held_out')}: no records with text")
+        for side, file in files.items():
+            tokenize(RecordReader([str(file)]), new, directory / side, processes=0)
+        for method in compare.methods():
+            start = time.monotonic()
+            sentences = split_sentences(RecordReader([str(files["train"])]), lang) \
+                if method in READING_METHODS else ()
+            transferred = transfer_weights(
+                checkpoint, new, replace(transfer, method=method), sentences,
+                focus or FocusConfig(), distil or TokenDistillationConfig())
+            seconds = time.monotonic() - start
+            neighbours = nearest_tokens(checkpoint.tokenizer, new, transferred.model,
+                                        transferred.overlap, compare.sample_tokens, transfer.seed)
+            yield {"method": method, "seconds": round(seconds, 3), **transferred.report,
+                   "neighbours": neighbours,
+                   **_evaluate(transferred, new, compare, transfer.seed, directory)}
 
 
-def _split(records: Iterable[Record], comparison: InitComparison, directory: Path) -> None:
-    """Write text to train on and text to score."""
-    share, seed = comparison.compare.held_out_ratio, comparison.transfer.seed
-    _write(records, directory / "all.jsonl", "the input: no records with text")
+def _split(records: Iterable[Record], ratio: float, seed: int, directory: Path) -> None:
+    """Write text to train on and text to score, by content alone: equal texts are on one side."""
+    everything = directory / "all.jsonl"
+    _write(records, everything, "the input: no records with text")
+
+    def is_held(text: str) -> bool:
+        digest = hashlib.sha256(f"{seed}\0{text}".encode()).digest()
+        return int.from_bytes(digest[:8]) < ratio * 2**64
+
     for side, purpose in (("train", "train on"), ("held", "score")):
-        everything = RecordReader([str(directory / "all.jsonl")])
-        _write((record for record in everything
-                if _is_held(record["text"], share, seed) == (side == "held")),
+        _write((record for record in RecordReader([str(everything)])
+                if is_held(record["text"]) == (side == "held")),
                directory / f"{side}.jsonl",
-               f"{setting('held_out_ratio')}: found {share}, which leaves no text to {purpose}; "
+               f"{setting('held_out_ratio')}: found {ratio}, which leaves no text to {purpose}; "
                f"give more records, or {setting('held_out')} FILE")
-
-
-def _is_held(text: str, share: float, seed: int) -> bool:
-    """Choose by content alone, so that equal texts are on one side."""
-    digest = hashlib.sha256(f"{seed}\0{text}".encode()).digest()
-    return int.from_bytes(digest[:8]) < share * 2**64
 
 
 def _write(records: Iterable[Record], path: Path, message: str) -> None:
@@ -141,55 +136,37 @@ def _write(records: Iterable[Record], path: Path, message: str) -> None:
         raise DataError(message)
 
 
-def _try_method(comparison: InitComparison, directory: Path, method: Method) -> dict[str, Any]:
-    """Initialize embeddings, score held-out text, train for a while and score it again."""
-    tokenizer, compare = comparison.tokenizer, comparison.compare
-    start = time.monotonic()
-    text = RecordReader([str(directory / "train.jsonl")])
-    made = transfer(comparison.base, tokenizer, replace(comparison.transfer, method=method),
-                    comparison.read(text) if method in READING_METHODS else (),
-                    comparison.focus, comparison.distil)
-    seconds = time.monotonic() - start
-    line = {"method": method, "seconds": round(seconds, 3), **made.report,
-            "neighbours": nearest_tokens(comparison.base.tokenizer, tokenizer, made.model,
-                                         made.overlap, compare.sample_tokens,
-                                         comparison.transfer.seed)}
-    max_length = min(compare.probe_max_length, max_tokens(made.model))
+def _evaluate(transferred: Transfer, tokenizer: PreTrainedTokenizerFast, compare: CompareConfig,
+              seed: int, directory: Path) -> dict[str, Any]:
+    """Score held-out text, its new and old tokens apart; train for a while and score it again."""
+    model = transferred.model
+    max_length = min(compare.probe_max_length, max_tokens(model))
     held = EvaluationSet(Corpus.open(directory / "held"), SpecialTokens.of(tokenizer),
                          make_strategy("words"), max_length)
     is_new = torch.zeros(len(tokenizer), dtype=torch.bool)
-    is_new[list(made.overlap.pieces)] = True
-    with _prepare(comparison, directory, made.model, method, max_length) as run:
-        line["start"] = _score(held, run, is_new)
-        if compare.probe_steps:
-            start = time.monotonic()
-            deque(run.lines(), maxlen=0)
-            line["probe"] = {"steps": compare.probe_steps,
-                             "seconds": round(time.monotonic() - start, 3),
-                             **_score(held, run, is_new)}
-    return line
-
-
-def _prepare(comparison: InitComparison, directory: Path, model: PreTrainedModel, method: str,
-             max_length: int) -> AbstractContextManager[Run]:
-    """Prepare a short run of plain pretraining."""
-    compare, tokenizer = comparison.compare, comparison.tokenizer
+    is_new[list(transferred.overlap.pieces)] = True
     phase = Phase("probe", PhaseLengthConfig(steps=max(1, compare.probe_steps)),
                   BatchConfig(max_length, compare.probe_batch_size),
                   learning_rate=LearningRateConfig(compare.probe_learning_rate))
-    plan = TrainingPlan("init-weights", directory / method, RunConfig((phase,)),
-                        OptimizationConfig(seed=comparison.transfer.seed),
-                        ReportingConfig(logging_steps=sys.maxsize, save_steps=0))
+    plan = TrainingPlan("init-weights", directory / "probe", RunConfig((phase,)),
+                        OptimizationConfig(seed=seed),
+                        ReportingConfig(logging_steps=sys.maxsize, save_steps=0), overwrite=True)
     initial = InitialModel(tokenizer, fingerprint(tokenizer), max_tokens(model), model.config,
-                           has_segment_embeddings(model), lambda: model)
-    return prepare_run(plan, initial, DataConfig({"text": (str(directory / "train"),)}), refuse,
-                       objectives_of(plan))
+                           lambda: model)
+    data = DataConfig({"text": (str(directory / "train"),)})
+    with prepare_run(plan, initial, data, refuse, objectives_of(plan)) as run:
 
+        def score() -> dict[str, Any]:
+            objective = LossByTokenAge(run.trainer.objective.model, is_new)
+            return {**held.score(objective, run.accelerator), **objective.losses()}
 
-def _score(held: EvaluationSet, run: Run, is_new: Tensor) -> dict[str, Any]:
-    """Score held-out text as a whole, and its new and old tokens apart."""
-    objective = LossByTokenAge(run.trainer.objective.model, is_new)
-    return {**held.score(objective, run.accelerator), **objective.losses()}
+        results: dict[str, Any] = {"start": score()}
+        if compare.probe_steps:
+            start = time.monotonic()
+            deque(run.lines(), maxlen=0)
+            seconds = round(time.monotonic() - start, 3)
+            results["probe"] = {"steps": compare.probe_steps, "seconds": seconds, **score()}
+    return results
 
 
 class LossByTokenAge(MaskedObjective):

@@ -99,7 +99,7 @@ def frozen_names(model: nn.Module, layers: int = 0, patterns: Iterable[str] = ()
 
 
 def freeze(model: nn.Module, names: Collection[str]) -> list[nn.Parameter]:
-    """Freeze the named weights; return those that were trainable, for `thaw`.
+    """Freeze the named weights; return those that were trainable.
 
     An optimizer skips weights without a gradient: no decay, no momentum.
     """
@@ -110,8 +110,3 @@ def freeze(model: nn.Module, names: Collection[str]) -> list[nn.Parameter]:
         weight.grad = None
     return frozen
 
-
-def thaw(weights: Iterable[nn.Parameter]) -> None:
-    """Make weights trainable again that `freeze` froze."""
-    for weight in weights:
-        weight.requires_grad_(True)

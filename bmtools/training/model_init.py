@@ -44,7 +44,6 @@ class InitialModel:
         vocabulary: fingerprint of the tokenizer.
         max_length: longest sequence that the model takes, with special tokens.
         config: of the model.
-        has_segments: whether the model has token types.
         make: returns the model; a resumed run never calls it.
     """
 
@@ -52,7 +51,6 @@ class InitialModel:
     vocabulary: str
     max_length: int
     config: PretrainedConfig
-    has_segments: bool
     make: Callable[[], PreTrainedModel]
 
 
@@ -79,7 +77,7 @@ def from_checkpoint(directory: Path) -> InitialModel:
     checkpoint = load_checkpoint(directory)
     model = checkpoint.model
     return InitialModel(checkpoint.tokenizer, checkpoint.vocabulary, max_tokens(model),
-                        model.config, has_segment_embeddings(model), lambda: model)
+                        model.config, lambda: model)
 
 
 def from_architecture(architecture: str, tokenizer: PreTrainedTokenizerFast, seed: int,
@@ -101,9 +99,8 @@ def from_architecture(architecture: str, tokenizer: PreTrainedTokenizerFast, see
         torch.manual_seed(seed)
         return build_model(config)
 
-    outline = build_model(config, "meta")
-    return InitialModel(tokenizer, fingerprint(tokenizer), max_tokens(outline), config,
-                        has_segment_embeddings(outline), make)
+    positions = max_tokens(build_model(config, "meta"))
+    return InitialModel(tokenizer, fingerprint(tokenizer), positions, config, make)
 
 
 def check_fits(initial: InitialModel, phases: Sequence[Phase]) -> None:
@@ -119,7 +116,7 @@ def check_fits(initial: InitialModel, phases: Sequence[Phase]) -> None:
         if max_length > initial.max_length:
             raise BmtoolsError(f"{setting('max_length')}: found {max_length}, but the model has "
                                f"{initial.max_length} positions")
-        if objective == "masked+nsp" and not initial.has_segments:
+        if objective == "masked+nsp" and not has_segment_embeddings(outline):
             raise BmtoolsError(f"{setting('objective')} {objective}: {type(outline).__name__} has "
                                "no token types; expected BERT or Megatron-BERT")
         frozen_names(outline, phase.freeze.frozen_layers, phase.freeze.patterns())

@@ -37,8 +37,10 @@ class Objective(nn.Module):
 
     loss_terms: dict[str, LossTerm]
     metrics: dict[str, str] = {}  # noqa: RUF012
-    model: Any
-    """A `PreTrainedModel`; nn.Module types its members otherwise."""
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        super().__init__()
+        self.model: Any = model  # nn.Module types its members otherwise
 
 
 @dataclass(frozen=True)
@@ -82,10 +84,6 @@ class MaskedObjective(Objective):
     loss_terms = {"mlm": LossTerm(1.0, "masked")}  # noqa: RUF012
     metrics = {"mlm_accuracy": "masked"}  # noqa: RUF012
 
-    def __init__(self, model: PreTrainedModel) -> None:
-        super().__init__()
-        self.model = model
-
     def forward(self, input_ids: Tensor, labels: Tensor, attention_mask: Tensor | None = None,
                 lengths: Tensor | None = None) -> dict[str, Tensor]:
         """Sum cross-entropy, in nats, over labelled positions; shapes as in `EncoderInputs`."""
@@ -103,8 +101,7 @@ class NspObjective(Objective):
     metrics = {"mlm_accuracy": "masked", "nsp_accuracy": "pairs"}  # noqa: RUF012
 
     def __init__(self, model: PreTrainedModel, seed: int = 0) -> None:
-        super().__init__()
-        self.model = model
+        super().__init__(model)
         self.head = NextSentenceHead(model.config.hidden_size, seed,
                                      model.config.initializer_range)
 
@@ -126,10 +123,6 @@ class CausalObjective(Objective):
 
     loss_terms = {"causal": LossTerm(1.0, "predicted")}  # noqa: RUF012
     metrics = {"causal_accuracy": "predicted"}  # noqa: RUF012
-
-    def __init__(self, model: PreTrainedModel) -> None:
-        super().__init__()
-        self.model = model
 
     def forward(self, input_ids: Tensor, labels: Tensor, attention_mask: Tensor | None = None,
                 lengths: Tensor | None = None) -> dict[str, Tensor]:
@@ -153,8 +146,7 @@ class DistillationObjective(Objective):
 
     def __init__(self, student: PreTrainedModel, teacher: PreTrainedModel,
                  settings: DistillationConfig) -> None:
-        super().__init__()
-        self.model = student
+        super().__init__(student)
         self._teacher = [teacher]  # in a list: not among this module's weights
         self._temperature = settings.temperature
         self.loss_terms = {"mlm": LossTerm(settings.mlm_weight, "masked"),
@@ -197,8 +189,7 @@ class PhasedObjective(Objective):
     """
 
     def __init__(self, model: PreTrainedModel, objectives: Mapping[str, Objective]) -> None:
-        super().__init__()
-        self.model = model
+        super().__init__(model)
         # Weights trained beside the model. The objectives themselves are not modules of this one,
         # so that each weight is trained, saved and synchronised once.
         self.heads = nn.ModuleDict({

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.adamw import adamw
 
-from bmtools.errors import CheckpointError
+from bmtools.errors import CheckpointError, setting
 from bmtools.models.hardware import describe_hardware
 from bmtools.training.layers import encoder_layers
 
@@ -27,7 +27,7 @@ _EPSILON = 1e-7
 
 
 def parameter_groups(objective: Any, weight_decay: float,
-                     rates: Mapping[str, float] | None = None) -> list[dict[str, Any]]:
+                     lr_scales: Mapping[str, float] | None = None) -> list[dict[str, Any]]:
     """Group weights by learning rate and decay: matrices decay, biases and norms do not.
 
     Each group has `lr_scale`, a factor of the scheduled learning rate, and `use_muon`, true for
@@ -37,12 +37,16 @@ def parameter_groups(objective: Any, weight_decay: float,
     Args:
         objective: holds the model as `model`, perhaps with weights beside it.
         weight_decay: of matrices.
-        rates: share of the learning rate by name within the model, such as `layer_rates`; 1 for
-            weights that are not there.
+        lr_scales: factor of the learning rate by name within the model, such as those of
+            `layerwise_lr_scales`; 1 where absent.
     """
     weights_of_model = dict(objective.model.named_parameters())
-    scales = {id(weights_of_model[name]): rate for name, rate in (rates or {}).items()}
-    layer_matrices = _layer_matrices(objective.model)
+    scales = {id(weights_of_model[name]): scale for name, scale in (lr_scales or {}).items()}
+    try:
+        layer_matrices = {id(weight) for weight in encoder_layers(objective.model).parameters()
+                          if weight.ndim == 2}
+    except CheckpointError:
+        layer_matrices = set()
     groups: dict[tuple[float, bool, bool], list[nn.Parameter]] = defaultdict(list)
     for weight in objective.parameters():
         key = (scales.get(id(weight), 1.0), weight.ndim >= 2, id(weight) in layer_matrices)
@@ -52,17 +56,8 @@ def parameter_groups(objective: Any, weight_decay: float,
             for (scale, is_matrix, use_muon), weights in groups.items()]
 
 
-def _layer_matrices(model: Any) -> set[int]:
-    try:
-        layers = encoder_layers(model)
-    except CheckpointError:
-        return set()
-    return {id(weight) for weight in layers.parameters() if weight.ndim == 2}
-
-
-def make_optimizer(name: str, groups: Iterable[dict[str, Any]], learning_rate: float,
-                   betas: tuple[float, float] = (0.9, 0.999),
-                   epsilon: float = 1e-6) -> Optimizer:
+def make_optimizer(name: str, groups: list[dict[str, Any]], learning_rate: float,
+                   betas: tuple[float, float] = (0.9, 0.999), epsilon: float = 1e-6) -> Optimizer:
     """Make an optimizer for groups of `parameter_groups`.
 
     Args:
@@ -75,15 +70,14 @@ def make_optimizer(name: str, groups: Iterable[dict[str, Any]], learning_rate: f
     Raises:
         CheckpointError: muon, and the model holds no layers with matrices.
     """
-    groups = list(groups)
     if name == "adamw":
         return torch.optim.AdamW(groups, lr=learning_rate, betas=betas, eps=epsilon, fused=True)
     if name == "stable-adamw":
         return StableAdamW(groups, learning_rate, betas, epsilon)
     assert name == "muon"
     if not any(group["use_muon"] for group in groups):
-        raise CheckpointError("--optimizer muon: the model has no layers whose matrices it could "
-                              "train, expected an encoder; take adamw")
+        raise CheckpointError(f"{setting('optimizer')} muon: the model has no layers whose "
+                              "matrices it could train, expected an encoder; take adamw")
     return Muon(groups, learning_rate, betas, epsilon)
 
 
@@ -186,7 +180,10 @@ class Muon(Optimizer):
     def _step_matrices(self, group: dict[str, Any], weights: list[nn.Parameter]) -> None:
         """Update matrices of one shape, orthogonalised in one batch."""
         gradients: list[Any] = [weight.grad for weight in weights]
-        momenta = [_momentum_buffer(self.state, weight) for weight in weights]
+        for weight in weights:
+            if not self.state[weight]:
+                self.state[weight] = {"momentum_buffer": torch.zeros_like(weight)}
+        momenta = [self.state[weight]["momentum_buffer"] for weight in weights]
         torch._foreach_lerp_(momenta, gradients, 1 - _MUON_MOMENTUM)
         nesterov = torch._foreach_lerp(gradients, momenta, _MUON_MOMENTUM)
         updates = orthogonalise(torch.stack(nesterov)).to(weights[0].dtype)
@@ -239,8 +236,3 @@ def _adam_state(state: Any, weight: nn.Parameter) -> dict[str, Tensor]:
                          "exp_avg_sq": torch.zeros_like(weight)}
     return state[weight]
 
-
-def _momentum_buffer(state: Any, weight: nn.Parameter) -> Tensor:
-    if not state[weight]:
-        state[weight] = {"momentum_buffer": torch.zeros_like(weight)}
-    return state[weight]["momentum_buffer"]

@@ -172,19 +172,18 @@ def make_data_config(data: Data, settings: Mapping[str, Any]) -> tuple[DataConfi
     Returns:
         the corpora, and the other settings.
     """
+
+    def as_strings(corpora: Mapping[str, Paths]) -> dict[str, tuple[str, ...]]:
+        return {name: (str(paths),) if isinstance(paths, str | Path) else tuple(map(str, paths))
+                for name, paths in corpora.items()}
+
     others = dict(settings)
-    if not isinstance(data, Mapping):
-        data = {MAIN: data}
-    train = {name: _paths(paths) for name, paths in data.items()}
-    auxiliary = {name: _paths(others.pop(name)) for name in (REPLAY, EVALUATE, RETAIN)
-                 if name in others}
-    given = {name: others.pop(name) for name in ("lang", "segmenter") if name in others}
-    terms = others.pop("terms", None)
-    return DataConfig(train, auxiliary, terms=terms and Path(terms), **given), others
-
-
-def _paths(paths: Paths) -> tuple[str, ...]:
-    return (str(paths),) if isinstance(paths, str | Path) else tuple(map(str, paths))
+    given = {name: others.pop(name) for name in ("lang", "segmenter", "terms") if name in others}
+    if given.get("terms"):
+        given["terms"] = Path(given["terms"])
+    auxiliary = {name: others.pop(name) for name in (REPLAY, EVALUATE, RETAIN) if name in others}
+    return DataConfig(as_strings(data if isinstance(data, Mapping) else {MAIN: data}),
+                      as_strings(auxiliary), **given), others
 
 
 def make_run_config(recipe: str | None = None, phases: str | Path | None = None,
@@ -240,13 +239,12 @@ def make_plan(command: str, output: Path, config: RunConfig, data: DataConfig,
     replay = run_settings(config, ReplayConfig)
     if bool(replay.replay_steps) != (REPLAY in data.auxiliary):
         raise ValueError(f"{setting('replay')} and {setting('replay_steps')} go together")
-    given = {role: path for role, path in parents.items() if path}
     return TrainingPlan(
         command, output, config, run_settings(config, OptimizationConfig),
         run_settings(config, ReportingConfig), run_settings(config, RegularizationConfig), replay,
         run_settings(config, AdversarialConfig),
         {**extra, "terms": data.terms and str(data.terms)},
-        {role: hash_directory(path) for role, path in given.items()}, resume, overwrite)
+        {role: hash_directory(path) for role, path in parents.items() if path}, resume, overwrite)
 
 
 def pretraining_init(model: str | Path | None, architecture: str | None,
@@ -257,10 +255,9 @@ def pretraining_init(model: str | Path | None, architecture: str | None,
         ValueError: neither or both of a model and an architecture, or one of an architecture and a
             tokenizer without the other.
     """
-    if model and architecture:
-        raise ValueError(f"expected one of {setting('model')} and {setting('architecture')}")
-    architecture = None if model else architecture or config.architecture or None
-    init = ModelInit(Path(model) if model else None, architecture,
+    if not (model or architecture):
+        architecture = config.architecture or None
+    init = ModelInit(Path(model) if model else None, architecture or None,
                      Path(tokenizer) if tokenizer else None)
     if (init.architecture is None) != (init.tokenizer is None):
         raise ValueError(f"{setting('architecture')} and {setting('tokenizer')} go together")
@@ -327,9 +324,11 @@ def tidied(output: Path, clears: bool) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        directory = runs_directory(output)
         _clear_partials(output)
-        if not _is_useful(directory):
+        directory = runs_directory(output)
+        # Encoded text beyond a first shard took minutes.
+        useful = (STATES, "text-*/shard-00001*", "text-*.run/shard-00000*")
+        if not any(next(directory.glob(pattern), None) for pattern in useful):
             shutil.rmtree(directory, ignore_errors=True)
         raise
 
@@ -345,9 +344,3 @@ def _clear_partials(output: Path) -> None:
             shutil.rmtree(path, ignore_errors=True)
         else:
             path.unlink(missing_ok=True)
-
-
-def _is_useful(directory: Path) -> bool:
-    """Tell whether there is a state, or encoded text beyond a first shard, which takes minutes."""
-    useful = (STATES, "text-*/shard-00001*", "text-*.run/shard-00000*")
-    return any(next(directory.glob(pattern), None) for pattern in useful)

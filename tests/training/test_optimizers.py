@@ -12,7 +12,7 @@ from torch import nn
 
 from bmtools.errors import CheckpointError
 from bmtools.training import optimizers
-from bmtools.training.layers import freeze, frozen_names, layer_numbers, layerwise_lr_scales, thaw
+from bmtools.training.layers import freeze, frozen_names, layer_numbers, layerwise_lr_scales
 from bmtools.training.optimizers import (
     Muon,
     StableAdamW,
@@ -91,7 +91,8 @@ def test_frozen_weights_are_trained_by_a_later_phase(model: Any, name: str) -> N
     train(model, optimizer, 2)
     for key, weight in model.named_parameters():
         assert torch.equal(weight, before[key]) == (key in frozen)
-    thaw(held)
+    for weight in held:
+        weight.requires_grad_(True)
     train(model, optimizer, 1)
     assert not any(torch.equal(weight, before[key]) for key, weight in model.named_parameters())
 
@@ -227,7 +228,7 @@ def test_outside_the_layers_muon_is_adamw(model: Any) -> None:
 
 def test_muon_needs_layers() -> None:
     linear = Beside(nn.Linear(2, 2))
-    with pytest.raises(CheckpointError, match="--optimizer muon: the model has no layers"):
+    with pytest.raises(CheckpointError, match="optimizer muon: the model has no layers"):
         make_optimizer("muon", parameter_groups(linear, 0.1), 1e-3)
     assert make_optimizer("adamw", parameter_groups(linear, 0.1), 1e-3)
 
