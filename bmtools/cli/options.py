@@ -153,7 +153,7 @@ def sources(files: tuple[str, ...]) -> tuple[str, ...]:
 def _collector(path: str) -> Iterator[Reject]:
     """Write bad records to a file, and count them on stderr at the end."""
     count = 0
-    failure = None
+    failure: Exception | None = None
     with open_output(path) as stream:
 
         def collect(error: RecordError) -> None:
@@ -164,7 +164,7 @@ def _collector(path: str) -> Iterator[Reject]:
 
         try:
             yield collect
-        except BmtoolsError as error:
+        except (BmtoolsError, click.exceptions.Exit) as error:
             failure = error  # raised below: what was rejected may explain it
     click.echo(f"bmtools: {count} bad records in {path}", err=True)
     if failure is not None:
