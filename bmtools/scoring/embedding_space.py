@@ -19,6 +19,7 @@ from bmtools.errors import Reject, refuse
 from bmtools.io.atomic import new_file
 from bmtools.io.jsonl import as_records
 from bmtools.records import Record
+from bmtools.scoring import space_metrics
 from bmtools.scoring.evaluation import Progress
 from bmtools.scoring.lines import Line, rounded, signed
 from bmtools.scoring.settings import (
@@ -27,16 +28,6 @@ from bmtools.scoring.settings import (
     StateReadingConfig,
     model_paths,
     split_settings,
-)
-from bmtools.scoring.space_metrics import (
-    UnitVectorSums,
-    chance_of_own_group,
-    own_group_neighbours,
-    partition_isotropy,
-    principal_components,
-    rank_correlation,
-    silhouettes,
-    variance_shares,
 )
 from bmtools.scoring.space_sample import SampledWords, WordContext, sample_contexts
 from bmtools.scoring.space_vectors import (
@@ -86,23 +77,23 @@ class WordStatistics:
         values: by measure, (words,) float64; NaN where a word has none.
     """
 
-    sums: UnitVectorSums
+    sums: space_metrics.UnitVectorSums
     values: dict[str, np.ndarray]
 
     @classmethod
     def of(cls, space: EmbeddingSpace, config: EmbeddingSpaceConfig) -> WordStatistics:
         """Measure every word; neighbours and silhouettes are those of words' mean vectors."""
         vectors, bands = space.word_means(), space.sample.bands
-        sums = UnitVectorSums.of(space.occurrences.vectors, space.words, len(bands))
+        sums = space_metrics.UnitVectorSums.of(space.occurrences.vectors, space.words, len(bands))
         ends = np.isin(bands, (0, config.bands - 1))
         extremes = np.full(len(bands), np.nan)
         if len(np.unique(bands[ends])) == 2:
-            extremes[ends] = silhouettes(vectors[ends], bands[ends])
+            extremes[ends] = space_metrics.silhouettes(vectors[ends], bands[ends])
         return cls(sums, {
             "self_similarity": sums.self_similarities(),
-            "own_band_neighbours": own_group_neighbours(
+            "own_band_neighbours": space_metrics.own_group_neighbours(
                 vectors, bands, min(config.neighbours, len(bands) - 1)),
-            "silhouette": silhouettes(vectors, bands),
+            "silhouette": space_metrics.silhouettes(vectors, bands),
             "extremes_silhouette": extremes})
 
     def estimate(self, weights: np.ndarray) -> dict[str, np.ndarray]:
@@ -168,7 +159,11 @@ def compare_spaces(readers: Sequence[StateReader], sample: SampledWords,
     fitting = fit_contexts(contexts, readers, config.context_characters)
     first: tuple[str, Estimates, Estimates] | None = None
     for reader, occurrences in zip(readers, read_vectors(fitting, readers), strict=True):
-        space = _space(sample, fitting, occurrences)
+        words = np.array([fitting[number].word for number in occurrences.contexts], dtype=np.int64)
+        kept, renumbered = np.unique(words, return_inverse=True)  # words with an occurrence
+        space = EmbeddingSpace(SampledWords([sample.words[number] for number in kept],
+                                            sample.counts[kept], sample.bands[kept]),
+                               occurrences, renumbered)
         word_statistics = WordStatistics.of(space, config)
         values = word_statistics.estimate(np.ones((1, len(space.sample.words))))
         resamples = word_statistics.estimate(bootstrap_weights(space.sample.bands, config)) \
@@ -192,16 +187,6 @@ def compare_spaces(readers: Sequence[StateReader], sample: SampledWords,
                         precision="fp32" if precision == "float32" else precision)}, space
 
 
-def _space(sample: SampledWords, contexts: Sequence[WordContext],
-           occurrences: WordVectors) -> EmbeddingSpace:
-    """Leave out words without an occurrence."""
-    words = np.array([contexts[number].word for number in occurrences.contexts], dtype=np.int64)
-    kept, renumbered = np.unique(words, return_inverse=True)
-    return EmbeddingSpace(SampledWords([sample.words[number] for number in kept],
-                                       sample.counts[kept], sample.bands[kept]),
-                          occurrences, renumbered)
-
-
 def bootstrap_weights(bands: np.ndarray, config: EmbeddingSpaceConfig) -> np.ndarray:
     """Draw how often each word is in each resample of its band, (resamples, words)."""
     rng = np.random.default_rng(config.seed)
@@ -223,22 +208,23 @@ def _means(weights: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 def _overall(space: EmbeddingSpace, values: Estimates) -> Line:
     """Measure all words together."""
-    means, logs = space.word_means(), np.log(space.sample.counts)
-    shares = variance_shares(space.occurrences.vectors, _COMPONENTS)
+    vectors, means = space.occurrences.vectors, space.word_means()
+    logs = np.log(space.sample.counts)
+    shares = space_metrics.variance_shares(vectors, _COMPONENTS)
     return {
         "average_cosine": rounded(values["average_cosine"][0]),
-        "partition_isotropy": float(f"{partition_isotropy(space.occurrences.vectors):.6g}"),
+        "partition_isotropy": float(f"{space_metrics.partition_isotropy(vectors):.6g}"),
         "top_components": {str(number): rounded(share)
                            for number, share in zip(_COMPONENTS, shares, strict=True)},
         **{name: rounded(values[name][0])
            for name in ("self_similarity", "adjusted_self_similarity", "own_band_neighbours")},
-        "chance_neighbours": rounded(chance_of_own_group(space.sample.bands)),
+        "chance_neighbours": rounded(space_metrics.chance_of_own_group(space.sample.bands)),
         **{name: rounded(values[name][0]) for name in ("silhouette", "extremes_silhouette")},
         "frequency_correlation": {
             # The sign of a component is arbitrary.
-            "first_component": rounded(abs(rank_correlation(
-                logs, principal_components(means, 1)[:, 0]))),
-            "norm": rounded(rank_correlation(logs, np.linalg.norm(means, axis=1)))}}
+            "first_component": rounded(abs(space_metrics.rank_correlation(
+                logs, space_metrics.principal_components(means, 1)[:, 0]))),
+            "norm": rounded(space_metrics.rank_correlation(logs, np.linalg.norm(means, axis=1)))}}
 
 
 def _change(first: tuple[str, Estimates, Estimates], values: Estimates,

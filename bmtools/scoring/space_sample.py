@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from heapq import heappush, heapreplace
@@ -83,39 +83,33 @@ def sample_contexts(records: Iterable[Record], config: EmbeddingSpaceConfig,
         DataError: there is no text, or there are too few words in it.
     """
     with TemporaryFile() as spool:
-        forms = _count_forms(records, spool)
+        counter = WordCounter()
+        for record in records:
+            counter.add([record["text"]])
+            spool.write(msgspec.json.encode(record["text"]) + b"\n")
+        forms = counter.words()
         if not forms:
             raise DataError("no words in the input; expected records with some text")
         plain = [form for form in forms if _is_plain(form, config.min_letters)]
         if word_filter is not None:
             plain = list(compress(plain, word_filter(plain)))
-        counts, by_word = _fold_forms({form: forms[form] for form in plain})
-        words = choose_words(counts, config)
-        numbers = {form: number for number, word in enumerate(words.words)
+        counts: Counter[str] = Counter()
+        by_word = defaultdict(list)
+        for form in plain:
+            word = unicodedata.normalize("NFC", form.casefold())
+            counts[word] += forms[form]
+            by_word[word].append(form)
+        sample = choose_words(counts, config)
+        numbers = {form: number for number, word in enumerate(sample.words)
                    for form in by_word[word]}
-        drawn = _draw_occurrences(spool, numbers, word_keys(words.words, config.seed),
-                                  config.occurrences)
-        return words, list(_read_contexts(spool, drawn, config.context_characters))
-
-
-def _count_forms(records: Iterable[Record], spool: IO[bytes]) -> Counter[str]:
-    """Count words as they are written, and keep the texts."""
-    counter = WordCounter()
-    for record in records:
-        counter.add([record["text"]])
-        spool.write(msgspec.json.encode(record["text"]) + b"\n")
-    return counter.words()
-
-
-def _fold_forms(forms: Mapping[str, int]) -> tuple[Counter[str], dict[str, list[str]]]:
-    """Count words regardless of case, and collect their spellings."""
-    counts: Counter[str] = Counter()
-    by_word: dict[str, list[str]] = {}
-    for form, count in forms.items():
-        word = unicodedata.normalize("NFC", form.casefold())
-        counts[word] += count
-        by_word.setdefault(word, []).append(form)
-    return counts, by_word
+        contexts = []
+        for number, offset, start, end in _draw_occurrences(
+                spool, numbers, word_keys(sample.words, config.seed), config.occurrences):
+            spool.seek(offset)
+            text = msgspec.json.decode(spool.readline(), type=str)
+            contexts.append(cut_context(WordContext(number, text, start, end),
+                                        config.context_characters))
+        return sample, contexts
 
 
 def _is_plain(form: str, min_letters: int) -> bool:
@@ -159,19 +153,13 @@ def band_ends(distinct: int, config: EmbeddingSpaceConfig) -> list[int]:
             for number in range(config.bands)]
 
 
-@dataclass(frozen=True)
-class _Occurrence:
-    """A word in the spooled text: its number, the offset of the line, and its span in the line."""
-
-    word: int
-    offset: int
-    start: int
-    end: int
-
-
 def _draw_occurrences(spool: IO[bytes], numbers: Mapping[str, int], keys: np.ndarray,
-                      count: int) -> list[_Occurrence]:
-    """Keep the occurrences of each word with the lowest priorities."""
+                      count: int) -> list[tuple[int, int, int, int]]:
+    """Keep the occurrences of each word with the lowest priorities.
+
+    Returns:
+        number of the word, offset of its line in the spooled text, and its span in the line.
+    """
     heaps: list[list[tuple[int, int, int, int]]] = [[] for _ in keys]
     limits = np.full(len(keys), HIGHEST, dtype=np.uint64)
     for words, texts, offsets, starts, ends in _find_occurrences(spool, numbers):
@@ -186,7 +174,7 @@ def _draw_occurrences(spool: IO[bytes], numbers: Mapping[str, int], keys: np.nda
                 heapreplace(heap, entry)
             if len(heap) == count:
                 limits[word] = -heap[0][0]
-    return [_Occurrence(word, *span) for word, heap in enumerate(heaps)
+    return [(word, *span) for word, heap in enumerate(heaps)
             for span in sorted(entry[1:] for entry in heap)]
 
 
@@ -199,31 +187,16 @@ def _find_occurrences(spool: IO[bytes],
         found = []
         for line in lines:
             text = msgspec.json.decode(line, type=str)
-            found += [(word, text_number, offset, start, end)
-                      for word, start, end in _find_spans(text, numbers)]
+            end = 0
+            for form in find_words(text):  # between two words there are no letters
+                start = text.index(form, end)
+                end = start + len(form)
+                if form in numbers:
+                    found.append((numbers[form], text_number, offset, start, end))
             text_number += 1
             offset += len(line)
         if found:
             yield tuple(np.array(found, dtype=np.int64).T)
-
-
-def _find_spans(text: str, numbers: Mapping[str, int]) -> Iterator[tuple[int, int, int]]:
-    """Find known words and their spans; between two words there are no letters."""
-    end = 0
-    for form in find_words(text):
-        start = text.index(form, end)
-        end = start + len(form)
-        number = numbers.get(form)
-        if number is not None:
-            yield number, start, end
-
-
-def _read_contexts(spool: IO[bytes], occurrences: Iterable[_Occurrence],
-                   reach: int) -> Iterator[WordContext]:
-    for one in occurrences:
-        spool.seek(one.offset)
-        text = msgspec.json.decode(spool.readline(), type=str)
-        yield cut_context(WordContext(one.word, text, one.start, one.end), reach)
 
 
 def cut_context(context: WordContext, reach: int) -> WordContext:

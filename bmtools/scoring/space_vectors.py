@@ -102,23 +102,20 @@ def fit_contexts(contexts: Sequence[WordContext], readers: Sequence[StateReader]
         reach: characters on either side of words, as the contexts were cut.
     """
     fitting = list(contexts)
-    pending = list(range(len(fitting)))
+    pending = set(range(len(fitting)))
     while pending and reach:
-        pending = sorted(set[int]().union(*(_too_long(fitting, pending, reader.checkpoint)
-                                            for reader in readers)))
+        texts = {number: fitting[number].text for number in sorted(pending)}
+        pending = set()
+        for reader in readers:
+            encodings = reader.checkpoint.tokenizer.backend_tokenizer.encode_batch_fast(
+                list(texts.values()), add_special_tokens=False)
+            longest = max_tokens(reader.checkpoint.model) - _SPECIAL_TOKENS
+            pending |= {number for number, encoding in zip(texts, encodings, strict=True)
+                        if len(encoding.ids) > longest}
         reach //= 2
         for number in pending:
             fitting[number] = cut_context(fitting[number], reach)
     return fitting
-
-
-def _too_long(contexts: Sequence[WordContext], pending: Sequence[int],
-              checkpoint: Checkpoint) -> set[int]:
-    encodings = checkpoint.tokenizer.backend_tokenizer.encode_batch_fast(
-        [contexts[number].text for number in pending], add_special_tokens=False)
-    longest = max_tokens(checkpoint.model) - _SPECIAL_TOKENS
-    return {number for number, encoding in zip(pending, encodings, strict=True)
-            if len(encoding.ids) > longest}
 
 
 def read_vectors(contexts: Sequence[WordContext],
@@ -142,12 +139,10 @@ def read_vectors(contexts: Sequence[WordContext],
     for reader, one in zip(readers, located, strict=True):
         kept = one.select(np.isin(one.tokens, common))
         order = np.argsort(kept.tokens)
-        unknown = _unknown(kept, reader.checkpoint.tokenizer.unk_token_id)
+        unknown_id = reader.checkpoint.tokenizer.unk_token_id
+        unknown = np.array([
+            unknown_id in kept.input_ids[sentence][start:end]
+            for sentence, start, end in zip(kept.sentences, kept.starts, kept.ends, strict=True)
+        ], dtype=bool)
         yield WordVectors(common, reader.vectors(kept), (kept.ends - kept.starts)[order],
                           unknown[order])
-
-
-def _unknown(occurrences: Occurrences, unknown_id: int | None) -> np.ndarray:
-    spans = zip(occurrences.sentences, occurrences.starts, occurrences.ends, strict=True)
-    return np.array([unknown_id in occurrences.input_ids[sentence][start:end]
-                     for sentence, start, end in spans], dtype=bool)
