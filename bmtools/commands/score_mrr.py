@@ -63,8 +63,8 @@ def command(records: RecordReader, models: tuple[Path, ...], baseline: str | Non
     if plot is not None:
         require_matplotlib()
         refuse_existing(plot, overwrite)
-    reference = read_reference(fail_below_baseline) if fail_below_baseline else None
-    if reference and not reference.lines:
+    reference = read_reference(fail_below_baseline) if fail_below_baseline else []
+    if fail_below_baseline and not reference:
         if baseline not in (None, str(fail_below_baseline)):
             raise click.UsageError("--fail-below-baseline: found other records than --baseline, "
                                    "expected the same file")
@@ -87,5 +87,5 @@ def command(records: RecordReader, models: tuple[Path, ...], baseline: str | Non
                          plot, plot_format, options["top_k"], sentence, overwrite)
     if fail_under is not None:
         check_bound(checkpoints, "mrr", at_least=fail_under)
-    if reference:
-        check_regression(reference, lines, len(models))
+    if fail_below_baseline:
+        check_regression(fail_below_baseline, reference, lines, len(models))

@@ -15,9 +15,9 @@ from bmtools.errors import RecordError, Reject, refuse, setting
 from bmtools.records import MASK, Record, span_faults
 from bmtools.scoring.evaluation import gather_records
 from bmtools.scoring.settings import MaskUnit
-from bmtools.search.case_folding import CASELESS, Folding
+from bmtools.search.case_folding import Folding
 from bmtools.search.matching import Matcher
-from bmtools.search.word_lists import WordList, read_word_list
+from bmtools.search.word_lists import WordList
 from bmtools.vocab.words import find_words
 
 _CHARACTERS_AT_ONCE = 1 << 20
@@ -32,11 +32,6 @@ class _Span(NamedTuple):
     start: int
     end: int
     kind: str | None
-
-
-def read_terms(name: str) -> WordList:
-    """Read terms from a file, one a line, to be found in any case; see `read_word_list`."""
-    return read_word_list(name, CASELESS)
 
 
 def make_clozes(records: Iterable[Record], terms: WordList | None, unit: MaskUnit = "word",
@@ -114,8 +109,10 @@ def _choose_spans(text: str, mentions: Iterable[_Span], unit: MaskUnit) -> list[
         ordered = sorted(chain.from_iterable(_word_spans(text, mention) for mention in ordered),
                          key=_precedence)
     else:
-        ordered = [_trim(text, mention) for mention in ordered
-                   if find_words(text[mention.start:mention.end])]
+        ordered = [_Span(mention.start + len(within) - len(within.lstrip()),
+                         mention.start + len(within.rstrip()), mention.kind)
+                   for mention in ordered
+                   if find_words(within := text[mention.start:mention.end])]
     masked = bytearray(len(text))
     chosen = []
     for span in ordered:
@@ -140,13 +137,6 @@ def _word_spans(text: str, mention: _Span) -> Iterator[_Span]:
         around = text[max(start - 1, 0):start] + text[end:end + 1]
         if len(word) > 1 or not word.isalpha() or _APOSTROPHES.isdisjoint(around):
             yield _Span(start, end, mention.kind)
-
-
-def _trim(text: str, mention: _Span) -> _Span:
-    """Leave white space around a mention unmasked."""
-    within = text[mention.start:mention.end]
-    start = mention.start + len(within) - len(within.lstrip())
-    return mention._replace(start=start, end=start + len(within.strip()))
 
 
 def _mask_spans(record: Record, spans: Iterable[_Span]) -> Iterator[Record]:

@@ -35,16 +35,6 @@ class ItemScore(Protocol):
         """Return the score as a line of details."""
 
 
-class CorpusTotals(ModelTotals, Protocol):
-    """Sums of one predictor's scores."""
-
-    def add(self, score: Any) -> None:
-        """Count a score."""
-
-    def line(self) -> Line:
-        """Return the corpus-level scores."""
-
-
 Scored = TypeVar("Scored", bound=ItemScore)
 
 
@@ -104,7 +94,7 @@ def _gather(windows: Iterator[Input], function: Callable[[Input], Score]) -> Ite
     state.destroy_process_group()
 
 
-def collect_scores(scores: Iterator[Scored], totals: Sequence[CorpusTotals],
+def collect_scores(scores: Iterator[Scored], totals: Sequence[ModelTotals],
                    statistics: StatisticsConfig, details: str | PathLike[str] | None = None,
                    progress: Progress = iter,
                    on_score: Callable[[Scored], object] | None = None) -> list[Line]:

@@ -17,7 +17,7 @@ from bmtools.errors import DataError, Reject, refuse, setting
 from bmtools.io.jsonl import as_records
 from bmtools.records import MASK
 from bmtools.scoring.checkpoint_predictor import load_predictors
-from bmtools.scoring.cloze import make_clozes, read_terms
+from bmtools.scoring.cloze import make_clozes
 from bmtools.scoring.evaluation import Progress, collect_scores
 from bmtools.scoring.lines import DIGITS, NO_VALUE, Groups, Line, signed
 from bmtools.scoring.mrr_ranking import MaskScore, score_masked_words
@@ -30,6 +30,8 @@ from bmtools.scoring.settings import (
     split_settings,
 )
 from bmtools.scoring.statistics import RatioMetric, interval
+from bmtools.search.case_folding import CASELESS
+from bmtools.search.word_lists import read_word_list
 
 _HITS = (1, 5, 10)
 _DEFAULT_BY = ("domain",)
@@ -72,7 +74,7 @@ def mrr(records: str | PathLike[str] | Iterable[Any], models: Any, *,
     """
     config, inference, statistics = split_settings(
         settings, MrrConfig, InferenceConfig, StatisticsConfig)
-    term_list = read_terms(terms) if terms is not None else None
+    term_list = read_word_list(terms, CASELESS) if terms is not None else None
     predictors: list[Predictor] = [*load_predictors(models, inference)]
     checkpoints = len(predictors)
     if baseline is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,21 +14,11 @@ _NOT_COMPARED = frozenset(("case", "precision", "baseline", "bmtools", "torch", 
 """Fields of a signature that tell models and machines apart, not ways of scoring."""
 
 
-@dataclass(frozen=True)
-class ReferenceScores:
-    """Scores of an earlier run.
-
-    Args:
-        path: their file.
-        lines: with `mrr` and `signature`; none where the file has records.
-    """
-
-    path: Path
-    lines: Sequence[Mapping[str, Any]]
-
-
-def read_reference(path: Path) -> ReferenceScores:
+def read_reference(path: Path) -> list[dict[str, Any]]:
     """Read lines that score-mrr wrote, without comparisons, or find that these are records.
+
+    Returns:
+        lines with `mrr` and `signature`; none where the file has records.
 
     Raises:
         DataError: neither.
@@ -39,24 +28,25 @@ def read_reference(path: Path) -> ReferenceScores:
         if "mrr" in line and "signature" in line:
             lines.append(line)
         elif "text" in line and not lines:
-            return ReferenceScores(path, [])
+            return []
         elif "compared" not in line:
             raise DataError(f"{place}: found neither a score nor a record, expected lines "
                             "that score-mrr wrote or records with text")
     if not lines:
         raise DataError(f"{path}: found nothing, expected lines that score-mrr wrote or records "
                         "with text")
-    return ReferenceScores(path, lines)
+    return lines
 
 
-def check_regression(reference: ReferenceScores, lines: Sequence[Mapping[str, Any]],
-                     models: int) -> None:
+def check_regression(path: Path, reference: Sequence[Mapping[str, Any]],
+                     lines: Sequence[Mapping[str, Any]], models: int) -> None:
     """Fail where a checkpoint scores below the reference.
 
     The reference is an earlier run's best score. Of records it is the score of their token
     frequencies, for each checkpoint in its own vocabulary.
 
     Args:
+        path: file of the reference.
         reference: from `read_reference`.
         lines: the scores of this run, checkpoints first.
         models: number of checkpoints.
@@ -67,12 +57,21 @@ def check_regression(reference: ReferenceScores, lines: Sequence[Mapping[str, An
     """
     below = []
     for line in lines[:models]:
-        best = _best(reference, line, lines[models:])
+        if reference:
+            best = max(reference, key=lambda one: one["mrr"])
+            for name, there, here in (
+                    ("signature", _way_of_scoring(best), _way_of_scoring(line)),
+                    ("maskings", best.get("maskings"), line["maskings"])):
+                if there != here:
+                    raise DataError(f"{path}: found {name} {there!r}, expected {here!r} as in this "
+                                    "run; score both on the same maskings in the same way")
+        else:
+            best = next(one for one in lines[models:] if one["vocabulary"] == line["vocabulary"])
         if not line["mrr"] >= best["mrr"]:
             below.append(f"{line['mrr']} of {line['model']}, expected at least {best['mrr']}, that "
                          f"of {best['model']}")
     if below:
-        raise BmtoolsError(f"mrr: found {'; '.join(below)} ({reference.path})")
+        raise BmtoolsError(f"mrr: found {'; '.join(below)} ({path})")
 
 
 def check_bound(lines: Sequence[Mapping[str, Any]], metric: str, at_least: float = -math.inf,
@@ -87,19 +86,6 @@ def check_bound(lines: Sequence[Mapping[str, Any]], metric: str, at_least: float
     if failed:
         expected = f"at most {at_most:g}" if at_most < math.inf else f"at least {at_least:g}"
         raise BmtoolsError(f"{metric}: found {', '.join(failed)}, expected {expected}")
-
-
-def _best(reference: ReferenceScores, line: Mapping[str, Any],
-          baselines: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    if not reference.lines:
-        return next(one for one in baselines if one["vocabulary"] == line["vocabulary"])
-    best = max(reference.lines, key=lambda one: one["mrr"])
-    for what, there, here in (("signature", _way_of_scoring(best), _way_of_scoring(line)),
-                              ("maskings", best.get("maskings"), line["maskings"])):
-        if there != here:
-            raise DataError(f"{reference.path}: found {what} {there!r}, expected {here!r} as in "
-                            "this run; score both on the same maskings in the same way")
-    return best
 
 
 def _way_of_scoring(line: Mapping[str, Any]) -> str:

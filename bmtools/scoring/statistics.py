@@ -143,12 +143,23 @@ class RatioMetric:
 
 
 class ModelTotals(Protocol):
-    """Sums of one predictor's scores, by which models are compared."""
+    """Sums of one predictor's scores.
+
+    Attributes:
+        predictor: gave the scores.
+    """
 
     predictor: Predictor
 
+    def add(self, score: Any) -> None:
+        """Count a score."""
+
     def metrics(self) -> dict[str, RatioMetric]:
         """Return the metrics that models are compared by."""
+        ...
+
+    def line(self) -> dict[str, Any]:
+        """Return the corpus-level scores."""
         ...
 
 

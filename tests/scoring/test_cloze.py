@@ -14,10 +14,10 @@ from bmtools.errors import DataError, RecordError
 from bmtools.io.jsonl import RecordReader
 from bmtools.records import MASK, Record, check
 from bmtools.scoring import cloze
-from bmtools.scoring.cloze import make_clozes, read_terms
+from bmtools.scoring.cloze import make_clozes
 from bmtools.scoring.settings import MaskUnit
 from bmtools.search.case_folding import CASELESS
-from bmtools.search.word_lists import WordList
+from bmtools.search.word_lists import WordList, read_word_list
 
 
 def listed(*terms: str) -> WordList:
@@ -197,8 +197,8 @@ def test_records_stream(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_terms_are_read(tmp_path: Path) -> None:
     path = tmp_path / "terms.txt"
     path.write_text("\ufeff\nulcer\r\n  renal  failure \nUlcer\n", encoding="utf-8")
-    assert read_terms(str(path)).words == ("ulcer", "renal  failure")
-    assert masked_words(plain("Renal failure, ulcer."), read_terms(str(path))) == [
+    assert read_word_list(str(path), CASELESS).words == ("ulcer", "renal  failure")
+    assert masked_words(plain("Renal failure, ulcer."), read_word_list(str(path), CASELESS)) == [
         "Renal", "failure", "ulcer"]
 
 
@@ -213,7 +213,7 @@ def test_wrong_lists_are_refused(content: bytes, message: str, tmp_path: Path) -
     path = tmp_path / "terms.txt"
     path.write_bytes(content)
     with pytest.raises(DataError) as refused:
-        read_terms(str(path))
+        read_word_list(str(path), CASELESS)
     assert str(refused.value) == f"{path}{message}"
 
 

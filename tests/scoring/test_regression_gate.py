@@ -1,4 +1,4 @@
-"""Earlier scores as a bar: what holds, what fails, what cannot be held against each other."""
+"""Earlier scores as a reference: passed, missed, and not comparable."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ def earlier(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_best_earlier_score_is_the_bar(earlier: Path) -> None:
-    bar = read_reference(earlier)
-    check_regression(bar, [line(0.3), line(0.4)], 2)
+def test_the_best_earlier_score_is_the_reference(earlier: Path) -> None:
+    reference = read_reference(earlier)
+    check_regression(earlier, reference, [line(0.3), line(0.4)], 2)
     with pytest.raises(BmtoolsError) as error:
-        check_regression(bar, [line(0.3), line(0.29, model="worse")], 2)
+        check_regression(earlier, reference, [line(0.3), line(0.29, model="worse")], 2)
     assert str(error.value) == (f"mrr: found 0.29 of worse, expected at least 0.3, that of older "
                                 f"({earlier})")
 
 
 def test_other_versions_and_precisions_may_be_compared(earlier: Path) -> None:
     newer = SIGNATURE.replace("0.1.0", "9.9").replace("fp32", "bf16").replace("kept", "folded")
-    check_regression(read_reference(earlier), [line(0.5, signature=newer)], 1)
+    check_regression(earlier, read_reference(earlier), [line(0.5, signature=newer)], 1)
 
 
 @pytest.mark.parametrize(("changed", "message"), [
@@ -48,20 +48,19 @@ def test_other_versions_and_precisions_may_be_compared(earlier: Path) -> None:
 def test_scores_made_otherwise_are_refused(
         earlier: Path, changed: dict[str, Any], message: str) -> None:
     with pytest.raises(DataError) as error:
-        check_regression(read_reference(earlier), [line(0.5, **changed)], 1)
+        check_regression(earlier, read_reference(earlier), [line(0.5, **changed)], 1)
     assert message in str(error.value)
 
 
 def test_records_ask_for_the_baseline_of_the_same_vocabulary(tmp_path: Path) -> None:
     path = tmp_path / "corpus.jsonl"
     path.write_text('{"id": "1", "text": "il cuore"}\n')
-    bar = read_reference(path)
-    assert not bar.lines
+    assert read_reference(path) == []
     baselines = [line(0.1, model="frequency", vocabulary="w"),
                  line(0.2, model="frequency", vocabulary="v")]
-    check_regression(bar, [line(0.2), *baselines], 1)
+    check_regression(path, [], [line(0.2), *baselines], 1)
     with pytest.raises(BmtoolsError, match=r"0\.15 of new, expected at least 0\.2, that of freq"):
-        check_regression(bar, [line(0.15), *baselines], 1)
+        check_regression(path, [], [line(0.15), *baselines], 1)
 
 
 @pytest.mark.parametrize(("text", "message"), [
