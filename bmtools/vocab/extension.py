@@ -7,7 +7,7 @@ import math
 import tempfile
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,13 +38,13 @@ class _Piece:
     Args:
         token: its spelling.
         count: occurrences after all merges.
-        length: old pieces that it replaces.
+        saved: tokens that it saves, all occurrences together.
         halves: the two pieces merged last.
     """
 
     token: str
     count: int
-    length: int
+    saved: int
     halves: tuple[str, str]
 
 
@@ -183,32 +183,30 @@ class _GrowingVocabulary:
         self.size += len(tokens)
 
     def _runs(self, words: Counter[str]) -> Counter[str]:
-        """Write words as runs of symbols, one for each piece; an unknown piece ends a run."""
+        """Write words as runs of symbols, one for each piece; an unknown piece ends a run.
+
+        So does a place where SentencePiece merges nothing.
+        """
         encoded = {word: self.encode(word) for word in words}
         numbers = sorted({number for ids in encoded.values() for number in ids}
                          - unknown_ids(self.backend))
         if len(numbers) > len(_SYMBOLS):
             raise DataError(f"found {len(numbers)} different tokens in the text, expected at most "
                             f"{len(_SYMBOLS)}; extend a smaller vocabulary")
-        self._symbols = {number: chr(symbol)
-                         for number, symbol in zip(numbers, _SYMBOLS, strict=False)}
-        self._symbol_tokens = {symbol: self.tokens[number]
-                               for number, symbol in self._symbols.items()}
+        symbols = {number: chr(symbol) for number, symbol in zip(numbers, _SYMBOLS, strict=False)}
+        self._symbol_tokens = {symbol: self.tokens[number] for number, symbol in symbols.items()}
+        is_unigram = self.tokenizer_type == "unigram"
         runs: Counter[str] = Counter()
         for word, ids in encoded.items():
-            for run in "".join(self._symbols_of(ids)).split():
+            tokens = [self.tokens[number] for number in ids]
+            separators = (" " if is_unigram and _changes_class(before, token) else ""
+                          for before, token in zip(["", *tokens], tokens, strict=False))
+            text = "".join(separator + symbols.get(number, " ")
+                           for separator, number in zip(separators, ids, strict=True))
+            for run in text.split():
                 if len(run) > 1:
                     runs[run] += words[word]
         return runs
-
-    def _symbols_of(self, ids: Sequence[int]) -> Iterator[str]:
-        """Yield the symbols of a word's pieces, and a space where none may be merged."""
-        before = ""
-        for number in ids:
-            if self.tokenizer_type == "unigram" and _changes_class(before, self.tokens[number]):
-                yield " "
-            before = self.tokens[number]
-            yield self._symbols.get(number, " ")
 
     def _new_pieces(self, runs: Counter[str], room: int, min_frequency: int) -> list[_Piece]:
         """Return the first pieces that merging makes (BPE), or those that save most tokens."""
@@ -222,7 +220,7 @@ class _GrowingVocabulary:
                 break
             merges = math.ceil(_MORE_MERGES * merges)
         if not merges_all:
-            pieces.sort(key=lambda piece: -piece.count * (piece.length - 1))
+            pieces.sort(key=lambda piece: -piece.saved)
         return pieces[:room]
 
     def _merge(self, runs: Counter[str], merges: int,
@@ -244,7 +242,8 @@ class _GrowingVocabulary:
         for left, right in merged:
             token = self._spell(left + right)
             if token not in self.ids and token not in new:
-                new[token] = _Piece(token, counts[left + right], len(left + right),
+                count = counts[left + right]
+                new[token] = _Piece(token, count, count * (len(left + right) - 1),
                                     (self._spell(left), self._spell(right)))
         return list(new.values()), len(merged)
 
