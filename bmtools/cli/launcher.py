@@ -24,7 +24,7 @@ from bmtools.distributed import is_launched
 from bmtools.io.system import usable_cores
 
 STOPPED = 75
-"""Exit code of a run that was told to stop and can be resumed: EX_TEMPFAIL in `sysexits.h`."""
+"""Exit code of a run that stopped early and can be resumed: EX_TEMPFAIL in `sysexits.h`."""
 SUPERVISED = "BMTOOLS_SUPERVISED"
 """Environment variable of processes that this launcher started."""
 _FORWARDED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)

@@ -28,7 +28,7 @@ COMMANDS = {
     "score-pppl": "Score checkpoints by pseudo-perplexity.",
     "score-mrr": "Score checkpoints by mean reciprocal rank of masked words.",
     "score-masking": "Score checkpoints by what they restore under several ways of masking.",
-    "score-space": "Score how checkpoints spread words in space, and whether rare ones lie apart.",
+    "score-space": "Score the spread of words in embedding space, and the separation of rare ones.",
     "table": "Show JSON Lines of several models as one table.",
 }
 TRACEBACK = "--traceback"
@@ -68,7 +68,7 @@ def bmtools() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit: 0 done, 1 wrong data, 2 wrong usage, 130 interrupted.
 
-    75 means that a run was told to stop, saved its state and can be resumed.
+    75 means that a run was stopped by a signal or its budget, saved its state and can be resumed.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     code = 0

@@ -33,7 +33,7 @@ def _check_vectors(ctx: click.Context, _param: click.Parameter, path: Path | Non
 def command(records: RecordReader, reject: Reject, models: tuple[Path, ...],
             config: EmbeddingSpaceConfig, inference: StateReadingConfig, plot: Path | None,
             vectors: Path | None, output: str) -> None:
-    """Score how checkpoints spread words in space, and whether rare ones lie apart.
+    """Score the spread of words in embedding space, and the separation of rare ones.
 
     Words are runs of letters whatever their case; as many are drawn from each band of frequency,
     and the same occurrences of each are read by all models. Prints a JSON line per checkpoint:
