@@ -96,15 +96,15 @@ def test_documents_need_a_line_that_begins_them(source: Write) -> None:
         list(conll_records([source("a O\n")], ConllConfig(documents=True)))
 
 
-@pytest.mark.parametrize(("bad", "told"), [
+@pytest.mark.parametrize(("bad", "message"), [
     ("word", "found 1 column in 'word', expected 2 or more"),
     ("\tO", "found nothing in column 1, expected a token"),
     ("word\tX-Y", "found the tag 'X-Y' in column 2, expected O or one of B, I"),
     ("word\tB-", "found the tag 'B-' in column 2"),
     ("word\tO\tHigh", "found the tag 'High' in column 3, .*; tag_column 2 would take 'O'")])
-def test_a_bad_line_is_told(source: Write, bad: str, told: str) -> None:
+def test_a_bad_line_is_reported(source: Write, bad: str, message: str) -> None:
     path = source(f"a\tO\n\nb\tO\n{bad}\nc\tO\n\nd\tB\n")
-    with pytest.raises(RecordError, match=rf"set\.tsv:4: {told}"):
+    with pytest.raises(RecordError, match=rf"set\.tsv:4: {message}"):
         list(conll_records([path]))
     rejected: list[RecordError] = []
     records = list(conll_records([path], reject=rejected.append))

@@ -48,27 +48,27 @@ def test_the_word_behind_the_mask(source, original: str, masked: str, target: st
                       "source": "http://x"}
 
 
-@pytest.mark.parametrize(("original", "masked", "told"), [
+@pytest.mark.parametrize(("original", "masked", "message"), [
     ("Il cuore.", "Il cuore.", r"found 0 \[MASK\]"),
     ("Il cuore.", "[MASK] [MASK].", r"found 2 \[MASK\]"),
     (None, "Il [MASK].", "found no text under 'original'"),
     ("Il cuore.", 5, "found no text"),
     ("Il cuore", "Il cuore [MASK]", "found no word of the original"),
 ])
-def test_what_cannot_be_told(source, original: object, masked: object, told: str) -> None:
+def test_words_that_cannot_be_found(source, original: object, masked: object, message: str) -> None:
     path = source(sentence(original, masked, "Il [MASK]."))
-    with pytest.raises(RecordError, match=told):
+    with pytest.raises(RecordError, match=message):
         list(curated_records([path]))
     rejected: list[RecordError] = []
     list(curated_records([path], rejected.append))
     assert rejected[0].place.endswith("mlm.json (0-0)")
 
 
-@pytest.mark.parametrize(("content", "told"), [
+@pytest.mark.parametrize(("content", "message"), [
     ("{\n[", r"mlm\.json:2: not JSON"), ("[1]", "no list under 'data' or 'contexts'"),
     ('{"data": 5}', "no list"), ('{"data": [5]}', r"data\[0\]: found 5")])
-def test_another_file(source, content: str, told: str) -> None:
-    with pytest.raises(DataError, match=told):
+def test_other_files_are_refused(source, content: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
         list(curated_records([source(content)]))
 
 
@@ -103,7 +103,7 @@ def test_real_context_windows(data: Path) -> None:
         assert record["text"].replace(MASK, record["target"]) in texts[number]
 
 
-def test_sentences_as_they_stand(source) -> None:
+def test_unmasked_sentences(source) -> None:
     path = source(sentence("Il cuore batte.", "Il [MASK] batte.", "Il cuore [MASK]."))
     [record] = unmasked_records([path])
     assert record == {"id": "0", "text": "Il cuore batte.", "domain": "Neurologia",

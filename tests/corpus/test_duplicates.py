@@ -22,12 +22,12 @@ def records(ids: list[str]) -> list[Record]:
     ("drop", ["a", "b", "a-2"]),
     ("keep", GIVEN),
     ("rename", ["a", "b", "a-2", "a-2-2", "a-3", "b-2"])])
-def test_what_is_done(duplicates: Duplicates, expected: list[str]) -> None:
+def test_treatments_of_duplicates(duplicates: Duplicates, expected: list[str]) -> None:
     found = with_unique_ids(records(GIVEN), duplicates, Counter())
     assert [record["id"] for record in found] == expected
 
 
-def test_refusal_names_both_places() -> None:
+def test_a_refusal_names_both_lines() -> None:
     with pytest.raises(RecordError, match="f:3: found the id 'a' once more, after f:1"):
         list(with_unique_ids(records(GIVEN)))
     rejected: list[RecordError] = []

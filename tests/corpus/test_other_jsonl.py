@@ -45,16 +45,16 @@ def test_numbered_ids_are_counted_and_blank_lines_keep_the_number(lines) -> None
     assert sum(counts.values()) == 2
 
 
-@pytest.mark.parametrize(("line", "told"), [
+@pytest.mark.parametrize(("line", "message"), [
     ("{", "expected a JSON object"), ("[1]", "expected a JSON object"),
     ({"id": "1"}, "key 'text': found no such key, expected text; text_key"),
     ({"id": "1", "text": 5}, "key 'text': found 5, expected text"),
 ])
-def test_bad_lines_are_told(lines, line: object, told: str) -> None:
+def test_bad_lines_are_reported(lines, line: object, message: str) -> None:
     path = lines({"text": "a"}, line, {"text": "b"})
     with pytest.raises(RecordError, match=r"in\.jsonl:2: ") as caught:
         list(jsonl_records([path]))
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     rejected: list[RecordError] = []
     assert [record["text"] for record in jsonl_records([path], reject=rejected.append)] == [
         "a", "b"]

@@ -21,16 +21,16 @@ def source(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(("unit", "expected"), [
     ("line", {"notes:1": "one\u2028still one", "notes:4": "two", "notes:5": "three\x0bmore",
-                 "notes:7": "last"}),
+              "notes:7": "last"}),
     ("paragraph", {"notes:1": "one\u2028still one", "notes:4": "two\u00a0\nthree\x0bmore",
-                      "notes:7": "last"}),
+                   "notes:7": "last"}),
     ("file", {"notes": "one\u2028still one\n\n \n  two\u00a0\nthree\x0bmore\n\nlast"})])
 def test_units(source: Path, unit: Unit, expected: dict[str, str]) -> None:
     records = list(text_records([str(source)], unit))
     assert {record["id"]: record["text"] for record in records} == expected
 
 
-def test_places_name_the_first_line(source: Path) -> None:
+def test_records_are_named_by_their_first_line(source: Path) -> None:
     records = text_records([str(source)], "paragraph")
     assert [record.place for record in records] == [f"{source}:{line}" for line in (1, 4, 7)]
 

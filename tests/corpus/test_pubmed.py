@@ -122,7 +122,7 @@ def test_other_abstracts(source) -> None:
         ("1-it-2", "it", "AIM: ita")]
 
 
-def test_what_stands_beside_citations_is_counted(source) -> None:
+def test_other_elements_are_counted(source) -> None:
     path = source(f"<PubmedArticle>{citation(abstract(part('X.')))}</PubmedArticle>"
                   "<PubmedBookArticle/><DeleteCitation><PMID>1</PMID><PMID>2</PMID>"
                   "</DeleteCitation>", "PubmedArticleSet")

@@ -26,7 +26,7 @@ def entity(text: str, mention: str, **keys: object) -> dict:
     return {"start": start, "end": start + len(mention), "type": "X", "text": mention, **keys}
 
 
-def test_ids_places_and_other_keys() -> None:
+def test_ids_offsets_and_other_keys() -> None:
     record = Record(id="7", text=" One. Two here. ", lang="en", title="T", meta={"year": 1990},
                     place="f:3")
     first, second = cut(record)
@@ -99,12 +99,12 @@ def test_sections_of_another_make_are_left_alone() -> None:
     assert [item["meta"]["sections"] for item in cut(record)] == [["a", "b"]] * 2
 
 
-@pytest.mark.parametrize(("keys", "told"), [
+@pytest.mark.parametrize(("keys", "message"), [
     ({}, "no language"), ({"lang": "en", "answers": []}, "'answers'"),
     ({"lang": "en", "text_pair": "x"}, "'text_pair'")])
-def test_what_cannot_be_cut(keys: dict, told: str) -> None:
+def test_records_that_cannot_be_split(keys: dict, message: str) -> None:
     record = Record(id="1", text="One. Two.", place="f:9", **keys)
-    with pytest.raises(RecordError, match="f:9: .*" + told):
+    with pytest.raises(RecordError, match="f:9: .*" + message):
         list(sentence_records([record]))
 
 

@@ -47,8 +47,8 @@ def test_mentions_at_their_offset(read) -> None:
     ("1\t0\t4\t^^^^^_DISEASE_ >tosse\tD", 6, "tosse"),
     ("1\t5\t11\t tosse\tD", 6, "tosse"),      # white space is cut off
 ])
-def test_a_mention_elsewhere_moves_to_the_nearest_place(read, line: str, start: int,
-                                                        text: str) -> None:
+def test_a_mention_elsewhere_moves_to_its_nearest_occurrence(read, line: str, start: int,
+                                                             text: str) -> None:
     record, = read("1|asma, tosse asma\n", line)
     assert marks(record) == [(start, text, "D")]
 
@@ -67,7 +67,7 @@ def test_a_short_mention_prefers_a_word_of_its_own(read, text: str, mention: str
     assert marks(record) == [(start, mention, "D")]
 
 
-def test_moved_mentions_take_a_place_of_their_own(read) -> None:
+def test_moved_mentions_take_different_occurrences(read) -> None:
     counts: Counter[str] = Counter()
     lost: list[RecordError] = []
     record, = read("1|asma asma\n", "1\t1\t5\tasma\tD\n1\t0\t4\tasma\tD\n1\t2\t6\tasma\tD\n",
@@ -104,15 +104,15 @@ def test_offsets_from_title_and_abstract(read) -> None:
     assert marks(record) == [(5, "febbre", "X"), (23, "febbre", "X"), (34, "asma", "Y")]
 
 
-@pytest.mark.parametrize(("texts", "mentions", "told"), [
+@pytest.mark.parametrize(("texts", "mentions", "message"), [
     ("1|a\nno bar\n", "", r"corpus\.txt:2: found 'no bar', expected id\|text"),
     ("|a\n", "", r"corpus\.txt:1: found '\|a', expected id\|text"),
     ("1|a\n", "1\t0\t1\ta\n", r"ann\.txt:1: found 4 columns in"),
     ("1|a\n", "1\tX\t0\t1\ta\tD\n", r"ann\.txt:1: found 6 columns in"),
     ("1|a\n", "1\tzero\t1\ta\tD\n", r"ann\.txt:1: found the offsets 'zero' and '1'"),
     ("1|a\n", "1\t0\t1\ta\t \n", r"ann\.txt:1: found no type")])
-def test_bad_lines_are_told(read, texts: str, mentions: str, told: str) -> None:
-    with pytest.raises(RecordError, match=told):
+def test_bad_lines_are_reported(read, texts: str, mentions: str, message: str) -> None:
+    with pytest.raises(RecordError, match=message):
         read(texts, mentions)
     rejected: list[RecordError] = []
     read(texts, mentions, reject=rejected.append)

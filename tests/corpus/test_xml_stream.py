@@ -59,7 +59,7 @@ def test_any_entity_is_refused(source, declared: str) -> None:
         texts(path)
 
 
-@pytest.mark.parametrize(("content", "told"), [
+@pytest.mark.parametrize(("content", "message"), [
     ("<html>\n</html>", r"in\.xml:1: found the root element <html>, expected <Set>"),
     ("not xml\n", r"in\.xml:1: not XML"),
     ("", r"in\.xml:\d: damaged XML"),
@@ -70,8 +70,8 @@ def test_any_entity_is_refused(source, declared: str) -> None:
     (b"<Set>\n<a>\xff\xfe</a></Set>", r"in\.xml:2: damaged XML"),
     ('<?xml version="1.0" encoding="UTF-7"?><Set/>', r"in\.xml:1: not XML"),
 ])
-def test_damage_is_one_line_with_its_place(source, content: str | bytes, told: str) -> None:
-    with pytest.raises(DataError, match=told) as caught:
+def test_damage_is_one_message_with_its_line(source, content: str | bytes, message: str) -> None:
+    with pytest.raises(DataError, match=message) as caught:
         texts(source(content))
     assert len(str(caught.value).splitlines()) == 1
 

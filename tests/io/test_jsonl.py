@@ -33,7 +33,7 @@ PACKED: dict[str, Callable[[bytes], bytes]] = {
 
 @pytest.mark.parametrize("packing", PACKED)
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"], ids=["no BOM", "BOM"])
-def test_content_tells_the_compression(tmp_path: Path, packing: str, mark: bytes) -> None:
+def test_compression_is_detected_by_content(tmp_path: Path, packing: str, mark: bytes) -> None:
     path = tmp_path / "name.that.says.nothing"
     path.write_bytes(PACKED[packing](mark + LINES))
     records = RecordReader([str(path)])
@@ -47,7 +47,7 @@ def test_lines_end_at_newline_alone(tmp_path: Path) -> None:
     assert list(read_lines(str(path))) == [(1, "a\u2028b\u0085c\x0bd\re"), (2, "last")]
 
 
-def test_places_count_blank_lines(tmp_path: Path) -> None:
+def test_line_numbers_count_blank_lines(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(LINES)
     assert [record.place for record in RecordReader([str(path)])] == [f"{path}:1", f"{path}:3"]
@@ -97,7 +97,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz", "a.jsonl.zst"])
-def test_what_is_written_is_read(tmp_path: Path, name: str) -> None:
+def test_records_survive_a_round_trip(tmp_path: Path, name: str) -> None:
     records = [{"id": "1", "text": "perché\u2028no", "z": [1, {"y": None}]}]
     path = tmp_path / name
     assert write_records(records, str(path)) == 1

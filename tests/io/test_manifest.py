@@ -13,7 +13,7 @@ from bmtools.errors import CheckpointError
 from bmtools.io.manifest import Manifest, hash_directory, read_manifest, versions
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
+def test_a_manifest_survives_a_round_trip(tmp_path: Path) -> None:
     manifest = Manifest("pretrain", {"steps": 3, "model": None}, "f00d", 7, {"è.jsonl": "aa"},
                         {"model": "bb"}, 120, 1.23456, {"rows": 4})
     written = manifest.write(tmp_path)
@@ -31,7 +31,7 @@ def test_it_is_readable_text(tmp_path: Path) -> None:
     assert text.endswith("}\n") and text.count("\n") > 10
 
 
-def test_another_programs_directory_says_nothing(tmp_path: Path) -> None:
+def test_a_directory_of_another_program_has_no_manifest(tmp_path: Path) -> None:
     assert read_manifest(tmp_path) == {}
 
 
@@ -54,7 +54,7 @@ def test_the_hash_is_that_of_names_and_contents(tmp_path: Path) -> None:
         hashlib.sha256(f"a\0{one}\nb\0{two}\n".encode()).hexdigest()
 
 
-def test_the_hash_follows_the_files_and_not_their_story(tmp_path: Path) -> None:
+def test_the_hash_depends_on_files_and_not_on_the_manifest(tmp_path: Path) -> None:
     (tmp_path / "model").write_bytes(b"weights")
     before = hash_directory(tmp_path)
     (tmp_path / "bmtools.json").write_text(json.dumps({"wall_seconds": 3}))

@@ -28,7 +28,7 @@ def files(tmp_path: Path) -> RecordReader:
     return RecordReader([str(tmp_path / name) for name in "abc"])
 
 
-def test_blocks_are_whole_lines_that_know_their_place(files: RecordReader) -> None:
+def test_blocks_are_whole_lines_with_their_numbers(files: RecordReader) -> None:
     found = list(read_blocks(files))
     assert [(block.number, Path(block.name).name, block.first_line, block.earlier_lines,
              block.lines) for block in found] == [
@@ -45,6 +45,6 @@ def test_results_keep_the_order_of_blocks(files: RecordReader, processes: int) -
     assert list(map_blocks(read_blocks(files), make_worker, processes, "")) == expected
 
 
-def test_a_worker_that_dies_is_told_with_the_remedy(files: RecordReader) -> None:
+def test_a_worker_that_dies_is_reported_with_a_remedy(files: RecordReader) -> None:
     with pytest.raises(BmtoolsError, match=r"a worker process ended, .*; buy more memory"):
         list(map_blocks(read_blocks(files), partial(os._exit, 1), 2, "buy more memory"))

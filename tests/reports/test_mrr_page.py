@@ -15,7 +15,7 @@ from bmtools.reports.mrr_summary import MrrSummary
 DASH = "\N{EN DASH}"
 NASTY = '<mask>"\'&</td>'
 MODELS = ["runs/a/<i>", "runs/b/x"]
-# Two pictures that have ids in common, as matplotlib's have.
+# Two plots that have ids in common, as matplotlib's have.
 SVG = b"""<?xml version="1.0"?>
 <!DOCTYPE svg PUBLIC "-//W3C//DTD SVG 1.1//EN" "http://www.w3.org/Graphics/SVG/1.1/DTD/svg11.dtd">
 <svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" width="9pt">
@@ -26,7 +26,7 @@ SVG = b"""<?xml version="1.0"?>
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", 300, 150) + b"rest"
 
 
-def picture(name: str, image_format: ImageFormat = "svg", image: bytes = SVG) -> Plot:
+def plot(name: str, image_format: ImageFormat = "svg", image: bytes = SVG) -> Plot:
     return Plot(name, image_format, f"Title of {name}", "Says <this>", image, {"band-1-2": "1 < 2"})
 
 
@@ -47,7 +47,7 @@ class Reader(HTMLParser):
         self.open: list[str] = []
         self.attributes: list[tuple[str, str | None]] = []
         self.tables: list[list[list[str]]] = []
-        self.said: list[str] = []
+        self.texts: list[str] = []
         self.feed(page)
         self.close()
 
@@ -71,7 +71,7 @@ class Reader(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        self.said.append(data)
+        self.texts.append(data)
         if {"td", "th"} & set(self.open):
             self.tables[-1][-1][-1] += data
 
@@ -80,13 +80,13 @@ class Reader(HTMLParser):
 
 
 def page_of(items: Sequence[MrrItem], models: Sequence[str], shown: MrrItem,
-            lines: Sequence[dict[str, object]] = (), pictures: Sequence[Plot] = ()) -> str:
-    return render_page(MrrSummary.of(items, models, lines, 5, shown.name), pictures)
+            lines: Sequence[dict[str, object]] = (), plots: Sequence[Plot] = ()) -> str:
+    return render_page(MrrSummary.of(items, models, lines, 5, shown.name), plots)
 
 
 def read(maskings: Sequence[MrrItem], lines: Sequence[dict[str, object]] = (),
-         pictures: Sequence[Plot] = (), models: Sequence[str] = MODELS) -> Reader:
-    page = page_of(maskings, models, maskings[0], lines, pictures)
+         plots: Sequence[Plot] = (), models: Sequence[str] = MODELS) -> Reader:
+    page = page_of(maskings, models, maskings[0], lines, plots)
     assert page.startswith('<!DOCTYPE html>\n<html lang="en">')
     reader = Reader(page)
     assert not reader.open
@@ -134,9 +134,9 @@ def test_words_are_listed_by_whether_models_agree() -> None:
 def test_long_lists_are_folded_and_cut() -> None:
     reader = read([masking(str(n), None, 7) for n in range(1003)])
     assert len(reader.tables[-1]) == 1001
-    said = "".join(reader.said)
-    assert "Never found: 1003 maskings" in said
-    assert "3 more are not listed." in said
+    texts = "".join(reader.texts)
+    assert "Never found: 1003 maskings" in texts
+    assert "3 more are not listed." in texts
     assert reader.tags.count("details") == reader.tags.count("summary") == 2
 
 
@@ -147,9 +147,9 @@ def test_groups_have_a_table_each() -> None:
     assert [["domain", "<i>", "x"], ["Cardio<logia>", "1.000 (1)", "0.500 (1)"]] in tables
 
 
-def test_pictures_stand_in_the_page_without_borrowing() -> None:
-    reader = read([masking("a", 1, 2)], pictures=[
-        picture("progression"), picture("flow-1-2"), picture("domains"), picture("predictions")])
+def test_plots_share_no_ids_in_the_page() -> None:
+    reader = read([masking("a", 1, 2)], plots=[
+        plot("progression"), plot("flow-1-2"), plot("domains"), plot("predictions")])
     ids = reader.values("id")
     assert len(ids) == len(set(ids)) == 9
     assert reader.values("clip-path") == [f"url(#{name}-p1)"
@@ -157,15 +157,15 @@ def test_pictures_stand_in_the_page_without_borrowing() -> None:
     assert reader.values("href") == [f"#{name}-m1"
                                      for name in ("progression", "domains", "flow-1-2")]
     assert reader.values("aria-label") == ["Says <this>"] * 3
-    assert reader.said.count("1 < 2") == 3
-    assert "".join(reader.said).count("url(#p1) <mask>") == 3
-    # One rule for the page, none that came with a picture.
+    assert reader.texts.count("1 < 2") == 3
+    assert "".join(reader.texts).count("url(#p1) <mask>") == 3
+    # One rule for the page, none that came with a plot.
     assert reader.tags.count("style") == 1
     assert "metadata" not in reader.tags
 
 
-def test_a_png_is_held_by_the_page_at_the_size_it_was_drawn() -> None:
-    reader = read([masking("a", 1, 2)], pictures=[picture("progression", "png", PNG)])
+def test_a_png_is_embedded_at_the_size_it_was_drawn() -> None:
+    reader = read([masking("a", 1, 2)], plots=[plot("progression", "png", PNG)])
     source, = reader.values("src")
     assert base64.b64decode(source.removeprefix("data:image/png;base64,")) == PNG
     assert (reader.values("width"), reader.values("height")) == (["192"], ["96"])
@@ -173,16 +173,16 @@ def test_a_png_is_held_by_the_page_at_the_size_it_was_drawn() -> None:
 
 
 def test_nothing_comes_from_elsewhere_and_nothing_runs() -> None:
-    reader = read([masking("a", 1, 2)], pictures=[picture("progression")])
+    reader = read([masking("a", 1, 2)], plots=[plot("progression")])
     assert not {"script", "link", "iframe", "object", "base"} & set(reader.tags)
     assert not [key for key, _ in reader.attributes if key.startswith("on")]
     assert all(link.startswith("#") for link in reader.values("href") + reader.values("src"))
     assert "default-src 'none'" in "".join(reader.values("content"))
     assert not {"mask>", "i"} & set(reader.tags)
-    assert "http://" not in "".join(reader.said).replace("http://www.w3.org", "")
+    assert "http://" not in "".join(reader.texts).replace("http://www.w3.org", "")
 
 
-def test_how_the_masking_was_picked_is_said() -> None:
+def test_the_page_explains_the_choice_of_the_masking() -> None:
     picked, other = masking("a", 1, 9), masking("b", 1, 2)
     assert "differ most" in page_of([other, picked], MODELS, picked)
     assert "differ most" not in page_of([other, picked], MODELS, other)

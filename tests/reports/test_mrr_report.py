@@ -99,14 +99,14 @@ def test_bands_are_as_wide_as_there_are_maskings(drawn: Path, before: int, after
     assert blocks == pytest.approx({"rank-1": 18, "rank-2": 18}, abs=1e-3)
 
 
-def test_a_flow_says_ranks_and_changes(drawn: Path) -> None:
+def test_a_flow_labels_ranks_and_changes(drawn: Path) -> None:
     found = words(drawn / "flow-1-2.svg")
     assert found.index("1st: 5") < found.index("2nd: 1") < found.index("beyond: 11")
     assert {"4th: 1", "3rd: 5", "beyond: 6", "5th: 2", "start", "middle"} <= set(found)
     assert {"better 6", "same 10", "worse 2"} <= set(found)
 
 
-def test_the_progression_says_means_and_leaves_out_what_never_moves(drawn: Path) -> None:
+def test_the_progression_shows_means_and_omits_unchanging_items(drawn: Path) -> None:
     path = drawn / "progression.svg"
     assert {"0.300", "[0.200, 0.400]", "0.500", "start", "middle", "end"} <= set(words(path))
     caption = " ".join(words(path))
@@ -115,7 +115,7 @@ def test_the_progression_says_means_and_leaves_out_what_never_moves(drawn: Path)
     assert len(list(shapes(path, "word-"))) == 9
 
 
-def test_the_mean_stands_at_its_height(drawn: Path) -> None:
+def test_the_mean_is_drawn_at_its_height(drawn: Path) -> None:
     """On the scale that the ticks at 1 and 0 span."""
     path = drawn / "progression.svg"
     (_, mean), = shapes(path, "mean")
@@ -157,7 +157,7 @@ def test_domains_are_bars_with_their_figures(drawn: Path) -> None:
         assert length / lengths["bar-1-1"] == pytest.approx(mean / means[0], abs=1e-4)
 
 
-def test_the_page_holds_the_pictures_and_shares_no_id(drawn: Path) -> None:
+def test_the_page_embeds_the_plots_and_shares_no_id(drawn: Path) -> None:
     page = (drawn / "index.html").read_text()
     ids = re.findall(r' id="([^"]+)"', page)
     assert len(ids) == len(set(ids))

@@ -88,13 +88,13 @@ def test_the_flow_counts_each_masking_once() -> None:
     ("cuore", 1, ("fegato", "b"), None),
     ("cuore", 1, ("", "b"), None),
 ])
-def test_the_word_is_marked_where_its_rank_says(
+def test_the_word_is_marked_at_its_rank(
         target: str, rank: int | None, tokens: tuple[str, ...], marked: int | None) -> None:
     masking = scored("m", rank, target=target, proposals=(tuple((t, 0.1) for t in tokens),))
     assert matching_proposal(masking, 0) == marked
 
 
-def test_lines_win_over_what_is_counted_here() -> None:
+def test_scores_of_lines_win_over_own_counts() -> None:
     maskings = [scored("a", 1, 2, domain="Cuore"), scored("b", 9, 4, domain="Ossa"),
                 scored("c", 2, 9, domain="Cuore")]
     lines = [{"model": "two", "mrr": 0.9, "interval": [0.8, 1.0], "maskings": 7}]
@@ -105,7 +105,7 @@ def test_lines_win_over_what_is_counted_here() -> None:
         "Ossa": [MrrEstimate(0.0, None, 1), MrrEstimate(0.25, None, 1)]}}
 
 
-def test_groups_of_lines_are_read_gently() -> None:
+def test_incomplete_groups_of_lines_are_read() -> None:
     lines = [{"model": "one", "by": {"domain": {"Cuore": {"mrr": 0.5, "count": 4}},
                                      "length": {"1": 0.25, "2": "?"}, "odd": 3}},
              {"model": "two", "by": {"domain": {"Ossa": {"mrr": 0.1, "interval": [0, 0.2]}}}}]

@@ -28,7 +28,7 @@ def test_each_format_is_written_and_repeats(tmp_path: Path, suffix: str) -> None
     assert sorted(path.name for path in tmp_path.iterdir()) == [one.name, other.name]
 
 
-def test_the_picture_says_what_it_shows(tmp_path: Path) -> None:
+def test_the_plot_has_labels(tmp_path: Path) -> None:
     from matplotlib import rc_context
 
     with rc_context({"svg.fonttype": "none"}):

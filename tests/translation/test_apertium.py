@@ -131,7 +131,7 @@ def test_real_sentences_stay_in_place(via: str) -> None:
 
 
 @needs_apertium
-def test_unknown_words_are_told_and_left(tmp_path: Path) -> None:
+def test_unknown_words_are_counted_and_kept(tmp_path: Path) -> None:
     [translation] = ApertiumTranslator("en", "it", "ca").translate(
         ["Pembrolizumab is a 12-week study of zzyzx in a 2-year-old child."])
     assert translation.unknown == 2

@@ -36,7 +36,7 @@ def test_int8_and_beams_still_know_the_sentences(
     assert [one.text for one in translator.translate(list(pairs))] == list(pairs.values())
 
 
-def test_the_tokenizer_may_lie_beside_the_converted_model(
+def test_the_tokenizer_may_be_in_another_directory(
         nllb: Path, converted: Callable[[Path], Path], pairs: dict[str, str],
         tmp_path: Path) -> None:
     directory = shutil.copytree(converted(nllb), tmp_path / "model")
@@ -57,7 +57,7 @@ def test_nothing_is_cut_off_in_silence(nllb: Path, converted: Callable[[Path], P
     assert short.text == "La febbre è comune."
 
 
-def test_a_directory_without_tokenizer_says_what_to_do(
+def test_a_directory_without_tokenizer_is_reported_with_a_remedy(
         marian: Path, converted: Callable[[Path], Path]) -> None:
     with pytest.raises(CheckpointError, match="tokenizer names the directory"):
         CTranslate2Translator(ModelConfig(converted(marian)), "en", "it")

@@ -43,7 +43,7 @@ def test_tmx_gives_text_without_codes(tmp_path: Path) -> None:
     "No pain.\tNessun dolore.\n", "No pain.\tNessun dolore.\r\n\r\n",
     "doc\tspecialty\ten\tit\n1\tx\tNo  pain.\tNessun dolore.\n",
     "it-IT\tnote\ten-GB\nNessun dolore.\t\tNo pain.\n"])
-def test_tsv_columns_go_by_header_or_by_place(tmp_path: Path, content: str) -> None:
+def test_tsv_columns_are_found_by_header_or_order(tmp_path: Path, content: str) -> None:
     path = _written(tmp_path / "m.tsv", content)
     assert list(read_pairs(path, "en", "it")) == [("No pain.", "Nessun dolore.")]
 
@@ -70,7 +70,7 @@ def test_a_bad_or_dangerous_tmx_is_refused(tmp_path: Path, content: str, message
         list(read_pairs(_written(tmp_path / "m.tmx", content), "en", "it"))
 
 
-def test_exact_matches_win_and_loose_ones_keep_the_sentence_s_dress(tmp_path: Path) -> None:
+def test_exact_matches_win_and_loose_ones_keep_case_and_punctuation(tmp_path: Path) -> None:
     path = _written(tmp_path / "m.tsv", "No pain.\tNessun dolore.\nNO PAIN\tNIENTE\n"
                                         "no pain.\tnessun dolore.\nfever\tfebbre\nfever\tcalore\n")
     translator = MemoryTranslator(path, "en", "it")
