@@ -47,12 +47,12 @@ def made_up(apart: float, each: int = 4, words: int = 50) -> EmbeddingSpace:
     rng = np.random.default_rng(0)
     bands = np.repeat([0, 1], words)
     centres = rng.normal(size=(2 * words, 12)) + apart * np.eye(12)[bands]
-    places = np.repeat(np.arange(2 * words), each)
-    vectors = (centres[places] + 0.1 * rng.normal(size=(len(places), 12))).astype(np.float32)
-    ones = np.ones(len(places), dtype=np.int64)
+    words_of = np.repeat(np.arange(2 * words), each)
+    vectors = (centres[words_of] + 0.1 * rng.normal(size=(len(words_of), 12))).astype(np.float32)
+    ones = np.ones(len(words_of), dtype=np.int64)
     sample = SampledWords([f"word{n}" for n in range(2 * words)], 100 - 50 * bands, bands)
-    found = WordVectors(np.arange(len(places)), vectors, ones, ones < 0)
-    return EmbeddingSpace(sample, found, places)
+    found = WordVectors(np.arange(len(words_of)), vectors, ones, ones < 0)
+    return EmbeddingSpace(sample, found, words_of)
 
 
 def test_planted_bands_are_apart_and_others_are_not() -> None:

@@ -137,10 +137,10 @@ def test_words_are_masked_whole(any_model: CheckpointPredictor) -> None:
             masked = (shown.labels[begin:end] >= 0).tolist()
             assert unknown not in shown.labels[begin:end]
             for word in set(found.word_ids):
-                own = [place for place, of in enumerate(found.word_ids) if of == word]
-                # An unknown token is never masked, and ends the word that it stands in.
-                if unknown not in [found.ids[place] for place in own]:
-                    assert len({masked[place] for place in own}) == 1
+                own = [position for position, of in enumerate(found.word_ids) if of == word]
+                # An unknown token is never masked, and ends its word.
+                if unknown not in [found.ids[position] for position in own]:
+                    assert len({masked[position] for position in own}) == 1
                     pieces += len(own) > 1 and masked[own[0]]
     assert pieces > 5
 
@@ -167,12 +167,12 @@ def test_texts_are_cut_as_pretraining_cuts_them(longest: int, seed: int) -> None
     starts[firsts] = True
 
     class OneCorpus:
-        """Looks for word starts one place after the other."""
+        """Looks for word starts one position after the other."""
 
         def word_start_at_or_before(self, documents: np.ndarray, offsets: np.ndarray,
                                     slack: int) -> np.ndarray:
-            return np.array([next((place for place in range(offset, offset - slack - 1, -1)
-                                   if starts[firsts[document] + place]), offset)
+            return np.array([next((position for position in range(offset, offset - slack - 1, -1)
+                                   if starts[firsts[document] + position]), offset)
                              for document, offset in zip(documents, offsets, strict=True)])
 
     numbers = np.arange(len(lengths))

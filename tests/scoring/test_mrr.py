@@ -41,10 +41,10 @@ def words(score: MaskScore) -> list[str]:
 
 
 def totals(records: Sequence[Record], model: Any, **settings: Any) -> dict[str, Any]:
-    tally = MrrTotals(model, MrrConfig(**settings))
+    own_totals = MrrTotals(model, MrrConfig(**settings))
     for one in scores(records, model, **settings):
-        tally.add(one)
-    return tally.line()
+        own_totals.add(one)
+    return own_totals.line()
 
 
 @pytest.mark.parametrize(("target", "settings", "rank", "reciprocal"), [
@@ -149,17 +149,17 @@ def test_single_tokens_are_found_in_every_family(
     tokenizer = any_model.tokenizer
     whole = tokenizer(text.replace(MASK, target))["input_ids"]
     [one] = scores([masked(target, text)], any_model)
-    place = int(one.target.masked.spans[0, 0])
+    position = int(one.target.masked.spans[0, 0])
     ids = one.target.masked.input_ids.tolist()
     if len(one.target.token_ids) == 1:
         assert ids == whole
-        assert one.target.correct_ids == (whole[place],)
-        assert tokenizer.decode([whole[place]]).strip() == target
+        assert one.target.correct_ids == (whole[position],)
+        assert tokenizer.decode([whole[position]]).strip() == target
         assert one.rank is not None
     else:
-        pieces = whole[place:place + len(whole) - len(ids) + 1]
+        pieces = whole[position:position + len(whole) - len(ids) + 1]
         assert tokenizer.decode(pieces).strip() == target
-        assert ids == [*whole[:place + 1], *whole[place + one.line()["tokens"]:]]
+        assert ids == [*whole[:position + 1], *whole[position + one.line()["tokens"]:]]
         assert one.rank is None
 
 
@@ -187,10 +187,10 @@ def test_ranks_equal_the_whole_model(any_model: CheckpointPredictor) -> None:
         if one.rank is None:
             continue
         ids = torch.from_numpy(one.target.masked.input_ids)[None].clone()
-        place = int(one.target.masked.spans[0, 0])
-        ids[0, place] = tokenizer.mask_token_id
+        position = int(one.target.masked.spans[0, 0])
+        ids[0, position] = tokenizer.mask_token_id
         with torch.no_grad():
-            logits = model(input_ids=ids).logits[0, place]
+            logits = model(input_ids=ids).logits[0, position]
         order = logits.argsort(descending=True).tolist()
         assert order.index(one.target.correct_ids[0]) + 1 == one.rank
         assert len(one.proposals) == 5
@@ -241,11 +241,11 @@ def test_like_biobit_is_the_published_evaluation(known: Callable[..., Checkpoint
     expected = []
     for record in maskings:
         bare = "".join(one for one in record["target"] if one not in string.punctuation)
-        score_masked_words = 0.0
-        for place, proposal in enumerate(fill(record["text"]), 1):
+        reciprocal_rank = 0.0
+        for position, proposal in enumerate(fill(record["text"]), 1):
             if proposal["token_str"].lower() == bare.lower():
-                score_masked_words = round(1 / place, 2)
-        expected.append(score_masked_words)
+                reciprocal_rank = round(1 / position, 2)
+        expected.append(reciprocal_rank)
     # `cuore` is proposed first and, as `Cuore`, third; the later one counts there.
     assert expected == [0.33, 0.33, 0.5, 0.2, 0, 0]
     found = scores(maskings, model, like="biobit")
@@ -258,19 +258,19 @@ def test_like_biobit_is_the_published_evaluation(known: Callable[..., Checkpoint
 def test_groups_by_sentence_and_by_word(known: Callable[..., CheckpointPredictor]) -> None:
     model = known(WEIGHTS)
     records = [masked("cuore"), masked("il", "[MASK] cuore ."), masked("cuore", "vede [MASK] .")]
-    tally = MrrTotals(model, MrrConfig(), ["sentence", "target"])
+    own_totals = MrrTotals(model, MrrConfig(), ["sentence", "target"])
     for one in score_masked_words(records, [model], MrrConfig()):
-        tally.add(one)
-    by = tally.line()["by"]
+        own_totals.add(one)
+    by = own_totals.line()["by"]
     assert {name: (one["mrr"], one["maskings"]) for name, one in by["sentence"].items()} == {
         "il cuore .": (0.75, 2), "vede cuore .": (1, 1)}
     assert {name: (one["mrr"], one["sentences"]) for name, one in by["target"].items()} == {
         "cuore": (1, 2), "il": (0.5, 1)}
-    tally = MrrTotals(model, MrrConfig(), ["domian"])
+    own_totals = MrrTotals(model, MrrConfig(), ["domian"])
     for one in score_masked_words(records, [model], MrrConfig()):
-        tally.add(one)
+        own_totals.add(one)
     with pytest.raises(DataError, match="by: found 'domian', which no record has"):
-        tally.line()
+        own_totals.line()
 
 
 def test_intervals_are_drawn_over_sentences(known: Callable[..., CheckpointPredictor]) -> None:
@@ -284,15 +284,15 @@ def test_intervals_are_drawn_over_sentences(known: Callable[..., CheckpointPredi
 
 def test_what_models_agree_in(known: Callable[..., CheckpointPredictor]) -> None:
     one, two = known(WEIGHTS), known({**WEIGHTS, "rene": 100}, name="two")
-    tallies = [MrrTotals(model, MrrConfig()) for model in (one, two)]
+    all_totals = [MrrTotals(model, MrrConfig()) for model in (one, two)]
     records = [masked(word) for word in ("cuore", "rene", "fegato", "il", "mano")]
     for found in score_masked_words(records, [one, two], MrrConfig()):
-        tallies[found.predictor].add(found)
-    assert agreement(tallies) == [{
+        all_totals[found.predictor].add(found)
+    assert agreement(all_totals) == [{
         "compared": ["known", "two"], "metric": "found", "never": 2, "always": 0, "changing": 3,
         "maskings": 5}]
-    assert agreement(tallies[:1]) == []
-    [line] = compare_models(tallies, StatisticsConfig())
+    assert agreement(all_totals[:1]) == []
+    [line] = compare_models(all_totals, StatisticsConfig())
     assert line["difference"] == pytest.approx(
         (1 + 1 / 4 + 1 / 2 - 1 / 2 - 1 - 1 / 3) / 5, abs=1e-6)
 

@@ -14,7 +14,7 @@ from bmtools.scoring.mrr_ranking import MaskScore, score_masked_words
 from bmtools.scoring.settings import MrrConfig
 
 
-def ask(model: Any, text: str, target: str, **settings: Any) -> MaskScore:
+def score(model: Any, text: str, target: str, **settings: Any) -> MaskScore:
     record = Record(id="1", text=text, target=target)
     [one] = score_masked_words([record], [model], MrrConfig(multi_token="joint", **settings))
     return one
@@ -26,14 +26,14 @@ def exhaustive(model: CheckpointPredictor, text: str,
     tokenizer, network = model.tokenizer, model.checkpoint.model
     ids = tokenizer(text.replace(MASK, target), return_tensors="pt")["input_ids"]
     pieces = tokenizer(target, add_special_tokens=False)["input_ids"]
-    place = next(start for start in range(ids.shape[1])
+    position = next(start for start in range(ids.shape[1])
                  if ids[0, start:start + 2].tolist() == pieces)
-    ids[0, place:place + 2] = tokenizer.mask_token_id
+    ids[0, position:position + 2] = tokenizer.mask_token_id
     with torch.no_grad():
-        first = network(input_ids=ids).logits[0, place].log_softmax(0)
+        first = network(input_ids=ids).logits[0, position].log_softmax(0)
         copies = ids.repeat(len(first), 1)
-        copies[:, place] = torch.arange(len(first))
-        second = network(input_ids=copies).logits[:, place + 1].log_softmax(1)
+        copies[:, position] = torch.arange(len(first))
+        second = network(input_ids=copies).logits[:, position + 1].log_softmax(1)
     table = (first[:, None] + second).tolist()
     return sorted(((value, (one, other)) for one, row in enumerate(table)
                    for other, value in enumerate(row)), key=lambda found: (-found[0], found[1]))
@@ -55,12 +55,12 @@ def test_a_beam_as_wide_as_the_vocabulary_finds_what_an_exhaustive_search_finds(
     pieces = tuple(wordpiece.tokenizer(word, add_special_tokens=False)["input_ids"])
     rank = [ids for _, ids in everything].index(pieces) + 1
     wide = len(everything) ** 2
-    found = ask(wordpiece, text, word, beam_size=wide, top_k=wide)
+    found = score(wordpiece, text, word, beam_size=wide, top_k=wide)
     assert found.rank == rank
     assert found.reciprocal_rank == pytest.approx(1 / rank)
     assert found.probability == pytest.approx(math.exp(
         {ids: value for value, ids in everything}[pieces]), rel=1e-4)
-    best = ask(wordpiece, text, word, beam_size=200)
+    best = score(wordpiece, text, word, beam_size=200)
     assert [share for _, share in best.proposals] == pytest.approx(
         [math.exp(value) for value, _ in everything[:5]], rel=1e-4)
 
@@ -68,10 +68,10 @@ def test_a_beam_as_wide_as_the_vocabulary_finds_what_an_exhaustive_search_finds(
 def test_a_word_beyond_the_beam_has_no_rank(wordpiece: CheckpointPredictor) -> None:
     word = word_of_two(wordpiece)
     text = f"Il {MASK} riduce la nausea."
-    rank = ask(wordpiece, text, word, beam_size=20_000, top_k=20_000).rank
+    rank = score(wordpiece, text, word, beam_size=20_000, top_k=20_000).rank
     assert rank is not None
     for beam in (5, 20, 60):
-        found = ask(wordpiece, text, word, beam_size=beam)
+        found = score(wordpiece, text, word, beam_size=beam)
         assert found.rank is None or found.rank <= min(rank, beam)
         assert found.probability > 0
 
@@ -79,7 +79,7 @@ def test_a_word_beyond_the_beam_has_no_rank(wordpiece: CheckpointPredictor) -> N
 def test_words_of_one_token_are_ranked_as_ever(wordpiece: CheckpointPredictor) -> None:
     record = Record(id="1", text=f"Il cuore {MASK}.", target="la")
     [usual] = score_masked_words([record], [wordpiece], MrrConfig())
-    found = ask(wordpiece, record["text"], "la")
+    found = score(wordpiece, record["text"], "la")
     assert (found.rank, found.proposals) == (usual.rank, usual.proposals)
     assert len(usual.target.token_ids) == 1
 
@@ -87,8 +87,8 @@ def test_words_of_one_token_are_ranked_as_ever(wordpiece: CheckpointPredictor) -
 def test_case_may_be_ignored_in_words_of_several_tokens(wordpiece: CheckpointPredictor) -> None:
     word = word_of_two(wordpiece)
     text = f"Il {MASK} riduce la nausea."
-    strict = ask(wordpiece, text, word, beam_size=20_000, top_k=20_000)
-    caseless = ask(wordpiece, text, word, beam_size=20_000, top_k=20_000, ignore_case=True)
+    strict = score(wordpiece, text, word, beam_size=20_000, top_k=20_000)
+    caseless = score(wordpiece, text, word, beam_size=20_000, top_k=20_000, ignore_case=True)
     assert strict.rank is not None
     assert caseless.rank is not None
     assert caseless.rank <= strict.rank

@@ -32,10 +32,10 @@ TEXTS = (
 def totals(records: Sequence[Record], predictor: Any, seed: int = 0, by: Sequence[str] = (),
            resamples: int = 100, **settings: Any) -> dict[str, Any]:
     chosen = PpplConfig(**settings)
-    tally = PpplTotals(predictor, chosen, by, StatisticsConfig(resamples, seed=seed))
+    own_totals = PpplTotals(predictor, chosen, by, StatisticsConfig(resamples, seed=seed))
     for sentence in score_sentences(records, [predictor], chosen, seed=seed):
-        tally.add(sentence)
-    return tally.line()
+        own_totals.add(sentence)
+    return own_totals.line()
 
 
 def texts_of(*texts: str) -> list[Record]:
@@ -328,10 +328,10 @@ def test_models_are_compared_in_bits_and_by_token_where_they_share_a_vocabulary(
         known: Callable[..., CheckpointPredictor], wordpiece: CheckpointPredictor) -> None:
     one, two = known({"il": 3, "cuore": 1}), known({"il": 1, "cuore": 1}, name="two")
     records = texts_of("il il il", "il cuore", "il il")
-    tallies = [PpplTotals(model) for model in (one, two, wordpiece)]
+    all_totals = [PpplTotals(model) for model in (one, two, wordpiece)]
     for found in score_sentences(records, [one, two, wordpiece]):
-        tallies[found.predictor].add(found)
-    lines = compare_models(tallies, StatisticsConfig())
+        all_totals[found.predictor].add(found)
+    lines = compare_models(all_totals, StatisticsConfig())
     assert [(line["metric"], line["compared"]) for line in lines] == [
         ("bits_per_character", ["known", "two"]), ("nats_per_token", ["known", "two"]),
         ("bits_per_character", ["known", "wordpiece"]),

@@ -46,7 +46,7 @@ def states_by_hand(model: Any, context: WordContext, layer: int) -> np.ndarray:
         hidden = model.checkpoint.model(
             input_ids=torch.tensor([ids]), output_hidden_states=True).hidden_states
     states = hidden[layer][0]
-    touching = [place for place, (start, end) in enumerate(encoding.offsets, 1)
+    touching = [position for position, (start, end) in enumerate(encoding.offsets, 1)
                 if context.text[start:end].strip() and start < context.end and end > context.start]
     return states[touching].mean(dim=0).numpy()
 
@@ -89,8 +89,8 @@ def test_token_counts_and_unknown_words(wordpiece: Any) -> None:
 
 def test_contexts_shrink_for_all_until_all_fit(wordpiece: Any, modernbert: Any) -> None:
     readers = [reader(wordpiece), reader(modernbert)]
-    place = LONG.index("cuore", 200)
-    contexts = [WordContext(0, LONG, place, place + 5), *contexts_of(TEXT, "sangue")]
+    position = LONG.index("cuore", 200)
+    contexts = [WordContext(0, LONG, position, position + 5), *contexts_of(TEXT, "sangue")]
     fitting = fit_contexts(contexts, readers, len(LONG))
     assert fitting[1] == contexts[1]
     assert fitting[0].text[fitting[0].start:fitting[0].end] == "cuore"

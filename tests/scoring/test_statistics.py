@@ -1,9 +1,11 @@
-"""Intervals and tests against scipy, against hand-worked tables and against simulations."""
+"""Intervals and tests against scipy, hand-worked tables and simulations; models compared."""
 
 from __future__ import annotations
 
 import itertools
 import math
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,9 +13,18 @@ from scipy import stats
 
 from bmtools.scoring import statistics
 from bmtools.scoring.settings import StatisticsConfig
-from bmtools.scoring.statistics import SamplingError, Sums, holm, interval, paired_difference
+from bmtools.scoring.statistics import (
+    RatioMetric,
+    SamplingError,
+    Sums,
+    compare_models,
+    holm,
+    interval,
+    paired_difference,
+)
 
 MANY = StatisticsConfig(resamples=20_000)
+FEW = StatisticsConfig(resamples=200)
 
 
 def sampling_error(numerators: np.ndarray, denominators: np.ndarray, share: float,
@@ -286,3 +297,48 @@ def test_wrong_settings_are_refused(options: dict[str, float], message: str) -> 
     with pytest.raises(ValueError) as refused:
         StatisticsConfig(**options)  # type: ignore[arg-type]
     assert str(refused.value) == message
+
+
+def totals(name: str, values: list[float], counts: list[float] | None = None,
+          vocabulary: str = "") -> Any:
+    """A model whose metric `loss` has these sums."""
+    metric = RatioMetric(np.array(values), np.array(counts or [1.0] * len(values)), vocabulary)
+    return SimpleNamespace(predictor=SimpleNamespace(name=name),
+                           metrics=lambda: {"loss": metric})
+
+
+def test_every_two_models_on_the_sentences_that_both_took() -> None:
+    one = totals("one", [1, 2, 3, 9], [1, 1, 1, 0])
+    two = totals("two", [2, 3, 9, 5], [1, 1, 0, 1])
+    three = totals("three", [1, 2, 3, 4])
+    lines = compare_models([one, two, three], FEW)
+    assert [line["compared"] for line in lines] == [
+        ["one", "two"], ["one", "three"], ["two", "three"]]
+    first, second, _ = lines
+    assert (first["difference"], first["sentences"]) == (-1, 2)
+    assert first["interval"] == [-1, -1]
+    assert (second["difference"], second["sentences"], second["p"]) == (0, 3, 1)
+
+
+def test_p_values_are_adjusted_for_the_number_of_comparisons() -> None:
+    rng = np.random.default_rng(0)
+    noise = rng.normal(size=40)
+    models = [totals(name, (noise + shift).tolist()) for name, shift in
+              (("a", 0.0), ("b", 0.0), ("c", 2.0))]
+    lines = compare_models(models, FEW)
+    assert all(line["p_holm"] >= line["p"] for line in lines)
+    assert lines[1]["p_holm"] == pytest.approx(3 / 201, abs=1e-6)
+    assert lines[0]["p_holm"] == 1
+
+
+def test_metrics_of_other_vocabularies_are_not_compared() -> None:
+    first = totals("a", [1, 2], vocabulary="x")
+    same = compare_models([first, totals("b", [2, 2], vocabulary="x")], FEW)
+    other = compare_models([first, totals("b", [2, 2], vocabulary="y")], FEW)
+    assert (len(same), len(other)) == (1, 0)
+
+
+def test_one_model_or_no_resamples_compare_nothing() -> None:
+    assert compare_models([totals("a", [1, 2])], FEW) == []
+    assert compare_models([totals("a", [1, 2]), totals("b", [1, 2])],
+                          StatisticsConfig(resamples=0)) == []
