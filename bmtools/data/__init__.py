@@ -1,1 +1,8 @@
-"""Tokenized shards, packing, sampling, NSP pairs and batches."""
+"""Tokenized shards, packing, sampling, NSP pairs and batches.
+
+The public function is imported when first used.
+"""
+
+from bmtools.lazy import export
+
+export(__name__, tokenize="bmtools.data.tokenize")

@@ -7,9 +7,7 @@ them seconds and hundreds of megabytes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,26 +17,11 @@ from bmtools.data.settings import ShardConfig
 from bmtools.data.shard_files import DocumentBatch
 from bmtools.errors import RecordError
 from bmtools.io.jsonl import parse_records
-from bmtools.io.parallel import Block, map_blocks
+from bmtools.io.parallel import Block
 from bmtools.masking.ragged import offsets
 from bmtools.records import Record, full_text
 from bmtools.search.segment import sentence_spans
 from bmtools.vocab.encoding import EncodedTexts, Encoder, MarkWordStarts
-
-
-@dataclass(frozen=True)
-class EncodeTask:
-    """Work order of a worker process.
-
-    Args:
-        tokenizer: as JSON.
-        settings: of the shards.
-        mark_words: finds word starts instead of the tokenizer.
-    """
-
-    tokenizer: str
-    settings: ShardConfig
-    mark_words: MarkWordStarts | None
 
 
 @dataclass(frozen=True)
@@ -60,28 +43,21 @@ class EncodedBlock:
     rejects: list[tuple[str, str, Any]]
 
 
-def encode_blocks(blocks: Iterator[Block], task: EncodeTask,
-                  processes: int) -> Generator[EncodedBlock]:
-    """Encode blocks, in order.
+class BlockEncoder:
+    """Parser and encoder of the records of a block, in a worker process.
 
     Args:
-        blocks: read ahead by a few for each process.
-        task: tokenizer and settings.
-        processes: 0 for one a core; one works in this process, and so does a single block.
-
-    Raises:
-        BmtoolsError: a process died.
+        tokenizer: as JSON.
+        config: of the shards.
+        mark_words: finds word starts instead of the tokenizer.
+        lang_setting: spelling of the setting `lang` in messages, which a new process cannot know.
     """
-    return map_blocks(blocks, partial(BlockEncoder, task), processes,
-                      "go on with --resume and fewer --processes")
 
-
-class BlockEncoder:
-    """Parser and encoder of the records of a block."""
-
-    def __init__(self, task: EncodeTask) -> None:
-        self._settings = task.settings
-        self._encoder = Encoder(Tokenizer.from_str(task.tokenizer), task.mark_words)
+    def __init__(self, tokenizer: str, config: ShardConfig, mark_words: MarkWordStarts | None,
+                 lang_setting: str) -> None:
+        self._config = config
+        self._lang_setting = lang_setting
+        self._encoder = Encoder(Tokenizer.from_str(tokenizer), mark_words)
 
     def __call__(self, block: Block) -> EncodedBlock:
         rejects: list[tuple[str, str, Any]] = []
@@ -93,17 +69,23 @@ class BlockEncoder:
         points: list[list[int]] = []
         lines = block.lines.split(b"\n")
         for record in parse_records(lines, block.name, reject, block.first_line - 1):
-            if self._settings.sentences and not (record.get("lang") or self._settings.lang):
+            if self._config.sentences and not (record.get("lang") or self._config.lang):
                 reject(RecordError(record.place, "found no language, expected the key 'lang' or "
-                                                 "--lang to find sentences by", dict(record)))
+                                   f"{self._lang_setting} to find sentences by", dict(record)))
                 continue
             texts.append(full_text(record))
-            if self._settings.sentences:
-                points.append(_sentence_points(record, self._settings.lang))
-        found = self._encoder.encode(texts, points if self._settings.sentences else None)
-        counts = Counter(records=len(texts), characters=sum(map(len, texts)),
-                         encoded_whole=len(texts) * (not found.in_chunks))
-        return EncodedBlock(block.number, block.before, _documents(found, counts), counts, rejects)
+            if self._config.sentences:
+                points.append(_sentence_points(record, self._config.lang))
+        found = self._encoder.encode(texts, points if self._config.sentences else None)
+        documents = _documents(found)
+        counts = Counter(
+            records=len(texts), characters=sum(map(len, texts)),
+            encoded_whole=len(texts) * (not found.in_chunks), documents=len(documents.lengths),
+            empty=len(texts) - len(documents.lengths), tokens=len(found.ids),
+            words=int(found.starts.sum()))
+        if documents.sentences is not None:
+            counts["sentences"] = len(documents.sentences)
+        return EncodedBlock(block.number, block.before, documents, counts, rejects)
 
 
 def _sentence_points(record: Record, lang: str) -> list[int]:
@@ -113,24 +95,16 @@ def _sentence_points(record: Record, lang: str) -> list[int]:
     return [*([0] if shift else []), *(start + shift for start, _ in spans)]
 
 
-def _documents(found: EncodedTexts, counts: Counter[str]) -> DocumentBatch:
-    """Leave texts without tokens out, and count the others."""
-    kept = found.lengths[found.lengths > 0]
+def _documents(found: EncodedTexts) -> DocumentBatch:
+    """Leave texts without tokens out."""
     sentences = None
     if found.tokens_at:
-        sentences = _sentence_starts(found)
-        counts["sentences"] = len(sentences)
-    counts.update(documents=len(kept), empty=len(found.lengths) - len(kept),
-                  tokens=len(found.ids), words=int(found.starts.sum()))
+        # The first sentence starts with the text, and none is empty.
+        starts = [np.unique(np.array([0, *points])) for points in found.tokens_at]
+        sentences = np.concatenate([
+            points[points < length] + origin for points, length, origin
+            in zip(starts, found.lengths, offsets(found.lengths)[:-1], strict=True)])
     # Half the bytes to send between processes, if the ids allow it.
     narrow = np.uint16 if not len(found.ids) or found.ids.max() < 1 << 16 else np.uint32
-    return DocumentBatch(found.ids.astype(narrow), found.starts, kept, sentences)
-
-
-def _sentence_starts(found: EncodedTexts) -> np.ndarray:
-    """Concatenate sentence starts; the first is the beginning of the text, none is empty."""
-    origins = offsets(found.lengths)[:-1]
-    starts = [np.unique(np.array([0, *points])) for points in found.tokens_at]
-    return np.concatenate([
-        points[points < length] + origin
-        for points, length, origin in zip(starts, found.lengths, origins, strict=True)])
+    return DocumentBatch(found.ids.astype(narrow), found.starts, found.lengths[found.lengths > 0],
+                         sentences)

@@ -35,12 +35,12 @@ class EncodedDocument(NamedTuple):
 
     Args:
         ids: (tokens,) whole numbers.
-        starts: (tokens,) bool, True where a word begins.
+        word_starts: (tokens,) bool, True where a word begins.
         sentences: tokens at which sentences begin, in order; None if unknown.
     """
 
     ids: np.ndarray
-    starts: np.ndarray
+    word_starts: np.ndarray
     sentences: Sequence[int] | np.ndarray | None = None
 
 
@@ -50,18 +50,15 @@ class DocumentBatch:
 
     Args:
         ids: (all tokens,) whole numbers.
-        starts: (all tokens,) bool, True where a word begins.
+        word_starts: (all tokens,) bool, True where a word begins.
         lengths: (documents,) tokens of each, 1 or more.
         sentences: (all sentences,) where each begins, counted over all tokens; or None.
     """
 
     ids: np.ndarray
-    starts: np.ndarray
+    word_starts: np.ndarray
     lengths: np.ndarray
     sentences: np.ndarray | None = None
-
-    def __len__(self) -> int:
-        return len(self.lengths)
 
     def split(self, number: int) -> tuple[DocumentBatch, DocumentBatch]:
         """Split the first `number` documents from the others."""
@@ -70,9 +67,10 @@ class DocumentBatch:
         if self.sentences is not None:
             count = int(np.searchsorted(self.sentences, tokens))
             early, late = self.sentences[:count], self.sentences[count:] - tokens
-        return (DocumentBatch(self.ids[:tokens], self.starts[:tokens], self.lengths[:number],
-                              early),
-                DocumentBatch(self.ids[tokens:], self.starts[tokens:], self.lengths[number:], late))
+        return (DocumentBatch(self.ids[:tokens], self.word_starts[:tokens],
+                              self.lengths[:number], early),
+                DocumentBatch(self.ids[tokens:], self.word_starts[tokens:],
+                              self.lengths[number:], late))
 
 
 def concatenate(documents: Iterable[EncodedDocument | tuple]) -> DocumentBatch:
@@ -92,7 +90,7 @@ def concatenate(documents: Iterable[EncodedDocument | tuple]) -> DocumentBatch:
             np.asarray(one.sentences, dtype=np.int64) + origin
             for one, origin in zip(kept, origins, strict=True)])
     return DocumentBatch(np.concatenate([np.asarray(one.ids) for one in kept]),
-                         np.concatenate([np.asarray(one.starts, dtype=bool) for one in kept]),
+                         np.concatenate([np.asarray(one.word_starts, dtype=bool) for one in kept]),
                          lengths, sentences)
 
 
@@ -130,12 +128,12 @@ class ShardWriter:
         """Count the documents, from the first on, that still fit the open shard."""
         ends = np.cumsum(documents.lengths)
         fitting = int(np.searchsorted(ends, self._shard_tokens - self.tokens, side="right"))
-        return fitting if self.tokens or fitting else min(1, len(documents))
+        return fitting if self.tokens or fitting else min(1, len(documents.lengths))
 
     def add(self, documents: DocumentBatch) -> None:
         """Add documents to the open shard."""
         self._ids.append(documents.ids.astype(self._type))
-        starts = np.concatenate([self._odd, documents.starts])
+        starts = np.concatenate([self._odd, documents.word_starts])
         whole = len(starts) // 8 * 8
         self._bits.append(np.packbits(starts[:whole], bitorder="little"))
         self._odd = starts[whole:]

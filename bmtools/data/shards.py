@@ -64,7 +64,7 @@ class Shard:
     def of(cls, documents: DocumentBatch, vocabulary: str) -> Shard:
         """Keep documents in memory."""
         borders = np.cumsum(np.append(0, documents.lengths), dtype=np.int64)
-        return cls(documents.ids, np.packbits(documents.starts, bitorder="little"), borders,
+        return cls(documents.ids, np.packbits(documents.word_starts, bitorder="little"), borders,
                    documents.sentences, vocabulary)
 
     def fault(self) -> str:

@@ -12,6 +12,7 @@ from bmtools.keyed_random import derive
 from bmtools.recipes.phases import MixtureWeight
 
 _ROUNDS = 6
+_MOST_AT_ONCE = 8192
 
 
 def permute(numbers: np.ndarray, size: int, key: int) -> np.ndarray:
@@ -81,12 +82,9 @@ class Mixture:
         self._weights = weights
         self._owed = {one.corpus: 0.0 for one in weights}
         self._drawn = {one.corpus: 0 for one in weights}
-        self.window = _window([size.documents for size in self._sizes.values()])
-
-    @property
-    def tokens(self) -> int:
-        """Tokens of all its corpora."""
-        return sum(size.tokens for size in self._sizes.values())
+        # At most an epoch, in even parts.
+        documents = sum(size.documents for size in self._sizes.values())
+        self.window = -(-documents // -(-documents // _MOST_AT_ONCE))
 
     def take(self, progress: float) -> dict[str, int]:
         """Draw a window of documents, by the weights at this share of the phase.
@@ -108,8 +106,7 @@ class Mixture:
         return taken if any(taken.values()) or not total else self.take(progress)
 
     def _documents_rate(self, one: MixtureWeight, progress: float) -> float:
-        end = one.weight if one.end_weight is None else one.end_weight
-        weight = one.weight + (end - one.weight) * progress
+        weight = one.weight + (one.last_weight - one.weight) * progress
         size = self._sizes[one.corpus]
         return weight * size.documents / max(size.tokens, 1)
 
@@ -119,12 +116,3 @@ class Mixture:
             return 1 << 62
         most = round(one.epochs * self._sizes[one.corpus].documents)
         return most - self._drawn[one.corpus]
-
-
-def _window(documents: Sequence[int]) -> int:
-    """Choose how many documents to draw at a time: at most one epoch, in even parts."""
-    total = sum(documents)
-    return -(-total // -(-total // _MOST_AT_ONCE))
-
-
-_MOST_AT_ONCE = 8192

@@ -8,15 +8,16 @@ import shutil
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from bmtools.data.encode_blocks import EncodedBlock, EncodeTask, encode_blocks
+from bmtools.data.encode_blocks import BlockEncoder, EncodedBlock
 from bmtools.data.settings import ShardConfig
 from bmtools.data.shard_files import SHARDS, ShardWriter, map_shard, shard_path
 from bmtools.data.shards import COMMAND, Corpus, is_shards
@@ -24,13 +25,14 @@ from bmtools.errors import BmtoolsError, CheckpointError, DataError, RecordError
 from bmtools.io.atomic import new_directory, new_file, refuse_existing
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.manifest import Manifest, read_manifest
-from bmtools.io.parallel import Block, read_blocks
+from bmtools.io.parallel import Block, map_blocks, read_blocks
 from bmtools.masking.segmenters import word_marker
 from bmtools.vocab.tokenizer import fingerprint, require_same_vocabulary, save_tokenizer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
+_PROGRESS = "progress-{:05d}.json"
 Watch = Callable[[Iterator[EncodedBlock]], Iterable[EncodedBlock]]
 """Wraps the iterator over encoded blocks, to show progress."""
 
@@ -93,17 +95,23 @@ def tokenize(records: RecordReader, tokenizer: PreTrainedTokenizerBase, output: 
     run = _run_directory(output)
     if run.exists() and not resume:
         shutil.rmtree(run)
-    task = EncodeTask(tokenizer.backend_tokenizer.to_str(), settings,
-                      word_marker(settings.segmenter))
-    with _kept_if_useful(run):
+    encoder = partial(BlockEncoder, tokenizer.backend_tokenizer.to_str(), settings,
+                      word_marker(settings.segmenter), setting("lang"))
+    run.mkdir(parents=True, exist_ok=True)
+    try:
         progress, number = _read_progress(run, identity, records.reject)
         ids = 1 + max(tokenizer.get_vocab().values())
         writer = ShardWriter(run, identity["vocabulary"], ids, settings.shard_tokens, number)
-        blocks = _behind(read_blocks(records), progress, run)
-        with closing(encode_blocks(blocks, task, processes)) as encoded:
-            counts = _fill(writer, run, watch(encoded), progress, records.reject)
+        blocks = _skip_done(read_blocks(records), progress, run)
+        remedy = f"continue with {setting('resume')} and fewer {setting('processes')}"
+        with closing(map_blocks(blocks, encoder, processes, remedy)) as encoded:
+            counts = _write_shards(writer, run, watch(encoded), progress, records.reject)
         if not counts["documents"]:
             raise DataError("no text in the input; expected records with some text")
+    except BaseException:
+        if not shard_path(run, 0).exists():  # nothing to resume
+            shutil.rmtree(run)
+        raise
     manifest = Manifest(COMMAND, asdict(settings), identity["vocabulary"], inputs=records.hashes,
                         wall_seconds=time.monotonic() - started,
                         results={"shards": writer.number, **dict(sorted(counts.items()))})
@@ -140,19 +148,7 @@ def _run_directory(output: Path) -> Path:
     return output.with_name(output.name + ".run")
 
 
-@contextmanager
-def _kept_if_useful(run: Path) -> Iterator[None]:
-    """Make the directory, and keep it after an error only if it holds a complete shard."""
-    run.mkdir(parents=True, exist_ok=True)
-    try:
-        yield
-    except BaseException:
-        if not shard_path(run, 0).exists():
-            shutil.rmtree(run)
-        raise
-
-
-def _behind(blocks: Iterator[Block], progress: _Progress, run: Path) -> Iterator[Block]:
+def _skip_done(blocks: Iterator[Block], progress: _Progress, run: Path) -> Iterator[Block]:
     """Skip the blocks that are in shards, and check that they are the same text."""
     if progress.counts is None:
         return blocks
@@ -164,8 +160,8 @@ def _behind(blocks: Iterator[Block], progress: _Progress, run: Path) -> Iterator
     return chain([first], blocks)
 
 
-def _fill(writer: ShardWriter, run: Path, encoded: Iterable[EncodedBlock], progress: _Progress,
-          reject: Reject) -> Counter[str]:
+def _write_shards(writer: ShardWriter, run: Path, encoded: Iterable[EncodedBlock],
+                  progress: _Progress, reject: Reject) -> Counter[str]:
     """Write shards and the progress of each; return the counts of all blocks."""
     counts = Counter(progress.counts or {})
     skipped = progress.taken
@@ -174,9 +170,7 @@ def _fill(writer: ShardWriter, run: Path, encoded: Iterable[EncodedBlock], progr
     for one in encoded:
         for each in one.rejects:
             reject(RecordError(*each))
-        _, rest = one.documents.split(skipped)
-        taken = skipped
-        skipped = 0
+        rest, taken, skipped = one.documents.split(skipped)[1], skipped, 0
         while True:
             fitting = writer.room(rest)
             head, rest = rest.split(fitting)
@@ -184,25 +178,21 @@ def _fill(writer: ShardWriter, run: Path, encoded: Iterable[EncodedBlock], progr
             taken += fitting
             state = _Progress(progress.identity, one.block, one.before, taken, dict(counts),
                               rejects)
-            if not len(rest):
+            if not len(rest.lengths):
                 break
-            _close(writer, run, state)
+            _close_shard(writer, run, state)
             rejects = []
         counts.update(one.counts)
         rejects = [*rejects, *one.rejects]
-    _close(writer, run, state)
+    _close_shard(writer, run, state)
     return counts
 
 
-def _close(writer: ShardWriter, run: Path, state: _Progress) -> None:
+def _close_shard(writer: ShardWriter, run: Path, state: _Progress) -> None:
     if writer.tokens:
-        with new_file(_progress_path(run, writer.number)) as stream:
+        with new_file(run / _PROGRESS.format(writer.number)) as stream:
             stream.write(msgspec.json.encode(asdict(state)))
         writer.close()
-
-
-def _progress_path(run: Path, number: int) -> Path:
-    return run / f"progress-{number:05d}.json"
 
 
 def _read_progress(run: Path, identity: Mapping[str, Any],
@@ -214,7 +204,7 @@ def _read_progress(run: Path, identity: Mapping[str, Any],
     """
     progress, number = _Progress(identity), 0
     while shard_path(run, number).exists():
-        path = _progress_path(run, number)
+        path = run / _PROGRESS.format(number)
         try:
             progress = _Progress(**json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError) as error:
@@ -254,18 +244,13 @@ def _confirmed(output: Path, records: RecordReader, identity: Mapping[str, Any])
 def _finish(run: Path, output: Path, tokenizer: PreTrainedTokenizerBase, manifest: Manifest,
             overwrite: bool) -> dict[str, Any]:
     """Turn the run's directory into the output; a kill at any moment leaves one of the two."""
-    with new_directory(output, overwrite) as partial:
+    with new_directory(output, overwrite) as unfinished:
         for path in run.glob(SHARDS):
-            _link(path, partial / path.name)
-        save_tokenizer(tokenizer, partial)
-        written = manifest.write(partial)
+            try:
+                os.link(path, unfinished / path.name)
+            except OSError:  # a file system without links
+                path.rename(unfinished / path.name)
+        save_tokenizer(tokenizer, unfinished)
+        written = manifest.write(unfinished)
     shutil.rmtree(run)
     return written
-
-
-def _link(path: Path, target: Path) -> None:
-    """Link a file; move it where the file system has no links."""
-    try:
-        os.link(path, target)
-    except OSError:
-        path.rename(target)

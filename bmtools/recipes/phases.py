@@ -8,6 +8,7 @@ import json
 import math
 import re
 import typing
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
@@ -236,41 +237,31 @@ def suggestion(found: str, known: Sequence[str]) -> str:
 
 def first_repeated(names: Iterable[str]) -> str | None:
     """Find the first name that occurs twice."""
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            return name
-        seen.add(name)
-    return None
+    return next((name for name, count in Counter(names).items() if count > 1), None)
 
 
 def resolved(run_config: RunConfig) -> dict[str, Any]:
-    """List all settings of all phases as plain values."""
+    """List all settings of all phases as plain values.
+
+    Whole numbers of float settings become floats, so that equal runs look alike.
+    """
+    phases = []
+    for phase in run_config.phases:
+        content = {"name": phase.name, **_plain(phase.values(), PHASE_FIELDS)}
+        for one in phase.mixture:
+            weights = {"weight": one.weight, "end": one.end_weight, "epochs": one.epochs}
+            content.setdefault("mixture", {})[one.corpus] = {
+                name: float(value) for name, value in weights.items()
+                if value is not None and math.isfinite(value)}
+        phases.append(content)
     return {"title": run_config.title, "source": run_config.source, "notes": list(run_config.notes),
             "architecture": run_config.architecture,
-            "run": {name: _plain(value, RUN_FIELDS[name])
-                    for name, value in sorted(run_config.run.items())},
-            "phases": [_resolved_phase(phase) for phase in run_config.phases]}
+            "run": _plain(dict(sorted(run_config.run.items())), RUN_FIELDS), "phases": phases}
 
 
-def _resolved_phase(phase: Phase) -> dict[str, Any]:
-    values = {name: _plain(value, PHASE_FIELDS[name]) for name, value in phase.values().items()}
-    mixture = {one.corpus: _resolved_weight(one) for one in phase.mixture}
-    return {"name": phase.name, **values, **({"mixture": mixture} if mixture else {})}
-
-
-def _resolved_weight(one: MixtureWeight) -> dict[str, float]:
-    content = {"weight": float(one.weight)}
-    if one.end_weight is not None:
-        content["end"] = float(one.end_weight)
-    if math.isfinite(one.epochs):
-        content["epochs"] = float(one.epochs)
-    return content
-
-
-def _plain(value: Any, kind: type) -> Any:
-    """Turn whole numbers of float settings into floats, so that equal runs look alike."""
-    return float(value) if kind is float else value
+def _plain(values: Mapping[str, Any], kinds: Mapping[str, type]) -> dict[str, Any]:
+    return {name: float(value) if kinds[name] is float else value
+            for name, value in values.items()}
 
 
 def identity(run_config: RunConfig) -> str:

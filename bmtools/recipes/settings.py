@@ -16,6 +16,17 @@ Layout = Literal["auto", "padded", "packed"]
 AdversarialNorm = Literal["inf", "l2"]
 
 
+def _require_at_least(least: int, settings: object, *names: str) -> None:
+    for name in names:
+        found = getattr(settings, name)
+        require(found >= least, name, found, f"{least} or more")
+
+
+def _require_above_0(settings: object, *names: str) -> None:
+    for name in names:
+        require(getattr(settings, name) > 0, name, getattr(settings, name), "above 0")
+
+
 @dataclass(frozen=True)
 class OptimizationConfig:
     """Optimization of any objective.
@@ -27,19 +38,20 @@ class OptimizationConfig:
         adam_beta1: decay of the optimizer's mean of gradients.
         adam_beta2: decay of its mean of squared gradients.
         adam_epsilon: AdamW's.
-        max_grad_norm: gradients are scaled down to this norm.
-        dropout: probability everywhere in the model while it trains. Off for pretraining, a
-            departure from Devlin et al. 2019: nothing is seen often enough to be learnt by
-            heart, and training is faster (Geiping and Goldstein 2022, section 4.3).
-        micro_batch_size: sequences in memory at a time; gradients add up. 0: all at once.
-        memory_gib: GiB that a process stays below, libraries and all, on a GPU those of the GPU:
-            the memory of each phase is measured on a few sequences, and the micro-batch fitted to
-            it where micro_batch_size is 0. 0 sets no bound, and a GPU that runs out of memory
-            halves the micro-batch.
-        mixed_precision: what matrices are multiplied in: no (float32), bf16 or fp16.
-        tf32: let a GPU multiply float32 matrices in TF32.
-        compile: compile the model; costs minutes at the start.
-        activation_checkpointing: keep no activations inside layers, compute them again.
+        max_grad_norm: largest norm of the gradients; larger ones are scaled down to it.
+        dropout: dropout probability of the whole model during training. Off for pretraining, a
+            departure from Devlin et al. 2019: no text is repeated often enough to be memorized,
+            and training is faster (Geiping and Goldstein 2022, section 4.3).
+        micro_batch_size: sequences of a forward pass; gradients are accumulated. 0: the whole
+            batch.
+        memory_gib: memory limit of each process in GiB, libraries included; on a GPU, of the
+            GPU's memory. The memory of each phase is measured on a few sequences, and the
+            micro-batch is fitted to the limit where micro_batch_size is 0. 0: no limit, and a GPU
+            that runs out of memory halves the micro-batch.
+        mixed_precision: precision of matrix products: no (float32), bf16 or fp16.
+        tf32: use TF32 for products of float32 matrices on a GPU.
+        compile: compile the model; takes minutes at the start.
+        activation_checkpointing: recompute activations inside layers instead of keeping them.
         seed: seed of the order of documents, of masking, of new weights and of dropout.
     """
 
@@ -60,15 +72,10 @@ class OptimizationConfig:
 
     def __post_init__(self) -> None:
         check_choices(self)
-        require(self.weight_decay >= 0, "weight_decay", self.weight_decay, "0 or more")
-        require(0 <= self.adam_beta1 < 1, "adam_beta1", self.adam_beta1, "0 to less than 1")
-        require(0 <= self.adam_beta2 < 1, "adam_beta2", self.adam_beta2, "0 to less than 1")
-        require(self.adam_epsilon > 0, "adam_epsilon", self.adam_epsilon, "above 0")
-        require(self.max_grad_norm > 0, "max_grad_norm", self.max_grad_norm, "above 0")
-        require(0 <= self.dropout < 1, "dropout", self.dropout, "0 to less than 1")
-        require(self.micro_batch_size >= 0, "micro_batch_size", self.micro_batch_size,
-                "0 or more")
-        require(self.memory_gib >= 0, "memory_gib", self.memory_gib, "0 or more")
+        _require_at_least(0, self, "weight_decay", "micro_batch_size", "memory_gib")
+        _require_above_0(self, "adam_epsilon", "max_grad_norm")
+        for name in ("adam_beta1", "adam_beta2", "dropout"):
+            require(0 <= getattr(self, name) < 1, name, getattr(self, name), "0 to less than 1")
 
 
 @dataclass(frozen=True)
@@ -76,14 +83,14 @@ class LearningRateConfig:
     """The learning rate over a phase.
 
     Args:
-        learning_rate: peak rate.
-        schedule: what follows the warm-up: linear (to the final rate), cosine (to the final
-            rate), constant, or wsd (constant, then a fall by 1 - sqrt over the last part;
-            Hägele et al. 2024).
-        warmup_ratio: share of the phase on which the rate rises from 0, linearly.
-        warmup_steps: the same in steps; counts where it is not 0.
-        decay_ratio: share of the phase on which wsd falls.
-        min_lr_ratio: rate at the end of the phase, as a share of the peak.
+        learning_rate: peak learning rate.
+        schedule: learning rate after the warm-up: linear or cosine decay to the final rate,
+            constant, or wsd (constant, then 1 - sqrt decay over the last part; Hägele et al.
+            2024).
+        warmup_ratio: share of the phase with linear warm-up from 0.
+        warmup_steps: steps of warm-up; takes precedence over the ratio unless 0.
+        decay_ratio: share of the phase with decay in a wsd schedule.
+        min_lr_ratio: final learning rate, as a share of the peak.
     """
 
     learning_rate: float = 5e-4
@@ -95,11 +102,10 @@ class LearningRateConfig:
 
     def __post_init__(self) -> None:
         check_choices(self)
-        require(self.learning_rate > 0, "learning_rate", self.learning_rate, "above 0")
-        require(0 <= self.warmup_ratio <= 1, "warmup_ratio", self.warmup_ratio, "0 to 1")
-        require(self.warmup_steps >= 0, "warmup_steps", self.warmup_steps, "0 or more")
-        require(0 <= self.decay_ratio <= 1, "decay_ratio", self.decay_ratio, "0 to 1")
-        require(0 <= self.min_lr_ratio <= 1, "min_lr_ratio", self.min_lr_ratio, "0 to 1")
+        _require_above_0(self, "learning_rate")
+        _require_at_least(0, self, "warmup_steps")
+        for name in ("warmup_ratio", "decay_ratio", "min_lr_ratio"):
+            require(0 <= getattr(self, name) <= 1, name, getattr(self, name), "0 to 1")
 
 
 @dataclass(frozen=True)
@@ -108,7 +114,7 @@ class PhaseLengthConfig:
 
     Args:
         steps: updates; 0 leaves it to tokens or epochs.
-        tokens: tokens that go in, padding left out; 0 leaves it to epochs.
+        tokens: tokens to train on, without padding; 0 leaves it to epochs.
         epochs: passes over the text, rounded to whole steps.
     """
 
@@ -117,8 +123,7 @@ class PhaseLengthConfig:
     epochs: float = 1.0
 
     def __post_init__(self) -> None:
-        require(self.steps >= 0, "steps", self.steps, "0 or more")
-        require(self.tokens >= 0, "tokens", self.tokens, "0 or more")
+        _require_at_least(0, self, "steps", "tokens")
         require(self.steps > 0 or self.tokens > 0 or self.epochs > 0, "epochs", self.epochs,
                 "above 0")
 
@@ -129,12 +134,12 @@ class BatchConfig:
 
     Args:
         max_length: longest sequence, special tokens included.
-        batch_size: sequences a step, over all processes.
-        initial_batch_size: sequences a step at the beginning of the phase; 0 for no ramp.
-        ramp_ratio: share of the phase on which the batch grows to its size, linearly.
-        layout: padded (a row holds one document, rows of like length share a batch), packed
-            (documents share a row, attention and positions do not cross) or auto (packed on a
-            GPU, padded elsewhere).
+        batch_size: sequences per step, over all processes.
+        initial_batch_size: sequences per step at the beginning of the phase; 0 for no ramp.
+        ramp_ratio: share of the phase over which the batch size grows, linearly.
+        layout: padded (one document per sequence, batches of similar length), packed (several
+            documents per sequence, each with attention and positions of its own) or auto (packed
+            on a GPU, padded elsewhere).
     """
 
     max_length: int = 128
@@ -145,8 +150,8 @@ class BatchConfig:
 
     def __post_init__(self) -> None:
         check_choices(self)
-        require(self.max_length >= 8, "max_length", self.max_length, "8 or more")
-        require(self.batch_size >= 1, "batch_size", self.batch_size, "1 or more")
+        _require_at_least(8, self, "max_length")
+        _require_at_least(1, self, "batch_size")
         require(0 <= self.initial_batch_size <= self.batch_size, "initial_batch_size",
                 self.initial_batch_size, f"0, or up to {setting('batch_size')}")
         require(0 <= self.ramp_ratio <= 1, "ramp_ratio", self.ramp_ratio, "0 to 1")
@@ -157,15 +162,16 @@ class ObjectiveConfig:
     """Objective of a phase and its masking.
 
     Args:
-        objective: masked (restore hidden words), masked+nsp (and tell whether the second segment
-            follows the first) or causal (predict the next token).
-        masking: what is hidden together: words, tokens, spans of words, or listed terms first.
-        mask_rate: share of tokens hidden, at the beginning where it changes.
-        mask_rate_end: share hidden at the end of the phase; 0: as at the beginning.
-        mask_curve: how the share changes: fixed, steps, linear or cosine.
-        mask_rate_steps: number of equal parts of the phase where mask_curve is steps.
-        mask_replace_prob: share of hidden tokens that become the mask token.
-        random_replace_prob: share of hidden tokens that become a random token.
+        objective: masked (masked-language modelling), masked+nsp (with next-sentence prediction)
+            or causal (next-token prediction).
+        masking: units that are masked together: words, tokens, spans of words, or listed terms
+            before other words.
+        mask_rate: share of tokens to mask; the initial share where it changes.
+        mask_rate_end: share of tokens to mask at the end of the phase; 0: the initial share.
+        mask_curve: change of the masking rate over the phase: fixed, steps, linear or cosine.
+        mask_rate_steps: number of equal steps where mask_curve is steps.
+        mask_replace_prob: share of masked tokens that become the mask token.
+        random_replace_prob: share of masked tokens that become a random token.
     """
 
     objective: Objective = "masked"
@@ -187,13 +193,13 @@ class ObjectiveConfig:
         require(self.mask_curve != "fixed" or self.mask_rate_end in (0, self.mask_rate),
                 "mask_curve", self.mask_curve,
                 f"steps, linear or cosine beside {setting('mask_rate_end')}")
-        require(self.mask_rate_steps >= 2, "mask_rate_steps", self.mask_rate_steps, "2 or more")
+        _require_at_least(2, self, "mask_rate_steps")
         Corruption(self.mask_replace_prob, self.random_replace_prob)
 
 
 @dataclass(frozen=True)
 class FreezeConfig:
-    """Weights that a phase does not train.
+    """Frozen weights of a phase.
 
     Args:
         frozen_layers: layers frozen from the bottom, the embeddings with them; 0 freezes nothing.
@@ -204,10 +210,10 @@ class FreezeConfig:
     frozen: str = ""
 
     def __post_init__(self) -> None:
-        require(self.frozen_layers >= 0, "frozen_layers", self.frozen_layers, "0 or more")
+        _require_at_least(0, self, "frozen_layers")
 
     def patterns(self) -> tuple[str, ...]:
-        """Patterns of names, one by one."""
+        """List the patterns of names."""
         return tuple(part.strip() for part in self.frozen.split(",") if part.strip())
 
 
@@ -217,12 +223,13 @@ class ReportingConfig:
 
     Args:
         logging_steps: steps between lines of metrics.
-        save_steps: steps between states to resume from; 0 for none.
-        save_total_limit: states kept; the oldest goes when a new one is whole.
-        keep_steps: steps between checkpoints kept for good beside the output; 0 for none.
-        eval_steps: steps between evaluations on held-out text; 0 for the end of each phase.
-        budget: wall time after which a sitting saves a state and ends, such as 90m or 24h.
-        trackers: services that get the metrics too, such as tensorboard or wandb, by commas.
+        save_steps: steps between saved states to resume from; 0 for none.
+        save_total_limit: states to keep; older ones are deleted.
+        keep_steps: steps between checkpoints kept permanently beside the output; 0 for none.
+        eval_steps: steps between evaluations on held-out text; 0: at the end of each phase.
+        budget: wall time after which a session saves a state and ends, such as 90m or 24h.
+        trackers: further services for the metrics, such as tensorboard or wandb, separated by
+            commas.
     """
 
     logging_steps: int = 50
@@ -234,17 +241,13 @@ class ReportingConfig:
     trackers: str = ""
 
     def __post_init__(self) -> None:
-        require(self.logging_steps >= 1, "logging_steps", self.logging_steps, "1 or more")
-        require(self.save_steps >= 0, "save_steps", self.save_steps, "0 or more")
-        require(self.save_total_limit >= 1, "save_total_limit", self.save_total_limit,
-                "1 or more")
-        require(self.keep_steps >= 0, "keep_steps", self.keep_steps, "0 or more")
-        require(self.eval_steps >= 0, "eval_steps", self.eval_steps, "0 or more")
+        _require_at_least(1, self, "logging_steps", "save_total_limit")
+        _require_at_least(0, self, "save_steps", "keep_steps", "eval_steps")
         require(self.budget_seconds() is not None, "budget", self.budget,
                 "a number and s, m, h or d, such as 90m")
 
     def budget_seconds(self) -> float | None:
-        """Budget in seconds; infinite where there is none, None where it cannot be read."""
+        """Parse the budget: seconds, infinite without a budget, None if malformed."""
         if not self.budget:
             return float("inf")
         unit = {"s": 1, "m": 60, "h": 3600, "d": 86400}.get(self.budget[-1])
@@ -262,12 +265,12 @@ class RegularizationConfig:
     Buonocore et al. 2023 (BioBIT), table 2, take a layer decay of 0.9 or 0.95 and a mixout of 0.9.
 
     Args:
-        layer_decay: each layer learns at this share of the rate of the layer above it, embeddings
-            slowest of all; 1 lets all learn alike.
-        mixout: probability with which an input of a layer's matrix meets the weights of the start
-            instead of those in training, drawn at each step; 0 for none.
-        l2_sp: strength of the pull of all weights towards the start, half of it times their
-            squared distance being added to the loss; 0 for none.
+        layer_decay: learning rate of each layer as a share of that of the layer above it, down to
+            the embeddings; 1: the same for all layers.
+        mixout: probability that an input of a layer's matrix uses the initial weights instead of
+            the current ones, drawn at each step; 0 for none.
+        l2_sp: strength of the L2 penalty on the distance to the initial weights: half of it times
+            the squared distance is added to the loss; 0 for none.
     """
 
     layer_decay: float = 1.0
@@ -275,10 +278,9 @@ class RegularizationConfig:
     l2_sp: float = 0.0
 
     def __post_init__(self) -> None:
-        require(0 < self.layer_decay <= 1, "layer_decay", self.layer_decay,
-                "above 0, at most 1")
+        require(0 < self.layer_decay <= 1, "layer_decay", self.layer_decay, "above 0, at most 1")
         require(0 <= self.mixout < 1, "mixout", self.mixout, "0 to less than 1")
-        require(self.l2_sp >= 0, "l2_sp", self.l2_sp, "0 or more")
+        _require_at_least(0, self, "l2_sp")
 
     @property
     def needs_start(self) -> bool:
@@ -288,20 +290,20 @@ class RegularizationConfig:
 
 @dataclass(frozen=True)
 class AdversarialConfig:
-    """An adversary that moves word embeddings while a masked language model trains.
+    """Adversarial training of a masked language model, on its word embeddings.
 
     The code of Liu et al. 2020 (ALUM) has a weight of 10, a noise of 1e-5, one step of 1e-3 and
     the norm inf. Gu et al. 2021 (PubMedBERT), table 9, found most tasks slightly worse with it.
 
     Args:
-        adversarial: weight of the divergence between predictions with and without the adversary;
+        adversarial: weight of the divergence between predictions with and without perturbation;
             0 for none. A step then takes nearly three times as long.
-        adversarial_noise: standard deviation of the noise it starts from, in the units of
-            embeddings; what bf16 cannot tell from nothing gives it no direction.
-        adversarial_steps: steps it climbs.
-        adversarial_step: length of a step for each token.
-        adversarial_radius: how far it may move a token in all.
-        adversarial_norm: what lengths are measured in: inf (largest element) or l2.
+        adversarial_noise: standard deviation of the initial noise, in the units of embeddings;
+            noise too small for bf16 gives no direction.
+        adversarial_steps: steps of gradient ascent.
+        adversarial_step: length of an ascent step for each token.
+        adversarial_radius: largest perturbation of a token.
+        adversarial_norm: norm of perturbations: inf (largest element) or l2.
     """
 
     adversarial: float = 0.0
@@ -313,15 +315,11 @@ class AdversarialConfig:
 
     def __post_init__(self) -> None:
         check_choices(self)
-        require(self.adversarial >= 0, "adversarial", self.adversarial, "0 or more")
+        _require_at_least(0, self, "adversarial")
         require(self.adversarial_noise > 0, "adversarial_noise", self.adversarial_noise,
                 "above 0: without noise the divergence has no slope")
-        require(self.adversarial_steps >= 1, "adversarial_steps", self.adversarial_steps,
-                "1 or more")
-        require(self.adversarial_step > 0, "adversarial_step", self.adversarial_step,
-                "above 0")
-        require(self.adversarial_radius > 0, "adversarial_radius", self.adversarial_radius,
-                "above 0")
+        _require_at_least(1, self, "adversarial_steps")
+        _require_above_0(self, "adversarial_step", "adversarial_radius")
 
 
 @dataclass(frozen=True)
@@ -335,7 +333,7 @@ class ReplayConfig:
     replay_steps: int = 0
 
     def __post_init__(self) -> None:
-        require(self.replay_steps >= 0, "replay_steps", self.replay_steps, "0 or more")
+        _require_at_least(0, self, "replay_steps")
 
 
 @dataclass(frozen=True)
@@ -343,13 +341,13 @@ class PreflightConfig:
     """Preflight measurement.
 
     Args:
-        probe_seconds: seconds that steps of each phase are timed for.
+        probe_seconds: seconds of timed steps for each phase.
     """
 
     probe_seconds: float = 10.0
 
     def __post_init__(self) -> None:
-        require(self.probe_seconds > 0, "probe_seconds", self.probe_seconds, "above 0")
+        _require_above_0(self, "probe_seconds")
 
 
 @dataclass(frozen=True)
@@ -360,7 +358,7 @@ class DistillationConfig:
         mlm_weight: weight of the masked-LM loss.
         kl_weight: weight of the divergence from the teacher's predictions.
         cosine_weight: weight of the distance between last-layer states.
-        temperature: divides the logits of both before they are compared.
+        temperature: temperature of both softmax distributions.
     """
 
     mlm_weight: float = 5.0
@@ -372,4 +370,4 @@ class DistillationConfig:
         weights = (self.mlm_weight, self.kl_weight, self.cosine_weight)
         require(min(weights) >= 0 and sum(weights) > 0, "loss weights", weights,
                 "0 or more, not all 0")
-        require(self.temperature > 0, "temperature", self.temperature, "above 0")
+        _require_above_0(self, "temperature")

@@ -7,15 +7,14 @@ import math
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from importlib import resources
-from importlib.resources.abc import Traversable
 from typing import Any
 
 import msgspec
 
-from bmtools.errors import DataError, choices, settings_spelled
+from bmtools.errors import DataError, choices, setting, settings_spelled
 from bmtools.io.jsonl import open_bytes, source_name
 from bmtools.recipes.phases import (
     ALTERNATIVES,
@@ -52,8 +51,8 @@ def read_run_config(name: str) -> RunConfig:
 
 def recipe_names() -> list[str]:
     """List the recipes that come with the package."""
-    return sorted(entry.name.removesuffix(_SUFFIX) for entry in _recipes().iterdir()
-                  if entry.name.endswith(_SUFFIX))
+    names = [entry.name for entry in resources.files(__package__).iterdir()]
+    return sorted(name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX))
 
 
 def recipe_text(name: str) -> str:
@@ -67,7 +66,7 @@ def recipe_text(name: str) -> str:
         meant = suggestion(name, known)
         listed = "" if meant.startswith("expected") else f" Recipes: {', '.join(known)}"
         raise ValueError(f"found no recipe named {name!r}, {meant}{listed}")
-    return _recipes().joinpath(name + _SUFFIX).read_text(encoding="utf-8")
+    return resources.files(__package__).joinpath(name + _SUFFIX).read_text(encoding="utf-8")
 
 
 def load_recipe(name: str) -> RunConfig:
@@ -77,10 +76,6 @@ def load_recipe(name: str) -> RunConfig:
         ValueError: there is none of this name.
     """
     return parse_run_config(recipe_text(name).encode(), f"recipe {name}")
-
-
-def _recipes() -> Traversable:
-    return resources.files("bmtools.recipes")
 
 
 def parse_run_config(content: bytes, place: str) -> RunConfig:
@@ -215,21 +210,19 @@ def override(run_config: RunConfig, settings: Mapping[str, Any],
     shared = {key: settings[key] for key in settings if key not in RUN_FIELDS}
     changes: list[Mapping[str, Any]] = [shared] * len(run_config.phases)
     for text in assignments:
-        with _located(f"--set {text}"):
-            phase, key, value = _parse_assignment(text, run_config.phases)
+        with _located(f"{setting('set')} {text}"):
+            chosen, key, value = _parse_assignment(text, run_config.phases)
             if key in RUN_FIELDS:
                 run[key] = value
             else:
-                changes = [merged(given, {key: value}) if phase in (None, number) else given
+                changes = [merged(given, {key: value}) if chosen in (None, number) else given
                            for number, given in enumerate(changes)]
-    if len(changes) == 1:
-        return replace(run_config, phases=(run_config.phases[0].changed(changes[0]),), run=run)
-    return replace(run_config, phases=tuple(map(_changed, run_config.phases, changes)), run=run)
-
-
-def _changed(phase: Phase, settings: Mapping[str, Any]) -> Phase:
-    with _located(f"phase {phase.name!r}"):
-        return phase.changed(settings)
+    phases = []
+    for phase, changed in zip(run_config.phases, changes, strict=True):
+        # A run of a single phase has no need of its name in messages.
+        with _located(f"phase {phase.name!r}") if len(changes) > 1 else nullcontext():
+            phases.append(phase.changed(changed))
+    return replace(run_config, phases=tuple(phases), run=run)
 
 
 def _parse_assignment(text: str, phases: Sequence[Phase]) -> tuple[int | None, str, Any]:

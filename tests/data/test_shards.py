@@ -36,10 +36,10 @@ def write(directory: Path, given: list[EncodedDocument], size: int = 30_000,
     writer = ShardWriter(directory, vocabulary, size, BOUND)
     for start in range(0, len(given), steps):
         rest = concatenate(given[start:start + steps])
-        while len(rest):
+        while len(rest.lengths):
             head, rest = rest.split(writer.room(rest))
             writer.add(head)
-            if len(rest):
+            if len(rest.lengths):
                 writer.close()
     writer.close()
     tokens = sum(len(one.ids) for one in given)
@@ -66,7 +66,7 @@ def test_documents_come_back_as_they_went_in(corpus: Corpus) -> None:
     ids, starts = corpus.gather(everything, np.zeros(len(given), int), corpus.lengths)
     assert (ids.dtype, starts.dtype) == (np.int64, np.bool_)
     assert ids.tolist() == np.concatenate([one.ids for one in given]).tolist()
-    assert starts.tolist() == np.concatenate([one.starts for one in given]).tolist()
+    assert starts.tolist() == np.concatenate([one.word_starts for one in given]).tolist()
     assert corpus.has_sentences
     for number, one in enumerate(given):
         assert one.sentences is not None
@@ -79,7 +79,8 @@ def test_pieces_come_in_the_order_asked_for(corpus: Corpus) -> None:
     firsts = rng.integers(0, corpus.lengths[numbers])
     lengths = rng.integers(0, corpus.lengths[numbers] - firsts + 1)
     ids, starts = corpus.gather(numbers, firsts, lengths)
-    pieces = [(given[number].ids[first:first + length], given[number].starts[first:first + length])
+    pieces = [(given[number].ids[first:first + length],
+               given[number].word_starts[first:first + length])
               for number, first, length in zip(numbers, firsts, lengths, strict=True)]
     assert ids.tolist() == np.concatenate([piece for piece, _ in pieces]).tolist()
     assert starts.tolist() == np.concatenate([piece for _, piece in pieces]).tolist()
@@ -107,7 +108,7 @@ def test_offsets_move_back_to_the_next_word_start(corpus: Corpus, slack: int) ->
 def slowly(document: EncodedDocument, offset: int, slack: int) -> int:
     """The definition, an offset at a time."""
     for place in range(offset, max(offset - slack, 0) - 1, -1):
-        if place in (0, len(document.ids)) or document.starts[place]:
+        if place in (0, len(document.ids)) or document.word_starts[place]:
             return place
     return offset
 
@@ -182,7 +183,7 @@ def test_other_programs_read_the_files(shards: Path) -> None:
         "ids": "uint16", "word_starts": "uint8", "documents": "uint32", "sentences": "uint32"}
     assert found["documents"][:2].tolist() == [0, len(first.ids)]
     bits = np.unpackbits(found["word_starts"], bitorder="little")
-    assert bits[:len(first.ids)].tolist() == first.starts.tolist()
+    assert bits[:len(first.ids)].tolist() == first.word_starts.tolist()
 
 
 def test_the_same_documents_give_the_same_bytes_however_they_come(tmp_path: Path) -> None:
@@ -206,7 +207,7 @@ def test_ids_are_as_narrow_as_the_vocabulary_allows(tmp_path: Path, size: int, k
 
 def test_split_parts_sentences_too() -> None:
     early, late = concatenate(documents()).split(20)
-    assert len(early) == 20 and len(late) == 40
+    assert len(early.lengths) == 20 and len(late.lengths) == 40
     again = Corpus((Shard.of(early, ""), Shard.of(late, "")), "")
     for number, one in enumerate(documents()):
         assert one.sentences is not None

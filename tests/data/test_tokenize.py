@@ -10,13 +10,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from bmtools.data import tokenize as module
 from bmtools.data.settings import ShardConfig
 from bmtools.data.shards import Corpus, is_shards
 from bmtools.data.tokenize import check_shard_target, open_corpus, tokenize
@@ -25,6 +25,7 @@ from bmtools.io import parallel as blocks
 from bmtools.io.jsonl import RecordReader
 from bmtools.vocab.tokenizer import fingerprint, load_tokenizer
 
+module = import_module("bmtools.data.tokenize")
 WORDS = ["il", "cuore", "pompa", "sangue", "la", "milza", "filtra", "bile", "e", "glucosio"]
 SMALL = ShardConfig(shard_tokens=2_000)
 
@@ -252,7 +253,7 @@ def test_finished_shards_are_only_confirmed(source: Path, tokenizer: Any, tmp_pa
     first = tokenize(RecordReader([str(source)]), tokenizer, tmp_path / "s", SMALL)
     (tmp_path / "s.run").mkdir()  # as a kill between renaming and tidying up leaves it
     with monkeypatch.context() as patch:
-        patch.delattr(module, "encode_blocks")
+        patch.delattr(module, "map_blocks")
         again = RecordReader([str(source)])
         assert tokenize(again, tokenizer, tmp_path / "s", SMALL, resume=True) == first
     assert again.hashes == first["inputs"]
@@ -338,7 +339,7 @@ def test_sentences_begin_where_they_begin(write_lines: Callable[..., Path], toke
                      ["La bile."]]
     assert result["results"]["sentences"] == 5
     assert [str(error) for error in rejected] == [
-        f"{source}:3: found no language, expected the key 'lang' or --lang to find sentences by"]
+        f"{source}:3: found no language, expected the key 'lang' or lang to find sentences by"]
     tokenize(RecordReader([str(source)]), tokenizer, tmp_path / "t",
              ShardConfig(sentences=True, lang="it"))
     corpus = Corpus.open(tmp_path / "t")
@@ -382,7 +383,7 @@ def test_a_worker_that_dies_ends_the_run(source: Path, tokenizer: Any, tmp_path:
                 if b"spawn_main" in Path(f"/proc/{worker}/cmdline").read_bytes():
                     os.kill(worker, signal.SIGKILL)
 
-    with pytest.raises(BmtoolsError, match=r"a worker process ended, .*; go on with --resume"):
+    with pytest.raises(BmtoolsError, match=r"a worker process ended, .*; continue with resume"):
         tokenize(RecordReader([str(source)]), tokenizer, tmp_path / "s", SMALL, processes=2,
                  watch=kill_one)
 
@@ -390,6 +391,7 @@ def test_a_worker_that_dies_ends_the_run(source: Path, tokenizer: Any, tmp_path:
 # The kernel's own peak: what getrusage says includes the process that forked this one.
 _MEASURED = """
 import re, sys
+from importlib import import_module
 from pathlib import Path
 from bmtools.data.settings import ShardConfig
 from bmtools.io.jsonl import RecordReader

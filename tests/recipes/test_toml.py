@@ -249,7 +249,7 @@ RUN_AND_PHASE_KEYS = ", ".join([*PHASE_FIELDS, "mixture", *RUN_FIELDS])
 def test_a_wrong_set_is_named(text: str, message: str) -> None:
     with pytest.raises(ValueError) as error:
         override(TWO, {}, [text])
-    assert str(error.value) == f"--set {text}: {message}"
+    assert str(error.value) == f"set {text}: {message}"
 
 
 def test_values_that_do_not_fit_name_the_phase_where_there_are_several() -> None:
