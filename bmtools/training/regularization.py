@@ -44,7 +44,8 @@ def make_hooks(plan: TrainingPlan, model: PreTrainedModel, state: Path | None,
         accelerator: of the run.
     """
     settings = plan.regularization
-    lr_scales = layerwise_lr_scales(model, settings.layer_decay)
+    lr_scales = layerwise_lr_scales(model, settings.layer_decay) if settings.layer_decay != 1 \
+        else {}
     if not settings.needs_start:
         return LoopHooks(lr_scales)
     model.to(accelerator.device)

@@ -1,4 +1,4 @@
-"""States: whole or no state, equal after a journey to disk, and of one run only."""
+"""States: written whole, read back to the bit, and of one run only."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def phased(model: Any) -> PhasedObjective:
-    """Hidden words and pairs around one model; pairs bring a head."""
+    """Masked tokens and sentence pairs around one model; pairs have a head."""
     return PhasedObjective(model, {"masked": MaskedObjective(model),
                                    "masked+nsp": NspObjective(model)})
 
 
 def trained(model: Any, optimizer: str = "adamw", steps: int = 2) -> tuple[Any, Any]:
-    """An objective and an optimizer that remembers something; the encoder's biases are frozen."""
+    """An objective and an optimizer with a state; the encoder's biases are frozen."""
     objective = phased(model)
     for name, weight in objective.named_parameters():
         weight.requires_grad_(not (name.startswith("model.bert") and name.endswith("bias")))
@@ -60,7 +60,7 @@ def save(tokenizer: Any, tmp_path: Path) -> Any:
 
 
 @pytest.mark.parametrize("name", ["adamw", "stable-adamw", "muon"])
-def test_what_is_saved_comes_back_to_the_bit(model: Any, save: Any, tmp_path: Path,
+def test_states_are_read_back_to_the_bit(model: Any, save: Any, tmp_path: Path,
                                              name: str) -> None:
     objective, optimizer = trained(model, name)
     progress = Progress({"seed": 1}, 7, 100, 2.5, {"loss": 0.1 + 0.2}, [{"step": 5}],
@@ -114,7 +114,7 @@ def test_a_damaged_state_is_no_state(model: Any, save: Any, tmp_path: Path, dama
     assert list_states(tmp_path) == ([tmp_path / "step-00000003"], [tmp_path / "step-00000006"])
 
 
-def test_a_crash_amid_writing_leaves_the_state_before(
+def test_a_crash_while_writing_leaves_the_previous_state(
         model: Any, save: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     objective, optimizer = trained(model)
     save(objective, optimizer, Progress({}, 3))
@@ -135,7 +135,7 @@ def test_a_crash_amid_writing_leaves_the_state_before(
     ({"seed": 1, "of": [1, 2], "new": 0.1}, "has new None, found 0.1"),
     ({"of": [1, 2]}, "has seed 1, found None"),
 ])
-def test_another_run_is_told_apart(model: Any, save: Any, tmp_path: Path,
+def test_a_state_of_another_run_is_refused(model: Any, save: Any, tmp_path: Path,
                                    identity: dict[str, Any], message: str) -> None:
     save(*trained(model), Progress({"seed": 1, "of": (1, 2)}, 3))
     state = tmp_path / "step-00000003"

@@ -1,4 +1,4 @@
-"""Training loop: micro-batches add up to their batch; signals and budgets end a session."""
+"""Training loop: micro-batches add up to their batch; signals request a stop."""
 
 from __future__ import annotations
 
@@ -27,22 +27,23 @@ from bmtools.training.objectives import MaskedObjective
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 SETTINGS = OptimizationConfig()
-COURSE = LoopPlan(4, lambda _number: 1e-3)
+PLAN = LoopPlan(4, lambda _number: 1e-3)
 TEXTS = [f"Il cuore pompa il sangue {'e il polmone filtra aria ' * n}." for n in range(9)]
 
 
 def losses(model: Any, toy: Any, phase: Phase, settings: OptimizationConfig = SETTINGS,
-           extras: LoopHooks | None = None, packed: bool = False) -> list[float]:
+           hooks: LoopHooks | None = None, packed: bool = False) -> list[float]:
     batches = toy.batches(TEXTS, phase, micro_batch_size=settings.micro_batch_size, packed=packed)
-    trainer = Trainer(MaskedObjective(copy.deepcopy(model)), COURSE, settings,
-                      Accelerator(cpu=True), extras)
+    trainer = Trainer(MaskedObjective(copy.deepcopy(model)), PLAN, settings,
+                      Accelerator(cpu=True), hooks)
     return [step.losses["loss"] for step in trainer.run(batches)]
 
 
-@pytest.mark.parametrize("rows", [1, 2, 3])
-def test_pieces_of_a_batch_add_up_to_it(model: Any, toy: Any, toy_phase: Any, rows: int) -> None:
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_micro_batches_add_up_to_their_batch(model: Any, toy: Any, toy_phase: Any,
+                                             size: int) -> None:
     whole = losses(model, toy, toy_phase())
-    cut = losses(model, toy, toy_phase(), replace(SETTINGS, micro_batch_size=rows))
+    cut = losses(model, toy, toy_phase(), replace(SETTINGS, micro_batch_size=size))
     assert cut == pytest.approx(whole, rel=1e-5)
 
 
@@ -69,7 +70,7 @@ def test_a_step_is_adamw_s(model: Any, toy: Any, toy_phase: Any) -> None:
         torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-5)
 
 
-def test_the_share_restored_is_told(model: Any, toy: Any, toy_phase: Any) -> None:
+def test_accuracy_is_that_of_masked_tokens(model: Any, toy: Any, toy_phase: Any) -> None:
     batches = toy.batches(TEXTS, toy_phase())
     trainer = Trainer(MaskedObjective(model), LoopPlan(1, lambda _number: 1e-9), SETTINGS,
                       Accelerator(cpu=True))
@@ -78,8 +79,8 @@ def test_the_share_restored_is_told(model: Any, toy: Any, toy_phase: Any) -> Non
     with torch.inference_mode():
         logits = model.eval()(input_ids=given["input_ids"],
                               attention_mask=given["attention_mask"].long()).logits
-    asked = given["labels"] >= 0
-    right = (logits.argmax(-1) == given["labels"])[asked].float().mean()
+    masked = given["labels"] >= 0
+    right = (logits.argmax(-1) == given["labels"])[masked].float().mean()
     assert step.losses["mlm_accuracy"] == pytest.approx(float(right), abs=1e-6)
 
 
@@ -95,7 +96,7 @@ def test_dropout_is_set_everywhere_and_repeats_by_step(model: Any, toy: Any,
 def test_weights_of_rate_0_stay(model: Any, toy: Any, toy_phase: Any) -> None:
     name = "bert.encoder.layer.0.output.dense.weight"
     objective = MaskedObjective(copy.deepcopy(model))
-    trainer = Trainer(objective, COURSE, OptimizationConfig(weight_decay=0.0),
+    trainer = Trainer(objective, PLAN, OptimizationConfig(weight_decay=0.0),
                       Accelerator(cpu=True),
                       LoopHooks(lr_scales={name: 0.0}))
     list(trainer.run(toy.batches(TEXTS, toy_phase())))
@@ -108,7 +109,7 @@ def test_weights_of_rate_0_stay(model: Any, toy: Any, toy_phase: Any) -> None:
 def test_gradients_can_be_adjusted_before_they_are_clipped(model: Any, toy: Any,
                                                            toy_phase: Any) -> None:
     seen = []
-    losses(model, toy, toy_phase(), extras=LoopHooks(adjust_gradients=seen.append))
+    losses(model, toy, toy_phase(), hooks=LoopHooks(adjust_gradients=seen.append))
     assert seen == [1.0] * 4
 
 
@@ -119,7 +120,7 @@ def test_a_loss_that_is_no_number_stops_the_run(model: Any, toy: Any, toy_phase:
         losses(model, toy, toy_phase())
 
 
-def test_packed_rows_train_too(model: Any, toy: Any, toy_phase: Any) -> None:
+def test_packed_sequences_train_too(model: Any, toy: Any, toy_phase: Any) -> None:
     from bmtools.models.packed import prepare_packed
 
     prepare_packed(model)
@@ -130,20 +131,20 @@ def test_packed_rows_train_too(model: Any, toy: Any, toy_phase: Any) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
-def test_a_signal_asks_and_afterwards_means_what_it_meant(number: signal.Signals) -> None:
-    asked: list[int] = []
-    before = signal.signal(number, lambda *_: asked.append(0))
+def test_a_signal_requests_a_stop_until_handlers_are_restored(number: signal.Signals) -> None:
+    calls: list[int] = []
+    before = signal.signal(number, lambda *_: calls.append(0))
     try:
-        with stops_on_signals(lambda: asked.append(1)):
+        with stops_on_signals(lambda: calls.append(1)):
             os.kill(os.getpid(), number)
             os.kill(os.getpid(), number)
         os.kill(os.getpid(), number)
-        assert asked == [1, 1, 0]
+        assert calls == [1, 1, 0]
     finally:
         signal.signal(number, before)
 
 
-def test_threads_other_than_the_first_take_no_signals() -> None:
+def test_other_threads_receive_no_signals() -> None:
     entered = []
 
     def enter() -> None:

@@ -26,14 +26,14 @@ def step(number: int, loss: float = 1.0, **counts: int) -> StepResult:
                       {"sequences": 4, "tokens": 50, **counts}, gradient_norm=2 * loss)
 
 
-def reports(progress: Progress, timeline: Schedule, steps: Sequence[StepResult], every: int,
+def reports(progress: Progress, schedule: Schedule, steps: Sequence[StepResult], every: int,
             replayed: Callable[[int], StepResult | None] = lambda number: None,
             speed: Speed = SPEED) -> list[dict[str, Any]]:
-    reporter = Reporter(progress, every, timeline.steps, speed)
+    reporter = Reporter(progress, every, schedule.steps, speed)
     lines = []
     for one in steps:
         progress.wall_seconds += 0.5
-        line = reporter.account(one, timeline.phase_step(one.number - 1), replayed(one.number))
+        line = reporter.account(one, schedule.phase_step(one.number - 1), replayed(one.number))
         if line:
             lines.append(line)
     return lines
@@ -45,10 +45,10 @@ def two_phases(make: Callable[..., Phase]) -> Schedule:
 
 def test_means_are_of_the_steps_since_the_last_line(toy_phase: Callable[..., Phase]) -> None:
     """Every three steps, and where a phase ends."""
-    timeline = two_phases(toy_phase)
+    schedule = two_phases(toy_phase)
     steps = [step(number, float(number), maskable=40, masked=number, words=20, words_masked=3)
              for number in range(1, 10)]
-    lines = reports(Progress({}), timeline, steps, 3)
+    lines = reports(Progress({}), schedule, steps, 3)
     assert [(line["step"], line["phase"], line["loss"]) for line in lines] == [
         (3, "a", 2.0), (5, "a", 4.5), (6, "b", 6.0), (9, "b", 8.0)]
     assert [line["gradient_norm"] for line in lines] == [4.0, 9.0, 12.0, 16.0]
@@ -59,74 +59,74 @@ def test_means_are_of_the_steps_since_the_last_line(toy_phase: Callable[..., Pha
     assert [line["seconds_left"] for line in lines] == [3.0, 2.0, 1.5, 0.0]
 
 
-def test_a_sitting_that_ends_between_lines_loses_nothing(
+def test_a_session_that_ends_between_lines_loses_nothing(
         toy_phase: Callable[..., Phase]) -> None:
-    timeline = two_phases(toy_phase)
+    schedule = two_phases(toy_phase)
     steps = [step(number, math.sqrt(number)) for number in range(1, 10)]
     whole, parted = Progress({}), Progress({})
-    reports(whole, timeline, steps, 4)
-    reports(parted, timeline, steps[:2], 4)
-    reports(parted, timeline, steps[2:], 4)
+    reports(whole, schedule, steps, 4)
+    reports(parted, schedule, steps[:2], 4)
+    reports(parted, schedule, steps[2:], 4)
     clocks = ("tokens_per_second", "seconds_left")
     assert [{k: v for k, v in line.items() if k not in clocks} for line in whole.metrics] == \
         [{k: v for k, v in line.items() if k not in clocks} for line in parted.metrics]
 
 
 def test_replayed_losses_have_a_mean_of_their_own(toy_phase: Callable[..., Phase]) -> None:
-    timeline = two_phases(toy_phase)
-    lines = reports(Progress({}), timeline, [step(number) for number in range(1, 6)], 4,
+    schedule = two_phases(toy_phase)
+    lines = reports(Progress({}), schedule, [step(number) for number in range(1, 6)], 4,
                     lambda number: None if number % 2 else step(number, 10.0 * number))
     assert [line.get("replay_loss") for line in lines] == [30.0, None]
     assert lines[0]["loss"] == 1.0
 
 
-def test_utilisation_is_told_where_the_peak_is_known(toy_phase: Callable[..., Phase]) -> None:
-    timeline = two_phases(toy_phase)
+def test_utilisation_is_reported_where_the_peak_is_known(toy_phase: Callable[..., Phase]) -> None:
+    schedule = two_phases(toy_phase)
     card = Hardware("cuda", "NVIDIA H200", 1, 1 << 37, True)
     fast = Speed(card, "bf16", 2, [1e10, None])
-    lines = reports(Progress({}), timeline, [step(number) for number in range(1, 10)], 5,
+    lines = reports(Progress({}), schedule, [step(number) for number in range(1, 10)], 5,
                     speed=fast)
     # 100 tokens a second, two cards: 5e11 FLOP/s each, of 989.4e12.
     assert lines[0]["model_flop_utilisation"] == round(5e11 / 989.4e12, 4)
     assert "model_flop_utilisation" not in lines[-1]
 
 
-def watched(losses: Sequence[float], timeline: Schedule, **settings: Any) -> int:
-    """Steps until the watch speaks up; as many as there are if it does not."""
-    watch = DivergenceMonitor(**settings)
+def first_divergence(losses: Sequence[float], schedule: Schedule, **settings: Any) -> int:
+    """Return the step whose loss diverges, or the number of steps."""
+    monitor = DivergenceMonitor(**settings)
     for number, loss in enumerate(losses, 1):
         try:
-            watch.check(step(number, loss), timeline.phase_step(number - 1).phase_number)
+            monitor.check(step(number, loss), schedule.phase_step(number - 1).phase_number)
         except BmtoolsError as error:
             assert str(error).endswith("diverges; lower learning_rate or raise warmup_ratio")
             return number
     return len(losses)
 
 
-def test_a_loss_that_leaves_for_good_is_noticed(toy_phase: Callable[..., Phase]) -> None:
-    timeline = Schedule([toy_phase()], [1000])
+def test_a_loss_that_rises_for_good_diverges(toy_phase: Callable[..., Phase]) -> None:
+    schedule = Schedule([toy_phase()], [1000])
     falling = [8 - number / 100 for number in range(300)]
-    assert watched(falling, timeline) == 300
-    assert 300 < watched([*falling, *[10.0] * 300], timeline) < 400
+    assert first_divergence(falling, schedule) == 300
+    assert 300 < first_divergence([*falling, *[10.0] * 300], schedule) < 400
     # A spike, a plateau and a slow rise of less than two nats are no divergence.
-    assert watched([*falling, *[40.0] * 3, *falling[-100:]], timeline) == 403
-    assert watched([*falling, *[6.5] * 600], timeline) == 900
+    assert first_divergence([*falling, *[40.0] * 3, *falling[-100:]], schedule) == 403
+    assert first_divergence([*falling, *[6.5] * 600], schedule) == 900
 
 
 def test_the_first_steps_are_no_divergence(toy_phase: Callable[..., Phase]) -> None:
     """Warm-up may raise the loss before anything is learnt."""
-    timeline = Schedule([toy_phase()], [1000])
-    assert watched([5.0, 6.0, 9.0, 12.0, *[9.0] * 90, *[6.0] * 200], timeline) == 294
+    schedule = Schedule([toy_phase()], [1000])
+    assert first_divergence([5.0, 6.0, 9.0, 12.0, *[9.0] * 90, *[6.0] * 200], schedule) == 294
 
 
-def test_another_phase_is_another_loss(toy_phase: Callable[..., Phase]) -> None:
-    timeline = Schedule([toy_phase(name="a"), toy_phase(name="b")], [200, 300])
+def test_each_phase_starts_anew(toy_phase: Callable[..., Phase]) -> None:
+    schedule = Schedule([toy_phase(name="a"), toy_phase(name="b")], [200, 300])
     losses = [*[2.0] * 200, *[7.0] * 300]
-    assert watched(losses, timeline) == 500
-    assert watched(losses, Schedule([toy_phase()], [500])) < 500
+    assert first_divergence(losses, schedule) == 500
+    assert first_divergence(losses, Schedule([toy_phase()], [500])) < 500
 
 
-def test_names_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_of_trackers_are_split(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics, "get_available_trackers", lambda: ["tensorboard", "wandb"])
     assert named_trackers("") == []
     assert named_trackers(" tensorboard, wandb,") == ["tensorboard", "wandb"]
@@ -136,7 +136,7 @@ def test_names_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     ("tensorbord", "trackers: found 'tensorbord', expected some of aim, "),
     ("comet_ml", "trackers: comet_ml is not installed; pip install comet-ml"),
 ])
-def test_what_is_not_there_is_one_clear_line(monkeypatch: pytest.MonkeyPatch, text: str,
+def test_unknown_and_missing_trackers_are_one_clear_line(monkeypatch: pytest.MonkeyPatch, text: str,
                                              message: str) -> None:
     monkeypatch.setattr(metrics, "get_available_trackers", lambda: ["tensorboard"])
     with pytest.raises(BmtoolsError, match=message):
@@ -144,13 +144,13 @@ def test_what_is_not_there_is_one_clear_line(monkeypatch: pytest.MonkeyPatch, te
 
 
 def test_numbers_are_sent_with_their_step() -> None:
-    class Heard:
+    class Tracker:
         def log(self, numbers: dict[str, Any], step: int) -> None:
             self.numbers, self.step = numbers, step
 
-    heard: Any = Heard()
-    track(heard, {"step": 4, "of": 9, "phase": "a", "loss": 1.5, "evaluate": {"loss": 2.0}})
-    assert (heard.numbers, heard.step) == ({"loss": 1.5}, 4)
+    tracker: Any = Tracker()
+    track(tracker, {"step": 4, "of": 9, "phase": "a", "loss": 1.5, "evaluate": {"loss": 2.0}})
+    assert (tracker.numbers, tracker.step) == ({"loss": 1.5}, 4)
 
 
 def test_tensorboard_gets_every_report(run: Any, corpus: Path, vocabulary: Path,

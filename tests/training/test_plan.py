@@ -100,8 +100,8 @@ def test_an_unfinished_run_is_not_thrown_away(plan: TrainingPlan) -> None:
      "initial_batch_size: found 3, expected a multiple"),
     (BatchConfig(layout="packed"), 1, "layout: found auto and packed, expected one"),
 ])
-def test_rows_that_cannot_be_are_refused(plan: TrainingPlan, rows: BatchConfig, processes: int,
-                                         message: str) -> None:
+def test_batches_that_processes_cannot_share_are_refused(
+        plan: TrainingPlan, rows: BatchConfig, processes: int, message: str) -> None:
     first, second = plan.config.phases
     rows_of_first = replace(first, batch=BatchConfig(batch_size=18))
     config = RunConfig((rows_of_first, replace(second, batch=rows)))
@@ -109,7 +109,7 @@ def test_rows_that_cannot_be_are_refused(plan: TrainingPlan, rows: BatchConfig, 
         check_before(replace(plan, config=config), ["text"], processes, False)
 
 
-def test_a_mixture_names_texts_that_are_there(plan: TrainingPlan) -> None:
+def test_a_mixture_of_missing_corpora_is_refused(plan: TrainingPlan) -> None:
     mixed = replace(plan.config.phases[0], mixture=(MixtureWeight("clinical", 1.0),))
     asked = replace(plan, config=RunConfig((mixed,)))
     check_before(asked, ["text", "clinical"], 1, False)
@@ -126,7 +126,7 @@ def test_a_mixture_names_texts_that_are_there(plan: TrainingPlan) -> None:
     ({"optimization": OptimizationConfig(mixed_precision="fp16")}, "mixed_precision: found fp16"),
     ({"optimization": OptimizationConfig(compile=True)}, "compile: found True"),
 ])
-def test_what_needs_whole_weights_is_refused_where_they_are_shared_out(
+def test_settings_that_need_whole_weights_are_refused_where_they_are_sharded(
         plan: TrainingPlan, change: dict[str, Any], message: str) -> None:
     asked = replace(plan, **change)
     check_before(asked, ["text"], 2, False)
@@ -173,7 +173,7 @@ def test_what_a_kill_left_half_written_goes(tmp_path: Path) -> None:
     (("start.safetensors", ".step-00000004.a1b2c3d4.partial/state.json"), False),
 ], ids=["nothing", "a little text", "much text", "text on its way", "a state", "half a state"])
 @pytest.mark.parametrize("error", [OSError, KeyboardInterrupt, GeneratorExit])
-def test_an_error_leaves_what_helps_the_next_sitting(
+def test_an_error_leaves_what_helps_the_next_session(
         tmp_path: Path, content: tuple[str, ...], stays: bool, error: type) -> None:
     run = runs_directory(tmp_path / "out")
 

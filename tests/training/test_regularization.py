@@ -212,10 +212,10 @@ def test_values_and_gradients_are_those_of_the_published_formula(
 
 
 def test_one_map_by_hand() -> None:
-    weight, anchor = torch.tensor([[2.0, 2.0], [4.0, 4.0]]), torch.ones(2, 2)
-    found = mix(weight, anchor, torch.tensor([4.0, 0.0]))  # p = 0.75, the second input dropped
+    weight, initial = torch.tensor([[2.0, 2.0], [4.0, 4.0]]), torch.ones(2, 2)
+    found = mix(weight, initial, torch.tensor([4.0, 0.0]))  # p = 0.75, the second input dropped
     assert found.tolist() == [[1 + 4 * 1, 1], [1 + 4 * 3, 1]]
-    torch.testing.assert_close(found, published(weight, anchor, torch.tensor([1.0, 0.0]), 0.75))
+    torch.testing.assert_close(found, published(weight, initial, torch.tensor([1.0, 0.0]), 0.75))
 
 
 def test_probability_0_changes_no_bit(model: Any, initial: dict) -> None:
@@ -338,7 +338,7 @@ def test_a_matrix_without_initial_weights_is_refused(model: Any, initial: dict) 
 
 
 class Spy:
-    """Stands for a trainer, and writes down what it is given."""
+    """A trainer that records its calls."""
 
     accelerator = Accelerator(cpu=True)
 
@@ -388,7 +388,7 @@ def test_after_every_nth_step_in_the_manner_of_its_phase(
         assert len(ids) == phase.batch.batch_size and ids.shape[1] <= phase.batch.max_length
 
 
-def test_the_old_text_goes_on_where_it_was(replay: Callable[..., tuple[Replay, Schedule]]) -> None:
+def test_replay_continues_where_it_was(replay: Callable[..., tuple[Replay, Schedule]]) -> None:
     """A resumed sitting asks for a later batch first, and gets the same one."""
     spies: list[Any] = [Spy(), Spy()]
     for spy, first in zip(spies, (1, 9), strict=True):
