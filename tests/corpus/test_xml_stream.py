@@ -76,8 +76,10 @@ def test_damage_is_one_message_with_its_line(source, content: str | bytes, messa
     assert len(str(caught.value).splitlines()) == 1
 
 
-def test_memory_does_not_grow(source) -> None:
-    path = source("<Set>" + "<b><a>word</a><c/></b>\n<b/>" * 40_000 + "</Set>")
+@pytest.mark.parametrize(("start", "end"), [("<Set>", "</Set>"), ("<Set><c/><d>", "</d></Set>")],
+                         ids=["below the root", "deeper"])
+def test_memory_does_not_grow(source, start: str, end: str) -> None:
+    path = source(start + "<b><a>word</a><c/></b>\n<b/>" * 40_000 + end)
     elements = xml_elements(path, ("Set",), ("b",))
     tracemalloc.start()
     try:
