@@ -126,7 +126,7 @@ class CheckpointPredictor:
         """Measure how far log probabilities in eight bits are from exact ones, on a sample.
 
         The line gets an `int8_error`: `positions` compared, and the `mean` and the `max`
-        difference in nats; a mean above 0 says that eight bits find the text more surprising.
+        difference in nats; a mean above 0 means that the text is more surprising in eight bits.
         """
         masked = [copies for copies in inputs if len(copies.spans)]
         step = max(1, len(masked) // _SEQUENCES_COMPARED)

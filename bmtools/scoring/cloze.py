@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from bmtools.errors import RecordError, Reject, refuse, setting
 from bmtools.records import MASK, Record, span_faults
@@ -141,14 +141,12 @@ def _word_spans(text: str, mention: _Span) -> Iterator[_Span]:
 
 def _mask_spans(record: Record, spans: Iterable[_Span]) -> Iterator[Record]:
     text, name = record["text"], record["id"]
-    rest = record.without(*(key for key, value in record.items() if _has_offsets(key, value)))
+    # Relations refer to offsets by their entities.
+    rest = record.without(*(
+        key for key, value in record.items() if key in ("entities", "relations") or (
+            isinstance(value, list) and any(
+                isinstance(one, dict) and not _OFFSET_KEYS.isdisjoint(one) for one in value))))
     for number, (start, end, kind) in enumerate(spans, 1):
         typed = {} if kind is None or "type" in record else {"type": kind}
         yield rest.replace(id=f"{name}-m{number}", text=f"{text[:start]}{MASK}{text[end:]}",
                            target=text[start:end], **typed)
-
-
-def _has_offsets(key: str, value: Any) -> bool:
-    """Tell whether a key refers to offsets in the text; relations do, by their entities."""
-    return key in ("entities", "relations") or (isinstance(value, list) and any(
-        isinstance(one, dict) and not _OFFSET_KEYS.isdisjoint(one) for one in value))

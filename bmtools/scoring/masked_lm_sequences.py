@@ -97,7 +97,8 @@ class SequenceMasker:
     def maskable_counts(self, encoded: EncodedTexts) -> np.ndarray:
         """Count the maskable tokens of each text, (texts,)."""
         texts = np.repeat(np.arange(len(encoded.lengths)), encoded.lengths)
-        return np.bincount(texts[self._is_maskable(encoded.ids)], minlength=len(encoded.lengths))
+        maskable = np.isin(encoded.ids, self._special_ids, invert=True)
+        return np.bincount(texts[maskable], minlength=len(encoded.lengths))
 
     def cut(self, encoded: EncodedTexts, keys: np.ndarray) -> Sequences:
         """Cut texts into sequences.
@@ -107,9 +108,10 @@ class SequenceMasker:
             keys: (texts,) of `text_keys`.
         """
         begins, texts, firsts = cut_texts(encoded.lengths, encoded.starts, self._max_length)
-        return Sequences(encoded.ids.astype(np.int64), encoded.starts,
-                         self._is_maskable(encoded.ids), np.append(begins, len(encoded.ids)),
-                         texts, derive(self._seed, keys[texts], firsts))
+        maskable = np.isin(encoded.ids, self._special_ids, invert=True)
+        return Sequences(encoded.ids.astype(np.int64), encoded.starts, maskable,
+                         np.append(begins, len(encoded.ids)), texts,
+                         derive(self._seed, keys[texts], firsts))
 
     def mask(self, sequences: Sequences, combination: Combination,
              draw: int) -> tuple[MaskedTokens, Coverage]:
@@ -120,9 +122,6 @@ class SequenceMasker:
         masked = self._strategies[combination.masking](batch, combination.mask_rate)
         return (corrupt(batch, masked, self._mask_id, self._replacements, combination.shares),
                 count_coverage(batch, masked))
-
-    def _is_maskable(self, ids: np.ndarray) -> np.ndarray:
-        return ~np.isin(ids, self._special_ids)
 
 
 class _TextsInMemory:

@@ -216,7 +216,7 @@ def sample_spans(spans: np.ndarray, share: float, name: str, seed: int) -> np.nd
     Args:
         spans: (copies, 2).
         share: probability of each.
-        name: tells the sentence from others, also from those of the same text.
+        name: distinguishes the sentence from others, also of the same text.
         seed: of the draw.
     """
     if share == 1:

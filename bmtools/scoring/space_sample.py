@@ -66,7 +66,7 @@ def sample_contexts(records: Iterable[Record], config: EmbeddingSpaceConfig,
                     ) -> tuple[SampledWords, list[WordContext]]:
     """Draw words from bands of frequency, and occurrences of each of them.
 
-    The text is read once and kept in a temporary file meanwhile; memory holds a count for each
+    The text is read once and kept in a temporary file meanwhile; memory takes a count for each
     distinct run between white space, and the sample. Every occurrence of a word has the same
     chance, so a sentence that the text repeats counts as often as it is repeated. The occurrences
     drawn for a word depend on it, its positions and the seed alone.

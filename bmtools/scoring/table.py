@@ -16,7 +16,7 @@ def gather_rows(lines: Iterable[Mapping[str, Any]], key: str,
 
     Args:
         lines: objects that need not have the key.
-        key: tells rows apart.
+        key: whose value identifies a row.
         columns: keys to show; a dot reaches into objects, as in `test_f1.mean`.
 
     Returns:

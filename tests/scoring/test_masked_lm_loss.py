@@ -91,7 +91,7 @@ def test_equals_the_loss_of_transformers(any_model: CheckpointPredictor, records
 def loss_of_transformers(model: CheckpointPredictor, records: list[Record],
                          config: MaskedLmLossConfig, combination: Combination,
                          seed: int) -> tuple[float, int]:
-    """Add up what the whole model says of one sequence after the other."""
+    """Add up the losses of the whole model, one sequence after the other."""
     tokenizer = model.tokenizer
     masker = SequenceMasker(tokenizer, config, seed=seed)
     sequences = sequences_of(masker, records)

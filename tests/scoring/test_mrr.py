@@ -220,7 +220,7 @@ def test_words_in_pieces_are_missed_skipped_or_judged_by_their_first(
     pairs = sorted(((one * other, -WORDS.index(a), -WORDS.index(b)) for a, one in WEIGHTS.items()
                     for b, other in WEIGHTS.items()), reverse=True)
     assert joint.rank == 1 + pairs.index((2400, -WORDS.index("cuore"), -WORDS.index("##re")))
-    # A token that holds more than the word has no first piece.
+    # A token larger than the word has no first piece.
     [larger] = scores([masked("re", "il cuo[MASK] .")], model, multi_token="first")
     assert larger.rank is None
     for policy, mrr in (("miss", 0.5), ("first", 1), ("joint", 0.5 + joint.reciprocal_rank / 2),

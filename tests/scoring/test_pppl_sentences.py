@@ -83,7 +83,7 @@ def test_windows_predict_everything_once_with_enough_context(
         assert len(part.input_ids) <= most
         assert part.input_ids[0] == 0
         assert part.input_ids[-2:].tolist() == [tokens + 1, tokens + 2]
-        # Ids are positions here, so a part tells where it was cut out.
+        # Ids are positions here, so a part shows where it was cut out.
         begin, end = int(part.input_ids[1]), int(part.input_ids[-3])
         assert part.input_ids[1:-2].tolist() == list(range(begin, end + 1))
         for first, stop in part.spans + begin - 1:
