@@ -32,7 +32,7 @@ from bmtools.search.matching import Matcher, Matches
 from bmtools.search.reservoir import HIGHEST, Hit, Reservoir, Stretch, word_keys
 from bmtools.search.segment import Span, stretch_spans, stretches
 from bmtools.search.settings import ContextConfig
-from bmtools.search.word_lists import WordList, choose_words
+from bmtools.search.word_lists import StrPath, WordList, choose_words
 from bmtools.vocab.words import Segmenter
 
 _KEPT_KEYS = ("lang", "source", "licence")
@@ -113,13 +113,12 @@ class ContextSample:
                 "occurrences": int(self.occurrences.sum())}
 
 
-def find_contexts(records: RecordReader | str | PathLike[str] | Iterable[str | PathLike[str]],
-                  words: WordList | str | PathLike[str] | Iterable[str] | None = None,
+def find_contexts(records: RecordReader | StrPath | Iterable[StrPath],
+                  words: WordList | StrPath | Iterable[str] | None = None,
                   config: ContextConfig = ContextConfig(), *,  # noqa: B008 (frozen)
-                  tokenizer: str | PathLike[str] | None = None,
-                  base: str | PathLike[str] | None = None, uncased: bool = False,
-                  segmenter: Segmenter | str | None = None, processes: int = 1,
-                  progress: Progress = iter) -> ContextSample:
+                  tokenizer: StrPath | None = None, base: StrPath | None = None,
+                  uncased: bool = False, segmenter: Segmenter | str | None = None,
+                  processes: int = 1, progress: Progress = iter) -> ContextSample:
     """Sample, for each word, up to `config.max_sentences` of the sentences that contain it.
 
     Every sentence with a word has the same chance for it, however often the word occurs in it; a

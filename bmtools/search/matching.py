@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,8 +26,7 @@ _FILTER_BITS = 18
 _SEPARATOR = "\n"  # between texts; in no word
 
 
-@dataclass(frozen=True)
-class Matches:
+class Matches(NamedTuple):
     """Positions of words, in order of text and begin.
 
     Args:
@@ -312,5 +311,4 @@ def _to_texts(words: np.ndarray, starts: np.ndarray, ends: np.ndarray, folded: F
 
 
 def _select(matches: Matches, which: np.ndarray) -> Matches:
-    return Matches(matches.words[which], matches.texts[which], matches.starts[which],
-                   matches.ends[which])
+    return Matches(*(column[which] for column in matches))

@@ -17,6 +17,8 @@ from bmtools.search.case_folding import CASELESS, EXACT, UNSPACED, WORD, Folding
 from bmtools.vocab.tokenizer import load_backend
 from bmtools.vocab.tokenizer_json import token_texts
 
+StrPath = str | PathLike[str]
+
 
 @dataclass(frozen=True)
 class WordList:
@@ -43,9 +45,8 @@ class WordList:
         return WordList(tuple(folded.values()), tuple(folded), rule)
 
 
-def choose_words(words: str | PathLike[str] | Iterable[str] | None,
-                 tokenizer: str | PathLike[str] | None = None,
-                 base: str | PathLike[str] | None = None, uncased: bool = False) -> WordList:
+def choose_words(words: StrPath | Iterable[str] | None, tokenizer: StrPath | None = None,
+                 base: StrPath | None = None, uncased: bool = False) -> WordList:
     """Take words as they are listed, or else those of a tokenizer that another one lacks.
 
     Args:
@@ -116,8 +117,7 @@ def folding_rule(tokenizer: Tokenizer | None, uncased: bool = False) -> str:
 
 def is_word(folding: Folding, word: str) -> bool:
     """Return whether a letter or figure is left of a word when it is folded."""
-    codes = folding.fold(word).codes
-    return bool((codes >= min(WORD, UNSPACED)).any())
+    return bool((folding.fold(word).codes >= min(WORD, UNSPACED)).any())
 
 
 def _words_of(tokenizer: Tokenizer) -> list[str]:
