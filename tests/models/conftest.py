@@ -39,17 +39,17 @@ def model(request: pytest.FixtureRequest) -> Any:
 @pytest.fixture
 def build() -> Callable[[Any], Any]:
     """Make a model of a configuration, with weights large enough for every part to matter."""
-    return lambda config: _enlivened(AutoModelForMaskedLM.from_config(config).eval())
+    return lambda config: _with_large_weights(AutoModelForMaskedLM.from_config(config).eval())
 
 
 @pytest.fixture
-def lively(model: Any) -> Any:
+def random_model(model: Any) -> Any:
     """A model of each family, with weights large enough for every part to matter."""
-    return _enlivened(model)
+    return _with_large_weights(model)
 
 
 @torch.no_grad()
-def _enlivened(model: Any) -> Any:
+def _with_large_weights(model: Any) -> Any:
     rng = torch.Generator().manual_seed(3)
     for name, weight in model.named_parameters():
         noise = torch.randn(weight.shape, generator=rng)

@@ -75,7 +75,7 @@ def test_modernbert_is_the_published_one() -> None:
         assert config.rope_parameters["sliding_attention"]["rope_theta"] == 10_000
 
 
-def test_a_shape_and_a_file_are_architectures_too(tmp_path: Path) -> None:
+def test_sizes_and_files_are_architectures_too(tmp_path: Path) -> None:
     config = build_config("bert-3x192", TOKENIZER)
     assert (config.num_hidden_layers, config.hidden_size, config.num_attention_heads) == (3, 192, 3)
     config.save_pretrained(tmp_path)
@@ -91,7 +91,7 @@ def test_a_wrong_name_is_one_line(name: str) -> None:
     assert "\n" not in str(raised.value)
 
 
-def test_an_unknown_name_is_told_the_known_ones() -> None:
+def test_an_unknown_architecture_lists_the_known_ones() -> None:
     with pytest.raises(BmtoolsError) as raised:
         build_config("deberta-base", TOKENIZER)
     assert all(name in str(raised.value) for name in SIZES)
@@ -99,7 +99,7 @@ def test_an_unknown_name_is_told_the_known_ones() -> None:
 
 @pytest.mark.parametrize("name", FAMILIES)
 @pytest.mark.parametrize("tokenizer", [TOKENIZER, Vocabulary(60)])
-def test_rows_as_long_as_was_asked_for(name: str, tokenizer: Any, one_thread: None) -> None:
+def test_max_length_extends_positions(name: str, tokenizer: Any, one_thread: None) -> None:
     model = build_model(build_config(name, tokenizer, max_length=700))
     assert max_tokens(model) == max(700, 8192 if "modern" in name else 0)
     ids = torch.full((1, 700), 5)
@@ -107,7 +107,7 @@ def test_rows_as_long_as_was_asked_for(name: str, tokenizer: Any, one_thread: No
 
 
 @pytest.mark.parametrize("name", FAMILIES[:3])
-def test_short_rows_leave_the_published_positions(name: str) -> None:
+def test_short_sequences_keep_the_published_positions(name: str) -> None:
     for padding in (0, 1):
         config = build_config(name, Vocabulary(60, padding), max_length=128)
         assert max_tokens(build_model(config, "meta")) == 512
@@ -129,7 +129,7 @@ def test_roberta_refuses_a_padding_token_far_from_the_start() -> None:
 
 
 @pytest.mark.parametrize("name", ["bert-1x64", "roberta-1x64", "megatron-bert-1x64"])
-def test_positions_start_as_waves(name: str) -> None:
+def test_positions_start_as_sinusoids(name: str) -> None:
     torch.manual_seed(0)
     config = build_config(name, Vocabulary(60))
     weight = build_model(config).base_model.embeddings.position_embeddings.weight.detach()
@@ -151,7 +151,7 @@ def deviations(model: Any) -> dict[str, float]:
 @pytest.mark.parametrize(("name", "outputs"), [
     ("megatron-bert-8x256", ("attention.output.dense.weight", ".output.dense.weight")),
     ("modernbert-8x256", ("attn.Wo.weight", "mlp.Wo.weight"))])
-def test_deep_streams_start_small(name: str, outputs: tuple[str, ...]) -> None:
+def test_megatron_bert_scales_residual_outputs(name: str, outputs: tuple[str, ...]) -> None:
     """Shoeybi et al. 2020: 0.02 / sqrt(2 * layers) where a layer adds to the stream."""
     torch.manual_seed(0)
     found = deviations(build_model(build_config(name, Vocabulary(2_000))))
@@ -164,13 +164,13 @@ def test_deep_streams_start_small(name: str, outputs: tuple[str, ...]) -> None:
         assert value == pytest.approx(cut * expected, rel=0.03), key
 
 
-def test_other_streams_start_as_in_transformers() -> None:
+def test_other_families_start_as_in_transformers() -> None:
     torch.manual_seed(0)
     found = deviations(build_model(build_config("bert-4x256", Vocabulary(2_000))))
     assert all(value == pytest.approx(0.02, rel=0.03) for key, value in found.items()
                if "encoder" in key)
 
 
-def test_an_outline_has_no_weights() -> None:
+def test_a_model_on_meta_has_no_weights() -> None:
     outline = build_model(build_config("megatron-bert-1.2b", Vocabulary(30_522)), "meta")
     assert {weight.device.type for weight in outline.parameters()} == {"meta"}

@@ -27,7 +27,7 @@ def saved(tmp_path: Path) -> Path:
     return tmp_path / "m"
 
 
-def test_what_is_saved_is_loaded(saved: Path) -> None:
+def test_a_saved_checkpoint_is_loaded(saved: Path) -> None:
     checkpoint = load_checkpoint(saved)
     assert not checkpoint.model.training
     assert checkpoint.tokenizer.model_max_length == 512

@@ -39,11 +39,11 @@ OLD_WORDS, NEW_WORDS = tokenizer(PIECES), tokenizer([*PIECES, *NEW], uncased=Fal
 
 
 def drawn(sentences: list[Sentence], most: int = 20, seed: int = 0) -> dict[str, Any]:
-    wanted = np.zeros(len(NEW_WORDS), dtype=bool)
-    wanted[NEW_WORDS.convert_tokens_to_ids(NEW)] = True
-    found = sample_sentences(NEW_WORDS, wanted, sentences, most, np.random.default_rng(seed))
+    is_new = np.zeros(len(NEW_WORDS), dtype=bool)
+    is_new[NEW_WORDS.convert_tokens_to_ids(NEW)] = True
+    found = sample_sentences(NEW_WORDS, is_new, sentences, most, np.random.default_rng(seed))
     return {text: [(NEW_WORDS.convert_ids_to_tokens(token), start, end)
-                   for token, start, end in places] for text, places in found.items()}
+                   for token, start, end in spans] for text, spans in found.items()}
 
 
 def base_of(model: Any) -> Checkpoint:
@@ -60,13 +60,13 @@ def small_bert() -> Checkpoint:
 def one_at_a_time(base: Checkpoint, occurrences: Any, layers: list[int]) -> dict[int, Any]:
     """Each sentence alone, without padding, through transformers' own output."""
     found: dict[int, list[torch.Tensor]] = {}
-    for text, places in occurrences.items():
+    for text, spans in occurrences.items():
         given = base.tokenizer(text, return_tensors="pt", return_offsets_mapping=True)
         offsets = given["offset_mapping"][0].tolist()
         output = base.model.base_model(input_ids=given["input_ids"], output_hidden_states=True)
         every = [*output.hidden_states[:-1], output.last_hidden_state]
         states = torch.stack([every[number][0] for number in layers]).mean(dim=0)
-        for token, start, end in places:
+        for token, start, end in spans:
             inside = [n for n, (first, last) in enumerate(offsets) if first < end and start < last]
             found.setdefault(token, []).append(states[inside].mean(dim=0))
     return {token: torch.stack(vectors).mean(dim=0) for token, vectors in found.items()}
@@ -77,9 +77,9 @@ def one_at_a_time(base: Checkpoint, occurrences: Any, layers: list[int]) -> dict
 def test_batches_equal_one_sentence_at_a_time(model: Any, layers: str,
                                               numbers: list[int]) -> None:
     base = base_of(model)
-    wanted = np.zeros(len(NEW_WORDS), dtype=bool)
-    wanted[NEW_WORDS.convert_tokens_to_ids(NEW)] = True
-    occurrences = sample_sentences(NEW_WORDS, wanted, map(Sentence, TEXTS), 20,
+    is_new = np.zeros(len(NEW_WORDS), dtype=bool)
+    is_new[NEW_WORDS.convert_tokens_to_ids(NEW)] = True
+    occurrences = sample_sentences(NEW_WORDS, is_new, map(Sentence, TEXTS), 20,
                                    np.random.default_rng(0))
     expected = one_at_a_time(base, occurrences, numbers)
     for batch_tokens in (1, 20, 4_096):
@@ -89,7 +89,7 @@ def test_batches_equal_one_sentence_at_a_time(model: Any, layers: str,
             torch.testing.assert_close(vector, expected[token], atol=1e-5, rtol=0)
 
 
-def test_only_sentences_that_are_needed_are_read_each_once(
+def test_each_sampled_sentence_is_encoded_once(
         monkeypatch: pytest.MonkeyPatch) -> None:
     base = small_bert()
     rows: list[tuple[int, ...]] = []
@@ -109,12 +109,12 @@ def test_only_sentences_that_are_needed_are_read_each_once(
     assert list(map(len, rows)) == sorted(map(len, rows))
 
 
-def test_a_token_counts_once_a_sentence_at_its_first_place() -> None:
+def test_a_token_counts_once_a_sentence_at_its_first_position() -> None:
     found = drawn([Sentence(TEXTS[3])])
     assert found == {TEXTS[3]: [("lymphoma", 23, 31), ("carcinoma", 7, 16), ("cells", 40, 45)]}
 
 
-def test_targets_are_taken_as_they_are_and_others_from_their_sentences() -> None:
+def test_targets_replace_other_occurrences_of_their_tokens() -> None:
     """`lymphoma` is a target somewhere, so it is used where it is one, and nowhere else."""
     sentences = [Sentence(TEXTS[0], (("lymphoma", 4, 12),)), Sentence(TEXTS[1]),
                  Sentence(TEXTS[3], (("cells", 51, 56), ("carcinoma", 7, 16)))]
@@ -123,11 +123,11 @@ def test_targets_are_taken_as_they_are_and_others_from_their_sentences() -> None
     assert found[TEXTS[3]] == [("carcinoma", 7, 16), ("cells", 51, 56)]
     assert TEXTS[1] not in found
     late = drawn(sentences[::-1])
-    assert {text: sorted(places) for text, places in late.items()} == {
-        text: sorted(places) for text, places in found.items()}
+    assert {text: sorted(spans) for text, spans in late.items()} == {
+        text: sorted(spans) for text, spans in found.items()}
 
 
-def test_a_target_in_another_case_goes_by_its_name() -> None:
+def test_a_target_in_another_case_is_found_by_its_word() -> None:
     """The new tokenizer is cased; what was found without regard to case is used all the same."""
     found = drawn([Sentence("the LYMPHOMA grew", (("lymphoma", 4, 12),)),
                    Sentence("Cells grew", (("cells", 0, 5),))])
@@ -141,13 +141,13 @@ def test_targets_are_capped_uniformly() -> None:
     counts: Counter[str] = Counter()
     for seed in range(300):
         found = drawn(sentences, 5, seed)
-        chosen = [text for text, places in found.items() if ("lymphoma", 4, 12) in places]
+        chosen = [text for text, spans in found.items() if ("lymphoma", 4, 12) in spans]
         assert len(chosen) == 5
         counts.update(chosen)
     assert all(40 < counts[text] < 115 for text in texts)  # 75 expected, 7.5 the deviation
 
 
-def test_what_the_base_cannot_read_is_left_out() -> None:
+def test_sentences_too_long_for_the_base_are_left_out() -> None:
     base = small_bert()
     number = NEW_WORDS.convert_tokens_to_ids("lymphoma")
     long = "the lymphoma " * 30
@@ -159,7 +159,7 @@ def test_what_the_base_cannot_read_is_left_out() -> None:
     assert not len(contextual_embeddings(base, nothing, "last", 100).tokens)
 
 
-def test_an_occurrence_knows_whether_its_pieces_are_its_own() -> None:
+def test_occurrences_covered_exactly_by_pieces_are_marked() -> None:
     base = small_bert()
     located = locate_pieces(base, {"the lymphoma": [(20, 4, 12), (21, 4, 9), (22, 8, 12)]})
     assert dict(zip(located.tokens.tolist(), located.is_exact.tolist(), strict=True)) == {

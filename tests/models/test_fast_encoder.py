@@ -1,4 +1,4 @@
-"""The own forward pass gives the states of transformers at the asked positions."""
+"""The own forward pass gives the states of transformers at the given positions."""
 
 from __future__ import annotations
 
@@ -39,47 +39,47 @@ def transformers_own(model: Any, ids: Tensor, sequences: Tensor, positions: Tens
 
 
 def compare(model: Any, sequences: list[int], positions: list[int], ids: Tensor) -> None:
-    asked = torch.tensor(sequences), torch.tensor(positions)
-    expected = transformers_own(model, ids, *asked)
+    queries = torch.tensor(sequences), torch.tensor(positions)
+    expected = transformers_own(model, ids, *queries)
     encoder = make_encoder(model)
     assert encoder.implementation == "fast"
-    found = encoder.states_at(ids, *asked)
+    found = encoder.states_at(ids, *queries)
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize(("sequences", "positions"), [
-    pytest.param([0, 1, 2, 3], [0, 29, 7, 7], id="one place a row"),
-    pytest.param([0, 0, 1, 1, 2, 2, 3, 3], [0, 1, 29, 3, 4, 4, 28, 0], id="two positions a row"),
+    pytest.param([0, 1, 2, 3], [0, 29, 7, 7], id="one query each"),
+    pytest.param([0, 0, 1, 1, 2, 2, 3, 3], [0, 1, 29, 3, 4, 4, 28, 0], id="two queries each"),
     pytest.param([0, 0, 0, 1, 3], [29, 0, 5, 7, 8], id="as many as it comes, or none"),
-    pytest.param([2], [11], id="one row alone"),
+    pytest.param([2], [11], id="one sequence alone"),
     pytest.param([], [], id="nothing"),
 ])
-def test_states_at_places_are_transformers_own(
-        lively: Any, sequences: list[int], positions: list[int]) -> None:
-    asked = torch.tensor(sequences, dtype=torch.int64), torch.tensor(positions, dtype=torch.int64)
+def test_states_at_positions_equal_transformers(
+        random_model: Any, sequences: list[int], positions: list[int]) -> None:
+    queries = torch.tensor(sequences, dtype=torch.int64), torch.tensor(positions, dtype=torch.int64)
     ids = draw(4, 30)
-    expected = transformers_own(lively, ids, *asked)
-    encoder = make_encoder(lively)
+    expected = transformers_own(random_model, ids, *queries)
+    encoder = make_encoder(random_model)
     assert encoder.implementation == "fast"
-    torch.testing.assert_close(encoder.states_at(ids, *asked), expected, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(encoder.states_at(ids, *queries), expected, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("tokens", [1, 2, 5, 6, 20, 38])
-def test_rows_of_any_length(lively: Any, tokens: int) -> None:
+def test_sequences_of_any_length(random_model: Any, tokens: int) -> None:
     """The window of ModernBERT is four tokens here: sequences within it have no mask."""
-    compare(lively, [0, 0, 1], [0, tokens - 1, tokens // 2], draw(2, tokens))
+    compare(random_model, [0, 0, 1], [0, tokens - 1, tokens // 2], draw(2, tokens))
 
 
-def test_one_row_is_a_batch(lively: Any) -> None:
-    compare(lively, [0] * 9, list(range(9)), draw(1, 9))
+def test_one_sequence_is_a_batch(random_model: Any) -> None:
+    compare(random_model, [0] * 9, list(range(9)), draw(1, 9))
 
 
-def test_pieces_of_a_batch_make_no_difference(
-        lively: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some pieces are asked nothing, and the last is shorter."""
+def test_chunks_of_a_batch_make_no_difference(
+        random_model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some chunks have no queries, and the last is shorter."""
     ids, sequences = draw(7, 10), torch.tensor([0, 1, 1, 5, 6])
     positions = torch.tensor([3, 0, 9, 4, 2])
-    encoder = make_encoder(lively)
+    encoder = make_encoder(random_model)
     whole = encoder.states_at(ids, sequences, positions)
     for tokens in (1, 20, 30, 69):
         monkeypatch.setattr(fast_encoder, "_TOKENS_ON_CPU", tokens)
@@ -126,17 +126,17 @@ def test_other_architectures_are_left_to_transformers(
                                transformers_own(model, ids, sequences, positions))
 
 
-def test_models_that_compute_otherwise_are_left_to_transformers(lively: Any) -> None:
-    """What the weights does not see is changed, as a hook may do."""
+def test_models_that_differ_are_left_to_transformers(random_model: Any) -> None:
+    """A hook changes the output in a way that the weights do not show."""
     def hook(_: Any, __: Any, output: Any) -> None:
         output.last_hidden_state *= 1.001
 
-    lively.base_model.register_forward_hook(hook)
-    assert make_encoder(lively).implementation == "transformers"
+    random_model.base_model.register_forward_hook(hook)
+    assert make_encoder(random_model).implementation == "transformers"
 
 
 @pytest.mark.parametrize("fault", ["sliding_window", "rotary", "heads", "positions"])
-def test_the_check_finds_faults(
+def test_wrong_weights_fall_back_to_transformers(
         build: Callable[[Any], Any], fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """One position, window or head off, and transformers reads."""
     family = BertConfig(**SMALL) if fault == "positions" else ModernBertConfig(
@@ -156,45 +156,45 @@ def test_the_check_finds_faults(
     assert make_encoder(model).implementation == "transformers"
 
 
-def test_weights_lie_in_memory_once(lively: Any) -> None:
-    before = {name: weight.clone() for name, weight in lively.state_dict().items()}
-    make_encoder(lively)
-    after = lively.state_dict()
+def test_weights_are_in_memory_once(random_model: Any) -> None:
+    before = {name: weight.clone() for name, weight in random_model.state_dict().items()}
+    make_encoder(random_model)
+    after = random_model.state_dict()
     assert all(torch.equal(after[name], weight) for name, weight in before.items())
-    if lively.config.model_type != "modernbert":
-        attention = lively.base_model.encoder.layer[0].attention.self
+    if random_model.config.model_type != "modernbert":
+        attention = random_model.base_model.encoder.layer[0].attention.self
         storages = {part.weight.untyped_storage().data_ptr()
                     for part in (attention.query, attention.key, attention.value)}
         assert len(storages) == 1
 
 
-def test_a_second_reader_of_a_model_reads_alike(lively: Any) -> None:
+def test_a_second_encoder_of_a_model_agrees(random_model: Any) -> None:
     ids, sequences, positions = draw(2, 12), torch.tensor([0, 1]), torch.tensor([3, 11])
-    first, second = make_encoder(lively), make_encoder(lively)
+    first, second = make_encoder(random_model), make_encoder(random_model)
     expected = first.states_at(ids, sequences, positions)
     assert torch.equal(second.states_at(ids, sequences, positions), expected)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_halves_under_autocast(lively: Any, dtype: torch.dtype) -> None:
+def test_half_precision_under_autocast(random_model: Any, dtype: torch.dtype) -> None:
     """As far from float32 as transformers' own pass is, or nearer."""
-    asked, ids = (torch.tensor([0, 1, 1]), torch.tensor([3, 0, 24])), draw(2, 25)
-    exact = transformers_own(lively, ids, *asked)
+    queries, ids = (torch.tensor([0, 1, 1]), torch.tensor([3, 0, 24])), draw(2, 25)
+    exact = transformers_own(random_model, ids, *queries)
     with torch.autocast("cpu", dtype=dtype):
-        theirs = TransformersEncoder(lively).states_at(ids, *asked).float()
-    encoder = make_encoder(lively)
+        theirs = TransformersEncoder(random_model).states_at(ids, *queries).float()
+    encoder = make_encoder(random_model)
     with torch.autocast("cpu", dtype=dtype):
-        ours = encoder.states_at(ids, *asked).float()
+        ours = encoder.states_at(ids, *queries).float()
     assert 0 < (ours - exact).norm() < 1.5 * (theirs - exact).norm()
 
 
-def test_checks_ignore_autocast(lively: Any) -> None:
+def test_checks_ignore_autocast(random_model: Any) -> None:
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert make_encoder(lively).implementation == "fast"
+        assert make_encoder(random_model).implementation == "fast"
 
 
-def test_threads_share_a_encoder(lively: Any) -> None:
-    encoder = make_encoder(lively)
+def test_threads_share_an_encoder(random_model: Any) -> None:
+    encoder = make_encoder(random_model)
     work = [(draw(sequences, tokens), torch.arange(sequences), torch.arange(sequences) % tokens)
             for sequences, tokens in itertools.product((1, 3, 8), (2, 9, 33))] * 4
     expected = [encoder.states_at(*batch) for batch in work]
@@ -204,8 +204,8 @@ def test_threads_share_a_encoder(lively: Any) -> None:
             torch.testing.assert_close(found, states, atol=1e-6, rtol=1e-5)
 
 
-def test_nothing_global_is_drawn(lively: Any) -> None:
+def test_the_global_generator_is_untouched(random_model: Any) -> None:
     torch.manual_seed(5)
     before = torch.random.get_rng_state()
-    assert isinstance(make_encoder(lively), FastEncoder)
+    assert isinstance(make_encoder(random_model), FastEncoder)
     assert torch.equal(torch.random.get_rng_state(), before)

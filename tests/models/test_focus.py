@@ -26,8 +26,8 @@ SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 DRUGS, ORGANS = ("aspirin", "codeine", "morphine"), ("liver", "kidney", "heart")
 
 
-def nearest_shares(scores: np.ndarray) -> np.ndarray:
-    """Try every support: the projection on shares that add up to 1 is the nearest that is one."""
+def nearest_probabilities(scores: np.ndarray) -> np.ndarray:
+    """Try every support: the projection is the nearest vector of probabilities."""
     best, found = np.inf, scores
     for size in range(1, len(scores) + 1):
         for support in itertools.combinations(range(len(scores)), size):
@@ -40,18 +40,18 @@ def nearest_shares(scores: np.ndarray) -> np.ndarray:
     return found
 
 
-@pytest.mark.parametrize("likely", [1, 64])
-def test_sparsemax_is_the_projection_on_shares(likely: int,
+@pytest.mark.parametrize("candidates", [1, 64])
+def test_sparsemax_projects_onto_probabilities(candidates: int,
                                                monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bmtools.models.focus._SPARSEMAX_CANDIDATES", likely)
+    monkeypatch.setattr("bmtools.models.focus._SPARSEMAX_CANDIDATES", candidates)
     rng = np.random.default_rng(0)
     scores = np.concatenate([rng.normal(scale=scale, size=(20, 9)) for scale in (0.05, 0.5, 3)])
     found = sparsemax(torch.from_numpy(scores)).numpy()
-    np.testing.assert_allclose(found, [nearest_shares(row) for row in scores], atol=1e-9)
+    np.testing.assert_allclose(found, [nearest_probabilities(row) for row in scores], atol=1e-9)
     np.testing.assert_allclose(found.sum(axis=1), 1)
 
 
-def test_sparsemax_of_many_alike_gives_each_a_share() -> None:
+def test_sparsemax_of_equal_scores_is_uniform() -> None:
     np.testing.assert_allclose(sparsemax(torch.zeros(2, 700)), 1 / 700, atol=1e-6)
 
 
@@ -66,7 +66,7 @@ def world() -> list[str]:
             for text in (f"we take {drug} each day", f"my {organ} hurts at night")]
 
 
-def test_a_new_token_is_mixed_of_those_that_keep_its_company(world: list[str]) -> None:
+def test_a_new_token_is_mixed_of_known_ones_with_similar_contexts(world: list[str]) -> None:
     common = ("we", "take", "each", "day", "my", "hurts", "at", "night")
     old = words(*common, *DRUGS[:2], *ORGANS[:2], "mor", "##phine", "he", "##art")
     new = words(*common, *DRUGS, *ORGANS, "unseen")
@@ -76,14 +76,14 @@ def test_a_new_token_is_mixed_of_those_that_keep_its_company(world: list[str]) -
              for number, token in enumerate(found.tokens)}
     assert set(names) == {"morphine", "heart"}
     table = torch.eye(len(old))
-    for token, kin in (("morphine", DRUGS[:2]), ("heart", ORGANS[:2])):
+    for token, similar in (("morphine", DRUGS[:2]), ("heart", ORGANS[:2])):
         shares = found.sum_rows(table)[names[token]]
         assert shares.sum().item() == pytest.approx(1, abs=1e-5) and (shares >= 0).all()
-        assert shares[old.convert_tokens_to_ids(list(kin))].sum() > 0.9
+        assert shares[old.convert_tokens_to_ids(list(similar))].sum() > 0.9
         assert not shares[old.all_special_ids].any()
 
 
-def test_without_company_nothing_is_mixed(world: list[str]) -> None:
+def test_without_static_vectors_nothing_is_mixed(world: list[str]) -> None:
     old, new = words("we", "x", "##y"), words("we", "xy")
     assert not len(focus_embeddings(new, find_overlap(old, new), world, FocusConfig(), 0).tokens)
 
@@ -116,8 +116,8 @@ def test_counts_equal_a_loop(tokenizer: Any, monkeypatch: pytest.MonkeyPatch,
     for text in TEXTS:
         ids = tokenizer(text, add_special_tokens=False)["input_ids"]
         alone.update(ids)
-        for place, one in enumerate(ids):
-            for distance, other in enumerate(ids[place + 1:place + 4], 1):
+        for position, one in enumerate(ids):
+            for distance, other in enumerate(ids[position + 1:position + 4], 1):
                 expected[one, other] += {1: 1.0, 2: 2 / 3, 3: 1 / 3}[distance]
     found = count_cooccurrences(tokenizer, TEXTS, 3, 10_000)
     table = dense(found)
@@ -126,7 +126,7 @@ def test_counts_equal_a_loop(tokenizer: Any, monkeypatch: pytest.MonkeyPatch,
     assert {token: count for token, count in enumerate(found.token_counts) if count} == alone
 
 
-def test_reading_ends_when_enough_is_counted(tokenizer: Any,
+def test_reading_stops_at_max_tokens(tokenizer: Any,
                                              monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(focus, "_SENTENCES_AT_ONCE", 1)
     texts = iter(TEXTS)
@@ -158,7 +158,7 @@ def test_vectors_equal_a_full_decomposition() -> None:
     np.testing.assert_allclose(found @ found.T, expected @ expected.T, atol=0.01)
 
 
-def test_rare_tokens_have_no_vector_and_others_length_one(tokenizer: Any) -> None:
+def test_rare_tokens_have_no_vector_and_others_norm_one(tokenizer: Any) -> None:
     counts = count_cooccurrences(tokenizer, TEXTS, 3, 10_000)
     lengths = factorize_counts(counts, 8, 3, seed=0).norm(dim=1)
     frequent = torch.from_numpy(counts.token_counts >= 3)
@@ -166,7 +166,7 @@ def test_rare_tokens_have_no_vector_and_others_length_one(tokenizer: Any) -> Non
     np.testing.assert_allclose(lengths[frequent], 1, atol=1e-5)
 
 
-def test_one_seed_gives_the_same_and_disturbs_nobody(tokenizer: Any) -> None:
+def test_factorization_depends_on_its_seed_alone(tokenizer: Any) -> None:
     counts = count_cooccurrences(tokenizer, TEXTS, 3, 10_000)
     torch.manual_seed(5)
     expected = torch.rand(2)

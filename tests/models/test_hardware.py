@@ -89,7 +89,7 @@ def test_energy_is_power_by_time_by_boards() -> None:
     (INTEL.format("avx512_vnni"), False),
     ("processor\t: 0\nFeatures\t: fp asimd i8mm bf16\n", True),
     ("processor\t: 0\nFeatures\t: fp asimd\n", False)])
-def test_bf16_is_told_by_the_processor_s_flags(system: Any, cpuinfo: str, fast: bool) -> None:
+def test_bf16_is_read_from_processor_flags(system: Any, cpuinfo: str, fast: bool) -> None:
     system("proc/cpuinfo", cpuinfo)
     found = describe_hardware("cpu")
     assert (found.kind, found.count, found.bf16) == ("cpu", 16, fast)
@@ -133,7 +133,7 @@ def test_devices_are_chosen_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", ["tpu", "cuda:99", "meta"])
-def test_a_device_that_is_not_here(name: str) -> None:
+def test_an_absent_device_is_refused(name: str) -> None:
     with pytest.raises(BmtoolsError, match=f"device: found '{name}', which cannot be used here"):
         resolve_device(name)
 

@@ -25,11 +25,11 @@ IDS = torch.randint(4, 60, (4, 30), generator=torch.Generator().manual_seed(1))
 
 
 @pytest.fixture
-def known(lively: Any) -> Any:
-    if lively.config.model_type == "modernbert":
+def known(random_model: Any) -> Any:
+    if random_model.config.model_type == "modernbert":
         pytest.skip("not known to this encoder")
     pytest.importorskip("ctranslate2")
-    return lively
+    return random_model
 
 
 def exact(model: Any) -> Tensor:
@@ -41,13 +41,13 @@ def error(found: Tensor, expected: Tensor) -> float:
     return float(((found - expected).norm(dim=-1) / expected.norm(dim=-1)).max())
 
 
-def test_unrounded_it_gives_transformers_states(known: Any) -> None:
+def test_float32_states_equal_transformers(known: Any) -> None:
     expected = exact(known)
     found = Int8Encoder(known, compute_type="float32").states_at(IDS, SEQUENCES, POSITIONS)
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
 
 
-def test_rounded_it_comes_near(known: Any) -> None:
+def test_int8_states_are_close(known: Any) -> None:
     expected = exact(known)
     encoder = Int8Encoder(known)
     assert encoder.implementation == "int8"
@@ -74,7 +74,7 @@ def test_variants_of_bert(build: Callable[[Any], Any], changes: dict[str, Any]) 
     torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
 
 
-def test_threads_share_a_encoder(known: Any) -> None:
+def test_threads_share_an_encoder(known: Any) -> None:
     encoder = Int8Encoder(known, threads=2)
     expected = encoder.states_at(IDS, SEQUENCES, POSITIONS)
     with ThreadPoolExecutor(2) as pool:
@@ -82,7 +82,7 @@ def test_threads_share_a_encoder(known: Any) -> None:
             torch.testing.assert_close(found, expected, atol=1e-6, rtol=1e-5)
 
 
-def test_nothing_is_left_on_the_disk(
+def test_temporary_files_are_removed(
         known: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     Int8Encoder(known).states_at(IDS, SEQUENCES, POSITIONS)
@@ -105,7 +105,7 @@ def test_nothing_is_left_on_the_disk(
         "gelu_python, gelu_new, gelu_fast, gelu_pytorch_tanh, quick_gelu, relu, silu, swish; "
         "use precision float32", id="activation"),
 ])
-def test_models_that_cannot_be_read(config: Any, message: str) -> None:
+def test_unsupported_models_are_refused(config: Any, message: str) -> None:
     pytest.importorskip("ctranslate2")
     with pytest.raises(CheckpointError) as refused:
         Int8Encoder(AutoModelForMaskedLM.from_config(config))
@@ -118,7 +118,7 @@ def test_without_ctranslate2(monkeypatch: pytest.MonkeyPatch) -> None:
         Int8Encoder(AutoModelForMaskedLM.from_config(BertConfig(**SMALL)))
 
 
-def test_models_elsewhere_than_on_the_cpu() -> None:
+def test_models_on_other_devices_are_refused() -> None:
     pytest.importorskip("ctranslate2")
     with pytest.raises(BmtoolsError, match="found a model on meta, expected cpu"):
         Int8Encoder(AutoModelForMaskedLM.from_config(BertConfig(**SMALL)).to("meta"))

@@ -38,7 +38,7 @@ def leave_gaps():
 """
 
 
-def test_the_tracker_counts_what_lives_at_once() -> None:
+def test_the_tracker_counts_live_tensors() -> None:
     with MemoryTracker() as tracker:
         first = torch.zeros(1_000)
         del first
@@ -49,7 +49,7 @@ def test_the_tracker_counts_what_lives_at_once() -> None:
     assert tracker.peak == 4_000
 
 
-def test_the_tracker_leaves_out_what_was_there() -> None:
+def test_the_tracker_ignores_existing_tensors() -> None:
     """A layer's weight and gradient, looked at and written into, are no activations."""
     layer = nn.Linear(100, 200, bias=False)
     layer.weight.grad = torch.zeros_like(layer.weight)

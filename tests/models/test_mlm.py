@@ -126,7 +126,7 @@ def test_chunked_loss_equals_loss_at_once(model: Any, chunk: int | None) -> None
     torch.testing.assert_close(quiet, plain)
 
 
-def test_pieces_leave_frozen_weights_alone(model: Any) -> None:
+def test_chunks_leave_frozen_weights_alone(model: Any) -> None:
     for weight in model.parameters():
         weight.requires_grad_(False)
     head = next(weight for name, weight in model.named_parameters()
@@ -139,7 +139,7 @@ def test_pieces_leave_frozen_weights_alone(model: Any) -> None:
     assert sum(weight.grad is not None for weight in model.parameters()) == 1
 
 
-def test_pieces_in_bf16_lose_no_more_than_bf16_does(model: Any) -> None:
+def test_chunks_in_bf16_lose_no_more_than_bf16_does(model: Any) -> None:
     ids, mask = batch()
     sums = []
     for chunk in (1_000, 4):
@@ -154,7 +154,7 @@ def test_pieces_in_bf16_lose_no_more_than_bf16_does(model: Any) -> None:
         assert (ours[name] - value).norm() <= 0.02 * value.norm() + 1e-4, name
 
 
-def test_the_loss_of_extreme_logits_is_torch_s() -> None:
+def test_loss_of_extreme_logits_equals_torch() -> None:
     """Shares of 0, one that takes all, and equal ones."""
     logits = torch.randn(6, 9, generator=torch.Generator().manual_seed(0)) * 3
     logits[0] *= 200
@@ -172,7 +172,7 @@ def test_the_loss_of_extreme_logits_is_torch_s() -> None:
     assert right == 1 + sum(logits[place].argmax() == labels[place] for place in (0, 3, 4, 5))
 
 
-def test_the_loss_refuses_to_go_back_twice() -> None:
+def test_a_second_backward_pass_is_refused() -> None:
     logits = torch.randn(2, 5, requires_grad=True)
     total, _ = _SummedLoss.apply(logits.clone(), torch.tensor([1, 2]))
     total.backward(retain_graph=True)
@@ -180,7 +180,7 @@ def test_the_loss_refuses_to_go_back_twice() -> None:
         total.backward()
 
 
-def test_places_past_the_labels_change_nothing() -> None:
+def test_positions_past_the_labels_change_nothing() -> None:
     logits = torch.randn(7, 5, generator=torch.Generator().manual_seed(0))
     labels = torch.tensor([1, 2, 4, 0])
     found = []
@@ -324,7 +324,7 @@ def test_nsp_loss_and_gradients_equal_transformers(kind: Any) -> None:
     torch.testing.assert_close(head.relationship.bias.grad, theirs["cls.seq_relationship.bias"])
 
 
-def test_a_head_comes_from_its_seed_alone() -> None:
+def test_nsp_head_depends_on_its_seed_alone() -> None:
     torch.manual_seed(1)
     first = NextSentenceHead(64, seed=3).state_dict()
     torch.manual_seed(2)

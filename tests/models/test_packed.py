@@ -84,7 +84,7 @@ def test_packed_equals_each_document_alone(model: Any, ready: Any, causal: bool)
 
 @pytest.mark.parametrize("reach", [1, 4, 100])
 @CAUSAL
-def test_sliding_windows_of_any_reach(reach: int, causal: bool) -> None:
+def test_sliding_windows_of_any_size(reach: int, causal: bool) -> None:
     torch.manual_seed(0)
     config = ModernBertConfig(
         vocab_size=60, hidden_size=32, num_hidden_layers=3, num_attention_heads=4, pad_token_id=1,
@@ -110,14 +110,14 @@ def test_camembert_counts_positions_as_roberta_does() -> None:
     torch.testing.assert_close(encode_packed(model, ids, lengths), alone, atol=1e-6, rtol=0)
 
 
-def test_one_document_is_a_row(model: Any, ready: Any) -> None:
+def test_one_document_is_a_sequence(model: Any, ready: Any) -> None:
     ids = documents_for(model)[0][:17]
     torch.testing.assert_close(encode_packed(ready, ids, torch.tensor([17])),
                                each_alone(model, ids, torch.tensor([17])), atol=1e-6, rtol=0)
 
 
 @CAUSAL
-def test_token_types_lie_end_to_end_too(model: Any, ready: Any, causal: bool) -> None:
+def test_token_types_are_packed_too(model: Any, ready: Any, causal: bool) -> None:
     if model.config.model_type == "modernbert":
         pytest.skip("has no token types")
     ids, lengths = documents_for(model)
@@ -149,7 +149,7 @@ def test_a_changed_token_moves_its_own_document_alone(ready: Any, causal: bool) 
 
 
 @torch.no_grad()
-def test_a_ready_model_still_takes_rows(model: Any, ready: Any) -> None:
+def test_a_prepared_model_still_takes_padded_batches(model: Any, ready: Any) -> None:
     ids = torch.randint(4, 60, (3, 20), generator=torch.Generator().manual_seed(1))
     attended = torch.arange(20) < torch.tensor([20, 13, 7])[:, None]
     for causal in (False, True):
@@ -225,7 +225,7 @@ def test_autocast_to_bfloat16(model: Any, ready: Any, causal: bool) -> None:
 
 
 @pytest.mark.parametrize("tokens", [20, 300])
-def test_short_rows_are_attended_in_float32_under_autocast(tokens: int) -> None:
+def test_short_sequences_use_float32_attention_under_autocast(tokens: int) -> None:
     parts = [torch.randn(2, 4, tokens, 8, generator=torch.Generator().manual_seed(number))
              .bfloat16() for number in range(3)]
     seen = []
@@ -241,7 +241,7 @@ def test_short_rows_are_attended_in_float32_under_autocast(tokens: int) -> None:
     torch.testing.assert_close(found.double(), exact, atol=1e-5 if tokens == 20 else 0.02, rtol=0)
 
 
-def test_saved_as_if_nothing_had_been_done(
+def test_saved_files_are_those_of_a_plain_model(
         model: Any, ready: Any, tmp_path: Path) -> None:
     ready.save_pretrained(tmp_path / "ready")
     model.save_pretrained(tmp_path / "plain")
@@ -260,7 +260,7 @@ def test_saved_as_if_nothing_had_been_done(
                                    encode_packed(ready, ids, lengths), atol=1e-6, rtol=0)
 
 
-def test_an_architecture_not_known_is_refused() -> None:
+def test_an_unknown_architecture_is_refused() -> None:
     model = AutoModelForMaskedLM.from_config(ElectraConfig(
         vocab_size=60, hidden_size=32, num_hidden_layers=1, num_attention_heads=4,
         intermediate_size=48))
@@ -268,7 +268,7 @@ def test_an_architecture_not_known_is_refused() -> None:
         prepare_packed(model)
 
 
-def test_a_model_not_made_ready_is_refused(model: Any) -> None:
+def test_an_unprepared_model_is_refused(model: Any) -> None:
     with pytest.raises(CheckpointError, match=r"see each other.*layout padded"):
         encode_packed(model, *documents_for(model))
 
@@ -329,7 +329,7 @@ def kernel_calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
 
 
 @CAUSAL
-def test_the_kernel_gets_borders_and_windows(
+def test_the_kernel_gets_boundaries_and_windows(
         model: Any, ready: Any, causal: bool, kernel_calls: list[tuple[int, int]]) -> None:
     ids, lengths = documents_for(model)
     alone = each_alone(model, ids, lengths, causal)
@@ -360,19 +360,19 @@ def test_attention_by_length_equals_a_mask_over_all_pairs(window: tuple[int, int
 
 
 @pytest.mark.parametrize("window", WINDOWS)
-def test_torch_s_kernel_takes_what_it_is_given(window: tuple[int, int]) -> None:
+def test_torch_kernel_accepts_the_arguments(window: tuple[int, int]) -> None:
     parts = [torch.empty(1, 4, 20, 8, device="meta", dtype=torch.bfloat16, requires_grad=True)
              for _ in range(3)]
     rows = [part[0].transpose(0, 1) for part in parts]
-    borders = torch.empty(4, device="meta", dtype=torch.int32)
+    boundaries = torch.empty(4, device="meta", dtype=torch.int32)
     assert varlen._KERNEL is varlen_attn
-    found = varlen._KERNEL(*rows, borders, borders, 9, 9, scale=0.3, window_size=window)
+    found = varlen._KERNEL(*rows, boundaries, boundaries, 9, 9, scale=0.3, window_size=window)
     assert found.shape == (20, 4, 8)
     found.sum().backward()
     assert all(part.grad is not None and part.grad.shape == part.shape for part in parts)
 
 
-def test_positions_and_numbers_restart_by_hand() -> None:
+def test_positions_and_document_ids_by_hand() -> None:
     documents = DocumentLengths.of(torch.tensor([2, 1, 3]), torch.device("cpu"))
     assert documents.positions().tolist() == [0, 1, 0, 0, 1, 2]
     assert documents.document_ids().tolist() == [0, 0, 1, 2, 2, 2]
@@ -384,7 +384,7 @@ def test_positions_and_numbers_restart_by_hand() -> None:
 
 @CAUSAL
 @pytest.mark.parametrize("precision", [None, torch.bfloat16], ids=["float32", "bfloat16"])
-def test_self_check_lets_a_sound_model_pass(
+def test_self_check_passes_a_prepared_model(
         ready: Any, causal: bool, precision: torch.dtype | None) -> None:
     ready.train()
     before = ready.config._attn_implementation
@@ -485,7 +485,7 @@ def test_self_check_catches_windows_that_are_ignored(
         self_check(ready, *documents_for(ready), tolerance=1e-5)
 
 
-def test_self_check_catches_positions_that_go_on(
+def test_self_check_catches_positions_that_do_not_restart(
         ready: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     if ready.config.model_type == "modernbert":
         pytest.skip("rotary positions are relative, so it does not matter where they begin")

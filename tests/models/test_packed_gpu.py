@@ -32,7 +32,7 @@ def near(found: Tensor, expected: Tensor, share: float) -> None:
 @pytest.mark.parametrize("reach", [None, 1, 64])
 @pytest.mark.parametrize("precision", [torch.bfloat16, torch.float16], ids=str)
 @CAUSAL
-def test_the_kernel_is_attention_by_length(
+def test_the_kernel_equals_attention_by_length(
         reach: int | None, precision: torch.dtype, causal: bool) -> None:
     documents = DocumentLengths.of(LENGTHS, torch.device("cuda"), causal)
     generator = torch.Generator().manual_seed(0)
@@ -63,7 +63,7 @@ def small(model: Any) -> tuple[Tensor, Tensor]:
 
 
 @CAUSAL
-def test_float32_on_the_gpu_is_that_of_the_cpu(model: Any, causal: bool) -> None:
+def test_float32_on_the_gpu_equals_the_cpu(model: Any, causal: bool) -> None:
     ids, lengths = small(model)
     ones = [torch.ones(1, n, dtype=torch.bool) for n in lengths.tolist()]
     alone = torch.cat([encode(model, part[None], row, causal)[0] for part, row
@@ -113,7 +113,7 @@ def test_autocast_takes_the_kernel_and_stays_near_float32(
     near(found.detach().cpu(), expected.detach(), 0.03)
 
 
-def test_dropout_of_attention_goes_round_the_kernel(model: Any) -> None:
+def test_attention_dropout_avoids_the_kernel(model: Any) -> None:
     ids, lengths = small(model)
     prepare_packed(model)
     model.to("cuda").train()

@@ -35,13 +35,13 @@ from bmtools.models.settings import (
     (lambda: CompareConfig(probe_max_length=7), "probe_max_length: found 7"),
     (lambda: CompareConfig(sample_tokens=-1), "sample_tokens: found -1"),
 ])
-def test_what_is_refused_names_its_option(make: Callable[[], Any], option: str) -> None:
+def test_refused_values_name_their_setting(make: Callable[[], Any], option: str) -> None:
     with pytest.raises(ValueError) as caught:
         make()
     assert str(caught.value).startswith(option) and ", expected " in str(caught.value)
 
 
-def test_layers_are_read() -> None:
+def test_layers_are_parsed() -> None:
     assert [parse_layers(one) for one in ("last", "all", "0,-1", "2")] == [
         (-1,), None, (0, -1), (2,)]
 

@@ -38,7 +38,7 @@ def base_of(architecture: str = "bert-2x64") -> Checkpoint:
 
 
 def spans_of(word: str, number: int, texts: list[str]) -> dict[str, list[tuple[int, int, int]]]:
-    return {text: [(number, place, place + len(word)) for place in [text.find(word)]]
+    return {text: [(number, start, start + len(word)) for start in [text.find(word)]]
             for text in texts if word in text}
 
 
@@ -49,7 +49,7 @@ def fit(base: Checkpoint, located: Occurrences, starts: torch.Tensor,
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_a_token_of_one_piece_comes_back_to_it(architecture: str) -> None:
+def test_a_token_of_one_piece_recovers_its_embedding(architecture: str) -> None:
     """The old embedding makes all states equal, so it is the best one; it is started off from."""
     base = base_of(architecture)
     old = base.model.get_input_embeddings().weight[
@@ -73,8 +73,8 @@ def test_at_the_best_embedding_there_is_no_loss() -> None:
     assert before < 1e-9
 
 
-def test_several_pieces_become_one_place() -> None:
-    """`lymphoma` is three pieces; better than their mean, and the words around keep their place."""
+def test_several_pieces_become_one_position() -> None:
+    """`lymphoma` is three pieces; its fit beats their mean, and other words keep positions."""
     base = base_of()
     table = base.model.get_input_embeddings().weight.detach()
     starts = torch.zeros(NEW + 1, 64)
@@ -95,7 +95,7 @@ def test_student_inputs_have_one_position_for_each_new_token() -> None:
     assert batch.new_tokens.tolist() == [[-1, -1, 1, -1, -1, -1, -1], [-1, -1, 0, -1, -1, 1, -1]]
 
 
-def test_what_pieces_do_not_cover_exactly_is_not_fitted() -> None:
+def test_occurrences_not_covered_exactly_are_not_fitted() -> None:
     base = base_of()
     text = "the lymphoma of the heart"
     found, *losses = fit(base, locate_pieces(base, {text: [(NEW, 4, 9)]}), torch.zeros(NEW + 1, 64))

@@ -58,14 +58,14 @@ def traced(old: Any, new: Any, token: str) -> Any:
     return how, names(getattr(origins, how)[number])
 
 
-def test_each_token_is_in_one_place() -> None:
+def test_each_token_has_one_source() -> None:
     old, new = word_pieces("a", "##b", "Ab"), word_pieces("ab", "##b", "abb", "x", uncased=True)
     origins = find_overlap(old, new)
     parts = (origins.shared, origins.folded, origins.pieces)
     assert sorted(number for part in parts for number in part) == list(range(len(new)))
 
 
-def test_inner_pieces_are_told_from_beginnings() -> None:
+def test_pieces_inside_words_differ_from_beginnings() -> None:
     old = word_pieces("lym", "oma", "##oma", "##ph")
     new = word_pieces("lymphoma", "oma", "##oma", "##phoma", "##lym")
     assert traced(old, new, "lymphoma") == ("pieces", ["lym", "##ph", "##oma"])
@@ -75,7 +75,7 @@ def test_inner_pieces_are_told_from_beginnings() -> None:
     assert traced(old, new, "##lym") == ("pieces", ["[UNK]"])
 
 
-def test_a_cased_token_is_read_by_an_uncased_base_in_its_own_spelling() -> None:
+def test_an_uncased_base_spells_a_cased_token_its_own_way() -> None:
     old = word_pieces("alzheimer", "us", "re", "##ne", "##e", uncased=True)
     new = word_pieces("Alzheimer", "us", "US", "Rene", "R\u00e9n\u00e9", "##NE")
     assert traced(old, new, "Alzheimer") == ("folded", ["alzheimer"])
@@ -85,7 +85,7 @@ def test_a_cased_token_is_read_by_an_uncased_base_in_its_own_spelling() -> None:
     assert traced(old, new, "##NE") == ("folded", ["##ne"])
 
 
-def test_an_uncased_token_is_all_spellings_of_a_cased_base_in_equal_parts() -> None:
+def test_an_uncased_token_averages_all_cased_spellings() -> None:
     old = word_pieces("aids", "AIDS", "Alzheimer", "ALZHEIMER", "##A", "a", "##l")
     new = word_pieces("aids", "alzheimer", "##a", "al", uncased=True)
     assert traced(old, new, "aids") == ("shared", "aids")
@@ -99,7 +99,7 @@ def test_two_cased_vocabularies_fold_nothing() -> None:
     assert traced(old, new, "Lymph") == ("pieces", ["L", "##ymph"])
 
 
-def test_special_tokens_go_by_their_role() -> None:
+def test_special_tokens_are_matched_by_role() -> None:
     renamed = PreTrainedTokenizerFast(
         tokenizer_object=Tokenizer(models.WordPiece(
             vocab={token: n for n, token in enumerate(["<mask>", "<s>", "</s>", "<pad>", "<unk>",
@@ -142,7 +142,7 @@ def test_a_space_is_part_of_a_unigram() -> None:
     (PreTrainedTokenizerFast(tokenizer_object=Tokenizer(models.BPE()), **ROLES), byte_pairs("ab"),
      "the base has a BPE vocabulary, the tokenizer a byte-level BPE one; expected two of a kind"),
 ])
-def test_families_are_not_mixed(one: Any, other: Any, message: str) -> None:
+def test_types_of_tokenizers_are_not_mixed(one: Any, other: Any, message: str) -> None:
     with pytest.raises(CheckpointError) as caught:
         find_overlap(one, other)
     assert str(caught.value) == message
@@ -161,7 +161,7 @@ def test_ids_with_gaps_are_refused() -> None:
         find_overlap(word_pieces("a"), gaps)
 
 
-def test_surfaces_for_people() -> None:
+def test_surfaces_of_tokens() -> None:
     assert model_name(byte_pairs("ab").backend_tokenizer) == "byte-level BPE"
     assert surface("\u0120\u00c3\u00a9t", "byte-level BPE") == "\u00e9t"
     assert surface("\u2581ab", "Unigram") == "ab"

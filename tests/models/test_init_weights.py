@@ -82,7 +82,7 @@ def test_average_is_the_mean_of_the_pieces(base: Checkpoint, new: Any) -> None:
 
 
 @torch.inference_mode()
-def test_contextual_equals_a_computation_by_hand(base: Checkpoint, new: Any) -> None:
+def test_contextual_embeddings_equal_a_loop(base: Checkpoint, new: Any) -> None:
     """Last-layer states at the pieces, averaged over pieces, then over sentences."""
     made = transfer(base, new, TransferConfig("contextual"), SENTENCES)
     vectors = []
@@ -127,7 +127,7 @@ def test_random_rows_follow_the_seed(base: Checkpoint, new: Any) -> None:
     assert not torch.equal(first, other)
 
 
-def test_pieces_inside_words_are_told_from_those_at_their_start(base: Checkpoint) -> None:
+def test_pieces_inside_words_differ_from_those_at_their_start(base: Checkpoint) -> None:
     new = train_tokenizer(NEW_TEXT, VocabularyConfig(size=140, allow_fewer=True))
     origins = find_overlap(base.tokenizer, new)
     by_token = {new.convert_ids_to_tokens(n): base.tokenizer.convert_ids_to_tokens(p)
@@ -140,14 +140,14 @@ def test_pieces_inside_words_are_told_from_those_at_their_start(base: Checkpoint
         assert by_token[token] == base.tokenizer.tokenize(token)
 
 
-def test_at_most_so_many_sentences_uniformly() -> None:
+def test_sentences_are_sampled_uniformly() -> None:
     tokenizer = train_tokenizer(["uno due tre"] * 3, VocabularyConfig(size=100, allow_fewer=True))
-    wanted = np.zeros(len(tokenizer), dtype=bool)
-    wanted[tokenizer.convert_tokens_to_ids("due")] = True
+    is_new = np.zeros(len(tokenizer), dtype=bool)
+    is_new[tokenizer.convert_tokens_to_ids("due")] = True
     sentences = [f"due {'tre ' * n}" for n in range(40)]
     counts = dict.fromkeys(sentences, 0)
     for seed in range(300):
-        found = sample_sentences(tokenizer, wanted, map(Sentence, sentences), 10,
+        found = sample_sentences(tokenizer, is_new, map(Sentence, sentences), 10,
                                  np.random.default_rng(seed))
         assert len(found) == 10
         for sentence in found:
@@ -200,7 +200,7 @@ def test_an_extended_vocabulary_reloaded_gives_old_tokens_their_logits(
 @torch.no_grad()
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("tied", [True, False])
-def test_all_that_hangs_on_the_vocabulary_moves(base: Checkpoint, new: Any, architecture: str,
+def test_all_vocabulary_tensors_are_filled(base: Checkpoint, new: Any, architecture: str,
                                                 tied: bool) -> None:
     old = checkpoint(architecture, base.tokenizer, tied)
     made = transfer(old, new, TransferConfig("average"))
@@ -232,7 +232,7 @@ def test_focus_mixes_output_weights_and_biases_alike(base: Checkpoint, new: Any)
 
 
 @torch.no_grad()
-def test_another_spelling_has_the_row_of_the_one_known(base: Checkpoint) -> None:
+def test_another_spelling_takes_the_known_row(base: Checkpoint) -> None:
     """Whatever the method: it is no new token."""
     old = checkpoint("bert-2x64", extended(base.tokenizer, "Torace", "TORACE", "Fegato"))
     listed = [*base.tokenizer.all_special_tokens, "torace", "fegato", "cuore"]
@@ -269,7 +269,7 @@ def test_more_positions_repeat_the_old_ones(base: Checkpoint, new: Any, architec
         transfer(old, new, TransferConfig("average", max_positions=16))
 
 
-def test_layers_that_are_not_there_are_found_before_anything_is_read(base: Checkpoint,
+def test_missing_layers_are_refused_before_reading(base: Checkpoint,
                                                                      new: Any) -> None:
     def unread() -> Any:
         raise AssertionError
@@ -280,7 +280,7 @@ def test_layers_that_are_not_there_are_found_before_anything_is_read(base: Check
             transfer(base, new, TransferConfig("contextual", layers=layers), unread())
 
 
-def test_no_generator_of_others_is_disturbed(base: Checkpoint, new: Any) -> None:
+def test_global_generators_are_untouched(base: Checkpoint, new: Any) -> None:
     torch.manual_seed(5)
     expected = torch.rand(2)
     torch.manual_seed(5)
@@ -290,7 +290,7 @@ def test_no_generator_of_others_is_disturbed(base: Checkpoint, new: Any) -> None
 
 
 @torch.no_grad()
-def test_positions_stay_where_the_padding_id_moves(base: Checkpoint, new: Any) -> None:
+def test_positions_stay_when_the_padding_id_moves(base: Checkpoint, new: Any) -> None:
     """RoBERTa counts positions from behind its padding id: the same text gives the same states."""
     config = build_config("roberta-2x64", base.tokenizer)
     config.pad_token_id = 1
