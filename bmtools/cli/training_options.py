@@ -140,22 +140,18 @@ def takes_model_init(values: dict[str, Any]) -> None:
                                            values.pop("tokenizer"), values["config"])
 
 
-def resumes(function: Function) -> Function:
+@option_group(click.option(
+    "--resume", is_flag=True,
+    help="Continue from the newest state of an unfinished run, if there is one."))
+def resumes(values: dict[str, Any]) -> None:
     """Add `--resume`: a finished run is left alone, an unfinished one continues."""
-
-    @click.option("--resume", is_flag=True,
-                  help="Continue from the newest state of an unfinished run, if there is one.")
-    @functools.wraps(function)
-    def wrapper(*args: Any, resume: bool, output: Path, data: DataConfig, **options: Any) -> Any:
-        if resume and (output / NAME).is_file():
-            click.echo(f"bmtools: {output} is finished already", err=True)
-            shutil.rmtree(runs_directory(output), ignore_errors=True)  # a kill may have left it
-            return None
-        if any(STDIN in names for names in data.train.values()) and world_size() > 1:
-            raise click.UsageError("several processes cannot share stdin; name the files instead")
-        return function(*args, resume=resume, output=output, data=data, **options)
-
-    return wrapper  # type: ignore[return-value]
+    output = values["output"]
+    if values["resume"] and (output / NAME).is_file():
+        click.echo(f"bmtools: {output} is finished already", err=True)
+        shutil.rmtree(runs_directory(output), ignore_errors=True)  # a kill may have left it
+        click.get_current_context().exit()
+    if any(STDIN in names for names in values["data"].train.values()) and world_size() > 1:
+        raise click.UsageError("several processes cannot share stdin; name the files instead")
 
 
 def takes_processes(function: Function) -> Function:
@@ -169,35 +165,27 @@ def takes_processes(function: Function) -> Function:
              "CPU.")(function)
 
 
-def launches(function: Function) -> Function:
+@option_group(takes_processes)
+def launches(values: dict[str, Any]) -> None:
     """Add `--processes` and `--shard`: run the command in several processes. Put it first."""
-
-    @takes_processes
-    @functools.wraps(function)
-    def wrapper(*args: Any, processes: int, shard: bool, **options: Any) -> Any:
-        if shard and processes == 1 and not is_launched():
-            raise click.UsageError("--shard: found it with one process, expected --processes "
-                                   "above 1")
-        launch(processes)
-        if shard:
-            os.environ[SHARD] = "1"
-        state = next(runs_directory(options["output"]).glob(STATES), None)
-        if not is_main_process() or (options["resume"] and state):
-            # Only the main process reads records, and not again once there is a state.
-            options["rejects"] = None
-        code = function(*args, **options)
-        if code:
-            raise click.exceptions.Exit(code)
-
-    return wrapper  # type: ignore[return-value]
+    processes, shard = values.pop("processes"), values.pop("shard")
+    if shard and processes == 1 and not is_launched():
+        raise click.UsageError("--shard: found it with one process, expected --processes above 1")
+    launch(processes)
+    if shard:
+        os.environ[SHARD] = "1"
+    state = next(runs_directory(values["output"]).glob(STATES), None)
+    if not is_main_process() or (values["resume"] and state):
+        # Only the main process reads records, and not again once there is a state.
+        values["rejects"] = None
 
 
-def print_metrics(lines: Iterable[dict[str, Any]], activity: str) -> int:
+def print_metrics(lines: Iterable[dict[str, Any]], activity: str) -> None:
     """Print a JSON line per report on stdout at once, and messages for people on stderr.
 
-    Returns:
-        the exit code: STOPPED where the run was told to stop and can be resumed, unless another
-        launcher than our own would take that for a crash.
+    Raises:
+        click.exceptions.Exit: with STOPPED where the run was stopped and can be resumed, unless
+            another launcher than our own would take that for a crash.
     """
     stopped = False
 
@@ -212,10 +200,10 @@ def print_metrics(lines: Iterable[dict[str, Any]], activity: str) -> int:
 
     write_records(metrics() if sys.stdout.isatty() else tracked_metrics(metrics(), activity),
                   flush=True)
-    if not stopped:
-        return 0
-    click.echo("bmtools: stopped before the end; --resume continues", err=True)
-    return STOPPED if world_size() == 1 or os.environ.get(SUPERVISED) == "1" else 0
+    if stopped:
+        click.echo("bmtools: stopped before the end; --resume continues", err=True)
+        if world_size() == 1 or os.environ.get(SUPERVISED) == "1":
+            raise click.exceptions.Exit(STOPPED)
 
 
 # Titles of options without settings behind them, in the order of help.

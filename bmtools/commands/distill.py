@@ -44,7 +44,7 @@ from bmtools.training.plan import (
 @resumes
 def command(data: DataConfig, reject: Reject, output: Path, overwrite: bool, teacher: Path,
             student: Path | None, architecture: str | None, settings: DistillationConfig,
-            config: RunConfig, resume: bool) -> int:
+            config: RunConfig, resume: bool) -> None:
     """Train a smaller masked language model to predict as a larger one.
 
     FILES are records, or shards made by "bmtools tokenize". Prints a JSON line per report, and one
@@ -59,4 +59,4 @@ def command(data: DataConfig, reject: Reject, output: Path, overwrite: bool, tea
     from bmtools.training.distill import distill_lines
 
     lines = distill_lines(plan, init, teacher, data, settings, reject)
-    return print_metrics(lines, "distilling")
+    print_metrics(lines, "distilling")

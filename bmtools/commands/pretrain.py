@@ -30,7 +30,7 @@ from bmtools.training.plan import DataConfig, ModelInit, check_targets, plan_pre
 @takes_model_init
 @resumes
 def command(data: DataConfig, reject: Reject, output: Path, overwrite: bool, model: ModelInit,
-            config: RunConfig, resume: bool) -> int:
+            config: RunConfig, resume: bool) -> None:
     """Train a masked language model from scratch or from a checkpoint, in phases.
 
     FILES are records, or shards made by "bmtools tokenize". Prints a JSON line per report, and one
@@ -45,4 +45,4 @@ def command(data: DataConfig, reject: Reject, output: Path, overwrite: bool, mod
     check_targets(plan)
     from bmtools.training.pretrain import pretrain_lines
 
-    return print_metrics(pretrain_lines(plan, model, data, reject), "pretraining")
+    print_metrics(pretrain_lines(plan, model, data, reject), "pretraining")
