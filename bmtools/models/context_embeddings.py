@@ -274,7 +274,7 @@ def mean_states(model: PreTrainedModel, layers: str, attention_mask: Tensor, *,
                 positions: Tensor | None = None) -> Tensor:
     """Average the states of some layers, (sequences, tokens, hidden size) float32.
 
-    The last layer's are those that the head reads, after a final layer norm if there is one.
+    The last layer is taken as the head reads it, after a final layer norm if there is one.
 
     Args:
         model: a masked language model that has these layers (`check_layers`).

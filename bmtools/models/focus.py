@@ -26,7 +26,7 @@ def focus_embeddings(tokenizer: PreTrainedTokenizerFast, overlap: VocabOverlap,
                      texts: Iterable[str], config: FocusConfig, seed: int) -> WeightedRows:
     """Mix each new token of known ones, weighted by the similarity of their static vectors.
 
-    Known tokens are those that both vocabularies have, without special ones. Weights are the
+    Known tokens are in both vocabularies; special ones do not count. Weights are the
     sparsemax of cosines. Departures from the paper: static vectors are factorized counts instead
     of fastText's, which would have to be installed and are not reproducible; a token too rare for
     a vector is the mean of its pieces instead of random.

@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -46,8 +46,6 @@ from bmtools.models.vocab_overlap import VocabOverlap, WeightedRows, find_overla
 from bmtools.records import Record, span_faults
 from bmtools.search.segment import sentence_spans
 from bmtools.vocab.tokenizer import fingerprint, load_tokenizer
-
-Config = TypeVar("Config", TransferConfig, FocusConfig, TokenDistillationConfig)
 
 
 @dataclass(frozen=True)
@@ -98,8 +96,10 @@ def init_weights(base: str | Path, tokenizer: str | Path, records: Iterable[Reco
         TypeError: an unknown setting.
         ValueError: a setting out of range.
     """
-    config, focus, distil = (_config(TransferConfig, settings), _config(FocusConfig, settings),
-                             _config(TokenDistillationConfig, settings))
+    configs: list[Any] = [
+        kind(**{name: settings.pop(name) for name in kind.__annotations__ if name in settings})
+        for kind in (TransferConfig, FocusConfig, TokenDistillationConfig)]
+    config, focus, distil = configs
     if settings:
         raise TypeError(f"init_weights: unknown settings {', '.join(sorted(settings))}")
     if output is not None:
@@ -121,12 +121,6 @@ def init_weights(base: str | Path, tokenizer: str | Path, records: Iterable[Reco
             results=transferred.report)
         save_checkpoint(Path(output), transferred.model, new, manifest, overwrite)
     return transferred
-
-
-def _config(kind: type[Config], settings: dict[str, Any]) -> Config:
-    """Make a config of the settings that it has, and take them out."""
-    return kind(**{field.name: settings.pop(field.name) for field in fields(kind)
-                   if field.name in settings})
 
 
 def split_sentences(records: Iterable[Record], lang: str = "en") -> Iterator[Sentence]:

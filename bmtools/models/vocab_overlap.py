@@ -77,7 +77,7 @@ def find_overlap(old: PreTrainedTokenizerFast, new: PreTrainedTokenizerFast) -> 
         elif token in alike:
             overlap.folded[number] = alike[token]
         else:
-            # The padding token stands in where there is no unknown token.
+            # The padding token serves where there is no unknown token.
             unknown = old.pad_token_id if old.unk_token_id is None else old.unk_token_id
             overlap.pieces[number] = splitter.split(spelled) or [int(unknown)]
     return overlap
@@ -135,7 +135,7 @@ def nearest_tokens(old: PreTrainedTokenizerFast, new: PreTrainedTokenizerFast,
         old: the base's tokenizer.
         new: the new one.
         model: with the new vocabulary.
-        overlap: of the two; old tokens are those that they share.
+        overlap: of the two; old tokens are the shared ones.
         sample: tokens to draw, from those longer than two letters if there are any.
         seed: of the draw: one seed draws the same tokens from the same vocabularies.
         nearest: old tokens to list.
