@@ -33,7 +33,9 @@ def list_recipes(as_json: bool) -> None:
 
     JSON Lines where the output is no terminal.
     """
-    lines = [_line_of(name) for name in recipe_names()]
+    recipes = {name: load_recipe(name) for name in recipe_names()}
+    lines = [{"recipe": name, "title": one.title, "phases": [phase.name for phase in one.phases],
+              "source": one.source} for name, one in recipes.items()]
     if as_json or not sys.stdout.isatty():
         sys.stdout.buffer.write(encode_lines(lines))
     else:
@@ -49,28 +51,17 @@ def show_recipe(recipe: str, as_json: bool) -> None:
     The name of a recipe, a file, or "-" for stdin. A recipe keeps its comments; a file comes back
     with every setting, those it leaves out at their defaults.
     """
-    shipped = not _is_file(recipe)
+    is_file = recipe == STDIN or recipe.endswith(".toml") or Path(recipe).exists()
+    shipped = recipe in recipe_names() or not is_file
     try:
-        script = load_recipe(recipe) if shipped else read_run_config(recipe)
+        config = load_recipe(recipe) if shipped else read_run_config(recipe)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     if as_json:
-        sys.stdout.buffer.write(encode_lines([resolved(script)]))
+        sys.stdout.buffer.write(encode_lines([resolved(config)]))
     else:
-        text = recipe_text(recipe) if shipped else to_toml(script)
+        text = recipe_text(recipe) if shipped else to_toml(config)
         sys.stdout.buffer.write(text.encode())
-
-
-def _line_of(name: str) -> dict[str, Any]:
-    script = load_recipe(name)
-    return {"recipe": name, "title": script.title,
-            "phases": [phase.name for phase in script.phases], "source": script.source}
-
-
-def _is_file(recipe: str) -> bool:
-    if recipe in recipe_names():
-        return False
-    return recipe == STDIN or recipe.endswith(".toml") or Path(recipe).exists()
 
 
 def _print_table(lines: Sequence[dict[str, Any]]) -> None:

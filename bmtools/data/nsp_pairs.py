@@ -51,9 +51,12 @@ def _pairs_of(sample: np.void, corpus: Corpus, room: int, seed: int) -> Iterator
         end = _last_border_within(borders, begin, target)
         is_random = rng.random() < 0.5
         if end - begin == 1 and not is_random:
-            half = _middle_word_start(corpus, document, borders[begin], borders[end])
-            is_random = half is None
-            if half is not None:
+            # Split a lone sentence at a word start near its middle; one word stays whole.
+            center = (borders[begin] + borders[end]) // 2
+            half = int(corpus.word_start_at_or_before(
+                np.array([document]), np.array([center]), center - borders[begin])[0])
+            is_random = half <= borders[begin]
+            if not is_random:
                 borders.insert(end, half)
                 end, last = end + 1, last + 1
         middle = begin + 1 + int(rng.integers(max(end - begin - 1, 1)))
@@ -82,14 +85,6 @@ def _borders(corpus: Corpus, document: int, start: int, length: int, room: int) 
         parts = -(-(border - begin) // max(room // 2, 1))
         borders += [begin + (border - begin) * part // parts for part in range(1, parts + 1)]
     return borders
-
-
-def _middle_word_start(corpus: Corpus, document: int, begin: int, end: int) -> int | None:
-    """Find a word start near the middle of a sentence; None for a sentence of one word."""
-    middle = (begin + end) // 2
-    found = int(corpus.word_start_at_or_before(
-        np.array([document]), np.array([middle]), middle - begin)[0])
-    return found if found > begin else None
 
 
 def _last_border_within(borders: Sequence[int], begin: int, target: int) -> int:

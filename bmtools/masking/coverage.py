@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from operator import add
 
 import numpy as np
 
@@ -29,9 +30,7 @@ class Coverage:
     whole: int = 0
 
     def __add__(self, other: Coverage) -> Coverage:
-        return Coverage(self.maskable + other.maskable, self.masked + other.masked,
-                        self.words + other.words, self.touched + other.touched,
-                        self.whole + other.whole)
+        return Coverage(*map(add, astuple(self), astuple(other)))
 
     @property
     def masked_share(self) -> float:
