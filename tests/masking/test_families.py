@@ -79,7 +79,7 @@ def test_no_run_of_letters_is_half_hidden(encoded: tuple[list[str], Encoded],
     # A fraction sign counts as a letter there, but not for tokenizers.
     letters = [[run.span() for run in re.finditer(r"[^\W\d_]{2,}", text) if run[0].isalpha()]
                for text in texts]
-    half, whole = halves(found, lay, [len(text.ids) for text in texts], letters)
+    half, whole = halves(found, lay, [len(text) for text in texts], letters)
     assert half == 0
     assert whole > 100
 
@@ -91,8 +91,8 @@ def test_no_segmented_word_is_half_hidden(learn: Callable[..., Any], lay: Callab
     assert segment is not None
     texts = ["".join(read("ja")[n:n + 20]) for n in range(0, 200, 20)]
     encoded = Encoded(learn(texts, 2_000), texts, segment, _SAMPLE_TOKENS)
-    words = [list(pairwise([*segment(text), len(text.ids)])) for text in texts]
-    half, whole = halves(encoded, lay, [len(text.ids) for text in texts], words)
+    words = [list(pairwise([*segment(text), len(text)])) for text in texts]
+    half, whole = halves(encoded, lay, [len(text) for text in texts], words)
     assert half == 0
     assert whole > 50
 
