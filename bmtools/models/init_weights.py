@@ -6,6 +6,7 @@ import copy
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
+from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerF
 
 from bmtools.errors import BmtoolsError, DataError, RecordError, Reject, refuse, setting
 from bmtools.io.atomic import refuse_existing
-from bmtools.io.jsonl import RecordReader
+from bmtools.io.jsonl import RecordReader, as_records
 from bmtools.io.manifest import Manifest, hash_directory
 from bmtools.models.architectures import (
     build_model,
@@ -63,7 +64,8 @@ class Transfer:
     report: dict[str, Any]
 
 
-def init_weights(base: str | Path, tokenizer: str | Path, records: Iterable[Record] = (),
+def init_weights(base: str | Path, tokenizer: str | Path,
+                 records: str | PathLike[str] | Iterable[Any] = (),
                  output: str | Path | None = None, *, lang: str = "en", overwrite: bool = False,
                  reject: Reject = refuse,
                  progress: Callable[[Iterable[Record]], Iterable[Record]] = iter,
@@ -73,9 +75,9 @@ def init_weights(base: str | Path, tokenizer: str | Path, records: Iterable[Reco
     Args:
         base: checkpoint whose weights are kept.
         tokenizer: directory of the new vocabulary.
-        records: the corpus, read by methods contextual, focus and distil only. Records with the
-            key "targets", as find-contexts writes them, are sentences with the words to use. Of a
-            `RecordReader`, hashes of the files are recorded.
+        records: the corpus (files, records or dictionaries), read by methods contextual, focus and
+            distil only. Records with the key "targets", as find-contexts writes them, are
+            sentences with the words to use. Of a `RecordReader`, hashes of the files are recorded.
         output: checkpoint directory to write; None writes nothing.
         lang: language of records without one; sentences are split by it.
         overwrite: replace the content of the output directory.
@@ -108,7 +110,8 @@ def init_weights(base: str | Path, tokenizer: str | Path, records: Iterable[Reco
     checkpoint, new = load_checkpoint(Path(base)), load_tokenizer(Path(tokenizer))
     sentences: Iterable[Sentence] = ()
     if config.method in READING_METHODS:
-        sentences = split_sentences(check_targets(progress(records), reject), lang)
+        sentences = split_sentences(
+            check_targets(progress(as_records(records, reject)), reject), lang)
     transferred = transfer(checkpoint, new, config, sentences, focus, distil)
     if output is not None:
         own = {"focus": asdict(focus), "distil": asdict(distil)}.get(config.method, {})

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from bmtools.corpus.languages import primary_language
 from bmtools.errors import RecordError, Reject, refuse, setting
+from bmtools.io.jsonl import as_records
 from bmtools.records import Record
 from bmtools.search.segment import sentence_spans
 from bmtools.translation.settings import (
@@ -66,7 +69,8 @@ class TranslationCounts:
             yield f"{self.passed_on} records in other languages, left as they were"
 
 
-def translate(records: Iterable[Record], source_lang: str, target_lang: str, engine: Engine, *,
+def translate(records: str | PathLike[str] | Iterable[Any], source_lang: str, target_lang: str,
+              engine: Engine, *,
               memory: Path | None = None, via: str | None = None,
               model: ModelConfig | None = None, missing: Missing = "reject",
               other_languages: OtherLanguages = "reject", drop_annotations: bool = False,
@@ -75,7 +79,7 @@ def translate(records: Iterable[Record], source_lang: str, target_lang: str, eng
     """Translate records sentence by sentence.
 
     Args:
-        records: in the source language, or without a `lang`.
+        records: files, records or dictionaries, in the source language or without a `lang`.
         source_lang: ISO 639-1.
         target_lang: ISO 639-1.
         engine: memory, apertium, ctranslate2 or transformers.
@@ -96,7 +100,7 @@ def translate(records: Iterable[Record], source_lang: str, target_lang: str, eng
                                drop_annotations)
     translator = load_translator(
         EngineConfig(engine, source_lang, target_lang, memory, via, model))
-    return translate_records(records, translator, documents, reject, counts)
+    return translate_records(as_records(records, reject), translator, documents, reject, counts)
 
 
 def translate_records(records: Iterable[Record], translator: Translator,

@@ -183,3 +183,12 @@ def test_a_model_translates_records_from_the_command_line(
     assert outcome.err.splitlines() == [
         "bmtools: 1 records, 7 sentences (7 different ones), 97 words",
         "bmtools: 1 sentences without a translation"]
+
+
+def test_files_and_dictionaries_can_be_translated(tmp_path: Path) -> None:
+    memory, source = tmp_path / "memory.tsv", tmp_path / "notes.jsonl"
+    memory.write_text("en\tit\nFever.\tFebbre.\n", encoding="utf-8")
+    source.write_text('{"id": "a", "text": "Fever."}\n')
+    for records in ([{"id": "a", "text": "Fever."}], source, str(source)):
+        [record] = bmtools.translation.translate(records, "en", "it", "memory", memory=memory)
+        assert (record["text"], record["lang"]) == ("Febbre.", "it")
