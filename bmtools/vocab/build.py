@@ -17,6 +17,7 @@ from bmtools.errors import DataError, setting
 from bmtools.io.atomic import new_directory, refuse_existing
 from bmtools.io.jsonl import read_list
 from bmtools.io.manifest import Manifest, hash_directory
+from bmtools.records import full_text
 from bmtools.vocab.extension import extend_tokenizer, tokenizer_type_of
 from bmtools.vocab.settings import AUTO, SizeSearchConfig, VocabularyConfig
 from bmtools.vocab.size_search import search_size
@@ -74,8 +75,7 @@ def build_vocab(records: Iterable[Mapping[str, Any]],
     max_bytes = round(config.sample_megabytes * _MEGABYTE) if config.sample_megabytes \
         else sys.maxsize
     sample = DocumentSample(max_bytes, config.seed)
-    documents = (f"{record['title']}\n{record['text']}" if record.get("title") else record["text"]
-                 for record in progress(records))
+    documents = map(full_text, progress(records))
     texts = _sampled(documents, sample, config)
     if config.size == AUTO:
         tokenizer, figures = _choose_size(sample, config, size_search, terms)
