@@ -54,8 +54,8 @@ def command(files: tuple[str, ...], vocabs: tuple[str, ...], terms: str | None, 
     paths = _named(vocabs)
     if STDIN in files and terms == STDIN:
         raise click.UsageError("--terms and FILES: found - in both, expected one from stdin")
-    from bmtools.masking.segmenters import load_segmenter
     from bmtools.vocab.comparison import compare_vocab, read_terms
+    from bmtools.vocab.segmenters import load_segmenter
 
     records = RecordReader(sources(files) if files or terms is None else (), reject)
     lines = list(compare_vocab(

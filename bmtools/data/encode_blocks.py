@@ -21,7 +21,8 @@ from bmtools.io.parallel import Block
 from bmtools.masking.ragged import offsets
 from bmtools.records import Record, full_text
 from bmtools.search.segment import sentence_spans
-from bmtools.vocab.encoding import EncodedTexts, Encoder, MarkWordStarts
+from bmtools.vocab.encoding import EncodedTexts, Encoder
+from bmtools.vocab.segmenters import MarkWordStarts
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from bmtools.io.atomic import new_directory, new_file, refuse_existing
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.manifest import Manifest, read_manifest
 from bmtools.io.parallel import Block, map_blocks, read_blocks
-from bmtools.masking.segmenters import word_marker
+from bmtools.vocab.segmenters import word_marker
 from bmtools.vocab.tokenizer import fingerprint, require_same_vocabulary, save_tokenizer
 
 if TYPE_CHECKING:

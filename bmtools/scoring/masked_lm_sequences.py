@@ -16,7 +16,6 @@ from bmtools.keyed_random import derive
 from bmtools.masking.corruption import MaskedTokens, corrupt
 from bmtools.masking.coverage import Coverage, count_coverage
 from bmtools.masking.ragged import offsets
-from bmtools.masking.segmenters import word_marker
 from bmtools.masking.strategies import MaskStrategy, make_strategy
 from bmtools.masking.terms import TermList, spellings
 from bmtools.masking.token_batch import TokenBatch
@@ -25,6 +24,7 @@ from bmtools.records import Record, full_text
 from bmtools.scoring.checkpoint_predictor import CheckpointPredictor, map_in_threads
 from bmtools.scoring.settings import Combination, MaskedLmLossConfig
 from bmtools.vocab.encoding import EncodedTexts, Encoder
+from bmtools.vocab.segmenters import word_marker
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

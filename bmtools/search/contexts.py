@@ -25,7 +25,6 @@ from bmtools.errors import DataError, RecordError, Reject, setting
 from bmtools.io.jsonl import RecordReader, parse_records
 from bmtools.io.parallel import Block, map_blocks, read_blocks
 from bmtools.keyed_random import derive
-from bmtools.masking.segmenters import load_segmenter
 from bmtools.records import RecordFields
 from bmtools.search.case_folding import Folding
 from bmtools.search.matching import Matcher, Matches
@@ -33,6 +32,7 @@ from bmtools.search.reservoir import HIGHEST, Hit, Reservoir, Stretch, word_keys
 from bmtools.search.segment import Span, stretch_spans, stretches
 from bmtools.search.settings import ContextConfig
 from bmtools.search.word_lists import StrPath, WordList, choose_words
+from bmtools.vocab.segmenters import load_segmenter
 from bmtools.vocab.words import Segmenter
 
 _KEPT_KEYS = ("lang", "source", "licence")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -15,14 +15,12 @@ from bmtools.vocab.safe_split import SafeSplitter
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
+    from bmtools.vocab.segmenters import MarkWordStarts
+
 _TEXTS_AT_ONCE = 1_000
 _CACHED_CHARACTERS = 1 << 26
 _ENTRY_CHARACTERS = 150  # what a short chunk and its ids take beside the chunk's characters
 _START = np.uint32(1 << 31)  # marks, beside the id, a token that begins a word
-
-MarkWordStarts = Callable[[str, np.ndarray], np.ndarray]
-"""Text and offsets, (tokens, 2) in code points, to (tokens,) bool, True where a word begins."""
-
 
 @dataclass(frozen=True, slots=True)
 class EncodedText:

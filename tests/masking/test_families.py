@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from bmtools.masking.coverage import count_coverage
-from bmtools.masking.segmenters import Segmenter, load_segmenter, word_starts
 from bmtools.masking.strategies import make_strategy
 from bmtools.masking.terms import TermList
 from bmtools.masking.token_batch import TokenBatch
+from bmtools.vocab.segmenters import load_segmenter, word_starts
+from bmtools.vocab.words import Segmenter
 
 pytestmark = pytest.mark.data
 

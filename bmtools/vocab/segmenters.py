@@ -1,40 +1,33 @@
 """Word segmentation of languages that write no spaces.
 
 For languages that write spaces, the tokenizer's own words are right. A segmenter is any function
-from a text to the offsets at which words begin. Installed packages add theirs by entry points of
-the group `bmtools.segmenters`: the name is the value of the option, the object is the function.
+from a text to the offsets, in code points, at which words begin; white space may be a word, or
+belong to one, or to none. Installed packages add theirs by entry points of the group
+`bmtools.segmenters`: the name is the value of the option, the object is the function.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import cache, partial
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from bmtools.errors import BmtoolsError, setting
+from bmtools.vocab.words import Segmenter
 
 TOKENIZER = "tokenizer"
 GROUP = "bmtools.segmenters"
 # Sudachi takes at most 49,149 bytes at once, and no character is more than four.
 _PIECE = re.compile(r"(?s).{1,12000}(?<=[\n。])|.{1,12000}")
 
-MarkWords = Callable[[str, np.ndarray], np.ndarray]
-
-
-class Segmenter(Protocol):
-    """Function that finds the words of a text."""
-
-    def __call__(self, text: str) -> Sequence[int]:
-        """Give the offsets, in code points, at which words begin.
-
-        White space may be a word, or belong to one, or to none.
-        """
+MarkWordStarts = Callable[[str, np.ndarray], np.ndarray]
+"""Text and offsets, (tokens, 2) in code points, to (tokens,) bool, True where a word begins."""
 
 
 def word_starts(text: str, offsets: np.ndarray, segment: Segmenter) -> np.ndarray:
@@ -54,8 +47,16 @@ def word_starts(text: str, offsets: np.ndarray, segment: Segmenter) -> np.ndarra
         ValueError: the segmenter returned an offset outside the text.
     """
     offsets = np.asarray(offsets, dtype=np.int64).reshape(-1, 2)
-    borders = _borders(text, segment)
-    begins = _next_visible(text)[offsets[:, 0]]
+    found = np.array(segment(text), dtype=np.int64)
+    if len(found) and not 0 <= found.min() <= found.max() <= len(text):
+        raise ValueError(f"segmenter: found offsets {found.min()} to {found.max()}, "
+                         f"expected 0 to {len(text)}, the length of the text")
+    borders = np.zeros(len(text) + 1, dtype=bool)
+    borders[found] = borders[len(text)] = True
+    # For each offset, the next one that is not white space.
+    visible = np.array([*(not one.isspace() for one in text), True])
+    numbers = np.where(visible, np.arange(len(text) + 1), len(text))
+    begins = np.minimum.accumulate(numbers[::-1])[::-1][offsets[:, 0]]
     starts = borders[begins]
     seen = np.maximum.accumulate(offsets[:-1, 1])
     starts[1:] &= (offsets[1:, 0] >= seen) & (begins[1:] != begins[:-1])
@@ -85,7 +86,7 @@ def load_segmenter(name: str) -> Segmenter | None:
     return segment
 
 
-def word_marker(name: str) -> MarkWords | None:
+def word_marker(name: str) -> MarkWordStarts | None:
     """Make a function from a text and its tokens' offsets to word starts.
 
     It can be pickled for other processes, which import the package again. None for the tokenizer's
@@ -139,22 +140,3 @@ def _find_in_order(text: str, words: Iterable[str]) -> list[int]:
         begins.append(text.index(word, end))
         end = begins[-1] + len(word)
     return begins
-
-
-def _borders(text: str, segment: Segmenter) -> np.ndarray:
-    """Mark where words begin, (characters + 1,) bool; the end of the text counts as one."""
-    found = np.array(segment(text), dtype=np.int64)
-    if len(found) and not 0 <= found.min() <= found.max() <= len(text):
-        raise ValueError(f"segmenter: found offsets {found.min()} to {found.max()}, "
-                         f"expected 0 to {len(text)}, the length of the text")
-    borders = np.zeros(len(text) + 1, dtype=bool)
-    borders[found] = True
-    borders[len(text)] = True
-    return borders
-
-
-def _next_visible(text: str) -> np.ndarray:
-    """Find, for each offset, the next one that is not white space, (characters + 1,) int64."""
-    visible = np.array([*(not one.isspace() for one in text), True])
-    numbers = np.where(visible, np.arange(len(text) + 1), len(text))
-    return np.minimum.accumulate(numbers[::-1])[::-1]

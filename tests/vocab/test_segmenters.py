@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from bmtools.errors import BmtoolsError
-from bmtools.masking import segmenters
-from bmtools.masking.segmenters import load_segmenter, word_marker, word_starts
 from bmtools.masking.settings import SEGMENTERS
+from bmtools.vocab import segmenters
+from bmtools.vocab.segmenters import load_segmenter, word_marker, word_starts
 
 PACKAGES = {"japanese": "sudachipy", "chinese": "rjieba", "thai": "pythainlp"}
 WORDS = {
