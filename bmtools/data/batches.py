@@ -16,10 +16,8 @@ from bmtools.data.sampler import Sampler
 from bmtools.data.samples import mask_keys, token_counts
 from bmtools.data.shards import Corpus
 from bmtools.errors import BmtoolsError, setting
-from bmtools.masking.corruption import IGNORED, MaskedTokens, corrupt
-from bmtools.masking.coverage import count_coverage
+from bmtools.masking.corruption import IGNORED, MaskedTokens, corrupt, count_coverage
 from bmtools.masking.ragged import offsets, ranges
-from bmtools.masking.settings import Corruption
 from bmtools.masking.strategies import MaskStrategy
 from bmtools.masking.token_batch import TokenBatch
 from bmtools.recipes.settings import ObjectiveConfig
@@ -122,8 +120,7 @@ class Collator:
             counts |= {"masked": coverage.masked, "maskable": coverage.maskable,
                        "words": coverage.words, "words_masked": coverage.touched}
             masked = corrupt(text, chosen, self._tokens.mask, self._tokens.ordinary,
-                             Corruption(objective.mask_replace_prob,
-                                        objective.random_replace_prob))
+                             objective.mask_replace_prob, objective.random_replace_prob)
         flat = {"input_ids": masked.inputs, "labels": masked.labels}
         if objective.objective == "masked+nsp":
             flat["token_type_ids"] = token_types

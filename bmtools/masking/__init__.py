@@ -1,1 +1,1 @@
-"""Masking: strategies, whole words, corruption, coverage."""
+"""Masking: strategies, whole words, corruption."""

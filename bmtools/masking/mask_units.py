@@ -34,11 +34,10 @@ def mask_random_units(text: TokenBatch, units: MaskUnits, rates: MaskRates) -> n
     Raises:
         ValueError: a rate outside 0 to 1.
     """
-    rates, maskable = _checked(rates, text), text.maskable_counts
+    rates, maskable, budgets = _budgets(text, rates)
     if not len(units.begins):
         return np.zeros(len(text.ids), dtype=bool)
-    firsts, budgets = units.borders[:-1], maskable * rates
-    counts = units.borders[1:] - firsts
+    firsts, counts = units.borders[:-1], units.borders[1:] - units.borders[:-1]
     # To see a share of n units takes -n log(1 - share) draws on average.
     draws = (counts * (-1.12 * np.log1p(-np.minimum(rates, 0.95))) + 12).astype(np.int64)
     draws *= counts > 0
@@ -86,8 +85,8 @@ def mask_units_by_rank(text: TokenBatch, units: MaskUnits, ranks: np.ndarray,
     Raises:
         ValueError: a rate outside 0 to 1.
     """
-    rates, maskable = _checked(rates, text), text.maskable_counts
-    budgets, counts = maskable * rates, units.borders[1:] - units.borders[:-1]
+    rates, maskable, budgets = _budgets(text, rates)
+    counts = units.borders[1:] - units.borders[:-1]
     # Units of low rank suffice, as a rule; to sort all is slow. They exceed the rate by about five
     # standard deviations, whether a sample has a hundred units or ten thousand.
     shares = rates * 1.25 + 24 / np.maximum(counts, 1)
@@ -107,15 +106,17 @@ def mask_units_by_rank(text: TokenBatch, units: MaskUnits, ranks: np.ndarray,
         lambda _: uniforms(text.keys, 0, Purpose.CROSSING))
 
 
-def _checked(rates: MaskRates, text: TokenBatch) -> MaskRates:
-    if isinstance(rates, float) and 0 <= rates <= 1:
-        return rates
-    rates, samples = np.asarray(rates, dtype=np.float64), len(text.keys)
-    if not ((rates >= 0) & (rates <= 1)).all():
-        raise ValueError(f"masking rate: found {rates}, expected 0 to 1")
-    if rates.ndim and rates.shape != (samples,):
-        raise ValueError(f"masking rate: found {rates.shape} rates, expected 1 or {samples}")
-    return rates
+def _budgets(text: TokenBatch, rates: MaskRates) -> tuple[MaskRates, np.ndarray, np.ndarray]:
+    """Check rates; return them, and the maskable tokens and the budget of each sample."""
+    if not (isinstance(rates, float) and 0 <= rates <= 1):
+        rates, samples = np.asarray(rates, dtype=np.float64), len(text.keys)
+        if not ((rates >= 0) & (rates <= 1)).all():
+            raise ValueError(f"masking rate: found {rates}, expected 0 to 1")
+        if rates.ndim and rates.shape != (samples,):
+            raise ValueError(f"masking rate: found {rates.shape} rates, expected 1 or {samples}")
+    before = text.borders - (~text.maskable).nonzero()[0].searchsorted(text.borders)
+    maskable = before[1:] - before[:-1]
+    return rates, maskable, maskable * rates
 
 
 def _order(ranks: np.ndarray, borders: np.ndarray) -> np.ndarray:

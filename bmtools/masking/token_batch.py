@@ -79,9 +79,3 @@ class TokenBatch:
         sizes -= begins
         sizes += 1
         return MaskUnits(begins, sizes, begins.searchsorted(self.borders))
-
-    @property
-    def maskable_counts(self) -> np.ndarray:
-        """(samples,) maskable tokens of each sample."""
-        before = self.borders - (~self.maskable).nonzero()[0].searchsorted(self.borders)
-        return before[1:] - before[:-1]

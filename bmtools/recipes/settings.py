@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bmtools.errors import check_choices, require, setting
-from bmtools.masking.settings import Corruption, Masking, MaskRateCurve
+from bmtools.masking.settings import Masking, MaskRateCurve
 
 Objective = Literal["masked", "masked+nsp", "causal"]
 Precision = Literal["no", "bf16", "fp16"]
@@ -194,7 +194,11 @@ class ObjectiveConfig:
                 "mask_curve", self.mask_curve,
                 f"steps, linear or cosine beside {setting('mask_rate_end')}")
         _require_at_least(2, self, "mask_rate_steps")
-        Corruption(self.mask_replace_prob, self.random_replace_prob)
+        masked, random = self.mask_replace_prob, self.random_replace_prob
+        # Sums of decimal shares may miss 1 by a rounding.
+        require(masked >= 0 and random >= 0 and masked + random <= 1 + 1e-9,
+                f"{setting('mask_replace_prob')} and {setting('random_replace_prob')}",
+                f"{masked} and {random}", "shares that add up to 1 at most")
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ import numpy as np
 
 from bmtools.errors import BmtoolsError, DataError, RecordError, Reject, refuse, setting
 from bmtools.io.jsonl import as_records
-from bmtools.masking.coverage import Coverage
+from bmtools.masking.corruption import Coverage
 from bmtools.records import Record
 from bmtools.scoring.checkpoint_predictor import CheckpointPredictor, load_predictors
 from bmtools.scoring.evaluation import Progress, gather_records

@@ -13,8 +13,7 @@ import torch
 
 from bmtools.data.samples import SINGLE_SPECIALS, cut_evenly, whole_documents
 from bmtools.keyed_random import derive
-from bmtools.masking.corruption import MaskedTokens, corrupt
-from bmtools.masking.coverage import Coverage, count_coverage
+from bmtools.masking.corruption import Coverage, MaskedTokens, corrupt, count_coverage
 from bmtools.masking.ragged import offsets
 from bmtools.masking.strategies import MaskStrategy, make_strategy
 from bmtools.masking.terms import TermList, spellings
@@ -120,7 +119,7 @@ class SequenceMasker:
         batch = TokenBatch(sequences.input_ids, sequences.starts, sequences.maskable, sample,
                            derive(sequences.keys, draw))
         masked = self._strategies[combination.masking](batch, combination.mask_rate)
-        return (corrupt(batch, masked, self._mask_id, self._replacements, combination.shares),
+        return (corrupt(batch, masked, self._mask_id, self._replacements, *combination.shares),
                 count_coverage(batch, masked))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from bmtools.errors import check_choices, require, setting
-from bmtools.masking.settings import Corruption, Masking
+from bmtools.masking.settings import Masking
 from bmtools.models.settings import parse_layers
 
 Precision = Literal["float32", "bf16", "fp16", "int8"]
@@ -156,11 +156,11 @@ class Combination:
     corruption: str
 
     @property
-    def shares(self) -> Corruption:
-        """Corruption as shares."""
+    def shares(self) -> tuple[float, float]:
+        """Shares that become the mask token and a random token."""
         masked, random, same = (float(part) for part in self.corruption.split("/"))
         # Rounding must not leave a share for a percentage of 0.
-        return Corruption(masked / 100, random / 100 if same else 1 - masked / 100)
+        return masked / 100, random / 100 if same else 1 - masked / 100
 
 
 @dataclass(frozen=True)

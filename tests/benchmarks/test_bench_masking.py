@@ -24,7 +24,7 @@ import torch
 from transformers import BertTokenizer, DataCollatorForLanguageModeling
 
 from bmtools.keyed_random import derive
-from bmtools.masking.corruption import IGNORED, Corruption, MaskedTokens, corrupt
+from bmtools.masking.corruption import IGNORED, MaskedTokens, corrupt
 from bmtools.masking.strategies import mask_words
 from bmtools.masking.token_batch import TokenBatch
 
@@ -113,8 +113,7 @@ def our_masking(sequences: Sequences, tokenizer: Any) -> Callable[[], MaskedToke
 
     def run() -> MaskedTokens:
         text = TokenBatch(ids, starts, maskable, sample, derive(0, 0, np.arange(_SEQUENCES)))
-        return corrupt(text, mask_words(text, _RATE), tokenizer.mask_token_id, ordinary,
-                       Corruption())
+        return corrupt(text, mask_words(text, _RATE), tokenizer.mask_token_id, ordinary)
 
     return run
 

@@ -1,14 +1,15 @@
-"""What stands in place of a masked token."""
+"""Replacements of masked tokens, and counts of masked tokens and words."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from bmtools.masking.corruption import IGNORED, Corruption, corrupt
+from bmtools.masking.corruption import IGNORED, Coverage, corrupt, count_coverage
 from bmtools.masking.strategies import mask_tokens
 from bmtools.masking.token_batch import TokenBatch
 
@@ -26,7 +27,7 @@ def text(lay: Callable[..., TokenBatch], long_words: Any) -> TokenBatch:
 def test_shares_and_labels(text: TokenBatch, masked: float, random: float) -> None:
     picked = mask_tokens(text, 0.3)
     before = text.ids.copy()
-    shown = corrupt(text, picked, MASK_ID, STRANGERS, Corruption(masked, random))
+    shown = corrupt(text, picked, MASK_ID, STRANGERS, masked, random)
     assert (text.ids == before).all()
     assert (shown.inputs[~picked] == text.ids[~picked]).all()
     assert (shown.labels == np.where(picked, text.ids, IGNORED)).all()
@@ -40,7 +41,7 @@ def test_shares_and_labels(text: TokenBatch, masked: float, random: float) -> No
 
 
 def test_strangers_are_as_likely_as_each_other(text: TokenBatch) -> None:
-    shown = corrupt(text, text.maskable, MASK_ID, STRANGERS, Corruption(0.5, 0.5))
+    shown = corrupt(text, text.maskable, MASK_ID, STRANGERS, 0.5, 0.5)
     drawn = shown.inputs[shown.inputs >= 1000] - 1000
     counts = np.bincount(drawn, minlength=95)
     chi_square = ((counts - counts.mean()) ** 2).sum() / counts.mean()
@@ -48,7 +49,7 @@ def test_strangers_are_as_likely_as_each_other(text: TokenBatch) -> None:
 
 
 def test_fates_say_nothing_about_places_or_neighbours(text: TokenBatch) -> None:
-    shown = corrupt(text, text.maskable, MASK_ID, STRANGERS, Corruption(0.5, 0.5))
+    shown = corrupt(text, text.maskable, MASK_ID, STRANGERS, 0.5, 0.5)
     fates = (shown.inputs[text.maskable] == MASK_ID).reshape(300, 200)
     assert np.abs(fates.mean(axis=0) - 0.5).max() < 4.5 * 0.5 / np.sqrt(300)
     assert np.abs(fates.mean(axis=1) - 0.5).max() < 4.5 * 0.5 / np.sqrt(200)
@@ -57,18 +58,31 @@ def test_fates_say_nothing_about_places_or_neighbours(text: TokenBatch) -> None:
 
 
 def test_nothing_is_picked(text: TokenBatch) -> None:
-    shown = corrupt(text, np.zeros(len(text.ids), dtype=bool), MASK_ID, STRANGERS, Corruption())
+    shown = corrupt(text, np.zeros(len(text.ids), dtype=bool), MASK_ID, STRANGERS)
     assert (shown.inputs == text.ids).all()
     assert (shown.labels == IGNORED).all()
 
 
-@pytest.mark.parametrize("shares", [(0.9, 0.2), (-0.1, 0.5), (0.5, -0.1), (float("nan"), 0.1)])
-def test_shares_add_up_to_one_at_most(shares: tuple[float, float]) -> None:
-    with pytest.raises(ValueError,
-                       match=r"mask_replace_prob and random_replace_prob: .* add up to 1"):
-        Corruption(*shares)
+def test_a_hand_worked_example(lay: Callable[..., TokenBatch]) -> None:
+    # Words of 2, 1, 3 and, in a second sample, 1 and 2 tokens.
+    text = lay([([9] * 6, [1, 0, 1, 1, 0, 0]), ([9] * 3, [1, 1, 0])], special=False)
+    picked = np.array([1, 1, 0, 1, 1, 0, 0, 1, 1], dtype=bool)
+    found = count_coverage(text, picked)
+    assert found == Coverage(maskable=9, masked=6, words=5, touched=3, whole=2)
+    assert (found.masked_share, found.touched_share, found.whole_share) == (6 / 9, 3 / 5,
+                                                                                 2 / 3)
 
 
-def test_a_rounding_above_one_is_no_mistake() -> None:
-    assert 0.8 + 0.2000000000000001 > 1
-    Corruption(0.8, 0.2000000000000001)
+def test_batches_add_up(lay: Callable[..., TokenBatch]) -> None:
+    text = lay([([9] * 6, [1, 0, 1, 1, 0, 0])])
+    one = count_coverage(text, text.maskable)
+    assert sum([one, one, one], Coverage()) == Coverage(18, 18, 9, 9, 9)
+
+
+def test_what_cannot_be_masked_does_not_count(lay: Callable[..., TokenBatch]) -> None:
+    text = lay([([9] * 4, [1, 0, 1, 1])])
+    everything = np.ones(len(text.ids), dtype=bool)
+    assert count_coverage(text, everything) == Coverage(4, 4, 3, 3, 3)
+    nothing = replace(text, maskable=np.zeros(len(text.ids), dtype=bool))
+    assert count_coverage(nothing, everything) == Coverage()
+    assert Coverage().masked_share == Coverage().touched_share == Coverage().whole_share == 0

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bmtools.masking.coverage import count_coverage
+from bmtools.masking.corruption import count_coverage
 from bmtools.masking.strategies import make_strategy
 from bmtools.masking.terms import TermList
 from bmtools.masking.token_batch import TokenBatch
@@ -66,7 +66,7 @@ def test_the_rate_is_met_within_the_error_of_sampling(
         text = lay(samples, seed=seed)
         picked = pick(text, rate)
         off.append(np.bincount(text.sample[picked], minlength=len(text.keys))
-                   - text.maskable_counts * rate)
+                   - np.bincount(text.sample[text.maskable], minlength=len(text.keys)) * rate)
         found = count_coverage(text, picked)
         assert found.touched == found.whole
     assert abs(np.mean(off)) < 4 * np.std(off) / np.sqrt(np.size(off))

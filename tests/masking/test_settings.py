@@ -10,7 +10,7 @@ import pytest
 
 @pytest.mark.parametrize(("modules", "heavy"), [
     ("bmtools.masking.settings", "numpy, torch, tokenizers, transformers"),
-    ("bmtools.masking.strategies, bmtools.masking.coverage, bmtools.vocab.segmenters",
+    ("bmtools.masking.strategies, bmtools.masking.corruption, bmtools.vocab.segmenters",
      "torch, tokenizers, transformers")])
 def test_nothing_heavy_is_imported(modules: str, heavy: str) -> None:
     code = f"import sys, {modules}; print([m for m in '{heavy}'.split(', ') if m in sys.modules])"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bmtools.keyed_random import Purpose, bits, uniforms
-from bmtools.masking.coverage import count_coverage
+from bmtools.masking.corruption import count_coverage
 from bmtools.masking.spans import chances, mask_spans
 from bmtools.masking.token_batch import TokenBatch
 

@@ -1,16 +1,17 @@
-"""All strategies: by name, and each sample for itself."""
+"""All strategies: by name, and each sample for itself; masking of single tokens."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, get_args
 
 import numpy as np
 import pytest
 
-from bmtools.masking.corruption import Corruption, corrupt
+from bmtools.masking.corruption import corrupt
 from bmtools.masking.settings import Masking
-from bmtools.masking.strategies import make_strategy
+from bmtools.masking.strategies import make_strategy, mask_tokens, mask_words
 from bmtools.masking.terms import TermList
 from bmtools.masking.token_batch import TokenBatch
 
@@ -24,7 +25,7 @@ def pick(request: pytest.FixtureRequest) -> Any:
 
 def shown(text: TokenBatch, pick: Any, rate: Any = 0.15) -> list[list[int]]:
     """What becomes of each sample's maskable tokens: inputs, and labels after them."""
-    masked = corrupt(text, pick(text, rate), 2, np.arange(5, 200), Corruption())
+    masked = corrupt(text, pick(text, rate), 2, np.arange(5, 200))
     return [[*masked.inputs[own].tolist(), *masked.labels[own].tolist()] for own in (
         (text.sample == number) & text.maskable for number in range(len(text.keys)))]
 
@@ -82,3 +83,16 @@ def test_strategies_say_what_they_need() -> None:
         make_strategy("terms")
     with pytest.raises(ValueError, match="masking: found other, expected tokens or words or"):
         make_strategy("other")
+
+
+def test_each_token_is_a_word(lay: Callable[..., TokenBatch], made_up: Any) -> None:
+    text = lay(made_up)
+    alone = replace(text, word_starts=np.ones(len(text.ids), dtype=bool))
+    assert (mask_tokens(text, 0.15) == mask_words(alone, 0.15)).all()
+
+
+def test_each_sample_meets_its_budget(lay: Callable[..., TokenBatch], long_words: Any) -> None:
+    text = lay(long_words)
+    counts = np.bincount(text.sample[mask_tokens(text, 0.1525)], minlength=len(text.keys))
+    assert set(counts.tolist()) == {30, 31}
+    assert counts.mean() == pytest.approx(30.5, abs=0.12)

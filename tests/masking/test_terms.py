@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bmtools.masking.coverage import count_coverage
+from bmtools.masking.corruption import count_coverage
 from bmtools.masking.strategies import mask_words
 from bmtools.masking.terms import TermList, mask_terms, spellings
 from bmtools.masking.token_batch import TokenBatch

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from bmtools.masking.strategies import mask_words
 from bmtools.masking.token_batch import TokenBatch
 
 NONE = np.zeros(0, dtype=np.int64)
@@ -19,15 +20,15 @@ def example() -> TokenBatch:
 def test_where_samples_are() -> None:
     text = example()
     assert text.borders.tolist() == [0, 3, 3, 5, 5]
-    assert text.maskable_counts.tolist() == [2, 0, 2, 0]
     assert text.words.begins.tolist() == [1, 2, 3, 4]
     assert text.words.borders.tolist() == [0, 2, 2, 4, 4]
+    assert mask_words(text, 1.0).tolist() == text.maskable.tolist()
 
 
 def test_nothing_at_all() -> None:
     text = TokenBatch(NONE, NONE.astype(bool), NONE.astype(bool), NONE, NONE.astype(np.uint64))
     assert text.borders.tolist() == [0]
-    assert text.maskable_counts.tolist() == text.words.begins.tolist() == []
+    assert text.words.begins.tolist() == mask_words(text, 0.5).tolist() == []
 
 
 def test_lengths_must_agree() -> None:

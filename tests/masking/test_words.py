@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bmtools.keyed_random import Purpose, bits
-from bmtools.masking.coverage import count_coverage
+from bmtools.masking.corruption import count_coverage
 from bmtools.masking.strategies import mask_words
 from bmtools.masking.token_batch import TokenBatch
 
@@ -94,7 +94,7 @@ def test_each_sample_with_words_gets_one_at_least(lay: Callable[..., TokenBatch]
     text = lay(made_up)
     picked = mask_words(text, 0.0001)
     assert (np.bincount(text.sample[picked], minlength=len(text.keys)) > 0).tolist() \
-        == (text.maskable_counts > 0).tolist()
+        == (np.bincount(text.sample[text.maskable], minlength=len(text.keys)) > 0).tolist()
 
 
 def test_everything_or_nothing(lay: Callable[..., TokenBatch], made_up: Any) -> None:

@@ -45,6 +45,18 @@ def test_wrong_mask_curves(options: dict[str, Any], message: str) -> None:
     assert str(error.value) == message
 
 
+@pytest.mark.parametrize("shares", [(0.9, 0.2), (-0.1, 0.5), (0.5, -0.1), (float("nan"), 0.1)])
+def test_shares_add_up_to_one_at_most(shares: tuple[float, float]) -> None:
+    with pytest.raises(ValueError,
+                       match=r"mask_replace_prob and random_replace_prob: .* add up to 1"):
+        ObjectiveConfig(mask_replace_prob=shares[0], random_replace_prob=shares[1])
+
+
+def test_a_rounding_above_one_is_no_mistake() -> None:
+    assert 0.8 + 0.2000000000000001 > 1
+    ObjectiveConfig(mask_replace_prob=0.8, random_replace_prob=0.2000000000000001)
+
+
 def test_the_start_is_needed_where_something_looks_back_at_it() -> None:
     assert not RegularizationConfig(layer_decay=0.9).needs_start
     assert RegularizationConfig(mixout=0.9).needs_start

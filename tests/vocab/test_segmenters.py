@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from bmtools.errors import BmtoolsError
-from bmtools.masking.settings import SEGMENTERS
 from bmtools.vocab import segmenters
 from bmtools.vocab.segmenters import load_segmenter, word_marker, word_starts
 
@@ -109,7 +108,7 @@ def test_long_japanese_texts_are_cut_where_sentences_end() -> None:
 
 
 def test_names_of_what_is_built_in() -> None:
-    assert (segmenters.TOKENIZER, *PACKAGES) == SEGMENTERS
+    assert [*segmenters._BUILT_IN] == [*PACKAGES]
     assert load_segmenter("tokenizer") is None
     assert word_marker("tokenizer") is None
 
