@@ -17,7 +17,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from bmtools.errors import CheckpointError
 from bmtools.models.architectures import token_embeddings
-from bmtools.vocab.tokenizer_json import METASPACE, model_name
+from bmtools.vocab.tokenizer import METASPACE, model_name
 
 _CONTINUATION = "##"
 _REPLACEMENT_CHARACTER = "\ufffd"

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from tokenizers import Tokenizer
 
-from bmtools.vocab.tokenizer_json import flat_components
+from bmtools.vocab.tokenizer import flat_components
 
 EXACT = "exact"
 CASELESS = "caseless"

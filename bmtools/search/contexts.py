@@ -32,8 +32,7 @@ from bmtools.search.reservoir import HIGHEST, Hit, Reservoir, Stretch, word_keys
 from bmtools.search.segment import Span, stretch_spans, stretches
 from bmtools.search.settings import ContextConfig
 from bmtools.search.word_lists import StrPath, WordList, choose_words
-from bmtools.vocab.segmenters import load_segmenter
-from bmtools.vocab.words import Segmenter
+from bmtools.vocab.segmenters import Segmenter, load_segmenter
 
 _KEPT_KEYS = ("lang", "source", "licence")
 # Keys whose content is checked beyond its type.

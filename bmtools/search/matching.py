@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bmtools.search.case_folding import UNSPACED, WORD, Folded, Folding, as_string
-from bmtools.vocab.words import Segmenter
+from bmtools.vocab.segmenters import Segmenter
 
 Spans = tuple[np.ndarray, np.ndarray, np.ndarray]
 """Numbers of words or strings, their begins and their ends, each (spans,) int64."""

@@ -17,10 +17,9 @@ from bmtools.errors import DataError, setting
 from bmtools.io.jsonl import read_lines
 from bmtools.records import Record
 from bmtools.vocab.encoding import Encoder
-from bmtools.vocab.fragmentation import Fragmentation, encode_words, fragmentation
-from bmtools.vocab.tokenizer import Vocabulary, load_vocabulary
-from bmtools.vocab.tokenizer_json import model_name, token_texts, unknown_ids
-from bmtools.vocab.words import Segmenter, WordCounter, count_words_of, find_words
+from bmtools.vocab.segmenters import Segmenter
+from bmtools.vocab.tokenizer import Vocabulary, load_vocabulary, token_texts, unknown_ids
+from bmtools.vocab.words import WordCounter, count_words_of, encode_words, find_words, fragmentation
 
 TEXT = "text"
 ENTITIES = "entities"
@@ -121,9 +120,7 @@ class _Usage:
         self._texts = token_texts(self.backend)
         self.token_texts = frozenset(self._texts.values())
         self.counts = np.zeros(max(self.backend.get_vocab().values()) + 1, dtype=np.int64)
-        self.facts = {"vocab_size": self.backend.get_vocab_size(),
-                      "tokenizer_model": model_name(self.backend),
-                      "casing": vocabulary.casing, "casing_assumed": vocabulary.casing_assumed}
+        self.facts = vocabulary.facts()
 
     def shared_with(self, other: _Usage) -> float | None:
         """Return the share of the text's tokens, special ones aside, that the other has too."""
@@ -181,14 +178,14 @@ class _Scope:
     def _line(self, usage: _Usage, worst: int, corpus_words: int | None) -> dict[str, Any]:
         spaced = self.segmenter is None
         found = fragmentation(usage.backend, self.words, spaced)
-        line: dict[str, Any] = {"words": found.words, "pieces": found.pieces, **_shares(found)}
+        line: dict[str, Any] = {"words": found.words, "pieces": found.pieces, **found.shares()}
         tokens, whole, ranked = self._rank_terms(usage.backend, worst)
         if self.mentions is None:
             tokens = int(usage.counts.sum())  # punctuation included
         else:
             count = sum(self.mentions.values())
             distinct_words = count_words_of(dict.fromkeys(self.mentions, 1), self.segmenter)
-            distinct = _shares(fragmentation(usage.backend, distinct_words, spaced))
+            distinct = fragmentation(usage.backend, distinct_words, spaced).shares()
             line |= {"mentions": count, "whole_mentions_share": _rounded(whole / count),
                      "distinct_mentions": len(self.mentions),
                      **{f"distinct_{key}": value for key, value in distinct.items()}}
@@ -238,12 +235,6 @@ class _Scope:
                    for (count, term), ids in zip(ranked, encode_words(
                        backend, [term for _, term in ranked], spaced), strict=True)]
             for name, ranked in highest.items()}
-
-
-def _shares(found: Fragmentation) -> dict[str, float]:
-    return {"pieces_per_word": _rounded(found.pieces_per_word),
-            "whole_share": _rounded(found.whole_share),
-            "unknown_share": _rounded(found.unknown_share)}
 
 
 def _rounded(value: float) -> float:

@@ -18,8 +18,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 from bmtools.errors import CheckpointError, DataError, setting
 from bmtools.vocab.pretokens import count_pretokens, most_frequent, train_model
 from bmtools.vocab.settings import TokenizerType, VocabularyConfig
-from bmtools.vocab.tokenizer import save_tokenizer
-from bmtools.vocab.tokenizer_json import ENCODING_PARTS, METASPACE, unknown_ids
+from bmtools.vocab.tokenizer import ENCODING_PARTS, METASPACE, save_tokenizer, unknown_ids
 from bmtools.vocab.trainers import require_size
 
 _TYPES: Mapping[str, TokenizerType] = {

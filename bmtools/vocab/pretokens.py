@@ -11,7 +11,7 @@ from tokenizers.models import Model
 from tokenizers.trainers import Trainer
 
 from bmtools.errors import DataError
-from bmtools.vocab.safe_split import SafeSplitter
+from bmtools.vocab.encoding import SafeSplitter
 
 _CHUNKS_AT_ONCE = 1_000
 _LINE_WORDS = 1_000

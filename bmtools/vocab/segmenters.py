@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -19,13 +19,14 @@ from typing import Any
 import numpy as np
 
 from bmtools.errors import BmtoolsError, setting
-from bmtools.vocab.words import Segmenter
 
 TOKENIZER = "tokenizer"
 GROUP = "bmtools.segmenters"
 # Sudachi takes at most 49,149 bytes at once, and no character is more than four.
 _PIECE = re.compile(r"(?s).{1,12000}(?<=[\n。])|.{1,12000}")
 
+Segmenter = Callable[[str], Sequence[int]]
+"""Finds the offsets, in code points, at which the words of a text begin."""
 MarkWordStarts = Callable[[str, np.ndarray], np.ndarray]
 """Text and offsets, (tokens, 2) in code points, to (tokens,) bool, True where a word begins."""
 

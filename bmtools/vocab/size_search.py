@@ -13,10 +13,9 @@ from transformers import PreTrainedTokenizerFast
 
 from bmtools.errors import DataError, setting
 from bmtools.vocab.encoding import encode
-from bmtools.vocab.fragmentation import fragmentation
 from bmtools.vocab.settings import SizeSearchConfig, VocabularyConfig
 from bmtools.vocab.trainers import TokenizerTrainer, trainer_for
-from bmtools.vocab.words import count_words
+from bmtools.vocab.words import count_words, fragmentation
 
 _MIN_CANDIDATES = 3
 

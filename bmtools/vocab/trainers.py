@@ -18,11 +18,11 @@ from tokenizers.pre_tokenizers import PreTokenizer
 from transformers import PreTrainedTokenizerFast
 
 from bmtools.errors import DataError, setting
+from bmtools.vocab.encoding import MICRO, SPACES
 from bmtools.vocab.pretokens import count_pretokens, most_frequent, train_model
-from bmtools.vocab.safe_split import MICRO, SPACES
 from bmtools.vocab.settings import TokenizerType, VocabularyConfig
 from bmtools.vocab.special_tokens import SCHEMES, add_special_tokens
-from bmtools.vocab.tokenizer_json import METASPACE
+from bmtools.vocab.tokenizer import METASPACE
 
 Components = tuple[Normalizer | None, PreTokenizer, Decoder]
 _PREFIX = "##"

@@ -14,8 +14,7 @@ from bmtools.masking.corruption import count_coverage
 from bmtools.masking.strategies import make_strategy
 from bmtools.masking.terms import TermList
 from bmtools.masking.token_batch import TokenBatch
-from bmtools.vocab.segmenters import load_segmenter, word_starts
-from bmtools.vocab.words import Segmenter
+from bmtools.vocab.segmenters import Segmenter, load_segmenter, word_starts
 
 pytestmark = pytest.mark.data
 

@@ -13,7 +13,7 @@ from transformers import BertTokenizer, PreTrainedTokenizerFast
 from bmtools.errors import CheckpointError
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.vocab_overlap import WeightedRows, find_overlap, nearest_tokens, surface
-from bmtools.vocab.tokenizer_json import model_name
+from bmtools.vocab.tokenizer import model_name
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 ROLES = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]",

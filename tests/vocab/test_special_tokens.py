@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from transformers import AutoTokenizer, BertTokenizer
 
-from bmtools.vocab.encoding import encode
-from bmtools.vocab.safe_split import SafeSplitter
+from bmtools.vocab.encoding import SafeSplitter, encode
 from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.special_tokens import SCHEMES
 from bmtools.vocab.tokenizer import fingerprint, load_tokenizer, save_tokenizer

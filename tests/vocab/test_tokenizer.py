@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoTokenizer, BertTokenizer
 
 from bmtools.errors import CheckpointError
@@ -14,7 +15,9 @@ from bmtools.vocab.tokenizer import (
     is_uncased,
     load_tokenizer,
     load_vocabulary,
+    model_name,
     save_tokenizer,
+    token_texts,
 )
 
 CASED = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "Cuore", "cuore", "##re", "è"]
@@ -142,3 +145,38 @@ def test_the_real_vocabularies_are_uncased(data: Path, name: str, size: int) -> 
     vocabulary = load_vocabulary(data / "vocab" / f"{name}.txt")
     found = (vocabulary.backend.get_vocab_size(), vocabulary.casing, vocabulary.casing_assumed)
     assert found == (size, "uncased", True)
+
+
+def byte_level(tokens: list[str]) -> Tokenizer:
+    tokenizer = Tokenizer(models.BPE({token: number for number, token in enumerate(tokens)}, []))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens(["<s>"])
+    return tokenizer
+
+
+def test_one_spelling_for_all_kinds() -> None:
+    bert = BertTokenizer(vocab={token: number for number, token in enumerate(
+        ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[unused7]", "lymph", "##oma", "è", "["])})
+    unigram = Tokenizer(models.Unigram([("<unk>", 0.0), ("▁lymph", -1.0), ("oma", -1.0),
+                                        ("▁è", -1.0), ("▁[", -1.0)], unk_id=0))
+    unigram.add_special_tokens(["<unk>"])
+    unigram.pre_tokenizer = pre_tokenizers.Metaspace()
+    expected = {" lymph", "oma", " è", " ["}
+    assert set(token_texts(bert.backend_tokenizer).values()) == expected
+    assert set(token_texts(byte_level(["<s>", "Ġlymph", "oma", "ĠÃ¨", "Ġ["])).values()) == expected
+    assert set(token_texts(unigram).values()) == expected
+    assert [model_name(one) for one in (bert.backend_tokenizer, byte_level(["a"]), unigram)] \
+        == ["WordPiece", "byte-level BPE", "Unigram"]
+
+
+def test_every_byte_comes_back() -> None:
+    """The library's own decoder is the judge."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    tokenizer = byte_level(alphabet)
+    found = token_texts(tokenizer)
+    decoder = decoders.ByteLevel()
+    for number, letter in enumerate(alphabet):
+        theirs = decoder.decode([letter])
+        assert found[number] == theirs or (theirs == "\ufffd" and found[number][:2] == "\\x")
+    assert len(set(found.values())) == 256

@@ -1,13 +1,34 @@
-"""Words that are the same to every tokenizer."""
+"""Words that are the same to every tokenizer, and how far each kind breaks them up."""
 
 from __future__ import annotations
 
 import unicodedata
 from collections import Counter
+from collections.abc import Callable
+from typing import Any
 
 import pytest
+from tokenizers import (
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
+from transformers import BertTokenizer
 
-from bmtools.vocab.words import WordCounter, count_words, find_words
+from bmtools.vocab.tokenizer import load_vocabulary
+from bmtools.vocab.words import (
+    Fragmentation,
+    WordCounter,
+    count_words,
+    encode_words,
+    find_words,
+    fragmentation,
+    unknown_ids,
+)
 
 
 @pytest.mark.parametrize(("text", "words"), [
@@ -66,3 +87,132 @@ def test_a_segmenter_finds_words_where_no_spaces_do() -> None:
     assert find_words("心臓病院。東", starts) == ["心臓", "病院", "東"]
     assert count_words(["心臓病院", "心臓"], starts) == {"心臓": 2, "病院": 1}
     assert count_words(["心臓病院"]) == {"心臓病院": 1}
+
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]",
+         "cuore", "cu", "##or", "##e", "l", "##ym", "##ph", "##oma", "dna"]
+PLAIN = "il cuore batte nel petto del paziente e il paziente ha il diabete mellito " \
+        "la mobilità è ridotta perché 42 naïve"
+
+
+def wordpiece() -> Tokenizer:
+    return BertTokenizer(vocab={word: number for number, word in enumerate(WORDS)},
+                         do_lower_case=True).backend_tokenizer
+
+
+def byte_level() -> Tokenizer:
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.train_from_iterator([f" {PLAIN[:60]}"] * 5, trainers.BpeTrainer(
+        vocab_size=300, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        special_tokens=["<s>"], show_progress=False))
+    tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
+    return tokenizer
+
+
+def metaspace(prepend: str = "always") -> Tokenizer:
+    pieces = sorted(set(PLAIN) - {" "})
+    scores = [("<unk>", 0.0), ("▁", -2.0), ("▁il", -1.0), ("▁paziente", -1.0), ("cuor", -1.5),
+              *((piece, -4.0) for piece in pieces if piece not in "42")]
+    tokenizer = Tokenizer(models.Unigram(scores, unk_id=0))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme=prepend)
+    return tokenizer
+
+
+def prepended() -> Tokenizer:
+    """Spaces are written by normalizers and nothing is split, as Llama's tokenizers do."""
+    tokenizer = metaspace()
+    tokenizer.pre_tokenizer = None
+    tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    return tokenizer
+
+
+def test_a_hand_worked_example() -> None:
+    words = {"Cuore": 3, "cuor": 2, "lymphoma": 4, "DNA": 5, "東": 1, "xyz": 2}
+    found = fragmentation(wordpiece(), words)
+    assert found == Fragmentation(words=17, pieces=3 * 1 + 2 * 2 + 4 * 4 + 5 + 1 + 2,
+                                  whole=3 + 5, unknown=1 + 2)
+    assert found.pieces_per_word == 31 / 17
+    assert found.whole_share == 8 / 17
+    assert found.unknown_share == 3 / 17
+
+
+def test_no_words_have_no_shares() -> None:
+    empty = fragmentation(wordpiece(), {})
+    assert empty == Fragmentation(0, 0, 0, 0)
+    assert (empty.pieces_per_word, empty.whole_share, empty.unknown_share) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("make", [wordpiece, byte_level, metaspace, lambda: metaspace("first"),
+                                  lambda: metaspace("never"), prepended],
+                         ids=["WordPiece", "byte-level BPE", "Metaspace", "Metaspace first",
+                              "Metaspace never", "prepended by normalizers"])
+def test_words_apart_are_the_text_in_one(make: Callable[[], Any]) -> None:
+    """The brute-force twin: a text of words and spaces, encoded as a whole behind a first word."""
+    tokenizer = make()
+    first = tokenizer.encode("il", add_special_tokens=False).ids
+    whole = tokenizer.encode(f"il {PLAIN}", add_special_tokens=False).ids[len(first):]
+    apart = [number for ids in encode_words(tokenizer, PLAIN.split()) for number in ids]
+    assert apart == whole
+    assert fragmentation(tokenizer, dict.fromkeys(PLAIN.split(), 1)).pieces \
+        == sum(map(len, encode_words(tokenizer, dict.fromkeys(PLAIN.split()))))
+
+
+def test_byte_level_words_have_their_space() -> None:
+    tokenizer = byte_level()
+    [ids] = encode_words(tokenizer, ["cuore"])
+    assert [tokenizer.id_to_token(number) for number in ids] == ["Ġcuore"]
+    assert fragmentation(tokenizer, {"cuore": 2, "è": 1}).whole == 2
+    assert unknown_ids(tokenizer) == frozenset()
+
+
+def test_a_space_of_its_own_counts_where_there_is_one() -> None:
+    tokenizer = metaspace()
+    [ids] = encode_words(tokenizer, ["cuore"])
+    assert [tokenizer.id_to_token(number) for number in ids] == ["▁", "cuor", "e"]
+    [ids] = encode_words(tokenizer, ["cuore"], spaced=False)
+    assert [tokenizer.id_to_token(number) for number in ids] == ["cuor", "e"]
+    assert fragmentation(tokenizer, {"paziente": 1, "42": 1}) == Fragmentation(2, 3, 1, 1)
+
+
+def test_words_that_need_no_space_are_encoded_alone() -> None:
+    tokenizer = byte_level()
+    [ids] = encode_words(tokenizer, ["cuore"], spaced=False)
+    assert tokenizer.decode(ids) == "cuore"
+    assert tokenizer.id_to_token(ids[0])[0] != "Ġ"
+
+
+def test_tokens_that_join_words_are_counted_once() -> None:
+    tokenizer = Tokenizer(models.BPE(
+        {"a": 0, "▁": 1, "c": 2, "▁c": 3, "a▁c": 4, "o": 5}, [("▁", "c"), ("a", "▁c")]))
+    tokenizer.normalizer = normalizers.Replace(" ", "▁")
+    assert tokenizer.encode("a co").tokens == ["a▁c", "o"]
+    [ids] = encode_words(tokenizer, ["co"])
+    assert [tokenizer.id_to_token(number) for number in ids] == ["▁c", "o"]
+
+
+def test_more_words_than_one_batch_holds() -> None:
+    words = {f"{number}": 1 for number in range(10_050)}
+    tokenizer = byte_level()
+    found = list(encode_words(tokenizer, words))
+    assert len(found) == len(words)
+    assert all(tokenizer.decode(ids) == f" {word}"
+               for word, ids in list(zip(words, found, strict=True))[9_990:])
+
+
+@pytest.mark.data
+def test_the_papers_examples(data: Any) -> None:
+    """Gu et al. 2021, section 3.2; Pavlova and Makhlouf 2023, figure 2."""
+    def pieces(name: str, word: str) -> list[str]:
+        backend = load_vocabulary(data / "vocab" / name).backend
+        return [backend.id_to_token(number) for number in next(encode_words(backend, [word]))]
+
+    general, own = "bert-base-uncased.txt", "covid-electra-50k-uncased.txt"
+    assert pieces(general, "lymphoma") == ["l", "##ym", "##ph", "##oma"]
+    assert pieces(general, "acetyltransferase") == ["ace", "##ty", "##lt", "##ran", "##sf",
+                                                    "##eras", "##e"]
+    assert len(pieces(general, "bronchoconstriction")) == 6
+    for word in ("lymphoma", "acetyltransferase", "bronchoconstriction"):
+        assert pieces(own, word) == [word]
