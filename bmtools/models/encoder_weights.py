@@ -23,28 +23,9 @@ class LinearWeights(NamedTuple):
     weight: Tensor
     bias: Tensor | None
 
-    def __call__(self, states: Tensor) -> Tensor:
-        return functional.linear(states, self.weight, self.bias)
-
     def cast(self, precision: torch.dtype) -> LinearWeights:
         """Convert the matrix to another precision; the bias stays as it is."""
         return LinearWeights(self.weight.to(precision), self.bias)
-
-
-class FeedForward(NamedTuple):
-    """Feed-forward part of a layer; a gated one splits its intermediate states in two."""
-
-    intermediate: LinearWeights
-    activation: TensorMap
-    output: LinearWeights
-    is_gated: bool = False
-
-    def __call__(self, states: Tensor) -> Tensor:
-        states = self.intermediate(states)
-        if not self.is_gated:
-            return self.output(self.activation(states))
-        states, gate = states.chunk(2, dim=-1)
-        return self.output(self.activation(states) * gate)
 
 
 @dataclass(frozen=True)
@@ -55,24 +36,28 @@ class EncoderLayer:
         heads: attention heads.
         query_key_value: makes queries, keys and values, in this order.
         attention_output: of attention.
-        feed_forward: the other part.
+        intermediate, activation, output: the feed-forward part, in this order.
         attention_pre_norm: applied to the input of attention.
         attention_post_norm: applied to the sum of attention's input and output.
         feed_forward_pre_norm, feed_forward_post_norm: the same around the feed-forward part.
         rotary: name of the rotary position embedding of queries and keys; empty for none.
         sliding_window: tokens seen on either side; None for all.
+        is_gated: whether half of the intermediate states multiply the activated other half.
     """
 
     heads: int
     query_key_value: LinearWeights
     attention_output: LinearWeights
-    feed_forward: FeedForward
+    intermediate: LinearWeights
+    activation: TensorMap
+    output: LinearWeights
     attention_pre_norm: TensorMap
     attention_post_norm: TensorMap
     feed_forward_pre_norm: TensorMap
     feed_forward_post_norm: TensorMap
     rotary: str = ""
     sliding_window: int | None = None
+    is_gated: bool = False
 
 
 class EncoderWeights(NamedTuple):
@@ -96,9 +81,8 @@ class EncoderWeights(NamedTuple):
         return self._replace(layers=[replace(
             layer, query_key_value=layer.query_key_value.cast(precision),
             attention_output=layer.attention_output.cast(precision),
-            feed_forward=layer.feed_forward._replace(
-                intermediate=layer.feed_forward.intermediate.cast(precision),
-                output=layer.feed_forward.output.cast(precision))) for layer in self.layers])
+            intermediate=layer.intermediate.cast(precision), output=layer.output.cast(precision))
+            for layer in self.layers])
 
 
 @dataclass
@@ -128,6 +112,7 @@ def extract_weights(model: PreTrainedModel) -> EncoderWeights | None:
         return None
 
 
+@torch.no_grad()
 def _extract_bert(encoder: Any, tokens: int) -> EncoderWeights:
     embeddings, identity, layers = encoder.embeddings, nn.Identity(), []
     is_pre_norm = encoder.config.model_type == "megatron-bert"
@@ -135,12 +120,17 @@ def _extract_bert(encoder: Any, tokens: int) -> EncoderWeights:
         attention = layer.attention
         norms = (attention.ln, identity, layer.ln, identity) if is_pre_norm else \
             (identity, attention.output.LayerNorm, identity, layer.output.LayerNorm)
+        linears = [attention.self.query, attention.self.key, attention.self.value]
+        weight = torch.cat([linear.weight for linear in linears])
+        bias = torch.cat([linear.bias for linear in linears])
+        for linear, own_weight, own_bias in zip(linears, weight.chunk(3), bias.chunk(3),
+                                                strict=True):
+            linear.weight.data, linear.bias.data = own_weight, own_bias
         layers.append(EncoderLayer(
-            attention.self.num_attention_heads, _join_query_key_value(attention.self),
-            _linear(attention.output.dense),
-            FeedForward(_linear(layer.intermediate.dense),
-                        _in_place(layer.intermediate.intermediate_act_fn),
-                        _linear(layer.output.dense)), *norms))
+            attention.self.num_attention_heads, LinearWeights(weight, bias),
+            _linear(attention.output.dense), _linear(layer.intermediate.dense),
+            _in_place(layer.intermediate.intermediate_act_fn), _linear(layer.output.dense),
+            *norms))
     # RoBERTa's positions begin past its padding token.
     positions = embeddings.position_embeddings.weight[-tokens:] \
         + embeddings.token_type_embeddings.weight[0]
@@ -160,9 +150,9 @@ def _extract_modernbert(encoder: Any, tokens: int) -> EncoderWeights:
         attention, mlp, kind = layer.attn, layer.mlp, layer.attention_type
         layers.append(EncoderLayer(
             config.num_attention_heads, _linear(attention.Wqkv), _linear(attention.Wo),
-            FeedForward(_linear(mlp.Wi), _in_place(mlp.act), _linear(mlp.Wo), is_gated=True),
+            _linear(mlp.Wi), _in_place(mlp.act), _linear(mlp.Wo),
             layer.attn_norm, identity, layer.mlp_norm, identity, kind,
-            config.sliding_window if kind == "sliding_attention" else None))
+            config.sliding_window if kind == "sliding_attention" else None, is_gated=True))
     return EncoderWeights(encoder.embeddings, layers, encoder.final_norm, rotary_embedding)
 
 
@@ -182,15 +172,3 @@ def _in_place(activation: Any) -> TensorMap:
 def _linear(module: Any) -> LinearWeights:
     return LinearWeights(module.weight.detach(),
                          None if module.bias is None else module.bias.detach())
-
-
-@torch.no_grad()
-def _join_query_key_value(attention: Any) -> LinearWeights:
-    """Copy the weights of query, key and value into one matrix, and make them views of it."""
-    linears = [attention.query, attention.key, attention.value]
-    weight = torch.cat([linear.weight for linear in linears])
-    bias = torch.cat([linear.bias for linear in linears])
-    parts = zip(linears, weight.chunk(3), bias.chunk(3), strict=True)
-    for linear, own_weight, own_bias in parts:
-        linear.weight.data, linear.bias.data = own_weight, own_bias
-    return LinearWeights(weight, bias)

@@ -11,12 +11,7 @@ from torch.nn import functional
 from transformers import PreTrainedModel
 
 from bmtools.models.architectures import max_tokens
-from bmtools.models.encoder_weights import (
-    EncoderLayer,
-    EncoderWeights,
-    LinearWeights,
-    extract_weights,
-)
+from bmtools.models.encoder_weights import EncoderLayer, EncoderWeights, extract_weights
 from bmtools.models.mlm import encode
 
 # Tokens at a time on a CPU: the activations between two matrix products then stay in its caches.
@@ -122,7 +117,7 @@ class FastEncoder:
 def run_layer(layer: EncoderLayer, states: Tensor, cos_sin: CosSin | None) -> Tensor:
     """Run a layer over all tokens, (sequences, tokens, hidden size); overwrites the states."""
     count, tokens, _ = states.shape
-    mixed = layer.query_key_value(layer.attention_pre_norm(states)).view(
+    mixed = functional.linear(layer.attention_pre_norm(states), *layer.query_key_value).view(
         count, tokens, 3, layer.heads, -1)
     if cos_sin is not None:
         cosines, sines = (part[:, None, None] for part in cos_sin)
@@ -162,10 +157,11 @@ def run_layer_at(layer: EncoderLayer, states: Tensor, cos_sin: CosSin | None, se
         return padded.view(count, most, *values.shape[1:])
 
     normed, (weight, bias) = layer.attention_pre_norm(states), layer.query_key_value
-    key_value = LinearWeights(weight[width:], None if bias is None else bias[width:])(normed)
+    key_value = functional.linear(normed, weight[width:], None if bias is None else bias[width:])
     key, value = key_value.view(count, tokens, 2, layer.heads, -1).unbind(2)
-    query = LinearWeights(weight[:width], None if bias is None else bias[:width])(
-        normed[sequences, positions]).view(-1, layer.heads, width // layer.heads)
+    query = functional.linear(
+        normed[sequences, positions], weight[:width], None if bias is None else bias[:width],
+    ).view(-1, layer.heads, width // layer.heads)
     if cos_sin is not None:
         cosines, sines = cos_sin
         key = _rotate(key, cosines[:, None], sines[:, None])
@@ -180,9 +176,15 @@ def run_layer_at(layer: EncoderLayer, states: Tensor, cos_sin: CosSin | None, se
 
 def _finish_layer(layer: EncoderLayer, states: Tensor, attention: Tensor) -> Tensor:
     """Add both parts to the residual stream, in place: float32 stays under autocast."""
-    states += layer.attention_output(attention)
+    states += functional.linear(attention, *layer.attention_output)
     states = layer.attention_post_norm(states)
-    states += layer.feed_forward(layer.feed_forward_pre_norm(states))
+    hidden = functional.linear(layer.feed_forward_pre_norm(states), *layer.intermediate)
+    if layer.is_gated:
+        hidden, gate = hidden.chunk(2, dim=-1)
+        hidden = layer.activation(hidden) * gate
+    else:
+        hidden = layer.activation(hidden)
+    states += functional.linear(hidden, *layer.output)
     return layer.feed_forward_post_norm(states)
 
 

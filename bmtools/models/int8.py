@@ -118,8 +118,8 @@ def _convert(model: PreTrainedModel, weights: EncoderWeights, compute_type: str,
         for target, source in (
                 (spec.self_attention.linear[0], layer.query_key_value),
                 (spec.self_attention.linear[1], layer.attention_output),
-                (spec.ffn.linear_0, layer.feed_forward.intermediate),
-                (spec.ffn.linear_1, layer.feed_forward.output)):
+                (spec.ffn.linear_0, layer.intermediate),
+                (spec.ffn.linear_1, layer.output)):
             # A copy, because CTranslate2 scales weights in place.
             target.weight, target.bias = source.weight.clone(), source.bias
     whole = TransformerEncoderModelSpec(encoder)
