@@ -14,11 +14,7 @@ from bmtools.cli.scoring_options import takes_groups, takes_models
 from bmtools.cli.settings import takes_settings
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader, read_list, write_records
-from bmtools.scoring.settings import (
-    InferenceConfig,
-    MaskedLmLossConfig,
-    StatisticsConfig,
-)
+from bmtools.scoring.settings import InferenceConfig, MaskedLmLossConfig, StatisticsConfig
 
 
 @click.command("score-masking", cls=Command)

@@ -16,8 +16,6 @@ from bmtools.io.jsonl import RecordReader, write_records
 from bmtools.reports.drawing import ImageFormat
 from bmtools.scoring.settings import MrrConfig
 
-_existing_file = click.Path(path_type=Path, exists=True, dir_okay=False)
-
 
 @click.command("score-mrr", cls=Command)
 @scores_checkpoints(MrrConfig)
@@ -39,7 +37,8 @@ _existing_file = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.option("--overwrite", is_flag=True, help="Replace the content of --plot's directory.")
 @click.option("--fail-under", type=float, metavar="X",
               help="Exit with 1 if a checkpoint's mrr is below X.")
-@click.option("--fail-below-baseline", type=_existing_file, metavar="FILE",
+@click.option("--fail-below-baseline", metavar="FILE",
+              type=click.Path(path_type=Path, exists=True, dir_okay=False),
               help="Exit with 1 if a checkpoint's mrr is below that in this file: lines that "
                    "score-mrr wrote, or records whose token frequencies are the baseline.")
 def command(records: RecordReader, models: tuple[Path, ...], baseline: str | None, output: str,

@@ -60,7 +60,8 @@ def command(records: RecordReader, reject: Reject, models: tuple[Path, ...],
     prepared = prepare_spaces(tracked(records, "reading"), models, config, inference)
     lines, spaces = [], []
     with open_output(output) as stream:
-        for line, space in tracked(compare_spaces(*prepared, config), "scoring", len(models)):
+        for line, space in tracked(compare_spaces(*prepared, config, inference), "scoring",
+                                   len(models)):
             stream.write(encode_lines([line]))
             stream.flush()
             lines.append(line)

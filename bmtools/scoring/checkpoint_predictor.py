@@ -6,6 +6,8 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -13,7 +15,7 @@ import torch
 
 from bmtools.distributed import world_size
 from bmtools.io.system import usable_cores
-from bmtools.models.architectures import max_tokens, token_embeddings
+from bmtools.models.architectures import max_tokens
 from bmtools.models.checkpoint import Checkpoint, load_checkpoint
 from bmtools.models.fast_encoder import Encoder, make_encoder
 from bmtools.models.hardware import resolve_device
@@ -21,7 +23,7 @@ from bmtools.models.int8 import Int8Encoder
 from bmtools.models.mlm import lm_head
 from bmtools.scoring.lines import rounded
 from bmtools.scoring.predictor import MaskedCopies, MaskLogits, Reduced
-from bmtools.scoring.settings import InferenceConfig, Models, model_paths
+from bmtools.scoring.settings import InferenceConfig, Models
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -72,7 +74,7 @@ class CheckpointPredictor:
         self.threads = (config.threads or max(1, usable_cores() // world_size())) if on_cpu else 0
         self.tokens_per_pass = config.batch_tokens or (_TOKENS_ON_CPU if on_cpu else _TOKENS_ON_GPU)
         logits = _LOGITS_ON_CPU if on_cpu else _LOGITS_ON_GPU
-        self.max_predictions = max(1, logits // token_embeddings(model).num_embeddings)
+        self.max_predictions = max(1, logits // model.config.vocab_size)
         # In this order: the first encoder puts the weights of each layer side by side in memory.
         self._exact_encoder = make_encoder(model, self.dtype)
         self._encoder = Int8Encoder(model, self.threads) \
@@ -156,8 +158,8 @@ def load_predictors(models: Models, config: InferenceConfig) -> list[CheckpointP
         BmtoolsError: the device is unknown or absent.
     """
     device = resolve_device(config.device)
-    return [CheckpointPredictor(load_checkpoint(path, device), config)
-            for path in model_paths(models)]
+    return [CheckpointPredictor(load_checkpoint(Path(path), device), config)
+            for path in ([models] if isinstance(models, str | PathLike) else models)]
 
 
 def map_in_threads(function: Callable[[Item], Result], items: Iterable[Item],

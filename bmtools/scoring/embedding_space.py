@@ -18,6 +18,9 @@ import numpy as np
 from bmtools.errors import Reject, refuse
 from bmtools.io.atomic import new_file
 from bmtools.io.jsonl import as_records
+from bmtools.models.checkpoint import Checkpoint, load_checkpoint
+from bmtools.models.context_embeddings import check_layers
+from bmtools.models.hardware import resolve_device
 from bmtools.records import Record
 from bmtools.scoring import space_metrics
 from bmtools.scoring.evaluation import Progress
@@ -26,16 +29,13 @@ from bmtools.scoring.settings import (
     EmbeddingSpaceConfig,
     Models,
     StateReadingConfig,
-    model_paths,
     split_settings,
 )
 from bmtools.scoring.space_sample import SampledWords, WordContext, sample_contexts
 from bmtools.scoring.space_vectors import (
-    StateReader,
     WordVectors,
     are_single_tokens,
     fit_contexts,
-    load_reader,
     read_vectors,
 )
 
@@ -125,26 +125,30 @@ def embedding_space(records: str | PathLike[str] | Iterable[Any], models: Models
     """
     config, inference = split_settings(settings, EmbeddingSpaceConfig, StateReadingConfig)
     prepared = prepare_spaces(progress(as_records(records, reject)), models, config, inference)
-    return [line for line, _ in compare_spaces(*prepared, config)]
+    return [line for line, _ in compare_spaces(*prepared, config, inference)]
 
 
 def prepare_spaces(records: Iterable[Record], models: Models, config: EmbeddingSpaceConfig,
                    inference: StateReadingConfig,
-                   ) -> tuple[list[StateReader], SampledWords, list[WordContext]]:
+                   ) -> tuple[list[Checkpoint], SampledWords, list[WordContext]]:
     """Load models, and sample words and contexts from the text.
 
     Raises:
-        BmtoolsError: a checkpoint that cannot be read, or too little text.
+        BmtoolsError: a checkpoint that cannot be read, a layer that it does not have, an unknown
+            or absent device, or too little text.
     """
-    readers = [load_reader(path, config.layers, inference) for path in model_paths(models)]
-    word_filter = partial(are_single_tokens, readers=readers) if config.single_token_words \
-        else None
-    return readers, *sample_contexts(records, config, word_filter)
+    device, checkpoints = resolve_device(inference.device), []
+    for path in [models] if isinstance(models, str | PathLike) else models:
+        checkpoints.append(load_checkpoint(Path(path), device))
+        check_layers(checkpoints[-1].model.config, config.layers, checkpoints[-1].path)
+    word_filter = partial(are_single_tokens, checkpoints=checkpoints) \
+        if config.single_token_words else None
+    return checkpoints, *sample_contexts(records, config, word_filter)
 
 
-def compare_spaces(readers: Sequence[StateReader], sample: SampledWords,
+def compare_spaces(checkpoints: Sequence[Checkpoint], sample: SampledWords,
                    contexts: Sequence[WordContext], config: EmbeddingSpaceConfig,
-                   ) -> Iterator[tuple[Line, EmbeddingSpace]]:
+                   inference: StateReadingConfig) -> Iterator[tuple[Line, EmbeddingSpace]]:
     """Measure one model after the other on the same words in the same contexts.
 
     Yields:
@@ -156,9 +160,11 @@ def compare_spaces(readers: Sequence[StateReader], sample: SampledWords,
     Raises:
         DataError: there is no occurrence that all models can read.
     """
-    fitting = fit_contexts(contexts, readers, config.context_characters)
+    fitting = fit_contexts(contexts, checkpoints, config.context_characters)
     first: tuple[str, Estimates, Estimates] | None = None
-    for reader, occurrences in zip(readers, read_vectors(fitting, readers), strict=True):
+    precision = "fp32" if inference.precision == "float32" else inference.precision
+    for checkpoint, occurrences in zip(checkpoints, read_vectors(
+            fitting, checkpoints, config.layers, inference), strict=True):
         words = np.array([fitting[number].word for number in occurrences.contexts], dtype=np.int64)
         kept, renumbered = np.unique(words, return_inverse=True)  # words with an occurrence
         space = EmbeddingSpace(SampledWords([sample.words[number] for number in kept],
@@ -168,7 +174,7 @@ def compare_spaces(readers: Sequence[StateReader], sample: SampledWords,
         values = word_statistics.estimate(np.ones((1, len(space.sample.words))))
         resamples = word_statistics.estimate(bootstrap_weights(space.sample.bands, config)) \
             if config.resamples else {}
-        name = str(reader.checkpoint.path)
+        name = str(checkpoint.path)
         line: Line = {"model": name, **_overall(space, values),
                       "intervals": {measure: [rounded(end) for end in
                                               np.percentile(found, _PERCENTILES)]
@@ -177,14 +183,12 @@ def compare_spaces(readers: Sequence[StateReader], sample: SampledWords,
             first = name, values, resamples
         else:
             line["change"] = _change(first, values, resamples)
-        precision = reader.inference.precision
         yield {**line, "bands": _bands(space, word_statistics),
                "words": len(space.sample.words), "occurrences": len(space.words),
                "unknown": int(space.occurrences.unknown.sum()),
-               **signed("space", "pieces-mean", reader.checkpoint.tokenizer,
-                        reader.checkpoint.vocabulary,
+               **signed("space", "pieces-mean", checkpoint.tokenizer, checkpoint.vocabulary,
                         **{setting: getattr(config, setting) for setting in _SIGNED},
-                        precision="fp32" if precision == "float32" else precision)}, space
+                        precision=precision)}, space
 
 
 def bootstrap_weights(bands: np.ndarray, config: EmbeddingSpaceConfig) -> np.ndarray:

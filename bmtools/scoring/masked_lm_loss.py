@@ -11,6 +11,7 @@ import math
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from itertools import product
 from os import PathLike
@@ -23,7 +24,11 @@ from bmtools.errors import BmtoolsError, DataError, RecordError, Reject, refuse,
 from bmtools.io.jsonl import as_records
 from bmtools.masking.corruption import Coverage
 from bmtools.records import Record
-from bmtools.scoring.checkpoint_predictor import CheckpointPredictor, load_predictors
+from bmtools.scoring.checkpoint_predictor import (
+    CheckpointPredictor,
+    load_predictors,
+    map_in_threads,
+)
 from bmtools.scoring.evaluation import Progress, gather_records
 from bmtools.scoring.lines import Groups, Line, rounded, safe_exp, signed
 from bmtools.scoring.masked_lm_sequences import (
@@ -32,7 +37,7 @@ from bmtools.scoring.masked_lm_sequences import (
     SequenceMasker,
     Sequences,
     TokenLosses,
-    predict,
+    predict_batch,
     text_keys,
 )
 from bmtools.scoring.settings import (
@@ -170,8 +175,11 @@ class MaskedLmEvaluation:
             for start in range(0, len(self._variants), step):
                 masked = self._mask(vocabulary, sequences, self._variants[start:start + step])
                 for totals in self._totals:
-                    if totals.model.vocabulary == name:
-                        for losses in predict(totals.model, masked):
+                    model = totals.model
+                    if model.vocabulary == name:
+                        for losses in map_in_threads(partial(predict_batch, model, masked),
+                                                     masked.batches(model.tokens_per_pass),
+                                                     model.threads):
                             totals.add(losses)
                             yield len(losses.nats)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -20,7 +19,7 @@ from bmtools.masking.terms import TermList, spellings
 from bmtools.masking.token_batch import TokenBatch
 from bmtools.models.mlm import encode, lm_head
 from bmtools.records import Record, full_text
-from bmtools.scoring.checkpoint_predictor import CheckpointPredictor, map_in_threads
+from bmtools.scoring.checkpoint_predictor import CheckpointPredictor
 from bmtools.scoring.settings import Combination, MaskedLmLossConfig
 from bmtools.vocab.encoding import EncodedTexts, Encoder
 from bmtools.vocab.segmenters import word_marker
@@ -214,14 +213,8 @@ class TokenLosses(NamedTuple):
     correct: np.ndarray
 
 
-def predict(model: CheckpointPredictor, masked: MaskedSequences) -> Iterator[TokenLosses]:
-    """Predict all masked positions; on a CPU several batches run at a time, each on one core."""
-    yield from map_in_threads(partial(_predict_batch, model, masked),
-                              masked.batches(model.tokens_per_pass), model.threads)
-
-
-def _predict_batch(model: CheckpointPredictor, masked: MaskedSequences,
-                   batch: tuple[np.ndarray, np.ndarray]) -> TokenLosses:
+def predict_batch(model: CheckpointPredictor, masked: MaskedSequences,
+                  batch: tuple[np.ndarray, np.ndarray]) -> TokenLosses:
     """Add special tokens to sequences of one length, and predict their masked positions."""
     numbers, variants = batch
     tokenizer, sequences = model.tokenizer, masked.sequences

@@ -65,7 +65,7 @@ def mrr(records: str | PathLike[str] | Iterable[Any], models: Any, *,
 
     Returns:
         a line for each model and baseline, see `MrrTotals.line`; one for each two models, see
-        `compare_models`; and one for all models, see `agreement`. Under a launcher none, but in
+        `compare_models`; and one for several models, see `agreement`. Under a launcher none, but in
         the main process.
 
     Raises:
@@ -83,7 +83,7 @@ def mrr(records: str | PathLike[str] | Iterable[Any], models: Any, *,
     scores = score_masked_words(clozes, predictors, config, reject)
     totals = [MrrTotals(predictor, config, by, statistics) for predictor in predictors]
     lines = collect_scores(scores, totals, statistics, details, progress, on_score)
-    return [*lines, *agreement(totals[:checkpoints])] if lines else []
+    return [*lines, agreement(totals[:checkpoints])] if lines and checkpoints > 1 else lines
 
 
 class MrrTotals:
@@ -110,7 +110,6 @@ class MrrTotals:
         self._values = array("d")
         # Whole texts, by hash, tell the maskings of one sentence from those of another.
         self._sentences: dict[int, int] = {}
-        self._sentence_of = array("i")
         self._multi_token = self._unknown = 0
 
     def add(self, score: MaskScore) -> None:
@@ -123,9 +122,9 @@ class MrrTotals:
         self._unknown += not (target.correct_ids or multi_token)
         counts = not (multi_token and self.config.multi_token == "skip")
         rank = np.nan if score.rank is None else score.rank
-        self._values.extend((score.reciprocal_rank, rank, score.probability, counts))
+        number = self._sentences.setdefault(hash(sentence), len(self._sentences))
+        self._values.extend((score.reciprocal_rank, rank, score.probability, counts, number))
         self._groups.add({_SENTENCE: sentence, **record})
-        self._sentence_of.append(self._sentences.setdefault(hash(sentence), len(self._sentences)))
 
     @property
     def reciprocal_ranks(self) -> np.ndarray:
@@ -135,8 +134,7 @@ class MrrTotals:
 
     def metrics(self) -> dict[str, RatioMetric]:
         """Return the metric that models are compared by, as sums over sentences."""
-        _, sums, counts = self._select()
-        return {"mrr": RatioMetric(sums, counts)}
+        return {"mrr": RatioMetric(*self._select()[1:])}
 
     def line(self) -> Line:
         """Return the scores, what they rest on and their signature.
@@ -187,12 +185,11 @@ class MrrTotals:
         """View what is kept of some maskings, and sum it by sentence.
 
         Returns:
-            (maskings, 4) float64: reciprocal rank, rank, probability and whether it counts; sums
-            of reciprocal ranks, and counts of maskings, (sentences,) each.
+            (maskings, 5) float64: reciprocal rank, rank, probability, whether it counts and number
+            of the sentence; sums of reciprocal ranks, and counts of maskings, (sentences,) each.
         """
-        table = np.frombuffer(self._values).reshape(-1, 4)[members]
-        sentences = np.frombuffer(self._sentence_of, dtype=np.int32)[members]
-        size, counts = len(self._sentences), table[:, 3]
+        table = np.frombuffer(self._values).reshape(-1, 5)[members]
+        size, counts, sentences = len(self._sentences), table[:, 3], table[:, 4].astype(int)
         return (table, np.bincount(sentences, weights=table[:, 0] * counts, minlength=size),
                 np.bincount(sentences, weights=counts, minlength=size))
 
@@ -219,17 +216,11 @@ class MrrTotals:
                 else np.round(value, DIGITS).tolist() for name, value in scores.items()}
 
 
-def agreement(totals: Sequence[MrrTotals]) -> list[Line]:
-    """Count the maskings whose word no model finds, all rank first, or models differ in.
-
-    Returns:
-        one line for all models; none for a single model.
-    """
-    if len(totals) < 2:
-        return []
+def agreement(totals: Sequence[MrrTotals]) -> Line:
+    """Count the maskings whose word no model finds, all rank first, or models differ in."""
     found = np.stack([own.reciprocal_ranks for own in totals])
     found = found[:, ~np.isnan(found).any(0)]
     never, always = int((found == 0).all(0).sum()), int((found == 1).all(0).sum())
-    return [{"compared": [own.predictor.name for own in totals], "metric": "found",
-             "never": never, "always": always, "changing": found.shape[1] - never - always,
-             "maskings": found.shape[1]}]
+    return {"compared": [own.predictor.name for own in totals], "metric": "found",
+            "never": never, "always": always, "changing": found.shape[1] - never - always,
+            "maskings": found.shape[1]}

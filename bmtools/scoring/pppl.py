@@ -90,7 +90,7 @@ class PpplTotals:
         """Count a sentence."""
         nats = -score.logprobs
         self._values.extend((nats.sum(), len(nats), score.tokens, len(score.record["text"]),
-                             score.words, score.unknown, score.pppl))
+                             len(score.record["text"].split()), score.unknown, score.pppl))
         self._groups.add(score.record)
         if self.config.sample < 1 and len(nats):
             starts = np.cumsum(score.predictions) - score.predictions
@@ -128,7 +128,7 @@ class PpplTotals:
                             f"left out, or {setting('sample')} drew none; expected shorter "
                             "sentences or a larger share")
         by = self._groups.scores(lambda members: self._scores(sums[members]))
-        left_out = int((sums.scored == 0).sum()) if config.longest_sentence else 0
+        left_out = int((sums.scored == 0).sum()) if config.like else 0
         return {
             "model": self.predictor.name,
             **self._scores(sums),
@@ -150,7 +150,7 @@ class PpplTotals:
 
     def _scores(self, sums: np.recarray) -> Line:
         """Score some of the sentences."""
-        kept = sums[sums.scored > 0] if self.config.longest_sentence else sums
+        kept = sums[sums.scored > 0] if self.config.like else sums
         scored = kept.scored.sum()
         if not scored:
             return {"pppl": None, "sentences": len(kept), "tokens": int(kept.tokens.sum())}

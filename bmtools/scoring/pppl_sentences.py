@@ -24,9 +24,10 @@ from bmtools.scoring.predictor import MaskedCopies, MaskLogits, Predictor, check
 from bmtools.scoring.settings import PpplConfig, Variant
 
 if TYPE_CHECKING:
-    from tokenizers import Encoding
+    from transformers import PreTrainedTokenizerBase
 
 _SAMPLING = 1
+_BIOBIT_TOKENS = 170  # of a sentence, special tokens included
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +56,13 @@ class SentenceScore:
         """Exponential of the mean loss per token; not a number where none was scored."""
         return safe_exp(-self.logprobs.mean()) if len(self.logprobs) else math.nan
 
-    @property
-    def words(self) -> int:
-        """Words of the text between white space, the same for all vocabularies."""
-        return len(self.record["text"].split())
-
     def line(self) -> Line:
         """Return the score as a line of details."""
         return {"id": self.record.get("id"), "pppl": rounded(self.pppl),
                 "nats": round(-float(self.logprobs.sum()), DIGITS),
                 "scored_tokens": len(self.logprobs), "tokens": self.tokens,
-                "characters": len(self.record["text"]), "words": self.words,
-                "unknown": self.unknown}
+                "characters": len(self.record["text"]),
+                "words": len(self.record["text"].split()), "unknown": self.unknown}
 
 
 _MaskedSentence = tuple[list[MaskedCopies], int, int]
@@ -99,22 +95,22 @@ def _mask_sentence(predictor: Predictor, record: Record, config: PpplConfig,
     Raises:
         RecordError: no token to score, or more tokens than the predictor takes.
     """
-    tokenizer = predictor.tokenizer
-    sentence = encode_sentence(tokenizer.backend_tokenizer.encode(record["text"]),
-                               sorted(special_ids(tokenizer)))
+    sentence = encode_sentence(predictor.tokenizer, record["text"])
     if not len(sentence.positions):
         raise RecordError(record.place, "key 'text': found no tokens to score, "
                                         "expected a sentence", record)
-    unknown = int((sentence.input_ids[sentence.positions] == tokenizer.unk_token_id).sum())
+    unknown_id = predictor.tokenizer.unk_token_id
+    unknown = int((sentence.input_ids[sentence.positions] == unknown_id).sum())
     tokens = len(sentence.positions)
-    if config.longest_sentence and len(sentence.input_ids) > config.longest_sentence:
+    if config.like and len(sentence.input_ids) > _BIOBIT_TOKENS:
         return [], tokens, unknown
     if not config.context_tokens:
         check_length(predictor, record, len(sentence.input_ids),
                      f"score it in windows ({setting('context_tokens')} 64) or split it into "
                      "sentences first (bmtools import jsonl --sentences)")
-    name = f"{record.get('id')}\0{record['text']}"
-    spans = sample_spans(masked_spans(sentence, config.variant), config.sample, name, seed)
+    spans = masked_spans(sentence, config.variant)
+    if config.sample < 1:
+        spans = sample_spans(spans, config.sample, f"{record.get('id')}\0{record['text']}", seed)
     try:
         windows = split_into_windows(sentence, spans, config, predictor.max_tokens)
     except ValueError as error:
@@ -172,13 +168,9 @@ class EncodedSentence:
     suffix_length: int
 
 
-def encode_sentence(encoding: Encoding, special: Sequence[int]) -> EncodedSentence:
-    """Find the positions to score in an encoded text.
-
-    Args:
-        encoding: of the tokenizer, with special tokens.
-        special: ids of special tokens, which are not scored wherever they occur.
-    """
+def encode_sentence(tokenizer: PreTrainedTokenizerBase, text: str) -> EncodedSentence:
+    """Encode a text and find the positions to score: special tokens are not, wherever they are."""
+    encoding = tokenizer.backend_tokenizer.encode(text)
     input_ids = np.array(encoding.ids, dtype=np.int64)
     added = np.array(encoding.special_tokens_mask, dtype=bool)
     inner = np.flatnonzero(~added)
@@ -186,8 +178,8 @@ def encode_sentence(encoding: Encoding, special: Sequence[int]) -> EncodedSenten
                          for position, word in enumerate(encoding.word_ids)], dtype=np.int64)
     prefix, suffix = (int(inner[0]), len(input_ids) - 1 - int(inner[-1])) if len(inner) \
         else (len(input_ids), 0)
-    return EncodedSentence(input_ids, word_ids,
-                           np.flatnonzero(~(added | np.isin(input_ids, special))), prefix, suffix)
+    special = added | np.isin(input_ids, sorted(special_ids(tokenizer)))
+    return EncodedSentence(input_ids, word_ids, np.flatnonzero(~special), prefix, suffix)
 
 
 def masked_spans(sentence: EncodedSentence, variant: Variant) -> np.ndarray:
@@ -219,8 +211,6 @@ def sample_spans(spans: np.ndarray, share: float, name: str, seed: int) -> np.nd
         name: distinguishes the sentence from others, also of the same text.
         seed: of the draw.
     """
-    if share == 1:
-        return spans
     key = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest())
     return spans[uniforms(derive(seed, key), np.arange(len(spans)), _SAMPLING) < share]
 

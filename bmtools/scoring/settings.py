@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from os import PathLike
-from pathlib import Path
 from typing import Any, Literal, get_args
 
 from bmtools.errors import check_choices, require, setting
@@ -21,7 +20,6 @@ Projection = Literal["pca", "tsne"]
 StatePrecision = Literal["float32", "bf16", "fp16"]
 Models = str | PathLike[str] | Iterable[str | PathLike[str]]
 """Directory of a checkpoint, or several."""
-_BIOBIT_TOKENS = 170
 _RATES = "shares above 0, at most 1, separated by commas"
 _PERCENTAGES = "percentages that add up to 100, as in 80/10/10, separated by commas"
 _ROUNDING = 1e-6
@@ -102,11 +100,6 @@ class PpplConfig:
         require(plain or not self.like, f"like {self.like}",
                 f"{setting('variant')}, {setting('sample')} or {setting('context_tokens')} "
                 "beside it", "none of them")
-
-    @property
-    def longest_sentence(self) -> int | None:
-        """Most tokens of a sentence that counts, special tokens included; None for any."""
-        return _BIOBIT_TOKENS if self.like else None
 
 
 @dataclass(frozen=True)
@@ -296,11 +289,6 @@ class StateReadingConfig:
     def __post_init__(self) -> None:
         require(self.batch_tokens >= 1, "batch_tokens", self.batch_tokens, "1 or more")
         check_choices(self)
-
-
-def model_paths(models: Models) -> list[Path]:
-    """List the directories of one checkpoint or several."""
-    return [Path(path) for path in ([models] if isinstance(models, str | PathLike) else models)]
 
 
 def split_settings(settings: Mapping[str, Any], *kinds: Any) -> list[Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from statistics import NormalDist
 from typing import Any, NamedTuple, Protocol
@@ -172,7 +172,7 @@ def compare_models(totals: Sequence[ModelTotals],
         second one's, with its `interval`; `p`: of the paired permutation test; `p_holm`: adjusted
         for as many comparisons as there are by one metric (Holm 1979); `sentences`.
     """
-    if len(totals) < 2 or not statistics.resamples:
+    if not statistics.resamples:
         return []
     lines: list[dict[str, Any]] = []
     by_metric = defaultdict(list)
@@ -199,13 +199,13 @@ def compare_models(totals: Sequence[ModelTotals],
     return lines
 
 
+@dataclass
 class SamplingError:
     """Sampling error of a ratio over sampled items, from running sums."""
 
-    def __init__(self) -> None:
-        self._count = 0
-        self._sums = np.zeros(2)
-        self._products = np.zeros((2, 2))
+    _count: int = 0
+    _sums: np.ndarray = field(default_factory=lambda: np.zeros(2))
+    _products: np.ndarray = field(default_factory=lambda: np.zeros((2, 2)))
 
     def add(self, numerators: np.ndarray, denominators: np.ndarray) -> None:
         """Add sampled items, (items,) each; those with a denominator of 0 do not count."""

@@ -20,7 +20,7 @@ from bmtools.scoring.embedding_space import (
 )
 from bmtools.scoring.settings import EmbeddingSpaceConfig, StateReadingConfig
 from bmtools.scoring.space_sample import SampledWords, sample_contexts
-from bmtools.scoring.space_vectors import StateReader, WordVectors
+from bmtools.scoring.space_vectors import WordVectors
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 FREQUENT = ["cuore", "sangue", "asma"]
@@ -32,14 +32,12 @@ def settings(**changed: Any) -> EmbeddingSpaceConfig:
                                    "occurrences": 2, "neighbours": 2, "resamples": 200, **changed})
 
 
-def reader(model: Any, **inference: Any) -> StateReader:
-    return StateReader(model.checkpoint, "last", StateReadingConfig(**inference))
-
-
-def lines_of(readers: list[StateReader], chosen: EmbeddingSpaceConfig) -> list[dict[str, Any]]:
+def lines_of(models: list[Any], chosen: EmbeddingSpaceConfig) -> list[dict[str, Any]]:
     texts = [" ".join(FREQUENT)] * 6 + [" ".join([*FREQUENT, *RARE])] * 2
     records = [Record(id=str(number), text=text) for number, text in enumerate(texts)]
-    return [line for line, _ in compare_spaces(readers, *sample_contexts(records, chosen), chosen)]
+    return [line for line, _ in compare_spaces(
+        [model.checkpoint for model in models], *sample_contexts(records, chosen), chosen,
+        StateReadingConfig())]
 
 
 def made_up(apart: float, each: int = 4, words: int = 50) -> EmbeddingSpace:
@@ -91,8 +89,7 @@ def test_resamples_are_those_of_each_band() -> None:
 
 def test_a_line_for_each_model_with_the_change_from_the_first(wordpiece: Any,
                                                               modernbert: Any) -> None:
-    first, same, other = lines_of([reader(wordpiece), reader(wordpiece), reader(modernbert)],
-                                  settings())
+    first, same, other = lines_of([wordpiece, wordpiece, modernbert], settings())
     assert (first["model"], other["model"]) == ("wordpiece", "modernbert")
     assert "change" not in first
     assert same["average_cosine"] == first["average_cosine"]
@@ -111,7 +108,7 @@ def test_a_line_for_each_model_with_the_change_from_the_first(wordpiece: Any,
 
 
 def test_bands_are_measured_one_by_one(wordpiece: Any) -> None:
-    [line] = lines_of([reader(wordpiece)], settings())
+    [line] = lines_of([wordpiece], settings())
     frequent, rare = line["bands"]
     assert (frequent["min_count"], frequent["max_count"]) == (8, 8)
     assert (rare["min_count"], rare["max_count"]) == (2, 2)
@@ -123,7 +120,7 @@ def test_bands_are_measured_one_by_one(wordpiece: Any) -> None:
 
 
 def test_one_occurrence_of_each_word_has_no_self_similarity(wordpiece: Any) -> None:
-    [line] = lines_of([reader(wordpiece)], settings(occurrences=1, min_count=1, resamples=0))
+    [line] = lines_of([wordpiece], settings(occurrences=1, min_count=1, resamples=0))
     assert line["self_similarity"] is None
     assert line["intervals"] == {}
     assert line["average_cosine"] is not None
@@ -136,8 +133,8 @@ def test_models_of_few_tokens_and_few_words_read_the_same_occurrences(wordpiece:
     records = [Record(id=word, text=word) for word in texts]
     chosen = settings()
     words, contexts = sample_contexts(records, chosen)
-    lines = [line for line, _ in compare_spaces([reader(wordpiece), reader(short)], words, contexts,
-                                                chosen)]
+    lines = [line for line, _ in compare_spaces([wordpiece.checkpoint, short.checkpoint], words,
+                                                contexts, chosen, StateReadingConfig())]
     assert [line["words"] for line in lines] == [6, 6]
     assert lines[1]["unknown"] == 2
     assert {band["tokens_per_word"] for band in lines[1]["bands"]} == {1}

@@ -17,6 +17,7 @@ import torch
 import bmtools.scoring
 from bmtools.errors import BmtoolsError, DataError, RecordError
 from bmtools.records import Record
+from bmtools.scoring import pppl_sentences
 from bmtools.scoring.checkpoint_predictor import CheckpointPredictor, load_predictors
 from bmtools.scoring.pppl import PpplTotals, pppl
 from bmtools.scoring.pppl_sentences import SentenceScore, score_sentences
@@ -284,7 +285,7 @@ def test_a_sample_is_as_far_off_as_it_says(wordpiece: CheckpointPredictor, varia
 
 def test_like_biobit_is_the_mean_over_sentences_of_the_models_own_loss(
         wordpiece: CheckpointPredictor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(PpplConfig, "longest_sentence", 18)
+    monkeypatch.setattr(pppl_sentences, "_BIOBIT_TOKENS", 18)
     records = texts_of(*TEXTS)
     tokenizer, network = wordpiece.tokenizer, wordpiece.checkpoint.model
     expected, left_out = [], 0

@@ -15,13 +15,11 @@ from bmtools.scoring.pppl_sentences import (
     sample_spans,
     split_into_windows,
 )
-from bmtools.scoring.predictor import special_ids
 from bmtools.scoring.settings import PpplConfig, Variant
 
 
 def read(model: Any, text: str) -> EncodedSentence:
-    return encode_sentence(model.tokenizer.backend_tokenizer.encode(text),
-                           sorted(special_ids(model.tokenizer)))
+    return encode_sentence(model.tokenizer, text)
 
 
 def made_up(tokens: int, seed: int = 0) -> EncodedSentence:

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 import torch
 
-from bmtools.errors import BmtoolsError
+from bmtools.errors import BmtoolsError, DataError
 from bmtools.io.manifest import Manifest
 from bmtools.models.checkpoint import save_checkpoint
-from bmtools.scoring.settings import StateReadingConfig
+from bmtools.scoring.embedding_space import prepare_spaces
+from bmtools.scoring.settings import EmbeddingSpaceConfig, StateReadingConfig
 from bmtools.scoring.space_sample import WordContext
 from bmtools.scoring.space_vectors import (
-    StateReader,
+    WordVectors,
     are_single_tokens,
     fit_contexts,
-    load_reader,
     read_vectors,
 )
 
@@ -28,8 +28,10 @@ LONG = " ".join(["Il cuore pompa"] * 30)
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def reader(model: Any, layers: str = "last", **inference: Any) -> StateReader:
-    return StateReader(model.checkpoint, layers, StateReadingConfig(**inference))
+def vectors(contexts: list[WordContext], *models: Any, layers: str = "last",
+            **inference: Any) -> list[WordVectors]:
+    return list(read_vectors(contexts, [model.checkpoint for model in models], layers,
+                             StateReadingConfig(**inference)))
 
 
 def contexts_of(text: str, *words: str) -> list[WordContext]:
@@ -56,7 +58,7 @@ def test_vectors_are_means_of_transformers_own_states(any_model: Any, layers: st
                                                       layer: int) -> None:
     contexts = [*contexts_of(TEXT, "cuore", "sangue", "arterie"),
                 *contexts_of("L'asma riduce il respiro.", "asma", "respiro")]
-    [found] = read_vectors(contexts, [reader(any_model, layers, batch_tokens=30)])
+    [found] = vectors(contexts, any_model, layers=layers, batch_tokens=30)
     assert found.contexts.tolist() == [0, 1, 2, 3, 4]
     expected = np.stack([states_by_hand(any_model, context, layer) for context in contexts])
     np.testing.assert_allclose(found.vectors, expected, atol=1e-5)
@@ -64,7 +66,7 @@ def test_vectors_are_means_of_transformers_own_states(any_model: Any, layers: st
 
 def test_all_layers_are_their_mean(wordpiece: Any) -> None:
     contexts = contexts_of(TEXT, "cuore", "sangue")
-    [found] = read_vectors(contexts, [reader(wordpiece, "all")])
+    [found] = vectors(contexts, wordpiece, layers="all")
     expected = np.mean([[states_by_hand(wordpiece, context, layer) for context in contexts]
                         for layer in range(3)], axis=0)
     np.testing.assert_allclose(found.vectors, expected, atol=1e-5)
@@ -73,47 +75,48 @@ def test_all_layers_are_their_mean(wordpiece: Any) -> None:
 def test_the_size_of_batches_changes_nothing(any_model: Any) -> None:
     contexts = [*contexts_of(TEXT, "cuore", "sangue"), *contexts_of("L'asma.", "asma"),
                 *contexts_of(TEXT[3:20], "pompa")]
-    [one], [other] = (list(read_vectors(contexts, [reader(any_model, batch_tokens=tokens)]))
-                      for tokens in (1, 4096))
+    [one], [other] = (vectors(contexts, any_model, batch_tokens=tokens) for tokens in (1, 4096))
     np.testing.assert_allclose(one.vectors, other.vectors, atol=2e-6)
     assert one.token_counts.tolist() == other.token_counts.tolist()
 
 
 def test_token_counts_and_unknown_words(wordpiece: Any) -> None:
     contexts = contexts_of("\u0416\u0416\u0416 cuore", "\u0416\u0416\u0416", "cuore")
-    [found] = read_vectors(contexts, [reader(wordpiece)])
+    [found] = vectors(contexts, wordpiece)
     own = wordpiece.tokenizer.backend_tokenizer.encode("cuore", add_special_tokens=False)
     assert found.token_counts.tolist() == [1, len(own.ids)]
     assert found.unknown.tolist() == [True, False]
 
 
 def test_contexts_shrink_for_all_until_all_fit(wordpiece: Any, modernbert: Any) -> None:
-    readers = [reader(wordpiece), reader(modernbert)]
+    checkpoints = [wordpiece.checkpoint, modernbert.checkpoint]
     position = LONG.index("cuore", 200)
     contexts = [WordContext(0, LONG, position, position + 5), *contexts_of(TEXT, "sangue")]
-    fitting = fit_contexts(contexts, readers, len(LONG))
+    fitting = fit_contexts(contexts, checkpoints, len(LONG))
     assert fitting[1] == contexts[1]
     assert fitting[0].text[fitting[0].start:fitting[0].end] == "cuore"
     assert 20 < len(fitting[0].text) < len(LONG)
-    sizes = [len(one.checkpoint.tokenizer(fitting[0].text)["input_ids"]) for one in readers]
+    sizes = [len(one.tokenizer(fitting[0].text)["input_ids"]) for one in checkpoints]
     assert max(sizes) <= 64
-    assert [found.contexts.tolist() for found in read_vectors(fitting, readers)] == [[0, 1], [0, 1]]
+    assert [found.contexts.tolist() for found in vectors(fitting, wordpiece, modernbert)] \
+        == [[0, 1], [0, 1]]
 
 
 def test_a_word_that_no_model_can_read_is_left_out_for_all(wordpiece: Any) -> None:
     monster = "".join(chr(ord("a") + number % 26) for number in range(400))
     contexts = [WordContext(0, f"{monster} cuore", 0, 400), *contexts_of(TEXT, "sangue")]
-    fitting = fit_contexts(contexts, [reader(wordpiece)], 150)
+    fitting = fit_contexts(contexts, [wordpiece.checkpoint], 150)
     sizes = len(wordpiece.tokenizer(fitting[0].text)["input_ids"])
-    [found] = read_vectors(fitting, [reader(wordpiece)])
+    [found] = vectors(fitting, wordpiece)
     assert found.contexts.tolist() == ([0, 1] if sizes <= 64 else [1])
 
 
 def test_whole_words_are_one_token_to_all(known: Any) -> None:
-    one, other = known({"cuore": 1, "asma": 1}), known({"cuore": 1, "rene": 1})
+    one, other = (known(dict.fromkeys(words, 1)).checkpoint
+                  for words in (("cuore", "asma"), ("cuore", "rene")))
     forms = ["cuore", "asma", "rene"]
-    assert are_single_tokens(forms, [reader(one)]).tolist() == [True, True, False]
-    assert are_single_tokens(forms, [reader(one), reader(other)]).tolist() == [True, False, False]
+    assert are_single_tokens(forms, [one]).tolist() == [True, True, False]
+    assert are_single_tokens(forms, [one, other]).tolist() == [True, False, False]
 
 
 def test_a_layer_that_is_not_there(wordpiece: Any, tmp_path: Path) -> None:
@@ -121,9 +124,10 @@ def test_a_layer_that_is_not_there(wordpiece: Any, tmp_path: Path) -> None:
     save_checkpoint(path, wordpiece.checkpoint.model, wordpiece.tokenizer,
                     Manifest("test", {}, wordpiece.vocabulary))
     inference = StateReadingConfig(device="cpu")
-    assert load_reader(path, "-3,2", inference).layers == "-3,2"
+    with pytest.raises(DataError, match="no words in the input"):
+        prepare_spaces([], path, EmbeddingSpaceConfig(layers="-3,2"), inference)
     for number in (3, -4):
         with pytest.raises(BmtoolsError) as raised:
-            load_reader(path, f"0,{number}", inference)
+            prepare_spaces([], path, EmbeddingSpaceConfig(layers=f"0,{number}"), inference)
         assert str(raised.value) == (f"layers: found {number}, but {path} has layers 1 to 2, and "
                                      "0 for its embeddings")
