@@ -74,6 +74,22 @@ def require(holds: bool, name: str, found: object, expected: str) -> None:
         raise ValueError(f"{setting(name)}: found {found}, expected {expected}")
 
 
+def require_at_least(settings: object, **minima: float) -> None:
+    """Refuse settings below their minima; for `__post_init__` of frozen dataclasses.
+
+    Raises:
+        ValueError: names the setting, what was found and what was expected.
+    """
+    for name, least in minima.items():
+        require(getattr(settings, name) >= least, name, getattr(settings, name), f"{least} or more")
+
+
+def require_above_0(settings: object, *names: str) -> None:
+    """Refuse settings that are not above 0; see `require_at_least`."""
+    for name in names:
+        require(getattr(settings, name) > 0, name, getattr(settings, name), "above 0")
+
+
 def check_choices(settings: Any) -> None:
     """Refuse values that a `Literal` field does not list; for `__post_init__` of dataclasses.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, cast, get_args
 
-from bmtools.errors import check_choices, require, setting
+from bmtools.errors import check_choices, require, require_above_0, require_at_least, setting
 
 Method = Literal["random", "average", "contextual", "focus", "distil"]
 METHODS: tuple[Method, ...] = get_args(Method)
@@ -45,7 +45,7 @@ class TransferConfig:
     def __post_init__(self) -> None:
         check_choices(self)
         parse_layers(self.layers)
-        _require_minima(self, max_sentences=1, max_positions=0, batch_tokens=1)
+        require_at_least(self, max_sentences=1, max_positions=0, batch_tokens=1)
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class FocusConfig:
     focus_max_tokens: int = 20_000_000
 
     def __post_init__(self) -> None:
-        _require_minima(self, focus_window=1, focus_dim=2, focus_min_count=1, focus_max_tokens=1)
+        require_at_least(self, focus_window=1, focus_dim=2, focus_min_count=1, focus_max_tokens=1)
 
 
 @dataclass(frozen=True)
@@ -81,9 +81,8 @@ class TokenDistillationConfig:
     distil_learning_rate: float = 2e-3
 
     def __post_init__(self) -> None:
-        _require_minima(self, distil_epochs=1)
-        require(self.distil_learning_rate > 0, "distil_learning_rate", self.distil_learning_rate,
-                "above 0")
+        require_at_least(self, distil_epochs=1)
+        require_above_0(self, "distil_learning_rate")
 
 
 @dataclass(frozen=True)
@@ -116,10 +115,9 @@ class CompareConfig:
                 "each method once")
         require(0 < self.held_out_ratio < 1, "held_out_ratio", self.held_out_ratio,
                 "above 0, below 1")
-        require(self.probe_learning_rate > 0, "probe_learning_rate", self.probe_learning_rate,
-                "above 0")
-        _require_minima(self, probe_steps=0, probe_batch_size=1, probe_max_length=8,
-                        sample_tokens=0)
+        require_above_0(self, "probe_learning_rate")
+        require_at_least(self, probe_steps=0, probe_batch_size=1, probe_max_length=8,
+                         sample_tokens=0)
 
     def methods(self) -> tuple[Method, ...]:
         """Methods to compare, in the order given."""
@@ -142,8 +140,3 @@ def parse_layers(layers: str) -> tuple[int, ...] | None:
     except ValueError:
         raise ValueError(f"{setting('layers')}: found {layers!r}, expected last, all or numbers "
                          "separated by commas, such as 0,-1") from None
-
-
-def _require_minima(config: object, **minima: int) -> None:
-    for name, least in minima.items():
-        require(getattr(config, name) >= least, name, getattr(config, name), f"{least} or more")

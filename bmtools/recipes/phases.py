@@ -106,24 +106,13 @@ class Phase:
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise ValueError(f"name: found {self.name!r}, expected letters, digits, - and _")
-        twice = first_repeated(one.corpus for one in self.mixture)
-        if twice is not None:
-            raise ValueError(f"mixture: found {twice!r} twice, expected each corpus once")
+        if twice := _repeated(one.corpus for one in self.mixture):
+            raise ValueError(f"mixture: found {twice[0]!r} twice, expected each corpus once")
         if self.mixture and not sum(one.weight for one in self.mixture):
             raise ValueError("mixture: found no weight above 0, expected one at least")
         if self.mixture and not sum(one.last_weight for one in self.mixture):
             raise ValueError("mixture: found no weight above 0 at the end of the phase, expected "
                              "one at least")
-
-    @property
-    def freezes(self) -> bool:
-        """Whether some weights are not trained."""
-        return self.freeze.frozen_layers > 0 or bool(self.freeze.frozen)
-
-    def values(self) -> dict[str, Any]:
-        """List all settings by name, without the mixture."""
-        return {one.name: getattr(getattr(self, part), one.name)
-                for part, kind in PHASE_KINDS.items() for one in fields(kind)}
 
     def changed(self, values: Mapping[str, Any]) -> Phase:
         """Replace some settings by name, `mixture` among them.
@@ -172,23 +161,13 @@ class RunConfig:
     def __post_init__(self) -> None:
         if not self.phases:
             raise ValueError("found no phases, expected one [[phases]] at least")
-        twice = first_repeated(phase.name for phase in self.phases)
-        if twice is not None:
-            raise ValueError(f"found two phases named {twice!r}, expected names that differ")
+        if twice := _repeated(phase.name for phase in self.phases):
+            raise ValueError(f"found two phases named {twice[0]!r}, expected names that differ")
         check_run_settings(self.run)
 
 
-def longest_sequence(phases: Iterable[Phase]) -> int:
-    """Find the largest max_length of all phases."""
-    return max(phase.batch.max_length for phase in phases)
-
-
-def run_settings(run_config: RunConfig, kind: type[Settings]) -> Settings:
+def run_settings(run: Mapping[str, Any], kind: type[Settings]) -> Settings:
     """Make settings of one kind, one of `RUN_KINDS`, with defaults for those not given."""
-    return _make_settings(run_config.run, kind)
-
-
-def _make_settings(run: Mapping[str, Any], kind: type[Settings]) -> Settings:
     return kind(**{name: run[name] for name in typing.get_type_hints(kind) if name in run})
 
 
@@ -202,7 +181,7 @@ def check_run_settings(run: Mapping[str, Any]) -> None:
         if name not in RUN_FIELDS:
             raise ValueError(f"found unknown setting {name!r}, {suggestion(name, [*RUN_FIELDS])}")
     for kind in RUN_KINDS:
-        _make_settings(run, kind)
+        run_settings(run, kind)
 
 
 def merged(settings: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
@@ -210,21 +189,6 @@ def merged(settings: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, 
     reset = {other: 0 for names in ALTERNATIVES for number, name in enumerate(names)
              if name in values for other in names[:number] if other not in values}
     return {**settings, **reset, **values}
-
-
-def check_corpora(phases: Iterable[Phase], names: Iterable[str]) -> None:
-    """Refuse a mixture with an unknown corpus.
-
-    Raises:
-        ValueError: names the phase, the corpus and the known ones.
-    """
-    known = list(names)
-    for phase in phases:
-        for one in phase.mixture:
-            if one.corpus not in known:
-                raise ValueError(
-                    f"phase {phase.name!r}: mixture: found {one.corpus!r}, "
-                    f"{suggestion(one.corpus, known)}")
 
 
 def suggestion(found: str, known: Sequence[str]) -> str:
@@ -235,9 +199,9 @@ def suggestion(found: str, known: Sequence[str]) -> str:
     return f"expected {'one of ' if len(known) > 1 else ''}{', '.join(known) or 'none'}"
 
 
-def first_repeated(names: Iterable[str]) -> str | None:
-    """Find the first name that occurs twice."""
-    return next((name for name, count in Counter(names).items() if count > 1), None)
+def _repeated(names: Iterable[str]) -> list[str]:
+    """List the names that occur more than once."""
+    return [name for name, count in Counter(names).items() if count > 1]
 
 
 def resolved(run_config: RunConfig) -> dict[str, Any]:
@@ -247,7 +211,9 @@ def resolved(run_config: RunConfig) -> dict[str, Any]:
     """
     phases = []
     for phase in run_config.phases:
-        content = {"name": phase.name, **_plain(phase.values(), PHASE_FIELDS)}
+        content: dict[str, Any] = {"name": phase.name}
+        for part in PHASE_KINDS:
+            content |= _plain(vars(getattr(phase, part)), PHASE_FIELDS)
         for one in phase.mixture:
             weights = {"weight": one.weight, "end": one.end_weight, "epochs": one.epochs}
             content.setdefault("mixture", {})[one.corpus] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from bmtools.errors import check_choices, require, setting
+from bmtools.errors import check_choices, require, require_above_0, require_at_least, setting
 from bmtools.masking.settings import Masking, MaskRateCurve
 
 Objective = Literal["masked", "masked+nsp", "causal"]
@@ -14,17 +14,6 @@ LearningRateSchedule = Literal["linear", "cosine", "constant", "wsd"]
 Optimizer = Literal["adamw", "stable-adamw", "muon"]
 Layout = Literal["auto", "padded", "packed"]
 AdversarialNorm = Literal["inf", "l2"]
-
-
-def _require_at_least(least: int, settings: object, *names: str) -> None:
-    for name in names:
-        found = getattr(settings, name)
-        require(found >= least, name, found, f"{least} or more")
-
-
-def _require_above_0(settings: object, *names: str) -> None:
-    for name in names:
-        require(getattr(settings, name) > 0, name, getattr(settings, name), "above 0")
 
 
 @dataclass(frozen=True)
@@ -72,8 +61,8 @@ class OptimizationConfig:
 
     def __post_init__(self) -> None:
         check_choices(self)
-        _require_at_least(0, self, "weight_decay", "micro_batch_size", "memory_gib")
-        _require_above_0(self, "adam_epsilon", "max_grad_norm")
+        require_at_least(self, weight_decay=0, micro_batch_size=0, memory_gib=0)
+        require_above_0(self, "adam_epsilon", "max_grad_norm")
         for name in ("adam_beta1", "adam_beta2", "dropout"):
             require(0 <= getattr(self, name) < 1, name, getattr(self, name), "0 to less than 1")
 
@@ -102,8 +91,8 @@ class LearningRateConfig:
 
     def __post_init__(self) -> None:
         check_choices(self)
-        _require_above_0(self, "learning_rate")
-        _require_at_least(0, self, "warmup_steps")
+        require_above_0(self, "learning_rate")
+        require_at_least(self, warmup_steps=0)
         for name in ("warmup_ratio", "decay_ratio", "min_lr_ratio"):
             require(0 <= getattr(self, name) <= 1, name, getattr(self, name), "0 to 1")
 
@@ -123,7 +112,7 @@ class PhaseLengthConfig:
     epochs: float = 1.0
 
     def __post_init__(self) -> None:
-        _require_at_least(0, self, "steps", "tokens")
+        require_at_least(self, steps=0, tokens=0)
         require(self.steps > 0 or self.tokens > 0 or self.epochs > 0, "epochs", self.epochs,
                 "above 0")
 
@@ -150,8 +139,7 @@ class BatchConfig:
 
     def __post_init__(self) -> None:
         check_choices(self)
-        _require_at_least(8, self, "max_length")
-        _require_at_least(1, self, "batch_size")
+        require_at_least(self, max_length=8, batch_size=1)
         require(0 <= self.initial_batch_size <= self.batch_size, "initial_batch_size",
                 self.initial_batch_size, f"0, or up to {setting('batch_size')}")
         require(0 <= self.ramp_ratio <= 1, "ramp_ratio", self.ramp_ratio, "0 to 1")
@@ -193,7 +181,7 @@ class ObjectiveConfig:
         require(self.mask_curve != "fixed" or self.mask_rate_end in (0, self.mask_rate),
                 "mask_curve", self.mask_curve,
                 f"steps, linear or cosine beside {setting('mask_rate_end')}")
-        _require_at_least(2, self, "mask_rate_steps")
+        require_at_least(self, mask_rate_steps=2)
         masked, random = self.mask_replace_prob, self.random_replace_prob
         # Sums of decimal shares may miss 1 by a rounding.
         require(masked >= 0 and random >= 0 and masked + random <= 1 + 1e-9,
@@ -214,11 +202,7 @@ class FreezeConfig:
     frozen: str = ""
 
     def __post_init__(self) -> None:
-        _require_at_least(0, self, "frozen_layers")
-
-    def patterns(self) -> tuple[str, ...]:
-        """List the patterns of names."""
-        return tuple(part.strip() for part in self.frozen.split(",") if part.strip())
+        require_at_least(self, frozen_layers=0)
 
 
 @dataclass(frozen=True)
@@ -245,8 +229,8 @@ class ReportingConfig:
     trackers: str = ""
 
     def __post_init__(self) -> None:
-        _require_at_least(1, self, "logging_steps", "save_total_limit")
-        _require_at_least(0, self, "save_steps", "keep_steps", "eval_steps")
+        require_at_least(self, logging_steps=1, save_total_limit=1, save_steps=0, keep_steps=0,
+                         eval_steps=0)
         require(self.budget_seconds() is not None, "budget", self.budget,
                 "a number and s, m, h or d, such as 90m")
 
@@ -284,12 +268,7 @@ class RegularizationConfig:
     def __post_init__(self) -> None:
         require(0 < self.layer_decay <= 1, "layer_decay", self.layer_decay, "above 0, at most 1")
         require(0 <= self.mixout < 1, "mixout", self.mixout, "0 to less than 1")
-        _require_at_least(0, self, "l2_sp")
-
-    @property
-    def needs_start(self) -> bool:
-        """Whether the initial weights must be kept."""
-        return self.mixout > 0 or self.l2_sp > 0
+        require_at_least(self, l2_sp=0)
 
 
 @dataclass(frozen=True)
@@ -319,11 +298,11 @@ class AdversarialConfig:
 
     def __post_init__(self) -> None:
         check_choices(self)
-        _require_at_least(0, self, "adversarial")
+        require_at_least(self, adversarial=0)
         require(self.adversarial_noise > 0, "adversarial_noise", self.adversarial_noise,
                 "above 0: without noise the divergence has no slope")
-        _require_at_least(1, self, "adversarial_steps")
-        _require_above_0(self, "adversarial_step", "adversarial_radius")
+        require_at_least(self, adversarial_steps=1)
+        require_above_0(self, "adversarial_step", "adversarial_radius")
 
 
 @dataclass(frozen=True)
@@ -337,7 +316,7 @@ class ReplayConfig:
     replay_steps: int = 0
 
     def __post_init__(self) -> None:
-        _require_at_least(0, self, "replay_steps")
+        require_at_least(self, replay_steps=0)
 
 
 @dataclass(frozen=True)
@@ -351,7 +330,7 @@ class PreflightConfig:
     probe_seconds: float = 10.0
 
     def __post_init__(self) -> None:
-        _require_above_0(self, "probe_seconds")
+        require_above_0(self, "probe_seconds")
 
 
 @dataclass(frozen=True)
@@ -374,4 +353,4 @@ class DistillationConfig:
         weights = (self.mlm_weight, self.kl_weight, self.cosine_weight)
         require(min(weights) >= 0 and sum(weights) > 0, "loss weights", weights,
                 "0 or more, not all 0")
-        _require_above_0(self, "temperature")
+        require_above_0(self, "temperature")

@@ -272,7 +272,13 @@ def to_toml(run_config: RunConfig) -> str:
     """
     content = resolved(run_config)
     phases, run = content.pop("phases"), content.pop("run")
-    common = _shared(phases)
+    common: dict[str, Any] = {}
+    if len(phases) > 1:
+        same = {key: value for key, value in phases[0].items()
+                if key in PHASE_FIELDS and all(phase[key] == value for phase in phases)}
+        # Alternatives are common only together.
+        apart = {name for names in ALTERNATIVES if not set(names) <= same.keys() for name in names}
+        common = {key: value for key, value in same.items() if key not in apart}
     tables = [("", {key: value for key, value in content.items() if value}),
               ("[run]", run), ("[common]", common)]
     for phase in phases:
@@ -281,16 +287,6 @@ def to_toml(run_config: RunConfig) -> str:
         tables += [("[[phases]]", own), ("[phases.mixture]", mixture)]
     return "\n\n".join("\n".join(filter(None, (header, *_toml_lines(table))))
                        for header, table in tables if table) + "\n"
-
-
-def _shared(phases: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Find the settings that several phases share, alternatives only together."""
-    if len(phases) < 2:
-        return {}
-    same = {key: value for key, value in phases[0].items()
-            if key in PHASE_FIELDS and all(phase[key] == value for phase in phases)}
-    apart = {name for names in ALTERNATIVES if not set(names) <= same.keys() for name in names}
-    return {key: value for key, value in same.items() if key not in apart}
 
 
 def _toml_lines(table: Mapping[str, Any]) -> list[str]:

@@ -14,7 +14,6 @@ from bmtools.errors import BmtoolsError, Reject, refuse, setting
 from bmtools.models.architectures import max_tokens
 from bmtools.models.checkpoint import load_checkpoint
 from bmtools.models.packed import prepare_packed
-from bmtools.recipes.phases import longest_sequence
 from bmtools.recipes.settings import DistillationConfig
 from bmtools.training.evaluation import HELD_OUT
 from bmtools.training.model_init import from_architecture, from_checkpoint, is_packed
@@ -98,7 +97,7 @@ def distill_lines(plan: TrainingPlan, student: ModelInit, teacher: Path, data: D
         require_same_vocabulary(initial.vocabulary, taught.vocabulary,
                                 f"{student.checkpoint}: student")
     shared = min(initial.max_length, max_tokens(taught.model))
-    longest = longest_sequence(plan.config.phases)
+    longest = max(phase.batch.max_length for phase in plan.config.phases)
     if longest > shared:
         raise BmtoolsError(f"{setting('max_length')}: found {longest}, but student and teacher "
                            f"share {shared} positions")

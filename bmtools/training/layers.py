@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from fnmatch import fnmatchcase
 
 from torch import nn
 
 from bmtools.errors import BmtoolsError, CheckpointError, setting
+from bmtools.recipes.settings import FreezeConfig
 
 
 def encoder_layers(model: nn.Module) -> nn.ModuleList:
@@ -62,28 +63,27 @@ def layerwise_lr_scales(model: nn.Module, decay: float) -> dict[str, float]:
     return {name: decay ** (top - number) for name, number in layer_numbers(model).items()}
 
 
-def frozen_names(model: nn.Module, layers: int = 0, patterns: Iterable[str] = ()) -> set[str]:
+def frozen_names(model: nn.Module, settings: FreezeConfig) -> set[str]:
     """Name the weights to freeze: the lowest layers with the embeddings, and those of patterns.
 
     Freezing the embeddings freezes a decoder that is tied to them, but not its bias.
 
     Args:
         model: any encoder, with or without a head.
-        layers: number of layers from the bottom; 0 leaves the embeddings trainable too.
-        patterns: names of weights, with `*` and `?`; a tied weight matches by all its names.
+        settings: a tied weight matches its patterns by all its names.
 
     Raises:
         BmtoolsError: fewer layers than asked for, a pattern without a match, or nothing left to
             train.
     """
     numbers = layer_numbers(model)
-    available = len(encoder_layers(model))
+    layers, available = settings.frozen_layers, len(encoder_layers(model))
     if layers > available:
         raise BmtoolsError(f"{setting('frozen_layers')}: found {layers}, but the model has "
                            f"{available} layers")
     frozen = {name for name, number in numbers.items() if layers and number <= layers}
     first_names = {id(weight): name for name, weight in model.named_parameters()}
-    for pattern in patterns:
+    for pattern in filter(None, map(str.strip, settings.frozen.split(","))):
         matched = {first_names[id(weight)]
                    for name, weight in model.named_parameters(remove_duplicate=False)
                    if fnmatchcase(name, pattern)}

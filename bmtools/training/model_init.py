@@ -23,7 +23,7 @@ from bmtools.models.architectures import (
 )
 from bmtools.models.checkpoint import load_checkpoint
 from bmtools.models.packed import ARCHITECTURES, prepare_packed, self_check
-from bmtools.recipes.phases import Phase, longest_sequence
+from bmtools.recipes.phases import Phase
 from bmtools.recipes.schedule import Schedule
 from bmtools.training.layers import frozen_names
 from bmtools.training.plan import ModelInit, TrainingPlan
@@ -65,7 +65,8 @@ def load_initial_model(init: ModelInit, plan: TrainingPlan) -> InitialModel:
         return from_checkpoint(init.checkpoint)
     assert init.architecture is not None and init.tokenizer is not None
     return from_architecture(init.architecture, load_tokenizer(init.tokenizer),
-                             plan.optimization.seed, longest_sequence(plan.config.phases))
+                             plan.optimization.seed, max(phase.batch.max_length
+                                                         for phase in plan.config.phases))
 
 
 def from_checkpoint(directory: Path) -> InitialModel:
@@ -119,7 +120,7 @@ def check_fits(initial: InitialModel, phases: Sequence[Phase]) -> None:
         if objective == "masked+nsp" and not has_segment_embeddings(outline):
             raise BmtoolsError(f"{setting('objective')} {objective}: {type(outline).__name__} has "
                                "no token types; expected BERT or Megatron-BERT")
-        frozen_names(outline, phase.freeze.frozen_layers, phase.freeze.patterns())
+        frozen_names(outline, phase.freeze)
 
 
 def is_packed(plan: TrainingPlan, accelerator: Accelerator) -> bool:
@@ -136,7 +137,7 @@ def padded_lengths(schedule: Schedule, accelerator: Accelerator) -> list[int] | 
     """
     if accelerator.mixed_precision == "no":
         return None
-    longest = longest_sequence(schedule.phases)
+    longest = max(phase.batch.max_length for phase in schedule.phases)
     return [*range(_LENGTH_STEP, longest, _LENGTH_STEP), longest]
 
 

@@ -236,13 +236,14 @@ def make_plan(command: str, output: Path, config: RunConfig, data: DataConfig,
         ValueError: a corpus to replay without the steps between its batches, or the other way
             round.
     """
-    replay = run_settings(config, ReplayConfig)
+    replay = run_settings(config.run, ReplayConfig)
     if bool(replay.replay_steps) != (REPLAY in data.auxiliary):
         raise ValueError(f"{setting('replay')} and {setting('replay_steps')} go together")
     return TrainingPlan(
-        command, output, config, run_settings(config, OptimizationConfig),
-        run_settings(config, ReportingConfig), run_settings(config, RegularizationConfig), replay,
-        run_settings(config, AdversarialConfig),
+        command, output, config, run_settings(config.run, OptimizationConfig),
+        run_settings(config.run, ReportingConfig),
+        run_settings(config.run, RegularizationConfig), replay,
+        run_settings(config.run, AdversarialConfig),
         {**extra, "terms": data.terms and str(data.terms)},
         {role: hash_directory(path) for role, path in parents.items() if path}, resume, overwrite)
 
@@ -280,7 +281,7 @@ def plan_distillation(output: Path, config: RunConfig, teacher: Path, student: M
     """Plan a run of `distill`; arguments and errors as for `make_plan`."""
     if any(phase.objective.objective != "masked" for phase in config.phases):
         raise ValueError(f"{setting('objective')}: distillation works with masked alone")
-    if run_settings(config, AdversarialConfig).adversarial:
+    if run_settings(config.run, AdversarialConfig).adversarial:
         raise ValueError(f"{setting('adversarial')}: distillation has no adversarial training")
     extra = {"teacher": str(teacher), "student": student.checkpoint and str(student.checkpoint),
              "architecture": student.architecture, **asdict(settings)}

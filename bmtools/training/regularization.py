@@ -46,7 +46,7 @@ def make_hooks(plan: TrainingPlan, model: PreTrainedModel, state: Path | None,
     settings = plan.regularization
     lr_scales = layerwise_lr_scales(model, settings.layer_decay) if settings.layer_decay != 1 \
         else {}
-    if not settings.needs_start:
+    if not (settings.mixout or settings.l2_sp):
         return LoopHooks(lr_scales)
     model.to(accelerator.device)
     path = runs_directory(plan.output) / _INITIAL_WEIGHTS

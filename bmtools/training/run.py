@@ -17,8 +17,9 @@ from bmtools.data.sampler import Sampler
 from bmtools.data.shards import Corpus
 from bmtools.errors import BmtoolsError, Reject, setting
 from bmtools.models.checkpoint import load_checkpoint
-from bmtools.recipes.phases import check_corpora, longest_sequence
+from bmtools.recipes.phases import suggestion
 from bmtools.recipes.schedule import PhaseStep
+from bmtools.recipes.settings import FreezeConfig
 from bmtools.training.checkpoints import (
     Checkpointer,
     find_resume_point,
@@ -109,7 +110,8 @@ def prepare_run(plan: TrainingPlan, initial: InitialModel, data: DataConfig, rej
     check_fits(initial, phases)
     changing = len({phase.objective.objective for phase in phases}) > 1
     accelerator = make_accelerator(plan.optimization, named_trackers(plan.reporting.trackers),
-                                   changing or any(phase.freezes for phase in phases),
+                                   changing or any(phase.freeze != FreezeConfig()
+                                                   for phase in phases),
                                    plan.output.with_name(plan.output.name + ".logs"))
     processes = processes or accelerator.num_processes
     sharded = is_sharded(accelerator)
@@ -133,16 +135,17 @@ def check_before(plan: TrainingPlan, names: Iterable[str], processes: int, shard
         BmtoolsError: a mixture names a missing corpus, phases differ in their layout, a batch
             cannot be divided among the processes, or a setting does not go with sharded weights.
     """
-    try:
-        check_corpora(plan.config.phases, names)
-    except ValueError as error:
-        raise BmtoolsError(f"{error}; {setting('corpus')} NAME=PATH gives a text its name") \
-            from None
+    known = list(names)
     layouts = {phase.batch.layout for phase in plan.config.phases}
     if len(layouts) > 1:
         raise BmtoolsError(f"{setting('layout')}: found {' and '.join(sorted(layouts))}, expected "
                            "one for all phases")
     for phase in plan.config.phases:
+        for one in phase.mixture:
+            if one.corpus not in known:
+                raise BmtoolsError(f"phase {phase.name!r}: mixture: found {one.corpus!r}, "
+                                   f"{suggestion(one.corpus, known)}; {setting('corpus')} "
+                                   "NAME=PATH gives a text its name")
         for name in ("batch_size", "initial_batch_size"):
             size = getattr(phase.batch, name)
             if size % processes:
@@ -189,8 +192,8 @@ class Run:
         self.trainer = self._make_trainer(make_objective)
         self.micro_batch_sizes = fit_micro_batches(plan, self.trainer, self.packed, processes)
         # Patterns that match no weight are found before training.
-        self.frozen = [frozen_names(self._objective.model, phase.freeze.frozen_layers,
-                                    phase.freeze.patterns()) for phase in self.schedule.phases]
+        self.frozen = [frozen_names(self._objective.model, phase.freeze)
+                       for phase in self.schedule.phases]
         self._frozen_weights: list[nn.Parameter] = []
         self._checkpointer = Checkpointer(plan, initial, datasets, self.trainer, self._progress, {
             "steps": self.schedule.steps, "layout": "packed" if self.packed else "padded",
@@ -320,7 +323,8 @@ class Run:
                   if size and self._plan.optimization.memory_gib]
         evaluation = EvaluationSet(
             self.datasets.auxiliary[name], SpecialTokens.of(self._initial.tokenizer),
-            self.datasets.strategies["words"], longest_sequence(self.schedule.phases),
+            self.datasets.strategies["words"],
+            max(phase.batch.max_length for phase in self.schedule.phases),
             min([EvaluationSet.batch_size, *fitted]))
         with self._objective.switched(HELD_OUT):
             return evaluation.score(self._objective, self.accelerator)

@@ -23,7 +23,6 @@ from bmtools.recipes.phases import (
     MixtureWeight,
     Phase,
     RunConfig,
-    check_corpora,
     identity,
     resolved,
     run_settings,
@@ -58,10 +57,11 @@ def test_no_two_settings_share_a_name() -> None:
     assert set(names) == {*PHASE_FIELDS, *RUN_FIELDS}
 
 
-def test_values_are_flat() -> None:
+def test_resolved_settings_of_a_phase_are_flat() -> None:
     phase = Phase("a", batch=BatchConfig(max_length=64), objective=ObjectiveConfig(mask_rate=0.3))
-    assert list(phase.values()) == list(PHASE_FIELDS)
-    assert (phase.values()["max_length"], phase.values()["mask_rate"]) == (64, 0.3)
+    [values] = resolved(RunConfig((phase,)))["phases"]
+    assert list(values) == ["name", *PHASE_FIELDS]
+    assert (values["max_length"], values["mask_rate"]) == (64, 0.3)
 
 
 @pytest.mark.parametrize(("given", "steps", "tokens", "epochs", "warmup_steps"), [
@@ -124,20 +124,9 @@ def test_nonsense_is_refused(make: Any, message: str) -> None:
 
 def test_settings_of_a_run_keep_their_defaults() -> None:
     script = RunConfig((Phase("a"),), run={"dropout": 0.1, "mixout": 0.9})
-    assert run_settings(script, OptimizationConfig) == OptimizationConfig(dropout=0.1)
-    assert run_settings(script, RegularizationConfig) == RegularizationConfig(mixout=0.9)
-    assert run_settings(script, ReplayConfig) == ReplayConfig()
-
-
-def test_corpora_that_are_not_there_are_named() -> None:
-    phases = (Phase("first"), Phase("second", mixture=(MixtureWeight("notes", 1.0),)))
-    check_corpora(phases, ["notes", "abstracts"])
-    with pytest.raises(ValueError) as error:
-        check_corpora(phases, ["note", "abstracts"])
-    assert str(error.value) == "phase 'second': mixture: found 'notes', did you mean 'note'?"
-    with pytest.raises(ValueError) as error:
-        check_corpora(phases, ["text"])
-    assert str(error.value) == "phase 'second': mixture: found 'notes', expected text"
+    assert run_settings(script.run, OptimizationConfig) == OptimizationConfig(dropout=0.1)
+    assert run_settings(script.run, RegularizationConfig) == RegularizationConfig(mixout=0.9)
+    assert run_settings(script.run, ReplayConfig) == ReplayConfig()
 
 
 def test_resolved_is_plain_and_complete() -> None:

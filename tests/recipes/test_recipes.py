@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bmtools.recipes.phases import RunConfig, identity, run_settings
+from bmtools.recipes.phases import RunConfig, identity, resolved, run_settings
 from bmtools.recipes.settings import AdversarialConfig, OptimizationConfig, RegularizationConfig
 from bmtools.recipes.toml import load_recipe, parse_run_config, recipe_names, recipe_text, to_toml
 
@@ -132,8 +132,7 @@ def test_the_numbers_are_those_of_the_paper(name: str) -> None:
     script = load_recipe(name)
     phases, run = PAPERS[name]
     assert len(script.phases) == len(phases)
-    for phase, expected in zip(script.phases, phases, strict=True):
-        values = phase.values()
+    for values, expected in zip(resolved(script)["phases"], phases, strict=True):
         assert {key: values[key] for key in expected} == expected
     assert {key: script.run.get(key) for key in run} == run
 
@@ -173,15 +172,15 @@ def test_phases_of_bioptimus_share_one_straight_line_of_34_epochs() -> None:
 def test_weight_decay_of_modernbert_is_scaled_to_what_is_multiplied_by_the_rate() -> None:
     script = load_recipe("bioclinical-modernbert")
     rate = script.phases[0].learning_rate.learning_rate
-    assert run_settings(script, OptimizationConfig).weight_decay * rate == \
+    assert run_settings(script.run, OptimizationConfig).weight_decay * rate == \
         pytest.approx(1e-5, rel=2e-3)
 
 
 def test_what_a_run_needs_is_made_of_a_recipe() -> None:
     script = load_recipe("medbit-r3")
-    assert run_settings(script, RegularizationConfig) == RegularizationConfig(0.95, 0.9)
-    assert run_settings(script, OptimizationConfig) == OptimizationConfig()
-    assert run_settings(load_recipe("pubmedbert-adversarial"), AdversarialConfig) == \
+    assert run_settings(script.run, RegularizationConfig) == RegularizationConfig(0.95, 0.9)
+    assert run_settings(script.run, OptimizationConfig) == OptimizationConfig()
+    assert run_settings(load_recipe("pubmedbert-adversarial").run, AdversarialConfig) == \
         AdversarialConfig(10.0, 1e-5, 1, 1e-3, adversarial_norm="inf")
 
 
@@ -190,7 +189,7 @@ def test_laptop_hides_whole_words_in_short_rows() -> None:
     assert (phase.objective.objective, phase.objective.masking) == ("masked", "words")
     assert (phase.objective.mask_replace_prob, phase.objective.random_replace_prob) == (1.0, 0.0)
     assert phase.batch.max_length == 128
-    assert run_settings(load_recipe("laptop"), OptimizationConfig).optimizer == "muon"
+    assert run_settings(load_recipe("laptop").run, OptimizationConfig).optimizer == "muon"
 
 
 def test_they_are_files_of_the_package() -> None:

@@ -1,4 +1,4 @@
-"""Settings of what holds training back."""
+"""Settings of training runs."""
 
 from __future__ import annotations
 
@@ -55,12 +55,6 @@ def test_shares_add_up_to_one_at_most(shares: tuple[float, float]) -> None:
 def test_a_rounding_above_one_is_no_mistake() -> None:
     assert 0.8 + 0.2000000000000001 > 1
     ObjectiveConfig(mask_replace_prob=0.8, random_replace_prob=0.2000000000000001)
-
-
-def test_the_start_is_needed_where_something_looks_back_at_it() -> None:
-    assert not RegularizationConfig(layer_decay=0.9).needs_start
-    assert RegularizationConfig(mixout=0.9).needs_start
-    assert RegularizationConfig(l2_sp=0.01).needs_start
 
 
 @pytest.mark.parametrize("kind", [RegularizationConfig, AdversarialConfig])

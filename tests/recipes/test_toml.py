@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 
 from bmtools.errors import DataError
-from bmtools.recipes.phases import PHASE_FIELDS, RUN_FIELDS, MixtureWeight, Phase, RunConfig
+from bmtools.recipes.phases import (
+    PHASE_FIELDS,
+    RUN_FIELDS,
+    MixtureWeight,
+    Phase,
+    RunConfig,
+    resolved,
+)
 from bmtools.recipes.settings import (
     BatchConfig,
     LearningRateConfig,
@@ -209,7 +216,7 @@ def test_values_change_all_phases_and_the_run() -> None:
 ])
 def test_one_phase_may_be_changed(sets: Sequence[str], key: str, found: tuple[Any, Any]) -> None:
     changed = override(TWO, {}, sets)
-    assert tuple(phase.values()[key] for phase in changed.phases) == found
+    assert tuple(phase[key] for phase in resolved(changed)["phases"]) == found
     assert changed.run == TWO.run
 
 

@@ -19,6 +19,7 @@ from transformers import (
 )
 
 from bmtools.errors import BmtoolsError, CheckpointError
+from bmtools.recipes.settings import FreezeConfig
 from bmtools.training.layers import (
     encoder_layers,
     freeze,
@@ -122,53 +123,53 @@ def test_rates_fall_by_the_layer() -> None:
 @pytest.mark.parametrize("family", CONFIGS)
 def test_low_layers_freeze_with_the_embeddings(family: str) -> None:
     model = build(family)
-    frozen = frozen_names(model, layers=2)
+    frozen = frozen_names(model, FreezeConfig(2))
     assert frozen == {name for name, depth in layer_numbers(model).items() if depth <= 2}
     assert model.get_input_embeddings().weight in {
         weight for name, weight in model.named_parameters() if name in frozen}
-    assert frozen_names(model) == set()
+    assert frozen_names(model, FreezeConfig()) == set()
 
 
 def test_patterns_name_weights_and_a_tied_one_by_either_name() -> None:
     model = build("BERT")
-    assert frozen_names(model, patterns=["*.layer.1.*LayerNorm.bias"]) == {
+    assert frozen_names(model, FreezeConfig(frozen="*.layer.1.*LayerNorm.bias")) == {
         "bert.encoder.layer.1.attention.output.LayerNorm.bias",
         "bert.encoder.layer.1.output.LayerNorm.bias"}
-    assert frozen_names(model, patterns=["cls.predictions.decoder.weight"]) == {
+    assert frozen_names(model, FreezeConfig(frozen="cls.predictions.decoder.weight")) == {
         "bert.embeddings.word_embeddings.weight"}
-    assert frozen_names(build("XLM-R"), patterns=["*.word_embeddings.*"]) == {
+    assert frozen_names(build("XLM-R"), FreezeConfig(frozen="*.word_embeddings.*")) == {
         "lm_head.decoder.weight"}
-    assert len(frozen_names(model, 1, ["cls.*"])) > len(frozen_names(model, 1))
+    assert frozen_names(model, FreezeConfig(1, "cls.*")) > frozen_names(model, FreezeConfig(1))
 
 
 def test_a_pattern_that_matches_nothing_is_an_error() -> None:
     with pytest.raises(BmtoolsError) as refused:
-        frozen_names(build("ModernBERT"), patterns=["encoder.layer.0.*"])
+        frozen_names(build("ModernBERT"), FreezeConfig(frozen="encoder.layer.0.*"))
     assert str(refused.value) == (
         "frozen: found 'encoder.layer.0.*', which matches none of the model's weights; they "
         "have names such as model.layers.0.attn.Wqkv.weight")
 
 
 def test_more_layers_than_there_are_is_an_error() -> None:
-    assert frozen_names(build("BERT"), layers=3)
+    assert frozen_names(build("BERT"), FreezeConfig(3))
     with pytest.raises(BmtoolsError, match="frozen_layers: found 4, but the model has 3 layers"):
-        frozen_names(build("BERT"), layers=4)
+        frozen_names(build("BERT"), FreezeConfig(4))
 
 
 def test_something_must_be_left_to_train() -> None:
     with pytest.raises(BmtoolsError, match="freeze every weight"):
-        frozen_names(build("BERT"), patterns=["*"])
+        frozen_names(build("BERT"), FreezeConfig(frozen="*"))
 
 
 def test_freezing_is_undone_and_leaves_what_was_frozen_before() -> None:
     model = build("RoBERTa")
     model.lm_head.bias.requires_grad_(False)
     before = {name: weight.requires_grad for name, weight in model.named_parameters()}
-    names = frozen_names(model, 1, ["lm_head.*"])
+    names = frozen_names(model, FreezeConfig(1, frozen="lm_head.*"))
     model.lm_head.dense.weight.grad = torch.ones_like(model.lm_head.dense.weight)
-    held = freeze(model, names)
+    frozen = freeze(model, names)
     assert {name for name, weight in model.named_parameters() if not weight.requires_grad} == names
     assert model.lm_head.dense.weight.grad is None
-    for weight in held:
+    for weight in frozen:
         weight.requires_grad_(True)
     assert {name: weight.requires_grad for name, weight in model.named_parameters()} == before

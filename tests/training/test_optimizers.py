@@ -11,6 +11,7 @@ from accelerate import Accelerator
 from torch import nn
 
 from bmtools.errors import CheckpointError
+from bmtools.recipes.settings import FreezeConfig
 from bmtools.training import optimizers
 from bmtools.training.layers import freeze, frozen_names, layer_numbers, layerwise_lr_scales
 from bmtools.training.optimizers import (
@@ -85,7 +86,7 @@ def test_groups_contain_every_weight_once_by_scale_decay_and_layer(model: Any) -
 @pytest.mark.parametrize("name", NAMES)
 def test_frozen_weights_are_trained_by_a_later_phase(model: Any, name: str) -> None:
     optimizer = make_optimizer(name, parameter_groups(Beside(model), 0.1), 1e-3)
-    frozen = frozen_names(model, layers=1)
+    frozen = frozen_names(model, FreezeConfig(1))
     held = freeze(model, frozen)
     before = {key: weight.clone() for key, weight in model.named_parameters()}
     train(model, optimizer, 2)

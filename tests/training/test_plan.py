@@ -111,11 +111,13 @@ def test_batches_that_processes_cannot_share_are_refused(
 
 def test_a_mixture_of_missing_corpora_is_refused(plan: TrainingPlan) -> None:
     mixed = replace(plan.config.phases[0], mixture=(MixtureWeight("clinical", 1.0),))
-    asked = replace(plan, config=RunConfig((mixed,)))
-    check_before(asked, ["text", "clinical"], 1, False)
+    mixed_plan = replace(plan, config=RunConfig((plan.config.phases[1], mixed)))
+    check_before(mixed_plan, ["text", "clinical"], 1, False)
     with pytest.raises(BmtoolsError, match="phase 'a': mixture: found 'clinical', expected text; "
                                            "corpus NAME=PATH gives a text its name"):
-        check_before(asked, ["text"], 1, False)
+        check_before(mixed_plan, ["text"], 1, False)
+    with pytest.raises(BmtoolsError, match=r"found 'clinical', did you mean 'clinic'\?"):
+        check_before(mixed_plan, ["clinic", "text"], 1, False)
 
 
 @pytest.mark.parametrize(("change", "message"), [
