@@ -47,21 +47,21 @@ def refuse(error: RecordError) -> None:
 
 def setting(name: str) -> str:
     """Spell a setting's name as its user writes it: `max_length`, or `--max-length` in a shell."""
-    return _spell(name)
+    return f"--{name.replace('_', '-')}" if _as_flags else name
 
 
 @contextmanager
-def settings_spelled(spell: Callable[[str], str]) -> Iterator[None]:
-    """Have `setting` spell names by a function; Python and TOML files use the names themselves."""
-    global _spell
-    before, _spell = _spell, spell
+def settings_spelled_as_flags(as_flags: bool = True) -> Iterator[None]:
+    """Have `setting` spell names as options; Python and TOML files use the names themselves."""
+    global _as_flags
+    before, _as_flags = _as_flags, as_flags
     try:
         yield
     finally:
-        _spell = before
+        _as_flags = before
 
 
-_spell: Callable[[str], str] = str
+_as_flags = False
 
 
 def require(holds: bool, name: str, found: object, expected: str) -> None:

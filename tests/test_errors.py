@@ -7,12 +7,12 @@ from typing import Any, Literal
 
 import pytest
 
-from bmtools.errors import check_choices, choices, require, setting, settings_spelled
+from bmtools.errors import check_choices, choices, require, setting, settings_spelled_as_flags
 
 
 def test_settings_are_spelled_as_their_user_writes_them() -> None:
     assert setting("max_length") == "max_length"
-    with settings_spelled(lambda name: f"--{name.replace('_', '-')}"), \
+    with settings_spelled_as_flags(), \
             pytest.raises(ValueError, match=r"^--max-length: found 3, expected 8 or more$"):
         require(False, "max_length", 3, "8 or more")
     assert setting("max_length") == "max_length"

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import click
 
-from bmtools.errors import BmtoolsError, settings_spelled
+from bmtools.errors import BmtoolsError, settings_spelled_as_flags
 
 COMMANDS = {
     "import": "Turn biomedical source formats into records.",
@@ -73,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     code = 0
     try:
-        with settings_spelled(flag):
+        with settings_spelled_as_flags():
             if "_BMTOOLS_COMPLETE" in os.environ:
                 bmtools.main(args=arguments, prog_name="bmtools")
             # click's own `main` exits with 1 when a pipe closes.
@@ -92,11 +92,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         code = _print_error(*_message_and_code(error))
     sys.exit(code)
-
-
-def flag(name: str) -> str:
-    """Spell a setting as an option: `max_length` is `--max-length`."""
-    return "--" + name.replace("_", "-")
 
 
 def _message_and_code(error: Exception) -> tuple[str, int]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import sys
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,8 +17,6 @@ from bmtools.distributed import is_main_process
 from bmtools.errors import BmtoolsError, RecordError, Reject, refuse
 from bmtools.io.jsonl import STDIN, RecordReader, encode_lines, open_output
 
-Conversion = Callable[[dict[str, Any]], None]
-OptionGroup = Callable[[Callable[..., Any]], Any]
 Function = TypeVar("Function", bound=Callable[..., Any])
 directory = click.Path(path_type=Path, file_okay=False)
 existing_directory = click.Path(path_type=Path, file_okay=False, exists=True)
@@ -61,27 +59,26 @@ def _read_config(ctx: click.Context, _param: click.Parameter, path: Path | None)
     ctx.default_map = {known[key]: value for key, value in values.items()}
 
 
-def option_group(*options: Callable[[Any], Any]) -> Callable[[Conversion], OptionGroup]:
-    """Make a decorator of commands from options and a function that converts their values.
+def add_options(options: Sequence[Callable[[Any], Any]],
+                convert: Callable[[dict[str, Any]], None], function: Callable[..., Any]) -> Any:
+    """Add options to a command's function, and convert their values before it is called.
 
-    The function gets all values of the command by name, and changes them in place.
+    Args:
+        options: decorators that add options, in the order of help.
+        convert: gets all values of the command by name, and changes them in place; its ValueError
+            is wrong usage.
+        function: a command's.
     """
+    @wraps(function)
+    def wrapper(**values: Any) -> Any:
+        with usage_errors():
+            convert(values)
+        return function(**values)
 
-    def make(convert: Conversion) -> OptionGroup:
-        def decorate(function: Callable[..., Any]) -> Any:
-            @functools.wraps(function)
-            def wrapper(**values: Any) -> Any:
-                convert(values)
-                return function(**values)
-
-            wrapped: Any = wrapper
-            for option in reversed(options):
-                wrapped = option(wrapped)
-            return wrapped
-
-        return decorate
-
-    return make
+    wrapped: Any = wrapper
+    for option in reversed(options):
+        wrapped = option(wrapped)
+    return wrapped
 
 
 @contextmanager
@@ -93,10 +90,7 @@ def usage_errors() -> Iterator[None]:
         raise click.UsageError(str(error), click.get_current_context()) from error
 
 
-@option_group(click.option("--rejects", metavar="FILE",
-                           help="Collect bad records here, with their reason, and go on."))
-def takes_rejects(values: dict[str, Any]) -> None:
-    """Add `--rejects`; passes `reject`, which raises where the option is absent."""
+def _open_rejects(values: dict[str, Any]) -> None:
     path = values.pop("rejects")
     if path is None:
         values["reject"] = refuse
@@ -106,12 +100,20 @@ def takes_rejects(values: dict[str, Any]) -> None:
         values["reject"] = lambda error: None  # the main process reads the same records
 
 
-@option_group(click.argument("files", nargs=-1, metavar="[FILES]...",
-                             type=click.Path(exists=True, dir_okay=False, allow_dash=True)),
-              takes_rejects)
-def reads_records(values: dict[str, Any]) -> None:
-    """Add FILES and `--rejects`; passes `records` and `reject`."""
+takes_files = click.argument("files", nargs=-1, metavar="[FILES]...",
+                             type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+takes_rejects = partial(add_options, [click.option(
+    "--rejects", metavar="FILE", help="Collect bad records here, with their reason, and go on.")],
+    _open_rejects)
+"""Add `--rejects`; passes `reject`, which raises where the option is absent."""
+
+
+def _open_records(values: dict[str, Any]) -> None:
     values["records"] = RecordReader(sources(values.pop("files")), values["reject"])
+
+
+reads_records = partial(add_options, [takes_files, takes_rejects], _open_records)
+"""Add FILES and `--rejects`; passes `records` and `reject`."""
 
 
 def writes_plot(content: str) -> Callable[[Function], Function]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Callable
+from dataclasses import fields
 from functools import partial
 from typing import Any
 
 import click
 
 from bmtools.cli.launcher import launch
-from bmtools.cli.options import OptionGroup, existing_directory, option_group, writes_records
+from bmtools.cli.options import add_options, existing_directory, writes_records
 from bmtools.cli.progress import tracked
-from bmtools.cli.settings import takes_settings
+from bmtools.cli.settings import with_options
 from bmtools.io.jsonl import STDIN
 from bmtools.scoring.settings import InferenceConfig, StatisticsConfig
 
@@ -24,7 +25,7 @@ takes_groups = click.option(
          "meta.year.")
 
 
-def scores_checkpoints(kind: type) -> OptionGroup:
+def scores_checkpoints(kind: type) -> Callable[..., Any]:
     """Add the options of a measure: its processes, checkpoints, settings, statistics and outputs.
 
     The function gets `models`, `output`, and what the room's public function takes: `progress`
@@ -34,7 +35,22 @@ def scores_checkpoints(kind: type) -> OptionGroup:
     Args:
         kind: dataclass of the measure's own settings.
     """
-    @option_group(
+    kinds = (StatisticsConfig, InferenceConfig, kind)
+
+    def prepare(values: dict[str, Any]) -> None:
+        for one in kinds:
+            one(**{field.name: values[field.name] for field in fields(one)})  # checks them
+        if values["details"] == values["output"]:
+            raise click.UsageError("--details and --output are the same; name another file for "
+                                   "one of them")
+        processes = values.pop("processes")
+        if processes > 1 and (not values["files"] or STDIN in values["files"]):
+            raise click.UsageError("--processes: found stdin, which processes cannot share, "
+                                   "expected names of files")
+        launch(processes)
+        values["progress"] = partial(tracked, activity="scoring")
+
+    return partial(add_options, [
         click.option("--processes", type=click.IntRange(min=1), default=1, show_default=True,
                      help="Processes of this machine that share the records, one for each GPU; on "
                           "a CPU --threads does the same in less memory."),
@@ -44,19 +60,4 @@ def scores_checkpoints(kind: type) -> OptionGroup:
         takes_groups,
         click.option("--details", metavar="FILE",
                      help="Write a line for each scored item and checkpoint here."),
-        writes_records, takes_settings(StatisticsConfig, "statistics"),
-        takes_settings(InferenceConfig, "inference"), takes_settings(kind, "config"))
-    def prepare(values: dict[str, Any]) -> None:
-        if values["details"] == values["output"]:
-            raise click.UsageError("--details and --output are the same; name another file for "
-                                   "one of them")
-        processes = values.pop("processes")
-        if processes > 1 and (not values["files"] or STDIN in values["files"]):
-            raise click.UsageError("--processes: found stdin, which processes cannot share, "
-                                   "expected names of files")
-        launch(processes)
-        for name in ("config", "inference", "statistics"):
-            values |= asdict(values.pop(name))
-        values["progress"] = partial(tracked, activity="scoring")
-
-    return prepare
+        writes_records, *(partial(with_options, kind=one) for one in kinds)], prepare)

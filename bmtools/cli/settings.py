@@ -5,16 +5,17 @@ from __future__ import annotations
 import dataclasses
 import re
 import typing
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import click
 
-from bmtools.cli.options import OptionGroup, option_group, usage_errors
+from bmtools.cli.options import add_options
 from bmtools.errors import choices
 
 
-def takes_settings(kind: type, parameter: str, **defaults: Any) -> OptionGroup:
+def takes_settings(kind: type, parameter: str, **defaults: Any) -> Callable[..., Any]:
     """Add an option for each field of a dataclass; the function gets an instance.
 
     Args:
@@ -22,14 +23,11 @@ def takes_settings(kind: type, parameter: str, **defaults: Any) -> OptionGroup:
         parameter: the function's parameter that receives the instance.
         defaults: values that this command prefers to the fields' own.
     """
-    names = [field.name for field in dataclasses.fields(kind)]
-
-    @option_group(partial(with_options, kind=kind, **defaults))
     def convert(values: dict[str, Any]) -> None:
-        with usage_errors():
-            values[parameter] = kind(**{name: values.pop(name) for name in names})
+        values[parameter] = kind(**{field.name: values.pop(field.name)
+                                    for field in dataclasses.fields(kind)})
 
-    return convert
+    return partial(add_options, [partial(with_options, kind=kind, **defaults)], convert)
 
 
 def with_options(function: Any, kind: type, **defaults: Any) -> Any:
@@ -45,16 +43,12 @@ def with_options(function: Any, kind: type, **defaults: Any) -> Any:
                   re.findall(r"^        (\w+): (.+(?:\n {9,}.+)*)", section, re.MULTILINE)}
     types = typing.get_type_hints(kind)
     for field in reversed(dataclasses.fields(kind)):
+        annotation, help_text = types[field.name], help_texts[field.name]
         flag = "--" + field.name.replace("_", "-")
-        spelled = f"{flag}/--no-{flag[2:]}" if types[field.name] is bool else flag
+        listed = [choice for choice in choices(annotation) if choice is not None]
         function = click.option(
-            spelled, field.name, default=defaults.get(field.name, field.default),
-            type=option_type(types[field.name]), show_default=True,
-            help=help_texts[field.name][0].upper() + help_texts[field.name][1:])(function)
+            f"{flag}/--no-{flag[2:]}" if annotation is bool else flag, field.name,
+            type=click.Choice(listed) if listed else annotation, show_default=True,
+            default=defaults.get(field.name, field.default),
+            help=help_text[0].upper() + help_text[1:])(function)
     return function
-
-
-def option_type(annotation: Any) -> Any:
-    """Turn a field's type into click's; a `Literal` lists its choices in help and completion."""
-    found = [choice for choice in choices(annotation) if choice is not None]
-    return click.Choice(found) if found else annotation

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import os
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +16,7 @@ import click
 from click.core import ParameterSource
 
 from bmtools.cli.launcher import STOPPED, SUPERVISED, launch
-from bmtools.cli.options import (
-    Command,
-    Function,
-    OptionGroup,
-    existing_directory,
-    option_group,
-    sources,
-    usage_errors,
-)
+from bmtools.cli.options import Command, Function, add_options, existing_directory, sources
 from bmtools.cli.progress import tracked_metrics
 from bmtools.cli.settings import with_options
 from bmtools.data.settings import ShardConfig
@@ -47,7 +39,7 @@ from bmtools.training.plan import (
 )
 
 
-def takes_run_config(**defaults: Any) -> OptionGroup:
+def takes_run_config(**defaults: Any) -> Callable[..., Any]:
     """Add `--recipe`, `--phases`, `--set` and an option for every setting; passes `config`.
 
     Options on the command line, in the environment or from `--config` override the phases file in
@@ -56,50 +48,27 @@ def takes_run_config(**defaults: Any) -> OptionGroup:
     Args:
         defaults: values that this command prefers to the settings' own where no file gives them.
     """
-
     def convert(values: dict[str, Any]) -> None:
         context = click.get_current_context()
         chosen = {name: values.pop(name) for name in [*values]
                   if name in PHASE_FIELDS or name in RUN_FIELDS}
         given = {name: value for name, value in chosen.items()
                  if context.get_parameter_source(name) is not ParameterSource.DEFAULT}
-        with usage_errors():
-            values["config"] = make_run_config(values.pop("recipe"), values.pop("phases"), given,
-                                               values.pop("changes"), **defaults)
+        values["config"] = make_run_config(values.pop("recipe"), values.pop("phases"), given,
+                                           values.pop("changes"), **defaults)
 
-    return option_group(
+    return partial(add_options, [
         click.option("--recipe", metavar="NAME",
                      help="Take phases from a paper; see 'bmtools recipe list'."),
         click.option("--phases", metavar="FILE", help="Take phases from this TOML file.",
                      type=click.Path(exists=True, dir_okay=False, allow_dash=True)),
         click.option("--set", "changes", multiple=True, metavar="[PHASE.]KEY=VALUE",
                      help="Change a setting, of one phase by its name or number."),
-        *(functools.partial(with_options, kind=kind, **{
-            field.name: defaults[field.name] for field in dataclasses.fields(kind)
-            if field.name in defaults}) for kind in (*PHASE_KINDS.values(), *RUN_KINDS)),
-    )(convert)
+        *(partial(with_options, kind=kind, **defaults)
+          for kind in (*PHASE_KINDS.values(), *RUN_KINDS))], convert)
 
 
-@option_group(
-    click.argument("files", nargs=-1, metavar="[FILES]...",
-                   type=click.Path(exists=True, allow_dash=True)),
-    click.option("--corpus", "corpora", multiple=True, metavar="NAME=PATH",
-                 help="A named corpus for mixtures: records or shards; repeat for more."),
-    click.option("--replay", metavar="PATH", type=click.Path(exists=True),
-                 help="Corpus of earlier training, for --replay-steps."),
-    click.option("--evaluate", metavar="PATH", type=click.Path(exists=True),
-                 help="Held-out text, scored at each phase's end and every --eval-steps."),
-    click.option("--retain", metavar="PATH", type=click.Path(exists=True),
-                 help="General text, scored before and after to show what is forgotten."),
-    click.option("--lang", default="", metavar="CODE",
-                 help="Language of records without one, to find sentences for pairs."),
-    click.option("--segmenter", default=ShardConfig.segmenter, show_default=True, metavar="NAME",
-                 help="Word segmenter: tokenizer, japanese, chinese, thai ..."),
-    click.option("--terms", type=click.Path(exists=True, dir_okay=False, path_type=Path),
-                 metavar="FILE", help="Terms for --masking terms, one a line."))
-def takes_data(values: dict[str, Any]) -> None:
-    """Add FILES, `--corpus`, `--replay`, `--evaluate`, `--retain`, `--lang`, `--segmenter` and
-    `--terms`; passes `data`."""
+def _read_data(values: dict[str, Any]) -> None:
     train: dict[str, tuple[str, ...]] = {}
     for text in values.pop("corpora"):
         name, equals, path = text.partition("=")
@@ -116,35 +85,52 @@ def takes_data(values: dict[str, Any]) -> None:
                                    "expected another one")
         train[MAIN] = sources(files)
     auxiliary = {name: values.pop(name) for name in (REPLAY, EVALUATE, RETAIN)}
-    with usage_errors():
-        values["data"] = DataConfig(
-            train, {name: (path,) for name, path in auxiliary.items() if path},
-            values.pop("lang"), values.pop("segmenter"), values.pop("terms"))
+    values["data"] = DataConfig(
+        train, {name: (path,) for name, path in auxiliary.items() if path},
+        values.pop("lang"), values.pop("segmenter"), values.pop("terms"))
 
 
-@option_group(
+takes_data = partial(add_options, [
+    click.argument("files", nargs=-1, metavar="[FILES]...",
+                   type=click.Path(exists=True, allow_dash=True)),
+    click.option("--corpus", "corpora", multiple=True, metavar="NAME=PATH",
+                 help="A named corpus for mixtures: records or shards; repeat for more."),
+    click.option("--replay", metavar="PATH", type=click.Path(exists=True),
+                 help="Corpus of earlier training, for --replay-steps."),
+    click.option("--evaluate", metavar="PATH", type=click.Path(exists=True),
+                 help="Held-out text, scored at each phase's end and every --eval-steps."),
+    click.option("--retain", metavar="PATH", type=click.Path(exists=True),
+                 help="General text, scored before and after to show what is forgotten."),
+    click.option("--lang", default="", metavar="CODE",
+                 help="Language of records without one, to find sentences for pairs."),
+    click.option("--segmenter", default=ShardConfig.segmenter, show_default=True, metavar="NAME",
+                 help="Word segmenter: tokenizer, japanese, chinese, thai ..."),
+    click.option("--terms", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+                 metavar="FILE", help="Terms for --masking terms, one a line.")], _read_data)
+"""Add FILES and the corpora beside them; passes `data`."""
+
+
+def _read_model_init(values: dict[str, Any]) -> None:
+    values["model"] = pretraining_init(values["model"], values.pop("architecture"),
+                                       values.pop("tokenizer"), values["config"])
+
+
+takes_model_init = partial(add_options, [
     click.option("--model", type=existing_directory, metavar="CKPT",
                  help="Checkpoint to continue."),
     click.option("--architecture", metavar="NAME",
                  help="New weights instead: bert-base, roberta-large, modernbert-4x256, a "
                       "config.json ..."),
     click.option("--tokenizer", type=existing_directory, metavar="DIR",
-                 help="Tokenizer for new weights."))
-def takes_model_init(values: dict[str, Any]) -> None:
-    """Add `--model`, `--architecture` and `--tokenizer`; passes `model`.
+                 help="Tokenizer for new weights.")], _read_model_init)
+"""Add `--model`, `--architecture` and `--tokenizer`; passes `model`.
 
-    Put it below `takes_run_config`, whose config may name the architecture.
-    """
-    with usage_errors():
-        values["model"] = pretraining_init(values["model"], values.pop("architecture"),
-                                           values.pop("tokenizer"), values["config"])
+Put it below `takes_run_config`, whose config may name the architecture.
+"""
 
 
-@option_group(click.option(
-    "--resume", is_flag=True,
-    help="Continue from the newest state of an unfinished run, if there is one."))
-def resumes(values: dict[str, Any]) -> None:
-    """Add `--resume`: a finished run is left alone, an unfinished one continues."""
+def _find_finished(values: dict[str, Any]) -> None:
+    """Exit where the run is finished already."""
     output = values["output"]
     if values["resume"] and (output / NAME).is_file():
         click.echo(f"bmtools: {output} is finished already", err=True)
@@ -152,6 +138,12 @@ def resumes(values: dict[str, Any]) -> None:
         click.get_current_context().exit()
     if any(STDIN in names for names in values["data"].train.values()) and world_size() > 1:
         raise click.UsageError("several processes cannot share stdin; name the files instead")
+
+
+resumes = partial(add_options, [click.option(
+    "--resume", is_flag=True,
+    help="Continue from the newest state of an unfinished run, if there is one.")], _find_finished)
+"""Add `--resume`: a finished run is left alone, an unfinished one continues."""
 
 
 def takes_processes(function: Function) -> Function:
@@ -165,9 +157,7 @@ def takes_processes(function: Function) -> Function:
              "CPU.")(function)
 
 
-@option_group(takes_processes)
-def launches(values: dict[str, Any]) -> None:
-    """Add `--processes` and `--shard`: run the command in several processes. Put it first."""
+def _launch(values: dict[str, Any]) -> None:
     processes, shard = values.pop("processes"), values.pop("shard")
     if shard and processes == 1 and not is_launched():
         raise click.UsageError("--shard: found it with one process, expected --processes above 1")
@@ -178,6 +168,10 @@ def launches(values: dict[str, Any]) -> None:
     if not is_main_process() or (values["resume"] and state):
         # Only the main process reads records, and not again once there is a state.
         values["rejects"] = None
+
+
+launches = partial(add_options, [takes_processes], _launch)
+"""Add `--processes` and `--shard`: run the command in several processes. Put it first."""
 
 
 def print_metrics(lines: Iterable[dict[str, Any]], activity: str) -> None:

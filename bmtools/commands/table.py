@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import click
 
-from bmtools.cli.options import Command, sources
+from bmtools.cli.options import Command, sources, takes_files
 from bmtools.cli.tables import print_table
 from bmtools.io.jsonl import read_objects
 from bmtools.scoring.table import gather_rows
 
 
 @click.command("table", cls=Command)
-@click.argument("files", nargs=-1, metavar="[FILES]...",
-                type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+@takes_files
 @click.option("--key", default="model", show_default=True, metavar="KEY",
               help="Lines with the same value of this key share a row.")
 @click.option("--columns", required=True, metavar="KEY,KEY...",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, get_args
 
 import click
 
@@ -15,21 +15,17 @@ from bmtools.cli.options import (
     writes_records,
 )
 from bmtools.cli.progress import tracked
-from bmtools.cli.settings import option_type
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader, write_records
 from bmtools.translation.settings import (
     ComputeType,
     Device,
     DocumentConfig,
-    EngineConfig,
+    Engine,
+    Missing,
     ModelConfig,
+    OtherLanguages,
 )
-
-
-def _choice(kind: type, field: str) -> click.Choice[str]:
-    choices: click.Choice[str] = option_type(get_type_hints(kind)[field])
-    return choices
 
 
 @click.command("translate", cls=Command)
@@ -38,13 +34,13 @@ def _choice(kind: type, field: str) -> click.Choice[str]:
 @click.option("--source-lang", required=True, metavar="LANG", help="Language of the records (en).")
 @click.option("--target-lang", required=True, metavar="LANG",
               help="Language to translate into (it).")
-@click.option("--engine", required=True, type=_choice(EngineConfig, "engine"),
+@click.option("--engine", required=True, type=click.Choice(get_args(Engine)),
               help="Engine that translates.")
-@click.option("--missing", type=_choice(DocumentConfig, "missing"),
+@click.option("--missing", type=click.Choice(get_args(Missing)),
               default=DocumentConfig.missing, show_default=True,
               help="A sentence without translation: reject its record, keep the sentence as it "
                    "is, or drop it.")
-@click.option("--other-languages", type=_choice(DocumentConfig, "other_languages"),
+@click.option("--other-languages", type=click.Choice(get_args(OtherLanguages)),
               default=DocumentConfig.other_languages, show_default=True,
               help="A record whose lang is not --source-lang: reject it, or keep it as it is.")
 @click.option("--drop-annotations", is_flag=True,
@@ -63,10 +59,10 @@ def _choice(kind: type, field: str) -> click.Choice[str]:
               show_default=True, help="Tokens of one batch, padding included.")
 @click.option("--max-length", type=click.IntRange(min=2), show_default="the model's own",
               help="Tokens of the longest sentence that a model accepts.")
-@click.option("--compute-type", type=_choice(ModelConfig, "compute_type"),
+@click.option("--compute-type", type=click.Choice(get_args(ComputeType)),
               default=ModelConfig.compute_type, show_default=True,
               help="Of the weights; default: as converted, or float32.")
-@click.option("--device", type=_choice(ModelConfig, "device"), default=ModelConfig.device,
+@click.option("--device", type=click.Choice(get_args(Device)), default=ModelConfig.device,
               show_default=True, help="Device of a model.")
 def command(records: RecordReader, reject: Reject, output: str, model: Path | None,
             tokenizer: Path | None, source_code: str | None, target_code: str | None,

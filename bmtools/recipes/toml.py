@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from bmtools.errors import DataError, choices, setting, settings_spelled
+from bmtools.errors import DataError, choices, setting, settings_spelled_as_flags
 from bmtools.io.jsonl import open_bytes, source_name
 from bmtools.recipes.phases import (
     ALTERNATIVES,
@@ -95,7 +95,7 @@ def parse_run_config(content: bytes, place: str) -> RunConfig:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise DataError(f"{place}: not TOML ({error})") from error
     try:
-        with settings_spelled(str):
+        with settings_spelled_as_flags(False):
             return _run_config(table)
     except ValueError as error:
         raise DataError(f"{place}: {error}") from error
