@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -78,6 +78,7 @@ class SpecialTokens:
                    np.setdiff1d(np.arange(len(tokenizer)), special))
 
 
+@dataclass(frozen=True, eq=False)
 class Collator:
     """Makes tensors of samples: reads their tokens, masks some, pads or packs them.
 
@@ -91,15 +92,12 @@ class Collator:
             longest sequence's. None: as long as the longest sequence of a micro-batch.
     """
 
-    def __init__(self, corpora: Sequence[Corpus], special_tokens: SpecialTokens, packed: bool,
-                 seed: int, strategies: Mapping[str, MaskStrategy],
-                 padded_lengths: Sequence[int] | None = None) -> None:
-        self._corpora = corpora
-        self._tokens = special_tokens
-        self._packed = packed
-        self._seed = seed
-        self._strategies = strategies
-        self._padded_lengths = padded_lengths
+    corpora: Sequence[Corpus]
+    special_tokens: SpecialTokens
+    packed: bool
+    seed: int
+    strategies: Mapping[str, MaskStrategy]
+    padded_lengths: Sequence[int] | None = None
 
     def __call__(self, samples: np.ndarray, objective: ObjectiveConfig,
                  mask_rate: float) -> tuple[dict[str, Tensor], dict[str, int]]:
@@ -112,20 +110,20 @@ class Collator:
             masked.labels[lengths.cumsum() - 1] = IGNORED
             counts["predicted"] = int((masked.labels != IGNORED).sum())
         else:
-            text = TokenBatch(ids, word_starts, ~np.isin(ids, self._tokens.special),
+            text = TokenBatch(ids, word_starts, ~np.isin(ids, self.special_tokens.special),
                               np.repeat(np.arange(len(lengths)), lengths),
-                              mask_keys(samples, self._seed))
-            chosen = self._strategies[objective.masking](text, mask_rate)
+                              mask_keys(samples, self.seed))
+            chosen = self.strategies[objective.masking](text, mask_rate)
             coverage = count_coverage(text, chosen)
             counts |= {"masked": coverage.masked, "maskable": coverage.maskable,
                        "words": coverage.words, "words_masked": coverage.touched}
-            masked = corrupt(text, chosen, self._tokens.mask, self._tokens.ordinary,
+            masked = corrupt(text, chosen, self.special_tokens.mask, self.special_tokens.ordinary,
                              objective.mask_replace_prob, objective.random_replace_prob)
         flat = {"input_ids": masked.inputs, "labels": masked.labels}
         if objective.objective == "masked+nsp":
             flat["token_type_ids"] = token_types
             counts["pairs"] = len(samples)
-        arrays = {**flat, "lengths": lengths} if self._packed else self._pad(flat, lengths)
+        arrays = {**flat, "lengths": lengths} if self.packed else self._pad(flat, lengths)
         inputs = {name: torch.from_numpy(array) for name, array in arrays.items()}
         if objective.objective == "masked+nsp":
             inputs["nsp_labels"] = torch.from_numpy(samples["nsp_label"].copy())
@@ -141,12 +139,12 @@ class Collator:
         paired = samples["nsp_label"] >= 0
         lengths = token_counts(samples)
         begins = offsets(lengths)[:-1]
-        ids = np.full(int(lengths.sum()), self._tokens.sep, dtype=np.int64)
+        ids = np.full(int(lengths.sum()), self.special_tokens.sep, dtype=np.int64)
         word_starts = np.ones(len(ids), dtype=bool)
         token_types = np.zeros(len(ids), dtype=np.int64)
-        ids[begins] = self._tokens.cls
+        ids[begins] = self.special_tokens.cls
         seconds = begins + 2 + samples["length"]
-        for number, corpus in enumerate(self._corpora):
+        for number, corpus in enumerate(self.corpora):
             own = samples["corpus"] == number
             for prefix, firsts, present in (("", begins + 1, own),
                                             ("second_", seconds, own & paired)):
@@ -161,10 +159,10 @@ class Collator:
 
     def _pad(self, flat: Mapping[str, np.ndarray], lengths: np.ndarray) -> dict[str, np.ndarray]:
         length = int(lengths.max())
-        if self._padded_lengths:
-            length = self._padded_lengths[bisect_left(self._padded_lengths, length)]
+        if self.padded_lengths:
+            length = self.padded_lengths[bisect_left(self.padded_lengths, length)]
         attention_mask = np.arange(length) < lengths[:, None]
-        padding = {"input_ids": self._tokens.pad, "labels": IGNORED, "token_type_ids": 0}
+        padding = {"input_ids": self.special_tokens.pad, "labels": IGNORED, "token_type_ids": 0}
         arrays = {"attention_mask": attention_mask}
         for name, values in flat.items():
             arrays[name] = np.full(attention_mask.shape, padding[name], dtype=np.int64)
@@ -172,6 +170,7 @@ class Collator:
         return arrays
 
 
+@dataclass(frozen=True, eq=False)
 class ScheduledBatches:
     """Batches of a run's schedule, in micro-batches.
 
@@ -182,25 +181,23 @@ class ScheduledBatches:
             where a phase has none, or 0.
     """
 
-    def __init__(self, sampler: Sampler, collator: Collator,
-                 micro_batch_sizes: Mapping[str, int] | None = None) -> None:
-        self._sampler = sampler
-        self._collator = collator
-        self._micro_batch_sizes = micro_batch_sizes or {}
+    sampler: Sampler
+    collator: Collator
+    micro_batch_sizes: Mapping[str, int] = field(default_factory=dict)
 
     def batch(self, number: int, rank: int = 0, world_size: int = 1) -> RankBatch:
         """Make every `world_size`-th sequence of a batch."""
-        plan = self._sampler.batch(number)
+        plan = self.sampler.batch(number)
         if len(plan.sequences) % world_size:
             raise BmtoolsError(f"{setting('batch_size')}: found {len(plan.sequences)}, expected a "
                                f"multiple of the {world_size} processes that share it")
         phase, mask_rate = plan.phase_step.phase, plan.phase_step.mask_rate
         own = plan.sequences[rank::world_size]
-        size = self._micro_batch_sizes.get(phase.name) or len(own)
+        size = self.micro_batch_sizes.get(phase.name) or len(own)
         micro_batches = []
         total = Counter(sequences=len(own))
         for start in range(0, len(own), size):
-            inputs, counts = self._collator(np.concatenate(own[start:start + size]),
+            inputs, counts = self.collator(np.concatenate(own[start:start + size]),
                                             phase.objective, mask_rate)
             micro_batches.append(inputs)
             total.update(counts)

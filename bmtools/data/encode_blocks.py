@@ -21,7 +21,7 @@ from bmtools.io.parallel import Block
 from bmtools.masking.ragged import offsets
 from bmtools.records import Record, full_text
 from bmtools.search.segment import sentence_spans
-from bmtools.vocab.encoding import EncodedTexts, Encoder
+from bmtools.vocab.encoding import Encoder
 from bmtools.vocab.segmenters import MarkWordStarts
 
 
@@ -78,14 +78,25 @@ class BlockEncoder:
             if self._config.sentences:
                 points.append(_sentence_points(record, self._config.lang))
         found = self._encoder.encode(texts, points if self._config.sentences else None)
-        documents = _documents(found)
+        sentences = None
+        if found.tokens_at:
+            # The first sentence starts with the text, and none is empty.
+            starts = [np.unique(np.array([0, *tokens])) for tokens in found.tokens_at]
+            sentences = np.concatenate([
+                tokens[tokens < length] + origin for tokens, length, origin
+                in zip(starts, found.lengths, offsets(found.lengths)[:-1], strict=True)])
+        # Half the bytes to send between processes, if the ids allow it.
+        narrow = np.uint16 if not len(found.ids) or found.ids.max() < 1 << 16 else np.uint32
+        # Texts without tokens are left out.
+        documents = DocumentBatch(found.ids.astype(narrow), found.starts,
+                                  found.lengths[found.lengths > 0], sentences)
         counts = Counter(
             records=len(texts), characters=sum(map(len, texts)),
             encoded_whole=len(texts) * (not found.in_chunks), documents=len(documents.lengths),
             empty=len(texts) - len(documents.lengths), tokens=len(found.ids),
             words=int(found.starts.sum()))
-        if documents.sentences is not None:
-            counts["sentences"] = len(documents.sentences)
+        if sentences is not None:
+            counts["sentences"] = len(sentences)
         return EncodedBlock(block.number, block.before, documents, counts, rejects)
 
 
@@ -94,18 +105,3 @@ def _sentence_points(record: Record, lang: str) -> list[int]:
     shift = len(record["title"]) + 1 if record.get("title") else 0
     spans = sentence_spans(record["text"], record.get("lang") or lang)
     return [*([0] if shift else []), *(start + shift for start, _ in spans)]
-
-
-def _documents(found: EncodedTexts) -> DocumentBatch:
-    """Leave texts without tokens out."""
-    sentences = None
-    if found.tokens_at:
-        # The first sentence starts with the text, and none is empty.
-        starts = [np.unique(np.array([0, *points])) for points in found.tokens_at]
-        sentences = np.concatenate([
-            points[points < length] + origin for points, length, origin
-            in zip(starts, found.lengths, offsets(found.lengths)[:-1], strict=True)])
-    # Half the bytes to send between processes, if the ids allow it.
-    narrow = np.uint16 if not len(found.ids) or found.ids.max() < 1 << 16 else np.uint32
-    return DocumentBatch(found.ids.astype(narrow), found.starts, found.lengths[found.lengths > 0],
-                         sentences)

@@ -20,7 +20,7 @@ from bmtools.data.samples import (
     whole_documents,
 )
 from bmtools.data.shards import Corpus
-from bmtools.data.shuffle import CorpusSize, Mixture, document_numbers
+from bmtools.data.shuffle import Mixture, document_numbers
 from bmtools.errors import DataError
 from bmtools.recipes.schedule import PhaseStep, Schedule
 
@@ -57,8 +57,7 @@ class Sampler:
                  seed: int) -> None:
         self._corpora = list(corpora.values())
         self._numbers = {name: number for number, name in enumerate(corpora)}
-        self._sizes = {name: CorpusSize(len(corpus), corpus.tokens)
-                       for name, corpus in corpora.items()}
+        self._sizes = {name: (len(corpus), corpus.tokens) for name, corpus in corpora.items()}
         self._schedule = schedule
         self._packed = packed
         self._seed = seed

@@ -1,4 +1,4 @@
-"""Shard files: documents as token ids.
+"""Shard files, and their writer: documents as token ids.
 
 A shard is one safetensors file: `ids` (uint16 or uint32), `word_starts` (a bit a token, the lowest
 first), `documents` (where each begins, and where the last one ends) and, optionally, `sentences`
@@ -8,26 +8,23 @@ first), `documents` (where each begins, and where the last one ends) and, option
 from __future__ import annotations
 
 import json
-import mmap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
-from bmtools.errors import CheckpointError, DataError
+from bmtools.errors import DataError
 from bmtools.io.atomic import new_file
 from bmtools.masking.ragged import offsets
 
 SHARDS = "shard-*.safetensors"
-REMEDY = "make the shards again with `bmtools tokenize`"
-_FORMAT = "bmtools-shard-1"
-_TYPES: dict[str, np.dtype[Any]] = {"U8": np.dtype("<u1"), "U16": np.dtype("<u2"),
-                                    "U32": np.dtype("<u4")}
-_TENSORS = {"ids": ("U16", "U32"), "word_starts": ("U8",), "documents": ("U32",),
-            "sentences": ("U32",)}
-_LONGEST_HEADER = 1 << 20
+PROGRESS = "progress-{:05d}.json"
+FORMAT = "bmtools-shard-1"
+TYPES: dict[str, np.dtype[Any]] = {"U8": np.dtype("<u1"), "U16": np.dtype("<u2"),
+                                   "U32": np.dtype("<u4")}
 
 
 class EncodedDocument(NamedTuple):
@@ -111,7 +108,7 @@ class ShardWriter:
                  number: int = 0) -> None:
         self._directory = directory
         self._vocabulary = vocabulary
-        self._type = _TYPES["U16" if size <= 1 << 16 else "U32"]
+        self._type = TYPES["U16" if size <= 1 << 16 else "U32"]
         self._shard_tokens = shard_tokens
         self.number = number
         self._clear()
@@ -142,17 +139,24 @@ class ShardWriter:
             self._sentences.append((documents.sentences + self.tokens).astype(np.uint32))
         self.tokens += len(documents.ids)
 
-    def close(self) -> None:
-        """Write the open shard, unless it is empty, and begin another."""
+    def close(self, progress: object = None) -> None:
+        """Write the open shard, unless it is empty, and begin another.
+
+        Args:
+            progress: written first, as JSON, for a run that continues after this shard.
+        """
         if not self.tokens:
             return
+        if progress is not None:
+            with new_file(self._directory / PROGRESS.format(self.number)) as stream:
+                stream.write(msgspec.json.encode(progress))
         borders = np.concatenate([np.zeros(1, np.uint32), *self._lengths])
         parts = {"documents": [np.cumsum(borders, dtype=np.int64).astype("<u4")],
                  "ids": self._ids,
                  "word_starts": [*self._bits, np.packbits(self._odd, bitorder="little")]}
         if self._sentences:
             parts["sentences"] = self._sentences
-        metadata = {"format": _FORMAT, "vocabulary": self._vocabulary}
+        metadata = {"format": FORMAT, "vocabulary": self._vocabulary}
         _write(shard_path(self._directory, self.number), parts, metadata)
         self.number += 1
         self._clear()
@@ -169,8 +173,8 @@ def _write(path: Path, parts: Mapping[str, Sequence[np.ndarray]],
 
     Wide types come first, so that all offsets are aligned.
     """
-    codes = {kind: code for code, kind in _TYPES.items()}
-    header: dict[str, Any] = {"__metadata__": dict(metadata)}
+    codes = {kind: code for code, kind in TYPES.items()}
+    header: dict[str, Any] = {"__metadata__": metadata}
     end = 0
     order = sorted(parts, key=lambda name: (-parts[name][0].itemsize, name))
     for name in order:
@@ -185,57 +189,3 @@ def _write(path: Path, parts: Mapping[str, Sequence[np.ndarray]],
         for name in order:
             for part in parts[name]:
                 stream.write(part.data)
-
-
-def map_shard(path: Path) -> tuple[dict[str, np.ndarray], str]:
-    """Map a shard into memory.
-
-    Returns:
-        its arrays by name, `sentences` only if stored, and the fingerprint of the tokenizer.
-
-    Raises:
-        CheckpointError: missing, truncated or another kind of file.
-    """
-    arrays, kinds, metadata = _mapped(path)
-    wrong = [name for name in {*kinds, "ids", "word_starts", "documents"}
-             if kinds.get(name) not in _TENSORS.get(name, ())]
-    if metadata.get("format") != _FORMAT or wrong:
-        found = ", ".join(f"{name} {kind}" for name, kind in sorted(kinds.items())) or "nothing"
-        raise CheckpointError(f"{path}: found {found}, format {metadata.get('format')}, expected "
-                              f"a shard of format {_FORMAT}; {REMEDY}")
-    return arrays, metadata.get("vocabulary", "")
-
-
-def _mapped(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str], dict[str, str]]:
-    """Map a safetensors file: views of its tensors, their types, and its metadata."""
-    try:
-        with path.open("rb") as stream:
-            content = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
-    except FileNotFoundError as error:
-        raise CheckpointError(f"{path}: no such file; {REMEDY}") from error
-    except ValueError as error:
-        raise CheckpointError(f"{path}: found an empty file, expected a shard; {REMEDY}") from error
-    size = int.from_bytes(content[:8], "little")
-    try:
-        if not 2 <= size <= min(_LONGEST_HEADER, len(content) - 8):
-            raise ValueError("no header")
-        header = json.loads(content[8:8 + size])
-        metadata = header.pop("__metadata__", {})
-        tensors = {name: _view(content, 8 + size, entry) for name, entry in header.items()}
-        kinds = {name: entry["dtype"] for name, entry in header.items()}
-        ends = [entry["data_offsets"][1] for entry in header.values()]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CheckpointError(f"{path}: not a whole shard ({error}); {REMEDY}") from error
-    if 8 + size + max(ends, default=0) != len(content):
-        raise CheckpointError(f"{path}: found {len(content)} bytes, expected "
-                              f"{8 + size + max(ends, default=0)}; the file is cut short, {REMEDY}")
-    return tensors, kinds, metadata
-
-
-def _view(content: mmap.mmap, base: int, entry: Mapping[str, Any]) -> np.ndarray:
-    kind = _TYPES.get(entry["dtype"])
-    start, end = entry["data_offsets"]
-    [length] = entry["shape"]
-    if kind is None or length * kind.itemsize != end - start:
-        raise ValueError(f"found {length} numbers of type {entry['dtype']} in {end - start} bytes")
-    return np.frombuffer(content, kind, length, base + start)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import mmap
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,12 +12,11 @@ from pathlib import Path
 import numpy as np
 
 from bmtools.data.shard_files import (
-    REMEDY,
+    FORMAT,
     SHARDS,
-    DocumentBatch,
+    TYPES,
     EncodedDocument,
     concatenate,
-    map_shard,
     shard_path,
 )
 from bmtools.errors import CheckpointError
@@ -25,6 +26,10 @@ from bmtools.masking.ragged import ranges
 
 __all__ = ["COMMAND", "Corpus", "EncodedDocument", "Shard", "is_shards"]
 COMMAND = "tokenize"
+_REMEDY = "make the shards again with `bmtools tokenize`"
+_TENSORS = {"ids": ("U16", "U32"), "word_starts": ("U8",), "documents": ("U32",),
+            "sentences": ("U32",)}
+_LONGEST_HEADER = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,33 +57,26 @@ class Shard:
         Raises:
             CheckpointError: missing, damaged or of another format.
         """
-        arrays, vocabulary = map_shard(path)
-        shard = cls(arrays["ids"], arrays["word_starts"], arrays["documents"],
-                    arrays.get("sentences"), vocabulary)
-        fault = shard.fault()
+        arrays, kinds, metadata = _map_tensors(path)
+        if metadata.get("format") != FORMAT or any(
+                kinds.get(name) not in _TENSORS.get(name, ())
+                for name in {*kinds, "ids", "word_starts", "documents"}):
+            found = ", ".join(f"{name} {kind}" for name, kind in sorted(kinds.items())) or "nothing"
+            raise CheckpointError(f"{path}: found {found}, format {metadata.get('format')}, "
+                                  f"expected a shard of format {FORMAT}; {_REMEDY}")
+        ids, bits, borders = (arrays[name] for name in ("ids", "word_starts", "documents"))
+        sentences, tokens, fault = arrays.get("sentences"), len(ids), ""
+        if len(borders) < 2 or borders[0] or borders[-1] != tokens:
+            fault = f"found documents that do not end with the {tokens} tokens"
+        elif (borders[1:] <= borders[:-1]).any():
+            fault = "found documents that overlap or are empty"
+        elif len(bits) != -(-tokens // 8):
+            fault = f"found word starts for {8 * len(bits)} tokens, expected {tokens}"
+        elif sentences is not None and len(sentences) and sentences[-1] >= tokens:
+            fault = f"found a sentence beyond the {tokens} tokens"
         if fault:
-            raise CheckpointError(f"{path}: {fault}; the file is damaged, {REMEDY}")
-        return shard
-
-    @classmethod
-    def of(cls, documents: DocumentBatch, vocabulary: str) -> Shard:
-        """Keep documents in memory."""
-        borders = np.cumsum(np.append(0, documents.lengths), dtype=np.int64)
-        return cls(documents.ids, np.packbits(documents.word_starts, bitorder="little"), borders,
-                   documents.sentences, vocabulary)
-
-    def fault(self) -> str:
-        """Describe an inconsistency; empty if there is none."""
-        tokens = len(self.ids)
-        if len(self.borders) < 2 or self.borders[0] or self.borders[-1] != tokens:
-            return f"found documents that do not end with the {tokens} tokens"
-        if (self.borders[1:] <= self.borders[:-1]).any():
-            return "found documents that overlap or are empty"
-        if len(self.bits) != -(-tokens // 8):
-            return f"found word starts for {8 * len(self.bits)} tokens, expected {tokens}"
-        if self.sentences is not None and len(self.sentences) and self.sentences[-1] >= tokens:
-            return f"found a sentence beyond the {tokens} tokens"
-        return ""
+            raise CheckpointError(f"{path}: {fault}; the file is damaged, {_REMEDY}")
+        return cls(ids, bits, borders, sentences, metadata.get("vocabulary", ""))
 
     def is_word_start(self, tokens: np.ndarray) -> np.ndarray:
         """Check which tokens begin a word; bool."""
@@ -112,11 +110,26 @@ class Corpus:
         shards: list[Shard] = []
         inputs: dict[str, str] = {}
         for directory in directories:
-            shards.extend(_shards_of(directory))
-            inputs |= read_manifest(directory).get("inputs", {})
-            if shards[-1].vocabulary != shards[0].vocabulary:
+            manifest = read_manifest(directory) if directory.is_dir() else {}
+            results, paths = manifest.get("results", {}), sorted(directory.glob(SHARDS))
+            if not paths or "shards" not in results:
                 raise CheckpointError(
-                    f"{directory}: found vocabulary {shards[-1].vocabulary[:12]}, expected "
+                    f"{directory}: found {'no manifest' if paths else 'no shards'}, expected a "
+                    "directory that `bmtools tokenize` wrote")
+            own = [Shard.read(shard_path(directory, number)) for number in range(results["shards"])]
+            tokens = sum(len(shard.ids) for shard in own)
+            if len(paths) != len(own) or tokens != results["tokens"]:
+                raise CheckpointError(
+                    f"{directory}: found {len(paths)} shards with {tokens} tokens, expected "
+                    f"{len(own)} with {results['tokens']}; {_REMEDY}")
+            if len({shard.vocabulary for shard in own}) > 1:
+                raise CheckpointError(
+                    f"{directory}: found shards of several vocabularies; {_REMEDY}")
+            shards += own
+            inputs |= manifest.get("inputs", {})
+            if own[0].vocabulary != shards[0].vocabulary:
+                raise CheckpointError(
+                    f"{directory}: found vocabulary {own[0].vocabulary[:12]}, expected "
                     f"{shards[0].vocabulary[:12]} as in {directories[0]}; "
                     "make all shards with one tokenizer")
         return cls(tuple(shards), shards[0].vocabulary, inputs)
@@ -129,7 +142,10 @@ class Corpus:
             documents: ids, word starts and, for all or none, first tokens of sentences.
             vocabulary: fingerprint of the tokenizer.
         """
-        return cls((Shard.of(concatenate(documents), vocabulary),), vocabulary)
+        batch = concatenate(documents)
+        borders = np.cumsum(np.append(0, batch.lengths), dtype=np.int64)
+        bits = np.packbits(batch.word_starts, bitorder="little")
+        return cls((Shard(batch.ids, bits, borders, batch.sentences, vocabulary),), vocabulary)
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -243,19 +259,35 @@ def is_shards(path: Path) -> bool:
     return path.is_dir() and next(path.glob(SHARDS), None) is not None
 
 
-def _shards_of(directory: Path) -> list[Shard]:
-    """Map the shards of a directory and compare them with its manifest."""
-    results = read_manifest(directory).get("results", {}) if directory.is_dir() else {}
-    paths = sorted(directory.glob(SHARDS))
-    if not paths or "shards" not in results:
-        raise CheckpointError(f"{directory}: found {'no manifest' if paths else 'no shards'}, "
-                              "expected a directory that `bmtools tokenize` wrote")
-    shards = [Shard.read(shard_path(directory, number)) for number in range(results["shards"])]
-    tokens = sum(len(shard.ids) for shard in shards)
-    if len(paths) != len(shards) or tokens != results["tokens"]:
-        raise CheckpointError(
-            f"{directory}: found {len(paths)} shards with {tokens} tokens, expected "
-            f"{len(shards)} with {results['tokens']}; {REMEDY}")
-    if len({shard.vocabulary for shard in shards}) > 1:
-        raise CheckpointError(f"{directory}: found shards of several vocabularies; {REMEDY}")
-    return shards
+def _map_tensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str], dict[str, str]]:
+    """Map a safetensors file: views of its tensors, their types, and its metadata."""
+    try:
+        with path.open("rb") as stream:
+            content = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+    except FileNotFoundError as error:
+        raise CheckpointError(f"{path}: no such file; {_REMEDY}") from error
+    except ValueError as error:
+        raise CheckpointError(f"{path}: found an empty file, expected a shard; "
+                              f"{_REMEDY}") from error
+    base = end = 8 + int.from_bytes(content[:8], "little")
+    tensors, kinds = {}, {}
+    try:
+        if not 10 <= base <= min(8 + _LONGEST_HEADER, len(content)):
+            raise ValueError("no header")
+        header = json.loads(content[8:base])
+        metadata = header.pop("__metadata__", {})
+        for name, entry in header.items():
+            kinds[name], (start, stop), [length] = (entry[key] for key in (
+                "dtype", "data_offsets", "shape"))
+            dtype = TYPES.get(kinds[name])
+            if dtype is None or length * dtype.itemsize != stop - start:
+                raise ValueError(f"found {length} numbers of type {kinds[name]} in "
+                                 f"{stop - start} bytes")
+            tensors[name] = np.frombuffer(content, dtype, length, base + start)
+            end = max(end, base + stop)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CheckpointError(f"{path}: not a whole shard ({error}); {_REMEDY}") from error
+    if end != len(content):
+        raise CheckpointError(f"{path}: found {len(content)} bytes, expected {end}; the file is "
+                              f"cut short, {_REMEDY}")
+    return tensors, kinds, metadata

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -56,14 +55,6 @@ def document_numbers(draws: np.ndarray, documents: int, seed: int, corpus: int) 
     return found
 
 
-@dataclass(frozen=True)
-class CorpusSize:
-    """Documents and tokens of a corpus."""
-
-    documents: int
-    tokens: int
-
-
 class Mixture:
     """Numbers of documents to draw from each corpus.
 
@@ -72,18 +63,21 @@ class Mixture:
     of its share.
 
     Args:
-        sizes: by name; corpora without a weight are not drawn.
+        sizes: documents and tokens of each corpus, by name; those without a weight are not drawn.
         weights: weights and caps; empty for all corpora by their sizes.
     """
 
-    def __init__(self, sizes: Mapping[str, CorpusSize], weights: Sequence[MixtureWeight]) -> None:
-        weights = weights or [MixtureWeight(name, size.tokens) for name, size in sizes.items()]
-        self._sizes = {one.corpus: sizes[one.corpus] for one in weights}
-        self._weights = weights
-        self._owed = {one.corpus: 0.0 for one in weights}
-        self._drawn = {one.corpus: 0 for one in weights}
+    def __init__(self, sizes: Mapping[str, tuple[int, int]],
+                 weights: Sequence[MixtureWeight]) -> None:
+        self._weights = weights or [MixtureWeight(name, tokens)
+                                    for name, (_, tokens) in sizes.items()]
+        self._sizes = {one.corpus: sizes[one.corpus] for one in self._weights}
+        self._owed = dict.fromkeys(self._sizes, 0.0)
+        # Documents up to the cap.
+        self._left = {one.corpus: one.epochs if math.isinf(one.epochs)
+                      else round(one.epochs * sizes[one.corpus][0]) for one in self._weights}
         # At most an epoch, in even parts.
-        documents = sum(size.documents for size in self._sizes.values())
+        documents = sum(count for count, _ in self._sizes.values())
         self.window = -(-documents // -(-documents // _MOST_AT_ONCE))
 
     def take(self, progress: float) -> dict[str, int]:
@@ -91,28 +85,18 @@ class Mixture:
 
         Empty if all corpora have reached their caps.
         """
-        rates = {one.corpus: self._documents_rate(one, progress)
-                 for one in self._weights if self._left(one) > 0}
+        rates = {}
+        for one in self._weights:
+            documents, tokens = self._sizes[one.corpus]
+            weight = one.weight + (one.last_weight - one.weight) * progress
+            if self._left[one.corpus] > 0:
+                rates[one.corpus] = weight * documents / max(tokens, 1)
         total = sum(rates.values())
         taken = {}
-        for one in self._weights:
-            if not rates.get(one.corpus):
-                continue
-            self._owed[one.corpus] += self.window * rates[one.corpus] / total
-            count = min(int(self._owed[one.corpus] + 1e-9), self._left(one))
-            self._owed[one.corpus] -= count
-            self._drawn[one.corpus] += count
-            taken[one.corpus] = count
+        for name, rate in rates.items():
+            if rate:
+                self._owed[name] += self.window * rate / total
+                taken[name] = int(min(self._owed[name] + 1e-9, self._left[name]))
+                self._owed[name] -= taken[name]
+                self._left[name] -= taken[name]
         return taken if any(taken.values()) or not total else self.take(progress)
-
-    def _documents_rate(self, one: MixtureWeight, progress: float) -> float:
-        weight = one.weight + (one.last_weight - one.weight) * progress
-        size = self._sizes[one.corpus]
-        return weight * size.documents / max(size.tokens, 1)
-
-    def _left(self, one: MixtureWeight) -> int:
-        """Count the documents left up to the cap."""
-        if math.isinf(one.epochs):
-            return 1 << 62
-        most = round(one.epochs * self._sizes[one.corpus].documents)
-        return most - self._drawn[one.corpus]

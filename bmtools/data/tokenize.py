@@ -15,14 +15,12 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from bmtools.data.encode_blocks import BlockEncoder, EncodedBlock
 from bmtools.data.settings import ShardConfig
-from bmtools.data.shard_files import SHARDS, ShardWriter, map_shard, shard_path
-from bmtools.data.shards import COMMAND, Corpus, is_shards
+from bmtools.data.shard_files import PROGRESS, SHARDS, ShardWriter, shard_path
+from bmtools.data.shards import COMMAND, Corpus, Shard, is_shards
 from bmtools.errors import BmtoolsError, CheckpointError, DataError, RecordError, Reject, setting
-from bmtools.io.atomic import new_directory, new_file, refuse_existing
+from bmtools.io.atomic import new_directory, refuse_existing
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.manifest import Manifest, read_manifest
 from bmtools.io.parallel import Block, map_blocks, read_blocks
@@ -32,7 +30,6 @@ from bmtools.vocab.tokenizer import fingerprint, require_same_vocabulary, save_t
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-_PROGRESS = "progress-{:05d}.json"
 Watch = Callable[[Iterator[EncodedBlock]], Iterable[EncodedBlock]]
 """Wraps the iterator over encoded blocks, to show progress."""
 
@@ -89,10 +86,10 @@ def tokenize(records: RecordReader, tokenizer: PreTrainedTokenizerBase, output: 
     settings = settings or ShardConfig()
     check_shard_target(output, resume, overwrite)
     identity = {**asdict(settings), "vocabulary": fingerprint(tokenizer)}
+    run = output.with_name(output.name + ".run")
     if resume and is_shards(output):
-        return _confirmed(output, records, identity)
+        return _confirmed(output, run, records, identity)
     started = time.monotonic()
-    run = _run_directory(output)
     if run.exists() and not resume:
         shutil.rmtree(run)
     encoder = partial(BlockEncoder, tokenizer.backend_tokenizer.to_str(), settings,
@@ -105,7 +102,7 @@ def tokenize(records: RecordReader, tokenizer: PreTrainedTokenizerBase, output: 
         blocks = _skip_done(read_blocks(records), progress, run)
         remedy = f"continue with {setting('resume')} and fewer {setting('processes')}"
         with closing(map_blocks(blocks, encoder, processes, remedy)) as encoded:
-            counts = _write_shards(writer, run, watch(encoded), progress, records.reject)
+            counts = _write_shards(writer, watch(encoded), progress, records.reject)
         if not counts["documents"]:
             raise DataError("no text in the input; expected records with some text")
     except BaseException:
@@ -126,7 +123,7 @@ def check_shard_target(output: Path, resume: bool = False, overwrite: bool = Fal
     """
     if not (resume and is_shards(output)):
         refuse_existing(output, overwrite)
-    run = _run_directory(output)
+    run = output.with_name(output.name + ".run")
     if run.exists() and not resume and not overwrite:
         raise BmtoolsError(f"{run} holds an unfinished run; {setting('resume')} continues it, "
                            f"{setting('overwrite')} starts again")
@@ -143,11 +140,6 @@ def open_corpus(paths: Sequence[Path], vocabulary: str) -> Corpus:
     return corpus
 
 
-def _run_directory(output: Path) -> Path:
-    """Name the directory of an unfinished run, beside the output."""
-    return output.with_name(output.name + ".run")
-
-
 def _skip_done(blocks: Iterator[Block], progress: _Progress, run: Path) -> Iterator[Block]:
     """Skip the blocks that are in shards, and check that they are the same text."""
     if progress.counts is None:
@@ -160,8 +152,8 @@ def _skip_done(blocks: Iterator[Block], progress: _Progress, run: Path) -> Itera
     return chain([first], blocks)
 
 
-def _write_shards(writer: ShardWriter, run: Path, encoded: Iterable[EncodedBlock],
-                  progress: _Progress, reject: Reject) -> Counter[str]:
+def _write_shards(writer: ShardWriter, encoded: Iterable[EncodedBlock], progress: _Progress,
+                  reject: Reject) -> Counter[str]:
     """Write shards and the progress of each; return the counts of all blocks."""
     counts = Counter(progress.counts or {})
     skipped = progress.taken
@@ -180,19 +172,12 @@ def _write_shards(writer: ShardWriter, run: Path, encoded: Iterable[EncodedBlock
                               rejects)
             if not len(rest.lengths):
                 break
-            _close_shard(writer, run, state)
+            writer.close(state)
             rejects = []
         counts.update(one.counts)
         rejects = [*rejects, *one.rejects]
-    _close_shard(writer, run, state)
+    writer.close(state)
     return counts
-
-
-def _close_shard(writer: ShardWriter, run: Path, state: _Progress) -> None:
-    if writer.tokens:
-        with new_file(run / _PROGRESS.format(writer.number)) as stream:
-            stream.write(msgspec.json.encode(asdict(state)))
-        writer.close()
 
 
 def _read_progress(run: Path, identity: Mapping[str, Any],
@@ -204,7 +189,7 @@ def _read_progress(run: Path, identity: Mapping[str, Any],
     """
     progress, number = _Progress(identity), 0
     while shard_path(run, number).exists():
-        path = run / _PROGRESS.format(number)
+        path = run / PROGRESS.format(number)
         try:
             progress = _Progress(**json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError) as error:
@@ -215,7 +200,7 @@ def _read_progress(run: Path, identity: Mapping[str, Any],
             reject(RecordError(*each))
         number += 1
     if number:
-        map_shard(shard_path(run, number - 1))
+        Shard.read(shard_path(run, number - 1))
     return progress, number
 
 
@@ -227,7 +212,8 @@ def _same_identity(place: Path, old: Mapping[str, Any], new: Mapping[str, Any]) 
                 f"it was started with, or start again with {setting('overwrite')}")
 
 
-def _confirmed(output: Path, records: RecordReader, identity: Mapping[str, Any]) -> dict[str, Any]:
+def _confirmed(output: Path, run: Path, records: RecordReader,
+               identity: Mapping[str, Any]) -> dict[str, Any]:
     """Check that finished shards are of this text and these settings; read their manifest."""
     manifest = read_manifest(output)
     _same_identity(output, {**manifest.get("settings", {}),
@@ -237,7 +223,7 @@ def _confirmed(output: Path, records: RecordReader, identity: Mapping[str, Any])
         raise CheckpointError(f"{output}: made of other text than this; give another name, or "
                               f"{setting('overwrite')} without {setting('resume')} to replace it")
     Corpus.open(output)
-    shutil.rmtree(_run_directory(output), ignore_errors=True)  # a kill may have left it
+    shutil.rmtree(run, ignore_errors=True)  # a kill may have left it
     return manifest
 
 

@@ -80,7 +80,7 @@ def test_packed_documents_are_masked_like_those_of_padded_rows(toy: Any, toy_pha
         batches = toy.batches(TEXTS, toy_phase(8, BatchConfig(128, 3)), packed=packed)
         samples = {}
         for number in range(8):
-            chosen = np.concatenate(batches._sampler.batch(number).sequences)
+            chosen = np.concatenate(batches.sampler.batch(number).sequences)
             for one, (ids, labels) in zip(chosen, _documents(pieces(batches, number)),
                                           strict=True):
                 samples[tuple(one[["draw", "start", "length"]])] = (*ids.tolist(),

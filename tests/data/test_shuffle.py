@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from bmtools.data.shuffle import CorpusSize, Mixture, document_numbers, permute
+from bmtools.data.shuffle import Mixture, document_numbers, permute
 from bmtools.recipes.phases import MixtureWeight
 
 
@@ -39,14 +39,14 @@ def test_each_epoch_shows_every_document_in_another_order() -> None:
     assert not np.array_equal(epochs[0], document_numbers(np.arange(10), 10, 0, 1))
 
 
-STOCKS = {"long": CorpusSize(100, 50_000), "short": CorpusSize(1_000, 50_000)}
+STOCKS = {"long": (100, 50_000), "short": (1_000, 50_000)}
 
 
 def tokens_drawn(mixture: Mixture, windows: int, progress: float = 0.0) -> dict[str, float]:
     total = dict.fromkeys(STOCKS, 0.0)
     for _ in range(windows):
         for name, count in mixture.take(progress).items():
-            total[name] += count * STOCKS[name].tokens / STOCKS[name].documents
+            total[name] += count * STOCKS[name][1] / STOCKS[name][0]
     return total
 
 
