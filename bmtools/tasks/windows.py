@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
+from unicodedata import category
 
 import numpy as np
 
@@ -23,6 +23,8 @@ _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3
 _STOP = re.compile("[.!?\u2026][])}\"'\u201d\u2019\u00bb]*$")
 _WIDE_STOP = re.compile("[\u3002\uff01\uff1f][\u300d\u300f\uff09]*$")
 _LONGEST_STOP = 4
+# Categories of accents, joiners and soft hyphens, which belong to the character before them.
+_MARKS = ("Mn", "Mc", "Me", "Cf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +68,8 @@ def cut_into_windows(tokenizer: PreTrainedTokenizerBase, texts: Iterable[str],
             words, first_tokens, leads = _words(text, encoding)
             ids = np.array(encoding.ids, dtype=np.int32)
             firsts = np.array(first_tokens, dtype=np.int32)
-            sentences = [leads[n] for n in range(1, len(words))
-                         if _ends_sentence(text, words[n - 1][1], words[n][0])]
             windows, start = [], 0
-            for end in _borders(len(ids), max_length - 2, sentences, leads):
+            for end in _borders(text, words, leads, len(ids), max_length - 2):
                 first, after = np.searchsorted(firsts, (start, end))
                 windows.append(Window(ids[start:end], firsts[first:after] - start))
                 start = end
@@ -90,10 +90,9 @@ def _words(text: str, encoding: Encoding) -> tuple[list[tuple[int, int]], list[i
     lead, word_before = 0, None
     for index, ((start, end), word) in enumerate(
             zip(encoding.offsets, encoding.word_ids, strict=True)):
-        while start < end and text[start].isspace():
-            start += 1
-        while end > start and text[end - 1].isspace():
-            end -= 1
+        token = text[start:end]
+        start += len(token) - len(token.lstrip())
+        end = start + len(token.strip())
         if start == end:
             continue
         if not spans or _begins(text, spans[-1][1], start, word != word_before):
@@ -105,7 +104,7 @@ def _words(text: str, encoding: Encoding) -> tuple[list[tuple[int, int]], list[i
         lead, word_before = index + 1, word
     limits = [*(start for start, _ in spans[1:]), len(text)]
     for number, ((start, end), limit) in enumerate(zip(spans, limits, strict=False)):
-        while end < limit and _is_mark(text[end]):
+        while end < limit and category(text[end]) in _MARKS:
             end += 1
         spans[number] = (start, end)
     return spans, firsts, leads
@@ -113,33 +112,28 @@ def _words(text: str, encoding: Encoding) -> tuple[list[tuple[int, int]], list[i
 
 def _begins(text: str, end_before: int, start: int, other_word: bool) -> bool:
     """Test whether a token that starts here begins a word."""
-    if start < end_before or (start == end_before and _is_mark(text[start])):
+    if start < end_before or (start == end_before and category(text[start]) in _MARKS):
         return False  # a part of a character, or its accent
     if other_word or any(character.isspace() for character in text[end_before:start]):
         return True
     sides = text[start - 1], text[start]
-    return not all(side.isalnum() or _is_mark(side) for side in sides) \
+    return not all(side.isalnum() or category(side) in _MARKS for side in sides) \
         or any(_UNSPACED.match(side) for side in sides)
 
 
-def _is_mark(character: str) -> bool:
-    """Test whether a character belongs to the one before it: accents, joiners, soft hyphens."""
-    return character > "\x7f" and unicodedata.category(character) in ("Mn", "Mc", "Me", "Cf")
+def _borders(text: str, words: list[tuple[int, int]], leads: list[int], total: int,
+             size: int) -> Iterator[int]:
+    """Yield the end of each window, the last one `total`: after a sentence, else between words.
 
-
-def _ends_sentence(text: str, end: int, start_after: int) -> bool:
-    """Test whether something like a sentence ends between two words; `E. coli` and `3.5` do not."""
-    gap = text[end:start_after]
-    before = text[max(end - _LONGEST_STOP, 0):end]
-    if "\n" in gap or _WIDE_STOP.search(before):
-        return True
-    return gap != "" and not text[start_after].islower() and bool(_STOP.search(before))
-
-
-def _borders(total: int, size: int, sentence_ends: list[int],
-             word_starts: list[int]) -> Iterator[int]:
-    """Yield the end of each window, the last one `total`."""
-    choices = np.array(sentence_ends, dtype=np.int64), np.array(word_starts, dtype=np.int64)
+    A sentence ends at a line break or a stop, but not within `E. coli` and `3.5`.
+    """
+    sentences = []
+    for (_, end), (start, _), lead in zip(words, words[1:], leads[1:], strict=False):
+        gap, before = text[end:start], text[max(end - _LONGEST_STOP, 0):end]
+        if "\n" in gap or _WIDE_STOP.search(before) \
+                or (gap and not text[start].islower() and _STOP.search(before)):
+            sentences.append(lead)
+    choices = np.array(sentences, dtype=np.int64), np.array(leads, dtype=np.int64)
     start = 0
     while total - start > size:
         for allowed in choices:
