@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import ClassVar
 
 import numpy as np
@@ -102,19 +103,25 @@ class NerTask(Task[TaggedText, Window]):
         if name == TRAIN:
             self.labels = [OUTSIDE, *(f"{prefix}-{kind}" for kind in sorted(types)
                                       for prefix in "BI")]
+        ids = {label: number for number, label in enumerate(self.labels)}
         counts = Counter(dict.fromkeys(_COUNTS, 0))
         examples = []
         for record, gold, text in zip(kept, golds, self.encode(kept), strict=True):
             tags, faults = tag_words(text.words, gold)
-            windows = self._label(text.inputs, tags)
+            label_ids = iter([ids.get(tag, IGNORED) for tag in tags])
+            windows = [replace(window, label_ids=np.array(
+                [*islice(label_ids, len(window.firsts))], dtype=np.int64))
+                for window in text.inputs]
             if name == TRAIN:  # some windows are a part of an endless word and have no label
                 windows = [window for window in windows if len(window.firsts)]
             examples.append(TaggedText(windows, text.words, gold))
+            tagged = {(text.words[first, 0], text.words[after - 1, 1], kind)
+                      for first, after, kind in tags_to_spans(tags)}
             counts.update(
                 faults, records=1, windows=len(text.inputs), words=len(tags), entities=len(gold),
                 repeated=len(record["entities"]) - len(gold),
                 discontinuous=sum(len(e.get("spans", ())) > 1 for e in record["entities"]),
-                reachable=len(gold.intersection(tagged_entities(text.words, tags))))
+                reachable=len(gold & tagged))
         unseen = {kind: types[kind] for kind in sorted(types) if f"B-{kind}" not in self.labels}
         of = f"of {counts['entities']} entities"
         notes = [f"{count} {of} are {kind}, which {setting(TRAIN)} lacks; they count as missed"
@@ -125,14 +132,6 @@ class NerTask(Task[TaggedText, Window]):
         return Split(examples, {**counts, "types": dict(sorted(types.items())),
                                 "unseen_types": unseen},
                      [f"{setting(name)}: {note}" for note in notes])
-
-    def _label(self, windows: Sequence[Window], tags: Sequence[str]) -> list[Window]:
-        """Copy windows with the ids of their words' tags."""
-        numbers = {label: number for number, label in enumerate(self.labels)}
-        ids = np.array([numbers.get(tag, IGNORED) for tag in tags], dtype=np.int64)
-        ends = np.cumsum([len(window.firsts) for window in windows])
-        return [replace(window, label_ids=part)
-                for window, part in zip(windows, np.split(ids, ends[:-1]), strict=False)]
 
     def encode(self, records: Sequence[Record]) -> Sequence[TaggedText]:
         """Cut texts into windows."""
@@ -170,14 +169,18 @@ class NerTask(Task[TaggedText, Window]):
             raise CheckpointError(
                 f"{self.checkpoint.path}: found labels {', '.join(labels[:5])}, expected O, B-TYPE "
                 "and I-TYPE; train a model with bmtools finetune ner")
-        super().accept_labels(labels)
+        self.labels = list(labels)
 
-    def decode(self, outputs: Sequence[np.ndarray]) -> tuple[list[str], np.ndarray]:
-        """Choose the likeliest tag of each word of a text; their probabilities are (words,)."""
+    def decode(self, words: np.ndarray,
+               outputs: Sequence[np.ndarray]) -> list[tuple[int, int, str, float]]:
+        """Read entities from each word's likeliest tag: start, end, type, mean probability."""
         log_probabilities = np.concatenate(
             [np.zeros((0, len(self.labels)), dtype=np.float32), *outputs])
         tags = [self.labels[best] for best in log_probabilities.argmax(axis=1)]
-        return tags, np.exp(log_probabilities.max(axis=1))
+        probabilities = np.exp(log_probabilities.max(axis=1))
+        return [(int(words[first, 0]), int(words[after - 1, 1]), kind,
+                 float(probabilities[first:after].mean()))
+                for first, after, kind in tags_to_spans(tags)]
 
     def annotate(self, record: Record, example: TaggedText,
                  outputs: Sequence[np.ndarray]) -> Record:
@@ -185,13 +188,10 @@ class NerTask(Task[TaggedText, Window]):
 
         Relations are dropped, as they name entities that are no longer there.
         """
-        tags, probabilities = self.decode(outputs)
-        entities = []
-        for number, (first, after, kind) in enumerate(tags_to_spans(tags), 1):
-            start, end = int(example.words[first, 0]), int(example.words[after - 1, 1])
-            entities.append({"id": f"T{number}", "start": start, "end": end, "type": kind,
-                             "text": record["text"][start:end],
-                             "score": round(float(probabilities[first:after].mean()), _DIGITS)})
+        entities = [{"id": f"T{number}", "start": start, "end": end, "type": kind,
+                     "text": record["text"][start:end], "score": round(score, _DIGITS)}
+                    for number, (start, end, kind, score)
+                    in enumerate(self.decode(example.words, outputs), 1)]
         return record.without("relations").replace(entities=entities)
 
     def score(self, examples: Sequence[TaggedText],
@@ -201,9 +201,9 @@ class NerTask(Task[TaggedText, Window]):
         predicted: list[Mention] = []
         losses: list[np.ndarray] = []
         for number, (example, output) in enumerate(zip(examples, outputs, strict=True)):
-            tags, _ = self.decode(output)
             gold += [(number, *span) for span in example.gold]
-            predicted += [(number, *span) for span in tagged_entities(example.words, tags)]
+            predicted += [(number, start, end, kind)
+                          for start, end, kind, _ in self.decode(example.words, output)]
             for window, rows in zip(example.inputs, output, strict=True):
                 assert window.label_ids is not None
                 [known] = np.nonzero(window.label_ids != IGNORED)
@@ -254,9 +254,3 @@ def tags_to_spans(tags: Sequence[str]) -> list[Span]:
         if kind and not open_kind:
             start, open_kind = index, kind
     return spans
-
-
-def tagged_entities(words: np.ndarray, tags: Sequence[str]) -> list[Span]:
-    """Read entities in code points from a tag for each word."""
-    return [(int(words[first, 0]), int(words[after - 1, 1]), kind)
-            for first, after, kind in tags_to_spans(tags)]

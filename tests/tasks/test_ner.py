@@ -14,7 +14,6 @@ from bmtools.tasks.ner import (
     NerTask,
     TaggedText,
     tag_words,
-    tagged_entities,
     tags_to_spans,
 )
 
@@ -45,7 +44,8 @@ def read(tokenizer: Any, *entities: dict[str, Any], text: str = TEXT, merge_type
 
 
 def spans(example: TaggedText, tags: list[str]) -> list[tuple[int, int, str]]:
-    return tagged_entities(example.words, tags)
+    return [(example.words[first, 0], example.words[after - 1, 1], kind)
+            for first, after, kind in tags_to_spans(tags)]
 
 
 def test_offsets_come_back_exactly(tokenizer: Any) -> None:
