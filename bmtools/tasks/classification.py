@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from bmtools.errors import DataError, Reject, check_choices, refuse, setting
+from bmtools.errors import DataError, Reject, refuse, setting
 from bmtools.masking.corruption import IGNORED
 from bmtools.records import Record
 from bmtools.tasks.metrics import score_labels
@@ -37,10 +37,6 @@ class ClassificationConfig(TaskConfig):
 
     truncation_side: TruncationSide = "right"
     metric_for_best_model: Literal["accuracy", "macro_f1", "micro_f1"] = "accuracy"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_choices(self)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bmtools.errors import require
+from bmtools.errors import check_choices, require
 
 # Defaults of fine-tuning where they differ from those of pretraining.
 FINETUNE_DEFAULTS = {"learning_rate": 5e-5, "dropout": 0.1}
@@ -22,6 +22,7 @@ class TaskConfig:
 
     def __post_init__(self) -> None:
         require(self.max_length >= 8, "max_length", self.max_length, "8 or more")
+        check_choices(self)
 
 
 @dataclass(frozen=True)
