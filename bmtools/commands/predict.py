@@ -32,5 +32,5 @@ def command(records: RecordReader, reject: Reject, output: str, model: Path, tas
 
     predictor = Predictor(model, config, task or "")
     write(tracked(predictor.predict(records), "predicting"), output)
-    for note in predictor.notes():
+    for note in predictor.notes:
         click.echo(f"bmtools: {note}", err=True)

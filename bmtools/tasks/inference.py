@@ -32,7 +32,7 @@ class Predictor:
     """A fine-tuned model and its task.
 
     Attributes:
-        replaced: values of the input's records that predictions replaced, by key.
+        notes: a line each about what predictions replaced, complete after the last record.
 
     Args:
         directory: the fine-tuned model.
@@ -47,7 +47,7 @@ class Predictor:
     def __init__(self, directory: Path, config: PredictConfig | None = None,
                  task: str = "") -> None:
         self.config = config or PredictConfig()
-        self.replaced: Counter[str] = Counter()
+        self.notes: list[str] = []
         trained = read_manifest(directory).get("settings", {})
         if not (task or "task" in trained):
             raise CheckpointError(
@@ -66,6 +66,7 @@ class Predictor:
 
     def predict(self, records: Iterable[Record]) -> Iterator[Record]:
         """Add predictions to records, in order; some batches of records are held at a time."""
+        replaced: Counter[str] = Counter()
         pending = iter(records)
         while chunk := list(islice(pending, self.config.batch_size * _BATCHES_AT_ONCE)):
             examples = self.task.encode(chunk)
@@ -74,13 +75,10 @@ class Predictor:
             for record, example, output in zip(chunk, examples, outputs, strict=True):
                 for key in self.task.replaced:
                     value = record.get(key, [])
-                    self.replaced[key] += len(value) if isinstance(value, list) else 1
+                    replaced[key] += len(value) if isinstance(value, list) else 1
                 yield self.task.annotate(record, example, output)
-
-    def notes(self) -> list[str]:
-        """Describe in one line each what predictions replaced so far."""
-        return [note.format(self.replaced[key]) for key, note in self.task.replaced.items()
-                if self.replaced[key]]
+        self.notes = [note.format(replaced[key]) for key, note in self.task.replaced.items()
+                      if replaced[key]]
 
 
 def predict(records: str | PathLike[str] | Iterable[Any], model: str | PathLike[str], *,
