@@ -84,42 +84,28 @@ class TaskObjective(Objective):
         return {"task": self._task.loss(self.model, batch, labels)}
 
 
-class EpochBatches(Generic[InputT]):
-    """Collated batches of a task's training inputs: each a function of seed and number alone.
+@dataclass(frozen=True)
+class TaskBatches(Generic[InputT]):
+    """Collated batches of a task's training inputs.
 
     Args:
         task: collates inputs and their labels.
         inputs: to learn from.
-        batch_size: inputs a step; the last batch of an epoch may be smaller.
-        seed: seed of the order.
+        order: numbers of the inputs of each batch.
         micro_batch_size: inputs a pass; 0 for the whole batch.
-
-    Attributes:
-        per_epoch: batches that contain every input once.
     """
 
-    def __init__(self, task: Task[Any, InputT], inputs: Sequence[InputT], batch_size: int,
-                 seed: int, micro_batch_size: int = 0) -> None:
-        self.per_epoch = -(-len(inputs) // batch_size)
-        self._task = task
-        self._inputs = inputs
-        self._batch_size = batch_size
-        self._seed = seed
-        self._micro_batch_size = micro_batch_size or batch_size
-        self._epoch = -1
-        self._order: list[np.ndarray] = []
+    task: Task[Any, InputT]
+    inputs: Sequence[InputT]
+    order: Sequence[np.ndarray]
+    micro_batch_size: int = 0
 
     def batch(self, number: int, rank: int = 0, world_size: int = 1) -> RankBatch:
         """Make one process's part of a batch from its number alone."""
-        epoch, index = divmod(number, self.per_epoch)
-        if epoch != self._epoch:
-            lengths = np.array([len(item) for item in self._inputs])
-            self._order = shuffle_batches(lengths, self._batch_size, self._seed, epoch)
-            self._epoch = epoch
-        inputs = [self._inputs[item] for item in self._order[index][rank::world_size]]
-        batch = self._task.collate(inputs)
-        labels = self._task.collate_labels(inputs, batch)
-        size = self._micro_batch_size
+        inputs = [self.inputs[item] for item in self.order[number][rank::world_size]]
+        batch = self.task.collate(inputs)
+        labels = self.task.collate_labels(inputs, batch)
+        size = self.micro_batch_size or len(inputs)
         micro_batches = [{name: torch.from_numpy(value[start:start + size])
                           for name, value in {**batch, "labels": labels}.items()}
                          for start in range(0, len(inputs), size)]
@@ -255,11 +241,7 @@ def run_finetuning(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]],
             best = found
         accelerator.free_memory()
     assert best is not None
-    summary = {"best_seed": best.seed, "seeds": len(lines), **_summarize(lines, task.metrics)}
-    wall_seconds = round(time.monotonic() - started, 3)
-    _write(plan, task, sources, best, lines, summary, wall_seconds)
-    yield {"checkpoint": str(plan.output), "model": str(plan.model), **summary,
-           "wall_seconds": wall_seconds}
+    yield _write(plan, task, sources, best, lines, started)
 
 
 def _train(plan: FinetunePlan, task: Task[Any, Any], splits: Mapping[str, Split[Any]], seed: int,
@@ -272,8 +254,10 @@ def _train(plan: FinetunePlan, task: Task[Any, Any], splits: Mapping[str, Split[
     batch_size = plan.finetuning.batch_size
     model = task.new_model(seed)
     inputs = [item for example in splits[TRAIN].examples for item in example.inputs]
-    batches = EpochBatches(task, inputs, batch_size, seed, plan.optimization.micro_batch_size)
-    steps = plan.finetuning.epochs * batches.per_epoch
+    lengths = np.array([len(item) for item in inputs])
+    order = [batch for epoch in range(plan.finetuning.epochs)
+             for batch in shuffle_batches(lengths, batch_size, seed, epoch)]
+    steps = len(order)
     phase = Phase("main", learning_rate=plan.schedule)
     trainer = Trainer(TaskObjective(task, model),
                       LoopPlan(steps, lambda step: PhaseStep(0, phase, step, steps).learning_rate),
@@ -281,10 +265,10 @@ def _train(plan: FinetunePlan, task: Task[Any, Any], splits: Mapping[str, Split[
     best: _Best | None = None
     losses: list[float] = []
     tokens_seen = 0
-    for step in trainer.run(batches):
+    for step in trainer.run(TaskBatches(task, inputs, order, plan.optimization.micro_batch_size)):
         losses.append(step.losses["loss"])
         tokens_seen += step.counts["tokens"]
-        epoch, remainder = divmod(step.number, batches.per_epoch)
+        epoch, remainder = divmod(step.number, steps // plan.finetuning.epochs)
         if remainder:
             continue
         dev = task.score(splits[DEV].examples,
@@ -312,21 +296,20 @@ def _train(plan: FinetunePlan, task: Task[Any, Any], splits: Mapping[str, Split[
     return best, line
 
 
-def _summarize(lines: Sequence[Report], metrics: Iterable[str]) -> Report:
-    """Compute mean and sample standard deviation over seeds; one seed has no deviation."""
-    summary: Report = {}
-    for name, metric in itertools.product((DEV, TEST), metrics):
-        values = [line[name][metric] for line in lines if name in line]
-        if values:
-            spread = round(statistics.stdev(values), _DIGITS) if len(values) > 1 else None
-            summary[f"{name}_{metric}"] = {"mean": round(statistics.fmean(values), _DIGITS),
-                                           "deviation": spread}
-    return summary
-
-
 def _write(plan: FinetunePlan, task: Task[Any, Any], sources: Mapping[str, Iterable[Record]],
-           best: _Best, lines: Sequence[Report], summary: Report, wall_seconds: float) -> None:
-    """Write the best model, its manifest with the resolved settings, and the seeds' lines."""
+           best: _Best, lines: Sequence[Report], started: float) -> Report:
+    """Write the best model, its manifest with the resolved settings, and the seeds' lines.
+
+    Returns:
+        the summary: of each metric mean and sample deviation over seeds, None for one seed.
+    """
+    summary: Report = {"best_seed": best.seed, "seeds": len(lines)}
+    for name, metric in itertools.product((DEV, TEST), task.metrics):
+        if values := [line[name][metric] for line in lines if name in line]:
+            summary[f"{name}_{metric}"] = {
+                "mean": round(statistics.fmean(values), _DIGITS),
+                "deviation": round(statistics.stdev(values), _DIGITS) if len(values) > 1 else None}
+    wall_seconds = round(time.monotonic() - started, 3)
     files = {name: source for name, source in sources.items() if isinstance(source, RecordReader)}
     names = {name: files[name].names[0] if name in files else "<memory>" for name in sources}
     settings = {"model": str(plan.model), "task": plan.task, **asdict(plan.config),
@@ -341,3 +324,5 @@ def _write(plan: FinetunePlan, task: Task[Any, Any], sources: Mapping[str, Itera
     with new_directory(plan.output, plan.overwrite) as partial:
         write_checkpoint_files(partial, model, task.checkpoint.tokenizer, manifest)
         (partial / SEEDS).write_bytes(encode_lines(lines))
+    return {"checkpoint": str(plan.output), "model": str(plan.model), **summary,
+            "wall_seconds": wall_seconds}

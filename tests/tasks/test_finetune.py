@@ -19,8 +19,8 @@ from bmtools.recipes.settings import LearningRateConfig, OptimizationConfig
 from bmtools.records import Record
 from bmtools.tasks.finetune import (
     SEEDS,
-    EpochBatches,
     FinetunePlan,
+    TaskBatches,
     run_finetuning,
     shuffle_batches,
 )
@@ -239,18 +239,23 @@ def tagger(checkpoint: Path, max_length: int = 24, merge_types: str = "") -> Ner
 
 
 def batches(checkpoint: Path, count: int, batch_size: int = 8, seed: int = 0,
-            micro_batch_size: int = 0) -> EpochBatches[Window]:
+            micro_batch_size: int = 0) -> TaskBatches[Window]:
+    """Three epochs of batches."""
     task = tagger(checkpoint)
     split = task.read("train", records(5, count, words=25))
     inputs = [window for example in split.examples for window in example.inputs]
-    return EpochBatches(task, inputs, batch_size, seed, micro_batch_size)
+    lengths = np.array([len(window) for window in inputs])
+    order = [batch for epoch in range(3)
+             for batch in shuffle_batches(lengths, batch_size, seed, epoch)]
+    return TaskBatches(task, inputs, order, micro_batch_size)
 
 
 def test_each_epoch_has_every_word_once(checkpoint: Path) -> None:
     made = batches(checkpoint, 50)
     counts = tagger(checkpoint).read("train", records(5, 50, words=25)).counts
+    per_epoch = len(made.order) // 3
     for epoch in range(3):
-        numbers = range(epoch * made.per_epoch, (epoch + 1) * made.per_epoch)
+        numbers = range(epoch * per_epoch, (epoch + 1) * per_epoch)
         found = [made.batch(number) for number in numbers]
         assert sum(len(batch.micro_batches[0]["input_ids"]) for batch in found) == counts["windows"]
         assert sum(batch.counts["labels"] for batch in found) == counts["words"]
@@ -295,7 +300,7 @@ def test_examples_of_a_batch_have_similar_lengths() -> None:
 
 def test_batches_are_padded_little(checkpoint: Path) -> None:
     made = batches(checkpoint, 120)
-    chosen = [made.batch(number) for number in range(made.per_epoch)]
+    chosen = [made.batch(number) for number in range(len(made.order) // 3)]
     cells = sum(batch.micro_batches[0]["input_ids"].numel() for batch in chosen)
     assert sum(batch.counts["tokens"] for batch in chosen) / cells > 0.9
 
@@ -304,7 +309,7 @@ def test_labels_are_at_first_tokens(checkpoint: Path) -> None:
     task = tagger(checkpoint, 64)
     split = task.read("train", [Record(id="1", text="per diabete mellito", entities=[
         {"start": 4, "end": 19, "type": "X"}])])
-    batch = EpochBatches(task, split.examples[0].inputs, 4, 0).batch(0)
+    batch = TaskBatches(task, split.examples[0].inputs, [np.array([0])]).batch(0)
     labels = batch.micro_batches[0]["labels"][0].numpy()
     assert [label for label in labels if label >= 0] == [0, 1, 2]
     tokens = task.checkpoint.tokenizer.convert_ids_to_tokens(
