@@ -98,8 +98,27 @@ def check(record: Record) -> None:
         msgspec.convert(record, RecordFields)
     except msgspec.ValidationError as error:
         raise RecordError(record.place, _readable(str(error)), record) from None
-    for reason in _inconsistencies(record):
-        raise RecordError(record.place, reason, record)
+    text, entities = record["text"], record.get("entities", ())
+    faults = [fault for number, entity in enumerate(entities)
+              for fault in span_faults(text, entity, f"entities[{number}]")]
+    ids = {entity.get("id") for entity in entities}
+    faults += [f"key 'relations[{number}].{role}': found {relation[role]!r}, "
+               "expected the id of one of the record's entities"
+               for number, relation in enumerate(record.get("relations", ()))
+               for role in ("head", "tail") if relation[role] not in ids]
+    for number, answer in enumerate(record.get("answers", ())):
+        start = answer.get("start")
+        if start is not None and not text.startswith(answer["text"], max(start, 0)):
+            found = text[start:start + len(answer["text"])] if start >= 0 else ""
+            faults.append(f"key 'answers[{number}].start': found {found!r} at {start}, "
+                          f"expected {answer['text']!r}")
+    if "target" in record and text.count(MASK) != 1:
+        faults.append(f"key 'text': found {text.count(MASK)} {MASK} beside a target, "
+                      "expected exactly one")
+    if not record.get("target", MASK).strip():
+        faults.append("key 'target': found nothing, expected the word behind the mask")
+    if faults:
+        raise RecordError(record.place, faults[0], record)
 
 
 def _readable(message: str) -> str:
@@ -114,30 +133,6 @@ def _readable(message: str) -> str:
              "`object`": "an object", "`array`": "a list", "`bool`": "true or false"}
     return (f"key '{path.rstrip('`')}': found {names.get(found, found)}, "
             f"expected {names.get(expected, expected)}")
-
-
-def _inconsistencies(record: Record) -> Iterator[str]:
-    text = record["text"]
-    for number, entity in enumerate(record.get("entities", ())):
-        yield from span_faults(text, entity, f"entities[{number}]")
-    ids = {entity.get("id") for entity in record.get("entities", ())}
-    for number, relation in enumerate(record.get("relations", ())):
-        for role in ("head", "tail"):
-            if relation[role] not in ids:
-                yield (f"key 'relations[{number}].{role}': found {relation[role]!r}, "
-                       "expected the id of one of the record's entities")
-    for number, answer in enumerate(record.get("answers", ())):
-        start = answer.get("start")
-        if start is not None and not text.startswith(answer["text"], max(start, 0)):
-            found = text[start:start + len(answer["text"])] if start >= 0 else ""
-            yield (f"key 'answers[{number}].start': found {found!r} at {start}, "
-                   f"expected {answer['text']!r}")
-    if "target" in record:
-        if text.count(MASK) != 1:
-            yield (f"key 'text': found {text.count(MASK)} {MASK} beside a target, "
-                   f"expected exactly one")
-        if not record["target"].strip():
-            yield "key 'target': found nothing, expected the word behind the mask"
 
 
 def span_faults(text: str, entity: Mapping[str, Any], key: str) -> Iterator[str]:

@@ -13,7 +13,6 @@ from bmtools.cli.progress import tracked
 from bmtools.cli.tables import print_table
 from bmtools.errors import Reject
 from bmtools.io.jsonl import STDIN, RecordReader, write_records
-from bmtools.reports.vocab_plot import plot_pieces
 
 if TYPE_CHECKING:
     from bmtools.vocab.tokenizer import Vocabulary
@@ -54,6 +53,7 @@ def command(files: tuple[str, ...], vocabs: tuple[str, ...], terms: str | None, 
     paths = _named(vocabs)
     if STDIN in files and terms == STDIN:
         raise click.UsageError("--terms and FILES: found - in both, expected one from stdin")
+    from bmtools.reports.vocab_report import comparison_tables, plot_pieces
     from bmtools.vocab.comparison import compare_vocab, read_terms
     from bmtools.vocab.segmenters import load_segmenter
 
@@ -69,8 +69,6 @@ def command(files: tuple[str, ...], vocabs: tuple[str, ...], terms: str | None, 
     if not as_table or output != STDIN:
         write_records(lines, output)
     if as_table:
-        from bmtools.reports.vocab_tables import comparison_tables
-
         for title, header, rows, text_columns in comparison_tables(lines):
             print_table(header, rows, title, text_columns)
 

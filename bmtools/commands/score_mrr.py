@@ -54,8 +54,8 @@ def command(records: RecordReader, models: tuple[Path, ...], baseline: str | Non
     for each two checkpoints with their difference on the same maskings.
     """
     from bmtools.reports.drawing import require_matplotlib
-    from bmtools.reports.mrr_collector import MrrCollector
     from bmtools.reports.mrr_report import write_mrr_report
+    from bmtools.reports.mrr_summary import MrrCollector
     from bmtools.scoring.mrr import mrr
     from bmtools.scoring.regression_gate import check_bound, check_regression, read_reference
 

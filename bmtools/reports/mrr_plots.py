@@ -35,9 +35,9 @@ from bmtools.reports.labels import (
     truncate_start,
     wrap_path,
 )
-from bmtools.reports.mrr_collector import MrrItem
 from bmtools.reports.mrr_summary import (
     MrrEstimate,
+    MrrItem,
     MrrSummary,
     matching_proposal,
     sort_by_agreement,

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from html.parser import HTMLParser
 
 from bmtools.reports.drawing import ImageFormat, Plot
-from bmtools.reports.mrr_collector import MrrItem
 from bmtools.reports.mrr_report import render_page
-from bmtools.reports.mrr_summary import MrrSummary
+from bmtools.reports.mrr_summary import MrrItem, MrrSummary
 
 DASH = "\N{EN DASH}"
 NASTY = '<mask>"\'&</td>'

@@ -16,8 +16,8 @@ import pytest
 
 from bmtools.errors import BmtoolsError, DataError
 from bmtools.reports.drawing import ImageFormat, require_matplotlib
-from bmtools.reports.mrr_collector import MrrItem
 from bmtools.reports.mrr_report import write_mrr_report
+from bmtools.reports.mrr_summary import MrrItem
 
 MODELS = ["runs/start", "runs/middle", "runs/end"]
 # Ranks under three models, and how many maskings have them.
@@ -241,7 +241,7 @@ def test_what_is_there_is_kept_unless_asked(tmp_path: Path) -> None:
 def test_no_display_is_needed_or_touched(tmp_path: Path) -> None:
     code = ("import sys\nfrom pathlib import Path\n"
             "from bmtools.reports.mrr_report import write_mrr_report\n"
-            "from bmtools.reports.mrr_collector import MrrItem\n"
+            "from bmtools.reports.mrr_summary import MrrItem\n"
             "assert not {'matplotlib', 'torch', 'numpy'} & sys.modules.keys()\n"
             "masking = MrrItem('a', '[MASK].', 'x', None, (1,), (1.0,), ((('x', 0.5),),))\n"
             f"write_mrr_report([masking], ['m'], [], Path({str(tmp_path / 'p')!r}), 'png')\n"

@@ -11,7 +11,7 @@ import pytest
 
 from bmtools.errors import BmtoolsError
 from bmtools.reports.drawing import require_matplotlib
-from bmtools.reports.vocab_plot import plot_pieces
+from bmtools.reports.vocab_report import plot_pieces
 
 FIGURES = {"BERT": {"text": 1.36, "entities:Chemical": 2.94},
            "_own $30k$": {"text": 1.03}}
@@ -41,7 +41,7 @@ def test_the_plot_has_labels(tmp_path: Path) -> None:
 
 def test_no_display_is_needed_or_touched(tmp_path: Path) -> None:
     code = ("import sys\nfrom pathlib import Path\n"
-            "from bmtools.reports.vocab_plot import plot_pieces\n"
+            "from bmtools.reports.vocab_report import plot_pieces\n"
             "assert 'matplotlib' not in sys.modules\n"
             f"plot_pieces({FIGURES!r}, Path({str(tmp_path / 'p.png')!r}))\n"
             "assert 'matplotlib.pyplot' not in sys.modules\n")
