@@ -1,4 +1,4 @@
-"""Schedule of a run: phase, learning rate, batch size and masking rate of each step."""
+"""Schedule of a run: phase, batch size and masking rate of each step."""
 
 from __future__ import annotations
 
@@ -34,24 +34,6 @@ class PhaseStep:
     def is_last(self) -> bool:
         """Whether this is the last step of its phase."""
         return self.step == self.steps - 1
-
-    @property
-    def learning_rate(self) -> float:
-        """Learning rate of this update."""
-        config, step, steps = self.phase.learning_rate, self.step, self.steps
-        warmup = config.warmup_steps or round(config.warmup_ratio * steps)
-        if step < warmup:
-            return config.learning_rate * (step + 1) / warmup
-        left, share = (steps - step) / max(steps - warmup, 1), 1.0  # share falls from 1 to 0
-        if config.schedule == "linear":
-            share = left
-        elif config.schedule == "cosine":
-            share = (1 - math.cos(math.pi * left)) / 2
-        elif config.schedule == "wsd":
-            falling = max(round(config.decay_ratio * steps), 1)
-            share = 1 - math.sqrt(max(step - (steps - falling), 0) / falling)
-        final = config.min_lr_ratio
-        return config.learning_rate * (final + (1 - final) * share)
 
     @property
     def batch_size(self) -> int:

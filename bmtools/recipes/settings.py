@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -95,6 +96,21 @@ class LearningRateConfig:
         require_at_least(self, warmup_steps=0)
         for name in ("warmup_ratio", "decay_ratio", "min_lr_ratio"):
             require(0 <= getattr(self, name) <= 1, name, getattr(self, name), "0 to 1")
+
+    def at(self, step: int, steps: int) -> float:
+        """Compute the learning rate of an update; the `steps` of a phase are numbered from 0."""
+        warmup = self.warmup_steps or round(self.warmup_ratio * steps)
+        if step < warmup:
+            return self.learning_rate * (step + 1) / warmup
+        left, share = (steps - step) / max(steps - warmup, 1), 1.0  # share falls from 1 to 0
+        if self.schedule == "linear":
+            share = left
+        elif self.schedule == "cosine":
+            share = (1 - math.cos(math.pi * left)) / 2
+        elif self.schedule == "wsd":
+            falling = max(round(self.decay_ratio * steps), 1)
+            share = 1 - math.sqrt(max(step - (steps - falling), 0) / falling)
+        return self.learning_rate * (self.min_lr_ratio + (1 - self.min_lr_ratio) * share)
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,6 @@ from bmtools.io.jsonl import RecordReader, as_records, encode_lines
 from bmtools.io.manifest import Manifest, hash_directory
 from bmtools.masking.corruption import IGNORED
 from bmtools.models.checkpoint import write_checkpoint_files
-from bmtools.recipes.phases import Phase
-from bmtools.recipes.schedule import PhaseStep
 from bmtools.recipes.settings import LearningRateConfig, OptimizationConfig
 from bmtools.records import Record
 from bmtools.tasks.heads import load_encoder
@@ -258,9 +256,8 @@ def _train(plan: FinetunePlan, task: Task[Any, Any], splits: Mapping[str, Split[
     order = [batch for epoch in range(plan.finetuning.epochs)
              for batch in shuffle_batches(lengths, batch_size, seed, epoch)]
     steps = len(order)
-    phase = Phase("main", learning_rate=plan.schedule)
     trainer = Trainer(TaskObjective(task, model),
-                      LoopPlan(steps, lambda step: PhaseStep(0, phase, step, steps).learning_rate),
+                      LoopPlan(steps, lambda step: plan.schedule.at(step, steps)),
                       replace(plan.optimization, seed=seed), accelerator)
     best: _Best | None = None
     losses: list[float] = []

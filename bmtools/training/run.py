@@ -221,7 +221,8 @@ class Run:
             restore_heads(state, self._objective)
         trainer = Trainer(
             self._objective,
-            LoopPlan(self.schedule.steps, lambda _number: self._phase_step.learning_rate),
+            LoopPlan(self.schedule.steps, lambda _number: self._phase_step.phase.learning_rate.at(
+                self._phase_step.step, self._phase_step.steps)),
             plan.optimization, self.accelerator, make_hooks(plan, model, state, self.accelerator))
         if state:
             restore_optimizer(state, self._objective, trainer.optimizer)

@@ -49,8 +49,7 @@ def test_blurbs_masking_rises_by_5_percent_every_fifth() -> None:
                                               for n in range(10)]),
 ])
 def test_learning_rates(schedule: LearningRateConfig, expected: list[float]) -> None:
-    phase = Phase("main", learning_rate=schedule)
-    rates = [PhaseStep(0, phase, step, 10).learning_rate for step in range(10)]
+    rates = [schedule.at(step, 10) for step in range(10)]
     assert rates == pytest.approx(expected)
 
 
