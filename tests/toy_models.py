@@ -74,7 +74,7 @@ class Toy:
         for encoded in encode(self.tokenizer, texts):
             points = np.isin(encoded.ids, self.tokenizer.convert_tokens_to_ids(["."]))
             sentences = [0, *(np.nonzero(points[:-1])[0] + 1).tolist()]
-            documents.append(EncodedDocument(encoded.ids, encoded.starts, sentences))
+            documents.append(EncodedDocument(encoded.ids, encoded.word_starts, sentences))
         return Corpus.of(documents, fingerprint(self.tokenizer))
 
     def batches(self, texts: Sequence[str], *phases: Phase, packed: bool = False, seed: int = 0,

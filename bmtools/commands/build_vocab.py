@@ -52,19 +52,27 @@ def _or_auto(function: Callable[..., Any]) -> Callable[..., Any]:
 def command(records: RecordReader, reject: Reject, output: Path, overwrite: bool,
             extend: Path | None, config: VocabularyConfig, size_search: SizeSearchConfig) -> None:
     """Train a tokenizer, or extend one, and write its directory."""
-    _check_usage(extend, config)
+    given = _given(VocabularyConfig)
+    _check_usage(extend, config, given)
     refuse_existing(output, overwrite)
     from bmtools.vocab.build import build_vocab
 
-    _check_type(extend, config)
+    if extend is not None and "tokenizer_type" in given:
+        from bmtools.vocab.extension import tokenizer_type_of
+        from bmtools.vocab.tokenizer import load_backend
+
+        found = tokenizer_type_of(load_backend(extend), str(extend))
+        if found != config.tokenizer_type:
+            raise CheckpointError(f"{extend}: found a {found} tokenizer, expected "
+                                  f"{config.tokenizer_type}; leave --tokenizer-type out to extend "
+                                  "it as it is")
     built = build_vocab(records, config, output, extend=extend, size_search=size_search,
                         overwrite=overwrite, progress=lambda items: tracked(items, "reading"))
     write_records([{"tokenizer": str(output), **built.results, "vocabulary": built.fingerprint}])
 
 
-def _check_usage(extend: Path | None, config: VocabularyConfig) -> None:
+def _check_usage(extend: Path | None, config: VocabularyConfig, given: set[str]) -> None:
     """Refuse options that would have no effect."""
-    given = _given(VocabularyConfig)
     if extend is not None:
         if unused := sorted(given - _WITH_EXTEND):
             raise click.UsageError(f"found {_flags(unused)} with --extend, which keeps what the "
@@ -88,17 +96,3 @@ def _given(kind: type) -> set[str]:
 
 def _flags(names: Iterable[str]) -> str:
     return " and ".join(map(setting, names))
-
-
-def _check_type(extend: Path | None, config: VocabularyConfig) -> None:
-    """Make sure that a tokenizer to extend has the type given, if one is."""
-    if extend is None or "tokenizer_type" not in _given(VocabularyConfig):
-        return
-    from bmtools.vocab.extension import tokenizer_type_of
-    from bmtools.vocab.tokenizer import load_tokenizer
-
-    found = tokenizer_type_of(load_tokenizer(extend), str(extend))
-    if found != config.tokenizer_type:
-        raise CheckpointError(f"{extend}: found a {found} tokenizer, expected "
-                              f"{config.tokenizer_type}; leave --tokenizer-type out to extend it "
-                              "as it is")

@@ -88,13 +88,13 @@ class BlockEncoder:
         # Half the bytes to send between processes, if the ids allow it.
         narrow = np.uint16 if not len(found.ids) or found.ids.max() < 1 << 16 else np.uint32
         # Texts without tokens are left out.
-        documents = DocumentBatch(found.ids.astype(narrow), found.starts,
+        documents = DocumentBatch(found.ids.astype(narrow), found.word_starts,
                                   found.lengths[found.lengths > 0], sentences)
         counts = Counter(
             records=len(texts), characters=sum(map(len, texts)),
             encoded_whole=len(texts) * (not found.in_chunks), documents=len(documents.lengths),
             empty=len(texts) - len(documents.lengths), tokens=len(found.ids),
-            words=int(found.starts.sum()))
+            words=int(found.word_starts.sum()))
         if sentences is not None:
             counts["sentences"] = len(sentences)
         return EncodedBlock(block.number, block.before, documents, counts, rejects)

@@ -105,9 +105,9 @@ class SequenceMasker:
             encoded: texts, each with a token at least.
             keys: (texts,) of `text_keys`.
         """
-        begins, texts, firsts = cut_texts(encoded.lengths, encoded.starts, self._max_length)
+        begins, texts, firsts = cut_texts(encoded.lengths, encoded.word_starts, self._max_length)
         maskable = np.isin(encoded.ids, self._special_ids, invert=True)
-        return Sequences(encoded.ids.astype(np.int64), encoded.starts, maskable,
+        return Sequences(encoded.ids.astype(np.int64), encoded.word_starts, maskable,
                          np.append(begins, len(encoded.ids)), texts,
                          derive(self._seed, keys[texts], firsts))
 

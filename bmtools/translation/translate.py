@@ -22,7 +22,7 @@ from bmtools.translation.settings import (
     ModelConfig,
     OtherLanguages,
 )
-from bmtools.translation.translator import Translation, Translator, load_translator
+from bmtools.translation.translator import Translation, Translator
 
 TEXTS = ("title", "question", "text", "text_pair")
 ANNOTATIONS = ("entities", "relations", "answers", "target")
@@ -101,6 +101,31 @@ def translate(records: str | PathLike[str] | Iterable[Any], source_lang: str, ta
     translator = load_translator(
         EngineConfig(engine, source_lang, target_lang, memory, via, model))
     return translate_records(as_records(records, reject), translator, documents, reject, counts)
+
+
+def load_translator(config: EngineConfig) -> Translator:
+    """Load an engine; only its own libraries are imported.
+
+    Raises:
+        BmtoolsError: its program, package, pair of languages or checkpoint is missing.
+    """
+    source, target = config.source_lang, config.target_lang
+    if config.engine == "apertium":
+        from bmtools.translation.apertium import ApertiumTranslator
+
+        return ApertiumTranslator(source, target, config.via)
+    if config.memory:
+        from bmtools.translation.memory import MemoryTranslator
+
+        return MemoryTranslator(config.memory, source, target)
+    assert config.model is not None
+    if config.engine == "ctranslate2":
+        from bmtools.translation.neural import CTranslate2Translator
+
+        return CTranslate2Translator(config.model, source, target)
+    from bmtools.translation.transformers_engine import TransformersTranslator
+
+    return TransformersTranslator(config.model, source, target)
 
 
 def translate_records(records: Iterable[Record], translator: Translator,

@@ -1,12 +1,10 @@
-"""Translation engines: their interface, and loading them by name."""
+"""Interface of the translation engines."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
-
-from bmtools.translation.settings import EngineConfig
 
 
 @dataclass(frozen=True)
@@ -42,28 +40,3 @@ class Translator(Protocol):
     def translate(self, sentences: Sequence[str]) -> list[Translation]:
         """Translate sentences, each without line breaks or control characters."""
         ...
-
-
-def load_translator(config: EngineConfig) -> Translator:
-    """Load an engine; only its own libraries are imported.
-
-    Raises:
-        BmtoolsError: its program, package, pair of languages or checkpoint is missing.
-    """
-    source, target = config.source_lang, config.target_lang
-    if config.engine == "apertium":
-        from bmtools.translation.apertium import ApertiumTranslator
-
-        return ApertiumTranslator(source, target, config.via)
-    if config.memory:
-        from bmtools.translation.memory import MemoryTranslator
-
-        return MemoryTranslator(config.memory, source, target)
-    assert config.model is not None
-    if config.engine == "ctranslate2":
-        from bmtools.translation.ctranslate2_engine import CTranslate2Translator
-
-        return CTranslate2Translator(config.model, source, target)
-    from bmtools.translation.transformers_engine import TransformersTranslator
-
-    return TransformersTranslator(config.model, source, target)

@@ -27,7 +27,6 @@ from bmtools.vocab.trainers import train_tokenizer
 _MEGABYTE = 1_000_000
 _KEY_BYTES = 8
 _KEYS = 1 << 8 * _KEY_BYTES
-_Trained = tuple[PreTrainedTokenizerFast, dict[str, Any]]
 Progress = Callable[[Iterable[Mapping[str, Any]]], Iterable[Mapping[str, Any]]]
 
 
@@ -72,11 +71,9 @@ def build_vocab(records: Iterable[Mapping[str, Any]],
     started = time.monotonic()
     terms = [term for _, term in read_list(size_search.terms)] if size_search.terms else []
     old = None if extend is None else load_tokenizer(extend)
-    max_bytes = round(config.sample_megabytes * _MEGABYTE) if config.sample_megabytes \
-        else sys.maxsize
-    sample = DocumentSample(max_bytes, config.seed)
-    documents = map(full_text, progress(records))
-    texts = _sampled(documents, sample, config)
+    megabytes = config.sample_megabytes
+    sample = DocumentSample(round(megabytes * _MEGABYTE) if megabytes else sys.maxsize, config.seed)
+    texts = _sampled(map(full_text, progress(records)), sample, config)
     if config.size == AUTO:
         tokenizer, figures = _choose_size(sample, config, size_search, terms)
     elif old is not None:
@@ -84,9 +81,10 @@ def build_vocab(records: Iterable[Mapping[str, Any]],
     else:
         tokenizer, figures = train_tokenizer(texts, config), {}
     kind = {"tokenizer_type": config.tokenizer_type, "special_tokens": config.special_token_style}
+    if old is not None:
+        kind = {"tokenizer_type": tokenizer_type_of(old.backend_tokenizer, str(extend))}
     results = {
-        "vocab_size": len(tokenizer), "requested_size": config.size or "auto",
-        **(kind if old is None else {"tokenizer_type": tokenizer_type_of(old, str(extend))}),
+        "vocab_size": len(tokenizer), "requested_size": config.size or "auto", **kind,
         "uncased": is_uncased(tokenizer), "sample": sample.summary(), **figures}
     built = BuiltVocabulary(tokenizer, results, fingerprint(tokenizer))
     if output is not None:
@@ -117,16 +115,11 @@ def _sampled(texts: Iterable[str], sample: DocumentSample, config: VocabularyCon
 
 
 def _choose_size(sample: DocumentSample, config: VocabularyConfig, size_search: SizeSearchConfig,
-                 terms: Sequence[str]) -> _Trained:
+                 terms: Sequence[str]) -> tuple[PreTrainedTokenizerFast, dict[str, Any]]:
     ratio = size_search.held_out_ratio
     held_out = [text for number, text in sample if is_held_out(config.seed, number, ratio)]
     trained_on = (text for number, text in sample if not is_held_out(config.seed, number, ratio))
-    choice = search_size(trained_on, held_out, terms, config, size_search)
-    knees = {"knee": choice.knee, "term_knee": choice.term_knee}
-    return choice.tokenizer, {
-        "chosen_size": choice.size,
-        **{name: knee for name, knee in knees.items() if knee is not None},
-        "held_out_documents": len(held_out), "curve": [score.figures() for score in choice.curve]}
+    return search_size(trained_on, held_out, terms, config, size_search)
 
 
 @dataclass

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from tokenizers import Encoding, Tokenizer
+from tokenizers import Tokenizer
 
 from bmtools.vocab.tokenizer import Component, flat_components
 
@@ -48,11 +48,11 @@ class EncodedText:
 
     Args:
         ids: (tokens,) int32, no special tokens added.
-        starts: (tokens,) bool, True where a word begins.
+        word_starts: (tokens,) bool, True where a word begins.
     """
 
     ids: np.ndarray
-    starts: np.ndarray
+    word_starts: np.ndarray
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class EncodedTexts:
 
     Args:
         ids: (all tokens,) int32, no special tokens added.
-        starts: (all tokens,) bool, True where a word begins.
+        word_starts: (all tokens,) bool, True where a word begins.
         lengths: (texts,) int64, tokens of each.
         tokens_at: for each text, the first token that reaches beyond each requested offset, or
             beyond the space before it, counted within the text; its length where there is none.
@@ -69,7 +69,7 @@ class EncodedTexts:
     """
 
     ids: np.ndarray
-    starts: np.ndarray
+    word_starts: np.ndarray
     lengths: np.ndarray
     tokens_at: list[list[int]]
     in_chunks: bool
@@ -87,7 +87,7 @@ def encode(tokenizer: PreTrainedTokenizerBase, texts: Iterable[str]) -> Iterator
         encoded = encoder.encode(batch)
         ends = np.cumsum(encoded.lengths)
         for start, end in zip(ends - encoded.lengths, ends, strict=True):
-            yield EncodedText(encoded.ids[start:end], encoded.starts[start:end])
+            yield EncodedText(encoded.ids[start:end], encoded.word_starts[start:end])
 
 
 class Encoder:
@@ -117,7 +117,10 @@ class Encoder:
             ids = backend.get_vocab()
             self._marked = np.arange(max(ids.values()) + 1, dtype=np.uint32) | _START
             self._marked[[ids[token] for token in ids if token.startswith(prefix)]] &= ~_START
-        self._clear_cache()
+        self._packed_ids: dict[str, bytes] = {}
+        self._unsafe: set[str] = set()
+        self._with_added: set[str] = set()
+        self._cached_characters = 0
 
     def encode(self, texts: Sequence[str],
                offsets: Sequence[Sequence[int]] | None = None) -> EncodedTexts:
@@ -147,7 +150,9 @@ class Encoder:
     def _split(self, texts: Sequence[str]) -> list[list[str] | None]:
         """Split texts into chunks whose ids are in the cache; None for texts to encode whole."""
         if self._cached_characters > _CACHED_CHARACTERS:
-            self._clear_cache()
+            for cache in (self._packed_ids, self._unsafe, self._with_added):
+                cache.clear()
+            self._cached_characters = 0
         chunks = [self._splitter.split(text) for text in texts]
         self._cache_chunks(set().union(*chunks))
         unsafe = [number for number, own in enumerate(chunks)
@@ -195,7 +200,8 @@ class Encoder:
         encodings = self._backend.encode_batch(list(texts), add_special_tokens=False)
         for text, found in zip(texts, encodings, strict=True):
             if self._mark_word_starts is not None:
-                starts = self._mark_word_starts(text, _offsets(found))
+                offsets = np.array(found.offsets, dtype=np.int64).reshape(-1, 2)
+                starts = self._mark_word_starts(text, offsets)
             else:  # a token without a word is one by itself
                 ids_of_words = [-1 if word is None else word for word in found.word_ids]
                 words = np.array(ids_of_words, dtype=np.int64)
@@ -222,20 +228,9 @@ class Encoder:
 
     def _tokens_within(self, text: str, offsets: Sequence[int]) -> list[int]:
         found = self._backend.encode(text, add_special_tokens=False)
-        ends = np.maximum.accumulate(_offsets(found)[:, 1])
+        ends = np.maximum.accumulate([end for _, end in found.offsets], dtype=np.int64)
         # A token before the first character, as Metaspace adds it there, belongs to it.
         return np.where(offsets, np.searchsorted(ends, offsets, side="right"), 0).tolist()
-
-    def _clear_cache(self) -> None:
-        self._packed_ids: dict[str, bytes] = {}
-        self._unsafe: set[str] = set()
-        self._with_added: set[str] = set()
-        self._cached_characters = 0
-
-
-def _offsets(encoding: Encoding) -> np.ndarray:
-    """Return offsets, (tokens, 2) in code points."""
-    return np.array(encoding.offsets, dtype=np.int64).reshape(-1, 2)
 
 
 class SafeSplitter:

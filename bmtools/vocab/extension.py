@@ -47,13 +47,13 @@ class _Piece:
     halves: tuple[str, str]
 
 
-def tokenizer_type_of(tokenizer: PreTrainedTokenizerFast, name: str) -> TokenizerType:
+def tokenizer_type_of(backend: Tokenizer, name: str) -> TokenizerType:
     """Return the type of a tokenizer that can be extended.
 
     Raises:
         CheckpointError: another type, or BPE whose pieces cannot be spelled.
     """
-    model = json.loads(tokenizer.backend_tokenizer.to_str())["model"]
+    model = json.loads(backend.to_str())["model"]
     if model["type"] not in _TYPES:
         raise CheckpointError(
             f"{name}: found a tokenizer of the type {model['type']}, expected one of "
@@ -93,7 +93,7 @@ def extend_tokenizer(old: PreTrainedTokenizerFast, texts: Iterable[str], config:
         DataError: no text, too little of it for the size, or a size without room.
     """
     backend = old.backend_tokenizer
-    tokenizer_type_of(old, name)
+    tokenizer_type_of(backend, name)
     kept = max(backend.get_vocab().values()) + 1
     if config.size <= kept:
         raise DataError(f"{setting('size')}: found {config.size}, but {name} holds {kept} tokens "

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
 
 from tokenizers import Tokenizer
@@ -14,66 +13,15 @@ from transformers import PreTrainedTokenizerFast
 from bmtools.errors import DataError, setting
 from bmtools.vocab.encoding import encode
 from bmtools.vocab.settings import SizeSearchConfig, VocabularyConfig
-from bmtools.vocab.trainers import TokenizerTrainer, trainer_for
+from bmtools.vocab.trainers import TRAINERS, TokenizerTrainer
 from bmtools.vocab.words import count_words, fragmentation
 
 _MIN_CANDIDATES = 3
 
 
-@dataclass(frozen=True)
-class SizeScore:
-    """Cost and effect of one size.
-
-    Args:
-        size: tokens of the vocabulary.
-        parameters: of its embeddings.
-        tokens: of the held-out text, punctuation included.
-        relative_tokens: that, divided by the tokens at the largest size.
-        pieces_per_word: of the held-out text.
-        whole_share: share of its words that stay whole, 0 to 1.
-        term_pieces_per_word: of the words of the term list, each counted once.
-        term_whole_share: share of those that stay whole, 0 to 1.
-    """
-
-    size: int
-    parameters: int
-    tokens: int
-    relative_tokens: float
-    pieces_per_word: float
-    whole_share: float
-    term_pieces_per_word: float | None = None
-    term_whole_share: float | None = None
-
-    def figures(self) -> dict[str, Any]:
-        """Return the known values, rounded for people."""
-        return {name: round(value, 4) if isinstance(value, float) else value
-                for name, value in asdict(self).items() if value is not None}
-
-
-@dataclass(frozen=True)
-class SizeChoice:
-    """A size chosen by data.
-
-    Args:
-        tokenizer: of that size, trained on the text that is not held out.
-        curve: a score for each size, in rising order.
-        knee: size beyond which more tokens gain little on held-out text.
-        term_knee: the same on the term list; None without one.
-    """
-
-    tokenizer: PreTrainedTokenizerFast
-    curve: list[SizeScore]
-    knee: int
-    term_knee: int | None
-
-    @property
-    def size(self) -> int:
-        """Size chosen: the larger of the knees."""
-        return max(self.knee, self.term_knee or 0)
-
-
 def search_size(texts: Iterable[str], held_out: Sequence[str], terms: Sequence[str],
-                config: VocabularyConfig, size_search: SizeSearchConfig) -> SizeChoice:
+                config: VocabularyConfig, size_search: SizeSearchConfig,
+                ) -> tuple[PreTrainedTokenizerFast, dict[str, Any]]:
     """Train candidates and take the one at the knee of the fragmentation curve.
 
     WordPiece and BPE are trained once: a smaller vocabulary is the beginning of a larger one.
@@ -86,10 +34,18 @@ def search_size(texts: Iterable[str], held_out: Sequence[str], terms: Sequence[s
         config: all but the size.
         size_search: the candidates.
 
+    Returns:
+        the tokenizer of the size chosen, and figures for JSON: `chosen_size`, the larger of
+        `knee` and `term_knee`, beyond which more tokens gain little on held-out text and on the
+        terms; `held_out_documents`; and the `curve`, for each size in rising order with the
+        `parameters` of its embeddings, the `tokens` of the held-out text, punctuation included,
+        also divided by those at the largest size, `pieces_per_word` and `whole_share` of its
+        words, and of the words of the terms, each counted once.
+
     Raises:
         DataError: no text, or fewer than three candidates that it supports.
     """
-    trainer = trainer_for(config)
+    trainer = TRAINERS[config.tokenizer_type](config)
     words = trainer.count_words(texts)
     held_out_words = count_words(held_out)
     if not held_out_words:
@@ -100,21 +56,25 @@ def search_size(texts: Iterable[str], held_out: Sequence[str], terms: Sequence[s
     tokens = {size: sum(len(one.ids) for one in encode(tokenizer, held_out))
               for size, tokenizer in candidates.items()}
     most_tokens = tokens[max(tokens)]
-    curve = []
+    curve: list[dict[str, float]] = []
     for size, tokenizer in candidates.items():
         text = fragmentation(tokenizer.backend_tokenizer, held_out_words)
-        of_terms = fragmentation(tokenizer.backend_tokenizer, term_words) if term_words else None
-        curve.append(SizeScore(
-            size, size * size_search.hidden_size, tokens[size], tokens[size] / most_tokens,
-            text.pieces_per_word, text.whole_share,
-            of_terms.pieces_per_word if of_terms else None,
-            of_terms.whole_share if of_terms else None))
+        score = {"size": size, "parameters": size * size_search.hidden_size,
+                 "tokens": tokens[size], "relative_tokens": tokens[size] / most_tokens,
+                 "pieces_per_word": text.pieces_per_word, "whole_share": text.whole_share}
+        if term_words:
+            of_terms = fragmentation(tokenizer.backend_tokenizer, term_words)
+            score |= {"term_pieces_per_word": of_terms.pieces_per_word,
+                      "term_whole_share": of_terms.whole_share}
+        curve.append(score)
     sizes = list(candidates)
-    knee = sizes[find_knee(sizes, [score.pieces_per_word for score in curve])]
-    term_curve = [score.term_pieces_per_word for score in curve
-                  if score.term_pieces_per_word is not None]
-    term_knee = sizes[find_knee(sizes, term_curve)] if term_curve else None
-    return SizeChoice(candidates[max(knee, term_knee or 0)], curve, knee, term_knee)
+    knees = {name: sizes[find_knee(sizes, [score[value] for score in curve])]
+             for name, value in (("knee", "pieces_per_word"), ("term_knee", "term_pieces_per_word"))
+             if value in curve[0]}
+    chosen = max(knees.values())
+    return candidates[chosen], {
+        "chosen_size": chosen, **knees, "held_out_documents": len(held_out),
+        "curve": [{name: round(value, 4) for name, value in score.items()} for score in curve]}
 
 
 def find_knee(sizes: Sequence[float], values: Sequence[float]) -> int:

@@ -142,7 +142,22 @@ def load_tokenizer(directory: Path) -> PreTrainedTokenizerFast:
     if not isinstance(tokenizer, PreTrainedTokenizerFast):
         raise CheckpointError(f"{directory}: the tokenizer has no tokenizer.json; "
                               "convert it with transformers first")
-    _check_casing(directory, tokenizer)
+    uncased = is_uncased(tokenizer)
+    config, content = (json.loads(path.read_text("utf-8")) if path.is_file() else {}
+                       for path in (directory / _CONFIG, directory / _TOKENIZER))
+    stated = config.get("do_lower_case")
+    written = lowercases(content.get("normalizer")) if content else uncased
+    if written != uncased or (stated is not None and bool(stated) != uncased):
+        raise CheckpointError(
+            f"{directory}: {_CONFIG} says do_lower_case {json.dumps(stated)}, but {_TOKENIZER} "
+            f"{'folds' if written else 'keeps'} case; correct the one that is wrong")
+    if stated is None and uncased:
+        cased = [token for token in tokenizer.get_vocab() if token != token.lower()
+                 and token not in tokenizer.all_special_tokens]
+        if cased:
+            raise CheckpointError(
+                f"{directory}: the vocabulary holds upper case ({min(cased)!r}), but text would "
+                f'be lower-cased; write {{"do_lower_case": false}} into {_CONFIG}')
     tokenizer.backend_tokenizer.no_truncation()
     tokenizer.backend_tokenizer.no_padding()
     return tokenizer
@@ -156,7 +171,7 @@ def load_backend(path: Path) -> Tokenizer:
     """
     try:
         backend = Tokenizer.from_file(str(path / _TOKENIZER))
-        stated = _read_json(path / _CONFIG).get("do_lower_case")
+        stated = json.loads((path / _CONFIG).read_text("utf-8")).get("do_lower_case")
     except Exception:  # `load_vocabulary` reports what is wrong
         stated = None
     if stated is not None:
@@ -170,7 +185,7 @@ def save_tokenizer(tokenizer: PreTrainedTokenizerBase, directory: Path) -> None:
     """Write tokenizer.json, tokenizer_config.json with its casing, and vocab.txt for WordPiece."""
     tokenizer.save_pretrained(directory)
     path = directory / _CONFIG
-    config = _read_json(path)
+    config = json.loads(path.read_text("utf-8"))
     config["do_lower_case"] = is_uncased(tokenizer)
     if config.get("tokenizer_class") == "TokenizersBackend":
         config["tokenizer_class"] = "PreTrainedTokenizerFast"  # its name before transformers 5
@@ -208,30 +223,6 @@ def require_same_vocabulary(found: str, expected: str, what: str) -> None:
 def is_uncased(tokenizer: PreTrainedTokenizerBase) -> bool:
     """Return whether a tokenizer lower-cases text."""
     return lowercases(json.loads(tokenizer.backend_tokenizer.to_str())["normalizer"])
-
-
-def _check_casing(directory: Path, tokenizer: PreTrainedTokenizerFast) -> None:
-    """Compare both files, and the tokenizer that transformers made of them."""
-    uncased = is_uncased(tokenizer)
-    stated = _read_json(directory / _CONFIG).get("do_lower_case")
-    content = _read_json(directory / _TOKENIZER)
-    written = lowercases(content.get("normalizer") or None) if content else uncased
-    if written != uncased or (stated is not None and bool(stated) != uncased):
-        raise CheckpointError(
-            f"{directory}: {_CONFIG} says do_lower_case {json.dumps(stated)}, but {_TOKENIZER} "
-            f"{'folds' if written else 'keeps'} case; correct the one that is wrong")
-    if stated is None and uncased:
-        special = set(tokenizer.all_special_tokens)
-        cased = [token for token in tokenizer.get_vocab()
-                 if token not in special and token != token.lower()]
-        if cased:
-            raise CheckpointError(
-                f"{directory}: the vocabulary holds upper case ({min(cased)!r}), but text would "
-                f'be lower-cased; write {{"do_lower_case": false}} into {_CONFIG}')
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 
 def _brief(error: Exception) -> str:

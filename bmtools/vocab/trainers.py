@@ -51,7 +51,7 @@ def train_tokenizer(texts: Iterable[str], config: VocabularyConfig) -> PreTraine
     Raises:
         DataError: no text, or too little of it for the size.
     """
-    trainer = trainer_for(config)
+    trainer = TRAINERS[config.tokenizer_type](config)
     words = trainer.count_words(texts)
     smallest = trainer.min_size(words)
     if config.size < smallest:
@@ -82,11 +82,6 @@ def require_size(found: int, config: VocabularyConfig, beside: str = "") -> None
             f"{size}: found {config.size}, but the text supports {found} tokens{beside}; expected "
             f"{size} {found} or less, more text, or {setting('allow_fewer')} to take what there "
             "is")
-
-
-def trainer_for(config: VocabularyConfig) -> TokenizerTrainer:
-    """Return the trainer of a tokenizer type."""
-    return TRAINERS[config.tokenizer_type](config)
 
 
 class TokenizerTrainer(ABC):

@@ -13,8 +13,7 @@ import bmtools.translation
 from bmtools.errors import RecordError
 from bmtools.records import Record
 from bmtools.translation.settings import DocumentConfig, EngineConfig, ModelConfig
-from bmtools.translation.translate import TranslationCounts, translate_records
-from bmtools.translation.translator import load_translator
+from bmtools.translation.translate import TranslationCounts, load_translator, translate_records
 
 translate = import_module("bmtools.translation.translate")
 WORDS = {"Pain.": "Dolore.", "No fever.": "Niente febbre.", "Why?": "Perché??",

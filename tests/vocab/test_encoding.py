@@ -134,7 +134,7 @@ def by_library(tokenizer: Any, texts: Sequence[str]) -> Iterator[tuple[list[int]
 
 
 def as_lists(tokenizer: Any, texts: Sequence[str]) -> list[tuple[list[int], list[bool]]]:
-    return [(one.ids.tolist(), one.starts.tolist()) for one in encode(tokenizer, texts)]
+    return [(one.ids.tolist(), one.word_starts.tolist()) for one in encode(tokenizer, texts)]
 
 
 @pytest.mark.parametrize("family", KEEP_WORDS)
@@ -144,7 +144,7 @@ def test_words_are_the_sentence_s_words(family: str) -> None:
     assert len(encoded.ids) > len(WORDS), "the long word must be in pieces for this to tell"
     pieces = tokenizer.convert_ids_to_tokens(encoded.ids.tolist())
     words: list[str] = []
-    for piece, start in zip(pieces, encoded.starts, strict=True):
+    for piece, start in zip(pieces, encoded.word_starts, strict=True):
         bare = piece.removeprefix("##").lstrip("Ġ▁")
         words = [*words, bare] if start else [*words[:-1], words[-1] + bare]
     assert words == WORDS
@@ -275,12 +275,12 @@ def test_another_segmenter_says_where_words_begin() -> None:
     found = Encoder(tokenizer.backend_tokenizer, mark).encode([SENTENCE, ""])
     [expected] = tokenizer.backend_tokenizer.encode_batch([SENTENCE], add_special_tokens=False)
     assert found.ids.tolist() == expected.ids
-    assert found.starts.tolist() == [begin % 2 == 0 for begin, _ in expected.offsets]
+    assert found.word_starts.tolist() == [begin % 2 == 0 for begin, _ in expected.offsets]
     assert seen == [(SENTENCE, (len(expected.ids), 2)), ("", (0, 2))]
 
 
 def made_of(splitter: Any = None, normalizer: Any = None, model: Any = None,
-              added: tuple[Any, ...] = ()) -> Any:
+            added: tuple[Any, ...] = ()) -> Any:
     made = Tokenizer(model or models.BPE())
     made.normalizer, made.pre_tokenizer = normalizer, splitter
     made.add_tokens(list(added))

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from bmtools.vocab.pretokens import count_pretokens, pretokenize, train_model
 from bmtools.vocab.settings import VocabularyConfig
-from bmtools.vocab.trainers import TRAINERS, trainer_for
+from bmtools.vocab.trainers import TRAINERS
 
 SIGNS = ["a", "Be", "tNF", "7", "10", " ", " ", "  ", "\n", "\t ", ",", "-", "'", "è", "e\u0301",
          "\u03b1", "\u00b5g", "\u4e2d", "\u00a0", "\ufb01", "'s"]
@@ -23,7 +23,8 @@ CHOICES: list[dict[str, Any]] = [
 
 
 def backend(tokenizer_type: str, choices: dict[str, Any]) -> Tokenizer:
-    return trainer_for(VocabularyConfig(tokenizer_type=tokenizer_type, **choices)).pipeline()
+    config = VocabularyConfig(tokenizer_type=tokenizer_type, **choices)
+    return TRAINERS[tokenizer_type](config).pipeline()
 
 
 @pytest.mark.parametrize("choices", CHOICES, ids=lambda choices: ",".join(choices) or "plain")

@@ -12,7 +12,7 @@ from bmtools.errors import DataError
 from bmtools.vocab.settings import SizeSearchConfig, VocabularyConfig
 from bmtools.vocab.size_search import find_knee, search_size, truncate
 from bmtools.vocab.tokenizer import fingerprint
-from bmtools.vocab.trainers import TRAINERS, train_tokenizer, trainer_for
+from bmtools.vocab.trainers import TRAINERS, train_tokenizer
 
 TEXTS = ["il cuore batte e il sangue scorre nelle arterie del paziente",
          "la mobilità del ginocchio è ridotta: perché la gonartrosi bilaterale?",
@@ -46,7 +46,7 @@ def test_the_knee_by_geometry() -> None:
 @pytest.mark.parametrize("tokenizer_type", ["wordpiece", "bpe"])
 def test_the_beginning_is_what_a_smaller_size_learns(tokenizer_type: str) -> None:
     settings = VocabularyConfig(tokenizer_type=tokenizer_type, size=500, allow_fewer=True)
-    trainer = trainer_for(settings)
+    trainer = TRAINERS[settings.tokenizer_type](settings)
     largest = train_tokenizer(TEXTS, settings)
     words = trainer.count_words(TEXTS)
     for size in range(max(trainer.min_size(words), 100), len(largest) + 1, 7):
@@ -60,7 +60,7 @@ def test_the_beginning_is_what_a_smaller_size_learns(tokenizer_type: str) -> Non
 def test_the_beginning_on_real_text(tokenizer_type: str, clinical: list[str]) -> None:
     largest = train_tokenizer(clinical, VocabularyConfig(tokenizer_type=tokenizer_type, size=4_000))
     settings = VocabularyConfig(tokenizer_type=tokenizer_type, size=1_500)
-    assert fingerprint(truncate(largest, 1_500, trainer_for(settings))) == \
+    assert fingerprint(truncate(largest, 1_500, TRAINERS[settings.tokenizer_type](settings))) == \
         fingerprint(train_tokenizer(clinical, settings))
 
 
@@ -70,24 +70,25 @@ def test_a_curve_on_real_text(tokenizer_type: str, clinical: list[str]) -> None:
     sizes = [800, 1_600, 3_200, 5_000, 90_000]
     choosing = SizeSearchConfig(candidates=",".join(map(str, sizes)), hidden_size=100)
     held_out, learned = clinical[:80], clinical[80:]
-    found = search_size(iter(learned), held_out, ["diabete mellito", "dolore"],
-                        VocabularyConfig(tokenizer_type=tokenizer_type, size=0), choosing)
-    assert [point.size for point in found.curve] == sizes[:4]  # the text supports no 90,000
-    assert [point.parameters for point in found.curve] == [80_000, 160_000, 320_000, 500_000]
-    falling = [point.pieces_per_word for point in found.curve]
+    tokenizer, found = search_size(
+        iter(learned), held_out, ["diabete mellito", "dolore"],
+        VocabularyConfig(tokenizer_type=tokenizer_type, size=0), choosing)
+    assert [point["size"] for point in found["curve"]] == sizes[:4]  # the text supports no 90,000
+    assert [point["parameters"] for point in found["curve"]] == [80_000, 160_000, 320_000, 500_000]
+    falling = [point["pieces_per_word"] for point in found["curve"]]
     assert falling == sorted(falling, reverse=True) and falling[0] > falling[-1] > 1
-    shares = [point.whole_share for point in found.curve]
+    shares = [point["whole_share"] for point in found["curve"]]
     assert shares == sorted(shares)
-    assert found.knee in sizes[1:3]
-    assert found.term_knee in sizes[:4]
-    assert found.size == max(found.knee, found.term_knee) == len(found.tokenizer)
-    point = next(point for point in found.curve if point.size == found.size)
-    assert point.tokens == sum(
-        len(found.tokenizer(text, add_special_tokens=False)["input_ids"]) for text in held_out)
-    assert found.curve[-1].relative_tokens == 1
+    assert found["knee"] in sizes[1:3]
+    assert found["term_knee"] in sizes[:4]
+    assert found["chosen_size"] == max(found["knee"], found["term_knee"]) == len(tokenizer)
+    point = next(point for point in found["curve"] if point["size"] == found["chosen_size"])
+    assert point["tokens"] == sum(
+        len(tokenizer(text, add_special_tokens=False)["input_ids"]) for text in held_out)
+    assert found["curve"][-1]["relative_tokens"] == 1
     # What is chosen was learned from the rest alone.
-    exact = VocabularyConfig(tokenizer_type=tokenizer_type, size=found.size)
-    assert fingerprint(found.tokenizer) == fingerprint(train_tokenizer(learned, exact))
+    exact = VocabularyConfig(tokenizer_type=tokenizer_type, size=found["chosen_size"])
+    assert fingerprint(tokenizer) == fingerprint(train_tokenizer(learned, exact))
 
 
 def test_errors_name_the_way_out() -> None:

@@ -18,7 +18,7 @@ from bmtools.errors import DataError
 from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.special_tokens import SCHEMES
 from bmtools.vocab.tokenizer import fingerprint
-from bmtools.vocab.trainers import GREEK, TRAINERS, train_tokenizer, trainer_for
+from bmtools.vocab.trainers import GREEK, TRAINERS, train_tokenizer
 
 WORDS = [f"{a}{b}{c}" for a in "bcdf" for b in "aeio" for c in "lmnr"]
 TEXTS = [" ".join(WORDS[start:] + WORDS[:start]) for start in range(len(WORDS))]
@@ -176,8 +176,8 @@ def test_the_fingerprint_follows_tokens_and_casing() -> None:
 
 
 def normal(text: str, tokenizer_type: str = "bpe", **choices: Any) -> str:
-    step = trainer_for(VocabularyConfig(tokenizer_type=tokenizer_type,
-                                        **choices)).pipeline().normalizer
+    config = VocabularyConfig(tokenizer_type=tokenizer_type, **choices)
+    step = TRAINERS[tokenizer_type](config).pipeline().normalizer
     return text if step is None else step.normalize_str(text)
 
 
@@ -199,8 +199,8 @@ def test_normalizers_follow_the_settings(tokenizer_type: str, choices: dict[str,
 
 
 def test_no_normalizer_without_settings() -> None:
-    assert trainer_for(VocabularyConfig(tokenizer_type="bpe",
-                                        unicode="none")).pipeline().normalizer is None
+    assert TRAINERS["bpe"](VocabularyConfig(tokenizer_type="bpe",
+                                            unicode="none")).pipeline().normalizer is None
 
 
 def test_korean_is_put_together_again_where_accents_are_dropped() -> None:

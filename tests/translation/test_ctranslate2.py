@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bmtools.errors import CheckpointError
-from bmtools.translation.ctranslate2_engine import CTranslate2Translator
+from bmtools.translation.neural import CTranslate2Translator
 from bmtools.translation.settings import ModelConfig
 from bmtools.translation.transformers_engine import TransformersTranslator
 
