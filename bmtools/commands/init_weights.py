@@ -11,12 +11,7 @@ from typing import Any
 
 import click
 
-from bmtools.cli.options import (
-    Command,
-    directory,
-    existing_directory,
-    reads_records,
-)
+from bmtools.cli.options import Command, directory, existing_directory, reads_records
 from bmtools.cli.progress import tracked
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.tables import print_table

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bmtools.data.nsp_pairs import make_pairs
 from bmtools.data.packing import PackedPart, pack
 from bmtools.data.samples import (
     NO_PAIR,
@@ -16,6 +15,7 @@ from bmtools.data.samples import (
     SINGLE_SPECIALS,
     WORD_SLACK,
     cut_evenly,
+    make_pairs,
     token_counts,
     whole_documents,
 )

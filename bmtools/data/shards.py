@@ -11,14 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bmtools.data.shard_files import (
-    FORMAT,
-    SHARDS,
-    TYPES,
-    EncodedDocument,
-    concatenate,
-    shard_path,
-)
+from bmtools.data.shard_files import FORMAT, SHARDS, TYPES, EncodedDocument, concatenate, shard_path
 from bmtools.errors import CheckpointError
 from bmtools.io.manifest import read_manifest
 from bmtools.masking.ragged import offsets as run_offsets

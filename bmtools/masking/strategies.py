@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
+from math import fsum
 from typing import Protocol, get_args
 
 import numpy as np
 
 from bmtools.errors import require, setting
-from bmtools.masking.mask_units import MaskRates, mask_random_units
+from bmtools.keyed_random import Purpose, bits_per_key, to_uniform
+from bmtools.masking.mask_units import MaskRates, mask_random_units, mask_units_by_rank
 from bmtools.masking.settings import Masking
-from bmtools.masking.spans import mask_spans
 from bmtools.masking.terms import TermList
 from bmtools.masking.token_batch import MaskUnits, TokenBatch
+
+LONGEST_SPAN = 10
+_STOP = 0.2
+# A word's rank holds 32 bits of the rank of its span and, below them, its position in the span.
+_SPAN_SHIFT = np.uint64(32)
+_POSITION_SHIFT = np.uint64(28)
+_NONE = np.uint64((1 << 64) - 1)
 
 
 class MaskStrategy(Protocol):
@@ -60,6 +69,33 @@ def mask_words(text: TokenBatch, rates: MaskRates) -> np.ndarray:
     return mask_random_units(text, text.words, rates)
 
 
+def mask_spans(text: TokenBatch, rates: MaskRates) -> np.ndarray:
+    """Mask spans of whole words in random order until a share of each sample's tokens is masked.
+
+    A span begins at any word with the same probability and takes 1 to 10 words, 3.8 on average
+    before it meets the end of the sample, a special token or another span. Two departures from
+    the source: each word begins one span at most, and the span that crosses the budget is cut
+    between words, the last word masked by chance, so that the rate is met on average as in
+    `mask_units_by_rank`. Runs of masked words are therefore somewhat shorter than the spans drawn,
+    by the cut, or longer, where spans touch. The source also replaces all tokens of a span alike;
+    here each token draws its own replacement.
+
+    Source: Joshi et al. 2020 (SpanBERT), section 3.1.
+
+    Args:
+        rates: share of maskable tokens to mask, 0 to 1: one, or (samples,).
+
+    Returns:
+        (tokens,) bool.
+
+    Raises:
+        ValueError: a rate outside 0 to 1.
+    """
+    words = text.words
+    ranks = _span_ranks(_span_lengths(text), bits_per_key(text.keys, words.borders, Purpose.ORDER))
+    return mask_units_by_rank(text, words, ranks, rates)
+
+
 def make_strategy(name: str, terms: TermList | None = None) -> MaskStrategy:
     """Make a masking strategy.
 
@@ -77,3 +113,38 @@ def make_strategy(name: str, terms: TermList | None = None) -> MaskStrategy:
                              f"expected {setting('terms')} as well")
         return terms.mask
     return {"tokens": mask_tokens, "words": mask_words, "spans": mask_spans}[name]
+
+
+def span_length_chances() -> list[float]:
+    """List the probabilities of lengths 1 to `LONGEST_SPAN`: a truncated geometric distribution.
+
+    Products and an exact sum, as powers may round differently on another platform.
+    """
+    weights = list(accumulate(range(1, LONGEST_SPAN), lambda weight, _: weight * (1 - _STOP),
+                              initial=_STOP))
+    total = fsum(weights)
+    return [weight / total for weight in weights]
+
+
+def _span_lengths(text: TokenBatch) -> np.ndarray:
+    """Draw the length in words of the span that begins at each word, clipped to its run."""
+    words = text.words
+    drawn = to_uniform(bits_per_key(text.keys, words.borders, Purpose.SPAN_LENGTH))
+    lengths = 1 + np.searchsorted(list(accumulate(span_length_chances()[:-1])), drawn, side="right")
+    apart = np.ones(len(words.begins) + 1, dtype=bool)
+    apart[1:-1] = words.begins[1:] != (words.begins + words.sizes)[:-1]
+    apart[words.borders] = True
+    ends = np.flatnonzero(apart)
+    run_ends = np.repeat(ends[1:], ends[1:] - ends[:-1])
+    return np.minimum(lengths, run_ends - np.arange(len(lengths)))
+
+
+def _span_ranks(lengths: np.ndarray, ranks: np.ndarray) -> np.ndarray:
+    """Rank each word by the lowest-ranked span that covers it, then by its position in the span."""
+    codes = ranks >> _SPAN_SHIFT << _SPAN_SHIFT
+    covered = codes.copy()
+    for position in range(1, min(LONGEST_SPAN, len(ranks))):
+        within = codes[:-position] | np.uint64(position) << _POSITION_SHIFT
+        reached = np.where(lengths[:-position] > position, within, _NONE)
+        np.minimum(covered[position:], reached, out=covered[position:])
+    return covered

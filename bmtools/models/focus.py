@@ -169,8 +169,7 @@ def factorize_counts(counts: CooccurrenceCounts, dim: int, min_count: int, seed:
         basis = torch.linalg.qr(torch.sparse.mm(matrix, basis))[0]
     # In float32 the solver fails on matrices with many equal eigenvalues, such as 0.
     projected = (basis.T @ torch.sparse.mm(matrix, basis)).double()
-    values, directions = (each.float()
-                          for each in torch.linalg.eigh((projected + projected.T) / 2))
+    values, directions = (each.float() for each in torch.linalg.eigh((projected + projected.T) / 2))
     # The matrix is symmetric: its singular values are the absolute values of its eigenvalues.
     largest = values.abs().argsort(descending=True)[:dim]
     vectors = (basis @ directions[:, largest]) * values[largest].abs().sqrt()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -176,20 +176,6 @@ def _target_fault(record: Record) -> str:
     return ""
 
 
-class _Initialization(NamedTuple):
-    """A method's values for new tokens, in place of the mean of their pieces.
-
-    Args:
-        report: figures about them.
-        mixtures: of old rows, for every tensor with a row for each token.
-        embeddings: input embeddings.
-    """
-
-    report: dict[str, Any]
-    mixtures: WeightedRows | None = None
-    embeddings: TokenEmbeddings | None = None
-
-
 def transfer(base: Checkpoint, tokenizer: PreTrainedTokenizerFast, config: TransferConfig,
              sentences: Iterable[Sentence] = (), focus: FocusConfig | None = None,
              distil: TokenDistillationConfig | None = None) -> Transfer:
@@ -231,13 +217,13 @@ def transfer(base: Checkpoint, tokenizer: PreTrainedTokenizerFast, config: Trans
     new_config.max_position_embeddings = max(positions, config.max_positions) \
         + first_position(new_config)
     check_layers(old_config, config.layers)
-    initialization = _initialize(base, tokenizer, overlap, config, sentences,
-                                 focus or FocusConfig(), distil or TokenDistillationConfig())
-    vocabulary_tensors = _vocabulary_tensors(new_config)
-    model = _rebuild(base.model, new_config, vocabulary_tensors, config.seed)
+    report, mixtures, embeddings = _initialize(
+        base, tokenizer, overlap, config, sentences, focus or FocusConfig(),
+        distil or TokenDistillationConfig())
+    model, vocabulary_tensors = _rebuild(base.model, new_config, config.seed)
     is_random = config.method == "random"
-    _fill(base.model, model, vocabulary_tensors, overlap, initialization, is_random)
-    report = {"contextual": 0, "focus": 0, "distil": 0, "sentences": 0, **initialization.report}
+    _fill(base.model, model, vocabulary_tensors, overlap, mixtures, embeddings, is_random)
+    report = {"contextual": 0, "focus": 0, "distil": 0, "sentences": 0, **report}
     others = len(overlap.pieces) - report["contextual"] - report["focus"] - report["distil"]
     norms = (_mean_norm(token_embeddings(base.model).weight),
              _mean_norm(token_embeddings(model).weight[list(overlap.pieces)]))
@@ -250,14 +236,20 @@ def transfer(base: Checkpoint, tokenizer: PreTrainedTokenizerFast, config: Trans
 
 def _initialize(base: Checkpoint, tokenizer: PreTrainedTokenizerFast, overlap: VocabOverlap,
                 config: TransferConfig, sentences: Iterable[Sentence], focus: FocusConfig,
-                distil: TokenDistillationConfig) -> _Initialization:
-    """Run a method that reads text; nothing for the others."""
+                distil: TokenDistillationConfig
+                ) -> tuple[dict[str, Any], WeightedRows | None, TokenEmbeddings | None]:
+    """Find a method's values for new tokens, in place of the mean of their pieces.
+
+    Returns:
+        figures about them; mixtures of old rows, for every tensor with a row for each token; and
+        input embeddings.
+    """
     if config.method == "focus":
         texts = (sentence.text for sentence in sentences)
         mixtures = focus_embeddings(tokenizer, overlap, texts, focus, config.seed)
-        return _Initialization({"focus": len(mixtures.tokens)}, mixtures)
+        return {"focus": len(mixtures.tokens)}, mixtures, None
     if config.method not in ("contextual", "distil"):
-        return _Initialization({})
+        return {}, None, None
     is_new = np.zeros(len(tokenizer), dtype=bool)
     is_new[list(overlap.pieces)] = True
     occurrences = locate_pieces(base, sample_sentences(
@@ -277,22 +269,29 @@ def _initialize(base: Checkpoint, tokenizer: PreTrainedTokenizerFast, overlap: V
     if config.rescale and len(found.tokens):
         factor = _mean_norm(table) / _mean_norm(found.vectors)
         found = found._replace(vectors=found.vectors * factor)
-    return _Initialization({config.method: len(found.tokens), **report}, embeddings=found)
+    return {config.method: len(found.tokens), **report}, None, found
 
 
 def _mean_norm(rows: Tensor) -> float:
     return float(rows.detach().norm(dim=1).mean()) if len(rows) else 0.0
 
 
-def _rebuild(model: PreTrainedModel, config: PretrainedConfig, vocabulary_tensors: set[str],
-             seed: int) -> PreTrainedModel:
+def _rebuild(model: PreTrainedModel, config: PretrainedConfig,
+             seed: int) -> tuple[PreTrainedModel, set[str]]:
     """Build the architecture around the new vocabulary and copy all other weights.
 
     Learned positions are repeated up to the new length from the first on, so attention to near
     neighbours, which depends on differences of positions, works from the start.
 
     Source: Beltagy et al. 2020 (Longformer), section 5.
+
+    Returns:
+        the model, and the names of the weights whose shape depends on the vocabulary's size.
     """
+    larger = copy.deepcopy(config)
+    larger.vocab_size += 1
+    before, after = (build_model(one, "meta").state_dict() for one in (config, larger))
+    vocabulary_tensors = {name for name in before if before[name].shape != after[name].shape}
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         rebuilt = build_model(config).eval()
@@ -308,28 +307,21 @@ def _rebuild(model: PreTrainedModel, config: PretrainedConfig, vocabulary_tensor
         repeated = learned.repeat(-(-length // len(learned)), 1)[:length]
         kept[name] = torch.cat([torch.zeros(unused, learned.shape[1]), repeated])
     rebuilt.load_state_dict(kept, strict=False)
-    return rebuilt
-
-
-def _vocabulary_tensors(config: PretrainedConfig) -> set[str]:
-    """Name the weights whose shape depends on the vocabulary's size."""
-    larger = copy.deepcopy(config)
-    larger.vocab_size += 1
-    before, after = (build_model(one, "meta").state_dict() for one in (config, larger))
-    return {name for name in before if before[name].shape != after[name].shape}
+    return rebuilt, vocabulary_tensors
 
 
 @torch.no_grad()
 def _fill(old: PreTrainedModel, new: PreTrainedModel, vocabulary_tensors: set[str],
-          overlap: VocabOverlap, initialization: _Initialization, is_random: bool) -> None:
+          overlap: VocabOverlap, mixtures: WeightedRows | None,
+          embeddings: TokenEmbeddings | None, is_random: bool) -> None:
     """Fill every weight that depends on the vocabulary, in place; tied ones are one weight."""
-    embeddings = token_embeddings(new).weight
+    table = token_embeddings(new).weight
     before, after = old.state_dict(), new.state_dict()
     new_ids, old_ids = map(list, zip(*overlap.shared.items(), strict=True))
-    mixtures = [WeightedRows.means(overlap.folded),
-                WeightedRows.means({} if is_random else overlap.pieces)]
-    if initialization.mixtures is not None:
-        mixtures.append(initialization.mixtures)
+    sums = [WeightedRows.means(overlap.folded),
+            WeightedRows.means({} if is_random else overlap.pieces)]
+    if mixtures is not None:
+        sums.append(mixtures)
     filled: set[int] = set()
     for name in sorted(vocabulary_tensors):
         target, source = after[name], before[name].cpu()
@@ -339,11 +331,10 @@ def _fill(old: PreTrainedModel, new: PreTrainedModel, vocabulary_tensors: set[st
         target[new_ids] = source[old_ids]
         if is_random and target.ndim == 1:
             target[list(overlap.pieces)] = 0.0
-        for mixture in mixtures:
-            target[mixture.tokens] = mixture.sum_rows(source)
-        if target.data_ptr() == embeddings.data_ptr() and initialization.embeddings is not None:
-            tokens, vectors = initialization.embeddings
-            target[tokens] = vectors
+        for rows in sums:
+            target[rows.tokens] = rows.sum_rows(source)
+        if target.data_ptr() == table.data_ptr() and embeddings is not None:
+            target[embeddings.tokens] = embeddings.vectors
 
 
 def _rounded(number: float) -> float:

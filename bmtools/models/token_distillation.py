@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -77,27 +75,8 @@ def distil_embeddings(base: Checkpoint, occurrences: Occurrences, initial: Tenso
     return embeddings, loss_before, loss_after
 
 
-class _Batch(NamedTuple):
-    """Inputs of teacher and student.
-
-    Args:
-        input_ids: (sequences, tokens) old ids, pieces and all.
-        attention_mask: (sequences, tokens) bool.
-        positions: (sequences, fewer tokens) position in `input_ids` of each token of the student;
-            that of a new token is its last piece's.
-        student_mask: (sequences, fewer tokens) bool, False on padding.
-        new_tokens: (sequences, fewer tokens) row of the new token's embedding, -1 for old tokens.
-    """
-
-    input_ids: Tensor
-    attention_mask: Tensor
-    positions: Tensor
-    student_mask: Tensor
-    new_tokens: Tensor
-
-
 class _Batches:
-    """Batches by number.
+    """Inputs of teacher and student, batch by batch.
 
     Args:
         base: reads them.
@@ -113,7 +92,15 @@ class _Batches:
         self.rows = rows
         self.groups = list(occurrences.batches(batch_tokens))
 
-    def __getitem__(self, number: int) -> _Batch:
+    def __getitem__(self, number: int) -> tuple[Tensor, ...]:
+        """Make a batch.
+
+        Returns:
+            (sequences, tokens) old ids, pieces and all, and their attention mask, bool; then, each
+            of (sequences, fewer tokens), the position among these ids of each token of the student
+            (that of a new token is its last piece's), its attention mask, and the row of the new
+            token's embedding, -1 for old tokens.
+        """
         (first, end), occurrences = self.groups[number], self.occurrences
         inside = occurrences.within(first, end)
         input_ids, mask = pad_sequences(occurrences.input_ids[first:end], self.padding)
@@ -126,7 +113,7 @@ class _Batches:
             is_kept[sentence, start:stop - 1] = False
         positions, student_mask = pad_sequences([np.flatnonzero(kept) for kept in is_kept], 0)
         student_tokens = new_tokens.gather(1, positions).masked_fill(~student_mask, -1)
-        return _Batch(input_ids, mask, positions, student_mask, student_tokens)
+        return input_ids, mask, positions, student_mask, student_tokens
 
 
 class _Student:

@@ -89,10 +89,10 @@ def test_student_inputs_have_one_position_for_each_new_token() -> None:
     located = locate_pieces(base, {text: [(NEW, 4, 12), (NEW + 1, 20, 25)],
                                    "the heart": [(NEW + 1, 4, 9)]})
     rows = np.unique(located.tokens, return_inverse=True)[1]
-    batch = token_distillation._Batches(base, located, rows, 100)[0]
-    assert batch.positions.tolist() == [[0, 1, 2, 3, 0, 0, 0], [0, 1, 4, 5, 6, 7, 8]]
-    assert batch.student_mask.sum(dim=1).tolist() == [4, 7]
-    assert batch.new_tokens.tolist() == [[-1, -1, 1, -1, -1, -1, -1], [-1, -1, 0, -1, -1, 1, -1]]
+    *_, positions, mask, new_tokens = token_distillation._Batches(base, located, rows, 100)[0]
+    assert positions.tolist() == [[0, 1, 2, 3, 0, 0, 0], [0, 1, 4, 5, 6, 7, 8]]
+    assert mask.sum(dim=1).tolist() == [4, 7]
+    assert new_tokens.tolist() == [[-1, -1, 1, -1, -1, -1, -1], [-1, -1, 0, -1, -1, 1, -1]]
 
 
 def test_occurrences_not_covered_exactly_are_not_fitted() -> None:
