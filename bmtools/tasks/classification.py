@@ -13,7 +13,7 @@ import numpy as np
 from bmtools.errors import DataError, Reject, refuse, setting
 from bmtools.masking.corruption import IGNORED
 from bmtools.records import Record
-from bmtools.tasks.metrics import score_labels
+from bmtools.tasks.metrics import mean_loss, score_labels
 from bmtools.tasks.pairs import PairEncoder, TextInput, TruncationSide
 from bmtools.tasks.settings import TaskConfig
 from bmtools.tasks.task import TRAIN, Evaluation, Example, Split, Task, annotated
@@ -99,7 +99,7 @@ class ClassificationTask(Task[LabelledExample, TextInput]):
 
     def encode(self, records: Sequence[Record]) -> Sequence[LabelledExample]:
         """Encode text and text_pair; labels are not read."""
-        texts = ((record["text"], record.get("text_pair") or None) for record in records)
+        texts = [(record["text"], record.get("text_pair") or None) for record in records]
         return [LabelledExample((text,)) for text in self._encoder.encode(texts)]
 
     def collate(self, inputs: Sequence[TextInput]) -> dict[str, np.ndarray]:
@@ -126,8 +126,5 @@ class ClassificationTask(Task[LabelledExample, TextInput]):
         log_probabilities = np.stack([output for [output] in outputs])
         predicted = [self.labels[best] for best in log_probabilities.argmax(axis=1)]
         scores, by_label = score_labels([example.label for example in examples], predicted)
-        ids = np.array([example.inputs[0].label_id for example in examples])
-        [known] = np.nonzero(ids != IGNORED)
-        loss = -log_probabilities[known, ids[known]].mean(dtype=np.float64) if len(known) \
-            else math.inf
-        return Evaluation(scores, {"by_label": by_label}, float(loss))
+        label_ids = np.array([example.inputs[0].label_id for example in examples])
+        return Evaluation(scores, {"by_label": by_label}, mean_loss(log_probabilities, label_ids))

@@ -235,8 +235,7 @@ def run_finetuning(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]],
         found, line = yield from _train(plan, task, splits, seed, accelerator)
         lines.append(line)
         yield line
-        if best is None or found.rank > best.rank:
-            best = found
+        best = found if best is None or found.rank > best.rank else best
         accelerator.free_memory()
     assert best is not None
     yield _write(plan, task, sources, best, lines, started)

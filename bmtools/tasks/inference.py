@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from itertools import chain, islice
 from os import PathLike
 from pathlib import Path
@@ -55,10 +55,10 @@ class Predictor:
                 f"wrote; for one fine-tuned elsewhere set {setting('task')} ({' or '.join(TASKS)})")
         task_class = load_task(task or trained["task"])
         known = {field.name for field in fields(task_class.config_class)}
+        if self.config.max_length:
+            trained["max_length"] = self.config.max_length
         task_config = task_class.config_class(
             **{name: value for name, value in trained.items() if name in known})
-        if self.config.max_length:
-            task_config = replace(task_config, max_length=self.config.max_length)
         checkpoint = task_class.load(directory, resolve_device(self.config.device), task_config)
         self.task = task_class(task_config, checkpoint)
         labels: Any = checkpoint.model.config.id2label

@@ -1,11 +1,16 @@
-"""Precision, recall and F1 of entities and of labels."""
+"""Precision, recall and F1 of entities and of labels, and the mean loss."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from statistics import fmean
 from typing import Any
+
+import numpy as np
+
+from bmtools.masking.corruption import IGNORED
 
 Mention = tuple[int, int, int, str]
 Scores = dict[str, Any]
@@ -60,3 +65,15 @@ def score_labels(gold: Sequence[str],
               "micro_f1": total["f1"], "support": total["support"], "correct": total["correct"]}
     return scores, {label: score_matches(correct[label], found[label], support[label])
                     for label in labels}
+
+
+def mean_loss(log_probabilities: np.ndarray, label_ids: np.ndarray) -> float:
+    """Average the cross-entropy over labels, in nats; infinite where there is none.
+
+    Args:
+        log_probabilities: (items, labels).
+        label_ids: (items,), IGNORED where there is no label.
+    """
+    [known] = np.nonzero(label_ids != IGNORED)
+    losses = -log_probabilities[known, label_ids[known]]
+    return float(losses.mean(dtype=np.float64)) if len(known) else math.inf

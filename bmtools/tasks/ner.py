@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +14,7 @@ import numpy as np
 from bmtools.errors import CheckpointError, DataError, Reject, refuse, require, setting
 from bmtools.masking.corruption import IGNORED
 from bmtools.records import Record
-from bmtools.tasks.metrics import Mention, score_spans
+from bmtools.tasks.metrics import mean_loss, score_spans
 from bmtools.tasks.settings import TaskConfig
 from bmtools.tasks.task import TRAIN, Evaluation, Example, Split, Task, annotated, pad
 from bmtools.tasks.windows import Window, cut_into_windows
@@ -135,9 +134,9 @@ class NerTask(Task[TaggedText, Window]):
 
     def encode(self, records: Sequence[Record]) -> Sequence[TaggedText]:
         """Cut texts into windows."""
-        texts = cut_into_windows(self.checkpoint.tokenizer,
-                                 (record["text"] for record in records), self.max_length)
-        return [TaggedText(windows, words) for words, windows in texts]
+        texts = [record["text"] for record in records]
+        return [TaggedText(windows, words) for words, windows in cut_into_windows(
+            self.checkpoint.tokenizer, texts, self.max_length)]
 
     def collate(self, inputs: Sequence[Window]) -> dict[str, np.ndarray]:
         """Put windows between special tokens and pad them; all (batch, tokens) int64."""
@@ -197,20 +196,15 @@ class NerTask(Task[TaggedText, Window]):
     def score(self, examples: Sequence[TaggedText],
               outputs: Sequence[Sequence[np.ndarray]]) -> Evaluation:
         """Score entities strictly (borders and type), and the mean loss of words in nats."""
-        gold: list[Mention] = []
-        predicted: list[Mention] = []
-        losses: list[np.ndarray] = []
-        for number, (example, output) in enumerate(zip(examples, outputs, strict=True)):
-            gold += [(number, *span) for span in example.gold]
-            predicted += [(number, start, end, kind)
-                          for start, end, kind, _ in self.decode(example.words, output)]
-            for window, rows in zip(example.inputs, output, strict=True):
-                assert window.label_ids is not None
-                [known] = np.nonzero(window.label_ids != IGNORED)
-                losses.append(-rows[known, window.label_ids[known]])
+        gold = [(number, *span) for number, example in enumerate(examples)
+                for span in example.gold]
+        predicted = [(number, start, end, kind)
+                     for number, (example, output) in enumerate(zip(examples, outputs, strict=True))
+                     for start, end, kind, _ in self.decode(example.words, output)]
         scores, by_type = score_spans(gold, predicted)
-        all_losses = np.concatenate(losses)
-        loss = float(all_losses.mean(dtype=np.float64)) if len(all_losses) else math.inf
+        label_ids = [window.label_ids for example in examples for window in example.inputs]
+        log_probabilities = [rows for output in outputs for rows in output]
+        loss = mean_loss(np.concatenate(log_probabilities), np.concatenate(label_ids))
         return Evaluation(scores, {"by_type": by_type}, loss)
 
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from bmtools.masking.corruption import IGNORED
-from bmtools.tasks.task import pad
+from bmtools.tasks.task import encode_texts, pad
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedTokenizerBase
 
 TruncationSide = Literal["right", "left"]
-_TEXTS_AT_ONCE = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,24 +53,22 @@ class PairEncoder:
     def __init__(self, tokenizer: PreTrainedTokenizerBase, config: PretrainedConfig,
                  max_length: int, side: TruncationSide = "right") -> None:
         self._tokenizer = tokenizer
-        self._backend = tokenizer.backend_tokenizer
+        backend = tokenizer.backend_tokenizer
         self._max_length = max_length
         self._side = side
         self._has_segments = getattr(config, "type_vocab_size", 0) > 1
-        empty = self._backend.encode("", add_special_tokens=False)
-        special = [token for token in self._backend.post_process(empty, empty).ids
+        empty = backend.encode("", add_special_tokens=False)
+        special = [token for token in backend.post_process(empty, empty).ids
                    if token in tokenizer.all_special_ids]
         self._between = special[1:-1] or [tokenizer.sep_token_id]
 
-    def encode(self, texts: Iterable[tuple[str, str | None]]) -> Iterator[TextInput]:
-        """Encode texts, each with a second one or None; some at a time, in order."""
-        pending = iter(texts)
-        while chunk := list(islice(pending, _TEXTS_AT_ONCE)):
-            flat = [text for pair in chunk for text in pair if text is not None]
-            encodings = iter(self._backend.encode_batch(flat, add_special_tokens=False))
-            for _, pair in chunk:
-                first = next(encodings).ids
-                yield self._join(first, None if pair is None else next(encodings).ids)
+    def encode(self, texts: Sequence[tuple[str, str | None]]) -> Iterator[TextInput]:
+        """Encode texts, each with a second one or None, in order."""
+        encodings = encode_texts(self._tokenizer, (text for pair in texts for text in pair
+                                                   if text is not None))
+        for _, second in texts:
+            first = next(encodings).ids
+            yield self._join(first, None if second is None else next(encodings).ids)
 
     def _join(self, first: Sequence[int], second: Sequence[int] | None) -> TextInput:
         """Truncate the tokens of one text or two to fit and put special tokens around them."""

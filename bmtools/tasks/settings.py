@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bmtools.errors import check_choices, require
+from bmtools.errors import check_choices, require, require_at_least
 
 # Defaults of fine-tuning where they differ from those of pretraining.
 FINETUNE_DEFAULTS = {"learning_rate": 5e-5, "dropout": 0.1}
@@ -21,7 +21,7 @@ class TaskConfig:
     max_length: int = 512
 
     def __post_init__(self) -> None:
-        require(self.max_length >= 8, "max_length", self.max_length, "8 or more")
+        require_at_least(self, max_length=8)
         check_choices(self)
 
 
@@ -42,8 +42,7 @@ class FinetuneConfig:
     batch_size: int = 16
 
     def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            require(value >= 1, name, value, "1 or more")
+        require_at_least(self, seeds=1, epochs=1, patience=1, batch_size=1)
 
 
 @dataclass(frozen=True)
@@ -64,4 +63,4 @@ class PredictConfig:
     def __post_init__(self) -> None:
         require(self.max_length == 0 or self.max_length >= 8, "max_length", self.max_length,
                 "0, or 8 or more")
-        require(self.batch_size >= 1, "batch_size", self.batch_size, "1 or more")
+        require_at_least(self, batch_size=1)

@@ -8,8 +8,9 @@ settings.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
@@ -21,11 +22,13 @@ from bmtools.records import Record
 from bmtools.tasks.settings import TaskConfig
 
 if TYPE_CHECKING:
+    from tokenizers import Encoding
     from torch import Tensor
-    from transformers import PreTrainedModel
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
     from bmtools.models.checkpoint import Checkpoint
 
+_TEXTS_AT_ONCE = 256
 TRAIN, DEV, TEST = "train", "dev", "test"
 InputT = TypeVar("InputT", bound=Sized)
 ExampleT = TypeVar("ExampleT", bound="Example[Any]")
@@ -206,6 +209,13 @@ def annotated(records: Iterable[Record], key: str, expected: str, reject: Reject
             reject(RecordError(record.place, f"key {key!r} is missing; expected {expected}",
                                record))
     return kept
+
+
+def encode_texts(tokenizer: PreTrainedTokenizerBase, texts: Iterable[str]) -> Iterator[Encoding]:
+    """Encode texts in order, without special tokens; some are encoded at a time."""
+    pending = iter(texts)
+    while chunk := list(islice(pending, _TEXTS_AT_ONCE)):
+        yield from tokenizer.backend_tokenizer.encode_batch(chunk, add_special_tokens=False)
 
 
 def pad(sequences: Sequence[np.ndarray], fill: int) -> np.ndarray:

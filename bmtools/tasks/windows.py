@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from unicodedata import category
 
 import numpy as np
 
+from bmtools.tasks.task import encode_texts
+
 if TYPE_CHECKING:
     from tokenizers import Encoding
     from transformers import PreTrainedTokenizerBase
 
-_TEXTS_AT_ONCE = 256
 # Thai to Lao, Myanmar, Khmer, kana, ideographs: words without spaces between them.
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
                        "\uf900-\ufaff\U00020000-\U0003ffff]")
@@ -34,18 +34,18 @@ class Window:
     Args:
         ids: (tokens,) int32, no special tokens added.
         firsts: (words,) int32, index of each word's first token.
-        label_ids: (words,) int64, IGNORED where there is none; None in prediction.
+        label_ids: (words,) int64, IGNORED where there is none; empty in prediction.
     """
 
     ids: np.ndarray
     firsts: np.ndarray
-    label_ids: np.ndarray | None = None
+    label_ids: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def __len__(self) -> int:
         return len(self.ids)
 
 
-def cut_into_windows(tokenizer: PreTrainedTokenizerBase, texts: Iterable[str],
+def cut_into_windows(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str],
                      max_length: int) -> Iterator[tuple[np.ndarray, list[Window]]]:
     """Cut texts into words and windows, in order.
 
@@ -54,26 +54,23 @@ def cut_into_windows(tokenizer: PreTrainedTokenizerBase, texts: Iterable[str],
 
     Args:
         tokenizer: of the model.
-        texts: some are encoded at a time.
+        texts: of records.
         max_length: longest window in tokens, its two special tokens included.
 
     Yields:
         for each text its words, (words, 2) int64, start and end in code points; and windows that
         contain them all in order, none where the text has no token.
     """
-    pending = iter(texts)
-    while chunk := list(islice(pending, _TEXTS_AT_ONCE)):
-        encodings = tokenizer.backend_tokenizer.encode_batch(chunk, add_special_tokens=False)
-        for text, encoding in zip(chunk, encodings, strict=True):
-            words, first_tokens, leads = _words(text, encoding)
-            ids = np.array(encoding.ids, dtype=np.int32)
-            firsts = np.array(first_tokens, dtype=np.int32)
-            windows, start = [], 0
-            for end in _borders(text, words, leads, len(ids), max_length - 2):
-                first, after = np.searchsorted(firsts, (start, end))
-                windows.append(Window(ids[start:end], firsts[first:after] - start))
-                start = end
-            yield np.array(words, dtype=np.int64).reshape(-1, 2), windows
+    for text, encoding in zip(texts, encode_texts(tokenizer, texts), strict=True):
+        words, first_tokens, leads = _words(text, encoding)
+        ids = np.array(encoding.ids, dtype=np.int32)
+        firsts = np.array(first_tokens, dtype=np.int32)
+        windows, start = [], 0
+        for end in _borders(text, words, leads, len(ids), max_length - 2):
+            first, after = np.searchsorted(firsts, (start, end))
+            windows.append(Window(ids[start:end], firsts[first:after] - start))
+            start = end
+        yield np.array(words, dtype=np.int64).reshape(-1, 2), windows
 
 
 def _words(text: str, encoding: Encoding) -> tuple[list[tuple[int, int]], list[int], list[int]]:
