@@ -22,7 +22,7 @@ from bmtools.masking.ragged import offsets
 from bmtools.records import Record, full_text
 from bmtools.search.segment import sentence_spans
 from bmtools.vocab.encoding import Encoder
-from bmtools.vocab.segmenters import MarkWordStarts
+from bmtools.vocab.segmenters import Segmenter
 
 
 @dataclass(frozen=True)
@@ -50,15 +50,15 @@ class BlockEncoder:
     Args:
         tokenizer: as JSON.
         config: of the shards.
-        mark_words: finds word starts instead of the tokenizer.
+        segmenter: finds words instead of the tokenizer.
         lang_setting: spelling of the setting `lang` in messages, which a new process cannot know.
     """
 
-    def __init__(self, tokenizer: str, config: ShardConfig, mark_words: MarkWordStarts | None,
+    def __init__(self, tokenizer: str, config: ShardConfig, segmenter: Segmenter | None,
                  lang_setting: str) -> None:
         self._config = config
         self._lang_setting = lang_setting
-        self._encoder = Encoder(Tokenizer.from_str(tokenizer), mark_words)
+        self._encoder = Encoder(Tokenizer.from_str(tokenizer), segmenter)
 
     def __call__(self, block: Block) -> EncodedBlock:
         rejects: list[tuple[str, str, Any]] = []

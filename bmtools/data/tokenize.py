@@ -24,7 +24,7 @@ from bmtools.io.atomic import new_directory, refuse_existing
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.manifest import Manifest, read_manifest
 from bmtools.io.parallel import Block, map_blocks, read_blocks
-from bmtools.vocab.segmenters import word_marker
+from bmtools.vocab.segmenters import load_segmenter
 from bmtools.vocab.tokenizer import fingerprint, require_same_vocabulary, save_tokenizer
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def tokenize(records: RecordReader, tokenizer: PreTrainedTokenizerBase, output: 
     if run.exists() and not resume:
         shutil.rmtree(run)
     encoder = partial(BlockEncoder, tokenizer.backend_tokenizer.to_str(), settings,
-                      word_marker(settings.segmenter), setting("lang"))
+                      load_segmenter(settings.segmenter), setting("lang"))
     run.mkdir(parents=True, exist_ok=True)
     try:
         progress, number = _read_progress(run, identity, records.reject)

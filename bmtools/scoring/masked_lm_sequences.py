@@ -22,7 +22,7 @@ from bmtools.records import Record, full_text
 from bmtools.scoring.checkpoint_predictor import CheckpointPredictor
 from bmtools.scoring.settings import Combination, MaskedLmLossConfig
 from bmtools.vocab.encoding import EncodedTexts, Encoder
-from bmtools.vocab.segmenters import word_marker
+from bmtools.vocab.segmenters import load_segmenter
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -78,7 +78,7 @@ class SequenceMasker:
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, config: MaskedLmLossConfig,
                  terms: Sequence[str] = (), seed: int = 0) -> None:
-        self._encoder = Encoder(tokenizer.backend_tokenizer, word_marker(config.segmenter))
+        self._encoder = Encoder(tokenizer.backend_tokenizer, load_segmenter(config.segmenter))
         self._special_ids = np.array(sorted(tokenizer.all_special_ids))
         self._replacements = np.setdiff1d(np.arange(len(tokenizer)), self._special_ids)
         self._mask_id = tokenizer.mask_token_id

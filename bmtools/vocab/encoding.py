@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tokenizers import Tokenizer
 
+from bmtools.vocab.segmenters import Segmenter, word_starts
 from bmtools.vocab.tokenizer import Component, flat_components
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
-
-    from bmtools.vocab.segmenters import MarkWordStarts
 
 MICRO = "[\u00b5\u03bc](?=[A-Za-z])"
 """The micro sign, or the letter used for it, before a unit."""
@@ -101,19 +100,18 @@ class Encoder:
 
     Args:
         backend: the tokenizer.
-        mark_word_starts: decides where words begin, in place of the pre-tokenizer; texts are
-            encoded whole then.
+        segmenter: finds words in place of the pre-tokenizer; texts are encoded whole then.
     """
 
-    def __init__(self, backend: Tokenizer, mark_word_starts: MarkWordStarts | None = None) -> None:
+    def __init__(self, backend: Tokenizer, segmenter: Segmenter | None = None) -> None:
         self._backend = backend
-        self._mark_word_starts = mark_word_starts
+        self._segmenter = segmenter
         self._splitter = SafeSplitter(backend)
-        self._in_chunks = self._splitter.enabled and mark_word_starts is None
+        self._in_chunks = self._splitter.enabled and segmenter is None
         # By id, where a prefix tells the tokens inside words: the id, marked if it begins a word.
         self._marked: np.ndarray | None = None
         prefix = self._splitter.inner_prefix
-        if prefix and mark_word_starts is None:
+        if prefix and segmenter is None:
             ids = backend.get_vocab()
             self._marked = np.arange(max(ids.values()) + 1, dtype=np.uint32) | _START
             self._marked[[ids[token] for token in ids if token.startswith(prefix)]] &= ~_START
@@ -199,9 +197,8 @@ class Encoder:
         packed = []
         encodings = self._backend.encode_batch(list(texts), add_special_tokens=False)
         for text, found in zip(texts, encodings, strict=True):
-            if self._mark_word_starts is not None:
-                offsets = np.array(found.offsets, dtype=np.int64).reshape(-1, 2)
-                starts = self._mark_word_starts(text, offsets)
+            if self._segmenter is not None:
+                starts = word_starts(text, found.offsets, self._segmenter)
             else:  # a token without a word is one by itself
                 ids_of_words = [-1 if word is None else word for word in found.word_ids]
                 words = np.array(ids_of_words, dtype=np.int64)

@@ -11,12 +11,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache, partial
+from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from bmtools.errors import BmtoolsError, setting
 
@@ -27,11 +28,9 @@ _PIECE = re.compile(r"(?s).{1,12000}(?<=[\n。])|.{1,12000}")
 
 Segmenter = Callable[[str], Sequence[int]]
 """Finds the offsets, in code points, at which the words of a text begin."""
-MarkWordStarts = Callable[[str, np.ndarray], np.ndarray]
-"""Text and offsets, (tokens, 2) in code points, to (tokens,) bool, True where a word begins."""
 
 
-def word_starts(text: str, offsets: np.ndarray, segment: Segmenter) -> np.ndarray:
+def word_starts(text: str, offsets: ArrayLike, segment: Segmenter) -> np.ndarray:
     """Mark the tokens at which a segmenter's words begin.
 
     White space ahead of a word belongs to it, in its token or in a separate one. Of several tokens
@@ -47,7 +46,7 @@ def word_starts(text: str, offsets: np.ndarray, segment: Segmenter) -> np.ndarra
     Raises:
         ValueError: the segmenter returned an offset outside the text.
     """
-    offsets = np.asarray(offsets, dtype=np.int64).reshape(-1, 2)
+    places = np.asarray(offsets, dtype=np.int64).reshape(-1, 2)
     found = np.array(segment(text), dtype=np.int64)
     if len(found) and not 0 <= found.min() <= found.max() <= len(text):
         raise ValueError(f"segmenter: found offsets {found.min()} to {found.max()}, "
@@ -57,16 +56,18 @@ def word_starts(text: str, offsets: np.ndarray, segment: Segmenter) -> np.ndarra
     # For each offset, the next one that is not white space.
     visible = np.array([*(not one.isspace() for one in text), True])
     numbers = np.where(visible, np.arange(len(text) + 1), len(text))
-    begins = np.minimum.accumulate(numbers[::-1])[::-1][offsets[:, 0]]
+    begins = np.minimum.accumulate(numbers[::-1])[::-1][places[:, 0]]
     starts = borders[begins]
-    seen = np.maximum.accumulate(offsets[:-1, 1])
-    starts[1:] &= (offsets[1:, 0] >= seen) & (begins[1:] != begins[:-1])
+    seen = np.maximum.accumulate(places[:-1, 1])
+    starts[1:] &= (places[1:, 0] >= seen) & (begins[1:] != begins[:-1])
     starts[:1] = True
     return starts
 
 
 def load_segmenter(name: str) -> Segmenter | None:
     """Find a segmenter by name; None for the tokenizer's own words.
+
+    It can be pickled for other processes, which import its package again.
 
     Raises:
         BmtoolsError: no such segmenter, or one whose package is not installed.
@@ -85,19 +86,6 @@ def load_segmenter(name: str) -> Segmenter | None:
     except ImportError as error:
         raise BmtoolsError(f"{setting('segmenter')} {name}: {error}; {remedy}") from error
     return segment
-
-
-def word_marker(name: str) -> MarkWordStarts | None:
-    """Make a function from a text and its tokens' offsets to word starts.
-
-    It can be pickled for other processes, which import the package again. None for the tokenizer's
-    own words.
-
-    Raises:
-        BmtoolsError: no such segmenter, or one whose package is not installed.
-    """
-    segment = load_segmenter(name)
-    return None if segment is None else partial(word_starts, segment=segment)
 
 
 def japanese(text: str) -> list[int]:

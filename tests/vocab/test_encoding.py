@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from tokenizers import (
     AddedToken,
@@ -267,16 +266,16 @@ def test_points_count_the_space_before_as_theirs() -> None:
 def test_another_segmenter_says_where_words_begin() -> None:
     seen = []
 
-    def mark(text: str, offsets: np.ndarray) -> np.ndarray:
-        seen.append((text, offsets.shape))
-        return offsets[:, 0] % 2 == 0
+    def segment(text: str) -> list[int]:
+        seen.append(text)
+        return [place for place in range(0, len(text), 2) if not text[place].isspace()]
 
     tokenizer = wordpiece()
-    found = Encoder(tokenizer.backend_tokenizer, mark).encode([SENTENCE, ""])
+    found = Encoder(tokenizer.backend_tokenizer, segment).encode([SENTENCE, ""])
     [expected] = tokenizer.backend_tokenizer.encode_batch([SENTENCE], add_special_tokens=False)
     assert found.ids.tolist() == expected.ids
     assert found.word_starts.tolist() == [begin % 2 == 0 for begin, _ in expected.offsets]
-    assert seen == [(SENTENCE, (len(expected.ids), 2)), ("", (0, 2))]
+    assert seen == [SENTENCE, ""]
 
 
 def made_of(splitter: Any = None, normalizer: Any = None, model: Any = None,

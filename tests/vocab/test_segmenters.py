@@ -13,7 +13,7 @@ import pytest
 
 from bmtools.errors import BmtoolsError
 from bmtools.vocab import segmenters
-from bmtools.vocab.segmenters import load_segmenter, word_marker, word_starts
+from bmtools.vocab.segmenters import load_segmenter, word_starts
 
 PACKAGES = {"japanese": "sudachipy", "chinese": "rjieba", "thai": "pythainlp"}
 WORDS = {
@@ -110,15 +110,14 @@ def test_long_japanese_texts_are_cut_where_sentences_end() -> None:
 def test_names_of_what_is_built_in() -> None:
     assert [*segmenters._BUILT_IN] == [*PACKAGES]
     assert load_segmenter("tokenizer") is None
-    assert word_marker("tokenizer") is None
 
 
-def test_markers_travel_to_other_processes() -> None:
+def test_segmenters_travel_to_other_processes() -> None:
     pytest.importorskip("rjieba")
-    mark = pickle.loads(pickle.dumps(word_marker("chinese")))
+    segment = pickle.loads(pickle.dumps(load_segmenter("chinese")))
     text = "".join(WORDS["chinese"])
     offsets = np.array([(n, n + 1) for n in range(len(text))])
-    assert mark(text, offsets).sum() == len(WORDS["chinese"])
+    assert word_starts(text, offsets, segment).sum() == len(WORDS["chinese"])
 
 
 def every_second(text: str) -> list[int]:
@@ -133,9 +132,10 @@ def test_packages_add_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segmenters, "entry_points", entries(f"{__name__}:every_second"))
     monkeypatch.setitem(__import__("sys").modules, __name__, __import__("types").SimpleNamespace(
         every_second=every_second))
-    mark = word_marker("pairs")
-    assert mark is not None
-    assert mark("abcd", np.array([(0, 1), (1, 2), (2, 3), (3, 4)])).tolist() == [1, 0, 1, 0]
+    segment = load_segmenter("pairs")
+    assert segment is not None
+    starts = word_starts("abcd", [(0, 1), (1, 2), (2, 3), (3, 4)], segment)
+    assert starts.tolist() == [1, 0, 1, 0]
     with pytest.raises(BmtoolsError, match="segmenter: found other, expected tokenizer or "
                                            "japanese or chinese or thai or pairs"):
         load_segmenter("other")
