@@ -44,7 +44,17 @@ def run_processes(processes: int, arguments: Sequence[str],
         arguments: of each.
         program: the command line before the arguments.
     """
-    environment = {**os.environ, **_rendezvous(processes)}
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    defaults = {"OMP_NUM_THREADS": str(max(usable_cores() // processes, 1))}
+    if sys.platform == "linux":
+        # The host's own name may not resolve where there is no network.
+        defaults["GLOO_SOCKET_IFNAME"] = "lo"
+    environment = {
+        **os.environ, **{name: os.environ.get(name) or value for name, value in defaults.items()},
+        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(processes),
+        "LOCAL_WORLD_SIZE": str(processes), SUPERVISED: "1"}
     workers = [_Worker(rank, [*program, *arguments], environment) for rank in range(processes)]
     try:
         with _forwarding_signals(workers) as signals:
@@ -74,20 +84,6 @@ def launch(processes: int) -> None:
 
     if os.environ.get(SUPERVISED) == "1":
         threading.Thread(target=exit_with_launcher, daemon=True).start()
-
-
-def _rendezvous(processes: int) -> dict[str, str]:
-    """Return the environment by which torch.distributed finds the other processes."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    defaults = {"OMP_NUM_THREADS": str(max(usable_cores() // processes, 1))}
-    if sys.platform == "linux":
-        # The host's own name may not resolve where there is no network.
-        defaults["GLOO_SOCKET_IFNAME"] = "lo"
-    return {**{name: os.environ.get(name) or value for name, value in defaults.items()},
-            "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
-            "WORLD_SIZE": str(processes), "LOCAL_WORLD_SIZE": str(processes), SUPERVISED: "1"}
 
 
 class _Worker:
@@ -124,10 +120,8 @@ class _Worker:
     def last_line_at(self) -> float:
         """Time of its last line; 0 where it was killed or wrote nothing."""
         self._reader.join(_GRACE_SECONDS)
-        killed = (self.exit_code or 0) < 0
-        return self._lines[-1][0] if self._lines and not killed else 0.0
+        return self._lines[-1][0] if self._lines and (self.exit_code or 0) >= 0 else 0.0
 
-    @property
     def failure_order(self) -> tuple[bool, float]:
         """Sort key that is least for the process whose failure caused the others': one that was
         killed, then one with an error of ours before an unexpected one, then the earliest."""
@@ -156,10 +150,9 @@ class _Worker:
 
     def print_last(self, main: _Worker) -> None:
         """Print the last line alone, unless the main process has printed the same."""
-        last = self._lines[-1][1]
-        if all(line != last for _, line in main._lines[:main._printed]):
-            sys.stderr.buffer.write(last)
-            sys.stderr.buffer.flush()
+        if all(line != self._lines[-1][1] for _, line in main._lines[:main._printed]):
+            self._printed = len(self._lines) - 1
+            self.print_lines(float("inf"))
 
 
 def _report_failure(failed: _Worker, workers: Sequence[_Worker], signals: Sequence[int],
@@ -211,7 +204,7 @@ def _wait(workers: Sequence[_Worker]) -> _Worker | None:
     if main.exit_code in (0, STOPPED) or not failed:
         main.print_rest()
         return None
-    first = min(failed, key=lambda worker: worker.failure_order)
+    first = min(failed, key=_Worker.failure_order)
     if first is not main:
         # Later lines of the main process are about the same failure, or about its consequences.
         main.print_lines(first.last_line_at - _GRACE_SECONDS)

@@ -49,7 +49,7 @@ class Manifest:
             "vocabulary": self.vocabulary, "inputs": dict(self.inputs),
             "parents": dict(self.parents), "tokens_seen": self.tokens_seen,
             "wall_seconds": round(self.wall_seconds, 3), "results": dict(self.results),
-            "versions": versions()}
+            "versions": {name: importlib.metadata.version(name) for name in _PACKAGES}}
         text = json.dumps(content, indent=2, ensure_ascii=False, default=str)
         (directory / NAME).write_text(text + "\n", encoding="utf-8")
         return content
@@ -81,8 +81,3 @@ def hash_directory(directory: Path) -> str:
             content = hashlib.file_digest(stream, "sha256").hexdigest()
         digest.update(f"{path.name}\0{content}\n".encode())
     return digest.hexdigest()
-
-
-def versions() -> dict[str, str]:
-    """Return the installed versions of the packages that results depend on."""
-    return {name: importlib.metadata.version(name) for name in _PACKAGES}

@@ -46,7 +46,6 @@ from bmtools.reports.mrr_summary import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.container import BarContainer
-    from matplotlib.patches import PathPatch
 
 _PALE, _MARKED = "#8c959f", "#cdeee2"
 _MAX_LINES = 400
@@ -197,7 +196,11 @@ def _level_bounds(top: int) -> list[int]:
 def _draw_bands(canvas: Canvas, axes: Axes, counts: FlowCounts, tops: Sequence[Sequence[float]],
                 names: Sequence[str]) -> None:
     """Draw a band for each pair of levels, sorted on either side by the level on the other."""
-    total = sum(counts.values())
+    from matplotlib.patches import PathPatch
+    from matplotlib.path import Path
+
+    total, start, end = sum(counts.values()), 0.05, 0.95
+    codes = [Path.MOVETO, *[Path.CURVE4] * 3, Path.LINETO, *[Path.CURVE4] * 3, Path.CLOSEPOLY]
     used: Counter[tuple[int, int]] = Counter()
     for (source, target), count in sorted(counts.items()):
         left = tops[0][source] - used[0, source]
@@ -206,22 +209,14 @@ def _draw_bands(canvas: Canvas, axes: Axes, counts: FlowCounts, tops: Sequence[S
         used[1, target] += count
         colour = SAME if source == target else BETTER if target < source else WORSE
         gid = f"band-{source + 1}-{target + 1}"
-        axes.add_patch(_band(left, right, count, colour, gid))
+        points = [(start, left), (0.5, left), (0.5, right), (end, right),
+                  (end, right - count), (0.5, right - count), (0.5, left - count),
+                  (start, left - count), (start, left)]
+        axes.add_patch(PathPatch(Path(points, codes), facecolor=colour, alpha=0.5, linewidth=0,
+                                 gid=gid))
         canvas.tooltips[gid] = f"{names[source]} to {names[target]}: {count}"
         if count >= _LABELLED * total:
             axes.text(0.07, left - count / 2, f"{count}", va="center", fontsize=7.5)
-
-
-def _band(left: float, right: float, height: float, colour: str, gid: str) -> PathPatch:
-    from matplotlib.patches import PathPatch
-    from matplotlib.path import Path
-
-    start, end = 0.05, 0.95
-    points = [(start, left), (0.5, left), (0.5, right), (end, right),
-              (end, right - height), (0.5, right - height), (0.5, left - height),
-              (start, left - height), (start, left)]
-    codes = [Path.MOVETO, *[Path.CURVE4] * 3, Path.LINETO, *[Path.CURVE4] * 3, Path.CLOSEPOLY]
-    return PathPatch(Path(points, codes), facecolor=colour, alpha=0.5, linewidth=0, gid=gid)
 
 
 def _draw_side(axes: Axes, side: int, heights: Sequence[int], tops: Sequence[float],
@@ -297,23 +292,18 @@ def plot_proposals(summary: MrrSummary, image_format: ImageFormat) -> Plot:
     axes.text(0.05, 0, "\n".join(sentence), va="top", style="italic", linespacing=1.25)
     axes.text(0.05, grid.top - 0.35, f"{MASK} = {truncate(printable(shown.target), 60)}",
               va="bottom", fontweight="bold")
-    _draw_table(axes, shown, grid, heads)
-    return canvas.finish(
-        "predictions", image_format, "Proposals for one masking",
-        f"The first {summary.top} proposals for the masking {printable(shown.name)}; the right "
-        "word is marked.")
-
-
-def _draw_table(axes: Axes, shown: MrrItem, grid: _Grid, heads: Sequence[str]) -> None:
-    right = grid.left(len(heads))
     for edge in (grid.top, grid.top + grid.head, grid.row(grid.rows) - 0.5):
-        axes.plot([0, right], [edge, edge], color=FAINT, linewidth=0.8)
+        axes.plot([0, grid.left(models)], [edge, edge], color=FAINT, linewidth=0.8)
     for row, label in enumerate([*map(ordinal, range(1, grid.rows + 1)), "1/rank", "rank"]):
         axes.text(0.05, grid.row(row), label, va="center", color=FAINT)
     for number, head in enumerate(heads):
         axes.text(grid.left(number), grid.top + grid.head - 0.25, head, va="bottom",
                   fontweight="bold")
         _draw_column(axes, shown, number, grid)
+    return canvas.finish(
+        "predictions", image_format, "Proposals for one masking",
+        f"The first {summary.top} proposals for the masking {printable(shown.name)}; the right "
+        "word is marked.")
 
 
 def _draw_column(axes: Axes, shown: MrrItem, model: int, grid: _Grid) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import math
 from array import array
 from collections.abc import Callable, Mapping, Sequence
@@ -9,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bmtools.io.manifest import versions
 from bmtools.scoring.table import get_nested
 from bmtools.vocab.tokenizer import is_uncased
 
@@ -39,7 +39,7 @@ def signed(metric: str, variant: str, tokenizer: PreTrainedTokenizerBase, vocabu
     """
     fields = {metric: variant, **settings,
               "case": "folded" if is_uncased(tokenizer) else "kept",
-              **{name: version for name, version in versions().items() if name in _PACKAGES}}
+              **{name: importlib.metadata.version(name) for name in _PACKAGES}}
     shown = (f"{name}:{_SHOWN[value] if isinstance(value, bool) else value}"
              for name, value in fields.items() if value is not None)
     return {"vocabulary": vocabulary[:FINGERPRINT_DIGITS], "signature": "|".join(shown)}
