@@ -90,9 +90,28 @@ class CheckpointPredictor:
         """
         if self._encoder is not self._exact_encoder and not self.line_fields:
             self._measure_int8_error(inputs)
-        yield from map_in_threads(
+        yield from self.map(
             lambda batch: reduce(self._predict_batch(inputs, batch, self._encoder)),
-            self._batches(inputs), self.threads)
+            self._batches(inputs))
+
+    def map(self, function: Callable[[Item], Result], batches: Iterable[Item]) -> Iterator[Result]:
+        """Apply a function to batches, in threads on a CPU; results keep the batches' order."""
+        if not self.threads:
+            yield from map(function, batches)
+            return
+        pending: deque[Future[Result]] = deque()
+        with ThreadPoolExecutor(self.threads, initializer=torch.set_num_threads,
+                                initargs=(1,)) as pool:
+            try:
+                for batch in batches:
+                    pending.append(pool.submit(function, batch))
+                    if len(pending) >= self.threads * _BATCHES_AHEAD:
+                        yield pending.popleft().result()
+                while pending:
+                    yield pending.popleft().result()
+            finally:
+                for future in pending:
+                    future.cancel()
 
     def _batches(self, inputs: Sequence[MaskedCopies]) -> Iterator[_Batch]:
         by_length = defaultdict(list)
@@ -160,29 +179,3 @@ def load_predictors(models: Models, config: InferenceConfig) -> list[CheckpointP
     device = resolve_device(config.device)
     return [CheckpointPredictor(load_checkpoint(Path(path), device), config)
             for path in ([models] if isinstance(models, str | PathLike) else models)]
-
-
-def map_in_threads(function: Callable[[Item], Result], items: Iterable[Item],
-                   threads: int) -> Iterator[Result]:
-    """Apply a function to items in threads, each on one core; results keep the items' order.
-
-    Args:
-        function: applied to each item.
-        items: taken as threads become free.
-        threads: how many; 0 works in the calling thread.
-    """
-    if not threads:
-        yield from map(function, items)
-        return
-    pending: deque[Future[Result]] = deque()
-    with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-        try:
-            for item in items:
-                pending.append(pool.submit(function, item))
-                if len(pending) >= threads * _BATCHES_AHEAD:
-                    yield pending.popleft().result()
-            while pending:
-                yield pending.popleft().result()
-        finally:
-            for future in pending:
-                future.cancel()

@@ -32,12 +32,7 @@ from bmtools.scoring.settings import (
     split_settings,
 )
 from bmtools.scoring.space_sample import SampledWords, WordContext, sample_contexts
-from bmtools.scoring.space_vectors import (
-    WordVectors,
-    are_single_tokens,
-    fit_contexts,
-    read_vectors,
-)
+from bmtools.scoring.space_vectors import WordVectors, are_single_tokens, fit_contexts, read_vectors
 
 _COMPONENTS = (1, 3, 10)
 _PERCENTILES = (2.5, 97.5)

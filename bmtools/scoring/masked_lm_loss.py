@@ -24,11 +24,7 @@ from bmtools.errors import BmtoolsError, DataError, RecordError, Reject, refuse,
 from bmtools.io.jsonl import as_records
 from bmtools.masking.corruption import Coverage
 from bmtools.records import Record
-from bmtools.scoring.checkpoint_predictor import (
-    CheckpointPredictor,
-    load_predictors,
-    map_in_threads,
-)
+from bmtools.scoring.checkpoint_predictor import CheckpointPredictor, load_predictors
 from bmtools.scoring.evaluation import Progress, gather_records
 from bmtools.scoring.lines import Groups, Line, rounded, safe_exp, signed
 from bmtools.scoring.masked_lm_sequences import (
@@ -177,9 +173,8 @@ class MaskedLmEvaluation:
                 for totals in self._totals:
                     model = totals.model
                     if model.vocabulary == name:
-                        for losses in map_in_threads(partial(predict_batch, model, masked),
-                                                     masked.batches(model.tokens_per_pass),
-                                                     model.threads):
+                        for losses in model.map(partial(predict_batch, model, masked),
+                                                masked.batches(model.tokens_per_pass)):
                             totals.add(losses)
                             yield len(losses.nats)
 
@@ -215,9 +210,8 @@ class MaskedLmEvaluation:
         if not self._keys:
             raise DataError("no text in the input; expected records with text")
         keys = np.concatenate(self._keys)
-        for totals in self._totals:
-            for number in range(len(self._combinations)):
-                yield self._line(totals, number, keys, statistics or StatisticsConfig())
+        for totals, number in product(self._totals, range(len(self._combinations))):
+            yield self._line(totals, number, keys, statistics or StatisticsConfig())
 
     def _line(self, totals: _Totals, number: int, keys: np.ndarray,
               statistics: StatisticsConfig) -> Line:

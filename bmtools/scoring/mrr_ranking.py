@@ -107,8 +107,7 @@ def _rank_targets(predictors: Sequence[Predictor], config: MrrConfig, index: int
                   records: Sequence[Record], targets: Sequence[MaskedTarget]) -> list[MaskScore]:
     """Rank the target word at each mask, single tokens in one pass, several tokens jointly."""
     predictor, policy = predictors[index], config.multi_token
-    joint = [number for number, target in enumerate(targets)
-             if policy == "joint" and target.splits]
+    joint = [number for number, target in enumerate(targets) if policy == "joint" and target.splits]
     rankings = dict(zip(joint, _rank_jointly(predictor, [targets[number] for number in joint],
                                              config), strict=True)) if joint else {}
     single = [number for number in range(len(targets)) if number not in rankings]

@@ -125,8 +125,7 @@ def count_frequencies(source: str | PathLike[str], predictors: Sequence[Predicto
         DataError: there is no text to count.
     """
     distinct = list({predictor.vocabulary: predictor for predictor in predictors}.values())
-    counts = [np.zeros(1 + max(predictor.tokenizer.get_vocab().values()))
-              for predictor in distinct]
+    counts = [np.zeros(1 + max(predictor.tokenizer.get_vocab().values())) for predictor in distinct]
     texts = (record["text"] for record in RecordReader([str(source)], reject))
     while chunk := list(islice(texts, _TEXTS_AT_ONCE)):
         for predictor, count in zip(distinct, counts, strict=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
+from itertools import product
 from os import PathLike
 from typing import Any, Literal, get_args
 
@@ -13,11 +14,9 @@ from bmtools.models.settings import parse_layers
 
 Precision = Literal["float32", "bf16", "fp16", "int8"]
 Variant = Literal["original", "within-word", "whole-word"]
-MultiToken = Literal["miss", "first", "joint", "skip"]
 Evaluation = Literal["biobit"]
 MaskUnit = Literal["word", "mention"]
 Projection = Literal["pca", "tsne"]
-StatePrecision = Literal["float32", "bf16", "fp16"]
 Models = str | PathLike[str] | Iterable[str | PathLike[str]]
 """Directory of a checkpoint, or several."""
 _RATES = "shares above 0, at most 1, separated by commas"
@@ -120,7 +119,7 @@ class MrrConfig:
     """
 
     top_k: int = 5
-    multi_token: MultiToken = "miss"
+    multi_token: Literal["miss", "first", "joint", "skip"] = "miss"
     ignore_case: bool = False
     beam_size: int = 20
     like: Evaluation | None = None
@@ -183,11 +182,10 @@ class MaskedLmLossConfig:
         known = get_args(Masking)
         require(all(name in known for name in self.maskings()), "masking", repr(self.masking),
                 f"names from {', '.join(known)}, separated by commas")
-        rates = _parse("mask_rate", self.mask_rate, float, _RATES)
-        require(all(0 < rate <= 1 for rate in rates), "mask_rate", repr(self.mask_rate), _RATES)
-        corruptions = _parse("corruption", self.corruption, _normalized, _PERCENTAGES)
-        for name, values in (("masking", self.maskings()), ("mask_rate", rates),
-                             ("corruption", corruptions)):
+        lists = self._lists()
+        require(all(0 < rate <= 1 for rate in lists["mask_rate"]), "mask_rate",
+                repr(self.mask_rate), _RATES)
+        for name, values in lists.items():
             found = repr(getattr(self, name))
             require(len(values) > 0, name, found, "one at least")
             require(len(set(values)) == len(values), name, found, "each once")
@@ -200,9 +198,12 @@ class MaskedLmLossConfig:
 
     def combinations(self) -> list[Combination]:
         """All combinations; the corruption changes fastest."""
-        return [Combination(masking, rate, corruption) for masking in self.maskings()
-                for rate in _parse("mask_rate", self.mask_rate, float, _RATES)
-                for corruption in _parse("corruption", self.corruption, _normalized, _PERCENTAGES)]
+        return [Combination(*one) for one in product(*self._lists().values())]
+
+    def _lists(self) -> dict[str, list[Any]]:
+        return {"masking": self.maskings(),
+                "mask_rate": _parse("mask_rate", self.mask_rate, float, _RATES),
+                "corruption": _parse("corruption", self.corruption, _normalized, _PERCENTAGES)}
 
     def check_usage(self, has_terms: bool, precision: str) -> None:
         """Refuse terms or a precision that do not go with these settings.
@@ -284,7 +285,7 @@ class StateReadingConfig:
 
     batch_tokens: int = 4_096
     device: str = "auto"
-    precision: StatePrecision = "float32"
+    precision: Literal["float32", "bf16", "fp16"] = "float32"
 
     def __post_init__(self) -> None:
         require(self.batch_tokens >= 1, "batch_tokens", self.batch_tokens, "1 or more")

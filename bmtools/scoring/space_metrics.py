@@ -7,14 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 
-def unit(vectors: np.ndarray) -> np.ndarray:
-    """Scale vectors, (any, width), to length 1 in float64; zeros stay."""
-    from sklearn.preprocessing import normalize
-
-    scaled: np.ndarray = normalize(vectors.astype(np.float64))
-    return scaled
-
-
 @dataclass(frozen=True)
 class UnitVectorSums:
     """Unit vectors of occurrences, summed by word: enough for all mean cosines.
@@ -29,9 +21,14 @@ class UnitVectorSums:
 
     @classmethod
     def of(cls, vectors: np.ndarray, words: np.ndarray, count: int) -> UnitVectorSums:
-        """Sum (occurrences, width) vectors by word, (occurrences,), from 0 to count - 1."""
+        """Sum (occurrences, width) vectors by word, (occurrences,), from 0 to count - 1.
+
+        Each is scaled to length 1 in float64; zeros stay.
+        """
+        from sklearn.preprocessing import normalize
+
         totals = np.zeros((count, vectors.shape[1]))
-        np.add.at(totals, words, unit(vectors))
+        np.add.at(totals, words, normalize(vectors.astype(np.float64)))
         return cls(totals, np.bincount(words, minlength=count).astype(np.float64))
 
     def average_cosine(self, weights: np.ndarray) -> np.ndarray:

@@ -22,9 +22,6 @@ from bmtools.scoring.settings import EmbeddingSpaceConfig
 from bmtools.search.reservoir import HIGHEST, word_keys
 from bmtools.vocab.words import WordCounter, find_words
 
-WordFilter = Callable[[list[str]], Iterable[object]]
-"""Which of some words, as they are written, may be drawn: true or false for each."""
-
 _TEXTS_AT_ONCE = 1_000
 _TIES, _WORDS, _OCCURRENCES = range(3)  # purposes of random priorities
 
@@ -62,7 +59,7 @@ class WordContext:
 
 
 def sample_contexts(records: Iterable[Record], config: EmbeddingSpaceConfig,
-                    word_filter: WordFilter | None = None,
+                    word_filter: Callable[[list[str]], Iterable[object]] | None = None,
                     ) -> tuple[SampledWords, list[WordContext]]:
     """Draw words from bands of frequency, and occurrences of each of them.
 
@@ -74,7 +71,8 @@ def sample_contexts(records: Iterable[Record], config: EmbeddingSpaceConfig,
     Args:
         records: read once.
         config: of the sample.
-        word_filter: leaves out some spellings of words; None takes all.
+        word_filter: tells for each of some words, as they are written, whether it may be drawn;
+            None takes all.
 
     Returns:
         the words, and contexts in the order of words and then of the text.

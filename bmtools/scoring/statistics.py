@@ -77,9 +77,9 @@ def interval(sums: Sequence[np.ndarray] | np.ndarray,
         drawn = generator.integers(0, units, size=(stop - start, units))
         for column, total in zip(columns, resampled, strict=True):
             column.take(drawn).sum(axis=1, out=total[start:stop])
-    values = _ratio(*resampled[:2])
-    if len(columns) > 2:
-        values -= _ratio(*resampled[2:])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = resampled[::2] / resampled[1::2]
+    values = ratios[0] - ratios[1:].sum(axis=0)
     defined = values[np.isfinite(values)]
     if not len(defined):
         return None

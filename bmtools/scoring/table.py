@@ -36,8 +36,7 @@ def gather_rows(lines: Iterable[Mapping[str, Any]], key: str,
     for column in columns:
         if not any(column in cells for cells in rows.values()):
             raise DataError(f"no line has both {key!r} and {column!r}; name other columns")
-    return [[name, *(cells.get(column, "") for column in columns)]
-            for name, cells in rows.items()]
+    return [[name, *(cells.get(column, "") for column in columns)] for name, cells in rows.items()]
 
 
 def get_nested(line: Any, path: str) -> Any:

@@ -15,7 +15,6 @@ from bmtools.scoring.space_metrics import (
     principal_components,
     rank_correlation,
     silhouettes,
-    unit,
     variance_shares,
 )
 
@@ -173,4 +172,5 @@ def test_rank_correlation_is_that_of_mean_ranks() -> None:
 
 
 def test_zeros_have_no_direction() -> None:
-    assert unit(np.array([[0.0, 0.0], [3.0, 4.0]])).tolist() == [[0, 0], [0.6, 0.8]]
+    sums = UnitVectorSums.of(np.array([[0.0, 0.0], [3.0, 4.0]]), np.arange(2), 2)
+    assert sums.totals.tolist() == [[0, 0], [0.6, 0.8]]
