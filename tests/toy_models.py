@@ -1,4 +1,4 @@
-"""Fixtures: a tiny tokenizer, model and corpus, and batches of them."""
+"""Fixtures: a tiny tokenizer, model and corpus, and batches of them; tiny models of each family."""
 
 from __future__ import annotations
 
@@ -12,7 +12,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForPreTraining
+from transformers import (
+    AutoModelForPreTraining,
+    BertConfig,
+    CamembertConfig,
+    DebertaV2Config,
+    ElectraConfig,
+    MegatronBertConfig,
+    ModernBertConfig,
+    RobertaConfig,
+    XLMRobertaConfig,
+)
 
 from bmtools.data.batches import Collator, ScheduledBatches, SpecialTokens
 from bmtools.data.sampler import Sampler
@@ -31,6 +41,22 @@ SUBJECTS = ("Il cuore", "Il polmone", "Il fegato", "Il rene", "La milza")
 VERBS = ("pompa", "filtra", "regola", "trasporta", "accumula")
 OBJECTS = ("il sangue", "la bile", "l'ossigeno", "il glucosio", "la linfa")
 SENTENCES = [f"{' '.join(words)}." for words in itertools.product(SUBJECTS, VERBS, OBJECTS)]
+FAMILIES = ("BERT", "RoBERTa", "XLM-R", "Megatron-BERT", "ModernBERT")
+CONFIGS: dict[str, Any] = {
+    "BERT": BertConfig, "RoBERTa": RobertaConfig, "XLM-R": XLMRobertaConfig,
+    "Megatron-BERT": MegatronBertConfig, "ModernBERT": ModernBertConfig,
+    "CamemBERT": CamembertConfig, "DeBERTa": DebertaV2Config, "ELECTRA": ElectraConfig}
+
+
+def tiny_config(family: str, **changes: Any) -> Any:
+    """Make the configuration of a model of 60 tokens, 40 positions and three layers of 32."""
+    settings = {"vocab_size": 60, "hidden_size": 32, "num_hidden_layers": 3,
+                "num_attention_heads": 4, "intermediate_size": 48, "max_position_embeddings": 40,
+                "pad_token_id": 1}
+    if family == "ModernBERT":
+        settings |= {"local_attention": 8, "global_attn_every_n_layers": 2, "bos_token_id": 2,
+                     "eos_token_id": 3, "cls_token_id": 2, "sep_token_id": 3}
+    return CONFIGS[family](**settings | changes)
 
 
 @pytest.fixture(scope="session")

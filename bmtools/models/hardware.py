@@ -194,17 +194,14 @@ def training_flops_per_token(config: PretrainedConfig, max_length: int, mask_rat
     body, total = (sum(layer.in_features * layer.out_features for layer in module.modules()
                        if isinstance(layer, nn.Linear)) for module in (model.base_model, model))
     kinds = getattr(config, "layer_types", None) or ["full_attention"] * config.num_hidden_layers
-    scores = sum(scored_pairs(max_length, config.sliding_window if windowed
-                              and kind == "sliding_attention" else None)
-                 for kind in kinds) / max_length
+    pairs = 0  # of tokens that attend to each other
+    for kind in kinds:
+        reach = max_length - 1
+        if windowed and kind == "sliding_attention":
+            reach = min(reach, config.sliding_window)
+        pairs += max_length * (2 * reach + 1) - reach * (reach + 1)
+    scores = pairs / max_length
     # A score and its share in the sum of values take a multiplication each for every channel.
     attention = 2 * scores * config.hidden_size
     # Two operations a multiplication; gradients of inputs and of weights take a product each.
     return 6.0 * (body + attention + mask_rate * (total - body))
-
-
-def scored_pairs(max_length: int, window: int | None) -> int:
-    """Count the pairs of tokens that attend to each other, no further apart than a window."""
-    if window is None or window >= max_length:
-        return max_length**2
-    return max_length * (2 * window + 1) - window * (window + 1)

@@ -1,4 +1,4 @@
-"""`bmtools init-weights` as people call it."""
+"""`bmtools init-weights` on the command line."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 @pytest.fixture(scope="session")
 def base(make_tokenizer: Callable[..., Path], make_checkpoint: Callable[..., Path]) -> Path:
-    """A model that knows the words of the corpus in pieces only."""
+    """A model whose vocabulary splits the words of the corpus into pieces."""
     return make_checkpoint(make_tokenizer(
         "Il respirare, le ginocchia, i sanguigni. L'arterioso pompare ha mobilità di mellito"))
 
@@ -95,7 +95,7 @@ def test_python_callers_get_the_same_weights(run: Run, arguments: list[Any], cor
         bmtools.models.init_weights(base, tiny_tokenizer, max_sentences=0)
 
 
-def test_the_directory_says_how_it_was_made(
+def test_the_manifest_records_how_it_was_made(
         run: Run, arguments: list[Any], corpus: Path, base: Path, tiny_tokenizer: Path,
         manifest: Callable[..., Any]) -> None:
     run(*arguments, corpus, "--seed", "3", "--max-sentences", "2")
@@ -125,7 +125,7 @@ def test_transformers_loads_it(run: Run, arguments: list[Any], corpus: Path, bas
     assert words.model_max_length == 32
     logits = model(**words("Il diabete riduce", return_tensors="pt")).logits
     assert logits.shape[-1] == len(words) == model.config.vocab_size
-    # What does not hang on the vocabulary is the base's, bit for bit.
+    # Weights that do not depend on the vocabulary are the base's, bit for bit.
     for ours, theirs in zip(model.bert.encoder.parameters(), before.bert.encoder.parameters(),
                             strict=True):
         assert torch.equal(ours, theirs)
@@ -135,7 +135,7 @@ def test_transformers_loads_it(run: Run, arguments: list[Any], corpus: Path, bas
         before.get_input_embeddings().weight[old.mask_token_id])
 
 
-def test_only_contexts_need_records(run: Run, piped: Run, arguments: list[Any],
+def test_only_reading_methods_need_records(run: Run, piped: Run, arguments: list[Any],
                                     write_lines: Run, tmp_path: Path) -> None:
     nothing = write_lines("none.jsonl")
     for method in ("average", "random"):
@@ -152,8 +152,8 @@ def test_only_contexts_need_records(run: Run, piped: Run, arguments: list[Any],
 
 @pytest.mark.parametrize("missing", ["--base", "--tokenizer", "-o"])
 def test_what_is_required_is_named(run: Run, arguments: list[Any], missing: str) -> None:
-    place = arguments.index(missing)
-    outcome = run(*arguments[:place], *arguments[place + 2:])
+    index = arguments.index(missing)
+    outcome = run(*arguments[:index], *arguments[index + 2:])
     assert outcome.code == 2
     assert "Missing option" in outcome.err and f"'{missing}'" in outcome.err
 
@@ -235,30 +235,29 @@ def test_methods_are_compared_and_nothing_is_written(
         assert line["probe"]["steps"] == 2 and line["start"]["loss"] != line["probe"]["loss"]
         assert line["seconds"] > 0 and line["neighbours"]
     assert "Nats per masked token" in outcome.err and "start.new_loss" in outcome.err
-    told = outcome.records[1]["neighbours"][0]
-    assert "Nearest old tokens" in outcome.err and " ".join(told["neighbours"][:3]) in outcome.err
+    first = outcome.records[1]["neighbours"][0]
+    assert "Nearest old tokens" in outcome.err and " ".join(first["neighbours"][:3]) in outcome.err
     assert [path.name for path in tmp_path.iterdir()] == ["corpus.jsonl"]
     again = piped(corpus, *compare)
-    assert [_timeless(line) for line in again.records] == [
-        _timeless(line) for line in outcome.records]
+    assert [*map(_without_seconds, again.records)] == [*map(_without_seconds, outcome.records)]
 
 
 def test_held_out_records_can_be_named(run: Run, arguments: list[Any], corpus: Path,
                                        write_lines: Run) -> None:
-    held = write_lines("held.jsonl", {"id": "h", "text": "Il cuore del paziente pompa sangue."})
+    held_out = write_lines("held.jsonl", {"id": "h", "text": "Il cuore del paziente pompa sangue."})
     compare = [*arguments[:-2], "--compare", "average", *QUICK[:2], "--probe-steps", "0"]
-    (named,) = run(*compare, corpus, "--held-out", held).records
-    assert named["start"]["masked"] < 10 and "probe" not in named
+    (line,) = run(*compare, corpus, "--held-out", held_out).records
+    assert line["start"]["masked"] < 10 and "probe" not in line
     outcome = run(*compare, corpus, "--held-out", write_lines("none.jsonl"))
     assert (outcome.code, outcome.err) == (1, "bmtools: --held-out: no records with text\n")
-    outcome = run(*compare, held, "--held-out-ratio", "0.5")
+    outcome = run(*compare, held_out, "--held-out-ratio", "0.5")
     assert outcome.code == 1
     assert "bmtools: --held-out-ratio: found 0.5, which leaves no text to " in outcome.err
     outcome = run(*compare, write_lines("empty.jsonl"))
     assert (outcome.code, outcome.err) == (1, "bmtools: the input: no records with text\n")
 
 
-def _timeless(line: dict[str, Any]) -> dict[str, Any]:
+def _without_seconds(line: dict[str, Any]) -> dict[str, Any]:
     kept = {key: value for key, value in line.items() if key != "seconds"}
     return {**kept, "probe": {**line["probe"], "seconds": None}}
 
@@ -286,7 +285,7 @@ def test_a_base_with_a_swapped_tokenizer_is_refused(
     assert outcome.err.endswith("; use the tokenizer that it was made with\n")
 
 
-def test_a_full_directory_is_kept_unless_told(run: Run, arguments: list[Any],
+def test_a_full_directory_is_kept_without_overwrite(run: Run, arguments: list[Any],
                                               corpus: Path) -> None:
     target = arguments[-1]
     target.mkdir()

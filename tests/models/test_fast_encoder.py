@@ -10,23 +10,14 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from transformers import (
-    BertConfig,
-    CamembertConfig,
-    DistilBertConfig,
-    ElectraConfig,
-    ModernBertConfig,
-    RobertaConfig,
-)
+from toy_models import tiny_config
+from transformers import DistilBertConfig
 
 from bmtools.models import fast_encoder
 from bmtools.models.encoder_weights import extract_weights
 from bmtools.models.fast_encoder import FastEncoder, TransformersEncoder, make_encoder
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-SMALL = {"vocab_size": 60, "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4,
-         "intermediate_size": 48, "max_position_embeddings": 40, "pad_token_id": 1}
-SPECIAL = {"bos_token_id": 2, "eos_token_id": 3, "cls_token_id": 2, "sep_token_id": 3}
 
 
 def draw(sequences: int, tokens: int) -> Tensor:
@@ -87,22 +78,21 @@ def test_chunks_of_a_batch_make_no_difference(
                                    rtol=1e-5)
 
 
-VARIANTS: dict[str, Callable[[], Any]] = {
-    "gelu_new": lambda: BertConfig(**SMALL, hidden_act="gelu_new"),
-    "relu": lambda: BertConfig(**SMALL, hidden_act="relu"),
-    "silu": lambda: RobertaConfig(**SMALL, hidden_act="silu"),
-    "one layer": lambda: BertConfig(**SMALL | {"num_hidden_layers": 1}),
-    "one head": lambda: BertConfig(**SMALL | {"num_attention_heads": 1}),
-    "wide epsilon": lambda: BertConfig(**SMALL, layer_norm_eps=0.1),
-    "CamemBERT": lambda: CamembertConfig(**SMALL),
-    "RoBERTa, padding at 7": lambda: RobertaConfig(**SMALL | {"pad_token_id": 7}),
-    "ModernBERT, biases": lambda: ModernBertConfig(
-        **SMALL, **SPECIAL, local_attention=6, global_attn_every_n_layers=2,
-        attention_bias=True, mlp_bias=True, norm_bias=True),
-    "ModernBERT, relu": lambda: ModernBertConfig(
-        **SMALL, **SPECIAL, local_attention=6, hidden_activation="relu"),
-    "ModernBERT, last layer local": lambda: ModernBertConfig(
-        **SMALL | {"num_hidden_layers": 2}, **SPECIAL, local_attention=6),
+VARIANTS = {
+    "gelu_new": tiny_config("BERT", hidden_act="gelu_new"),
+    "relu": tiny_config("BERT", hidden_act="relu"),
+    "silu": tiny_config("RoBERTa", hidden_act="silu"),
+    "one layer": tiny_config("BERT", num_hidden_layers=1),
+    "one head": tiny_config("BERT", num_attention_heads=1),
+    "wide epsilon": tiny_config("BERT", layer_norm_eps=0.1),
+    "CamemBERT": tiny_config("CamemBERT"),
+    "RoBERTa, padding at 7": tiny_config("RoBERTa", pad_token_id=7),
+    "ModernBERT, biases": tiny_config("ModernBERT", local_attention=6, attention_bias=True,
+                                      mlp_bias=True, norm_bias=True),
+    "ModernBERT, relu": tiny_config("ModernBERT", local_attention=6, global_attn_every_n_layers=3,
+                                    hidden_activation="relu"),
+    "ModernBERT, last layer local": tiny_config("ModernBERT", num_hidden_layers=2,
+                                                local_attention=6),
 }
 
 
@@ -110,12 +100,12 @@ VARIANTS: dict[str, Callable[[], Any]] = {
 def test_variants_of_the_families(build: Callable[[Any], Any], variant: str) -> None:
     ids = draw(3, 25)
     ids[ids == 7] = 8
-    compare(build(VARIANTS[variant]()), [0, 1, 1, 2], [24, 0, 13, 5], ids)
+    compare(build(VARIANTS[variant]), [0, 1, 1, 2], [24, 0, 13, 5], ids)
 
 
 @pytest.mark.parametrize("config", [
     DistilBertConfig(vocab_size=60, dim=32, n_layers=2, n_heads=4, hidden_dim=48),
-    ElectraConfig(**SMALL)], ids=["DistilBERT", "ELECTRA"])
+    tiny_config("ELECTRA")], ids=["DistilBERT", "ELECTRA"])
 def test_other_architectures_are_left_to_transformers(
         build: Callable[[Any], Any], config: Any) -> None:
     model = build(config)
@@ -139,9 +129,7 @@ def test_models_that_differ_are_left_to_transformers(random_model: Any) -> None:
 def test_wrong_weights_fall_back_to_transformers(
         build: Callable[[Any], Any], fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """One position, window or head off, and transformers reads."""
-    family = BertConfig(**SMALL) if fault == "positions" else ModernBertConfig(
-        **SMALL, **SPECIAL, local_attention=8, global_attn_every_n_layers=2)
-    model = build(family)
+    model = build(tiny_config("BERT" if fault == "positions" else "ModernBERT"))
     weights = extract_weights(model)
     assert weights is not None and make_encoder(model).implementation == "fast"
     if fault == "positions":

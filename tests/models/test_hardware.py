@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
@@ -20,7 +21,6 @@ from bmtools.models.hardware import (
     model_flop_utilisation,
     most_energy_kwh,
     resolve_device,
-    scored_pairs,
     training_flops_per_token,
 )
 from bmtools.models.mlm import encode, masked_lm_loss
@@ -179,21 +179,17 @@ def test_six_operations_a_weight_is_the_rule_of_thumb() -> None:
     assert found == pytest.approx(6 * matrices, rel=1e-3)
 
 
-@pytest.mark.parametrize(("max_length", "window"), [(1, 4), (5, 4), (5, 5), (40, 4), (9, None)])
-def test_scored_pairs_are_those_of_the_mask(max_length: int, window: int | None) -> None:
-    near = window is None
-    pairs = sum(near or abs(a - b) <= (window or 0)
-                for a in range(max_length) for b in range(max_length))
-    assert scored_pairs(max_length, window) == pairs
-
-
-def test_windows_spare_modernbert_most_scores() -> None:
-    """Two of three layers look 64 tokens to either side."""
+@pytest.mark.parametrize(("max_length", "window"), [(1, 4), (5, 4), (5, 5), (40, 4), (1_000, 64)])
+def test_windows_spare_modernbert_the_scores_outside(max_length: int, window: int) -> None:
+    """Two of three layers see as many tokens as the window on either side."""
     config = build_config("modernbert-6x64", TOKENIZER)
-    near, everywhere = (training_flops_per_token(config, 1_000, 0, windowed) or 0.0
+    config.local_attention = 2 * window
+    assert config.sliding_window == window
+    near, everywhere = (training_flops_per_token(config, max_length, 0, windowed) or 0.0
                         for windowed in (True, False))
-    spared = 4 * (1_000 - scored_pairs(1_000, 64) / 1_000)
-    assert everywhere - near == pytest.approx(6 * 2 * 64 * spared)
+    numbers = np.arange(max_length)
+    outside = int((np.abs(numbers - numbers[:, None]) > window).sum())
+    assert everywhere - near == pytest.approx(6 * 2 * 64 * 4 * outside / max_length)
 
 
 def test_unknown_layers_are_not_guessed() -> None:

@@ -12,14 +12,13 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from transformers import AutoModelForMaskedLM, BertConfig, DistilBertConfig, ModernBertConfig
+from toy_models import tiny_config
+from transformers import AutoModelForMaskedLM, DistilBertConfig
 
 from bmtools.errors import BmtoolsError, CheckpointError
 from bmtools.models.int8 import Int8Encoder
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-SMALL = {"vocab_size": 60, "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4,
-         "intermediate_size": 48, "max_position_embeddings": 40, "pad_token_id": 1}
 SEQUENCES, POSITIONS = torch.tensor([0, 0, 1, 3]), torch.tensor([29, 0, 7, 8])
 IDS = torch.randint(4, 60, (4, 30), generator=torch.Generator().manual_seed(1))
 
@@ -67,7 +66,7 @@ def test_the_model_keeps_its_weights(known: Any) -> None:
     {"layer_norm_eps": 0.1}], ids=str)
 def test_variants_of_bert(build: Callable[[Any], Any], changes: dict[str, Any]) -> None:
     pytest.importorskip("ctranslate2")
-    model = build(BertConfig(**SMALL | changes))
+    model = build(tiny_config("BERT", **changes))
     expected = exact(model)
     found = Int8Encoder(model, compute_type="float32").states_at(IDS, SEQUENCES, POSITIONS)
     # The tanh of CTranslate2 is not torch's to the last digit.
@@ -95,12 +94,11 @@ def test_temporary_files_are_removed(
         "DistilBertForMaskedLM: cannot run in int8, expected BERT, RoBERTa, XLM-R, CamemBERT "
         "or Megatron-BERT; use precision float32", id="DistilBERT"),
     pytest.param(
-        ModernBertConfig(**SMALL, bos_token_id=2, eos_token_id=3, cls_token_id=2,
-                         sep_token_id=3),
+        tiny_config("ModernBERT"),
         "ModernBertForMaskedLM: cannot run in int8, expected BERT, RoBERTa, XLM-R, CamemBERT "
         "or Megatron-BERT; use precision float32", id="ModernBERT"),
     pytest.param(
-        BertConfig(**SMALL, hidden_act="mish"),
+        tiny_config("BERT", hidden_act="mish"),
         "BertForMaskedLM: cannot run in int8 with activation 'mish', expected gelu, "
         "gelu_python, gelu_new, gelu_fast, gelu_pytorch_tanh, quick_gelu, relu, silu, swish; "
         "use precision float32", id="activation"),
@@ -115,10 +113,10 @@ def test_unsupported_models_are_refused(config: Any, message: str) -> None:
 def test_without_ctranslate2(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     with pytest.raises(BmtoolsError, match=r"pip install 'bmtools\[ctranslate2\]'"):
-        Int8Encoder(AutoModelForMaskedLM.from_config(BertConfig(**SMALL)))
+        Int8Encoder(AutoModelForMaskedLM.from_config(tiny_config("BERT")))
 
 
 def test_models_on_other_devices_are_refused() -> None:
     pytest.importorskip("ctranslate2")
     with pytest.raises(BmtoolsError, match="found a model on meta, expected cpu"):
-        Int8Encoder(AutoModelForMaskedLM.from_config(BertConfig(**SMALL)).to("meta"))
+        Int8Encoder(AutoModelForMaskedLM.from_config(tiny_config("BERT")).to("meta"))

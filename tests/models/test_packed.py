@@ -1,4 +1,4 @@
-"""Documents end to end in one row equal each document alone."""
+"""Documents end to end in one sequence equal each document alone."""
 
 from __future__ import annotations
 
@@ -14,14 +14,8 @@ import torch
 from torch import Tensor
 from torch.nn.attention.varlen import varlen_attn
 from torch.nn.functional import scaled_dot_product_attention
-from transformers import (
-    AttentionInterface,
-    AutoModelForMaskedLM,
-    BertConfig,
-    CamembertConfig,
-    ElectraConfig,
-    ModernBertConfig,
-)
+from toy_models import tiny_config
+from transformers import AttentionInterface, AutoModelForMaskedLM
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from bmtools.errors import BmtoolsError, CheckpointError
@@ -86,11 +80,8 @@ def test_packed_equals_each_document_alone(model: Any, ready: Any, causal: bool)
 @CAUSAL
 def test_sliding_windows_of_any_size(reach: int, causal: bool) -> None:
     torch.manual_seed(0)
-    config = ModernBertConfig(
-        vocab_size=60, hidden_size=32, num_hidden_layers=3, num_attention_heads=4, pad_token_id=1,
-        intermediate_size=48, max_position_embeddings=40, bos_token_id=2, eos_token_id=3,
-        cls_token_id=2, sep_token_id=3, local_attention=2 * reach, global_attn_every_n_layers=3,
-        initializer_range=0.2)
+    config = tiny_config("ModernBERT", local_attention=2 * reach, global_attn_every_n_layers=3,
+                         initializer_range=0.2)
     model = AutoModelForMaskedLM.from_config(config).eval()
     ids, lengths = documents_for(model)
     alone = each_alone(model, ids, lengths, causal)
@@ -101,9 +92,7 @@ def test_sliding_windows_of_any_size(reach: int, causal: bool) -> None:
 
 def test_camembert_counts_positions_as_roberta_does() -> None:
     torch.manual_seed(0)
-    model = AutoModelForMaskedLM.from_config(CamembertConfig(
-        vocab_size=60, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, pad_token_id=1,
-        intermediate_size=48, max_position_embeddings=40)).eval()
+    model = AutoModelForMaskedLM.from_config(tiny_config("CamemBERT", num_hidden_layers=2)).eval()
     ids, lengths = documents_for(model)
     alone = each_alone(model, ids, lengths)
     prepare_packed(model)
@@ -151,10 +140,10 @@ def test_a_changed_token_moves_its_own_document_alone(ready: Any, causal: bool) 
 @torch.no_grad()
 def test_a_prepared_model_still_takes_padded_batches(model: Any, ready: Any) -> None:
     ids = torch.randint(4, 60, (3, 20), generator=torch.Generator().manual_seed(1))
-    attended = torch.arange(20) < torch.tensor([20, 13, 7])[:, None]
+    attention_mask = torch.arange(20) < torch.tensor([20, 13, 7])[:, None]
     for causal in (False, True):
-        assert torch.equal(encode(ready, ids, attended, causal)[attended],
-                           encode(model, ids, attended, causal)[attended])
+        assert torch.equal(encode(ready, ids, attention_mask, causal)[attention_mask],
+                           encode(model, ids, attention_mask, causal)[attention_mask])
     assert torch.equal(ready(input_ids=ids).logits, model(input_ids=ids).logits)
 
 
@@ -182,14 +171,14 @@ def test_attention_dropout_is_on_in_training_alone(ready: Any) -> None:
 
 def test_training_lowers_the_loss(ready: Any) -> None:
     ids, lengths = documents_for(ready)
-    wanted = torch.randint(0, 2, ids.shape, generator=torch.Generator().manual_seed(5))
+    labels = torch.randint(0, 2, ids.shape, generator=torch.Generator().manual_seed(5))
     ready.train()
     torch.manual_seed(6)
     optimizer = torch.optim.AdamW(ready.parameters(), lr=5e-3)
     losses = []
     for _ in range(30):
         logits = encode_packed(ready, ids, lengths)[:, :2] * 3
-        loss = torch.nn.functional.cross_entropy(logits, wanted)
+        loss = torch.nn.functional.cross_entropy(logits, labels)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -261,9 +250,7 @@ def test_saved_files_are_those_of_a_plain_model(
 
 
 def test_an_unknown_architecture_is_refused() -> None:
-    model = AutoModelForMaskedLM.from_config(ElectraConfig(
-        vocab_size=60, hidden_size=32, num_hidden_layers=1, num_attention_heads=4,
-        intermediate_size=48))
+    model = AutoModelForMaskedLM.from_config(tiny_config("ELECTRA", num_hidden_layers=1))
     with pytest.raises(CheckpointError, match=r"ElectraForMaskedLM.*layout padded"):
         prepare_packed(model)
 
@@ -284,8 +271,7 @@ def test_token_types_that_the_model_lacks_are_refused(ready: Any) -> None:
 @pytest.mark.parametrize(("lengths", "message"), [
     ([], "at least one"), ([3, 0, 7], "1 token or more"), ([3, 4], "7 tokens in all, expected 10")])
 def test_lengths_that_do_not_fit_are_refused(lengths: list[int], message: str) -> None:
-    model = AutoModelForMaskedLM.from_config(BertConfig(
-        vocab_size=60, hidden_size=32, num_hidden_layers=1, num_attention_heads=4))
+    model = AutoModelForMaskedLM.from_config(tiny_config("BERT", num_hidden_layers=1))
     prepare_packed(model)
     with pytest.raises(ValueError, match=message):
         encode_packed(model, torch.arange(10), torch.tensor(lengths, dtype=torch.long))
@@ -299,23 +285,23 @@ def dense_varlen(query: Tensor, key: Tensor, value: Tensor, cu_seq_q: Tensor, cu
     assert all(part.ndim == 3 and part.stride(-1) == 1 for part in (query, key, value))
     lengths = (cu_seq_q[1:] - cu_seq_q[:-1]).tolist()
     assert max_q == max_k == max(lengths) and sum(lengths) == len(query)
-    number = torch.arange(len(lengths)).repeat_interleave(torch.tensor(lengths))
-    place = torch.arange(len(query))
-    apart = place - place[:, None]
-    seen = number == number[:, None]
+    document = torch.arange(len(lengths)).repeat_interleave(torch.tensor(lengths))
+    positions = torch.arange(len(query))
+    distances = positions - positions[:, None]
+    visible = document == document[:, None]
     left, right = window_size
     if left >= 0:
-        seen &= apart >= -left
+        visible &= distances >= -left
     if right >= 0:
-        seen &= apart <= right
+        visible &= distances <= right
     scores = torch.einsum("qhw,khw->hqk", query.double(), key.double()) * scale
-    weights = scores.masked_fill(~seen, -torch.inf).softmax(-1)
+    weights = scores.masked_fill(~visible, -torch.inf).softmax(-1)
     return torch.einsum("hqk,khw->qhw", weights, value.double()).to(query.dtype)
 
 
 @pytest.fixture
 def kernel_calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
-    """Take the kernel's way with a stand-in; the list gathers the windows asked of it."""
+    """Take the kernel's way with a stand-in; the list collects the windows it is called with."""
     windows: list[tuple[int, int]] = []
 
     def stand_in(*arguments: Any, **named: Any) -> Tensor:
@@ -363,10 +349,11 @@ def test_attention_by_length_equals_a_mask_over_all_pairs(window: tuple[int, int
 def test_torch_kernel_accepts_the_arguments(window: tuple[int, int]) -> None:
     parts = [torch.empty(1, 4, 20, 8, device="meta", dtype=torch.bfloat16, requires_grad=True)
              for _ in range(3)]
-    rows = [part[0].transpose(0, 1) for part in parts]
+    packed_parts = [part[0].transpose(0, 1) for part in parts]
     boundaries = torch.empty(4, device="meta", dtype=torch.int32)
     assert varlen._KERNEL is varlen_attn
-    found = varlen._KERNEL(*rows, boundaries, boundaries, 9, 9, scale=0.3, window_size=window)
+    found = varlen._KERNEL(*packed_parts, boundaries, boundaries, 9, 9, scale=0.3,
+                           window_size=window)
     assert found.shape == (20, 4, 8)
     found.sum().backward()
     assert all(part.grad is not None and part.grad.shape == part.shape for part in parts)
@@ -404,7 +391,7 @@ Attention = Callable[..., tuple[Tensor, None]]
 
 def leaks(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Any,
           documents: Any = None, **rest: Any) -> tuple[Tensor, None]:
-    """Attend across the row, as if nothing had been said about documents."""
+    """Attend across the whole sequence, as if it were one document."""
     return sdpa_attention_forward(module, query, key, value,
                                   mask if documents is None else None, **rest)
 

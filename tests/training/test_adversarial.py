@@ -7,14 +7,8 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import (
-    AutoModelForMaskedLM,
-    BertConfig,
-    MegatronBertConfig,
-    ModernBertConfig,
-    RobertaConfig,
-    XLMRobertaConfig,
-)
+from toy_models import FAMILIES, tiny_config
+from transformers import AutoModelForMaskedLM
 
 from bmtools.masking.corruption import IGNORED
 from bmtools.models.architectures import build_config, build_model
@@ -26,18 +20,6 @@ from bmtools.training.objectives import MaskedObjective, NspObjective
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-SMALL = {"vocab_size": 60, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
-         "intermediate_size": 48, "max_position_embeddings": 40, "pad_token_id": 1,
-         "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-CONFIGS = {
-    "BERT": lambda: BertConfig(**SMALL),
-    "RoBERTa": lambda: RobertaConfig(**SMALL),
-    "XLM-R": lambda: XLMRobertaConfig(**SMALL),
-    "Megatron-BERT": lambda: MegatronBertConfig(**SMALL),
-    "ModernBERT": lambda: ModernBertConfig(
-        **SMALL, local_attention=8, global_attn_every_n_layers=2, bos_token_id=2, eos_token_id=3,
-        cls_token_id=2, sep_token_id=3),
-}
 SETTINGS = AdversarialConfig(adversarial=10.0)
 STRONG = AdversarialConfig(adversarial=1.0, adversarial_noise=0.02, adversarial_step=0.05,
                            adversarial_radius=0.06, adversarial_steps=2)
@@ -45,7 +27,8 @@ STRONG = AdversarialConfig(adversarial=1.0, adversarial_noise=0.02, adversarial_
 
 def build(family: str) -> Any:
     torch.manual_seed(0)
-    return AutoModelForMaskedLM.from_config(CONFIGS[family]())
+    return AutoModelForMaskedLM.from_config(tiny_config(
+        family, num_hidden_layers=2, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0))
 
 
 @pytest.fixture
@@ -110,7 +93,7 @@ def twin(model: Any, batch: dict, settings: AdversarialConfig, seed: int) -> dic
 
 
 @pytest.mark.parametrize("norm", ["inf", "l2"])
-@pytest.mark.parametrize("family", CONFIGS)
+@pytest.mark.parametrize("family", FAMILIES)
 def test_terms_and_gradients_are_those_of_the_twin(family: str, norm: str, batch: dict) -> None:
     model = build(family).double()
     other = copy.deepcopy(model)

@@ -7,16 +7,8 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
-from transformers import (
-    AutoModelForMaskedLM,
-    BertConfig,
-    BertForTokenClassification,
-    DebertaV2Config,
-    MegatronBertConfig,
-    ModernBertConfig,
-    RobertaConfig,
-    XLMRobertaConfig,
-)
+from toy_models import tiny_config
+from transformers import AutoModelForMaskedLM, BertForTokenClassification
 
 from bmtools.errors import BmtoolsError, CheckpointError
 from bmtools.recipes.settings import FreezeConfig
@@ -28,17 +20,6 @@ from bmtools.training.layers import (
     layerwise_lr_scales,
 )
 
-SMALL = {"vocab_size": 60, "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4,
-         "intermediate_size": 48, "max_position_embeddings": 40, "pad_token_id": 1}
-CONFIGS = {
-    "BERT": lambda: BertConfig(**SMALL),
-    "RoBERTa": lambda: RobertaConfig(**SMALL),
-    "XLM-R": lambda: XLMRobertaConfig(**SMALL),
-    "Megatron-BERT": lambda: MegatronBertConfig(**SMALL),
-    "ModernBERT": lambda: ModernBertConfig(**SMALL, bos_token_id=2, eos_token_id=3,
-                                           cls_token_id=2, sep_token_id=3),
-    "DeBERTa": lambda: DebertaV2Config(**SMALL, relative_attention=True, pos_att_type=["p2c"]),
-}
 EXPECTED = {
     "BERT": {"bert.embeddings.word_embeddings.weight": 0, "bert.embeddings.LayerNorm.bias": 0,
              "bert.encoder.layer.0.attention.self.query.weight": 1,
@@ -64,10 +45,11 @@ EXPECTED = {
 
 def build(family: str) -> Any:
     torch.manual_seed(0)
-    return AutoModelForMaskedLM.from_config(CONFIGS[family]())
+    more = {"relative_attention": True, "pos_att_type": ["p2c"]} if family == "DeBERTa" else {}
+    return AutoModelForMaskedLM.from_config(tiny_config(family, **more))
 
 
-@pytest.mark.parametrize("family", CONFIGS)
+@pytest.mark.parametrize("family", EXPECTED)
 def test_depths_are_those_of_the_table(family: str) -> None:
     model = build(family)
     found = layer_numbers(model)
@@ -77,9 +59,9 @@ def test_depths_are_those_of_the_table(family: str) -> None:
 
 
 def test_a_head_for_tags_and_a_pooler_are_on_top() -> None:
-    model = BertForTokenClassification(BertConfig(**SMALL))
+    model = BertForTokenClassification(tiny_config("BERT"))
     assert layer_numbers(model)["classifier.weight"] == 4
-    encoder = build("BERT").bert.__class__(BertConfig(**SMALL))
+    encoder = build("BERT").bert.__class__(tiny_config("BERT"))
     assert layer_numbers(encoder)["pooler.dense.weight"] == 4
 
 
@@ -120,7 +102,7 @@ def test_rates_fall_by_the_layer() -> None:
     assert set(layerwise_lr_scales(build("ModernBERT"), 1.0).values()) == {1.0}
 
 
-@pytest.mark.parametrize("family", CONFIGS)
+@pytest.mark.parametrize("family", EXPECTED)
 def test_low_layers_freeze_with_the_embeddings(family: str) -> None:
     model = build(family)
     frozen = frozen_names(model, FreezeConfig(2))
