@@ -200,9 +200,10 @@ class ObjectiveConfig:
         require_at_least(self, mask_rate_steps=2)
         masked, random = self.mask_replace_prob, self.random_replace_prob
         # Sums of decimal shares may miss 1 by a rounding.
-        require(masked >= 0 and random >= 0 and masked + random <= 1 + 1e-9,
-                f"{setting('mask_replace_prob')} and {setting('random_replace_prob')}",
-                f"{masked} and {random}", "shares that add up to 1 at most")
+        if not (masked >= 0 and random >= 0 and masked + random <= 1 + 1e-9):
+            raise ValueError(f"{setting('mask_replace_prob')} and "
+                             f"{setting('random_replace_prob')}: found {masked} and {random}, "
+                             "expected shares that add up to 1 at most")
 
 
 @dataclass(frozen=True)
@@ -367,6 +368,6 @@ class DistillationConfig:
 
     def __post_init__(self) -> None:
         weights = (self.mlm_weight, self.kl_weight, self.cosine_weight)
-        require(min(weights) >= 0 and sum(weights) > 0, "loss weights", weights,
-                "0 or more, not all 0")
+        if not (min(weights) >= 0 and sum(weights) > 0):
+            raise ValueError(f"loss weights: found {weights}, expected 0 or more, not all 0")
         require_above_0(self, "temperature")
