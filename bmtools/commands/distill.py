@@ -24,7 +24,7 @@ from bmtools.training.plan import (
     DataConfig,
     ModelInit,
     check_targets,
-    plan_distillation,
+    make_plan,
 )
 
 
@@ -50,11 +50,9 @@ def command(data: DataConfig, reject: Reject, output: Path, overwrite: bool, tea
     FILES are records, or shards made by "bmtools tokenize". Prints a JSON line per report, and one
     about the checkpoint. Signals, --budget and --resume work as in "bmtools pretrain".
     """
-    if (student is None) == (architecture is None):
-        raise click.UsageError("expected one of --student and --architecture")
     init = ModelInit(student, architecture)
     with usage_errors():
-        plan = plan_distillation(output, config, teacher, init, data, settings, resume, overwrite)
+        plan = make_plan(output, config, init, data, resume, overwrite, teacher, settings)
     check_targets(plan)
     from bmtools.training.distill import distill_lines
 

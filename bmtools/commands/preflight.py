@@ -18,11 +18,11 @@ from bmtools.cli.training_options import (
     takes_run_config,
 )
 from bmtools.distributed import world_size
-from bmtools.errors import RecordError, refuse
+from bmtools.errors import Reject, refuse
 from bmtools.io.jsonl import write_records
 from bmtools.recipes.phases import RunConfig
 from bmtools.recipes.settings import PreflightConfig
-from bmtools.training.plan import DataConfig, ModelInit, plan_pretraining
+from bmtools.training.plan import DataConfig, ModelInit, make_plan
 
 if TYPE_CHECKING:
     from bmtools.training.preflight import Forecast, PhaseForecast
@@ -56,18 +56,14 @@ def command(data: DataConfig, rejects: str | None, output: Path | None, overwrit
     if shard and processes == 1:
         raise click.UsageError("--shard: found it with one process, expected --processes above 1")
     with usage_errors():
-        plan = plan_pretraining(output or Path("model"), config, model, data)
+        plan = make_plan(output or Path("model"), config, model, data)
     from bmtools.training.preflight import forecast_run
 
-    forecast = forecast_run(plan, model, data, _skip if rejects else refuse, probe, processes,
-                            shard)
+    reject: Reject = (lambda _error: None) if rejects else refuse
+    forecast = forecast_run(plan, model, data, reject, probe, processes, shard)
     for line in _summary(forecast):
         click.echo(f"bmtools: {line}", err=True)
     write_records([forecast.record()])
-
-
-def _skip(_error: RecordError) -> None:
-    """Leave a bad record out."""
 
 
 def _summary(forecast: Forecast) -> Iterator[str]:

@@ -18,7 +18,7 @@ from bmtools.cli.training_options import (
 )
 from bmtools.errors import Reject
 from bmtools.recipes.phases import RunConfig
-from bmtools.training.plan import DataConfig, ModelInit, check_targets, plan_pretraining
+from bmtools.training.plan import DataConfig, ModelInit, check_targets, make_plan
 
 
 @click.command("pretrain", cls=TrainingCommand)
@@ -41,7 +41,7 @@ def command(data: DataConfig, reject: Reject, output: Path, overwrite: bool, mod
     The same command with --resume then continues, and exits with 0 when the checkpoint is written.
     """
     with usage_errors():
-        plan = plan_pretraining(output, config, model, data, resume, overwrite)
+        plan = make_plan(output, config, model, data, resume, overwrite)
     check_targets(plan)
     from bmtools.training.pretrain import pretrain_lines
 

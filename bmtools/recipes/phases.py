@@ -27,8 +27,6 @@ from bmtools.recipes.settings import (
 )
 
 Settings = TypeVar("Settings")
-ONLY_PHASE = "main"
-"""Name of the only phase of a run without a phases file."""
 _NAME = re.compile(r"[\w-]+")
 
 

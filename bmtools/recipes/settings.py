@@ -9,13 +9,6 @@ from typing import Literal
 from bmtools.errors import check_choices, require, require_above_0, require_at_least, setting
 from bmtools.masking.settings import Masking, MaskRateCurve
 
-Objective = Literal["masked", "masked+nsp", "causal"]
-Precision = Literal["no", "bf16", "fp16"]
-LearningRateSchedule = Literal["linear", "cosine", "constant", "wsd"]
-Optimizer = Literal["adamw", "stable-adamw", "muon"]
-Layout = Literal["auto", "padded", "packed"]
-AdversarialNorm = Literal["inf", "l2"]
-
 
 @dataclass(frozen=True)
 class OptimizationConfig:
@@ -45,7 +38,7 @@ class OptimizationConfig:
         seed: seed of the order of documents, of masking, of new weights and of dropout.
     """
 
-    optimizer: Optimizer = "adamw"
+    optimizer: Literal["adamw", "stable-adamw", "muon"] = "adamw"
     weight_decay: float = 0.01
     adam_beta1: float = 0.9
     adam_beta2: float = 0.999
@@ -54,7 +47,7 @@ class OptimizationConfig:
     dropout: float = 0.0
     micro_batch_size: int = 0
     memory_gib: float = 0.0
-    mixed_precision: Precision = "no"
+    mixed_precision: Literal["no", "bf16", "fp16"] = "no"
     tf32: bool = True
     compile: bool = False
     activation_checkpointing: bool = False
@@ -84,7 +77,7 @@ class LearningRateConfig:
     """
 
     learning_rate: float = 5e-4
-    schedule: LearningRateSchedule = "linear"
+    schedule: Literal["linear", "cosine", "constant", "wsd"] = "linear"
     warmup_ratio: float = 0.1
     warmup_steps: int = 0
     decay_ratio: float = 0.2
@@ -151,7 +144,7 @@ class BatchConfig:
     batch_size: int = 32
     initial_batch_size: int = 0
     ramp_ratio: float = 0.1
-    layout: Layout = "auto"
+    layout: Literal["auto", "padded", "packed"] = "auto"
 
     def __post_init__(self) -> None:
         check_choices(self)
@@ -178,7 +171,7 @@ class ObjectiveConfig:
         random_replace_prob: share of masked tokens that become a random token.
     """
 
-    objective: Objective = "masked"
+    objective: Literal["masked", "masked+nsp", "causal"] = "masked"
     masking: Masking = "words"
     mask_rate: float = 0.15
     mask_rate_end: float = 0.0
@@ -311,7 +304,7 @@ class AdversarialConfig:
     adversarial_steps: int = 1
     adversarial_step: float = 1e-3
     adversarial_radius: float = 1e-3
-    adversarial_norm: AdversarialNorm = "inf"
+    adversarial_norm: Literal["inf", "l2"] = "inf"
 
     def __post_init__(self) -> None:
         check_choices(self)

@@ -31,7 +31,7 @@ from bmtools.tasks.registry import load_task
 from bmtools.tasks.settings import FINETUNE_DEFAULTS, FinetuneConfig, TaskConfig
 from bmtools.tasks.task import DEV, TEST, TRAIN, Evaluation, InputT, Split, Task
 from bmtools.training.distributed import make_accelerator
-from bmtools.training.loop import LoopPlan, Trainer
+from bmtools.training.loop import Trainer
 from bmtools.training.objectives import LossTerm, Objective
 
 if TYPE_CHECKING:
@@ -256,7 +256,7 @@ def _train(plan: FinetunePlan, task: Task[Any, Any], splits: Mapping[str, Split[
              for batch in shuffle_batches(lengths, batch_size, seed, epoch)]
     steps = len(order)
     trainer = Trainer(TaskObjective(task, model),
-                      LoopPlan(steps, lambda step: plan.schedule.at(step, steps)),
+                      steps, lambda step: plan.schedule.at(step, steps),
                       replace(plan.optimization, seed=seed), accelerator)
     best: _Best | None = None
     losses: list[float] = []

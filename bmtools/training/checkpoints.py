@@ -97,6 +97,7 @@ def find_resume_point(plan: TrainingPlan, identity: Mapping[str, Any],
     return progress, state, notes
 
 
+@dataclass(frozen=True)
 class Checkpointer:
     """Writer of a run's states and checkpoints; every process calls, the main one writes.
 
@@ -109,60 +110,57 @@ class Checkpointer:
         results: entries of each manifest's results that are known from the start.
     """
 
-    def __init__(self, plan: TrainingPlan, initial: InitialModel, datasets: Datasets,
-                 trainer: Trainer, progress: Progress, results: Mapping[str, Any]) -> None:
-        self._plan = plan
-        self._initial = initial
-        self._datasets = datasets
-        self._trainer = trainer
-        self._progress = progress
-        self._results = results
-        self._directory = runs_directory(plan.output)
+    plan: TrainingPlan
+    initial: InitialModel
+    datasets: Datasets
+    trainer: Trainer
+    progress: Progress
+    results: Mapping[str, Any]
 
     def save(self) -> None:
         """Write a state."""
-        accelerator = self._trainer.accelerator
+        accelerator = self.trainer.accelerator
         scaler = accelerator.scaler
-        self._progress.scaler = scaler.state_dict() if scaler else {}
-        save_state(self._directory, self._progress, self._trainer.objective,
-                   self._trainer.optimizer, self._initial.tokenizer, self._manifest(),
-                   self._plan.reporting.save_total_limit, accelerator.is_main_process)
+        self.progress.scaler = scaler.state_dict() if scaler else {}
+        save_state(runs_directory(self.plan.output), self.progress, self.trainer.objective,
+                   self.trainer.optimizer, self.initial.tokenizer, self._manifest(),
+                   self.plan.reporting.save_total_limit, accelerator.is_main_process)
 
     def keep(self, name: str) -> None:
         """Write a checkpoint that stays, beside the output."""
-        self._write(kept_directory(self._plan.output) / name, overwrite=True)
+        self._write(kept_directory(self.plan.output) / name, overwrite=True)
 
     def finish(self) -> dict[str, Any]:
         """Write the final checkpoint, remove the states, and return the manifest's content."""
-        written = self._write(self._plan.output, self._plan.overwrite)
-        if self._trainer.accelerator.is_main_process:
-            shutil.rmtree(self._directory, ignore_errors=True)
-        self._trainer.accelerator.wait_for_everyone()
+        written = self._write(self.plan.output, self.plan.overwrite)
+        if self.trainer.accelerator.is_main_process:
+            shutil.rmtree(runs_directory(self.plan.output), ignore_errors=True)
+        self.trainer.accelerator.wait_for_everyone()
         return written
 
     def way_back(self) -> str:
         """Return a hint where to resume after the run went wrong."""
-        whole, _ = list_states(self._directory)
+        whole, _ = list_states(runs_directory(self.plan.output))
         return f"the last good state is {whole[0]}" if whole else \
             f"no state was saved yet; {setting('save_steps')} sets how often one is"
 
     def _write(self, target: Path, overwrite: bool) -> dict[str, Any]:
-        model = unsharded_model(self._trainer.objective.model,
-                                self._trainer.accelerator.is_main_process)
+        model = unsharded_model(self.trainer.objective.model,
+                                self.trainer.accelerator.is_main_process)
         if model is None:
             return {}
         with new_directory(target, overwrite) as partial:
-            written = write_checkpoint_files(partial, model, self._initial.tokenizer,
+            written = write_checkpoint_files(partial, model, self.initial.tokenizer,
                                              self._manifest())
-            (partial / METRICS).write_bytes(encode_lines(self._progress.metrics))
-            (partial / PHASES).write_text(to_toml(self._plan.config), encoding="utf-8")
+            (partial / METRICS).write_bytes(encode_lines(self.progress.metrics))
+            (partial / PHASES).write_text(to_toml(self.plan.config), encoding="utf-8")
             flush_to_disk(partial)
         return written
 
     def _manifest(self) -> Manifest:
         """Describe a checkpoint made at this moment of the run."""
-        plan, progress = self._plan, self._progress
-        results = dict(self._results)
+        plan, progress = self.plan, self.progress
+        results = dict(self.results)
         for name, key in (("last", "loss"), ("evaluate", "evaluate")):
             lines = [line for line in progress.metrics if key in line]
             results |= {name: lines[-1]} if lines else {}
@@ -171,9 +169,9 @@ class Checkpointer:
             if len(progress.retained) > 1:
                 before, after = (progress.retained[when]["loss"] for when in ("before", "after"))
                 results["retained"]["cost"] = round(after - before, 6)
-        corpora = (*self._datasets.train.values(), *self._datasets.auxiliary.values())
+        corpora = (*self.datasets.train.values(), *self.datasets.auxiliary.values())
         hashes = {file: digest for corpus in corpora for file, digest in corpus.inputs.items()}
-        return Manifest(plan.command, plan.settings(), self._initial.vocabulary,
+        return Manifest(plan.command, plan.settings(), self.initial.vocabulary,
                         plan.optimization.seed, hashes, plan.parents,
                         progress.tokens_seen, progress.wall_seconds, results)
 

@@ -28,19 +28,13 @@ class Datasets:
         train: corpora to train on, by name.
         auxiliary: corpora to replay, to evaluate and to retain, by these names.
         strategies: masking strategies by name.
-        terms: hash of the list of terms, if there is one.
+        contents: hashes of the inputs of each corpus by its name, and of the list of terms.
     """
 
     train: Mapping[str, Corpus]
     auxiliary: Mapping[str, Corpus]
     strategies: Mapping[str, MaskStrategy]
-    terms: str = ""
-
-    def contents(self) -> dict[str, list[str]]:
-        """Return the hashes of each corpus's inputs, by its name."""
-        found = {name: [*corpus.inputs.values()]
-                 for name, corpus in {**self.train, **self.auxiliary}.items()}
-        return {**found, **({"terms": [self.terms]} if self.terms else {})}
+    contents: Mapping[str, list[str]]
 
 
 def open_datasets(plan: TrainingPlan, data: DataConfig, initial: InitialModel, reject: Reject,
@@ -54,7 +48,18 @@ def open_datasets(plan: TrainingPlan, data: DataConfig, initial: InitialModel, r
         CheckpointError: shards of another vocabulary, or without sentences for sentence pairs.
         DataError: no text, or terms that cannot be read.
     """
-    strategies, terms = _make_strategies(plan, initial, data.terms)
+    names = {phase.objective.masking for phase in plan.config.phases}
+    words: list[str] = []
+    terms = None
+    if data.terms is not None:
+        words = [word for _, word in read_list(str(data.terms))]
+        terms = TermList(spellings(initial.tokenizer, words))
+    try:
+        # Held-out text is masked by whole words.
+        strategies: dict[str, MaskStrategy] = {
+            name: make_strategy(name, terms=terms) for name in sorted({"words", *names})}
+    except ValueError as error:
+        raise BmtoolsError(str(error)) from None
     corpora: dict[str, Corpus] = {}
     files_of = {**data.auxiliary, **data.train}
     paired = any(phase.objective.objective == "masked+nsp" for phase in plan.config.phases)
@@ -71,8 +76,11 @@ def open_datasets(plan: TrainingPlan, data: DataConfig, initial: InitialModel, r
                         name if name in data.auxiliary else "")
             accelerator.wait_for_everyone()
             corpora[name] = open_corpus([target], initial.vocabulary)
+    contents = {name: [*corpora[name].inputs.values()] for name in (*data.train, *data.auxiliary)}
+    if data.terms is not None:
+        contents["terms"] = [hashlib.sha256("\n".join(words).encode()).hexdigest()]
     return Datasets({name: corpora[name] for name in data.train},
-                    {name: corpora[name] for name in data.auxiliary}, strategies, terms)
+                    {name: corpora[name] for name in data.auxiliary}, strategies, contents)
 
 
 def _map_shards(paths: list[Path], vocabulary: str, needs_sentences: bool) -> Corpus:
@@ -102,22 +110,3 @@ def _encode(files: tuple[str, ...], initial: InitialModel, target: Path, setting
         if isinstance(error, RecordError) or not role:
             raise
         raise DataError(f"{setting(role)}: {error}") from error
-
-
-def _make_strategies(plan: TrainingPlan, initial: InitialModel,
-                     terms: Path | None) -> tuple[dict[str, MaskStrategy], str]:
-    """Make the phases' masking strategies, and whole words for held-out text.
-
-    Returns:
-        strategies by name, and the hash of the terms.
-    """
-    names = {phase.objective.masking for phase in plan.config.phases} | {"words"}
-    listed, digest = None, ""
-    if terms is not None:
-        words = [word for _, word in read_list(str(terms))]
-        listed = TermList(spellings(initial.tokenizer, words))
-        digest = hashlib.sha256("\n".join(words).encode()).hexdigest()
-    try:
-        return {name: make_strategy(name, terms=listed) for name in sorted(names)}, digest
-    except ValueError as error:
-        raise BmtoolsError(str(error)) from None

@@ -16,7 +16,7 @@ from bmtools.models.checkpoint import load_checkpoint
 from bmtools.models.packed import prepare_packed
 from bmtools.recipes.settings import DistillationConfig
 from bmtools.training.evaluation import HELD_OUT
-from bmtools.training.model_init import from_architecture, from_checkpoint, is_packed
+from bmtools.training.model_init import is_packed, load_initial_model
 from bmtools.training.objectives import DistillationObjective, MaskedObjective, PhasedObjective
 from bmtools.training.plan import (
     DISTILLATION_WARMUP,
@@ -25,8 +25,8 @@ from bmtools.training.plan import (
     ModelInit,
     TrainingPlan,
     make_data_config,
+    make_plan,
     make_run_config,
-    plan_distillation,
 )
 from bmtools.training.pretrain import run_to_end
 from bmtools.training.run import train
@@ -70,8 +70,8 @@ def distill(data: Data, output: str | Path, *, teacher: str | Path,
     distillation = DistillationConfig(**{name: settings.pop(name) for name in names})
     config = make_run_config(recipe, phases, settings, warmup_ratio=DISTILLATION_WARMUP)
     init = ModelInit(Path(student) if student else None, architecture)
-    plan = plan_distillation(Path(output), config, Path(teacher), init, data_config, distillation,
-                             resume, overwrite)
+    plan = make_plan(Path(output), config, init, data_config, resume, overwrite, Path(teacher),
+                     distillation)
     return run_to_end(plan, lambda: distill_lines(plan, init, Path(teacher), data_config,
                                                   distillation, refuse), on_report)
 
@@ -88,12 +88,8 @@ def distill_lines(plan: TrainingPlan, student: ModelInit, teacher: Path, data: D
         BmtoolsError: sequences longer than the positions of either model.
     """
     taught = load_checkpoint(teacher)
-    if student.checkpoint is None:
-        assert student.architecture is not None
-        initial = from_architecture(student.architecture, taught.tokenizer,
-                                    plan.optimization.seed)
-    else:
-        initial = from_checkpoint(student.checkpoint)
+    initial = load_initial_model(student, plan.optimization.seed, tokenizer=taught.tokenizer)
+    if student.checkpoint is not None:
         require_same_vocabulary(initial.vocabulary, taught.vocabulary,
                                 f"{student.checkpoint}: student")
     shared = min(initial.max_length, max_tokens(taught.model))
@@ -102,7 +98,8 @@ def distill_lines(plan: TrainingPlan, student: ModelInit, teacher: Path, data: D
         raise BmtoolsError(f"{setting('max_length')}: found {longest}, but student and teacher "
                            f"share {shared} positions")
 
-    def make_objective(model: PreTrainedModel, accelerator: Accelerator) -> PhasedObjective:
+    def make_objective(_plan: TrainingPlan, model: PreTrainedModel,
+                       accelerator: Accelerator) -> PhasedObjective:
         taught.model.to(accelerator.device)
         if is_packed(plan, accelerator):
             prepare_packed(taught.model)

@@ -52,7 +52,13 @@ def make_accelerator(settings: OptimizationConfig, log_with: Sequence[str] = (),
     if torch.cuda.is_available():
         torch.backends.cuda.matmul.allow_tf32 = settings.tf32
         torch.backends.cudnn.allow_tf32 = settings.tf32
-    _check_processes()
+    if world_size() > 1 and not torch.accelerator.is_available():
+        os.environ.setdefault("ACCELERATE_USE_CPU", "true")
+    elif torch.cuda.is_available() and local_world_size() > torch.cuda.device_count() \
+            and os.environ.get("ACCELERATE_USE_CPU", "false").lower() != "true":
+        raise BmtoolsError(
+            f"{setting('processes')}: found {local_world_size()}, but this machine has "
+            f"{torch.cuda.device_count()} GPUs; ACCELERATE_USE_CPU=true trains on its processor")
     # Accelerate's own FSDP would wrap the model alone, without heads of objectives, and on GPUs
     # only, and transformers would load weights in the main process alone.
     if os.environ.pop("ACCELERATE_USE_FSDP", "false").lower() in ("1", "true"):
@@ -77,21 +83,6 @@ def make_accelerator(settings: OptimizationConfig, log_with: Sequence[str] = (),
     if accelerator.device.type == "cpu":
         keep_freed_memory(not settings.memory_gib)
     return accelerator
-
-
-def _check_processes() -> None:
-    """Check that each process has a GPU, or have all of them use the CPU."""
-    if world_size() == 1:
-        return
-    if not torch.accelerator.is_available():
-        os.environ.setdefault("ACCELERATE_USE_CPU", "true")
-        return
-    local = local_world_size()
-    if torch.cuda.is_available() and local > torch.cuda.device_count() \
-            and os.environ.get("ACCELERATE_USE_CPU", "false").lower() != "true":
-        raise BmtoolsError(f"{setting('processes')}: found {local}, but this machine has "
-                           f"{torch.cuda.device_count()} GPUs; ACCELERATE_USE_CPU=true trains on "
-                           "its processor")
 
 
 def is_sharded(accelerator: Accelerator) -> bool:

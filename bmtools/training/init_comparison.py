@@ -49,7 +49,7 @@ from bmtools.training.evaluation import EvaluationSet
 from bmtools.training.model_init import InitialModel
 from bmtools.training.objectives import EncoderInputs, MaskedObjective
 from bmtools.training.plan import TrainingPlan
-from bmtools.training.pretrain import objectives_of
+from bmtools.training.pretrain import make_objectives
 from bmtools.training.run import prepare_run
 from bmtools.vocab.tokenizer import fingerprint, load_tokenizer
 
@@ -154,7 +154,7 @@ def _evaluate(transferred: Transfer, tokenizer: PreTrainedTokenizerFast, compare
     initial = InitialModel(tokenizer, fingerprint(tokenizer), max_tokens(model), model.config,
                            lambda: model)
     data = DataConfig({"text": (str(directory / "train"),)})
-    with prepare_run(plan, initial, data, refuse, objectives_of(plan)) as run:
+    with prepare_run(plan, initial, data, refuse, make_objectives) as run:
 
         def score() -> dict[str, Any]:
             objective = LossByTokenAge(run.trainer.objective.model, is_new)

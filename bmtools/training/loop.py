@@ -55,19 +55,6 @@ class StepResult:
 
 
 @dataclass(frozen=True)
-class LoopPlan:
-    """Length and learning rate of a loop.
-
-    Args:
-        steps: total number of updates.
-        learning_rate: returns the learning rate of a step, numbered from 0.
-    """
-
-    steps: int
-    learning_rate: Callable[[int], float]
-
-
-@dataclass(frozen=True)
 class LoopHooks:
     """Additions of a run to the plain loop.
 
@@ -87,16 +74,19 @@ class Trainer:
 
     Args:
         objective: moved to the accelerator's device; wrapped for data parallelism, or sharded.
-        plan: number of updates and their learning rates.
+        steps: total number of updates.
+        learning_rate: returns the learning rate of a step, numbered from 0.
         settings: of the optimizer and of memory.
         accelerator: made by `make_accelerator`.
         hooks: additions of the run.
     """
 
-    def __init__(self, objective: Objective, plan: LoopPlan, settings: OptimizationConfig,
-                 accelerator: Accelerator, hooks: LoopHooks | None = None) -> None:
+    def __init__(self, objective: Objective, steps: int, learning_rate: Callable[[int], float],
+                 settings: OptimizationConfig, accelerator: Accelerator,
+                 hooks: LoopHooks | None = None) -> None:
         self.settings = settings
-        self.plan = plan
+        self.steps = steps
+        self.learning_rate = learning_rate
         self.accelerator = accelerator
         self.objective = objective
         self._hooks = hooks or LoopHooks()
@@ -116,7 +106,7 @@ class Trainer:
         optimizer = make_optimizer(
             settings.optimizer,
             parameter_groups(objective, settings.weight_decay, self._hooks.lr_scales),
-            plan.learning_rate(0), (settings.adam_beta1, settings.adam_beta2),
+            learning_rate(0), (settings.adam_beta1, settings.adam_beta2),
             settings.adam_epsilon)
         if self._sharded:
             self.optimizer = accelerator.prepare_optimizer(optimizer)
@@ -133,10 +123,10 @@ class Trainer:
         rank, world_size = self.accelerator.process_index, self.accelerator.num_processes
         with ThreadPoolExecutor(1) as prefetcher:
             following: Future[RankBatch] | None = None
-            for number in range(first, self.plan.steps):
+            for number in range(first, self.steps):
                 batch = following.result() if following else batches.batch(number, rank, world_size)
                 following = prefetcher.submit(batches.batch, number + 1, rank, world_size) \
-                    if number + 1 < self.plan.steps else None
+                    if number + 1 < self.steps else None
                 yield self.step(number, batch)
 
     def step(self, number: int, batch: RankBatch, turn: int = 0) -> StepResult:
@@ -152,7 +142,7 @@ class Trainer:
             BmtoolsError: out of memory.
         """
         self._module.train()
-        learning_rate = self.plan.learning_rate(number)
+        learning_rate = self.learning_rate(number)
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate * group.get("lr_scale", 1.0)
         counts = dict(batch.counts)

@@ -100,12 +100,6 @@ class Reporter:
         if step.number % self._every and not phase_step.is_last:
             return None
         sums, progress.pending = progress.pending, {}
-        line = self._line(step, phase_step, sums)
-        progress.metrics.append(line)
-        return line
-
-    def _line(self, step: StepResult, phase_step: PhaseStep,
-              sums: Mapping[str, float]) -> dict[str, Any]:
         line: dict[str, Any] = {"step": step.number, "of": self._steps,
                                 "phase": phase_step.phase.name}
         line |= {name: round(sums[name] / sums["steps"], _DIGITS) for name in step.losses}
@@ -117,7 +111,6 @@ class Reporter:
             line["words_masked"] = round(sums["words_masked"] / max(sums["words"], 1), 4)
         if sums.get("replayed"):
             line["replay_loss"] = round(sums["replay_loss"] / sums["replayed"], _DIGITS)
-        progress = self._progress
         line["tokens_seen"] = progress.tokens_seen
         seconds = max(progress.wall_seconds - self._reported_seconds, 1e-9)
         rate = (progress.tokens_seen - self._reported_tokens) / seconds
@@ -130,9 +123,11 @@ class Reporter:
         utilisation = self._speed.utilisation(phase_step.phase_number, rate)
         if utilisation is not None:
             line["model_flop_utilisation"] = round(utilisation, 4)
+        progress.metrics.append(line)
         return line
 
 
+@dataclass
 class DivergenceMonitor:
     """Detection of a loss that rises and does not come back.
 
@@ -142,14 +137,18 @@ class DivergenceMonitor:
     Args:
         steps: length of the mean.
         rise: in nats.
+        phase: number of the phase that is watched.
+        count: its steps so far.
+        mean: of its last losses.
+        lowest: value of the mean so far.
     """
 
-    def __init__(self, steps: int = 100, rise: float = 2.0) -> None:
-        self._steps = steps
-        self._rise = rise
-        self._phase = -1
-        self._count = 0
-        self._mean = self._lowest = 0.0
+    steps: int = 100
+    rise: float = 2.0
+    phase: int = -1
+    count: int = 0
+    mean: float = 0.0
+    lowest: float = 0.0
 
     def check(self, step: StepResult, phase_number: int) -> None:
         """Add a step of a phase.
@@ -157,17 +156,17 @@ class DivergenceMonitor:
         Raises:
             DivergedError: the loss diverged.
         """
-        if phase_number != self._phase:
-            self._phase, self._count, self._lowest = phase_number, 0, float("inf")
-        self._count += 1
-        share = 1 / min(self._count, self._steps)
+        if phase_number != self.phase:
+            self.phase, self.count, self.lowest = phase_number, 0, float("inf")
+        self.count += 1
+        share = 1 / min(self.count, self.steps)
         loss = step.losses["loss"]
-        self._mean = loss if self._count == 1 else self._mean + share * (loss - self._mean)
-        if self._count >= self._steps:
-            self._lowest = min(self._lowest, self._mean)
-        if self._mean > self._lowest + self._rise:
+        self.mean = loss if self.count == 1 else self.mean + share * (loss - self.mean)
+        if self.count >= self.steps:
+            self.lowest = min(self.lowest, self.mean)
+        if self.mean > self.lowest + self.rise:
             raise DivergedError(
-                f"step {step.number}: the loss rose to {self._mean:.2f} from {self._lowest:.2f} "
+                f"step {step.number}: the loss rose to {self.mean:.2f} from {self.lowest:.2f} "
                 f"and diverges; lower {setting('learning_rate')} or raise "
                 f"{setting('warmup_ratio')}")
 

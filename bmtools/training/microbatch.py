@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 # kept, 1.06 to 1.6: BERT and ModernBERT of 2 to 6 layers, padded and packed, 0.2 to 2 GB.
 _FRAGMENTATION = 1.15
 _FRAGMENTATION_KEPT = 1.7
-# Prefetched batches and threads on a CPU, the context on a GPU.
-_LIBRARY_BYTES = {"cpu": 128 * 2**20}
+# What libraries allocate once training starts: prefetched batches and threads, a GPU's context.
+_CPU_LIBRARY_BYTES = 128 * 2**20
 _GPU_LIBRARY_BYTES = GIB
 _MEASURED_TOKENS = 2048
 
@@ -57,11 +57,11 @@ def check_memory(plan: TrainingPlan, config: PretrainedConfig, processes: int,
         BmtoolsError: weights, gradients and optimizer states do not fit.
     """
     needed = training_state_bytes(config) // (processes if sharded else 1)
-    if _is_bound(plan) and needed > plan.optimization.memory_gib * GIB:
+    settings = plan.optimization
+    if not settings.micro_batch_size and 0 < settings.memory_gib * GIB < needed:
         raise BmtoolsError(
-            f"{setting('memory_gib')}: found {plan.optimization.memory_gib:g}, but weights, "
-            f"gradients and optimizer states alone take {_gib(needed)}; give more or take a "
-            "smaller model")
+            f"{setting('memory_gib')}: found {settings.memory_gib:g}, but weights, gradients and "
+            f"optimizer states alone take {_gib(needed)}; give more or take a smaller model")
 
 
 def fit_micro_batches(plan: TrainingPlan, trainer: Trainer, packed: bool,
@@ -80,9 +80,10 @@ def fit_micro_batches(plan: TrainingPlan, trainer: Trainer, packed: bool,
     Raises:
         BmtoolsError: not even one sequence fits.
     """
-    if not _is_bound(plan):
-        return {phase.name: plan.optimization.micro_batch_size for phase in plan.config.phases}
-    limit, sizes = plan.optimization.memory_gib * GIB, {}
+    settings = plan.optimization
+    if settings.micro_batch_size or not settings.memory_gib:
+        return {phase.name: settings.micro_batch_size for phase in plan.config.phases}
+    limit, sizes = settings.memory_gib * GIB, {}
     for phase in plan.config.phases:
         memory = measure_memory(plan, trainer, phase, packed, processes, limit)
         share = phase.batch.batch_size // processes
@@ -91,10 +92,9 @@ def fit_micro_batches(plan: TrainingPlan, trainer: Trainer, packed: bool,
         size = int(trainer.accelerator.gather(own).min())
         if not size:
             raise BmtoolsError(
-                f"{setting('memory_gib')}: found {plan.optimization.memory_gib:g}, but a single "
-                f"sequence of {phase.batch.max_length} tokens takes "
-                f"{_gib(memory.total_bytes(1))}; give more, lower {setting('max_length')} or add "
-                f"{setting('activation_checkpointing')}")
+                f"{setting('memory_gib')}: found {settings.memory_gib:g}, but a single sequence "
+                f"of {phase.batch.max_length} tokens takes {_gib(memory.total_bytes(1))}; give "
+                f"more, lower {setting('max_length')} or add {setting('activation_checkpointing')}")
         sizes[phase.name] = 0 if size == share else size
     device = trainer.accelerator.device
     if device.type == "cuda":
@@ -102,7 +102,7 @@ def fit_micro_batches(plan: TrainingPlan, trainer: Trainer, packed: bool,
         # smaller micro-batches.
         torch.cuda.empty_cache()
         total = torch.cuda.get_device_properties(device).total_memory
-        fraction = (limit - library_bytes(device.type)) / total
+        fraction = (limit - _GPU_LIBRARY_BYTES) / total
         torch.cuda.set_per_process_memory_fraction(min(max(fraction, 0.0), 1.0), device)
     return sizes
 
@@ -110,16 +110,14 @@ def fit_micro_batches(plan: TrainingPlan, trainer: Trainer, packed: bool,
 def measure_memory(plan: TrainingPlan, trainer: Trainer, phase: Phase, packed: bool,
                    processes: int, limit: float) -> StepMemory:
     """Measure the memory of a phase of a run; arguments as for `fit_micro_batches`."""
-    returns_freed = _is_bound(plan) and trainer.accelerator.device.type == "cpu" \
+    settings = plan.optimization
+    is_bound = settings.memory_gib > 0 and not settings.micro_batch_size
+    returns_freed = is_bound and trainer.accelerator.device.type == "cpu" \
         and keep_freed_memory(False)
     # Gradients are reduced between processes in buckets; initial weights are mixed with those in
     # training, or compared.
     copies = (processes > 1) + bool(plan.regularization.mixout or plan.regularization.l2_sp)
     return StepMemory(trainer, phase, packed, copies, returns_freed, limit)
-
-
-def _is_bound(plan: TrainingPlan) -> bool:
-    return plan.optimization.memory_gib > 0 and not plan.optimization.micro_batch_size
 
 
 def _gib(size: int) -> str:
@@ -155,7 +153,8 @@ class StepMemory:
         if is_sharded(trainer.accelerator):
             states //= trainer.accelerator.num_processes
             limit = math.inf  # every process has to take part in the same passes
-        self._fixed = states + _other_bytes(trainer) + library_bytes(kind)
+        self._fixed = states + _other_bytes(trainer) + \
+            (_CPU_LIBRARY_BYTES if kind == "cpu" else _GPU_LIBRARY_BYTES)
         self._batch_size = phase.batch.batch_size
         self._sizes, self._activations = [1], [measure_activations(trainer, phase, packed, 1)]
         # The check that packed documents do not see each other holds one more gradient, and two
@@ -182,11 +181,6 @@ class StepMemory:
     def sequences_within(self, limit: float) -> int:
         """Return the largest micro-batch, up to the phase's batch, that fits; 0 if none does."""
         return bisect_right(range(1, self._batch_size + 1), limit, key=self.total_bytes)
-
-
-def library_bytes(kind: str) -> int:
-    """Return what libraries still allocate once training starts, on a kind of device."""
-    return _LIBRARY_BYTES.get(kind, _GPU_LIBRARY_BYTES)
 
 
 def measure_activations(trainer: Trainer, phase: Phase, packed: bool, sequences: int) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -54,47 +53,31 @@ class InitialModel:
     make: Callable[[], PreTrainedModel]
 
 
-def load_initial_model(init: ModelInit, plan: TrainingPlan) -> InitialModel:
-    """Load or build the model to pretrain, with enough positions for a plan's sequences.
+def load_initial_model(init: ModelInit, seed: int, phases: Sequence[Phase] = (),
+                       tokenizer: PreTrainedTokenizerFast | None = None) -> InitialModel:
+    """Load a masked language model, or build one with new weights, which depend on the seed alone.
+
+    Args:
+        init: checkpoint or architecture.
+        seed: of new weights.
+        phases: whose sequences need positions, where the architecture leaves their number open.
+        tokenizer: of an architecture, in place of the directory that `init` names.
 
     Raises:
         CheckpointError: the checkpoint or the tokenizer cannot be used.
         BmtoolsError: no such architecture.
     """
     if init.checkpoint is not None:
-        return from_checkpoint(init.checkpoint)
-    assert init.architecture is not None and init.tokenizer is not None
-    return from_architecture(init.architecture, load_tokenizer(init.tokenizer),
-                             plan.optimization.seed, max(phase.batch.max_length
-                                                         for phase in plan.config.phases))
-
-
-def from_checkpoint(directory: Path) -> InitialModel:
-    """Load a masked language model.
-
-    Raises:
-        CheckpointError: it cannot be used.
-    """
-    checkpoint = load_checkpoint(directory)
-    model = checkpoint.model
-    return InitialModel(checkpoint.tokenizer, checkpoint.vocabulary, max_tokens(model),
-                        model.config, lambda: model)
-
-
-def from_architecture(architecture: str, tokenizer: PreTrainedTokenizerFast, seed: int,
-                      max_length: int = 0) -> InitialModel:
-    """Build a model with new weights, which depend on the seed alone.
-
-    Args:
-        architecture: its name, or the path of a config.json.
-        tokenizer: of the model.
-        seed: of the weights.
-        max_length: positions needed, where the architecture leaves their number open.
-
-    Raises:
-        BmtoolsError: no such architecture.
-    """
-    config = build_config(architecture, tokenizer, max_length)
+        checkpoint = load_checkpoint(init.checkpoint)
+        model = checkpoint.model
+        return InitialModel(checkpoint.tokenizer, checkpoint.vocabulary, max_tokens(model),
+                            model.config, lambda: model)
+    assert init.architecture is not None
+    if tokenizer is None:
+        assert init.tokenizer is not None
+        tokenizer = load_tokenizer(init.tokenizer)
+    longest = max((phase.batch.max_length for phase in phases), default=0)
+    config = build_config(init.architecture, tokenizer, longest)
 
     def make() -> PreTrainedModel:
         torch.manual_seed(seed)

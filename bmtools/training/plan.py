@@ -19,7 +19,6 @@ from bmtools.errors import BmtoolsError, setting
 from bmtools.io.atomic import refuse_existing
 from bmtools.io.manifest import hash_directory
 from bmtools.recipes.phases import (
-    ONLY_PHASE,
     PHASE_KINDS,
     RUN_FIELDS,
     Phase,
@@ -68,10 +67,6 @@ class ModelInit:
     architecture: str | None = None
     tokenizer: Path | None = None
 
-    def __post_init__(self) -> None:
-        if (self.checkpoint is None) == (self.architecture is None):
-            raise ValueError(f"expected one of {setting('model')} and {setting('architecture')}")
-
 
 @dataclass(frozen=True)
 class DataConfig:
@@ -92,9 +87,8 @@ class DataConfig:
     terms: Path | None = None
 
     def __post_init__(self) -> None:
-        reserved = (REPLAY, EVALUATE, RETAIN)
         for name in self.train:
-            if not re.fullmatch(r"[\w-]+", name) or name in reserved:
+            if not re.fullmatch(r"[\w-]+", name) or name in (REPLAY, EVALUATE, RETAIN):
                 raise ValueError(
                     f"{setting('corpus')}: found the name {name!r}, expected letters, digits, - "
                     f"and _, and none of {REPLAY}, {EVALUATE} and {RETAIN}")
@@ -212,81 +206,66 @@ def make_run_config(recipe: str | None = None, phases: str | Path | None = None,
         parts = {part: kind(**{one.name: defaults[one.name] for one in fields(kind)
                                if one.name in defaults})
                  for part, kind in PHASE_KINDS.items()}
-        config = override(RunConfig((Phase(ONLY_PHASE, **parts),)), {
+        config = override(RunConfig((Phase("main", **parts),)), {
             name: value for name, value in defaults.items() if name in RUN_FIELDS})
     return override(config, settings or {}, changes)
 
 
-def make_plan(command: str, output: Path, config: RunConfig, data: DataConfig,
-              extra: Mapping[str, Any], parents: Mapping[str, Path | None],
-              resume: bool = False, overwrite: bool = False) -> TrainingPlan:
-    """Plan a run that takes all its settings from a config.
+def pretraining_init(model: str | Path | None, architecture: str | None,
+                     tokenizer: str | Path | None, config: RunConfig) -> ModelInit:
+    """Take the initial weights of pretraining from settings, or the architecture from a config."""
+    if not (model or architecture):
+        architecture = config.architecture or None
+    return ModelInit(Path(model) if model else None, architecture or None,
+                     Path(tokenizer) if tokenizer else None)
+
+
+def make_plan(output: Path, config: RunConfig, model: ModelInit, data: DataConfig,
+              resume: bool = False, overwrite: bool = False, teacher: Path | None = None,
+              distillation: DistillationConfig | None = None) -> TrainingPlan:
+    """Plan a run of `pretrain`, or of `distill` where there is a teacher.
 
     Args:
-        command: name of the command.
         output: checkpoint to write.
         config: phases and settings of the run.
+        model: initial weights.
         data: corpora of the run.
-        extra: further settings of the command.
-        parents: checkpoints that the run starts from, by role; None where there is none.
         resume: continue from the newest state.
         overwrite: replace what is there.
+        teacher: checkpoint to learn from.
+        distillation: settings of its losses.
 
     Raises:
-        ValueError: a corpus to replay without the steps between its batches, or the other way
-            round.
+        ValueError: neither or both of a checkpoint and an architecture, one of two settings that
+            go together, or phases that cannot be distilled.
     """
+    role = "student" if distillation else "model"
+    if (model.checkpoint is None) == (model.architecture is None):
+        raise ValueError(f"expected one of {setting(role)} and {setting('architecture')}")
+    if not distillation and (model.architecture is None) != (model.tokenizer is None):
+        raise ValueError(f"{setting('architecture')} and {setting('tokenizer')} go together")
     replay = run_settings(config.run, ReplayConfig)
     if bool(replay.replay_steps) != (REPLAY in data.auxiliary):
         raise ValueError(f"{setting('replay')} and {setting('replay_steps')} go together")
+    adversarial = run_settings(config.run, AdversarialConfig)
+    own: dict[str, Any] = {role: model.checkpoint and str(model.checkpoint),
+                           "architecture": model.architecture}
+    parents = {role: model.checkpoint}
+    if distillation:
+        if any(phase.objective.objective != "masked" for phase in config.phases):
+            raise ValueError(f"{setting('objective')}: distillation works with masked alone")
+        if adversarial.adversarial:
+            raise ValueError(f"{setting('adversarial')}: distillation has no adversarial training")
+        own = {"teacher": str(teacher), **own, **asdict(distillation)}
+        parents = {"teacher": teacher, **parents}
+    else:
+        own["tokenizer"] = model.tokenizer and str(model.tokenizer)
     return TrainingPlan(
-        command, output, config, run_settings(config.run, OptimizationConfig),
-        run_settings(config.run, ReportingConfig),
-        run_settings(config.run, RegularizationConfig), replay,
-        run_settings(config.run, AdversarialConfig),
-        {**extra, "terms": data.terms and str(data.terms)},
+        "distill" if distillation else "pretrain", output, config,
+        run_settings(config.run, OptimizationConfig), run_settings(config.run, ReportingConfig),
+        run_settings(config.run, RegularizationConfig), replay, adversarial,
+        {**own, "terms": data.terms and str(data.terms)},
         {role: hash_directory(path) for role, path in parents.items() if path}, resume, overwrite)
-
-
-def pretraining_init(model: str | Path | None, architecture: str | None,
-                     tokenizer: str | Path | None, config: RunConfig) -> ModelInit:
-    """Take the initial weights of pretraining from settings, or the architecture from a config.
-
-    Raises:
-        ValueError: neither or both of a model and an architecture, or one of an architecture and a
-            tokenizer without the other.
-    """
-    if not (model or architecture):
-        architecture = config.architecture or None
-    init = ModelInit(Path(model) if model else None, architecture or None,
-                     Path(tokenizer) if tokenizer else None)
-    if (init.architecture is None) != (init.tokenizer is None):
-        raise ValueError(f"{setting('architecture')} and {setting('tokenizer')} go together")
-    return init
-
-
-def plan_pretraining(output: Path, config: RunConfig, model: ModelInit, data: DataConfig,
-                     resume: bool = False, overwrite: bool = False) -> TrainingPlan:
-    """Plan a run of `pretrain`; arguments and errors as for `make_plan`."""
-    extra = {"model": model.checkpoint and str(model.checkpoint),
-             "architecture": model.architecture,
-             "tokenizer": model.tokenizer and str(model.tokenizer)}
-    return make_plan("pretrain", output, config, data, extra, {"model": model.checkpoint},
-                     resume, overwrite)
-
-
-def plan_distillation(output: Path, config: RunConfig, teacher: Path, student: ModelInit,
-                      data: DataConfig, settings: DistillationConfig, resume: bool = False,
-                      overwrite: bool = False) -> TrainingPlan:
-    """Plan a run of `distill`; arguments and errors as for `make_plan`."""
-    if any(phase.objective.objective != "masked" for phase in config.phases):
-        raise ValueError(f"{setting('objective')}: distillation works with masked alone")
-    if run_settings(config.run, AdversarialConfig).adversarial:
-        raise ValueError(f"{setting('adversarial')}: distillation has no adversarial training")
-    extra = {"teacher": str(teacher), "student": student.checkpoint and str(student.checkpoint),
-             "architecture": student.architecture, **asdict(settings)}
-    return make_plan("distill", output, config, data, extra,
-                     {"teacher": teacher, "student": student.checkpoint}, resume, overwrite)
 
 
 def check_targets(plan: TrainingPlan) -> None:

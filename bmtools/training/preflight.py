@@ -21,7 +21,6 @@ from bmtools.models.memory import GIB
 from bmtools.recipes.phases import Phase
 from bmtools.recipes.schedule import PhaseStep, Schedule
 from bmtools.recipes.settings import PreflightConfig
-from bmtools.training.loop import LoopPlan
 from bmtools.training.microbatch import StepMemory, measure_memory
 from bmtools.training.model_init import load_initial_model
 from bmtools.training.plan import (
@@ -31,11 +30,11 @@ from bmtools.training.plan import (
     ModelInit,
     TrainingPlan,
     make_data_config,
+    make_plan,
     make_run_config,
-    plan_pretraining,
     pretraining_init,
 )
-from bmtools.training.pretrain import objectives_of
+from bmtools.training.pretrain import make_objectives
 from bmtools.training.run import Run, check_before, prepare_run
 
 _MIN_STEPS = 3
@@ -146,7 +145,7 @@ def preflight(data: Data, *, model: str | Path | None = None, architecture: str 
     data_config, settings = make_data_config(data, settings)
     config = make_run_config(recipe, phases, settings)
     init = pretraining_init(model, architecture, tokenizer, config)
-    plan = plan_pretraining(Path("model"), config, init, data_config)
+    plan = make_plan(Path("model"), config, init, data_config)
     return forecast_run(plan, init, data_config, refuse, PreflightConfig(probe_seconds), processes)
 
 
@@ -176,8 +175,8 @@ def forecast_run(plan: TrainingPlan, model: ModelInit, data: DataConfig, reject:
     with tempfile.TemporaryDirectory(prefix="bmtools-preflight-") as directory:
         temporary = replace(plan, output=Path(directory) / "model", resume=False, overwrite=False,
                             reporting=replace(plan.reporting, trackers=""))
-        with prepare_run(temporary, load_initial_model(model, plan), data, reject,
-                         objectives_of(plan), processes) as run:
+        initial = load_initial_model(model, plan.optimization.seed, plan.config.phases)
+        with prepare_run(temporary, initial, data, reject, make_objectives, processes) as run:
             return _Forecaster(plan, run, probe, processes).forecast()
 
 
@@ -221,7 +220,7 @@ class _Forecaster:
             warnings.append(
                 f"tokens a second are those of one process alone; {self._processes} "
                 "together were not measured, so hours and energy are left out")
-        run.trainer.plan = LoopPlan(sys.maxsize, lambda _step: 0.0)
+        run.trainer.steps, run.trainer.learning_rate = sys.maxsize, lambda _step: 0.0
         phases = tuple(map(self._forecast_phase, range(len(run.schedule.phases))))
         return Forecast(
             device, precision, native, _count_weights(run), "passed" if run.packed else None,

@@ -27,11 +27,11 @@ from bmtools.training.plan import (
     TrainingPlan,
     check_targets,
     make_data_config,
+    make_plan,
     make_run_config,
-    plan_pretraining,
     pretraining_init,
 )
-from bmtools.training.run import MakeObjective, describe, train
+from bmtools.training.run import describe, train
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -75,7 +75,7 @@ def pretrain(data: Data, output: str | Path, *, model: str | Path | None = None,
     data_config, settings = make_data_config(data, settings)
     config = make_run_config(recipe, phases, settings)
     init = pretraining_init(model, architecture, tokenizer, config)
-    plan = plan_pretraining(Path(output), config, init, data_config, resume, overwrite)
+    plan = make_plan(Path(output), config, init, data_config, resume, overwrite)
     return run_to_end(plan, lambda: pretrain_lines(plan, init, data_config, refuse), on_report)
 
 
@@ -113,25 +113,22 @@ def pretrain_lines(plan: TrainingPlan, model: ModelInit, data: DataConfig,
         CheckpointError: a checkpoint, tokenizer or directory of shards cannot be used.
         BmtoolsError: as for `train`.
     """
-    return train(plan, load_initial_model(model, plan), data, reject, objectives_of(plan))
+    initial = load_initial_model(model, plan.optimization.seed, plan.config.phases)
+    return train(plan, initial, data, reject, make_objectives)
 
 
-def objectives_of(plan: TrainingPlan) -> MakeObjective:
-    """Return a function that makes the objectives of all phases, and of held-out text."""
-    names = sorted({phase.objective.objective for phase in plan.config.phases})
-
-    def make(model: PreTrainedModel, _accelerator: Accelerator) -> PhasedObjective:
-        objectives: dict[str, Objective] = {}
-        for name in names:
-            if name == "causal":
-                objectives[name] = CausalObjective(model)
-                continue
-            nsp = NspObjective(model, plan.optimization.seed) if name == "masked+nsp" else None
-            if plan.adversarial.adversarial:
-                objectives[name] = AdversarialObjective(
-                    model, plan.adversarial, nsp.head if nsp else None)
-            else:
-                objectives[name] = nsp or MaskedObjective(model)
-        return PhasedObjective(model, {**objectives, HELD_OUT: MaskedObjective(model)})
-
-    return make
+def make_objectives(plan: TrainingPlan, model: PreTrainedModel,
+                    _accelerator: Accelerator) -> PhasedObjective:
+    """Make the objectives of all phases of a plan, and of held-out text, around a model."""
+    objectives: dict[str, Objective] = {}
+    for name in sorted({phase.objective.objective for phase in plan.config.phases}):
+        if name == "causal":
+            objectives[name] = CausalObjective(model)
+            continue
+        nsp = NspObjective(model, plan.optimization.seed) if name == "masked+nsp" else None
+        if plan.adversarial.adversarial:
+            objectives[name] = AdversarialObjective(
+                model, plan.adversarial, nsp.head if nsp else None)
+        else:
+            objectives[name] = nsp or MaskedObjective(model)
+    return PhasedObjective(model, {**objectives, HELD_OUT: MaskedObjective(model)})

@@ -30,12 +30,7 @@ from bmtools.training.datasets import Datasets, open_datasets
 from bmtools.training.distributed import is_sharded, make_accelerator
 from bmtools.training.evaluation import HELD_OUT, EvaluationSet
 from bmtools.training.layers import freeze, frozen_names
-from bmtools.training.loop import (
-    DivergedError,
-    LoopPlan,
-    Trainer,
-    stops_on_signals,
-)
+from bmtools.training.loop import DivergedError, Trainer, stops_on_signals
 from bmtools.training.metrics import (
     DivergenceMonitor,
     Reporter,
@@ -68,7 +63,7 @@ from bmtools.training.regularization import Replay, make_hooks
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-MakeObjective = Callable[["PreTrainedModel", Accelerator], PhasedObjective]
+MakeObjective = Callable[[TrainingPlan, "PreTrainedModel", Accelerator], PhasedObjective]
 
 
 def train(plan: TrainingPlan, initial: InitialModel, data: DataConfig, reject: Reject,
@@ -83,8 +78,8 @@ def train(plan: TrainingPlan, initial: InitialModel, data: DataConfig, reject: R
         initial: the model and its tokenizer.
         data: corpora of the run.
         reject: receives bad records.
-        make_objective: makes the objectives of all phases, and that of `HELD_OUT` text, around a
-            model.
+        make_objective: makes the objectives of all phases of a plan, and that of `HELD_OUT` text,
+            around a model.
 
     Raises:
         BmtoolsError: a setting does not fit the model, the corpora, the processes or memory,
@@ -183,7 +178,7 @@ class Run:
         self.schedule = resolve_steps(plan.config.phases, datasets.train, self.packed)
         check_mixture_limits(self.schedule, datasets.train, self.packed)
         self._progress, self._state, self._notes = find_resume_point(
-            plan, plan.identity(datasets.contents(), initial.vocabulary),
+            plan, plan.identity(datasets.contents, initial.vocabulary),
             accelerator.is_main_process)
         self._began = plan.began - self._progress.wall_seconds
         self._phase_step = self.schedule.phase_step(self._progress.step)
@@ -216,13 +211,13 @@ class Run:
             corpora = self.datasets.train
             prepare_packing(model, self.schedule, corpora, self._collator(corpora),
                             plan.optimization.seed, self.accelerator)
-        self._objective = make_objective(model, self.accelerator)
+        self._objective = make_objective(plan, model, self.accelerator)
         if state:
             restore_heads(state, self._objective)
         trainer = Trainer(
-            self._objective,
-            LoopPlan(self.schedule.steps, lambda _number: self._phase_step.phase.learning_rate.at(
-                self._phase_step.step, self._phase_step.steps)),
+            self._objective, self.schedule.steps,
+            lambda _number: self._phase_step.phase.learning_rate.at(self._phase_step.step,
+                                                                    self._phase_step.steps),
             plan.optimization, self.accelerator, make_hooks(plan, model, state, self.accelerator))
         if state:
             restore_optimizer(state, self._objective, trainer.optimizer)

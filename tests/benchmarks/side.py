@@ -32,7 +32,7 @@ from bmtools.models.packed import prepare_packed
 from bmtools.recipes.phases import Phase
 from bmtools.recipes.settings import BatchConfig, OptimizationConfig, PhaseLengthConfig
 from bmtools.training.distributed import make_accelerator
-from bmtools.training.loop import LoopPlan, Trainer
+from bmtools.training.loop import Trainer
 from bmtools.training.model_init import padded_lengths, prepare_fast
 from bmtools.training.objectives import MaskedObjective
 from bmtools.vocab.tokenizer import load_tokenizer
@@ -115,7 +115,7 @@ def set_up(side: Side) -> tuple[Trainer, ScheduledBatches]:
                                   compile=side.compiled)
     accelerator = make_accelerator(settings)
     prepare_fast(model, accelerator)
-    trainer = Trainer(MaskedObjective(model), LoopPlan(schedule.steps, lambda _: _LEARNING_RATE),
+    trainer = Trainer(MaskedObjective(model), schedule.steps, lambda _: _LEARNING_RATE,
                       settings, accelerator)
     collator = Collator([corpus], SpecialTokens.of(tokenizer), packed, 0,
                         {"words": make_strategy("words")},

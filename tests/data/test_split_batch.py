@@ -16,7 +16,7 @@ from bmtools.errors import BmtoolsError
 from bmtools.models.packed import prepare_packed
 from bmtools.recipes.phases import Phase
 from bmtools.recipes.settings import BatchConfig, OptimizationConfig
-from bmtools.training.loop import LoopPlan, Trainer
+from bmtools.training.loop import Trainer
 from bmtools.training.objectives import MaskedObjective, NspObjective
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -65,7 +65,7 @@ class Narrow(MaskedObjective):
 
 def train(objective: Any, batches: Any) -> list[float]:
     accelerator = Accelerator(cpu=True)
-    trainer = Trainer(objective, LoopPlan(4, lambda _: 1e-3), OptimizationConfig(), accelerator)
+    trainer = Trainer(objective, 4, lambda _: 1e-3, OptimizationConfig(), accelerator)
     return [step.losses["loss"] for step in trainer.run(batches)]
 
 

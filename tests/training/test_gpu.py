@@ -11,7 +11,7 @@ from accelerate import Accelerator
 
 from bmtools.models.packed import prepare_packed
 from bmtools.recipes.settings import OptimizationConfig
-from bmtools.training.loop import LoopPlan, Trainer
+from bmtools.training.loop import Trainer
 from bmtools.training.objectives import MaskedObjective
 
 pytestmark = [pytest.mark.gpu,
@@ -20,7 +20,7 @@ TEXTS = [f"Il cuore pompa il sangue {'e il polmone filtra aria ' * n}." for n in
 
 
 def losses(model: Any, batches: Any, accelerator: Accelerator) -> list[float]:
-    trainer = Trainer(MaskedObjective(copy.deepcopy(model)), LoopPlan(5, lambda _number: 1e-3),
+    trainer = Trainer(MaskedObjective(copy.deepcopy(model)), 5, lambda _number: 1e-3,
                       OptimizationConfig(tf32=False), accelerator)
     return [step.losses["loss"] for step in trainer.run(batches)]
 

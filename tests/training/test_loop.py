@@ -18,7 +18,6 @@ from bmtools.recipes.phases import Phase
 from bmtools.recipes.settings import OptimizationConfig
 from bmtools.training.loop import (
     LoopHooks,
-    LoopPlan,
     Trainer,
     set_dropout,
     stops_on_signals,
@@ -27,14 +26,13 @@ from bmtools.training.objectives import MaskedObjective
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 SETTINGS = OptimizationConfig()
-PLAN = LoopPlan(4, lambda _number: 1e-3)
 TEXTS = [f"Il cuore pompa il sangue {'e il polmone filtra aria ' * n}." for n in range(9)]
 
 
 def losses(model: Any, toy: Any, phase: Phase, settings: OptimizationConfig = SETTINGS,
            hooks: LoopHooks | None = None, packed: bool = False) -> list[float]:
     batches = toy.batches(TEXTS, phase, micro_batch_size=settings.micro_batch_size, packed=packed)
-    trainer = Trainer(MaskedObjective(copy.deepcopy(model)), PLAN, settings,
+    trainer = Trainer(MaskedObjective(copy.deepcopy(model)), 4, lambda _number: 1e-3, settings,
                       Accelerator(cpu=True), hooks)
     return [step.losses["loss"] for step in trainer.run(batches)]
 
@@ -52,7 +50,7 @@ def test_a_step_is_adamw_s(model: Any, toy: Any, toy_phase: Any) -> None:
     twin = copy.deepcopy(model)
     batches = toy.batches(TEXTS, toy_phase())
     settings = OptimizationConfig(weight_decay=0.0, max_grad_norm=1e9)
-    trainer = Trainer(MaskedObjective(model), LoopPlan(1, lambda _number: 1e-3), settings,
+    trainer = Trainer(MaskedObjective(model), 1, lambda _number: 1e-3, settings,
                       Accelerator(cpu=True))
     [step] = trainer.run(batches)
 
@@ -72,7 +70,7 @@ def test_a_step_is_adamw_s(model: Any, toy: Any, toy_phase: Any) -> None:
 
 def test_accuracy_is_that_of_masked_tokens(model: Any, toy: Any, toy_phase: Any) -> None:
     batches = toy.batches(TEXTS, toy_phase())
-    trainer = Trainer(MaskedObjective(model), LoopPlan(1, lambda _number: 1e-9), SETTINGS,
+    trainer = Trainer(MaskedObjective(model), 1, lambda _number: 1e-9, SETTINGS,
                       Accelerator(cpu=True))
     [step] = trainer.run(batches)
     [given] = batches.batch(0).micro_batches
@@ -96,7 +94,7 @@ def test_dropout_is_set_everywhere_and_repeats_by_step(model: Any, toy: Any,
 def test_weights_of_rate_0_stay(model: Any, toy: Any, toy_phase: Any) -> None:
     name = "bert.encoder.layer.0.output.dense.weight"
     objective = MaskedObjective(copy.deepcopy(model))
-    trainer = Trainer(objective, PLAN, OptimizationConfig(weight_decay=0.0),
+    trainer = Trainer(objective, 4, lambda _number: 1e-3, OptimizationConfig(weight_decay=0.0),
                       Accelerator(cpu=True),
                       LoopHooks(lr_scales={name: 0.0}))
     list(trainer.run(toy.batches(TEXTS, toy_phase())))

@@ -34,7 +34,7 @@ from bmtools.recipes.settings import (
 )
 from bmtools.training import microbatch
 from bmtools.training.adversarial import AdversarialObjective
-from bmtools.training.loop import LoopPlan, Trainer
+from bmtools.training.loop import Trainer
 from bmtools.training.microbatch import (
     StepMemory,
     check_memory,
@@ -74,14 +74,14 @@ def plan(toy_phase: Callable[..., Phase]) -> Callable[..., TrainingPlan]:
 def trainer(model: Any) -> Trainer:
     """About to restore words with two layers of 64."""
     objective = PhasedObjective(model, {"masked": MaskedObjective(model)})
-    return Trainer(objective, LoopPlan(4, lambda _number: 1e-3), OptimizationConfig(),
+    return Trainer(objective, 4, lambda _number: 1e-3, OptimizationConfig(),
                    Accelerator(cpu=True))
 
 
 def test_a_size_that_is_set_counts(plan: Callable[..., TrainingPlan], trainer: Trainer) -> None:
-    for loop, rows in (({}, 0), ({"micro_batch_size": 3}, 3),
+    for loop, size in (({}, 0), ({"micro_batch_size": 3}, 3),
                        ({"micro_batch_size": 3, "memory_gib": 9}, 3)):
-        assert fit_micro_batches(plan(**loop), trainer, False, 1) == {"short": rows, "long": rows}
+        assert fit_micro_batches(plan(**loop), trainer, False, 1) == {"short": size, "long": size}
 
 
 @pytest.mark.parametrize("processes", [1, 16])
@@ -137,20 +137,20 @@ def test_micro_batches_follow_the_phase_and_hold_the_same_sequences(
     phases = [toy_phase(steps=2, name="a", batch=BatchConfig(32, 6)),
               toy_phase(steps=2, name="b", batch=BatchConfig(32, 6))]
     corpora = {"text": toy.corpus([f"Il cuore pompa {'il sangue ' * n}." for n in range(20)])}
-    timeline = Schedule(phases, [2, 2])
+    schedule = Schedule(phases, [2, 2])
     collator = Collator(list(corpora.values()), SpecialTokens.of(toy.tokenizer), False, 0,
                         {"words": make_strategy("words")})
 
     def batches(**sizes: int) -> ScheduledBatches:
-        return ScheduledBatches(Sampler(corpora, timeline, False, 0), collator, sizes)
+        return ScheduledBatches(Sampler(corpora, schedule, False, 0), collator, sizes)
 
     parted, whole = batches(a=4, b=2), batches(a=0, b=0)
-    for number, rows in enumerate(([4, 2], [4, 2], [2, 2, 2], [2, 2, 2])):
-        pieces = parted.batch(number).micro_batches
-        assert [len(piece["input_ids"]) for piece in pieces] == rows
+    for number, sizes in enumerate(([4, 2], [4, 2], [2, 2, 2], [2, 2, 2])):
+        micro_batches = parted.batch(number).micro_batches
+        assert [len(micro_batch["input_ids"]) for micro_batch in micro_batches] == sizes
         [expected] = whole.batch(number).micro_batches
-        found = np.concatenate([piece["input_ids"][piece["attention_mask"]].numpy()
-                                for piece in pieces])
+        found = np.concatenate([micro_batch["input_ids"][micro_batch["attention_mask"]].numpy()
+                                for micro_batch in micro_batches])
         mask = expected["attention_mask"]
         assert torch.equal(torch.from_numpy(found), expected["input_ids"][mask])
 
@@ -158,8 +158,8 @@ def test_micro_batches_follow_the_phase_and_hold_the_same_sequences(
 def test_measuring_does_not_change_what_is_learnt(corpus: Path, vocabulary: Path, tmp_path: Path,
                                                   toy_phase: Callable[..., Phase]) -> None:
     def learnt(name: str, memory_gib: float, layout: str) -> list[dict[str, Any]]:
-        rows = BatchConfig(32, 8, layout=layout)
-        config = RunConfig((toy_phase(3, rows, "a"), toy_phase(3, rows, "b", objective="causal")))
+        batch = BatchConfig(32, 8, layout=layout)
+        config = RunConfig((toy_phase(3, batch, "a"), toy_phase(3, batch, "b", objective="causal")))
         plan = TrainingPlan("pretrain", tmp_path / name, config,
                             OptimizationConfig(memory_gib=memory_gib, dropout=0.1),
                             ReportingConfig(logging_steps=1))
@@ -179,7 +179,7 @@ def activations_of(architecture: str, tokenizer: Any, batch: BatchConfig) -> flo
     """Bytes that a whole batch takes beside weights, gradients and optimizer states."""
     model = build_model(build_config(architecture, tokenizer))
     objective = PhasedObjective(model, {"masked": MaskedObjective(model)})
-    trainer = Trainer(objective, LoopPlan(1, lambda _number: 1e-3), OptimizationConfig(),
+    trainer = Trainer(objective, 1, lambda _number: 1e-3, OptimizationConfig(),
                       Accelerator(cpu=True))
     return StepMemory(trainer, Phase("main", PhaseLengthConfig(1), batch), False).activation_bytes(
         batch.batch_size)
@@ -200,7 +200,7 @@ finally:
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_a_process_stays_below_its_bound(corpus: Path, vocabulary: Path, tokenizer: Any,
                                          tmp_path: Path) -> None:
-    """A batch that alone takes more; records are long, or rows would be short."""
+    """A batch that alone takes more; records are long, or sequences would be short."""
     bound = 0.75
     assert activations_of("bert-2x128", tokenizer, BatchConfig(128, 320)) > bound * GIB
     text = " ".join(json.loads(line)["text"] for line in corpus.read_text().splitlines())
@@ -241,7 +241,7 @@ def make_trainer(model: Any) -> Callable[..., Trainer]:
                       one, AdversarialConfig(adversarial=1.0))}
         objective = PhasedObjective(
             model, {"masked" if name == "adversarial" else name: losses[name](model)})
-        return Trainer(objective, LoopPlan(4, lambda _number: 1e-3), OptimizationConfig(**loop),
+        return Trainer(objective, 4, lambda _number: 1e-3, OptimizationConfig(**loop),
                        Accelerator(cpu=True))
 
     return make

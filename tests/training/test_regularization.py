@@ -19,17 +19,24 @@ from bmtools.data.sampler import Sampler
 from bmtools.data.shards import Corpus
 from bmtools.errors import CheckpointError
 from bmtools.masking.strategies import make_strategy
-from bmtools.recipes.phases import Phase
+from bmtools.recipes.phases import Phase, RunConfig
 from bmtools.recipes.schedule import Schedule
-from bmtools.recipes.settings import BatchConfig, OptimizationConfig
-from bmtools.training.loop import LoopPlan, StepResult, Trainer
+from bmtools.recipes.settings import (
+    BatchConfig,
+    OptimizationConfig,
+    RegularizationConfig,
+    ReportingConfig,
+)
+from bmtools.training.loop import StepResult, Trainer
 from bmtools.training.objectives import MaskedObjective
+from bmtools.training.plan import TrainingPlan
 from bmtools.training.regularization import (
     L2SP,
     Mixout,
     Replay,
     copy_initial_weights,
     load_initial_weights,
+    make_hooks,
     mix,
     mixed_names,
     save_initial_weights,
@@ -117,6 +124,21 @@ def test_initial_weights_are_read_back(model: Any, tmp_path: Path) -> None:
     again = load_initial_weights(tmp_path / "initial.safetensors", model)
     assert again.keys() == initial.keys()
     assert all(torch.equal(again[name], initial[name]) for name in initial)
+
+
+@pytest.mark.parametrize(("settings", "needed"), [
+    (RegularizationConfig(layer_decay=0.9), False), (RegularizationConfig(mixout=0.9), True),
+    (RegularizationConfig(l2_sp=0.01), True)])
+def test_initial_weights_are_written_where_a_setting_needs_them(
+        model: Any, toy_phase: Callable[..., Phase], tmp_path: Path,
+        settings: RegularizationConfig, needed: bool) -> None:
+    plan = TrainingPlan("pretrain", tmp_path / "out", RunConfig((toy_phase(),)),
+                        OptimizationConfig(), ReportingConfig(), settings)
+    hooks = make_hooks(plan, model, None, Accelerator(cpu=True))
+    assert (tmp_path / "out.run" / "start.safetensors").exists() == needed
+    assert bool(hooks.lr_scales) == (settings.layer_decay != 1)
+    assert (hooks.adjust_gradients is not None) == (settings.l2_sp > 0)
+    assert (hooks.around_passes is not None) == (settings.mixout > 0)
 
 
 def test_initial_weights_of_another_model_are_refused(model: Any, tmp_path: Path) -> None:
@@ -407,7 +429,7 @@ def test_it_updates_weights_at_the_rate_of_its_step(
         model: Any, replay: Callable[..., tuple[Replay, Schedule]]) -> None:
     made, _ = replay(2)
     rates = [0.0, 1e-2, 0.0]
-    trainer = Trainer(MaskedObjective(model), LoopPlan(3, lambda number: rates[number]),
+    trainer = Trainer(MaskedObjective(model), 3, lambda number: rates[number],
                       OptimizationConfig(), Accelerator(cpu=True))
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
     step = made.after(StepResult(2, {"loss": 1.0}, 1e-2, {}), trainer)

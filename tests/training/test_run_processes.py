@@ -27,8 +27,8 @@ from bmtools.vocab.tokenizer import save_tokenizer
 
 HELPER = Path(__file__).with_name("forked_main.py")
 CLOCKS = {"tokens_per_second", "seconds_left", "wall_seconds"}
-ROWS = ("--max-length", "24", "--batch-size", "8")
-# Three phases that ask for different things, and everything that leaves traces between steps.
+SIZES = ("--max-length", "24", "--batch-size", "8")
+# Three phases with different settings, and everything that keeps state between steps.
 PHASES = """
 [run]
 replay_steps = 3
@@ -69,7 +69,7 @@ STEPS = 18
 
 
 class Job:
-    """A command, as one process or several; its output in files."""
+    """A command in one process or several, with its output in files."""
 
     def __init__(self, folder: Path, arguments: Sequence[object], processes: int = 1,
                  hook: str = "", **environment: str) -> None:
@@ -83,13 +83,13 @@ class Job:
         for rank in range(processes):
             given = {"ARGUMENTS": [str(argument) for argument in arguments], "HOOK": hook,
                      "OUT": str(self._outs[rank]), "ERR": str(self._errs[rank]),
-                     "ENVIRONMENT": {**environment, **meeting(rank, processes, name)}}
+                     "ENVIRONMENT": {**environment, **launcher_environment(rank, processes, name)}}
             member = context.Process(target=runpy.run_path, args=(str(HELPER), given))
             member.start()
             self._members.append(member)
 
     def wait(self) -> list[int | None]:
-        """Wait for all to end and give their exit codes."""
+        """Wait for all processes and return their exit codes."""
         for member in self._members:
             member.join(240)
             if member.is_alive():
@@ -98,7 +98,7 @@ class Job:
         return [member.exitcode for member in self._members]
 
     def succeed(self) -> Job:
-        """Wait for all to end well."""
+        """Wait for all processes, which must succeed."""
         assert self.wait() == [0] * len(self._members), self.err
         return self
 
@@ -113,21 +113,21 @@ class Job:
 
     @property
     def records(self) -> list[dict[str, Any]]:
-        """Whole lines of the first process."""
+        """Complete lines of the first process."""
         text = self._outs[0].read_text() if self._outs[0].exists() else ""
         return [json.loads(line) for line in text[:text.rfind("\n") + 1].splitlines()]
 
     @property
     def err(self) -> str:
-        """What the first process wrote on stderr."""
+        """Messages of the first process on stderr."""
         return self._errs[0].read_text()
 
 
 _ports: dict[str, int] = {}
 
 
-def meeting(rank: int, processes: int, name: str) -> dict[str, str]:
-    """What a launcher puts into the environment."""
+def launcher_environment(rank: int, processes: int, name: str) -> dict[str, str]:
+    """Return the environment variables that a launcher sets."""
     if processes == 1:
         return {}
     if name not in _ports:
@@ -140,8 +140,8 @@ def meeting(rank: int, processes: int, name: str) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def place(tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a vocabulary, two texts of several sentences, an old text and phases."""
+def data(tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Directory of a vocabulary, two corpora of several sentences, an old corpus and phases."""
     folder = tmp_path_factory.mktemp("runs")
     save_tokenizer(tokenizer, folder / "vocabulary")
     rng = random.Random(5)
@@ -161,35 +161,35 @@ Start = Callable[..., Job]
 
 
 @pytest.fixture
-def start(place: Path, tmp_path: Path) -> Start:
+def start(data: Path, tmp_path: Path) -> Start:
     """Start a run: `start("out", "--steps", 4, processes=2)`."""
 
     def begin(name: str, *more: object, processes: int = 1, hook: str = "",
               **environment: str) -> Job:
-        return Job(tmp_path, [*common(place), "-o", tmp_path / name, *more], processes, hook,
+        return Job(tmp_path, [*common(data), "-o", tmp_path / name, *more], processes, hook,
                    **environment)
 
     return begin
 
 
-def common(place: Path) -> list[object]:
-    return ["pretrain", place / "text.jsonl", "--architecture", "bert-1x64", "--tokenizer",
-            place / "vocabulary", "--logging-steps", 2]
+def common(data: Path) -> list[object]:
+    return ["pretrain", data / "text.jsonl", "--architecture", "bert-1x64", "--tokenizer",
+            data / "vocabulary", "--logging-steps", 2]
 
 
-def phased(place: Path) -> list[object]:
-    return ["--phases", place / "phases.toml", "--corpus", f"more={place / 'more.jsonl'}",
-            "--replay", place / "old.jsonl"]
+def phased(data: Path) -> list[object]:
+    return ["--phases", data / "phases.toml", "--corpus", f"more={data / 'more.jsonl'}",
+            "--replay", data / "old.jsonl"]
 
 
 @pytest.fixture(scope="module")
-def never_stopped(place: Path) -> Callable[[str], Path]:
-    """A phased run that nobody disturbed, by layout."""
+def never_stopped(data: Path) -> Callable[[str], Path]:
+    """Return the output of an uninterrupted run with phases, by layout."""
 
     def run(layout: str) -> Path:
-        output = place / f"never-stopped-{layout}"
+        output = data / f"never-stopped-{layout}"
         if not output.exists():
-            Job(place, [*common(place), "-o", output, *phased(place), "--layout", layout]
+            Job(data, [*common(data), "-o", output, *phased(data), "--layout", layout]
                 ).succeed()
         return output
 
@@ -197,7 +197,7 @@ def never_stopped(place: Path) -> Callable[[str], Path]:
 
 
 def metrics(output: Path) -> list[dict[str, Any]]:
-    """What a run reported, clocks left out."""
+    """Read the metrics of a run without its clocks."""
     lines = [json.loads(line) for line in (output / "metrics.jsonl").read_text().splitlines()]
     return [{name: value for name, value in line.items() if name not in CLOCKS} for line in lines]
 
@@ -207,20 +207,20 @@ def losses(lines: Sequence[dict[str, Any]]) -> list[float]:
 
 
 def first_step(job: Job) -> int:
-    """The first step that a sitting reported."""
+    """Return the first step that a session reported."""
     return next(line["step"] for line in job.records if "of" in line)
 
 
 def same_run(ours: Path, theirs: Path) -> None:
-    """Two runs that nobody could tell apart: losses, weights, checkpoints of phases."""
+    """Assert that two runs are equal: losses, weights, checkpoints of phases."""
     assert metrics(ours) == metrics(theirs)
     for part in ("", ".kept/phase-1-detour", ".kept/phase-2-pairs", ".kept/phase-3-late"):
         one, other = (Path(f"{path}{part}") / "model.safetensors" for path in (ours, theirs))
         assert one.read_bytes() == other.read_bytes(), part
 
 
-def dies(step: int, moment: str = "after") -> str:
-    """A hook: SIGKILL when the state of a step is saved, half written, or due and not begun."""
+def dies_at(step: int, moment: str = "after") -> str:
+    """Return a hook: SIGKILL before, amid or after saving the state of a step."""
     kill = "os.kill(os.getpid(), 9)"
     if moment == "amid":
         return f"""
@@ -237,7 +237,7 @@ state.flush_to_disk = die
 import bmtools.training.checkpoints as checkpoints
 save = checkpoints.Checkpointer.save
 def die(checkpointer):
-    if checkpointer._progress.step == {step}:
+    if checkpointer.progress.step == {step}:
         {order[0]}
         {order[1]}
     save(checkpointer)
@@ -246,11 +246,11 @@ checkpoints.Checkpointer.save = die
 
 
 @pytest.mark.parametrize("layout", ["padded", "packed"])
-def test_killed_in_each_phase_and_at_their_borders_equals_never_stopped(
-        start: Start, place: Path, tmp_path: Path, never_stopped: Callable[[str], Path],
+def test_killed_in_each_phase_and_at_their_borders_equals_an_uninterrupted_run(
+        start: Start, data: Path, tmp_path: Path, never_stopped: Callable[[str], Path],
         layout: str) -> None:
-    """Replay, mixout, the pull to the start, a mixture, a ramp and dropout are all on."""
-    given = [*phased(place), "--layout", layout, "--save-steps", 1]
+    """With replay, mixout, L2-SP, a mixture, a ramp and dropout."""
+    given = [*phased(data), "--layout", layout, "--save-steps", 1]
     rng = random.Random()
     deaths = {"padded": [(rng.randrange(2, 5), "after"), (5, "amid"), (5, "after"), (7, "before"),
                          (11, "after"), (rng.randrange(13, 17), "amid")],
@@ -258,7 +258,7 @@ def test_killed_in_each_phase_and_at_their_borders_equals_never_stopped(
                          (rng.randrange(13, 17), "after")]}[layout]
     for number, (step, moment) in enumerate(deaths):
         resumes = ["--resume"] if number else []
-        killed = start("killed", *given, *resumes, hook=dies(step, moment))
+        killed = start("killed", *given, *resumes, hook=dies_at(step, moment))
         assert killed.wait() == [-signal.SIGKILL], (deaths, killed.err)
         assert not (tmp_path / "killed").exists()
     resumed = start("killed", *given, "--resume").succeed()
@@ -267,7 +267,7 @@ def test_killed_in_each_phase_and_at_their_borders_equals_never_stopped(
     assert not list(tmp_path.glob("*.run")) and not list(tmp_path.glob(".*"))
 
 
-def test_each_phase_is_kept_and_froze_what_it_should(
+def test_each_phase_is_kept_and_froze_its_weights(
         never_stopped: Callable[[str], Path]) -> None:
     kept = Path(f"{never_stopped('padded')}.kept")
     assert sorted(path.name for path in kept.iterdir()) == [
@@ -282,10 +282,10 @@ def test_each_phase_is_kept_and_froze_what_it_should(
         (5, "detour"), (11, "pairs"), (18, "late")]
 
 
-def test_killed_at_any_moment_equals_never_stopped(
-        start: Start, place: Path, tmp_path: Path, never_stopped: Callable[[str], Path]) -> None:
-    """A clock decides, so that this may fall into any line of the program."""
-    given = [*phased(place), "--layout", "padded", "--save-steps", 2]
+def test_killed_at_any_moment_equals_an_uninterrupted_run(
+        start: Start, data: Path, tmp_path: Path, never_stopped: Callable[[str], Path]) -> None:
+    """A clock decides, so that the kill may interrupt any line of the program."""
+    given = [*phased(data), "--layout", "padded", "--save-steps", 2]
     for number in range(4):
         job = start("killed", *given, *(["--resume"] if number else []))
         time.sleep(random.uniform(0.05, 1.0))
@@ -300,10 +300,10 @@ def test_killed_at_any_moment_equals_never_stopped(
     assert not list(tmp_path.glob("*.run"))
 
 
-def test_a_damaged_state_is_passed_over_with_a_word(
-        start: Start, place: Path, tmp_path: Path, never_stopped: Callable[[str], Path]) -> None:
-    given = [*phased(place), "--layout", "padded", "--save-steps", 4, "--save-total-limit", 2]
-    assert start("out", *given, hook=dies(12)).wait() == [-signal.SIGKILL]
+def test_a_damaged_state_is_skipped_with_a_message(
+        start: Start, data: Path, tmp_path: Path, never_stopped: Callable[[str], Path]) -> None:
+    given = [*phased(data), "--layout", "padded", "--save-steps", 4, "--save-total-limit", 2]
+    assert start("out", *given, hook=dies_at(12)).wait() == [-signal.SIGKILL]
     run = tmp_path / "out.run"
     assert sorted(path.name for path in run.glob("step-*")) == ["step-00000008", "step-00000012"]
     damaged = run / "step-00000012"
@@ -316,20 +316,20 @@ def test_a_damaged_state_is_passed_over_with_a_word(
     same_run(tmp_path / "out", never_stopped("padded"))
 
 
-def test_a_damaged_state_is_not_counted_among_those_kept(start: Start, place: Path,
+def test_a_damaged_state_is_not_counted_among_those_kept(start: Start, data: Path,
                                                          tmp_path: Path) -> None:
-    """With the only older state dropped in its favour, nothing would be left."""
-    given = ["--steps", 20, "--save-steps", 4, *ROWS]
-    start("out", *given, "--save-total-limit", 2, hook=dies(12)).wait()
+    """If it counted, the only whole state would be deleted."""
+    given = ["--steps", 20, "--save-steps", 4, *SIZES]
+    start("out", *given, "--save-total-limit", 2, hook=dies_at(12)).wait()
     (tmp_path / "out.run/step-00000012/config.json").unlink()
-    assert start("out", *given, "--resume", "--save-total-limit", 1, hook=dies(12, "before")
+    assert start("out", *given, "--resume", "--save-total-limit", 1, hook=dies_at(12, "before")
                  ).wait() == [-signal.SIGKILL]
     assert [path.name for path in (tmp_path / "out.run").glob("step-*")] == ["step-00000008"]
 
 
 def test_no_whole_state_is_one_clear_line(start: Start, tmp_path: Path) -> None:
-    given = ["--steps", 9, "--save-steps", 4, *ROWS]
-    start("out", *given, hook=dies(4)).wait()
+    given = ["--steps", 9, "--save-steps", 4, *SIZES]
+    start("out", *given, hook=dies_at(4)).wait()
     (tmp_path / "out.run/step-00000004/state.json").write_text("{")
     job = start("out", *given, "--resume")
     assert job.wait() == [1]
@@ -340,9 +340,9 @@ def test_no_whole_state_is_one_clear_line(start: Start, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
 def test_a_signal_ends_the_sitting_with_a_state(
-        start: Start, place: Path, tmp_path: Path, never_stopped: Callable[[str], Path],
+        start: Start, data: Path, tmp_path: Path, never_stopped: Callable[[str], Path],
         number: int) -> None:
-    given = [*phased(place), "--layout", "padded", "--save-steps", 0]
+    given = [*phased(data), "--layout", "padded", "--save-steps", 0]
     stopped = start("out", *given).after(3, number)
     assert stopped.wait() == [75]
     assert stopped.err == "bmtools: stopped before the end; --resume continues\n"
@@ -356,12 +356,12 @@ def test_a_signal_ends_the_sitting_with_a_state(
 
 
 def test_a_spent_budget_ends_the_sitting_with_a_state(
-        start: Start, place: Path, tmp_path: Path, never_stopped: Callable[[str], Path]) -> None:
-    """It is spent at once here, so each sitting takes the two steps it takes to notice."""
-    given = [*phased(place), "--layout", "padded", "--save-steps", 0, "--budget", "0.01s"]
+        start: Start, data: Path, tmp_path: Path, never_stopped: Callable[[str], Path]) -> None:
+    """It is spent at once, so each session ends after the two steps it takes to notice."""
+    given = [*phased(data), "--layout", "padded", "--save-steps", 0, "--budget", "0.01s"]
     reached = []
-    for sitting in range(STEPS):
-        job = start("out", *given, *(["--resume"] if sitting else []))
+    for session in range(STEPS):
+        job = start("out", *given, *(["--resume"] if session else []))
         if job.wait() == [0]:
             break
         assert job.wait() == [75], job.err
@@ -371,7 +371,7 @@ def test_a_spent_budget_ends_the_sitting_with_a_state(
 
 
 def test_ctrl_c_says_so_and_keeps_the_last_state(start: Start, tmp_path: Path) -> None:
-    job = start("out", "--steps", 4000, "--save-steps", 2, *ROWS).after(5, signal.SIGINT)
+    job = start("out", "--steps", 4000, "--save-steps", 2, *SIZES).after(5, signal.SIGINT)
     assert job.wait() == [130]
     assert job.err == "bmtools: interrupted\n"
     assert [path.name for path in (tmp_path / "out.run").glob("step-*")]
@@ -382,19 +382,19 @@ def test_ctrl_c_says_so_and_keeps_the_last_state(start: Start, tmp_path: Path) -
     ("--optimizer", "stable-adamw", "--mixed-precision", "bf16", "--micro-batch-size", 3,
      "--activation-checkpointing"),
     ("--optimizer", "muon", "--adversarial", 5, "--mixout", 0)], ids=["stable-adamw", "muon"])
-def test_every_way_to_train_resumes_to_the_bit(start: Start, place: Path, tmp_path: Path,
+def test_every_way_to_train_resumes_to_the_bit(start: Start, data: Path, tmp_path: Path,
                                                settings: tuple[object, ...]) -> None:
-    given = [*phased(place), "--layout", "packed", "--save-steps", 1, *settings]
+    given = [*phased(data), "--layout", "packed", "--save-steps", 1, *settings]
     start("whole", *given).succeed()
-    assert start("out", *given, hook=dies(9)).wait() == [-signal.SIGKILL]
+    assert start("out", *given, hook=dies_at(9)).wait() == [-signal.SIGKILL]
     start("out", *given, "--resume").succeed()
     same_run(tmp_path / "out", tmp_path / "whole")
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("g++") is None, reason="what compiles models needs g++")
+@pytest.mark.skipif(shutil.which("g++") is None, reason="compiling models needs g++")
 def test_a_compiled_model_learns_the_same_and_resumes(start: Start, tmp_path: Path) -> None:
-    given = ["--steps", 5, *ROWS, "--save-steps", 0]
+    given = ["--steps", 5, *SIZES, "--save-steps", 0]
     compiled = [*given, "--compile"]
     cache = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")}
     start("plain", *given).succeed()
@@ -410,11 +410,11 @@ def test_a_compiled_model_learns_the_same_and_resumes(start: Start, tmp_path: Pa
 
 
 @pytest.mark.parametrize(("layout", "processes"), [("padded", 4), ("packed", 2)])
-def test_several_processes_give_the_losses_of_one(start: Start, place: Path, tmp_path: Path,
+def test_several_processes_give_the_losses_of_one(start: Start, data: Path, tmp_path: Path,
                                                   layout: str, processes: int) -> None:
-    """Each phase leaves other weights without gradients: heads, frozen ones."""
-    given = [*phased(place), "--layout", layout, "--dropout", 0,
-             "--evaluate", place / "old.jsonl", "--retain", place / "more.jsonl"]
+    """Each phase leaves different weights without gradients: heads, frozen ones."""
+    given = [*phased(data), "--layout", layout, "--dropout", 0,
+             "--evaluate", data / "old.jsonl", "--retain", data / "more.jsonl"]
     jobs = [start(f"of-{number}", *given, processes=number).succeed() for number in (1, processes)]
     ones, others = (metrics(tmp_path / f"of-{number}") for number in (1, processes))
     assert losses(others) == pytest.approx(losses(ones), abs=2e-5)
@@ -422,24 +422,24 @@ def test_several_processes_give_the_losses_of_one(start: Start, place: Path, tmp
         counts = ("step", "tokens_seen", "batch_size", "mask_rate", "words_masked")
         assert [one.get(name) for name in counts] == [other.get(name) for name in counts]
         assert one.get("evaluate", {}) == pytest.approx(other.get("evaluate", {}), abs=2e-4)
-    kept, lost = (job.records[-1]["retained"]["cost"] for job in jobs)
-    assert kept == pytest.approx(lost, abs=2e-4)
+    alone, shared = (job.records[-1]["retained"]["cost"] for job in jobs)
+    assert alone == pytest.approx(shared, abs=2e-4)
 
 
-def test_resumed_by_other_numbers_of_processes(start: Start, place: Path, tmp_path: Path) -> None:
-    """Two begin, one goes on over a border, four finish."""
-    given = [*phased(place), "--layout", "padded", "--dropout", 0, "--save-steps", 1]
+def test_resumed_by_other_numbers_of_processes(start: Start, data: Path, tmp_path: Path) -> None:
+    """Two processes start, one continues into the next phase, four finish."""
+    given = [*phased(data), "--layout", "padded", "--dropout", 0, "--save-steps", 1]
     start("whole", *given).succeed()
-    assert start("out", *given, processes=2, hook=dies(4)).wait() == [-signal.SIGKILL] * 2
-    assert start("out", *given, "--resume", hook=dies(12)).wait() == [-signal.SIGKILL]
+    assert start("out", *given, processes=2, hook=dies_at(4)).wait() == [-signal.SIGKILL] * 2
+    assert start("out", *given, "--resume", hook=dies_at(12)).wait() == [-signal.SIGKILL]
     start("out", *given, "--resume", processes=4).succeed()
     assert losses(metrics(tmp_path / "out")) == pytest.approx(
         losses(metrics(tmp_path / "whole")), abs=2e-5)
 
 
-def test_two_processes_stop_together(start: Start, place: Path, tmp_path: Path) -> None:
-    """Only one of them is told."""
-    given = [*phased(place), "--layout", "padded", "--save-steps", 0]
+def test_two_processes_stop_together(start: Start, data: Path, tmp_path: Path) -> None:
+    """Only one of them receives the signal."""
+    given = [*phased(data), "--layout", "padded", "--save-steps", 0]
     start("whole", *given, processes=2).succeed()
     job = start("out", *given, processes=2)
     job._members = job._members[::-1]
@@ -454,42 +454,43 @@ def test_two_processes_stop_together(start: Start, place: Path, tmp_path: Path) 
 
 def test_a_batch_that_processes_cannot_share_is_refused_at_once(
         start: Start, tmp_path: Path) -> None:
-    job = start("out", "--steps", 4, *ROWS, "--batch-size", 9, processes=2)
+    job = start("out", "--steps", 4, *SIZES, "--batch-size", 9, processes=2)
     assert job.wait() == [1, 1]
     assert job.err == ("bmtools: phase 'main': --batch-size: found 9, expected a multiple of the "
                        "2 processes that share it\n")
     assert not list(tmp_path.glob("out*"))
 
 
-def test_a_student_resumes_and_is_taught_by_two(start: Start, place: Path, tmp_path: Path,
-                                                never_stopped: Callable[[str], Path]) -> None:
+def test_distillation_resumes_and_runs_in_two_processes(start: Start, data: Path, tmp_path: Path,
+                                                        never_stopped: Callable[[str],
+                                                                                Path]) -> None:
     """The projection between widths is trained beside the student, by all processes."""
-    def teach(name: str, *more: object, **settings: Any) -> Job:
-        return Job(tmp_path, ["distill", place / "text.jsonl", "-o", tmp_path / name,
+    def distill(name: str, *more: object, **settings: Any) -> Job:
+        return Job(tmp_path, ["distill", data / "text.jsonl", "-o", tmp_path / name,
                               "--teacher", never_stopped("packed"), "--architecture", "bert-1x128",
-                              "--layout", "packed", "--steps", 8, *ROWS, "--logging-steps", 2,
+                              "--layout", "packed", "--steps", 8, *SIZES, "--logging-steps", 2,
                               "--save-steps", 1, *more], **settings)
 
-    teach("whole").succeed()
-    teach("two", processes=2).succeed()
+    distill("whole").succeed()
+    distill("two", processes=2).succeed()
     assert losses(metrics(tmp_path / "two")) == pytest.approx(
         losses(metrics(tmp_path / "whole")), abs=1e-4)
-    assert teach("out", hook=dies(5)).wait() == [-signal.SIGKILL]
-    teach("out", "--resume").succeed()
+    assert distill("out", hook=dies_at(5)).wait() == [-signal.SIGKILL]
+    distill("out", "--resume").succeed()
     assert metrics(tmp_path / "out") == metrics(tmp_path / "whole")
 
 
-# Weights that processes share out
+# Sharded weights
 
 
-def sharing(place: Path, layout: str) -> list[object]:
-    return [*phased(place), "--layout", layout, "--dropout", 0, "--save-steps", 1,
-            "--mixout", 0, "--l2-sp", 0, "--evaluate", place / "old.jsonl"]
+def sharded(data: Path, layout: str) -> list[object]:
+    return [*phased(data), "--layout", layout, "--dropout", 0, "--save-steps", 1,
+            "--mixout", 0, "--l2-sp", 0, "--evaluate", data / "old.jsonl"]
 
 
-def test_shared_out_weights_give_the_losses_of_one_process(
-        start: Start, place: Path, tmp_path: Path) -> None:
-    given = sharing(place, "packed")
+def test_sharded_weights_give_the_losses_of_one_process(
+        start: Start, data: Path, tmp_path: Path) -> None:
+    given = sharded(data, "packed")
     start("whole", *given).succeed()
     start("shards", *given, "--shard", "--activation-checkpointing", "--micro-batch-size", 2,
           processes=2).succeed()
@@ -503,12 +504,12 @@ def test_shared_out_weights_give_the_losses_of_one_process(
             assert (weight - ours[name]).abs().max() < 1e-4, name
 
 
-def test_shared_out_weights_are_resumed_by_other_processes(
-        start: Start, place: Path, tmp_path: Path) -> None:
-    """Killed on two, where a head and the memory of frozen weights are shares too."""
-    given = sharing(place, "padded")
+def test_sharded_weights_are_resumed_by_other_processes(
+        start: Start, data: Path, tmp_path: Path) -> None:
+    """Killed with two, where a head and the optimizer states of frozen weights are sharded too."""
+    given = sharded(data, "padded")
     start("whole", *given).succeed()
-    killed = start("out", *given, processes=2, hook=dies(8), ACCELERATE_USE_FSDP="true")
+    killed = start("out", *given, processes=2, hook=dies_at(8), ACCELERATE_USE_FSDP="true")
     assert killed.wait()[0] == -signal.SIGKILL
     stopped = start("out", *given, "--resume", "--shard", processes=4).after(12, signal.SIGTERM)
     assert stopped.wait() == [0] * 4, stopped.err
@@ -517,9 +518,9 @@ def test_shared_out_weights_are_resumed_by_other_processes(
         losses(metrics(tmp_path / "whole")), abs=2e-5)
 
 
-def test_what_needs_whole_weights_is_refused_with_shares(start: Start, place: Path,
-                                                         tmp_path: Path) -> None:
-    job = start("out", *phased(place), "--shard", processes=2)
+def test_settings_that_need_whole_weights_are_refused_with_shards(start: Start, data: Path,
+                                                                  tmp_path: Path) -> None:
+    job = start("out", *phased(data), "--shard", processes=2)
     assert job.wait() == [1, 1]
     assert job.err.startswith(
         "bmtools: --mixout: found 0.4, which does not go with sharded weights")
@@ -531,12 +532,12 @@ def test_what_needs_whole_weights_is_refused_with_shares(start: Start, place: Pa
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
-def test_a_gpu_resumes_what_a_kill_ended(start: Start, place: Path, tmp_path: Path,
-                                         precision: str) -> None:
-    """What fp16 scales losses by is part of a state; sums of a GPU have no fixed order."""
-    given = [*phased(place), "--mixed-precision", precision, "--save-steps", 1]
+def test_a_gpu_resumes_a_killed_run(start: Start, data: Path, tmp_path: Path,
+                                    precision: str) -> None:
+    """The loss scale of fp16 is part of a state; sums on a GPU have no fixed order."""
+    given = [*phased(data), "--mixed-precision", precision, "--save-steps", 1]
     start("whole", *given).succeed()
-    assert start("out", *given, hook=dies(9)).wait() == [-signal.SIGKILL]
+    assert start("out", *given, hook=dies_at(9)).wait() == [-signal.SIGKILL]
     state = json.loads((tmp_path / "out.run/step-00000009/state.json").read_text())
     assert bool(state["scaler"]) == (precision == "fp16")
     start("out", *given, "--resume").succeed()
@@ -546,15 +547,15 @@ def test_a_gpu_resumes_what_a_kill_ended(start: Start, place: Path, tmp_path: Pa
     assert described["results"]["layout"] == "packed"
 
 
-@pytest.mark.parametrize("more", [(), ("--shard",)], ids=["whole weights", "shared out"])
+@pytest.mark.parametrize("more", [(), ("--shard",)], ids=["whole weights", "sharded"])
 @pytest.mark.parametrize("precision", ["no", "bf16"])
 @pytest.mark.gpu
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="fewer than two GPUs here")
-def test_two_gpus_give_the_losses_of_one(start: Start, place: Path, tmp_path: Path,
+def test_two_gpus_give_the_losses_of_one(start: Start, data: Path, tmp_path: Path,
                                          more: tuple[str, ...], precision: str) -> None:
-    given = [*sharing(place, "packed"), "--mixed-precision", precision, "--no-tf32"]
+    given = [*sharded(data, "packed"), "--mixed-precision", precision, "--no-tf32"]
     start("one", *given).succeed()
-    assert start("two", *given, *more, processes=2, hook=dies(8)).wait()[0] == -signal.SIGKILL
+    assert start("two", *given, *more, processes=2, hook=dies_at(8)).wait()[0] == -signal.SIGKILL
     start("two", *given, *more, "--resume", processes=2).succeed()
     assert losses(metrics(tmp_path / "two")) == pytest.approx(
         losses(metrics(tmp_path / "one")), abs=1e-3 if precision == "no" else 3e-2)
