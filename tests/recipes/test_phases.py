@@ -1,4 +1,4 @@
-"""What phases and scripts hold, refuse and write down."""
+"""What phases and configs hold, refuse and write down."""
 
 from __future__ import annotations
 
@@ -123,17 +123,17 @@ def test_nonsense_is_refused(make: Any, message: str) -> None:
 
 
 def test_settings_of_a_run_keep_their_defaults() -> None:
-    script = RunConfig((Phase("a"),), run={"dropout": 0.1, "mixout": 0.9})
-    assert run_settings(script.run, OptimizationConfig) == OptimizationConfig(dropout=0.1)
-    assert run_settings(script.run, RegularizationConfig) == RegularizationConfig(mixout=0.9)
-    assert run_settings(script.run, ReplayConfig) == ReplayConfig()
+    config = RunConfig((Phase("a"),), run={"dropout": 0.1, "mixout": 0.9})
+    assert run_settings(config.run, OptimizationConfig) == OptimizationConfig(dropout=0.1)
+    assert run_settings(config.run, RegularizationConfig) == RegularizationConfig(mixout=0.9)
+    assert run_settings(config.run, ReplayConfig) == ReplayConfig()
 
 
 def test_resolved_is_plain_and_complete() -> None:
     phase = Phase("a", PhaseLengthConfig(epochs=2), mixture=(
         MixtureWeight("x", 1), MixtureWeight("y", 3, 0, 2)))
-    script = RunConfig((phase,), "A title", "a source", ("a note",), "bert-tiny", {"seed": 3})
-    content = resolved(script)
+    config = RunConfig((phase,), "A title", "a source", ("a note",), "bert-tiny", {"seed": 3})
+    content = resolved(config)
     assert json.loads(json.dumps(content)) == content
     assert {key: value for key, value in content.items() if key != "phases"} == {
         "title": "A title", "source": "a source", "notes": ["a note"],
@@ -143,24 +143,24 @@ def test_resolved_is_plain_and_complete() -> None:
     assert set(content["phases"][0]) == {"name", *PHASE_FIELDS, "mixture"}
 
 
-def test_identity_is_of_what_is_asked_for() -> None:
-    script = RunConfig((Phase("a", PhaseLengthConfig(epochs=1.0)),),
+def test_identity_depends_on_settings_alone() -> None:
+    config = RunConfig((Phase("a", PhaseLengthConfig(epochs=1.0)),),
                        run={"dropout": 0.0, "seed": 1})
     same = RunConfig((Phase("a", PhaseLengthConfig(epochs=1)),), title="Other words",
                      run={"seed": 1, "dropout": 0})
-    assert identity(script) == identity(same)
-    others = [replace(script, architecture="bert-tiny"), replace(script, run={"seed": 2}),
-              replace(script, phases=(Phase("b"),)),
-              replace(script, phases=(Phase("a", mixture=(MixtureWeight("x", 1.0),)),)),
-              replace(script, phases=(*script.phases, Phase("b")))]
-    assert len({identity(one) for one in (script, *others)}) == 6
+    assert identity(config) == identity(same)
+    others = [replace(config, architecture="bert-tiny"), replace(config, run={"seed": 2}),
+              replace(config, phases=(Phase("b"),)),
+              replace(config, phases=(Phase("a", mixture=(MixtureWeight("x", 1.0),)),)),
+              replace(config, phases=(*config.phases, Phase("b")))]
+    assert len({identity(one) for one in (config, *others)}) == 6
 
 
-def test_written_scripts_share_what_phases_agree_on() -> None:
-    script = RunConfig((Phase("a", PhaseLengthConfig(steps=5)),
+def test_written_files_list_common_settings_once() -> None:
+    config = RunConfig((Phase("a", PhaseLengthConfig(steps=5)),
                         Phase("b", PhaseLengthConfig(steps=9),
                               mixture=(MixtureWeight("x y", 1.0, 2.0),))))
-    table = tomllib.loads(to_toml(script))
+    table = tomllib.loads(to_toml(config))
     first, second = table["phases"]
     # A length has three spellings, which go together.
     assert first == {"name": "a", "steps": 5, "tokens": 0, "epochs": 1.0}
@@ -168,19 +168,19 @@ def test_written_scripts_share_what_phases_agree_on() -> None:
     assert {*table["common"], "steps", "tokens", "epochs"} == set(PHASE_FIELDS)
 
 
-def test_written_scripts_read_back_equal() -> None:
+def test_written_files_read_back_equal() -> None:
     rng = random.Random(0)
-    scripts = [_random_script(rng) for _ in range(300)]
-    assert max(len(script.phases) for script in scripts) == 3
-    for script in scripts:
-        again = parse_run_config(to_toml(script).encode(), "again")
-        assert again == script
-        assert hash(again) == hash(script)
-        assert identity(again) == identity(script)
+    configs = [_random_script(rng) for _ in range(300)]
+    assert max(len(config.phases) for config in configs) == 3
+    for config in configs:
+        again = parse_run_config(to_toml(config).encode(), "again")
+        assert again == config
+        assert hash(again) == hash(config)
+        assert identity(again) == identity(config)
 
 
 def _random_script(rng: random.Random) -> RunConfig:
-    """Draw until the draw is a script that makes sense."""
+    """Draw until the settings are valid together."""
     while True:
         try:
             phases = tuple(_random_phase(rng, f"p{number}") for number in range(rng.randint(1, 3)))

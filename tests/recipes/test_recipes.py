@@ -102,9 +102,9 @@ def test_they_are_the_ones_that_are_named() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_each_says_what_it_is_and_where_it_is_from(name: str) -> None:
-    script = load_recipe(name)
-    assert script.title and script.notes
-    assert script.source.startswith(AUTHORS[name.partition("-")[0]])
+    config = load_recipe(name)
+    assert config.title and config.notes
+    assert config.source.startswith(AUTHORS[name.partition("-")[0]])
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -117,31 +117,31 @@ def test_each_fits_a_terminal(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_each_reads_back_equal(name: str) -> None:
-    script = load_recipe(name)
-    again = parse_run_config(to_toml(script).encode(), name)
-    assert again == script
-    assert identity(again) == identity(script)
+    config = load_recipe(name)
+    again = parse_run_config(to_toml(config).encode(), name)
+    assert again == config
+    assert identity(again) == identity(config)
 
 
-def test_no_two_ask_for_the_same() -> None:
+def test_no_two_have_the_same_settings() -> None:
     assert len({identity(load_recipe(name)) for name in NAMES}) == len(NAMES)
 
 
 @pytest.mark.parametrize("name", PAPERS)
 def test_the_numbers_are_those_of_the_paper(name: str) -> None:
-    script = load_recipe(name)
+    config = load_recipe(name)
     phases, run = PAPERS[name]
-    assert len(script.phases) == len(phases)
-    for values, expected in zip(resolved(script)["phases"], phases, strict=True):
+    assert len(config.phases) == len(phases)
+    for values, expected in zip(resolved(config)["phases"], phases, strict=True):
         assert {key: values[key] for key in expected} == expected
-    assert {key: script.run.get(key) for key in run} == run
+    assert {key: config.run.get(key) for key in run} == run
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_fresh_starts_have_an_architecture_and_others_a_word_on_the_model(name: str) -> None:
-    script = load_recipe(name)
-    assert script.architecture == STARTS.get(name, "")
-    assert ("--tokenizer" if script.architecture else "--model") in " ".join(script.notes)
+    config = load_recipe(name)
+    assert config.architecture == STARTS.get(name, "")
+    assert ("--tokenizer" if config.architecture else "--model") in " ".join(config.notes)
 
 
 def test_one_alone_needs_a_named_corpus() -> None:
@@ -150,9 +150,9 @@ def test_one_alone_needs_a_named_corpus() -> None:
         assert not any(_mixtures(load_recipe(name)))
 
 
-def _mixtures(script: RunConfig) -> list[list[tuple[str, float]]]:
+def _mixtures(config: RunConfig) -> list[list[tuple[str, float]]]:
     return [[(portion.corpus, portion.weight) for portion in phase.mixture]
-            for phase in script.phases]
+            for phase in config.phases]
 
 
 def test_phases_of_bioptimus_share_one_straight_line_of_34_epochs() -> None:
@@ -170,21 +170,21 @@ def test_phases_of_bioptimus_share_one_straight_line_of_34_epochs() -> None:
 
 
 def test_weight_decay_of_modernbert_is_scaled_to_what_is_multiplied_by_the_rate() -> None:
-    script = load_recipe("bioclinical-modernbert")
-    rate = script.phases[0].learning_rate.learning_rate
-    assert run_settings(script.run, OptimizationConfig).weight_decay * rate == \
+    config = load_recipe("bioclinical-modernbert")
+    rate = config.phases[0].learning_rate.learning_rate
+    assert run_settings(config.run, OptimizationConfig).weight_decay * rate == \
         pytest.approx(1e-5, rel=2e-3)
 
 
-def test_what_a_run_needs_is_made_of_a_recipe() -> None:
-    script = load_recipe("medbit-r3")
-    assert run_settings(script.run, RegularizationConfig) == RegularizationConfig(0.95, 0.9)
-    assert run_settings(script.run, OptimizationConfig) == OptimizationConfig()
+def test_settings_of_a_run_come_from_a_recipe() -> None:
+    config = load_recipe("medbit-r3")
+    assert run_settings(config.run, RegularizationConfig) == RegularizationConfig(0.95, 0.9)
+    assert run_settings(config.run, OptimizationConfig) == OptimizationConfig()
     assert run_settings(load_recipe("pubmedbert-adversarial").run, AdversarialConfig) == \
         AdversarialConfig(10.0, 1e-5, 1, 1e-3, adversarial_norm="inf")
 
 
-def test_laptop_hides_whole_words_in_short_rows() -> None:
+def test_laptop_masks_whole_words_in_short_sequences() -> None:
     [phase] = load_recipe("laptop").phases
     assert (phase.objective.objective, phase.objective.masking) == ("masked", "words")
     assert (phase.objective.mask_replace_prob, phase.objective.random_replace_prob) == (1.0, 0.0)

@@ -73,8 +73,8 @@ ONE = '[[phases]]\nname = "a"\n'
 def test_a_whole_file_is_understood(tmp_path: Path) -> None:
     path = tmp_path / "phases.toml"
     path.write_text(WHOLE)
-    rows, schedule = BatchConfig(max_length=64), LearningRateConfig(learning_rate=1.0)
-    easy = Phase("easy", PhaseLengthConfig(steps=500), rows, ObjectiveConfig(mask_rate=0.15),
+    batch, schedule = BatchConfig(max_length=64), LearningRateConfig(learning_rate=1.0)
+    easy = Phase("easy", PhaseLengthConfig(steps=500), batch, ObjectiveConfig(mask_rate=0.15),
                  schedule,
                  mixture=(MixtureWeight("abstracts", 2.0),))
     # Its own length puts an end to the common one, its own mixture to the common one.
@@ -89,9 +89,9 @@ def test_a_whole_file_is_understood(tmp_path: Path) -> None:
 
 
 def test_numbers_become_what_they_stand_for() -> None:
-    script = parse_run_config(f"[run]\nweight_decay = 0\n{ONE}tokens = 5e9\n".encode(), "f")
-    assert type(script.run["weight_decay"]) is float
-    assert (script.phases[0].length.tokens, type(script.phases[0].length.tokens)) == \
+    config = parse_run_config(f"[run]\nweight_decay = 0\n{ONE}tokens = 5e9\n".encode(), "f")
+    assert type(config.run["weight_decay"]) is float
+    assert (config.phases[0].length.tokens, type(config.phases[0].length.tokens)) == \
         (5_000_000_000, int)
 
 

@@ -1,4 +1,4 @@
-"""The adversary, against a twin that runs rows one by one, with the whole vocabulary and loops."""
+"""Adversarial training against a twin that runs one sequence at a time, with plain loops."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def batch() -> dict[str, torch.Tensor]:
     rng = torch.Generator().manual_seed(3)
     ids = torch.randint(5, 60, (4, 12), generator=rng)
     attention_mask = torch.arange(12) < torch.tensor([12, 9, 12, 5])[:, None]
-    asked = (torch.rand(ids.shape, generator=rng) < 0.4) & attention_mask
+    masked = (torch.rand(ids.shape, generator=rng) < 0.4) & attention_mask
     return {"input_ids": ids.where(attention_mask, torch.tensor(1)),
             "attention_mask": attention_mask,
-            "labels": ids.where(asked, torch.tensor(IGNORED))}
+            "labels": ids.where(masked, torch.tensor(IGNORED))}
 
 
-def row_logits(model: Any, ids: torch.Tensor, offset: torch.Tensor) -> torch.Tensor:
+def sequence_logits(model: Any, ids: torch.Tensor, offset: torch.Tensor) -> torch.Tensor:
     """Logits of a whole row without padding, through embeddings instead of ids."""
     embedded = model.get_input_embeddings()(ids)[None] + offset
     return model(inputs_embeds=embedded).logits[0].log_softmax(-1)
@@ -78,16 +78,16 @@ def twin(model: Any, batch: dict, settings: AdversarialConfig, seed: int) -> dic
                                                   noise, strict=True):
         length = int(attention_mask.sum())
         ids, labels = ids[:length], labels[:length]
-        asked = labels != IGNORED
-        clean = row_logits(model, ids, torch.zeros(length, 32, dtype=torch.float64))[asked]
+        masked = labels != IGNORED
+        clean = sequence_logits(model, ids, torch.zeros(length, 32, dtype=torch.float64))[masked]
         offset = drawn[:length] * settings.adversarial_noise
         for _ in range(settings.adversarial_steps):
             offset = offset.detach().requires_grad_()
             [slope] = torch.autograd.grad(
-                kl(clean.detach(), row_logits(model, ids, offset)[asked]), offset)
+                kl(clean.detach(), sequence_logits(model, ids, offset)[masked]), offset)
             offset = climbed(offset.detach(), slope, settings)
-        moved = row_logits(model, ids, offset)[asked]
-        sums["mlm"] -= sum(row[label] for row, label in zip(clean, labels[asked], strict=True))
+        moved = sequence_logits(model, ids, offset)[masked]
+        sums["mlm"] -= sum(row[label] for row, label in zip(clean, labels[masked], strict=True))
         sums["adversarial"] += kl(clean.detach(), moved) + kl(moved.detach(), clean)
     return sums
 
@@ -115,7 +115,7 @@ def test_terms_and_gradients_are_those_of_the_twin(family: str, norm: str, batch
         other.zero_grad()
 
 
-def test_the_plain_term_and_its_measure_are_those_without_adversary(batch: dict) -> None:
+def test_the_masked_lm_loss_and_accuracy_are_those_without_perturbation(batch: dict) -> None:
     model = build("BERT")
     plain = MaskedObjective(model)(**batch)
     found = AdversarialObjective(model, SETTINGS)(**batch)
@@ -124,17 +124,17 @@ def test_the_plain_term_and_its_measure_are_those_without_adversary(batch: dict)
     assert found["adversarial"] > 0
 
 
-def test_parts_carry_the_weight() -> None:
+def test_the_loss_term_has_the_weight_of_the_settings() -> None:
     objective = AdversarialObjective(build("BERT"), SETTINGS)
     assert {name: (part.weight, part.per) for name, part in objective.loss_terms.items()} == {
         "mlm": (1.0, "masked"), "adversarial": (10.0, "masked")}
     assert {*objective.loss_terms, *objective.metrics} == {"mlm", "adversarial", "mlm_accuracy"}
 
 
-def test_the_adversary_does_more_than_noise_of_its_size(batch: dict) -> None:
+def test_the_perturbation_does_more_than_noise_of_its_size(batch: dict) -> None:
     model = build("BERT")
     objective = AdversarialObjective(model, STRONG)
-    asked = batch["labels"] != IGNORED
+    masked = batch["labels"] != IGNORED
     seen: list[torch.Tensor] = []
     moved = objective._embeddings.perturbed
 
@@ -152,8 +152,8 @@ def test_the_adversary_does_more_than_noise_of_its_size(batch: dict) -> None:
     def felt(offset: torch.Tensor) -> float:
         given = {"attention_mask": batch["attention_mask"].long()}
         embedded = model.get_input_embeddings()(batch["input_ids"])
-        clean = model(inputs_embeds=embedded, **given).logits[asked]
-        return divergence(clean, model(inputs_embeds=embedded + offset, **given).logits[asked])
+        clean = model(inputs_embeds=embedded, **given).logits[masked]
+        return divergence(clean, model(inputs_embeds=embedded + offset, **given).logits[masked])
 
     rng = torch.Generator().manual_seed(1)
     for _ in range(5):
@@ -161,7 +161,7 @@ def test_the_adversary_does_more_than_noise_of_its_size(batch: dict) -> None:
         assert felt(worst) > 2 * felt(random * STRONG.adversarial_radius)
 
 
-def test_outside_of_training_there_is_no_adversary(batch: dict) -> None:
+def test_outside_of_training_there_is_no_perturbation(batch: dict) -> None:
     objective = AdversarialObjective(build("BERT"), SETTINGS)
     objective.model.eval()
     with torch.inference_mode():
@@ -178,7 +178,7 @@ def test_noise_repeats_with_torch_s_seed(batch: dict) -> None:
     assert found[0] == found[1] != found[2]
 
 
-def test_nothing_asked_is_nothing_lost(batch: dict) -> None:
+def test_without_masked_tokens_there_is_no_loss(batch: dict) -> None:
     batch["labels"] = torch.full_like(batch["labels"], IGNORED)
     found = AdversarialObjective(build("BERT"), SETTINGS)(**batch)
     assert found["mlm"] == 0 and found["adversarial"] == 0
@@ -186,17 +186,17 @@ def test_nothing_asked_is_nothing_lost(batch: dict) -> None:
 
 
 @pytest.mark.parametrize("family", ["BERT", "RoBERTa", "ModernBERT", "Megatron-BERT"])
-def test_packed_documents_are_treated_as_rows(family: str, batch: dict) -> None:
+def test_packed_documents_give_the_losses_of_padded_ones(family: str, batch: dict) -> None:
     model = build(family)
-    rows = {"input_ids": batch["input_ids"].clamp(min=5),
-            "attention_mask": torch.ones_like(batch["attention_mask"]),
-            "labels": batch["labels"]}
+    padded_batch = {"input_ids": batch["input_ids"].clamp(min=5),
+                    "attention_mask": torch.ones_like(batch["attention_mask"]),
+                    "labels": batch["labels"]}
     prepare_packed(model)
     objective = AdversarialObjective(model, STRONG)
     torch.manual_seed(4)
-    padded = objective(**rows)
+    padded = objective(**padded_batch)
     torch.manual_seed(4)
-    packed = objective(rows["input_ids"].flatten(), rows["labels"].flatten(),
+    packed = objective(padded_batch["input_ids"].flatten(), padded_batch["labels"].flatten(),
                        lengths=torch.full((4,), 12))
     for name, value in padded.items():
         torch.testing.assert_close(packed[name], value, rtol=1e-3, atol=1e-3)
@@ -220,7 +220,7 @@ def test_recomputed_activations_change_nothing(batch: dict) -> None:
 
 
 @pytest.mark.parametrize("compiled_before", [False, True])
-def test_a_compiled_encoder_meets_the_adversary_too(batch: dict, compiled_before: bool) -> None:
+def test_a_compiled_encoder_is_perturbed_too(batch: dict, compiled_before: bool) -> None:
     uncompiled, model = AdversarialObjective(build("BERT"), STRONG), build("BERT")
     torch.manual_seed(4)
     plain = uncompiled(**batch)
@@ -265,7 +265,7 @@ def test_lengths_by_hand() -> None:
     assert bounded(vectors, 6.0, "l2").tolist() == vectors.tolist()
 
 
-def test_pairs_are_judged_beside_the_adversary(tokenizer: Any) -> None:
+def test_sentence_pairs_are_predicted_beside_the_perturbation(tokenizer: Any) -> None:
     """The same next-sentence and masked losses as without it, on the clean pass."""
     torch.manual_seed(0)
     model = build_model(build_config("bert-1x64", tokenizer))

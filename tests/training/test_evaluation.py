@@ -1,4 +1,4 @@
-"""Held-out text: all of it, always hidden alike, whatever else goes on."""
+"""Evaluation on held-out text: all of it, always with the same mask."""
 
 from __future__ import annotations
 
@@ -20,49 +20,49 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 TEXTS = [f"Il cuore pompa il sangue. {'Il polmone filtra la bile. ' * n}" for n in range(40)]
 
 
-def held_out(corpus: Corpus, tokenizer: Any, **settings: Any) -> EvaluationSet:
+def evaluation_set(corpus: Corpus, tokenizer: Any, **settings: Any) -> EvaluationSet:
     return EvaluationSet(corpus, SpecialTokens.of(tokenizer), make_strategy("words"), 32,
                          **settings)
 
 
 @pytest.fixture
 def corpus(toy: Any) -> Corpus:
-    """Documents of which some are longer than a row."""
+    """Documents, some of them longer than a sequence."""
     return toy.corpus(TEXTS)
 
 
-def test_it_is_the_mean_over_hidden_tokens_of_all_text(
+def test_loss_is_the_mean_over_masked_tokens_of_all_text(
         model: Any, tokenizer: Any, corpus: Corpus) -> None:
-    """Against one pass a row, with logits for every place."""
-    held = held_out(corpus, tokenizer)
-    found = held.score(MaskedObjective(model), Accelerator(cpu=True))
-    asked, losses, right = [], [], []
+    """Against one pass per sequence, with logits at all positions."""
+    held_out = evaluation_set(corpus, tokenizer)
+    found = held_out.score(MaskedObjective(model), Accelerator(cpu=True))
+    losses, correct = [], []
     model.eval()
-    single = EvaluationSet(corpus, held.special_tokens, held.strategy, 32, batch_size=1)
+    single = EvaluationSet(corpus, held_out.special_tokens, held_out.strategy, 32, batch_size=1)
     for samples in single._batches():
-        inputs, _ = held.collator()(samples, held.objective, held.objective.mask_rate)
+        inputs, _ = held_out.collator()(samples, held_out.objective, held_out.objective.mask_rate)
         with torch.no_grad():
             logits = model(inputs["input_ids"], inputs["attention_mask"].long()).logits[0]
         labels = inputs["labels"][0]
-        asked.append(int((inputs["input_ids"] != 0).sum()))
-        for place in torch.nonzero(labels >= 0).flatten().tolist():
-            losses.append(-logits[place].log_softmax(-1)[labels[place]].item())
-            right.append(int(logits[place].argmax() == labels[place]))
+        for position in torch.nonzero(labels >= 0).flatten().tolist():
+            losses.append(-logits[position].log_softmax(-1)[labels[position]].item())
+            correct.append(int(logits[position].argmax() == labels[position]))
     assert found["masked"] == len(losses)
     assert found["loss"] == pytest.approx(np.mean(losses), abs=1e-5)
-    assert found["accuracy"] == pytest.approx(np.mean(right), abs=1e-6)
+    assert found["accuracy"] == pytest.approx(np.mean(correct), abs=1e-6)
     assert 0.1 < found["masked"] / corpus.tokens < 0.2
 
 
-def test_it_asks_the_same_every_time_and_disturbs_nothing(
+def test_every_evaluation_is_the_same_and_has_no_side_effects(
         model: Any, tokenizer: Any, corpus: Corpus) -> None:
     """Neither batches, generators nor the mode of the model change."""
     objective = MaskedObjective(model).train()
     torch.manual_seed(3)
     expected = torch.rand(2)
     torch.manual_seed(3)
-    found = [held_out(corpus, tokenizer, batch_size=rows).score(objective, Accelerator(cpu=True))
-             for rows in (32, 32, 5)]
+    found = [evaluation_set(corpus, tokenizer, batch_size=size).score(objective,
+                                                                      Accelerator(cpu=True))
+             for size in (32, 32, 5)]
     assert found[0] == found[1]
     assert found[2] == pytest.approx(found[0], abs=1e-5)
     assert torch.equal(torch.rand(2), expected)
@@ -70,17 +70,17 @@ def test_it_asks_the_same_every_time_and_disturbs_nothing(
     assert all(weight.grad is None for weight in model.parameters())
 
 
-def test_a_model_made_ready_for_packing_scores_as_it_did(
+def test_a_model_prepared_for_packing_scores_the_same(
         model: Any, tokenizer: Any, corpus: Corpus) -> None:
-    held = held_out(corpus, tokenizer)
-    before = held.score(MaskedObjective(model), Accelerator(cpu=True))
+    held_out = evaluation_set(corpus, tokenizer)
+    before = held_out.score(MaskedObjective(model), Accelerator(cpu=True))
     prepare_packed(model)
-    assert held.score(MaskedObjective(model), Accelerator(cpu=True)) == \
+    assert held_out.score(MaskedObjective(model), Accelerator(cpu=True)) == \
         pytest.approx(before, abs=1e-5)
 
 
-class Crew:
-    """Processes that come one after the other; their sums are added up by hand."""
+class SimulatedProcesses:
+    """Processes that run one after the other and add up their sums."""
 
     def __init__(self, processes: int) -> None:
         self.device = torch.device("cpu")
@@ -98,10 +98,10 @@ class Crew:
 @pytest.mark.parametrize("processes", [2, 3, 7])
 def test_processes_share_the_text_and_run_as_often(
         model: Any, tokenizer: Any, corpus: Corpus, processes: int) -> None:
-    """Where weights are shared out, one pass too few would leave the others waiting."""
-    held = held_out(corpus, tokenizer, batch_size=8)
-    whole = held.score(MaskedObjective(model), Accelerator(cpu=True))
-    crew: Any = Crew(processes)
+    """With sharded weights, one pass too few would leave the others waiting."""
+    held_out = evaluation_set(corpus, tokenizer, batch_size=8)
+    whole = held_out.score(MaskedObjective(model), Accelerator(cpu=True))
+    simulated: Any = SimulatedProcesses(processes)
     passes = []
 
     class Counted(MaskedObjective):
@@ -109,8 +109,8 @@ def test_processes_share_the_text_and_run_as_often(
             passes[-1] += 1
             return super().forward(**inputs)
 
-    for crew.process_index in range(processes):
+    for simulated.process_index in range(processes):
         passes.append(0)
-        found = held.score(Counted(model), crew)
+        found = held_out.score(Counted(model), simulated)
     assert found == pytest.approx(whole, abs=1e-5)
-    assert len(set(passes)) == 1 and passes[0] * processes >= len(held._batches())
+    assert len(set(passes)) == 1 and passes[0] * processes >= len(held_out._batches())

@@ -1,4 +1,4 @@
-"""Every architecture trains on every family of tokenizer, in rows and packed; others load it."""
+"""Every architecture trains with every family of tokenizer, padded and packed."""
 
 from __future__ import annotations
 

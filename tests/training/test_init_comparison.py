@@ -145,10 +145,10 @@ def test_one_seed_gives_the_same(compare: Callable[..., list[dict[str, Any]]]) -
 def test_neighbours_are_old_tokens_of_new_ones(compare: Callable[..., list[dict[str, Any]]],
                                                base: Checkpoint, tokenizer: Any) -> None:
     lines = compare(replace(QUICK, compare="random,average", sample_tokens=4, probe_steps=0))
-    told = [line["neighbours"] for line in lines]
-    assert [one["token"] for one in told[0]] == [one["token"] for one in told[1]]
+    neighbours = [line["neighbours"] for line in lines]
+    assert [one["token"] for one in neighbours[0]] == [one["token"] for one in neighbours[1]]
     known = set(base.tokenizer.get_vocab())
-    for one in told[1]:
+    for one in neighbours[1]:
         assert one["token"] in tokenizer.get_vocab() and one["token"] not in known
         assert set(one["neighbours"]) <= known & set(tokenizer.get_vocab())
         assert one["cosines"] == sorted(one["cosines"], reverse=True)
@@ -157,11 +157,11 @@ def test_neighbours_are_old_tokens_of_new_ones(compare: Callable[..., list[dict[
 def test_sums_by_age_add_up_to_the_loss(toy: Any, model: Any, tokenizer: Any) -> None:
     is_new = torch.arange(len(tokenizer)) % 3 == 0
     counted = LossByTokenAge(model, is_new)
-    held = EvaluationSet(toy.corpus(SENTENCES), SpecialTokens.of(tokenizer),
-                         make_strategy("words"), 32)
+    held_out = EvaluationSet(toy.corpus(SENTENCES), SpecialTokens.of(tokenizer),
+                             make_strategy("words"), 32)
     accelerator = Accelerator(cpu=True)
-    assert held.score(counted, accelerator) == pytest.approx(
-        held.score(MaskedObjective(model), accelerator), abs=1e-5)
+    assert held_out.score(counted, accelerator) == pytest.approx(
+        held_out.score(MaskedObjective(model), accelerator), abs=1e-5)
     nothing = LossByTokenAge(model, torch.zeros(len(tokenizer), dtype=torch.bool))
-    whole = held.score(nothing, accelerator)["loss"]
+    whole = held_out.score(nothing, accelerator)["loss"]
     assert nothing.losses() == {"new_loss": None, "old_loss": whole, "new_masked": 0}

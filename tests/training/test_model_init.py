@@ -1,4 +1,4 @@
-"""Packed rows: whether, and only for a model that keeps documents apart."""
+"""Packed sequences: the layout of a run, and the check that a model keeps documents apart."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ TEXTS = [f"Il cuore pompa il sangue. {'Il polmone filtra la bile. ' * (n % 5)}" 
 
 @pytest.mark.parametrize(("layout", "expected"), [("packed", True), ("padded", False),
                                                   ("auto", False)])
-def test_a_processor_packs_where_it_is_told_to(toy_phase: Callable[..., Phase], layout: str,
-                                               expected: bool) -> None:
+def test_a_processor_packs_where_the_layout_says_so(toy_phase: Callable[..., Phase], layout: str,
+                                                    expected: bool) -> None:
     phase = toy_phase(batch=BatchConfig(layout=layout))
     plan = TrainingPlan("test", Path("out"), RunConfig((phase,)), OptimizationConfig(),
                         ReportingConfig())
@@ -37,8 +37,9 @@ def test_a_processor_packs_where_it_is_told_to(toy_phase: Callable[..., Phase], 
 
 @pytest.mark.parametrize(("precision", "expected"), [
     ("no", None), ("bf16", [16, 32, 48, 60])])
-def test_in_halves_rows_have_few_widths(toy_phase: Callable[..., Phase], precision: str,
-                                        expected: list[int] | None) -> None:
+def test_in_half_precision_sequences_have_few_lengths(toy_phase: Callable[..., Phase],
+                                                      precision: str,
+                                                      expected: list[int] | None) -> None:
     phases = [toy_phase(name=str(tokens), batch=BatchConfig(tokens)) for tokens in (60, 24)]
     accelerator = SimpleNamespace(mixed_precision=precision)
     assert padded_lengths(Schedule(phases, [1, 1]), cast("Any", accelerator)) == expected
@@ -52,9 +53,9 @@ def prepare(model: Any, toy: Any, toy_phase: Callable[..., Phase]) -> Callable[[
 
     def call() -> None:
         corpora = {"text": toy.corpus(TEXTS)}
-        maker = Collator(list(corpora.values()), SpecialTokens.of(toy.tokenizer), True, 0,
-                         {"words": make_strategy("words")})
-        prepare_packing(model, Schedule(phases, [3, 3, 3]), corpora, maker, 0,
+        collator = Collator(list(corpora.values()), SpecialTokens.of(toy.tokenizer), True, 0,
+                            {"words": make_strategy("words")})
+        prepare_packing(model, Schedule(phases, [3, 3, 3]), corpora, collator, 0,
                         Accelerator(cpu=True))
 
     return call

@@ -1,4 +1,4 @@
-"""Losses, held against transformers' own and against formulas written out."""
+"""Losses against those of transformers and against formulas written out."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def batch(tokenizer: Any) -> dict[str, torch.Tensor]:
     rng = torch.Generator().manual_seed(3)
     ids = torch.randint(5, len(tokenizer), (4, 12), generator=rng)
     attention_mask = torch.arange(12) < torch.tensor([12, 9, 12, 5])[:, None]
-    asked = (torch.rand(ids.shape, generator=rng) < 0.3) & attention_mask
+    masked = (torch.rand(ids.shape, generator=rng) < 0.3) & attention_mask
     return {"input_ids": ids, "attention_mask": attention_mask,
-            "labels": ids.where(asked, torch.tensor(IGNORED))}
+            "labels": ids.where(masked, torch.tensor(IGNORED))}
 
 
 def packed_of(batch: dict) -> dict[str, torch.Tensor]:
-    """The same rows end to end."""
+    """Concatenate the same sequences."""
     attention_mask = batch["attention_mask"]
     return {**{name: value[attention_mask] for name,
                value in batch.items() if name != "attention_mask"},
@@ -41,15 +41,15 @@ def packed_of(batch: dict) -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.parametrize("kind", [MaskedObjective, CausalObjective])
-def test_packed_losses_are_those_of_rows(model: Any, batch: dict, kind: type) -> None:
+def test_packed_losses_are_those_of_padded_sequences(model: Any, batch: dict, kind: type) -> None:
     objective = kind(model.eval())
-    rows = objective(**batch)
+    padded = objective(**batch)
     prepare_packed(model)
     for name, value in objective(**packed_of(batch)).items():
-        torch.testing.assert_close(value, rows[name], rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(value, padded[name], rtol=1e-5, atol=1e-5)
 
 
-def test_pairs_are_judged_as_bert_does(model: Any, tokenizer: Any, batch: dict) -> None:
+def test_sentence_pairs_have_the_loss_of_bert(model: Any, tokenizer: Any, batch: dict) -> None:
     """Both losses against BertForPreTraining, which has the same heads in one model."""
     objective = NspObjective(model.eval())
     types = (torch.arange(12) > 5).long().expand(4, 12)
@@ -58,13 +58,13 @@ def test_pairs_are_judged_as_bert_does(model: Any, tokenizer: Any, batch: dict) 
     joined = join_nsp_head(model, objective.head)
     theirs = joined(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"].long(),
                     token_type_ids=types, labels=batch["labels"], next_sentence_label=nsp_labels)
-    asked = (batch["labels"] != IGNORED).sum()
-    torch.testing.assert_close(found["mlm"] / asked + found["nsp"] / 4, theirs.loss)
+    masked = (batch["labels"] != IGNORED).sum()
+    torch.testing.assert_close(found["mlm"] / masked + found["nsp"] / 4, theirs.loss)
     right = (theirs.seq_relationship_logits.argmax(-1) == nsp_labels).sum()
     assert int(found["nsp_accuracy"]) == int(right)
 
 
-def test_one_model_takes_turns_at_its_tasks(model: Any, batch: dict) -> None:
+def test_one_model_switches_between_objectives(model: Any, batch: dict) -> None:
     phased = PhasedObjective(model.eval(), {"masked": MaskedObjective(model),
                                             "causal": CausalObjective(model),
                                             "masked+nsp": NspObjective(model)})
@@ -80,8 +80,8 @@ def test_one_model_takes_turns_at_its_tasks(model: Any, batch: dict) -> None:
 
 
 def test_masked_loss_is_that_of_transformers(model: Any, batch: dict) -> None:
-    asked = int((batch["labels"] != IGNORED).sum())
-    ours = MaskedObjective(model.eval())(**batch)["mlm"] / asked
+    masked = int((batch["labels"] != IGNORED).sum())
+    ours = MaskedObjective(model.eval())(**batch)["mlm"] / masked
     theirs = model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"].long(),
                    labels=batch["labels"]).loss
     torch.testing.assert_close(ours, theirs)
@@ -114,11 +114,11 @@ def test_distillation_terms_are_those_of_the_paper(
     given = {"input_ids": batch["input_ids"], "attention_mask": batch["attention_mask"].long(),
              "output_hidden_states": True}
     taught, learnt = teacher(**given), pupil(**given)
-    asked, attention_mask = batch["labels"] != IGNORED, batch["attention_mask"]
-    p = functional.softmax(taught.logits[asked] / 2, dim=-1)
-    q = functional.softmax(learnt.logits[asked] / 2, dim=-1)
+    masked, attention_mask = batch["labels"] != IGNORED, batch["attention_mask"]
+    p = functional.softmax(taught.logits[masked] / 2, dim=-1)
+    q = functional.softmax(learnt.logits[masked] / 2, dim=-1)
     expected = {
-        "mlm": functional.cross_entropy(learnt.logits[asked], batch["labels"][asked],
+        "mlm": functional.cross_entropy(learnt.logits[masked], batch["labels"][masked],
                                         reduction="sum"),
         "kl": 4 * (p * (p.log() - q.log())).sum(),
         "cosine": (1 - functional.cosine_similarity(

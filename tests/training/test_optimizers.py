@@ -40,7 +40,7 @@ def gradients_of(shapes: list[tuple[int, ...]], steps: int) -> list[list[torch.T
     """Gradients that burst now and then, each tensor at its own time."""
     rng = torch.Generator().manual_seed(2)
     return [[torch.randn(shape, generator=rng, dtype=torch.float64)
-             * (30.0 if step % 6 == 4 + place % 2 else 1.0) for place, shape in enumerate(shapes)]
+             * (30.0 if step % 6 == 4 + number % 2 else 1.0) for number, shape in enumerate(shapes)]
             for step in range(steps)]
 
 
@@ -87,12 +87,12 @@ def test_groups_contain_every_weight_once_by_scale_decay_and_layer(model: Any) -
 def test_frozen_weights_are_trained_by_a_later_phase(model: Any, name: str) -> None:
     optimizer = make_optimizer(name, parameter_groups(Beside(model), 0.1), 1e-3)
     frozen = frozen_names(model, FreezeConfig(1))
-    held = freeze(model, frozen)
+    changed = freeze(model, frozen)
     before = {key: weight.clone() for key, weight in model.named_parameters()}
     train(model, optimizer, 2)
     for key, weight in model.named_parameters():
         assert torch.equal(weight, before[key]) == (key in frozen)
-    for weight in held:
+    for weight in changed:
         weight.requires_grad_(True)
     train(model, optimizer, 1)
     assert not any(torch.equal(weight, before[key]) for key, weight in model.named_parameters())
@@ -244,12 +244,12 @@ def test_states_can_be_saved_and_restored(model: Any, name: str) -> None:
     twin = copy.deepcopy(model)
     memory = {key: {entry: value.clone() for entry, value in optimizer.state[weight].items()}
               for key, weight in model.named_parameters() if weight in optimizer.state}
-    entries = {frozenset(held) for held in memory.values()}
+    entries = {frozenset(state) for state in memory.values()}
     adamw = frozenset({"step", "exp_avg", "exp_avg_sq"})
     assert entries == ({adamw, frozenset({"momentum_buffer"})} if name == "muon" else {adamw})
     again = make_optimizer(name, parameter_groups(Beside(twin), 0.1), 1e-3)
-    for key, held in memory.items():
-        again.state[twin.get_parameter(key)] = held
+    for key, state in memory.items():
+        again.state[twin.get_parameter(key)] = state
     train(model, optimizer, 3)
     train(twin, again, 3)
     for key, weight in model.named_parameters():

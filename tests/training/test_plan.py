@@ -93,7 +93,7 @@ def test_an_unfinished_run_is_not_thrown_away(plan: TrainingPlan) -> None:
     check_targets(replace(plan, overwrite=True))
 
 
-@pytest.mark.parametrize(("rows", "processes", "message"), [
+@pytest.mark.parametrize(("batch", "processes", "message"), [
     (BatchConfig(batch_size=9), 2, "phase 'b': batch_size: found 9, expected a multiple of the "
                                    "2 processes"),
     (BatchConfig(batch_size=9, initial_batch_size=3), 9,
@@ -101,10 +101,10 @@ def test_an_unfinished_run_is_not_thrown_away(plan: TrainingPlan) -> None:
     (BatchConfig(layout="packed"), 1, "layout: found auto and packed, expected one"),
 ])
 def test_batches_that_processes_cannot_share_are_refused(
-        plan: TrainingPlan, rows: BatchConfig, processes: int, message: str) -> None:
+        plan: TrainingPlan, batch: BatchConfig, processes: int, message: str) -> None:
     first, second = plan.config.phases
-    rows_of_first = replace(first, batch=BatchConfig(batch_size=18))
-    config = RunConfig((rows_of_first, replace(second, batch=rows)))
+    batch_of_first = replace(first, batch=BatchConfig(batch_size=18))
+    config = RunConfig((batch_of_first, replace(second, batch=batch)))
     with pytest.raises(BmtoolsError, match=message):
         check_before(replace(plan, config=config), ["text"], processes, False)
 
@@ -130,10 +130,10 @@ def test_a_mixture_of_missing_corpora_is_refused(plan: TrainingPlan) -> None:
 ])
 def test_settings_that_need_whole_weights_are_refused_where_they_are_sharded(
         plan: TrainingPlan, change: dict[str, Any], message: str) -> None:
-    asked = replace(plan, **change)
-    check_before(asked, ["text"], 2, False)
+    changed = replace(plan, **change)
+    check_before(changed, ["text"], 2, False)
     with pytest.raises(BmtoolsError, match=f"{message}.* sharded weights"):
-        check_before(asked, ["text"], 2, True)
+        check_before(changed, ["text"], 2, True)
 
 
 def test_it_costs_nothing_to_import() -> None:

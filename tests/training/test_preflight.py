@@ -48,8 +48,8 @@ def look(corpus: Path, vocabulary: Path, tmp_path: Path,
     def call(*phases: Phase, processes: int = 1, sharded: bool = False,
              probe: PreflightConfig = QUICK, replay: int = 0, **loop: Any) -> Forecast:
         plan = plan_of(tmp_path / "m", phases, replay, **loop)
-        wanted = DataConfig({"text": (str(corpus),)}, {"replay": (str(corpus),)} if replay else {})
-        return forecast_run(plan, ModelInit(None, "bert-2x64", vocabulary), wanted, refuse, probe,
+        data = DataConfig({"text": (str(corpus),)}, {"replay": (str(corpus),)} if replay else {})
+        return forecast_run(plan, ModelInit(None, "bert-2x64", vocabulary), data, refuse, probe,
                             processes, sharded)
 
     return call
@@ -81,16 +81,16 @@ def test_a_forecast_comes_true(look: Callable[..., Forecast], toy_phase: Callabl
     plan = plan_of(tmp_path / "m", phases)
     lines = list(pretrain_lines(plan, ModelInit(None, "bert-2x64", vocabulary),
                                 DataConfig({"text": (str(corpus),)}), refuse))
-    told = [line for line in lines if "tokens_per_second" in line]
+    reported = [line for line in lines if "tokens_per_second" in line]
     for _ in range(3):
         found = look(*phases, probe=PreflightConfig(0.5))
         ratios = [phase.tokens_per_second / line["tokens_per_second"]
-                  for phase, line in zip(found.phases, told, strict=True)]
+                  for phase, line in zip(found.phases, reported, strict=True)]
         if all(0.5 < ratio < 2 for ratio in ratios):
             break
     else:
         pytest.fail(f"speed is off by {ratios}")
-    assert [phase.steps for phase in found.phases] == [200, told[1]["step"] - 200]
+    assert [phase.steps for phase in found.phases] == [200, reported[1]["step"] - 200]
     assert sum(phase.tokens for phase in found.phases) == pytest.approx(
         lines[-1]["tokens_seen"], rel=0.02)
     for phase in found.phases:
@@ -116,23 +116,23 @@ def test_weights_and_their_rest_are_counted(look: Callable[..., Forecast],
     half = replace(toy_phase(2, name="half"), freeze=FreezeConfig(frozen_layers=1))
     found = look(toy_phase(2, name="all"), half)
     weights = dict(model.named_parameters())
-    held = sum(weight.numel() for name, weight in weights.items()
-               if "embeddings" in name or "layer.0." in name)
+    frozen = sum(weight.numel() for name, weight in weights.items()
+                 if "embeddings" in name or "layer.0." in name)
     assert found.parameters == sum(weight.numel() for weight in weights.values())
-    assert [phase.frozen_parameters for phase in found.phases] == [0, held]
+    assert [phase.frozen_parameters for phase in found.phases] == [0, frozen]
 
 
 def test_a_growing_batch_counts_as_it_grows(look: Callable[..., Forecast],
                                             toy_phase: Callable[..., Phase]) -> None:
-    """Ten steps of 2, 4, 6 and 8 rows, and ten of 8."""
+    """Ten steps of 2, 4, 6 and 8 sequences, and ten of 8."""
     flat, growing = look(toy_phase(20, BatchConfig(32, 8), "flat"),
                          toy_phase(20, BatchConfig(32, 8, 2, 0.5), "growing")).phases
     assert growing.tokens / flat.tokens == pytest.approx(
         (8 * 10 + 2 * 4 + 4 * 3 + 6 * 3) / 160, rel=0.01)
 
 
-def test_passes_are_those_asked_for_or_fitted(look: Callable[..., Forecast],
-                                              toy_phase: Callable[..., Phase]) -> None:
+def test_micro_batches_are_those_set_or_fitted(look: Callable[..., Forecast],
+                                               toy_phase: Callable[..., Phase]) -> None:
     phase = toy_phase(2, BatchConfig(32, 8))
     assert look(phase).phases[0].micro_batch_size == 8
     assert look(phase, micro_batch_size=2).phases[0].micro_batch_size == 2
@@ -196,9 +196,9 @@ def test_energy_is_that_of_one_board(look: Callable[..., Forecast],
     assert found.kwh == pytest.approx(0.4 * (found.hours or 0), rel=0.01)
 
 
-def test_memory_that_is_not_there(look: Callable[..., Forecast],
-                                  toy_phase: Callable[..., Phase],
-                                  machine: Callable[..., None]) -> None:
+def test_a_run_beyond_this_memory_is_refused_or_warned_of(look: Callable[..., Forecast],
+                                                          toy_phase: Callable[..., Phase],
+                                                          machine: Callable[..., None]) -> None:
     """Of a batch that does not fit, a part is tried; of a row that does not fit, nothing."""
     phase = toy_phase(2, BatchConfig(32, 65536))
     needed = look(toy_phase(2, BatchConfig(32, 64))).phases[0].memory_gib

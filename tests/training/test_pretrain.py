@@ -1,4 +1,4 @@
-"""Pretraining as a user runs it: it learns, goes on after an end, and shares its work."""
+"""Pretraining as a user runs it: learning, resuming, sharing the work."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from bmtools.training.plan import DataConfig, ModelInit, TrainingPlan
 from bmtools.training.pretrain import pretrain_lines
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-ROWS = ("--max-length", "16", "--batch-size", "8", "--learning-rate", "2e-3")
+SIZES = ("--max-length", "16", "--batch-size", "8", "--learning-rate", "2e-3")
 
 
 def arguments(corpus: Path, vocabulary: Path, output: Path, *more: str) -> list[str]:
     return ["pretrain", str(corpus), "--architecture", "bert-1x64", "--tokenizer", str(vocabulary),
-            "-o", str(output), *ROWS, "--logging-steps", "1", *more]
+            "-o", str(output), *SIZES, "--logging-steps", "1", *more]
 
 
 def losses(lines: list[dict[str, Any]]) -> dict[int, float]:
@@ -45,28 +45,28 @@ def losses(lines: list[dict[str, Any]]) -> dict[int, float]:
 @pytest.mark.parametrize("layout", ["padded", "packed"])
 def test_it_learns_the_toy_language(run, corpus: Path, vocabulary: Path, tmp_path: Path,
                                     layout: str) -> None:
-    """Packed rows hold twice as many sentences, so they take half the steps."""
+    """Packed sequences hold twice as many sentences, so they need half the steps."""
     steps = {"padded": 150, "packed": 75}[layout]
     outcome = run(*arguments(corpus, vocabulary, tmp_path / "m", "--layout", layout),
                   "--steps", steps, *(["--max-length", 32] if layout == "packed" else []))
     assert outcome.code == 0, outcome.err
     found = losses(outcome.records)
     assert found[1] > 4.0
-    # The subject tells nothing about verb and object: what remains is chance among five.
+    # The subject does not determine verb and object, so chance among five remains.
     assert found[steps] < 2.5
     checkpoint = load_checkpoint(tmp_path / "m")
     text = f"Il cuore {checkpoint.tokenizer.mask_token} il sangue."
     given = checkpoint.tokenizer(text, return_tensors="pt")
-    place = given["input_ids"][0].tolist().index(checkpoint.tokenizer.mask_token_id)
+    position = given["input_ids"][0].tolist().index(checkpoint.tokenizer.mask_token_id)
     with torch.inference_mode():
-        best = checkpoint.model(**given).logits[0, place].topk(5).indices
+        best = checkpoint.model(**given).logits[0, position].topk(5).indices
     assert set(checkpoint.tokenizer.convert_ids_to_tokens(best.tolist())) == {
         "pompa", "filtra", "regola", "trasporta", "accumula"}
 
 
 @pytest.fixture
 def unfinished(corpus: Path, vocabulary: Path, tmp_path: Path) -> list[str]:
-    """The arguments of a run that was left after six of nine steps."""
+    """Arguments of a run that was abandoned after six of nine steps."""
     given = arguments(corpus, vocabulary, tmp_path / "m", "--steps", "9", "--save-steps", "4")
     phase = Phase("main", PhaseLengthConfig(steps=9), BatchConfig(max_length=16, batch_size=8),
                   learning_rate=LearningRateConfig(learning_rate=2e-3))
@@ -153,7 +153,7 @@ def test_resuming_on_other_shards_is_refused(run, corpus: Path, vocabulary: Path
         (tmp_path / f"{name}.jsonl").write_text("".join(part))
         assert run("tokenize", tmp_path / f"{name}.jsonl", "--tokenizer", vocabulary,
                    "-o", tmp_path / name, "--processes", 1).code == 0
-    given = ["pretrain", "--architecture", "bert-1x64", "--tokenizer", vocabulary, *ROWS,
+    given = ["pretrain", "--architecture", "bert-1x64", "--tokenizer", vocabulary, *SIZES,
              "-o", tmp_path / "m", "--steps", 4, "--budget", "0.01s"]
     texts = ["--corpus", f"one={tmp_path / 'a'}", "--corpus", f"two={tmp_path / 'b'}"]
     swapped = ["--corpus", f"one={tmp_path / 'b'}", "--corpus", f"two={tmp_path / 'a'}"]
@@ -218,10 +218,10 @@ def test_launched_by_itself_or_by_accelerate_it_gives_the_losses_of_one(
     assert lines[-1]["stopped"] == max(found) < 300
     assert list(found.values()) == pytest.approx(
         [expected[step] for step in found], abs=2e-5)
-    # A slow machine is told of progress every ten seconds.
-    said = [line for line in err.splitlines() if not line.startswith("pretraining: step")]
-    assert said == ["bmtools: stopped before the end; --resume continues",
-                    f"bmtools: 1 bad records in {tmp_path / 'rejects.jsonl'}"]
+    # A slow machine reports progress every ten seconds.
+    messages = [line for line in err.splitlines() if not line.startswith("pretraining: step")]
+    assert messages == ["bmtools: stopped before the end; --resume continues",
+                        f"bmtools: 1 bad records in {tmp_path / 'rejects.jsonl'}"]
     assert len((tmp_path / "rejects.jsonl").read_text().splitlines()) == 1
 
     theirs = arguments(corpus, vocabulary, tmp_path / "ours", *more, "--resume")
