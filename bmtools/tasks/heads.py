@@ -51,13 +51,10 @@ def with_new_head(encoder: Checkpoint, labels: Sequence[str], seed: int) -> PreT
     model.set_submodule(name, output)
     rng = torch.Generator().manual_seed(seed)
     parameters = dict(model.named_parameters())
-    hidden = sorted(encoder.new_weights & parameters.keys())
-    for key in dict.fromkeys((f"{name}.weight", f"{name}.bias", *hidden)):
-        if key not in parameters:
-            continue
-        if parameters[key].ndim > 1:
+    for key in dict.fromkeys((f"{name}.weight", f"{name}.bias", *sorted(encoder.new_weights))):
+        if key in parameters and parameters[key].ndim > 1:
             nn.init.normal_(parameters[key], std=model.config.initializer_range, generator=rng)
-        else:
+        elif key in parameters:
             nn.init.constant_(parameters[key], 0.0 if key.endswith("bias") else 1.0)
     model.num_labels = len(labels)
     model.config.id2label = dict(enumerate(labels))

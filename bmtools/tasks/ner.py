@@ -22,8 +22,6 @@ from bmtools.tasks.windows import Window, cut_into_windows
 OUTSIDE = "O"
 Span = tuple[int, int, str]
 _DIGITS = 4
-_COUNTS = ("records", "windows", "words", "entities", "repeated", "discontinuous", "unaligned",
-           "overlapping", "reachable")
 _FAULTS = {
     "repeated": "annotated twice",
     "discontinuous": "in several parts, taken as one",
@@ -103,7 +101,7 @@ class NerTask(Task[TaggedText, Window]):
             self.labels = [OUTSIDE, *(f"{prefix}-{kind}" for kind in sorted(types)
                                       for prefix in "BI")]
         ids = {label: number for number, label in enumerate(self.labels)}
-        counts = Counter(dict.fromkeys(_COUNTS, 0))
+        counts: Counter[str] = Counter()
         examples = []
         for record, gold, text in zip(kept, golds, self.encode(kept), strict=True):
             tags, faults = tag_words(text.words, gold)
@@ -117,9 +115,10 @@ class NerTask(Task[TaggedText, Window]):
             tagged = {(text.words[first, 0], text.words[after - 1, 1], kind)
                       for first, after, kind in tags_to_spans(tags)}
             counts.update(
-                faults, records=1, windows=len(text.inputs), words=len(tags), entities=len(gold),
+                records=1, windows=len(text.inputs), words=len(tags), entities=len(gold),
                 repeated=len(record["entities"]) - len(gold),
                 discontinuous=sum(len(e.get("spans", ())) > 1 for e in record["entities"]),
+                unaligned=faults["unaligned"], overlapping=faults["overlapping"],
                 reachable=len(gold & tagged))
         unseen = {kind: types[kind] for kind in sorted(types) if f"B-{kind}" not in self.labels}
         of = f"of {counts['entities']} entities"
