@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 import click
 
 Item = TypeVar("Item")
-Line = TypeVar("Line", bound=Mapping[str, Any])
 Progress = tuple[int, int | None, str, str]
 """Items, steps or epochs done; of how many; text beside a bar; the same as one plain line."""
 _LINE_SECONDS = 10.0
@@ -20,14 +19,15 @@ _EPSILON_SECONDS = 1e-9
 
 
 def tracked(items: Iterable[Item], activity: str, total: int | None = None,
-            read_progress: Callable[[Item], Progress | None] | None = None) -> Iterator[Item]:
+            read_progress: Callable[[Item, str], Progress | None] | None = None) -> Iterator[Item]:
     """Yield items and show how many have passed, and how fast.
 
     Args:
         items: of any kind.
         activity: a word or two.
         total: number of items, where it is known.
-        read_progress: reads the progress from an item instead; None where it has none.
+        read_progress: reads the progress from an item and the activity instead; None where it
+            has none.
     """
     with ExitStack() as stack:
         bar, seconds = None, _LINE_SECONDS
@@ -45,7 +45,7 @@ def tracked(items: Iterable[Item], activity: str, total: int | None = None,
                 continue
             rate = count / max(now - start, _EPSILON_SECONDS)
             of = f" of {total}" if total else ""
-            progress = read_progress(item) if read_progress else (
+            progress = read_progress(item, activity) if read_progress else (
                 count, total, activity, f"{activity}: {count}{of}, {rate:.1f} a second")
             if progress is None:
                 continue
@@ -57,18 +57,14 @@ def tracked(items: Iterable[Item], activity: str, total: int | None = None,
                 click.echo(line, err=True)
 
 
-def tracked_metrics(lines: Iterable[Line], activity: str) -> Iterator[Line]:
-    """Yield the lines of metrics that training reports, and show their step or epoch."""
-
-    def read_progress(line: Line) -> Progress | None:
-        unit = next((unit for unit in ("step", "epoch") if unit in line and "of" in line), None)
-        if unit is None:
-            return None
-        loss = f", loss {line['loss']:.3f}" if "loss" in line else ""
-        left, seconds = "", line.get("seconds_left")
-        if seconds is not None:
-            left = f", {seconds / 60:.0f} min left" if seconds >= 60 else f", {seconds:.0f} s left"
-        return (line[unit], line["of"], activity + loss,
-                f"{activity}: {unit} {line[unit]:,} of {line['of']:,}{loss}{left}")
-
-    return tracked(lines, activity, read_progress=read_progress)
+def read_metrics(line: Mapping[str, Any], activity: str) -> Progress | None:
+    """Read the step or epoch from a line of metrics that training reports."""
+    unit = next((unit for unit in ("step", "epoch") if unit in line and "of" in line), None)
+    if unit is None:
+        return None
+    loss = f", loss {line['loss']:.3f}" if "loss" in line else ""
+    left, seconds = "", line.get("seconds_left")
+    if seconds is not None:
+        left = f", {seconds / 60:.0f} min left" if seconds >= 60 else f", {seconds:.0f} s left"
+    return (line[unit], line["of"], activity + loss,
+            f"{activity}: {unit} {line[unit]:,} of {line['of']:,}{loss}{left}")

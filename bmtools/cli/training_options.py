@@ -16,8 +16,8 @@ import click
 from click.core import ParameterSource
 
 from bmtools.cli.launcher import STOPPED, SUPERVISED, launch
-from bmtools.cli.options import Command, Function, add_options, existing_directory, sources
-from bmtools.cli.progress import tracked_metrics
+from bmtools.cli.options import Command, add_options, existing_directory, sources
+from bmtools.cli.progress import read_metrics, tracked
 from bmtools.cli.settings import with_options
 from bmtools.data.settings import ShardConfig
 from bmtools.distributed import is_launched, is_main_process, world_size
@@ -146,15 +146,12 @@ resumes = partial(add_options, [click.option(
 """Add `--resume`: a finished run is left alone, an unfinished one continues."""
 
 
-def takes_processes(function: Function) -> Function:
-    """Add `--processes` and `--shard`."""
-    function = click.option(
-        "--shard", is_flag=True,
-        help="Shard weights and optimizer states over the processes (FSDP2).")(function)
-    return click.option(
-        "--processes", type=click.IntRange(min=1), default=1, show_default=True,
-        help="Processes of this machine that share the work, one for each GPU or part of a "
-             "CPU.")(function)
+processes_option = click.option(
+    "--processes", type=click.IntRange(min=1), default=1, show_default=True,
+    help="Processes of this machine that share the work, one for each GPU or part of a CPU.")
+shard_option = click.option(
+    "--shard", is_flag=True,
+    help="Shard weights and optimizer states over the processes (FSDP2).")
 
 
 def _launch(values: dict[str, Any]) -> None:
@@ -170,7 +167,7 @@ def _launch(values: dict[str, Any]) -> None:
         values["rejects"] = None
 
 
-launches = partial(add_options, [takes_processes], _launch)
+launches = partial(add_options, [processes_option, shard_option], _launch)
 """Add `--processes` and `--shard`: run the command in several processes. Put it first."""
 
 
@@ -192,8 +189,8 @@ def print_metrics(lines: Iterable[dict[str, Any]], activity: str) -> None:
             stopped = "stopped" in line
             yield line
 
-    write_records(metrics() if sys.stdout.isatty() else tracked_metrics(metrics(), activity),
-                  flush=True)
+    write_records(metrics() if sys.stdout.isatty() else
+                  tracked(metrics(), activity, read_progress=read_metrics), flush=True)
     if stopped:
         click.echo("bmtools: stopped before the end; --resume continues", err=True)
         if world_size() == 1 or os.environ.get(SUPERVISED) == "1":

@@ -12,9 +12,10 @@ from bmtools.cli.options import directory, usage_errors
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.training_options import (
     TrainingCommand,
+    processes_option,
+    shard_option,
     takes_data,
     takes_model_init,
-    takes_processes,
     takes_run_config,
 )
 from bmtools.distributed import world_size
@@ -31,7 +32,8 @@ _PRECISIONS = {"no": "float32", "tf32": "TF32", "bf16": "bfloat16", "fp16": "flo
 
 
 @click.command("preflight", cls=TrainingCommand)
-@takes_processes
+@processes_option
+@shard_option
 @takes_data
 @click.option("--rejects", metavar="FILE", help="Skip bad records; nothing is written.")
 @click.option("-o", "--output", type=directory, metavar="DIR",
