@@ -79,11 +79,12 @@ def command(records: RecordReader, models: tuple[Path, ...], baseline: str | Non
             click.echo(f"bmtools: {count} {reason}", err=True)
     write_records(lines, output)
     checkpoints = lines[:len(models)]
+    names = [line["model"] for line in checkpoints]
     if collector and word_report:
-        write_records(collector.word_lines([line["model"] for line in checkpoints]), word_report)
+        write_records(collector.word_lines(names), word_report)
     if collector and plot:
-        write_mrr_report(collector.items, [line["model"] for line in checkpoints], checkpoints,
-                         plot, plot_format, options["top_k"], sentence, overwrite)
+        write_mrr_report(collector.items, names, checkpoints, plot, plot_format, options["top_k"],
+                         sentence, overwrite)
     if fail_under is not None:
         check_bound(checkpoints, "mrr", at_least=fail_under)
     if fail_below_baseline:

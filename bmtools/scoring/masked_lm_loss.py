@@ -133,27 +133,21 @@ class MaskedLmEvaluation:
             for each pass of a model, the number of predictions.
         """
         characters = _TOKENS_AT_ONCE * _CHARACTERS_PER_TOKEN // len(self._variants)
+        maskers = {name: vocabulary.masker for name, vocabulary in self._vocabularies.items()}
         for window in gather_records(records, characters):
-            kept, encoded = self._encode(window, reject)
+            encoded = {name: masker.encode(window) for name, masker in maskers.items()}
+            counts = [masker.maskable_counts(encoded[name]) for name, masker in maskers.items()]
+            kept = []
+            for record, count in zip(window, np.min(counts, axis=0).tolist(), strict=True):
+                if count:
+                    kept.append(record)
+                else:
+                    reject(RecordError(record.place, "key 'text': found no tokens to mask, "
+                                       "expected words of the models' vocabularies", record))
+            if len(kept) < len(window):
+                encoded = {name: masker.encode(kept) for name, masker in maskers.items()}
             if kept:
                 yield from self._predict_window(kept, encoded)
-
-    def _encode(self, window: list[Record],
-                reject: Reject) -> tuple[list[Record], dict[str, EncodedTexts]]:
-        """Encode the records that have a maskable token in every vocabulary."""
-        maskers = {name: vocabulary.masker for name, vocabulary in self._vocabularies.items()}
-        encoded = {name: masker.encode(window) for name, masker in maskers.items()}
-        counts = [masker.maskable_counts(encoded[name]) for name, masker in maskers.items()]
-        kept = []
-        for record, count in zip(window, np.min(counts, axis=0).tolist(), strict=True):
-            if count:
-                kept.append(record)
-            else:
-                reject(RecordError(record.place, "key 'text': found no tokens to mask, expected "
-                                                 "words of the models' vocabularies", record))
-        if len(kept) < len(window):
-            encoded = {name: masker.encode(kept) for name, masker in maskers.items()}
-        return kept, encoded
 
     def _predict_window(self, records: list[Record],
                         encoded: dict[str, EncodedTexts]) -> Iterator[int]:

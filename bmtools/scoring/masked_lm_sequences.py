@@ -213,6 +213,7 @@ class TokenLosses(NamedTuple):
     correct: np.ndarray
 
 
+@torch.inference_mode()
 def predict_batch(model: CheckpointPredictor, masked: MaskedSequences,
                   batch: tuple[np.ndarray, np.ndarray]) -> TokenLosses:
     """Add special tokens to sequences of one length, and predict their masked positions."""
@@ -227,27 +228,9 @@ def predict_batch(model: CheckpointPredictor, masked: MaskedSequences,
     positions += 1
     seen = input_ids[rows, positions]
     replacements = np.where(seen == tokenizer.mask_token_id, 0, np.where(seen == labels, 2, 1))
-    nats, correct = _losses(model, input_ids, rows, positions, labels)
-    combinations, draws = masked.variants[variants[rows]].T
-    return TokenLosses(combinations, draws, sequences.texts[numbers[rows]], replacements, nats,
-                       correct)
-
-
-@torch.inference_mode()
-def _losses(model: CheckpointPredictor, input_ids: np.ndarray, rows: np.ndarray,
-            positions: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Compute the loss at masked positions in nats, and whether no token has a higher logit.
-
-    Args:
-        model: masked language model.
-        input_ids: (batch, tokens) int64.
-        rows, positions: (predictions,) masked positions.
-        labels: (predictions,) int64.
-    """
-    network = model.checkpoint.model
+    network, size = model.checkpoint.model, model.max_predictions
     inputs, row, position, targets = (torch.from_numpy(one).to(model.device)
                                       for one in (input_ids, rows, positions, labels))
-    size = model.max_predictions
     nats, correct = [], []
     with torch.autocast(model.device.type, dtype=model.dtype, enabled=model.dtype is not None):
         states = encode(network, inputs, torch.ones_like(inputs, dtype=torch.bool))[row, position]
@@ -256,4 +239,6 @@ def _losses(model: CheckpointPredictor, input_ids: np.ndarray, rows: np.ndarray,
             chosen = logits.gather(1, part_targets[:, None])[:, 0]
             nats.append(logits.logsumexp(1) - chosen)
             correct.append(chosen >= logits.amax(1))
-    return torch.cat(nats).double().cpu().numpy(), torch.cat(correct).cpu().numpy()
+    combinations, draws = masked.variants[variants[rows]].T
+    return TokenLosses(combinations, draws, sequences.texts[numbers[rows]], replacements,
+                       torch.cat(nats).double().cpu().numpy(), torch.cat(correct).cpu().numpy())

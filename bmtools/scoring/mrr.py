@@ -34,9 +34,6 @@ from bmtools.search.case_folding import CASELESS
 from bmtools.search.word_lists import read_word_list
 
 _HITS = (1, 5, 10)
-_DEFAULT_BY = ("domain",)
-_SENTENCE = "sentence"
-"""Key of a masking's whole text for `by`, unless records have one of that name."""
 
 
 def mrr(records: str | PathLike[str] | Iterable[Any], models: Any, *,
@@ -55,7 +52,8 @@ def mrr(records: str | PathLike[str] | Iterable[Any], models: Any, *,
         mask_unit: word, or mention to mask whole terms and entities.
         baseline: file of records whose token frequencies are scored too.
         by: keys of records; the maskings of each value are also scored apart, by `domain` if left
-            out. Dots reach into objects: `meta.year`.
+            out. Dots reach into objects: `meta.year`. `sentence` is the whole text, unless
+            records have a key of that name.
         details: file to write a line for each masking and model to.
         reject: receives records that a model cannot take; they are kept from all models.
         skipped: counts records and entities in which nothing is masked, by reason.
@@ -106,7 +104,7 @@ class MrrTotals:
         self.config = config
         self._statistics = statistics or StatisticsConfig()
         self._by = by
-        self._groups = Groups(by or _DEFAULT_BY)
+        self._groups = Groups(by or ("domain",))
         self._values = array("d")
         # Whole texts, by hash, tell the maskings of one sentence from those of another.
         self._sentences: dict[int, int] = {}
@@ -124,7 +122,7 @@ class MrrTotals:
         rank = np.nan if score.rank is None else score.rank
         number = self._sentences.setdefault(hash(sentence), len(self._sentences))
         self._values.extend((score.reciprocal_rank, rank, score.probability, counts, number))
-        self._groups.add({_SENTENCE: sentence, **record})
+        self._groups.add({"sentence": sentence, **record})
 
     @property
     def reciprocal_ranks(self) -> np.ndarray:
