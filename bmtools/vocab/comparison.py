@@ -127,7 +127,7 @@ class _Usage:
         ids = np.fromiter(self._texts, np.int64, len(self._texts))
         is_shared = [text in other.token_texts for text in self._texts.values()]
         total = int(self.counts[ids].sum())
-        return _rounded(int(self.counts[ids[is_shared]].sum()) / total) if total else None
+        return round(int(self.counts[ids[is_shared]].sum()) / total, _DIGITS) if total else None
 
 
 def _entities(record: Record) -> Iterator[Term]:
@@ -143,9 +143,9 @@ def _overlap_lines(usages: Mapping[str, _Usage]) -> Iterator[dict[str, Any]]:
         ours, theirs = one.token_texts, other.token_texts
         shared = len(ours & theirs)
         yield {"vocabulary": name, "scope": OVERLAP, "other": other_name, "shared": shared,
-               "jaccard": _rounded(shared / len(ours | theirs)),
-               "shared_share": _rounded(shared / len(ours)),
-               "other_shared_share": _rounded(shared / len(theirs)),
+               "jaccard": round(shared / len(ours | theirs), _DIGITS),
+               "shared_share": round(shared / len(ours), _DIGITS),
+               "other_shared_share": round(shared / len(theirs), _DIGITS),
                "shared_usage": one.shared_with(other), "other_shared_usage": other.shared_with(one)}
 
 
@@ -172,7 +172,7 @@ class _Scope:
         for name, usage in usages.items():
             line = self._line(usage, worst, corpus_words)
             first = first or line["tokens"]
-            line["relative_tokens"] = _rounded(line["tokens"] / first) if first else None
+            line["relative_tokens"] = round(line["tokens"] / first, _DIGITS) if first else None
             yield {"vocabulary": name, "scope": self.name, **usage.facts, **line}
 
     def _line(self, usage: _Usage, worst: int, corpus_words: int | None) -> dict[str, Any]:
@@ -186,7 +186,7 @@ class _Scope:
             count = sum(self.mentions.values())
             distinct_words = count_words_of(dict.fromkeys(self.mentions, 1), self.segmenter)
             distinct = fragmentation(usage.backend, distinct_words, spaced).shares()
-            line |= {"mentions": count, "whole_mentions_share": _rounded(whole / count),
+            line |= {"mentions": count, "whole_mentions_share": round(whole / count, _DIGITS),
                      "distinct_mentions": len(self.mentions),
                      **{f"distinct_{key}": value for key, value in distinct.items()}}
         per_word = tokens / found.words if found.words else None
@@ -235,7 +235,3 @@ class _Scope:
                    for (count, term), ids in zip(ranked, encode_words(
                        backend, [term for _, term in ranked], spaced), strict=True)]
             for name, ranked in highest.items()}
-
-
-def _rounded(value: float) -> float:
-    return round(value, _DIGITS)
