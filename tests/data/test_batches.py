@@ -1,4 +1,4 @@
-"""Batches by number: what the model gets, and that nothing but the number decides it."""
+"""Batches by number: inputs of the model, and independence of everything but the number."""
 
 from __future__ import annotations
 
@@ -16,56 +16,57 @@ from bmtools.recipes.settings import BatchConfig
 TEXTS = [f"Il cuore pompa il sangue. {'E il polmone filtra aria. ' * n}" for n in range(9)]
 
 
-def pieces(batches: ScheduledBatches, number: int = 0) -> dict[str, torch.Tensor]:
-    [piece] = batches.batch(number).micro_batches
-    return dict(piece)
+def inputs_of(batches: ScheduledBatches, number: int = 0) -> dict[str, torch.Tensor]:
+    [inputs] = batches.batch(number).micro_batches
+    return dict(inputs)
 
 
-def test_rows_stand_between_their_special_tokens(toy: Any, toy_phase: Any) -> None:
+def test_sequences_begin_and_end_with_special_tokens(toy: Any, toy_phase: Any) -> None:
     batches = toy.batches(TEXTS, toy_phase())
     share = batches.batch(0)
-    shown = pieces(batches)
-    ids, attended, labels = shown["input_ids"], shown["attention_mask"], shown["labels"]
-    assert share.counts["tokens"] == int(attended.sum())
+    inputs = inputs_of(batches)
+    ids, attention_mask, labels = inputs["input_ids"], inputs["attention_mask"], inputs["labels"]
+    assert share.counts["tokens"] == int(attention_mask.sum())
     assert share.counts["masked"] == int((labels != IGNORED).sum()) > 0
     assert (ids[:, 0] == toy.tokenizer.cls_token_id).all()
-    assert (ids[~attended] == toy.tokenizer.pad_token_id).all()
+    assert (ids[~attention_mask] == toy.tokenizer.pad_token_id).all()
     for row in range(4):
-        last = int(attended[row].sum()) - 1
+        last = int(attention_mask[row].sum()) - 1
         assert ids[row, last] == toy.tokenizer.sep_token_id
         assert labels[row, 0] == labels[row, last] == IGNORED
 
 
-def test_masking_hides_and_asks_the_same_tokens(toy: Any, toy_phase: Any) -> None:
+def test_labels_are_set_where_tokens_are_masked(toy: Any, toy_phase: Any) -> None:
     phase = toy_phase(mask_rate=0.3, mask_replace_prob=1.0, random_replace_prob=0.0)
-    shown = pieces(toy.batches(TEXTS, phase), 3)
-    asked = shown["labels"] != IGNORED
-    assert ((shown["input_ids"] == toy.tokenizer.mask_token_id) == asked).all()
+    inputs = inputs_of(toy.batches(TEXTS, phase), 3)
+    is_label = inputs["labels"] != IGNORED
+    assert ((inputs["input_ids"] == toy.tokenizer.mask_token_id) == is_label).all()
 
 
 @pytest.mark.parametrize("packed", [False, True])
 def test_causal_labels_are_the_next_tokens(toy: Any, toy_phase: Any, packed: bool) -> None:
     batches = toy.batches(TEXTS, toy_phase(objective="causal"), packed=packed)
-    share, shown = batches.batch(0), pieces(batches)
-    ids, labels = shown["input_ids"], shown["labels"]
-    asked = labels != IGNORED
-    assert (labels[asked] == ids.roll(-1, dims=-1)[asked]).all()
-    documents = len(shown["lengths"]) if packed else 4
-    assert share.counts["predicted"] == int(asked.sum()) == share.counts["tokens"] - documents
-    assert (ids[~asked & (ids != toy.tokenizer.pad_token_id)] == toy.tokenizer.sep_token_id).all()
+    share, inputs = batches.batch(0), inputs_of(batches)
+    ids, labels = inputs["input_ids"], inputs["labels"]
+    is_label = labels != IGNORED
+    assert (labels[is_label] == ids.roll(-1, dims=-1)[is_label]).all()
+    documents = len(inputs["lengths"]) if packed else 4
+    assert share.counts["predicted"] == int(is_label.sum()) == share.counts["tokens"] - documents
+    others = ids[~is_label & (ids != toy.tokenizer.pad_token_id)]
+    assert (others == toy.tokenizer.sep_token_id).all()
 
 
-def test_rows_are_widened_to_the_next_of_the_widths(toy: Any, toy_phase: Any) -> None:
+def test_sequences_are_padded_to_the_next_of_the_lengths(toy: Any, toy_phase: Any) -> None:
     phase = toy_phase(6, BatchConfig(30, 3))
     plain = toy.batches(TEXTS, phase)
     widened = toy.batches(TEXTS, phase, padded_lengths=[8, 16, 24, 30])
     seen = set()
     for number in range(6):
-        narrow, wide = pieces(plain, number), pieces(widened, number)
+        narrow, wide = inputs_of(plain, number), inputs_of(widened, number)
         longest = narrow["input_ids"].shape[1]
         seen.add(wide["input_ids"].shape[1])
-        assert min(width for width in (8, 16, 24,
-                                       30) if width >= longest) == wide["input_ids"].shape[1]
+        expected = min(length for length in (8, 16, 24, 30) if length >= longest)
+        assert wide["input_ids"].shape[1] == expected
         for name, fill in (("input_ids", toy.tokenizer.pad_token_id), ("labels", IGNORED),
                            ("attention_mask", 0)):
             assert torch.equal(wide[name][:, :longest], narrow[name])
@@ -73,15 +74,15 @@ def test_rows_are_widened_to_the_next_of_the_widths(toy: Any, toy_phase: Any) ->
     assert len(seen) > 1
 
 
-def test_packed_documents_are_masked_like_those_of_padded_rows(toy: Any, toy_phase: Any) -> None:
-    """The same sample is hidden alike, alone in a row or packed among others."""
+def test_packed_documents_are_masked_like_padded_ones(toy: Any, toy_phase: Any) -> None:
+    """A sample gets the same masks alone in a sequence and packed among others."""
     found = []
     for packed in (False, True):
         batches = toy.batches(TEXTS, toy_phase(8, BatchConfig(128, 3)), packed=packed)
         samples = {}
         for number in range(8):
             chosen = np.concatenate(batches.sampler.batch(number).sequences)
-            for one, (ids, labels) in zip(chosen, _documents(pieces(batches, number)),
+            for one, (ids, labels) in zip(chosen, _documents(inputs_of(batches, number)),
                                           strict=True):
                 samples[tuple(one[["draw", "start", "length"]])] = (*ids.tolist(),
                                                                     *labels.tolist())
@@ -95,11 +96,11 @@ def test_packed_documents_are_masked_like_those_of_padded_rows(toy: Any, toy_pha
 def test_a_batch_depends_on_seed_and_number_alone(toy: Any, toy_phase: Any, packed: bool) -> None:
     first = toy.batches(TEXTS, toy_phase(), packed=packed, seed=7)
     other = toy.batches(TEXTS, toy_phase(), packed=packed, seed=7)
-    expected = [pieces(first, number) for number in range(12)]
+    expected = [inputs_of(first, number) for number in range(12)]
     for number in reversed(range(12)):
-        for name, value in pieces(other, number).items():
+        for name, value in inputs_of(other, number).items():
             assert torch.equal(value, expected[number][name])
-    strange = pieces(toy.batches(TEXTS, toy_phase(), packed=packed, seed=8), 0)
+    strange = inputs_of(toy.batches(TEXTS, toy_phase(), packed=packed, seed=8), 0)
     assert not torch.equal(strange["input_ids"], expected[0]["input_ids"]) \
         or not torch.equal(strange["labels"], expected[0]["labels"])
 
@@ -108,41 +109,41 @@ def test_a_batch_depends_on_seed_and_number_alone(toy: Any, toy_phase: Any, pack
 @pytest.mark.parametrize("processes", [1, 2, 4])
 def test_any_number_of_processes_sees_the_same_across_a_phase_border(
         toy: Any, toy_phase: Any, packed: bool, processes: int) -> None:
-    """Bit for bit: ids, labels and counts, summed over processes, begun anew at every step."""
+    """Bit for bit: ids, labels and counts, over all processes, each step made on its own."""
     phases = (toy_phase(5, name="one"),
               toy_phase(5, BatchConfig(64, 8), name="two", masking="tokens", mask_rate=0.3))
 
     def stream_of(number: int, processes: int, micro_batch_size: int) -> list[tuple[int, ...]]:
         shares = [toy.batches(TEXTS, *phases, packed=packed, micro_batch_size=micro_batch_size)
                   .batch(number, rank, processes) for rank in range(processes)]
-        rows = []
+        documents = []
         for share in shares:
-            for piece in share.micro_batches:
-                for part, asked in _documents(piece):
-                    rows.append((*part.tolist(), *asked.tolist()))
-        return sorted(rows)
+            for inputs in share.micro_batches:
+                for ids, labels in _documents(inputs):
+                    documents.append((*ids.tolist(), *labels.tolist()))
+        return sorted(documents)
 
     for number in (0, 3, 4, 5, 6, 9):
         assert stream_of(number, processes, 1) == stream_of(number, 1, 0)
 
 
-def _documents(piece: dict[str, torch.Tensor]) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    if "lengths" in piece:
-        sizes = piece["lengths"].tolist()
-        return list(zip(piece["input_ids"].split(sizes), piece["labels"].split(sizes), strict=True))
+def _documents(inputs: dict[str, torch.Tensor]) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    if "lengths" in inputs:
+        sizes = inputs["lengths"].tolist()
+        return [*zip(*(inputs[name].split(sizes) for name in ("input_ids", "labels")), strict=True)]
     return [(ids[keep], labels[keep]) for ids, labels, keep in
-            zip(piece["input_ids"], piece["labels"], piece["attention_mask"], strict=True)]
+            zip(inputs["input_ids"], inputs["labels"], inputs["attention_mask"], strict=True)]
 
 
-def test_pairs_say_where_the_second_segment_is(toy: Any, toy_phase: Any) -> None:
+def test_pairs_have_token_types_and_labels(toy: Any, toy_phase: Any) -> None:
     for packed in (False, True):
         batches = toy.batches(TEXTS * 4, toy_phase(objective="masked+nsp"), packed=packed)
-        shown = pieces(batches)
-        separators = shown["input_ids"] == toy.tokenizer.sep_token_id
-        assert int(separators.sum()) == 2 * len(shown["nsp_labels"])
-        types = shown["token_type_ids"]
+        inputs = inputs_of(batches)
+        separators = inputs["input_ids"] == toy.tokenizer.sep_token_id
+        assert int(separators.sum()) == 2 * len(inputs["nsp_labels"])
+        types = inputs["token_type_ids"]
         assert set(types.unique().tolist()) == {0, 1}
-        assert batches.batch(0).counts["pairs"] == len(shown["nsp_labels"])
+        assert batches.batch(0).counts["pairs"] == len(inputs["nsp_labels"])
         if not packed:
             for row, ends in zip(types, separators, strict=True):
                 first, second = np.nonzero(ends.numpy())[0]
@@ -151,6 +152,6 @@ def test_pairs_say_where_the_second_segment_is(toy: Any, toy_phase: Any) -> None
                 assert row[second + 1:].sum() == 0
 
 
-def test_rows_that_processes_cannot_share_are_refused(toy: Any, toy_phase: Any) -> None:
+def test_batches_that_processes_cannot_share_are_refused(toy: Any, toy_phase: Any) -> None:
     with pytest.raises(BmtoolsError, match="batch_size: found 4, expected a multiple of the 3"):
         toy.batches(TEXTS, toy_phase()).batch(0, 0, 3)

@@ -1,4 +1,4 @@
-"""Rows are full, nothing is lost, and documents are cut only where they must be."""
+"""Sequences are full, nothing is lost, and documents are cut only where they must be."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def whole_words(_sample: int, offset: int) -> int:
 
 
 def tokens_of(parts: Sequence[PackedPart], lengths: Sequence[int]) -> list[np.ndarray]:
-    """How often each token of each sample lies in a row or is left."""
+    """How often each token of each sample is in a sequence or left over."""
     seen = [np.zeros(length, dtype=int) for length in lengths]
     for part in parts:
         seen[part.sample][part.start:part.start + part.length] += 1

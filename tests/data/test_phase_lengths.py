@@ -1,4 +1,4 @@
-"""Caps of a mixture, counted before the run instead of met amid it."""
+"""Caps of a mixture, checked before the run begins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run shows, and when: by number alone, nothing twice, nothing left out."""
+"""Samples of a run by batch number alone: none twice, none left out."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bmtools.recipes.settings import BatchConfig, ObjectiveConfig, PhaseLengthCo
 
 
 def make_corpus(documents: int, seed: int = 0, longest: int = 100) -> Corpus:
-    """Documents whose ids tell where each token stands."""
+    """Documents whose ids are the positions of their tokens."""
     rng = np.random.default_rng(seed)
     made = []
     for _ in range(documents):
@@ -30,8 +30,8 @@ def make_corpus(documents: int, seed: int = 0, longest: int = 100) -> Corpus:
 
 
 def phase(name: str = "main", steps: int = 10, max_length: int = 32, batch_size: int = 8,
-          objective: str = "masked", mixture: Sequence[MixtureWeight] = (), **rows: int) -> Phase:
-    return Phase(name, PhaseLengthConfig(steps=steps), BatchConfig(max_length, batch_size, **rows),
+          objective: str = "masked", mixture: Sequence[MixtureWeight] = (), **more: int) -> Phase:
+    return Phase(name, PhaseLengthConfig(steps=steps), BatchConfig(max_length, batch_size, **more),
                  ObjectiveConfig(objective), mixture=tuple(mixture))
 
 

@@ -74,23 +74,23 @@ def test_documents_come_back_as_they_went_in(corpus: Corpus) -> None:
         assert corpus.sentence_starts(number).tolist() == list(one.sentences)
 
 
-def test_pieces_come_in_the_order_asked_for(corpus: Corpus) -> None:
+def test_parts_come_in_the_given_order(corpus: Corpus) -> None:
     given, rng = documents(), np.random.default_rng(1)
     numbers = rng.integers(0, len(given), size=500)
     firsts = rng.integers(0, corpus.lengths[numbers])
     lengths = rng.integers(0, corpus.lengths[numbers] - firsts + 1)
     ids, starts = corpus.gather(numbers, firsts, lengths)
-    pieces = [(given[number].ids[first:first + length],
-               given[number].word_starts[first:first + length])
-              for number, first, length in zip(numbers, firsts, lengths, strict=True)]
-    assert ids.tolist() == np.concatenate([piece for piece, _ in pieces]).tolist()
-    assert starts.tolist() == np.concatenate([piece for _, piece in pieces]).tolist()
+    parts = [(given[number].ids[first:first + length],
+              given[number].word_starts[first:first + length])
+             for number, first, length in zip(numbers, firsts, lengths, strict=True)]
+    assert ids.tolist() == np.concatenate([part for part, _ in parts]).tolist()
+    assert starts.tolist() == np.concatenate([part for _, part in parts]).tolist()
     nothing = np.empty(0, dtype=np.int64)
     assert [len(found) for found in corpus.gather(nothing, nothing, nothing)] == [0, 0]
 
 
 @pytest.mark.parametrize(("first", "length"), [(0, 1_000), (-1, 2), (5, -1)])
-def test_a_piece_beyond_its_document_is_refused(corpus: Corpus, first: int, length: int) -> None:
+def test_a_part_beyond_its_document_is_refused(corpus: Corpus, first: int, length: int) -> None:
     with pytest.raises(IndexError, match="beyond its document"):
         corpus.gather(np.array([3]), np.array([first]), np.array([length]))
 
@@ -98,19 +98,19 @@ def test_a_piece_beyond_its_document_is_refused(corpus: Corpus, first: int, leng
 @pytest.mark.parametrize("slack", [0, 1, 3, 50])
 def test_offsets_move_back_to_the_next_word_start(corpus: Corpus, slack: int) -> None:
     given = documents()
-    places = [(number, offset) for number, one in enumerate(given)
+    positions = [(number, offset) for number, one in enumerate(given)
               for offset in range(len(one.ids) + 1)]
-    np.random.default_rng(2).shuffle(places)
-    numbers, offsets = np.array(places).T
+    np.random.default_rng(2).shuffle(positions)
+    numbers, offsets = np.array(positions).T
     found = corpus.word_start_at_or_before(numbers, offsets, slack)
-    assert found.tolist() == [slowly(given[number], offset, slack) for number, offset in places]
+    assert found.tolist() == [slowly(given[number], offset, slack) for number, offset in positions]
 
 
 def slowly(document: EncodedDocument, offset: int, slack: int) -> int:
     """The definition, an offset at a time."""
-    for place in range(offset, max(offset - slack, 0) - 1, -1):
-        if place in (0, len(document.ids)) or document.word_starts[place]:
-            return place
+    for position in range(offset, max(offset - slack, 0) - 1, -1):
+        if position in (0, len(document.ids)) or document.word_starts[position]:
+            return position
     return offset
 
 
@@ -134,7 +134,7 @@ def test_several_directories_are_one_corpus(tmp_path: Path, shards: Path) -> Non
         Corpus.open(shards, stranger)
 
 
-def test_a_directory_of_shards_is_told_from_others(tmp_path: Path, shards: Path) -> None:
+def test_directories_of_shards_are_recognized(tmp_path: Path, shards: Path) -> None:
     (tmp_path / "file").write_text("")
     assert is_shards(shards)
     assert not any(map(is_shards, (tmp_path, tmp_path / "file", tmp_path / "absent")))
@@ -268,9 +268,9 @@ def test_a_damaged_shard_is_named(shards: Path, damage: Callable[[Path], None]) 
     assert "\n" not in str(raised.value)
 
 
-def test_laying_out_keeps_to_what_documents_say() -> None:
-    laid = concatenate([(np.array([1, 2]), np.array([True, False]), [0]),
-                        (np.array([3]), np.array([True]), [0])])
-    assert isinstance(laid, DocumentBatch)
-    assert laid.sentences is not None
-    assert (laid.lengths.tolist(), laid.sentences.tolist()) == ([2, 1], [0, 2])
+def test_concatenation_keeps_lengths_and_sentences() -> None:
+    batch = concatenate([(np.array([1, 2]), np.array([True, False]), [0]),
+                         (np.array([3]), np.array([True]), [0])])
+    assert isinstance(batch, DocumentBatch)
+    assert batch.sentences is not None
+    assert (batch.lengths.tolist(), batch.sentences.tolist()) == ([2, 1], [0, 2])

@@ -24,7 +24,7 @@ def test_permutations_depend_on_the_key_and_on_nothing_else() -> None:
 
 
 def test_the_order_looks_random() -> None:
-    """Neighbours are far apart, and no place keeps its number more often than chance has it."""
+    """Neighbours are far apart, and numbers keep their position no more often than by chance."""
     size = 10_000
     found = permute(np.arange(size), size, 3)
     assert np.abs(np.diff(found)).mean() == pytest.approx(size / 3, rel=0.05)

@@ -1,4 +1,4 @@
-"""Passes cut in two where memory does not suffice."""
+"""Micro-batches split in two where memory does not suffice."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ TEXTS = [f"Il cuore pompa il sangue. {'Il polmone filtra la bile. ' * (n % 5)}" 
 
 
 @torch.no_grad()
-def sums(objective: Any, pieces: Any) -> dict[str, float]:
-    found = [objective(**piece) for piece in pieces]
+def sums(objective: Any, micro_batches: Any) -> dict[str, float]:
+    found = [objective(**inputs) for inputs in micro_batches]
     return {name: float(sum(part[name] for part in found)) for name in found[0]}
 
 
@@ -38,18 +38,18 @@ def test_halves_hold_what_the_whole_held(model: Any, toy: Any, toy_phase: Callab
     if packed:
         prepare_packed(model)
     objective = (MaskedObjective if task == "masked" else NspObjective)(model).eval()
-    pieces, expected = list(share.micro_batches), sums(objective, share.micro_batches)
+    micro_batches, expected = list(share.micro_batches), sums(objective, list(share.micro_batches))
     for _ in range(6):
-        pieces = split_in_half(pieces)
-        assert sums(objective, pieces) == pytest.approx(expected, rel=1e-4)
-    # Nothing is left to cut: single rows, or single documents.
-    assert len(split_in_half(pieces)) == len(pieces) >= 6
-    sizes = {len(piece["lengths"]) if packed else len(piece["input_ids"]) for piece in pieces}
-    assert sizes == {1}
+        micro_batches = split_in_half(micro_batches)
+        assert sums(objective, micro_batches) == pytest.approx(expected, rel=1e-4)
+    # Nothing is left to split: single sequences, or single documents.
+    assert len(split_in_half(micro_batches)) == len(micro_batches) >= 6
+    name = "lengths" if packed else "input_ids"
+    assert {len(inputs[name]) for inputs in micro_batches} == {1}
 
 
 class Narrow(MaskedObjective):
-    """Takes passes of a few rows only, as a card would; tells how large they were."""
+    """Takes micro-batches of a few sequences only, as a GPU would; records their sizes."""
 
     def __init__(self, model: Any, most: int) -> None:
         super().__init__(model)

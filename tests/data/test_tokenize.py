@@ -91,7 +91,7 @@ def test_shards_hold_what_the_tokenizer_says(source: Path, tokenizer: Any, tmp_p
     _, starts = corpus.gather(range(len(corpus)), np.zeros(len(corpus)), corpus.lengths)
     assert starts.sum() == sum(len(set(one.word_ids)) for one in found)
     empty = sum(not one.ids for one in found)
-    assert empty > 0, "or nothing is told about texts without words"
+    assert empty > 0, "texts without words have to be tested"
     assert manifest["results"] == {
         "shards": len(corpus.shards), "records": 600, "documents": 600 - empty, "empty": empty,
         "tokens": corpus.tokens, "words": starts.sum(), "encoded_whole": 0,
@@ -279,25 +279,25 @@ def test_the_first_bad_line_is_named_by_file_and_number(
 def test_bad_lines_are_collected_as_by_the_reader_and_once(
         source: Path, tokenizer: Any, tmp_path: Path) -> None:
     raw = source.read_bytes().splitlines(keepends=True)
-    for place in range(550, 0, -50):
-        raw[place:place] = [b'{"id": 3, "text": "il"}\n', b"\n", b"[1]\n", b"\xff\n", b"{\n"]
+    for index in range(550, 0, -50):
+        raw[index:index] = [b'{"id": 3, "text": "il"}\n', b"\n", b"[1]\n", b"\xff\n", b"{\n"]
     source.write_bytes(b"".join(raw))
 
-    def told(into: list[Any]) -> Callable[[RecordError], None]:
+    def collect(into: list[Any]) -> Callable[[RecordError], None]:
         return lambda error: into.append((error.place, error.reason, error.content))
 
     expected: list[Any] = []
-    read = len(list(RecordReader([str(source)], told(expected))))
+    read = len(list(RecordReader([str(source)], collect(expected))))
     assert len(expected) == 44
     found: list[Any] = []
-    result = tokenize(RecordReader([str(source)], told(found)), tokenizer, tmp_path / "a", SMALL)
+    result = tokenize(RecordReader([str(source)], collect(found)), tokenizer, tmp_path / "a", SMALL)
     assert found == expected
     assert result["results"]["records"] == read == 600
     with pytest.raises(KeyboardInterrupt):
-        tokenize(RecordReader([str(source)], told([])), tokenizer, tmp_path / "b", SMALL,
+        tokenize(RecordReader([str(source)], collect([])), tokenizer, tmp_path / "b", SMALL,
                  watch=stopping_after(9))
     resumed: list[Any] = []
-    tokenize(RecordReader([str(source)], told(resumed)), tokenizer, tmp_path / "b", SMALL,
+    tokenize(RecordReader([str(source)], collect(resumed)), tokenizer, tmp_path / "b", SMALL,
              resume=True)
     assert resumed == expected
     assert files_of(tmp_path / "a") == files_of(tmp_path / "b")
@@ -354,12 +354,12 @@ def sentences(corpus: Corpus, tokenizer: Any, document: int) -> list[str]:
 
 def test_a_segmenter_says_where_words_begin(source: Path, tokenizer: Any, tmp_path: Path,
                                             monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
+    names = []
     monkeypatch.setattr(module, "load_segmenter",
-                        lambda name: asked.append(name) or (lambda text: [0]))
+                        lambda name: names.append(name) or (lambda text: [0]))
     result = tokenize(RecordReader([str(source)]), tokenizer, tmp_path / "s",
                       ShardConfig(segmenter="japanese"))
-    assert asked == ["japanese"]
+    assert names == ["japanese"]
     assert result["results"]["words"] == result["results"]["documents"]
     assert result["results"]["encoded_whole"] == 600
     assert result["settings"]["segmenter"] == "japanese"

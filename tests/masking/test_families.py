@@ -22,12 +22,12 @@ _SAMPLE_TOKENS = 126
 
 
 class Encoded:
-    """Texts in samples of some tokens, and where each token stands in its text."""
+    """Texts in samples of some tokens, and the place of each token in its text."""
 
     def __init__(self, tokenizer: Any, texts: list[str], segment: Segmenter | None,
                  tokens: int) -> None:
         self.samples: list[tuple[list[int], list[bool]]] = []
-        self.places: list[tuple[int, int, int]] = []
+        self.spans: list[tuple[int, int, int]] = []
         encodings = tokenizer.encode_batch(texts, add_special_tokens=False)
         for number, (text, one) in enumerate(zip(texts, encodings, strict=True)):
             words = np.array([-1 if word is None else word for word in one.word_ids])
@@ -36,7 +36,7 @@ class Encoded:
             for first in range(0, len(one.ids) - tokens + 1, tokens):
                 own = slice(first, first + tokens)
                 self.samples.append((one.ids[own], starts[own].tolist()))
-                self.places += [(number, *span) for span in one.offsets[own]]
+                self.spans += [(number, *span) for span in one.offsets[own]]
 
 
 @pytest.fixture(params=["en", "it", "ja"])
@@ -108,7 +108,7 @@ def halves(found: Encoded, lay: Callable[..., TokenBatch], lengths: list[int],
     picked = make_strategy("words")(text, 0.15)
     hidden, shown, odd = ([np.zeros(length, dtype=bool) for length in lengths] for _ in range(3))
     reached = (-1, 0)
-    for token, (number, begin, end) in enumerate(found.places):
+    for token, (number, begin, end) in enumerate(found.spans):
         kind = hidden if picked[token] else shown if text.maskable[token] else odd
         kind[number][begin:end] = True
         if token % _SAMPLE_TOKENS == 0 and token:

@@ -19,14 +19,14 @@ KEPT = {"none": 2**64 - 1, "in the highest bits": 2**16 - 1, "many": 0b111 << 61
 def plain_words(text: TokenBatch) -> list[list[list[int]]]:
     """The brute-force twin of `TokenBatch.words`: words as lists of tokens, for each sample."""
     found: list[list[list[int]]] = [[] for _ in range(len(text.keys))]
-    for place in range(len(text.ids)):
-        if not text.maskable[place]:
+    for position in range(len(text.ids)):
+        if not text.maskable[position]:
             continue
-        sample = found[text.sample[place]]
-        if sample and sample[-1][-1] == place - 1 and not text.word_starts[place]:
-            sample[-1].append(place)
+        sample = found[text.sample[position]]
+        if sample and sample[-1][-1] == position - 1 and not text.word_starts[position]:
+            sample[-1].append(position)
         else:
-            sample.append([place])
+            sample.append([position])
     return found
 
 

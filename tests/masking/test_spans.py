@@ -51,8 +51,8 @@ def plain_length(key: int, start: int) -> int:
 def test_picks_are_those_of_plain_loops(lay: Callable[..., TokenBatch], made_up: Any,
                                         rate: float) -> None:
     text = lay(made_up, seed=5)
-    expected = sorted(place for number in range(len(text.keys))
-                      for place in plain_pick(text, number, rate))
+    expected = sorted(position for number in range(len(text.keys))
+                      for position in plain_pick(text, number, rate))
     assert np.flatnonzero(mask_spans(text, rate)).tolist() == expected
 
 

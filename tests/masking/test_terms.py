@@ -16,7 +16,7 @@ from bmtools.masking.token_batch import TokenBatch
 
 
 def plain_find(text: TokenBatch, terms: list[list[int]]) -> list[tuple[int, int]]:
-    """The brute-force twin: try every term at every token; the longest at each place."""
+    """The brute-force twin: try every term at every token; the longest at each position."""
     found = []
     for begin in range(len(text.ids)):
         lengths = [len(term) for term in terms if term and fits(text, begin, term)]
@@ -33,11 +33,11 @@ def fits(text: TokenBatch, begin: int, term: list[int]) -> bool:
             and not goes_on(text, begin) and not goes_on(text, end))
 
 
-def goes_on(text: TokenBatch, place: int) -> bool:
+def goes_on(text: TokenBatch, position: int) -> bool:
     """Whether a token continues the word of the one before it."""
-    return bool(place < len(text.ids) and place and not text.word_starts[place]
-                and text.maskable[place] and text.maskable[place - 1]
-                and text.sample[place] == text.sample[place - 1])
+    return bool(position < len(text.ids) and position and not text.word_starts[position]
+                and text.maskable[position] and text.maskable[position - 1]
+                and text.sample[position] == text.sample[position - 1])
 
 
 def plain_marks(text: TokenBatch, terms: list[list[int]]) -> tuple[list[bool], list[bool]]:

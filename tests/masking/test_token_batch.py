@@ -1,4 +1,4 @@
-"""Samples side by side."""
+"""Samples, words and their borders in flat arrays."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def example() -> TokenBatch:
                       np.array([0, 0, 0, 2, 2]), np.arange(4, dtype=np.uint64))
 
 
-def test_where_samples_are() -> None:
+def test_borders_of_samples_and_words() -> None:
     text = example()
     assert text.borders.tolist() == [0, 3, 3, 5, 5]
     assert text.words.begins.tolist() == [1, 2, 3, 4]

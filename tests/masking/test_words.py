@@ -18,13 +18,13 @@ from bmtools.masking.token_batch import TokenBatch
 def plain_pick(ids: list[int], starts: list[bool], key: int, rate: float) -> list[bool]:
     """The brute-force twin: one sample, with loops, drawn word by word."""
     words: list[list[int]] = []
-    for place, (number, start) in enumerate(zip(ids, starts, strict=True)):
+    for position, (number, start) in enumerate(zip(ids, starts, strict=True)):
         if number < 5:
             continue
-        if words and not start and words[-1][-1] == place - 1:
-            words[-1].append(place)
+        if words and not start and words[-1][-1] == position - 1:
+            words[-1].append(position)
         else:
-            words.append([place])
+            words.append([position])
     left, picked = sum(map(len, words)) * rate, [False] * len(ids)
     seen: set[int] = set()
     for counter in count():
@@ -38,8 +38,8 @@ def plain_pick(ids: list[int], starts: list[bool], key: int, rate: float) -> lis
         fits = len(word) <= left
         by_chance = drawn // 2**32 / 2**32 * len(word) < left
         if fits or by_chance or (not seen and rate > 0):
-            for place in word:
-                picked[place] = True
+            for position in word:
+                picked[position] = True
         if not fits:
             break
         seen.add(number)
