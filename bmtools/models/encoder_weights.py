@@ -1,20 +1,32 @@
-"""Weights of BERT-like encoders in one form, extracted from transformers' modules by family."""
+"""Weights of BERT-like encoders in one form, extracted by name from those of transformers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
-from transformers import PreTrainedModel
-
-from bmtools.models.architectures import max_tokens
 
 TensorMap = Callable[[Tensor], Tensor]
+CosSin = tuple[Tensor, Tensor]
+State = Mapping[str, Tensor]
+"""Weights by their names in transformers' models."""
+POSITIONS_AFTER_PADDING = frozenset(
+    {"camembert", "data2vec-text", "roberta", "roberta-prelayernorm", "xlm-roberta",
+     "xlm-roberta-xl"})
+"""Model types whose positions are counted from behind the id of the padding token."""
+_GELU: TensorMap = partial(torch.ops.aten.gelu_, approximate="none")
+_GELU_TANH: TensorMap = partial(torch.ops.aten.gelu_, approximate="tanh")
+# GELU overwrites its input: a third less time, and no second copy.
+ACTIVATIONS: Mapping[str, TensorMap] = {
+    "gelu": _GELU, "gelu_python": _GELU, "gelu_new": _GELU_TANH, "gelu_fast": _GELU_TANH,
+    "gelu_pytorch_tanh": _GELU_TANH, "relu": functional.relu, "silu": functional.silu,
+    "swish": functional.silu, "tanh": torch.tanh}
+"""Activations by their names in configurations."""
 
 
 class LinearWeights(NamedTuple):
@@ -23,9 +35,23 @@ class LinearWeights(NamedTuple):
     weight: Tensor
     bias: Tensor | None
 
+    def __call__(self, states: Tensor) -> Tensor:
+        return functional.linear(states, self.weight, self.bias)
+
     def cast(self, precision: torch.dtype) -> LinearWeights:
         """Convert the matrix to another precision; the bias stays as it is."""
         return LinearWeights(self.weight.to(precision), self.bias)
+
+
+class NormWeights(NamedTuple):
+    """A layer norm: weight and bias, (hidden size,) each, and the epsilon."""
+
+    weight: Tensor
+    bias: Tensor | None
+    eps: float
+
+    def __call__(self, states: Tensor) -> Tensor:
+        return functional.layer_norm(states, self.weight.shape, self.weight, self.bias, self.eps)
 
 
 @dataclass(frozen=True)
@@ -60,21 +86,54 @@ class EncoderLayer:
     is_gated: bool = False
 
 
+@dataclass
+class InputEmbeddings:
+    """Token embeddings, learned positions and segments where a family has them, and their norm.
+
+    Args:
+        tokens: (vocabulary, hidden size).
+        norm: applied to the sum.
+        positions: (most tokens, hidden size), the first segment's embedding added to each.
+        segments: (segments, hidden size), what each adds beyond the first.
+    """
+
+    tokens: Tensor
+    norm: TensorMap
+    positions: Tensor | None = None
+    segments: Tensor | None = None
+
+    def __call__(self, input_ids: Tensor, token_type_ids: Tensor | None = None) -> Tensor:
+        states = functional.embedding(input_ids, self.tokens)
+        if self.positions is not None:
+            states += self.positions[:input_ids.shape[1]]
+        if self.segments is not None and token_type_ids is not None:
+            states += functional.embedding(token_type_ids, self.segments)
+        return self.norm(states)
+
+
 class EncoderWeights(NamedTuple):
     """Weights of an encoder without its head.
 
     Args:
-        embed: turns (batch, tokens) ids into states.
+        embed: turns (batch, tokens) ids, and segments if any, into states.
         layers: at least one.
         final_norm: applied to the last layer's states.
         rotary_embedding: gives cosines and sines, (tokens, head size) each, for states, positions
             and the name of a rotary position embedding; None without any.
     """
 
-    embed: TensorMap
+    embed: InputEmbeddings
     layers: list[EncoderLayer]
     final_norm: TensorMap
-    rotary_embedding: Callable[[Tensor, Tensor, str], tuple[Tensor, Tensor]] | None = None
+    rotary_embedding: Callable[[Tensor, Tensor, str], CosSin] | None = None
+
+    def cos_sin(self, states: Tensor) -> dict[str, CosSin]:
+        """Compute cosines and sines for (batch, tokens, hidden size) states, by their names."""
+        if self.rotary_embedding is None:
+            return {}
+        positions = torch.arange(states.shape[1], device=states.device)
+        return {name: self.rotary_embedding(states, positions, name)
+                for name in {layer.rotary for layer in self.layers}}
 
     def cast(self, precision: torch.dtype) -> EncoderWeights:
         """Convert the matrices of all layers to another precision."""
@@ -85,90 +144,110 @@ class EncoderWeights(NamedTuple):
             for layer in self.layers])
 
 
-@dataclass
-class InputEmbeddings:
-    """Token embeddings, the sum of position and first segment embeddings, and their norm."""
+@torch.no_grad()
+def extract_weights(state: State, config: Any) -> EncoderWeights | None:
+    """Put the weights of an encoder into one form; None where the code here cannot run it.
 
-    tokens: Tensor
-    positions: Tensor
-    norm: TensorMap
+    Separate query, key and value weights become views of one matrix, in `state` too.
 
-    def __call__(self, input_ids: Tensor) -> Tensor:
-        states = functional.embedding(input_ids, self.tokens)
-        states += self.positions[:input_ids.shape[1]]
-        return self.norm(states)
-
-
-def extract_weights(model: PreTrainedModel) -> EncoderWeights | None:
-    """Extract the encoder's weights; None for a family that is not known here.
-
-    Separate query, key and value weights of the model become views of one matrix.
+    Args:
+        state: weights of the encoder without its head.
+        config: transformers' configuration of the model, or one with the same attributes.
     """
-    extract = _FAMILIES.get(model.config.model_type)
+    extract = _FAMILIES.get(config.model_type)
+    if extract is None or getattr(config, "is_decoder", False) or \
+            getattr(config, "position_embedding_type", "absolute") != "absolute":
+        return None
     try:
-        return None if extract is None else extract(model.base_model, max_tokens(model))
-    except AttributeError:
-        # Another release of transformers may name its modules differently.
+        return extract(state, config)
+    except KeyError:  # a variant, or another release of transformers that names weights differently
         return None
 
 
-@torch.no_grad()
-def _extract_bert(encoder: Any, tokens: int) -> EncoderWeights:
-    embeddings, identity, layers = encoder.embeddings, nn.Identity(), []
-    is_pre_norm = encoder.config.model_type == "megatron-bert"
-    for layer in encoder.encoder.layer:
-        attention = layer.attention
-        norms = (attention.ln, identity, layer.ln, identity) if is_pre_norm else \
-            (identity, attention.output.LayerNorm, identity, layer.output.LayerNorm)
-        linears = [attention.self.query, attention.self.key, attention.self.value]
-        weight = torch.cat([linear.weight for linear in linears])
-        bias = torch.cat([linear.bias for linear in linears])
-        for linear, own_weight, own_bias in zip(linears, weight.chunk(3), bias.chunk(3),
-                                                strict=True):
-            linear.weight.data, linear.bias.data = own_weight, own_bias
+def linear(state: State, name: str) -> LinearWeights:
+    """Look up a linear layer by its name."""
+    bias = state.get(f"{name}.bias")
+    return LinearWeights(state[f"{name}.weight"].detach(), None if bias is None else bias.detach())
+
+
+def norm(state: State, name: str, eps: float) -> NormWeights:
+    """Look up a layer norm by its name."""
+    return NormWeights(*linear(state, name), eps)
+
+
+def _identity(states: Tensor) -> Tensor:
+    return states
+
+
+def _extract_bert(state: State, config: Any) -> EncoderWeights:
+    is_pre_norm, eps = config.model_type == "megatron-bert", config.layer_norm_eps
+    layers = []
+    for number in range(config.num_hidden_layers):
+        name = f"encoder.layer.{number}"
+        norms: tuple[TensorMap, ...] = (
+            norm(state, f"{name}.attention.ln", eps), _identity,
+            norm(state, f"{name}.ln", eps), _identity) if is_pre_norm else (
+            _identity, norm(state, f"{name}.attention.output.LayerNorm", eps),
+            _identity, norm(state, f"{name}.output.LayerNorm", eps))
         layers.append(EncoderLayer(
-            attention.self.num_attention_heads, LinearWeights(weight, bias),
-            _linear(attention.output.dense), _linear(layer.intermediate.dense),
-            _in_place(layer.intermediate.intermediate_act_fn), _linear(layer.output.dense),
-            *norms))
-    # RoBERTa's positions begin past its padding token.
-    positions = embeddings.position_embeddings.weight[-tokens:] \
-        + embeddings.token_type_embeddings.weight[0]
+            config.num_attention_heads, _join_query_key_value(state, f"{name}.attention.self"),
+            linear(state, f"{name}.attention.output.dense"),
+            linear(state, f"{name}.intermediate.dense"), ACTIVATIONS[config.hidden_act],
+            linear(state, f"{name}.output.dense"), *norms))
+    segments = state["embeddings.token_type_embeddings.weight"]
+    first = config.pad_token_id + 1 if config.model_type in POSITIONS_AFTER_PADDING else 0
     return EncoderWeights(
-        InputEmbeddings(embeddings.word_embeddings.weight.detach(), positions.detach(),
-                        identity if is_pre_norm else embeddings.LayerNorm),
-        layers, encoder.encoder.ln if is_pre_norm else identity)
+        InputEmbeddings(
+            state["embeddings.word_embeddings.weight"].detach(),
+            _identity if is_pre_norm else norm(state, "embeddings.LayerNorm", eps),
+            state["embeddings.position_embeddings.weight"][first:] + segments[0],
+            segments - segments[0]),
+        layers, norm(state, "encoder.ln", eps) if is_pre_norm else _identity)
 
 
-def _extract_modernbert(encoder: Any, tokens: int) -> EncoderWeights:
-    def rotary_embedding(states: Tensor, positions: Tensor, name: str) -> tuple[Tensor, Tensor]:
-        cosines, sines = encoder.rotary_emb(states, positions[None], name)
-        return cosines[0], sines[0]
+def _extract_modernbert(state: State, config: Any) -> EncoderWeights:
+    size = config.hidden_size // config.num_attention_heads
+    frequencies = {}
+    for kind, rope in config.rope_parameters.items():
+        if rope["rope_type"] != "default":
+            raise KeyError(rope["rope_type"])
+        frequencies[kind] = 1.0 / rope["rope_theta"] ** (
+            torch.arange(0, size, 2, dtype=torch.float) / size)
 
-    config, identity, layers = encoder.config, nn.Identity(), []
-    for layer in encoder.layers:
-        attention, mlp, kind = layer.attn, layer.mlp, layer.attention_type
+    def rotary_embedding(states: Tensor, positions: Tensor, name: str) -> CosSin:
+        angles = positions[:, None].float() * frequencies[name].to(states.device)
+        angles = torch.cat([angles, angles], dim=-1)
+        return angles.cos().to(states.dtype), angles.sin().to(states.dtype)
+
+    eps, layers = config.norm_eps, []
+    for number, kind in enumerate(config.layer_types):
+        name = f"layers.{number}"
         layers.append(EncoderLayer(
-            config.num_attention_heads, _linear(attention.Wqkv), _linear(attention.Wo),
-            _linear(mlp.Wi), _in_place(mlp.act), _linear(mlp.Wo),
-            layer.attn_norm, identity, layer.mlp_norm, identity, kind,
-            config.sliding_window if kind == "sliding_attention" else None, is_gated=True))
-    return EncoderWeights(encoder.embeddings, layers, encoder.final_norm, rotary_embedding)
+            config.num_attention_heads, linear(state, f"{name}.attn.Wqkv"),
+            linear(state, f"{name}.attn.Wo"),
+            linear(state, f"{name}.mlp.Wi"), ACTIVATIONS[config.hidden_activation],
+            linear(state, f"{name}.mlp.Wo"),
+            # The embeddings are normalized already.
+            norm(state, f"{name}.attn_norm", eps) if number else _identity, _identity,
+            norm(state, f"{name}.mlp_norm", eps), _identity, kind,
+            config.local_attention // 2 if kind == "sliding_attention" else None, is_gated=True))
+    embeddings = InputEmbeddings(state["embeddings.tok_embeddings.weight"].detach(),
+                                 norm(state, "embeddings.norm", eps))
+    return EncoderWeights(embeddings, layers, norm(state, "final_norm", eps), rotary_embedding)
 
 
-_FAMILIES: dict[str, Callable[[Any, int], EncoderWeights]] = {
+_FAMILIES: dict[str, Callable[[State, Any], EncoderWeights]] = {
     **dict.fromkeys(("bert", "roberta", "xlm-roberta", "camembert", "megatron-bert"),
                     _extract_bert), "modernbert": _extract_modernbert}
 
 
-def _in_place(activation: Any) -> TensorMap:
-    """Have GELU overwrite its input: a third less time, and no second copy."""
-    if getattr(activation, "act", activation) is functional.gelu or type(activation) is nn.GELU:
-        approximate = getattr(activation, "approximate", "none")
-        return partial(torch.ops.aten.gelu_, approximate=approximate)
-    return activation
-
-
-def _linear(module: Any) -> LinearWeights:
-    return LinearWeights(module.weight.detach(),
-                         None if module.bias is None else module.bias.detach())
+def _join_query_key_value(state: State, name: str) -> LinearWeights:
+    """Copy the weights of query, key and value into one matrix, and make them views of it."""
+    joined = []
+    for kind in ("weight", "bias"):
+        parts = [state[f"{name}.{part}.{kind}"] for part in ("query", "key", "value")]
+        whole = torch.cat(parts)
+        for part, view in zip(parts, whole.chunk(3), strict=True):
+            part.data = view
+        joined.append(whole)
+    return LinearWeights(*joined)

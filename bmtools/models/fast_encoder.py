@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
-from transformers import PreTrainedModel
 
-from bmtools.models.architectures import max_tokens
-from bmtools.models.encoder_weights import EncoderLayer, EncoderWeights, extract_weights
-from bmtools.models.mlm import encode
+from bmtools.models.encoder_weights import (
+    CosSin,
+    EncoderLayer,
+    EncoderWeights,
+    TensorMap,
+    extract_weights,
+)
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 # Tokens at a time on a CPU: the activations between two matrix products then stay in its caches.
 _TOKENS_ON_CPU = 1024
 # Tolerated rounding of one token's states, as a share of their norm.
 _TOLERANCE = 1e-4
 _CHECKED_SEQUENCES = 3
-CosSin = tuple[Tensor, Tensor]
 
 
 class Encoder(Protocol):
@@ -46,25 +52,6 @@ class Encoder(Protocol):
         ...
 
 
-def make_encoder(model: PreTrainedModel, precision: torch.dtype | None = None) -> Encoder:
-    """Make the fastest encoder of a model that agrees with transformers on random sequences.
-
-    BERT, RoBERTa, XLM-R, CamemBERT, Megatron-BERT and ModernBERT have a fast one; other families,
-    and variants that differ, are run by transformers. To keep one copy of the weights in memory,
-    those of query, key and value become views of one matrix: do not move, train or save the model
-    afterwards.
-
-    Args:
-        model: a masked language model in evaluation mode, on its device.
-        precision: of the autocast that it will run under, so that matrices are cast once instead
-            of once a batch; None for float32.
-    """
-    weights = extract_weights(model)
-    if weights is None or not _agrees(FastEncoder(weights), model):
-        return TransformersEncoder(model)
-    return FastEncoder(weights if precision is None else weights.cast(precision))
-
-
 @dataclass(frozen=True)
 class TransformersEncoder:
     """transformers' own encoder: all states are computed, some are kept."""
@@ -75,6 +62,8 @@ class TransformersEncoder:
     @torch.inference_mode()
     def states_at(self, input_ids: Tensor, sequences: Tensor, positions: Tensor) -> Tensor:
         """Compute states; see `Encoder`."""
+        from bmtools.models.mlm import encode
+
         states = encode(self.model, input_ids, torch.ones_like(input_ids, dtype=torch.bool))
         return states[sequences.to(input_ids.device), positions.to(input_ids.device)]
 
@@ -102,20 +91,106 @@ class FastEncoder:
             if not len(own) and (len(sequences) or outputs):
                 continue
             states = weights.embed(input_ids[start:start + size])
-            cos_sin: dict[str, CosSin] = {}
-            if weights.rotary_embedding is not None:
-                numbers = torch.arange(tokens, device=states.device)
-                cos_sin = {name: weights.rotary_embedding(states, numbers, name)
-                           for name in {layer.rotary for layer in weights.layers}}
+            cos_sin = weights.cos_sin(states)
             for layer in lower:
                 states = run_layer(layer, states, cos_sin.get(layer.rotary))
             outputs.append(weights.final_norm(run_layer_at(
                 last, states, cos_sin.get(last.rotary), own - start, own_positions)))
         return torch.cat(outputs)
 
+    @torch.inference_mode()
+    def states(self, input_ids: Tensor, attention_mask: Tensor,
+               token_type_ids: Tensor | None = None) -> Tensor:
+        """Compute the last-layer states of all tokens, padding included.
 
-def run_layer(layer: EncoderLayer, states: Tensor, cos_sin: CosSin | None) -> Tensor:
-    """Run a layer over all tokens, (sequences, tokens, hidden size); overwrites the states."""
+        Args:
+            input_ids: (sequences, tokens) int64.
+            attention_mask: (sequences, tokens), 0 on padding, which is at the end.
+            token_type_ids: (sequences, tokens) int64, of pairs.
+
+        Returns:
+            (sequences, tokens, hidden size).
+        """
+        states = self.weights.embed(input_ids, token_type_ids)
+        cos_sin = self.weights.cos_sin(states)
+        mask = None if attention_mask.all() else attention_mask.bool()[:, None, None]
+        for layer in self.weights.layers:
+            states = run_layer(layer, states, cos_sin.get(layer.rotary), mask)
+        return self.weights.final_norm(states)
+
+
+class InferenceModel(nn.Module):
+    """A model that only predicts: the weights of its encoder and a head, without modules of theirs.
+
+    Args:
+        config: attributes of transformers' configuration.
+        weights: of the encoder.
+        head: turns states, (..., hidden size), into logits.
+        pooled: whether the head reads the first token's state alone.
+        max_tokens: longest input, special tokens included.
+    """
+
+    def __init__(self, config: Any, weights: EncoderWeights, head: TensorMap, pooled: bool,
+                 max_tokens: int) -> None:
+        super().__init__()
+        self.config = config
+        self.weights = weights
+        self.head = head
+        self.max_tokens = max_tokens
+        self.device = weights.embed.tokens.device
+        self._pooled = pooled
+        self.eval()
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor,
+                token_type_ids: Tensor | None = None) -> SimpleNamespace:
+        """Compute `logits`: (batch, tokens, labels), or (batch, labels) where they are pooled."""
+        states = FastEncoder(self.weights).states(input_ids, attention_mask, token_type_ids)
+        return SimpleNamespace(logits=self.head(states[:, 0] if self._pooled else states))
+
+
+def make_encoder(model: PreTrainedModel | InferenceModel,
+                 precision: torch.dtype | None = None) -> Encoder:
+    """Make the fastest encoder of a model that agrees with transformers on random sequences.
+
+    BERT, RoBERTa, XLM-R, CamemBERT, Megatron-BERT and ModernBERT have a fast one; other families,
+    and variants that differ, are run by transformers. A model read from its files has no other
+    weights than those of its fast encoder, and is not compared. To keep one copy of the weights in memory,
+    those of query, key and value become views of one matrix: do not move, train or save the model
+    afterwards.
+
+    Args:
+        model: a masked language model in evaluation mode, on its device.
+        precision: of the autocast that it will run under, so that matrices are cast once instead
+            of once a batch; None for float32.
+    """
+    weights = weights_of(model)
+    if not isinstance(model, InferenceModel) and (
+            weights is None or not _agrees(FastEncoder(weights), model)):
+        return TransformersEncoder(model)
+    assert weights is not None
+    return FastEncoder(weights if precision is None else weights.cast(precision))
+
+
+def weights_of(model: PreTrainedModel | InferenceModel) -> EncoderWeights | None:
+    """Find the weights of a model's encoder; None where the code here cannot run it."""
+    if isinstance(model, InferenceModel):
+        return model.weights
+    return extract_weights(dict(model.base_model.named_parameters()), model.config)
+
+
+def run_layer(layer: EncoderLayer, states: Tensor, cos_sin: CosSin | None,
+              mask: Tensor | None = None) -> Tensor:
+    """Run a layer over all tokens; overwrites the states.
+
+    Args:
+        layer: of any family.
+        states: (sequences, tokens, hidden size).
+        cos_sin: cosines and sines of the rotary position embedding, if any.
+        mask: (sequences, 1, 1, tokens) bool, False on padding; None without any.
+
+    Returns:
+        (sequences, tokens, hidden size).
+    """
     count, tokens, _ = states.shape
     mixed = functional.linear(layer.attention_pre_norm(states), *layer.query_key_value).view(
         count, tokens, 3, layer.heads, -1)
@@ -124,8 +199,10 @@ def run_layer(layer: EncoderLayer, states: Tensor, cos_sin: CosSin | None) -> Te
         mixed = torch.cat([_rotate(mixed[:, :, :2], cosines, sines), mixed[:, :, 2:]], dim=2)
     query, key, value = mixed.permute(2, 0, 3, 1, 4)
     positions = torch.arange(tokens, device=states.device)
-    output = functional.scaled_dot_product_attention(
-        query, key, value, attn_mask=_window_mask(layer.sliding_window, positions, tokens))
+    window = _window_mask(layer.sliding_window, positions, tokens)
+    if window is not None:
+        mask = window if mask is None else mask & window
+    output = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
     return _finish_layer(layer, states, output.transpose(1, 2).flatten(2))
 
 
@@ -208,6 +285,8 @@ def _rotate(vectors: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
 @torch.inference_mode()
 def _agrees(encoder: Encoder, model: PreTrainedModel) -> bool:
     """Compare with transformers on random sequences, some longer than any sliding window."""
+    from bmtools.models.architectures import max_tokens
+
     window = getattr(model.config, "sliding_window", None) or 0
     padding = model.config.pad_token_id
     numbers = torch.arange(_CHECKED_SEQUENCES)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
 
 from bmtools.errors import BmtoolsError, CheckpointError, setting
-from bmtools.models.encoder_weights import EncoderWeights, InputEmbeddings, extract_weights
-from bmtools.models.fast_encoder import run_layer_at
+from bmtools.models.encoder_weights import EncoderWeights
+from bmtools.models.fast_encoder import InferenceModel, run_layer_at, weights_of
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 _FAMILIES = "BERT, RoBERTa, XLM-R, CamemBERT or Megatron-BERT"
 # Names in configurations, and in ctranslate2.specs.Activation.
@@ -41,7 +43,7 @@ class Int8Encoder:
 
     implementation: ClassVar[str] = "int8"
 
-    def __init__(self, model: PreTrainedModel, threads: int = 1,
+    def __init__(self, model: PreTrainedModel | InferenceModel, threads: int = 1,
                  compute_type: str = "int8") -> None:
         try:
             import ctranslate2
@@ -72,15 +74,16 @@ class Int8Encoder:
             run_layer_at(self._weights.layers[-1], states, None, sequences, positions))
 
 
-def _require_supported(model: PreTrainedModel) -> EncoderWeights:
-    name, config = type(model).__name__, model.config
+def _require_supported(model: PreTrainedModel | InferenceModel) -> EncoderWeights:
+    config = model.config
+    name = config.model_type
     way_out = f"use {setting('precision')} float32"
     if model.device.type != "cpu":
         raise BmtoolsError(
             f"{setting('precision')} int8: found a model on {model.device.type}, expected cpu; "
             f"use {setting('device')} cpu or {setting('precision')} bf16")
-    weights = extract_weights(model)
-    if weights is None or not isinstance(weights.embed, InputEmbeddings):
+    weights = weights_of(model)
+    if weights is None or weights.embed.positions is None:
         raise CheckpointError(f"{name}: cannot run in int8, expected {_FAMILIES}; {way_out}")
     if config.hidden_act not in _ACTIVATIONS:
         raise CheckpointError(f"{name}: cannot run in int8 with activation "
@@ -89,7 +92,7 @@ def _require_supported(model: PreTrainedModel) -> EncoderWeights:
     return weights
 
 
-def _convert(model: PreTrainedModel, weights: EncoderWeights, compute_type: str,
+def _convert(model: PreTrainedModel | InferenceModel, weights: EncoderWeights, compute_type: str,
              directory: Path) -> None:
     """Write all layers but the last in CTranslate2's format.
 
@@ -99,7 +102,6 @@ def _convert(model: PreTrainedModel, weights: EncoderWeights, compute_type: str,
     from ctranslate2.specs import TransformerEncoderModelSpec, common_spec, transformer_spec
 
     config, embed, lower = model.config, weights.embed, weights.layers[:-1]
-    assert isinstance(embed, InputEmbeddings)
     is_pre_norm = config.model_type == "megatron-bert"
     encoder = transformer_spec.TransformerEncoderSpec(
         len(lower), config.num_attention_heads, pre_norm=is_pre_norm, no_final_norm=is_pre_norm,

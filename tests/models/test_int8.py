@@ -91,15 +91,15 @@ def test_temporary_files_are_removed(
 @pytest.mark.parametrize(("config", "message"), [
     pytest.param(
         DistilBertConfig(vocab_size=60, dim=32, n_layers=2, n_heads=4, hidden_dim=48),
-        "DistilBertForMaskedLM: cannot run in int8, expected BERT, RoBERTa, XLM-R, CamemBERT "
+        "distilbert: cannot run in int8, expected BERT, RoBERTa, XLM-R, CamemBERT "
         "or Megatron-BERT; use precision float32", id="DistilBERT"),
     pytest.param(
         tiny_config("ModernBERT"),
-        "ModernBertForMaskedLM: cannot run in int8, expected BERT, RoBERTa, XLM-R, CamemBERT "
+        "modernbert: cannot run in int8, expected BERT, RoBERTa, XLM-R, CamemBERT "
         "or Megatron-BERT; use precision float32", id="ModernBERT"),
     pytest.param(
         tiny_config("BERT", hidden_act="mish"),
-        "BertForMaskedLM: cannot run in int8 with activation 'mish', expected gelu, "
+        "bert: cannot run in int8 with activation 'mish', expected gelu, "
         "gelu_python, gelu_new, gelu_fast, gelu_pytorch_tanh, quick_gelu, relu, silu, swish; "
         "use precision float32", id="activation"),
 ])

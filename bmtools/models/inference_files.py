@@ -1,0 +1,170 @@
+"""Models read for inference from `config.json` and safetensors alone.
+
+Importing transformers takes longer than scoring a short text, so BERT, RoBERTa, XLM-R, CamemBERT,
+Megatron-BERT and ModernBERT are read without it; other families, and files in older forms, are left
+to it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from bmtools.models.encoder_weights import (
+    ACTIVATIONS,
+    POSITIONS_AFTER_PADDING,
+    LinearWeights,
+    TensorMap,
+    extract_weights,
+    linear,
+    norm,
+)
+from bmtools.models.fast_encoder import InferenceModel
+
+WEIGHTS = "model.safetensors"
+# What transformers' configurations say where a file says nothing.
+_BERT_DEFAULTS = {"hidden_act": "gelu", "layer_norm_eps": 1e-12, "tie_word_embeddings": True,
+                  "pad_token_id": 0, "type_vocab_size": 2}
+_ROBERTA_DEFAULTS = {**_BERT_DEFAULTS, "pad_token_id": 1}
+_MODERNBERT_DEFAULTS = {
+    "hidden_activation": "gelu", "classifier_activation": "gelu", "classifier_pooling": "cls",
+    "norm_eps": 1e-5, "local_attention": 128, "tie_word_embeddings": True, "type_vocab_size": 0}
+_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    "bert": _BERT_DEFAULTS, "megatron-bert": _BERT_DEFAULTS, "roberta": _ROBERTA_DEFAULTS,
+    "xlm-roberta": _ROBERTA_DEFAULTS, "camembert": _ROBERTA_DEFAULTS,
+    "modernbert": _MODERNBERT_DEFAULTS}
+_PREFIXES = {"bert": "bert.", "megatron-bert": "bert.", "modernbert": "model."}
+_THETAS = {"full_attention": ("global_rope_theta", 160_000.0),
+           "sliding_attention": ("local_rope_theta", 10_000.0)}
+_GLOBAL_EVERY = 3
+
+
+def read_inference_model(directory: Path, device: str, model_class: str) -> InferenceModel | None:
+    """Read a model from its files; None where transformers has to.
+
+    Args:
+        directory: a checkpoint.
+        device: where the model will run.
+        model_class: transformers' auto class: AutoModelForMaskedLM, -ForTokenClassification or
+            -ForSequenceClassification.
+    """
+    try:
+        config = read_model_config(directory)
+        if config is None or not (directory / WEIGHTS).is_file():
+            return None
+        state = {name: weight.float()
+                 for name, weight in load_file(directory / WEIGHTS, device).items()}
+        prefix = _PREFIXES.get(config.model_type, "roberta.")
+        weights = extract_weights({name.removeprefix(prefix): weight for name, weight
+                                   in state.items() if name.startswith(prefix)}, config)
+        if weights is None:
+            return None
+        if config.model_type == "modernbert":
+            longest = int(config.max_position_embeddings)
+        else:
+            assert weights.embed.positions is not None
+            longest = len(weights.embed.positions)
+        head, pooled = _HEADS[model_class](state, config, weights.embed.tokens)
+    except (OSError, ValueError, KeyError, AttributeError, TypeError):
+        return None  # transformers says what is wrong, or reads it all the same
+    config.vocab_size = len(weights.embed.tokens)
+    return InferenceModel(config, weights, head, pooled, longest)
+
+
+def read_model_config(directory: Path) -> SimpleNamespace | None:
+    """Read the configuration of a family that needs no transformers; None for others."""
+    content = json.loads((directory / "config.json").read_text(encoding="utf-8"))
+    family = content.get("model_type")
+    if family not in _DEFAULTS:
+        return None
+    config = SimpleNamespace(**{**_DEFAULTS[family], **content})
+    config.id2label = {int(number): label
+                       for number, label in content.get("id2label", {}).items()}
+    if family == "modernbert":
+        every = content.get("global_attn_every_n_layers", _GLOBAL_EVERY)
+        config.layer_types = content.get("layer_types") or [
+            "sliding_attention" if number % every else "full_attention"
+            for number in range(config.num_hidden_layers)]
+        stated = content.get("rope_parameters") or {}
+        config.rope_parameters = {
+            kind: {"rope_type": "default", "rope_theta": content.get(old, default),
+                   **(stated.get(kind) or {})} for kind, (old, default) in _THETAS.items()}
+        if content.get("rope_scaling"):
+            return None
+    return config
+
+
+_Head = tuple[Callable[[Tensor], Tensor], bool]
+"""A head, and whether it reads the first token's state alone."""
+
+
+def _masked_lm_head(state: Mapping[str, Tensor], config: Any, tokens: Tensor) -> _Head:
+    if config.model_type == "modernbert":
+        dense, normed, decoder, bias = "head.dense", "head.norm", "decoder", "decoder.bias"
+        activation, eps = config.classifier_activation, config.norm_eps
+    elif config.model_type in POSITIONS_AFTER_PADDING:
+        dense, normed, decoder, bias = ("lm_head.dense", "lm_head.layer_norm", "lm_head.decoder",
+                                        "lm_head.bias")
+        activation, eps = "gelu", config.layer_norm_eps
+    else:
+        head = "cls.predictions"
+        dense, normed, decoder, bias = (f"{head}.transform.dense", f"{head}.transform.LayerNorm",
+                                        f"{head}.decoder", f"{head}.bias")
+        activation, eps = config.hidden_act, config.layer_norm_eps
+    matrix = state.get(f"{decoder}.weight")
+    if matrix is None and config.tie_word_embeddings:
+        matrix = tokens
+    elif matrix is None or (config.tie_word_embeddings and not torch.equal(matrix, tokens)):
+        raise KeyError(decoder)
+    offsets = state.get(bias, state.get(f"{decoder}.bias"))
+    if offsets is None and getattr(config, "decoder_bias", True):
+        raise KeyError(bias)
+    return _chain(linear(state, dense), ACTIVATIONS[activation], norm(state, normed, eps),
+                  LinearWeights(matrix, offsets)), False
+
+
+def _token_head(state: Mapping[str, Tensor], config: Any, _tokens: Tensor) -> _Head:
+    steps: list[TensorMap] = []
+    if config.model_type == "modernbert":
+        steps = _modernbert_dense(state, config)
+    return _chain(*steps, linear(state, "classifier")), False
+
+
+def _sequence_head(state: Mapping[str, Tensor], config: Any, _tokens: Tensor) -> _Head:
+    if config.model_type == "modernbert":
+        if config.classifier_pooling != "cls":
+            raise KeyError("classifier_pooling")
+        steps = [*_modernbert_dense(state, config), linear(state, "classifier")]
+    elif config.model_type in POSITIONS_AFTER_PADDING:
+        steps = [linear(state, "classifier.dense"), torch.tanh,
+                 linear(state, "classifier.out_proj")]
+    else:
+        steps = [linear(state, "bert.pooler.dense"), torch.tanh, linear(state, "classifier")]
+    return _chain(*steps), True
+
+
+def _modernbert_dense(state: Mapping[str, Tensor], config: Any) -> list[TensorMap]:
+    return [linear(state, "head.dense"), ACTIVATIONS[config.classifier_activation],
+            norm(state, "head.norm", config.norm_eps)]
+
+
+_HEADS: Mapping[str, Callable[[Mapping[str, Tensor], Any, Tensor], _Head]] = {
+    "AutoModelForMaskedLM": _masked_lm_head,
+    "AutoModelForTokenClassification": _token_head,
+    "AutoModelForSequenceClassification": _sequence_head}
+
+
+def _chain(*steps: TensorMap) -> TensorMap:
+    def run(states: Tensor) -> Tensor:
+        for step in steps:
+            states = step(states)
+        return states
+
+    return run
