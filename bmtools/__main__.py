@@ -1,6 +1,6 @@
 """`python -m bmtools`."""
 
-from bmtools.cli.main import main
+from bmtools.cli.main import run
 
 if __name__ == "__main__":
-    main()
+    run()

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import importlib
 import os
 import sys
+import threading
 from collections.abc import Sequence
+from contextlib import suppress
 
 import click
 
@@ -32,6 +36,7 @@ COMMANDS = {
     "table": "Show JSON Lines of several models as one table.",
 }
 TRACEBACK = "--traceback"
+_OBJECTS_BETWEEN_COLLECTIONS = 50_000
 
 
 class LazyGroup(click.Group):
@@ -63,6 +68,26 @@ def bmtools() -> None:
     Records travel as JSON Lines through stdin and stdout, models as directories.
     Every option can also come from BMTOOLS_<COMMAND>_<OPTION> or --config FILE.toml.
     """
+
+
+def run() -> None:
+    """Run the command line as a program of its own, which starts and ends fast.
+
+    Collecting garbage while a library is imported finds none and takes a fifth of the time. At the
+    end the system takes all memory back at once, object by object it takes as long.
+    """
+    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS, 20, 50)
+    code: int | str | None = 1
+    try:
+        main()
+    except SystemExit as request:
+        code = request.code
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in filter(None, (sys.stdout, sys.stderr)):
+        with suppress(OSError, ValueError):  # closed, by us or by its reader
+            stream.flush()
+    os._exit(code if isinstance(code, int) else 1)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

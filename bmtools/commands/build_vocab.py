@@ -59,7 +59,7 @@ def command(records: RecordReader, reject: Reject, output: Path, overwrite: bool
 
     if extend is not None and "tokenizer_type" in given:
         from bmtools.vocab.extension import tokenizer_type_of
-        from bmtools.vocab.tokenizer import load_backend
+        from bmtools.vocab.vocabulary import load_backend
 
         found = tokenizer_type_of(load_backend(extend), str(extend))
         if found != config.tokenizer_type:

@@ -15,7 +15,7 @@ from bmtools.errors import Reject
 from bmtools.io.jsonl import STDIN, RecordReader, write_records
 
 if TYPE_CHECKING:
-    from bmtools.vocab.tokenizer import Vocabulary
+    from bmtools.vocab.vocabulary import Vocabulary
 
 
 @click.command("compare-vocab", cls=Command)
@@ -92,7 +92,7 @@ def _named(vocabs: Sequence[str]) -> dict[str, Path]:
 
 def _load(paths: dict[str, Path]) -> dict[str, Vocabulary]:
     """Load vocabularies, and tell the user about casings that no file states."""
-    from bmtools.vocab.tokenizer import load_vocabulary
+    from bmtools.vocab.vocabulary import load_vocabulary
 
     vocabularies = {name: load_vocabulary(path) for name, path in paths.items()}
     for name, vocabulary in vocabularies.items():

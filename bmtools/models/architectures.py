@@ -5,33 +5,22 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import nn
-from transformers import (
-    MODEL_FOR_MASKED_LM_MAPPING,
-    AutoConfig,
-    AutoModelForMaskedLM,
-    BertConfig,
-    MegatronBertConfig,
-    ModernBertConfig,
-    PretrainedConfig,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-    RobertaConfig,
-)
 
 from bmtools.errors import BmtoolsError, setting
+from bmtools.models.encoder_weights import POSITIONS_AFTER_PADDING
+from bmtools.models.fast_encoder import InferenceModel
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 _HEAD_SIZE = 64
 _NAME = re.compile(r"(bert|roberta|megatron-bert|modernbert)-(\d+)x(\d+)")
-# Their positions are counted from behind the id of the padding token.
-_POSITIONS_AFTER_PADDING = frozenset(
-    {"camembert", "data2vec-text", "roberta", "roberta-prelayernorm", "xlm-roberta",
-     "xlm-roberta-xl"})
-_FAMILIES = {"bert": BertConfig, "roberta": RobertaConfig, "megatron-bert": MegatronBertConfig,
-             "modernbert": ModernBertConfig}
+_FAMILIES = {"bert": "BertConfig", "roberta": "RobertaConfig",
+             "megatron-bert": "MegatronBertConfig", "modernbert": "ModernBertConfig"}
 _PAD_TOKEN_ID_LIMIT = 1_000  # RoBERTa keeps as many unused position embeddings before the first one
 
 
@@ -105,6 +94,8 @@ def build_config(architecture: str, tokenizer: PreTrainedTokenizerBase,
 
 
 def _read_config(path: Path) -> PretrainedConfig:
+    from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig
+
     expected = "expected the config.json of a masked language model"
     try:
         config = AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
@@ -143,7 +134,10 @@ def _named_config(architecture: str) -> PretrainedConfig:
     if family == "roberta":
         # 512 positions and those up to the padding token; transformers' defaults are BERT's.
         sizes |= {"max_position_embeddings": 514, "type_vocab_size": 1, "layer_norm_eps": 1e-5}
-    return _FAMILIES[family](**sizes)
+    import transformers
+
+    config: PretrainedConfig = getattr(transformers, _FAMILIES[family])(**sizes)
+    return config
 
 
 def set_vocabulary(config: PretrainedConfig, tokenizer: PreTrainedTokenizerBase) -> None:
@@ -156,7 +150,7 @@ def set_vocabulary(config: PretrainedConfig, tokenizer: PreTrainedTokenizerBase)
 
 def first_position(config: PretrainedConfig) -> int:
     """Number of the first position id: past the padding token in RoBERTa's relatives, else 0."""
-    if config.model_type in _POSITIONS_AFTER_PADDING and config.pad_token_id is not None:
+    if config.model_type in POSITIONS_AFTER_PADDING and config.pad_token_id is not None:
         return int(config.pad_token_id) + 1
     return 0
 
@@ -177,6 +171,8 @@ def max_tokens(model: PreTrainedModel) -> int:
 
     RoBERTa never uses the position embeddings up to the padding id.
     """
+    if isinstance(model, InferenceModel):
+        return model.max_tokens
     positions = position_embeddings(model)
     if positions is None:
         return int(model.config.max_position_embeddings)
@@ -208,6 +204,8 @@ def build_model(config: PretrainedConfig, device: str = "cpu") -> PreTrainedMode
         config: of the model.
         device: where to build it; on meta it has no weights, to look up shapes at no cost.
     """
+    from transformers import AutoModelForMaskedLM
+
     with torch.device(device):
         model = AutoModelForMaskedLM.from_config(config)
         positions = position_embeddings(model)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
-import transformers
-from transformers import PreTrainedModel, PreTrainedTokenizerFast, logging
+from safetensors import SafetensorError
 
 from bmtools.errors import CheckpointError
 from bmtools.io.atomic import new_directory
 from bmtools.io.manifest import Manifest, read_manifest
 from bmtools.models.architectures import max_tokens
+from bmtools.models.inference_files import read_inference_model, require_finite
 from bmtools.vocab.tokenizer import (
     fingerprint,
     load_tokenizer,
@@ -21,8 +21,8 @@ from bmtools.vocab.tokenizer import (
     save_tokenizer,
 )
 
-logging.set_verbosity_error()
-logging.disable_progress_bar()
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 
 @dataclass(frozen=True)
@@ -63,14 +63,19 @@ def load_checkpoint(directory: Path, device: str = "cpu",
     if not (directory / "config.json").is_file():
         raise CheckpointError(f"{directory}: no config.json, expected a checkpoint directory")
     tokenizer = load_tokenizer(directory)
+    import transformers
+
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
     try:
         model, report = getattr(transformers, model_class).from_pretrained(
             directory, dtype=torch.float32, use_safetensors=True, local_files_only=True,
             trust_remote_code=False, output_loading_info=True, ignore_mismatched_sizes=new_head,
             **options)
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         raise CheckpointError(f"{directory}: {str(error).strip().splitlines()[0][:200]}; expected "
                               "a model with safetensors weights") from error
+    require_finite(directory, model.state_dict())
     new = frozenset([*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])])
     encoder = f"{model.base_model_prefix}."
     missing = sorted(key for key in new if not new_head or (
@@ -78,10 +83,43 @@ def load_checkpoint(directory: Path, device: str = "cpu",
     if missing:
         raise CheckpointError(f"{directory}: no fitting weights for {missing[0]}, expected a whole "
                               f"{type(model.base_model if new_head else model).__name__}")
-    if len(tokenizer) > model.config.vocab_size:
+    vocabulary = _check_tokenizer(directory, tokenizer, model.config.vocab_size, model_class)
+    return Checkpoint(directory, model.to(device).eval(), tokenizer, vocabulary, new)
+
+
+def load_for_inference(directory: Path, device: str = "cpu",
+                       model_class: str = "AutoModelForMaskedLM") -> Checkpoint:
+    """Load a model that will only predict, without transformers where the files allow it.
+
+    Its `model` is an `InferenceModel` then, which has the configuration, device and logits of
+    transformers' model, and its `tokenizer` a
+    `BackendTokenizer`.
+
+    Args:
+        directory: the checkpoint.
+        device: where it will run.
+        model_class: transformers' auto class: AutoModelForMaskedLM, -ForTokenClassification or
+            -ForSequenceClassification.
+
+    Raises:
+        CheckpointError: see `load_checkpoint`.
+    """
+    from bmtools.vocab.inference_tokenizer import read_inference_tokenizer
+
+    tokenizer = read_inference_tokenizer(directory)
+    model = None if tokenizer is None else read_inference_model(directory, device, model_class)
+    if tokenizer is None or model is None:
+        return load_checkpoint(directory, device, model_class)
+    vocabulary = _check_tokenizer(directory, tokenizer, model.config.vocab_size, model_class)
+    return Checkpoint(directory, cast("PreTrainedModel", model), tokenizer, vocabulary)
+
+
+def _check_tokenizer(directory: Path, tokenizer: PreTrainedTokenizerFast, embedded: int,
+                     model_class: str) -> str:
+    """Make sure that a tokenizer belongs to its model, and return its fingerprint."""
+    if len(tokenizer) > embedded:
         raise CheckpointError(f"{directory}: the tokenizer has {len(tokenizer)} tokens, the model "
-                              f"embeds {model.config.vocab_size}; put the model's own tokenizer "
-                              "beside it")
+                              f"embeds {embedded}; put the model's own tokenizer beside it")
     roles = ("cls", "sep", "pad", *["mask"] * (model_class == "AutoModelForMaskedLM"))
     for role in roles:
         if getattr(tokenizer, f"{role}_token_id") is None:
@@ -91,7 +129,7 @@ def load_checkpoint(directory: Path, device: str = "cpu",
     recorded = read_manifest(directory).get("vocabulary")
     if recorded is not None:
         require_same_vocabulary(vocabulary, recorded, f"{directory}: tokenizer")
-    return Checkpoint(directory, model.to(device).eval(), tokenizer, vocabulary, new)
+    return vocabulary
 
 
 def save_checkpoint(directory: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast,

@@ -35,15 +35,13 @@ class LinearWeights(NamedTuple):
     weight: Tensor
     bias: Tensor | None
 
-    def __call__(self, states: Tensor) -> Tensor:
-        return functional.linear(states, self.weight, self.bias)
-
     def cast(self, precision: torch.dtype) -> LinearWeights:
         """Convert the matrix to another precision; the bias stays as it is."""
         return LinearWeights(self.weight.to(precision), self.bias)
 
 
-class NormWeights(NamedTuple):
+@dataclass(frozen=True)
+class NormWeights:
     """A layer norm: weight and bias, (hidden size,) each, and the epsilon."""
 
     weight: Tensor
@@ -184,7 +182,7 @@ def _extract_bert(state: State, config: Any) -> EncoderWeights:
     layers = []
     for number in range(config.num_hidden_layers):
         name = f"encoder.layer.{number}"
-        norms: tuple[TensorMap, ...] = (
+        norms: tuple[TensorMap, TensorMap, TensorMap, TensorMap] = (
             norm(state, f"{name}.attention.ln", eps), _identity,
             norm(state, f"{name}.ln", eps), _identity) if is_pre_norm else (
             _identity, norm(state, f"{name}.attention.output.LayerNorm", eps),

@@ -153,10 +153,9 @@ def make_encoder(model: PreTrainedModel | InferenceModel,
     """Make the fastest encoder of a model that agrees with transformers on random sequences.
 
     BERT, RoBERTa, XLM-R, CamemBERT, Megatron-BERT and ModernBERT have a fast one; other families,
-    and variants that differ, are run by transformers. A model read from its files has no other
-    weights than those of its fast encoder, and is not compared. To keep one copy of the weights in memory,
-    those of query, key and value become views of one matrix: do not move, train or save the model
-    afterwards.
+    and variants that differ, are run by transformers; an `InferenceModel` always has a fast one. To
+    keep one copy of the weights in memory, those of query, key and value become views of one
+    matrix: do not move, train or save the model afterwards.
 
     Args:
         model: a masked language model in evaluation mode, on its device.

@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
+from torch.nn import functional
 
+from bmtools.errors import CheckpointError
 from bmtools.models.encoder_weights import (
     ACTIVATIONS,
     POSITIONS_AFTER_PADDING,
-    LinearWeights,
     TensorMap,
     extract_weights,
     linear,
@@ -54,6 +57,9 @@ def read_inference_model(directory: Path, device: str, model_class: str) -> Infe
         device: where the model will run.
         model_class: transformers' auto class: AutoModelForMaskedLM, -ForTokenClassification or
             -ForSequenceClassification.
+
+    Raises:
+        CheckpointError: weights that are not finite.
     """
     try:
         config = read_model_config(directory)
@@ -61,6 +67,7 @@ def read_inference_model(directory: Path, device: str, model_class: str) -> Infe
             return None
         state = {name: weight.float()
                  for name, weight in load_file(directory / WEIGHTS, device).items()}
+        require_finite(directory, state)
         prefix = _PREFIXES.get(config.model_type, "roberta.")
         weights = extract_weights({name.removeprefix(prefix): weight for name, weight
                                    in state.items() if name.startswith(prefix)}, config)
@@ -72,10 +79,28 @@ def read_inference_model(directory: Path, device: str, model_class: str) -> Infe
             assert weights.embed.positions is not None
             longest = len(weights.embed.positions)
         head, pooled = _HEADS[model_class](state, config, weights.embed.tokens)
-    except (OSError, ValueError, KeyError, AttributeError, TypeError):
+        if model_class != "AutoModelForMaskedLM":
+            outputs = head(weights.embed.tokens[:1].clone()).shape[-1]
+            config.id2label = config.id2label or {n: f"LABEL_{n}" for n in range(outputs)}
+            if len(config.id2label) != outputs:
+                return None
+    except (OSError, ValueError, KeyError, AttributeError, TypeError, SafetensorError):
         return None  # transformers says what is wrong, or reads it all the same
     config.vocab_size = len(weights.embed.tokens)
     return InferenceModel(config, weights, head, pooled, longest)
+
+
+def require_finite(directory: Path, state: Mapping[str, Tensor]) -> None:
+    """Refuse weights that are not finite: all comparisons with NaN are false, so scores of them
+    can look perfect.
+
+    Raises:
+        CheckpointError: names the first such weight.
+    """
+    for name, weight in state.items():
+        if not weight.sum().isfinite() and not weight.isfinite().all():
+            raise CheckpointError(f"{directory}: weights of {name} are not finite; train the "
+                                  "model again from a checkpoint before this one")
 
 
 def read_model_config(directory: Path) -> SimpleNamespace | None:
@@ -126,32 +151,32 @@ def _masked_lm_head(state: Mapping[str, Tensor], config: Any, tokens: Tensor) ->
     offsets = state.get(bias, state.get(f"{decoder}.bias"))
     if offsets is None and getattr(config, "decoder_bias", True):
         raise KeyError(bias)
-    return _chain(linear(state, dense), ACTIVATIONS[activation], norm(state, normed, eps),
-                  LinearWeights(matrix, offsets)), False
+    return _chain(_linear(state, dense), ACTIVATIONS[activation], norm(state, normed, eps),
+                  partial(functional.linear, weight=matrix, bias=offsets)), False
 
 
 def _token_head(state: Mapping[str, Tensor], config: Any, _tokens: Tensor) -> _Head:
     steps: list[TensorMap] = []
     if config.model_type == "modernbert":
         steps = _modernbert_dense(state, config)
-    return _chain(*steps, linear(state, "classifier")), False
+    return _chain(*steps, _linear(state, "classifier")), False
 
 
 def _sequence_head(state: Mapping[str, Tensor], config: Any, _tokens: Tensor) -> _Head:
     if config.model_type == "modernbert":
         if config.classifier_pooling != "cls":
             raise KeyError("classifier_pooling")
-        steps = [*_modernbert_dense(state, config), linear(state, "classifier")]
+        steps = [*_modernbert_dense(state, config), _linear(state, "classifier")]
     elif config.model_type in POSITIONS_AFTER_PADDING:
-        steps = [linear(state, "classifier.dense"), torch.tanh,
-                 linear(state, "classifier.out_proj")]
+        steps = [_linear(state, "classifier.dense"), torch.tanh,
+                 _linear(state, "classifier.out_proj")]
     else:
-        steps = [linear(state, "bert.pooler.dense"), torch.tanh, linear(state, "classifier")]
+        steps = [_linear(state, "bert.pooler.dense"), torch.tanh, _linear(state, "classifier")]
     return _chain(*steps), True
 
 
 def _modernbert_dense(state: Mapping[str, Tensor], config: Any) -> list[TensorMap]:
-    return [linear(state, "head.dense"), ACTIVATIONS[config.classifier_activation],
+    return [_linear(state, "head.dense"), ACTIVATIONS[config.classifier_activation],
             norm(state, "head.norm", config.norm_eps)]
 
 
@@ -159,6 +184,11 @@ _HEADS: Mapping[str, Callable[[Mapping[str, Tensor], Any, Tensor], _Head]] = {
     "AutoModelForMaskedLM": _masked_lm_head,
     "AutoModelForTokenClassification": _token_head,
     "AutoModelForSequenceClassification": _sequence_head}
+
+
+def _linear(state: Mapping[str, Tensor], name: str) -> TensorMap:
+    weight, bias = linear(state, name)
+    return partial(functional.linear, weight=weight, bias=bias)
 
 
 def _chain(*steps: TensorMap) -> TensorMap:

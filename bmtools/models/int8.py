@@ -82,13 +82,13 @@ def _require_supported(model: PreTrainedModel | InferenceModel) -> EncoderWeight
         raise BmtoolsError(
             f"{setting('precision')} int8: found a model on {model.device.type}, expected cpu; "
             f"use {setting('device')} cpu or {setting('precision')} bf16")
-    weights = weights_of(model)
-    if weights is None or weights.embed.positions is None:
-        raise CheckpointError(f"{name}: cannot run in int8, expected {_FAMILIES}; {way_out}")
-    if config.hidden_act not in _ACTIVATIONS:
+    if getattr(config, "hidden_act", "gelu") not in _ACTIVATIONS:
         raise CheckpointError(f"{name}: cannot run in int8 with activation "
                               f"{config.hidden_act!r}, expected {', '.join(_ACTIVATIONS)}; "
                               f"{way_out}")
+    weights = weights_of(model)
+    if weights is None or weights.embed.positions is None:
+        raise CheckpointError(f"{name}: cannot run in int8, expected {_FAMILIES}; {way_out}")
     return weights
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
-from transformers import PreTrainedModel
 
 from bmtools.errors import CheckpointError
 from bmtools.models.architectures import has_segment_embeddings, position_embeddings
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 # Logits in memory at a time, in numbers. A CPU allocates larger tensors anew from the system each
 # time; a GPU wants larger chunks to be busy.

@@ -16,8 +16,8 @@ import torch
 from bmtools.distributed import world_size
 from bmtools.io.system import usable_cores
 from bmtools.models.architectures import max_tokens
-from bmtools.models.checkpoint import Checkpoint, load_checkpoint
-from bmtools.models.fast_encoder import Encoder, make_encoder
+from bmtools.models.checkpoint import Checkpoint, load_checkpoint, load_for_inference
+from bmtools.models.fast_encoder import Encoder, InferenceModel, make_encoder
 from bmtools.models.hardware import resolve_device
 from bmtools.models.int8 import Int8Encoder
 from bmtools.models.mlm import lm_head
@@ -75,6 +75,7 @@ class CheckpointPredictor:
         self.tokens_per_pass = config.batch_tokens or (_TOKENS_ON_CPU if on_cpu else _TOKENS_ON_GPU)
         logits = _LOGITS_ON_CPU if on_cpu else _LOGITS_ON_GPU
         self.max_predictions = max(1, logits // model.config.vocab_size)
+        self._head = model.head if isinstance(model, InferenceModel) else lm_head(model)
         # In this order: the first encoder puts the weights of each layer side by side in memory.
         self._exact_encoder = make_encoder(model, self.dtype)
         self._encoder = Int8Encoder(model, self.threads) \
@@ -140,7 +141,7 @@ class CheckpointPredictor:
         with torch.autocast(self.device.type, dtype=self.dtype, enabled=self.dtype is not None):
             states = encoder.states_at(torch.from_numpy(input_ids).to(self.device),
                                        torch.from_numpy(copies), torch.from_numpy(positions))
-            logits = lm_head(self.checkpoint.model)(states).float()
+            logits = self._head(states).float()
         return MaskLogits(sequences[copies], positions, logits)
 
     def _measure_int8_error(self, inputs: Sequence[MaskedCopies]) -> None:
@@ -169,13 +170,20 @@ class CheckpointPredictor:
                 "max": rounded(found.abs().max().item())}}
 
 
-def load_predictors(models: Models, config: InferenceConfig) -> list[CheckpointPredictor]:
+def load_predictors(models: Models, config: InferenceConfig,
+                    whole: bool = False) -> list[CheckpointPredictor]:
     """Load masked language models to be scored, from one directory or several.
+
+    Args:
+        models: their directories.
+        config: device, batch size, threads and precision.
+        whole: whether transformers' model itself is needed.
 
     Raises:
         CheckpointError: see `load_checkpoint`.
         BmtoolsError: the device is unknown or absent.
     """
     device = resolve_device(config.device)
-    return [CheckpointPredictor(load_checkpoint(Path(path), device), config)
+    load = load_checkpoint if whole else load_for_inference
+    return [CheckpointPredictor(load(Path(path), device), config)
             for path in ([models] if isinstance(models, str | PathLike) else models)]

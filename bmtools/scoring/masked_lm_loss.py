@@ -79,8 +79,8 @@ def masked_lm_loss(records: str | PathLike[str] | Iterable[Any],
     config, inference, statistics = split_settings(
         settings, MaskedLmLossConfig, InferenceConfig, StatisticsConfig)
     config.check_usage(bool(terms), inference.precision)
-    evaluation = MaskedLmEvaluation(load_predictors(models, inference), config, terms=terms, by=by,
-                                    seed=statistics.seed)
+    evaluation = MaskedLmEvaluation(load_predictors(models, inference, whole=True), config,
+                                    terms=terms, by=by, seed=statistics.seed)
     deque(progress(evaluation.run(as_records(records, reject), reject)), maxlen=0)
     return list(evaluation.lines(statistics))
 

@@ -159,9 +159,9 @@ class Task(ABC, Generic[ExampleT, InputT]):
         Raises:
             CheckpointError: no such directory, or weights of encoder or head are missing.
         """
-        from bmtools.models.checkpoint import load_checkpoint
+        from bmtools.models.checkpoint import load_for_inference
 
-        return load_checkpoint(directory, device, cls.model_class)
+        return load_for_inference(directory, device, cls.model_class)
 
     def accept_labels(self, labels: Sequence[str]) -> None:
         """Take the labels of a loaded model.

@@ -18,7 +18,8 @@ from bmtools.io.jsonl import read_lines
 from bmtools.records import Record
 from bmtools.vocab.encoding import Encoder
 from bmtools.vocab.segmenters import Segmenter
-from bmtools.vocab.tokenizer import Vocabulary, load_vocabulary, token_texts, unknown_ids
+from bmtools.vocab.tokenizer import token_texts, unknown_ids
+from bmtools.vocab.vocabulary import Vocabulary, load_vocabulary
 from bmtools.vocab.words import WordCounter, count_words_of, encode_words, find_words, fragmentation
 
 TEXT = "text"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, cast
 
 from tokenizers import Tokenizer
 
 from bmtools.io.manifest import read_manifest
-from bmtools.vocab.tokenizer import check_casing, fingerprint, load_tokenizer
+from bmtools.vocab.tokenizer import check_casing, fingerprint
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -20,27 +20,8 @@ _ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 _GENERIC = ("PreTrainedTokenizerFast", "TokenizersBackend")
 
 
-class InferenceTokenizer(Protocol):
-    """The part of transformers' fast tokenizers that encoding and scoring need."""
-
-    backend_tokenizer: Tokenizer
-    bos_token_id: int | None
-    eos_token_id: int | None
-    unk_token_id: int | None
-    sep_token_id: int | None
-    pad_token_id: int | None
-    cls_token_id: int | None
-    mask_token_id: int | None
-    all_special_ids: list[int]
-    all_special_tokens: list[str]
-
-    def __len__(self) -> int: ...
-
-    def get_vocab(self) -> dict[str, int]: ...
-
-
 class BackendTokenizer:
-    """A tokenizer with the roles of its special tokens; see `InferenceTokenizer`.
+    """The part of transformers' fast tokenizers that encoding and scoring need.
 
     Args:
         backend: without truncation and padding.
@@ -53,9 +34,9 @@ class BackendTokenizer:
         self.backend_tokenizer = backend
         self.all_special_tokens = list(dict.fromkeys((*roles.values(), *extra)))
         self.all_special_ids = [backend.token_to_id(token) for token in self.all_special_tokens]
-        ids = {role: backend.token_to_id(token) for role, token in roles.items()}
-        self.bos_token_id, self.eos_token_id, self.unk_token_id, self.sep_token_id, \
-            self.pad_token_id, self.cls_token_id, self.mask_token_id = map(ids.get, _ROLES)
+        for role in _ROLES:
+            setattr(self, f"{role}_token_id",
+                    backend.token_to_id(roles[role]) if role in roles else None)
 
     def __len__(self) -> int:
         return self.backend_tokenizer.get_vocab_size()
@@ -65,16 +46,12 @@ class BackendTokenizer:
         return self.backend_tokenizer.get_vocab()
 
 
-def read_tokenizer(directory: Path) -> BackendTokenizer | PreTrainedTokenizerFast:
-    """Read a tokenizer, by transformers where that might make another one of the same files.
+def read_inference_tokenizer(directory: Path) -> PreTrainedTokenizerFast | None:
+    """Read a tokenizer; None where transformers might make another one of the same files.
 
     Raises:
-        CheckpointError: see `load_tokenizer`.
+        CheckpointError: casing that contradicts itself.
     """
-    return _read(directory) or load_tokenizer(directory)
-
-
-def _read(directory: Path) -> BackendTokenizer | None:
     try:
         config = json.loads((directory / "tokenizer_config.json").read_text(encoding="utf-8"))
         backend = Tokenizer.from_file(str(directory / "tokenizer.json"))
@@ -83,13 +60,14 @@ def _read(directory: Path) -> BackendTokenizer | None:
         roles = {role: _content(config[f"{role}_token"])
                  for role in _ROLES if config.get(f"{role}_token")}
         extra = config.get("extra_special_tokens") or config.get("additional_special_tokens") or []
-        tokenizer = BackendTokenizer(backend, roles, tuple(map(_content, extra)))
+        tokenizer = cast("PreTrainedTokenizerFast",
+                         BackendTokenizer(backend, roles, tuple(map(_content, extra))))
         recorded = read_manifest(directory).get("vocabulary")
-    except Exception:  # of files that `load_tokenizer` reads, or says what is wrong with
+    except Exception:  # transformers reads it, or says what is wrong
         return None
     special = {token.content for token in backend.get_added_tokens_decoder().values()
                if token.special}
-    if not special.issuperset(tokenizer.all_special_tokens) or not {"pad", "cls", "sep"} <= {*roles}:
+    if not (special.issuperset(tokenizer.all_special_tokens) and {"pad", "cls", "sep"} <= {*roles}):
         return None
     if recorded is None and config.get("tokenizer_class") not in _GENERIC:
         return None

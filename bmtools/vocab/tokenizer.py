@@ -6,14 +6,12 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
+from tokenizers import Tokenizer
 
 from bmtools.errors import CheckpointError
-from bmtools.io.jsonl import read_lines
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
@@ -30,94 +28,13 @@ _VISIBLE = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1),
 _HIDDEN = sorted({*range(256)} - {*_VISIBLE})
 _BYTE_OF = {chr(byte): byte for byte in _VISIBLE} | {
     chr(256 + order): byte for order, byte in enumerate(_HIDDEN)}
-_CONFIG = "tokenizer_config.json"
-_TOKENIZER = "tokenizer.json"
-_VOCAB = "vocab.txt"
-_UNKNOWN = "[UNK]"
-_SPECIAL = ("[PAD]", _UNKNOWN, "[CLS]", "[SEP]", "[MASK]")
-# Uncased vocabularies have a few capitals too: SciBERT's has `##TM` from the trade mark sign and
-# Greek letters, 0.6 %. A cased one has thousands of capitalised words.
-_MIN_CASED_RATIO = 0.05
+CONFIG = "tokenizer_config.json"
+TOKENIZER = "tokenizer.json"
+VOCAB = "vocab.txt"
+"""Files of a tokenizer directory."""
 
 Component = Mapping[str, Any]
 """A normalizer, pre-tokenizer, post-processor or decoder as JSON."""
-
-
-@dataclass(frozen=True)
-class Vocabulary:
-    """A tokenizer that only has to encode.
-
-    Args:
-        backend: without truncation and padding.
-        uncased: it lower-cases text.
-        casing_assumed: its casing is a guess from the tokens, as no file says it.
-    """
-
-    backend: Tokenizer
-    uncased: bool
-    casing_assumed: bool = False
-
-    @property
-    def casing(self) -> str:
-        """Casing in a word: cased or uncased."""
-        return "uncased" if self.uncased else "cased"
-
-    def facts(self) -> dict[str, Any]:
-        """Return size, model and casing, as reports name them."""
-        return {"vocab_size": self.backend.get_vocab_size(),
-                "tokenizer_model": model_name(self.backend),
-                "casing": self.casing, "casing_assumed": self.casing_assumed}
-
-
-def load_vocabulary(path: Path) -> Vocabulary:
-    """Load a tokenizer directory, a checkpoint, a tokenizer.json or a vocab.txt of WordPiece.
-
-    Nothing says the casing of a vocab.txt alone. Where one in twenty of its tokens or more has a
-    capital it is taken for cased, and text keeps its case; otherwise text is lower-cased without
-    accents, as by BERT's uncased models. `Vocabulary.casing_assumed` is set then.
-
-    Raises:
-        CheckpointError: no tokenizer, or casing that contradicts itself.
-    """
-    if path.is_dir():
-        has_more = any((path / name).is_file() for name in (_TOKENIZER, _CONFIG, "config.json"))
-        if (path / _VOCAB).is_file() and not has_more:
-            return _bare_wordpiece(path / _VOCAB)
-        tokenizer = load_tokenizer(path)
-        return Vocabulary(tokenizer.backend_tokenizer, is_uncased(tokenizer))
-    if not path.is_file():
-        raise CheckpointError(f"{path}: no such file or directory, expected a tokenizer, "
-                              f"a checkpoint, a {_TOKENIZER} or a {_VOCAB}")
-    if path.suffix != ".json":
-        return _bare_wordpiece(path)
-    try:
-        backend = Tokenizer.from_file(str(path))
-    except Exception as error:  # the library raises nothing more precise
-        raise CheckpointError(f"{path}: no tokenizer could be loaded ({_brief(error)}); expected "
-                              f"a {_TOKENIZER}, a {_VOCAB} or a directory") from error
-    backend.no_truncation()
-    backend.no_padding()
-    return Vocabulary(backend, lowercases(json.loads(backend.to_str())["normalizer"]))
-
-
-def _bare_wordpiece(path: Path) -> Vocabulary:
-    """Build BERT's tokenizer from a list of tokens, one a line in the order of ids."""
-    tokens = [line.removesuffix("\r") for _, line in read_lines(str(path))]
-    if _UNKNOWN not in tokens:
-        raise CheckpointError(f"{path}: found no line {_UNKNOWN}, expected the {_VOCAB} of a "
-                              "WordPiece tokenizer, one token a line; else name the directory")
-    lettered = [token for token in tokens if token.lower() != token.upper()
-                and not (token.startswith("[") and token.endswith("]"))]
-    capital = sum(token != token.lower() for token in lettered)
-    uncased = not capital or capital < _MIN_CASED_RATIO * len(lettered)
-    backend = Tokenizer(models.WordPiece(
-        vocab={token: number for number, token in enumerate(tokens)}, unk_token=_UNKNOWN,
-        max_input_chars_per_word=100))
-    backend.normalizer = normalizers.BertNormalizer(lowercase=uncased, strip_accents=uncased)
-    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    backend.decoder = decoders.WordPiece()
-    backend.add_special_tokens([token for token in tokens if token in _SPECIAL])
-    return Vocabulary(backend, uncased, casing_assumed=True)
 
 
 def load_tokenizer(directory: Path) -> PreTrainedTokenizerFast:
@@ -137,54 +54,21 @@ def load_tokenizer(directory: Path) -> PreTrainedTokenizerFast:
         tokenizer = AutoTokenizer.from_pretrained(
             directory, local_files_only=True, trust_remote_code=False)
     except (OSError, ValueError, KeyError) as error:
-        raise CheckpointError(f"{directory}: no tokenizer could be loaded ({_brief(error)}); "
+        raise CheckpointError(f"{directory}: no tokenizer could be loaded ({brief(error)}); "
                               "expected tokenizer.json or vocab.txt") from error
     if not isinstance(tokenizer, PreTrainedTokenizerFast):
         raise CheckpointError(f"{directory}: the tokenizer has no tokenizer.json; "
                               "convert it with transformers first")
-    uncased = is_uncased(tokenizer)
-    config, content = (json.loads(path.read_text("utf-8")) if path.is_file() else {}
-                       for path in (directory / _CONFIG, directory / _TOKENIZER))
-    stated = config.get("do_lower_case")
-    written = lowercases(content.get("normalizer")) if content else uncased
-    if written != uncased or (stated is not None and bool(stated) != uncased):
-        raise CheckpointError(
-            f"{directory}: {_CONFIG} says do_lower_case {json.dumps(stated)}, but {_TOKENIZER} "
-            f"{'folds' if written else 'keeps'} case; correct the one that is wrong")
-    if stated is None and uncased:
-        cased = [token for token in tokenizer.get_vocab() if token != token.lower()
-                 and token not in tokenizer.all_special_tokens]
-        if cased:
-            raise CheckpointError(
-                f"{directory}: the vocabulary holds upper case ({min(cased)!r}), but text would "
-                f'be lower-cased; write {{"do_lower_case": false}} into {_CONFIG}')
+    check_casing(directory, tokenizer)
     tokenizer.backend_tokenizer.no_truncation()
     tokenizer.backend_tokenizer.no_padding()
     return tokenizer
 
 
-def load_backend(path: Path) -> Tokenizer:
-    """Load a tokenizer without transformers, which takes a second and 200 MB, where possible.
-
-    Raises:
-        CheckpointError: no tokenizer, or casing that contradicts itself.
-    """
-    try:
-        backend = Tokenizer.from_file(str(path / _TOKENIZER))
-        stated = json.loads((path / _CONFIG).read_text("utf-8")).get("do_lower_case")
-    except Exception:  # `load_vocabulary` reports what is wrong
-        stated = None
-    if stated is not None:
-        normal = "A" if backend.normalizer is None else backend.normalizer.normalize_str("A")
-        if bool(stated) == (normal.strip(f" {METASPACE}") == "a"):
-            return backend
-    return load_vocabulary(path).backend
-
-
 def save_tokenizer(tokenizer: PreTrainedTokenizerBase, directory: Path) -> None:
     """Write tokenizer.json, tokenizer_config.json with its casing, and vocab.txt for WordPiece."""
     tokenizer.save_pretrained(directory)
-    path = directory / _CONFIG
+    path = directory / CONFIG
     config = json.loads(path.read_text("utf-8"))
     config["do_lower_case"] = is_uncased(tokenizer)
     if config.get("tokenizer_class") == "TokenizersBackend":
@@ -194,7 +78,7 @@ def save_tokenizer(tokenizer: PreTrainedTokenizerBase, directory: Path) -> None:
     if type(tokenizer.backend_tokenizer.model).__name__ == "WordPiece":
         tokens = tokenizer.get_vocab()
         lines = "".join(f"{token}\n" for token in sorted(tokens, key=tokens.__getitem__))
-        (directory / _VOCAB).write_text(lines, encoding="utf-8")
+        (directory / VOCAB).write_text(lines, encoding="utf-8")
 
 
 def fingerprint(tokenizer: PreTrainedTokenizerBase) -> str:
@@ -222,10 +106,37 @@ def require_same_vocabulary(found: str, expected: str, what: str) -> None:
 
 def is_uncased(tokenizer: PreTrainedTokenizerBase) -> bool:
     """Return whether a tokenizer lower-cases text."""
-    return lowercases(json.loads(tokenizer.backend_tokenizer.to_str())["normalizer"])
+    normalizer = tokenizer.backend_tokenizer.normalizer
+    return normalizer is not None and lowercases(json.loads(normalizer.__getstate__()))
 
 
-def _brief(error: Exception) -> str:
+def check_casing(directory: Path, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Compare what both files say of casing with what the tokenizer made of them does.
+
+    Raises:
+        CheckpointError: they contradict each other.
+    """
+    uncased = is_uncased(tokenizer)
+    config, content = (json.loads(path.read_text("utf-8")) if path.is_file() else {}
+                       for path in (directory / CONFIG, directory / TOKENIZER))
+    stated = config.get("do_lower_case")
+    written = lowercases(content.get("normalizer")) if content else uncased
+    if written != uncased or (stated is not None and bool(stated) != uncased):
+        raise CheckpointError(
+            f"{directory}: {CONFIG} says do_lower_case {json.dumps(stated)}, but {TOKENIZER} "
+            f"{'folds' if written else 'keeps'} case; correct the one that is wrong")
+    if stated is None and uncased:
+        special = set(tokenizer.all_special_tokens)
+        cased = [token for token in tokenizer.get_vocab()
+                 if token not in special and token != token.lower()]
+        if cased:
+            raise CheckpointError(
+                f"{directory}: the vocabulary holds upper case ({min(cased)!r}), but text would "
+                f'be lower-cased; write {{"do_lower_case": false}} into {CONFIG}')
+
+
+def brief(error: Exception) -> str:
+    """Return the first line of an error of a library, cut short."""
     return str(error).strip().split("\n")[0][:160]
 
 

@@ -14,8 +14,7 @@ from toy_models import tiny_config
 from transformers import DistilBertConfig
 
 from bmtools.models import fast_encoder
-from bmtools.models.encoder_weights import extract_weights
-from bmtools.models.fast_encoder import FastEncoder, TransformersEncoder, make_encoder
+from bmtools.models.fast_encoder import FastEncoder, TransformersEncoder, make_encoder, weights_of
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -130,17 +129,17 @@ def test_wrong_weights_fall_back_to_transformers(
         build: Callable[[Any], Any], fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """One position, window or head off, and transformers reads."""
     model = build(tiny_config("BERT" if fault == "positions" else "ModernBERT"))
-    weights = extract_weights(model)
+    weights = weights_of(model)
     assert weights is not None and make_encoder(model).implementation == "fast"
     if fault == "positions":
-        weights.embed.positions = weights.embed.positions.roll(1, 0)  # type: ignore[attr-defined]
+        weights.embed.positions = weights.embed.positions.roll(1, 0)
     elif fault == "sliding_window":
         object.__setattr__(weights.layers[1], "sliding_window", 5)
     elif fault == "heads":
         object.__setattr__(weights.layers[2], "heads", 2)
     else:
         object.__setattr__(weights.layers[1], "rotary", "full_attention")
-    monkeypatch.setattr(fast_encoder, "extract_weights", lambda _: weights)
+    monkeypatch.setattr(fast_encoder, "weights_of", lambda _: weights)
     assert make_encoder(model).implementation == "transformers"
 
 

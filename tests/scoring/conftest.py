@@ -167,7 +167,8 @@ def known() -> Callable[..., CheckpointPredictor]:
         with torch.no_grad():
             head.transform.LayerNorm.weight.zero_()
             head.transform.LayerNorm.bias.zero_()
-            head.bias.copy_(torch.tensor([0.0] * 5 + list(weights.values())).log())
+            # Weights must be finite; the probability of this is 0 all the same.
+            head.bias.copy_(torch.tensor([0.0] * 5 + list(weights.values())).log().clamp(-1e4))
         return predictor(model, tokenizer, settings.pop("name", "known"), **settings)
 
     return make

@@ -14,11 +14,11 @@ from bmtools.vocab.tokenizer import (
     fingerprint,
     is_uncased,
     load_tokenizer,
-    load_vocabulary,
     model_name,
     save_tokenizer,
     token_texts,
 )
+from bmtools.vocab.vocabulary import load_vocabulary
 
 CASED = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "Cuore", "cuore", "##re", "è"]
 
