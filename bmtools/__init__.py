@@ -1,1 +1,3 @@
 """Composable commands that build biomedical language models."""
+
+__version__ = "0.1.0"

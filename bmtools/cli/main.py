@@ -13,6 +13,7 @@ from contextlib import suppress
 
 import click
 
+from bmtools import __version__
 from bmtools.errors import BmtoolsError, settings_spelled_as_flags
 
 COMMANDS = {
@@ -59,7 +60,7 @@ class LazyGroup(click.Group):
 
 @click.group(cls=LazyGroup, context_settings={
     "auto_envvar_prefix": "BMTOOLS", "help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="bmtools", message="bmtools %(version)s")
+@click.version_option(__version__, message="bmtools %(version)s")
 @click.option(TRACEBACK, is_flag=True, expose_value=False,
               help="Show where an error arose.")
 def bmtools() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from bmtools.errors import CheckpointError
+from bmtools.installation import versions
 
 NAME = "bmtools.json"
-_PACKAGES = ("bmtools", "torch", "transformers", "tokenizers", "accelerate")
+_PACKAGES = ("torch", "transformers", "tokenizers", "accelerate")
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Manifest:
             "vocabulary": self.vocabulary, "inputs": dict(self.inputs),
             "parents": dict(self.parents), "tokens_seen": self.tokens_seen,
             "wall_seconds": round(self.wall_seconds, 3), "results": dict(self.results),
-            "versions": {name: importlib.metadata.version(name) for name in _PACKAGES}}
+            "versions": versions(*_PACKAGES)}
         text = json.dumps(content, indent=2, ensure_ascii=False, default=str)
         (directory / NAME).write_text(text + "\n", encoding="utf-8")
         return content

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from bmtools.errors import BmtoolsError, CheckpointError, setting
+from bmtools.installation import install_command
 from bmtools.models.encoder_weights import EncoderWeights
 from bmtools.models.fast_encoder import InferenceModel, run_layer_at, weights_of
 
@@ -49,7 +50,7 @@ class Int8Encoder:
             import ctranslate2
         except ImportError as error:
             raise BmtoolsError(f"{setting('precision')} int8 needs the package ctranslate2: "
-                               "pip install 'bmtools[ctranslate2]'") from error
+                               f"{install_command('ctranslate2')}") from error
         self._weights = _require_supported(model)
         self._lower: Any = None
         if len(self._weights.layers) > 1:

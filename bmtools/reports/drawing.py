@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from bmtools.errors import BmtoolsError, setting
+from bmtools.installation import install_command
 from bmtools.io.atomic import new_file
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def require_matplotlib() -> None:
         import matplotlib.figure  # noqa: F401
     except ImportError as error:
         raise BmtoolsError(
-            f"{setting('plot')}: {error}; pip install 'bmtools[plot]'") from error
+            f"{setting('plot')}: {error}; {install_command('plot')}") from error
 
 
 @contextmanager

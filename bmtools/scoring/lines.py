@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import math
 from array import array
 from collections.abc import Callable, Mapping, Sequence
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bmtools.installation import versions
 from bmtools.scoring.table import get_nested
 from bmtools.vocab.tokenizer import is_uncased
 
@@ -23,7 +23,7 @@ FINGERPRINT_DIGITS = 12
 """Digits of a fingerprint that lines show."""
 NO_VALUE = "-"
 """Group of records without the key."""
-_PACKAGES = ("bmtools", "torch", "transformers")
+_PACKAGES = ("torch", "transformers")
 _SHOWN = {True: "yes", False: "no"}
 
 
@@ -39,7 +39,7 @@ def signed(metric: str, variant: str, tokenizer: PreTrainedTokenizerBase, vocabu
     """
     fields = {metric: variant, **settings,
               "case": "folded" if is_uncased(tokenizer) else "kept",
-              **{name: importlib.metadata.version(name) for name in _PACKAGES}}
+              **versions(*_PACKAGES)}
     shown = (f"{name}:{_SHOWN[value] if isinstance(value, bool) else value}"
              for name, value in fields.items() if value is not None)
     return {"vocabulary": vocabulary[:FINGERPRINT_DIGITS], "signature": "|".join(shown)}

@@ -12,6 +12,7 @@ from accelerate.tracking import LOGGER_TYPE_TO_CLASS, get_available_trackers
 from bmtools.data.phase_lengths import attended_tokens
 from bmtools.data.shards import Corpus
 from bmtools.errors import BmtoolsError, setting
+from bmtools.installation import install_command
 from bmtools.models.hardware import (
     Hardware,
     describe_hardware,
@@ -185,8 +186,8 @@ def named_trackers(text: str) -> list[str]:
             raise BmtoolsError(f"{setting('trackers')}: found {name!r}, expected some of "
                                f"{', '.join(known)}")
         if name not in available:
-            raise BmtoolsError(f"{setting('trackers')}: {name} is not installed; pip install "
-                               f"{_TRACKER_PACKAGES.get(name, name)}")
+            command = install_command(package=_TRACKER_PACKAGES.get(name, name))
+            raise BmtoolsError(f"{setting('trackers')}: {name} is not installed; {command}")
     return names
 
 

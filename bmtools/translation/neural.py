@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from bmtools.corpus.languages import nllb_code, primary_language, three_letters
 from bmtools.errors import BmtoolsError, CheckpointError, setting
+from bmtools.installation import install_command
 from bmtools.translation.settings import ModelConfig
 from bmtools.translation.translator import Translation
 
@@ -80,7 +81,7 @@ class CTranslate2Translator(NeuralTranslator):
             import ctranslate2
         except ImportError as error:
             raise BmtoolsError(f"{setting('engine')} ctranslate2 needs the package ctranslate2: "
-                               "pip install 'bmtools[ctranslate2]'") from error
+                               f"{install_command('ctranslate2')}") from error
         super().__init__(settings, source, target)
         # CTranslate2 reads a token that it does not know as `<unk>`, and without its language marks
         # a model writes nonsense.

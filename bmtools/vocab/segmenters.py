@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bmtools.errors import BmtoolsError, setting
+from bmtools.installation import install_command
 
 TOKENIZER = "tokenizer"
 GROUP = "bmtools.segmenters"
@@ -79,7 +80,7 @@ def load_segmenter(name: str) -> Segmenter | None:
         names = dict.fromkeys([TOKENIZER, *_BUILT_IN, *sorted(others)])
         raise BmtoolsError(f"{setting('segmenter')}: found {name}, expected "
                            f"{' or '.join(names)}")
-    remedy = f"pip install 'bmtools[{name}]'" if name in _BUILT_IN else "install what it needs"
+    remedy = install_command(name) if name in _BUILT_IN else "install what it needs"
     try:
         segment: Segmenter = _BUILT_IN[name] if name in _BUILT_IN else others[name].load()
         segment("")

@@ -7,12 +7,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from importlib.metadata import version
 from pathlib import Path
 
 import click
 import pytest
 
+from bmtools import __version__
 from bmtools.cli.main import COMMANDS, bmtools
 
 Run = Callable[..., object]
@@ -41,7 +41,7 @@ def test_the_table_and_the_command_agree(name: str) -> None:
 
 
 def test_version(run) -> None:
-    assert run("--version").out == f"bmtools {version('bmtools')}\n"
+    assert run("--version").out == f"bmtools {__version__}\n"
 
 
 @pytest.mark.parametrize("arguments", [("frobnicate",), ("--nope",), ("pretrain", "--nope"),

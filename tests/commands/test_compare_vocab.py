@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from bmtools.installation import install_command
+
 Run = Callable[..., Any]
 TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##s", "##m", "##a", "cuore", "il"]
 RECORDS = ({"id": "1", "text": "Il cuore, asma.", "entities": [
@@ -144,7 +146,7 @@ def test_a_plot_without_matplotlib_fails_before_reading(
     outcome = run("compare-vocab", records, *pair, "--plot", tmp_path / "p.png")
     assert (outcome.code, outcome.out) == (1, "")
     assert outcome.err == ("bmtools: --plot: No module named 'matplotlib'; "
-                           "pip install 'bmtools[plot]'\n")
+                           f"{install_command('plot')}\n")
 
 
 def test_what_is_no_vocabulary_ends_with_one(run: Run, records: Path, tmp_path: Path) -> None:

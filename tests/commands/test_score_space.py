@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bmtools.installation import install_command
+
 FEW = ("--bands", 2, "--words-per-band", 3, "--min-count", 2, "--occurrences", 2, "--neighbours", 2,
        "--resamples", 50, "--device", "cpu")
 
@@ -83,4 +85,4 @@ def test_a_missing_matplotlib_is_told_before_any_work(
     outcome = run("score-space", "--model", tiny_checkpoint, "--plot", "p.svg", corpus)
     assert (outcome.code, outcome.out) == (1, "")
     assert outcome.err == ("bmtools: --plot: No module named 'matplotlib'; "
-                           "pip install 'bmtools[plot]'\n")
+                           f"{install_command('plot')}\n")

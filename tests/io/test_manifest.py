@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from bmtools import __version__
 from bmtools.errors import CheckpointError
 from bmtools.io.manifest import Manifest, hash_directory, read_manifest
 
@@ -21,8 +22,9 @@ def test_a_manifest_survives_a_round_trip(tmp_path: Path) -> None:
         "command": "pretrain", "settings": {"steps": 3, "model": None}, "seed": 7,
         "vocabulary": "f00d", "inputs": {"è.jsonl": "aa"}, "parents": {"model": "bb"},
         "tokens_seen": 120, "wall_seconds": 1.235, "results": {"rows": 4},
-        "versions": {name: importlib.metadata.version(name) for name in (
-            "bmtools", "torch", "transformers", "tokenizers", "accelerate")}}
+        "versions": {"bmtools": __version__, **{
+            name: importlib.metadata.version(name)
+            for name in ("torch", "transformers", "tokenizers", "accelerate")}}}
 
 
 def test_it_is_readable_text(tmp_path: Path) -> None:

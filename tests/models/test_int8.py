@@ -112,7 +112,7 @@ def test_unsupported_models_are_refused(config: Any, message: str) -> None:
 
 def test_without_ctranslate2(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
-    with pytest.raises(BmtoolsError, match=r"pip install 'bmtools\[ctranslate2\]'"):
+    with pytest.raises(BmtoolsError, match=r"install .*\[ctranslate2\]'"):
         Int8Encoder(AutoModelForMaskedLM.from_config(tiny_config("BERT")))
 
 

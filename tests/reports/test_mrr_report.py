@@ -251,7 +251,7 @@ def test_no_display_is_needed_or_touched(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("no_matplotlib")
 def test_a_missing_matplotlib_is_one_clear_line(tmp_path: Path) -> None:
-    with pytest.raises(BmtoolsError, match=r"plot: .*; pip install 'bmtools\[plot\]'"):
+    with pytest.raises(BmtoolsError, match=r"plot: .*install .*\[plot\]'"):
         require_matplotlib()
-    with pytest.raises(BmtoolsError, match=r"pip install 'bmtools\[plot\]'"):
+    with pytest.raises(BmtoolsError, match=r"install .*\[plot\]'"):
         write_mrr_report(maskings(), MODELS, LINES, tmp_path / "p")

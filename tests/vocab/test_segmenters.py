@@ -147,5 +147,5 @@ def test_a_package_that_is_absent(monkeypatch: pytest.MonkeyPatch) -> None:
                                            "install what it needs"):
         load_segmenter("pairs")
     monkeypatch.setitem(segmenters._BUILT_IN, "thai", lambda _: __import__("no_such_package"))
-    with pytest.raises(BmtoolsError, match=r"segmenter thai: .*; pip install 'bmtools\[thai\]'"):
+    with pytest.raises(BmtoolsError, match=r"segmenter thai: .*install .*\[thai\]'"):
         load_segmenter("thai")

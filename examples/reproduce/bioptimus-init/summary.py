@@ -17,6 +17,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bmtools.installation import install_command
+
 Curve = dict[int, float]
 """Loss by step, 0 before the first one."""
 
@@ -64,7 +66,7 @@ def plot(lines: Sequence[Mapping[str, Any]], path: Path) -> None:
     try:
         import matplotlib
     except ModuleNotFoundError:
-        print("no matplotlib, so no plot: pip install 'bmtools[plot]'", file=sys.stderr)
+        print(f"no matplotlib, so no plot: {install_command('plot')}", file=sys.stderr)
         return
     matplotlib.use("svg")
     from matplotlib import pyplot

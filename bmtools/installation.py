@@ -1,0 +1,63 @@
+"""How this installation was made, and the command that adds a package to it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+from bmtools import __version__
+
+# `bmtools` is another project's name in the package index.
+DISTRIBUTION = "bmtools-lm"
+
+
+def versions(*packages: str) -> dict[str, str]:
+    """Return the versions of bmtools and of installed packages."""
+    from importlib import metadata
+
+    return {"bmtools": __version__, **{name: metadata.version(name) for name in packages}}
+
+
+def install_command(extra: str = "", package: str = "") -> str:
+    """Return the command that adds one of bmtools' extras, or a package, to this installation."""
+    prefix = Path(sys.prefix)
+    if (prefix / "pipx_metadata.json").is_file():
+        return f"pipx inject {DISTRIBUTION} {package or _quoted(DISTRIBUTION, extra)}"
+    if (prefix / "uv-receipt.toml").is_file():
+        also = f"--with {package} " if package else ""
+        return f"uv tool install --force {also}{_quoted(DISTRIBUTION, extra, _source_url())}"
+    checkout = Path(__file__).parents[1]
+    if package or not (checkout / "pyproject.toml").is_file():
+        return f"{_pip_install()} {package or _quoted(DISTRIBUTION, extra)}"
+    place = "." if checkout == Path.cwd() else str(checkout)
+    return f"{_pip_install()} -e {_quoted(place, extra)}"
+
+
+def _quoted(name: str, extra: str, url: str = "") -> str:
+    return f"'{name}{extra and f'[{extra}]'}{url and f' @ {url}'}'"
+
+
+def _pip_install() -> str:
+    """Return pip's command as it must be typed to reach this environment."""
+    if _recorded("INSTALLER") == "uv":
+        return f"uv pip install --python {sys.prefix}"
+    found = shutil.which("pip")
+    is_ours = found is not None and Path(found).parent == Path(sys.executable).parent
+    return "pip install" if is_ours else f"{sys.executable} -m pip install"
+
+
+def _source_url() -> str:
+    """Return where the installation came from, empty for the package index."""
+    return str(json.loads(_recorded("direct_url.json") or "{}").get("url", ""))
+
+
+def _recorded(name: str) -> str:
+    """Read a file that the installer left, empty where there is none."""
+    from importlib import metadata
+
+    try:
+        return (metadata.distribution(DISTRIBUTION).read_text(name) or "").strip()
+    except metadata.PackageNotFoundError:
+        return ""

@@ -1,0 +1,114 @@
+"""Hints for missing packages: right for every installation, and in step with the metadata."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bmtools import __version__, installation
+from bmtools.installation import DISTRIBUTION, install_command
+from bmtools.vocab.segmenters import _BUILT_IN
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+EXTRAS = PROJECT["project"]["optional-dependencies"]
+CALL = re.compile(r"""install_command\(\s*['"](\w+)['"]""")
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return a function that imitates an environment in which bmtools is installed.
+
+    `files` lie in the environment, `recorded` is what the installer left; without `checkout` the
+    package is among other packages.
+    """
+
+    def imitate(*files: str, checkout: bool = False, active: bool = True, **recorded: str) -> Path:
+        (tmp_path / "bin").mkdir()
+        for name in ("bin/pip", *files, *(["pyproject.toml"] if checkout else [])):
+            (tmp_path / name).touch(mode=0o755)
+        monkeypatch.setattr(sys, "prefix", str(tmp_path))
+        monkeypatch.setattr(sys, "executable", str(tmp_path / "bin" / "python"))
+        monkeypatch.setattr(installation, "__file__", str(tmp_path / "bmtools/installation.py"))
+        monkeypatch.setattr(installation, "_recorded", lambda name: recorded.get(
+            name.partition(".")[0], ""))
+        monkeypatch.setenv("PATH", str(tmp_path / "bin") if active else "/nowhere")
+        return tmp_path
+
+    return imitate
+
+
+def test_from_the_package_index_or_a_wheel(installed: Any) -> None:
+    installed(INSTALLER="pip", direct_url='{"url": "file:///a/bmtools_lm-0.1.0-py3-none-any.whl"}')
+    assert install_command("plot") == "pip install 'bmtools-lm[plot]'"
+    assert install_command(package="comet-ml") == "pip install comet-ml"
+
+
+def test_from_a_checkout(installed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    checkout = installed(checkout=True)
+    assert install_command("plot") == f"pip install -e '{checkout}[plot]'"
+    assert install_command(package="comet-ml") == "pip install comet-ml"
+    monkeypatch.chdir(checkout)
+    assert install_command("plot") == "pip install -e '.[plot]'"
+
+
+def test_in_an_environment_that_is_not_active(installed: Any) -> None:
+    prefix = installed(active=False)
+    assert install_command("plot") == f"{prefix}/bin/python -m pip install 'bmtools-lm[plot]'"
+
+
+def test_by_uv(installed: Any) -> None:
+    prefix = installed(INSTALLER="uv")
+    assert install_command("plot") == f"uv pip install --python {prefix} 'bmtools-lm[plot]'"
+
+
+def test_as_a_tool_of_pipx(installed: Any) -> None:
+    installed("pipx_metadata.json", INSTALLER="uv")
+    assert install_command("plot") == "pipx inject bmtools-lm 'bmtools-lm[plot]'"
+    assert install_command(package="comet-ml") == "pipx inject bmtools-lm comet-ml"
+
+
+@pytest.mark.parametrize(("recorded", "source"), [
+    ("", ""), ('{"url": "file:///a/b.whl"}', " @ file:///a/b.whl")], ids=["index", "wheel"])
+def test_as_a_tool_of_uv(installed: Any, recorded: str, source: str) -> None:
+    installed("uv-receipt.toml", direct_url=recorded)
+    assert install_command("plot") == f"uv tool install --force 'bmtools-lm[plot]{source}'"
+    assert install_command(package="comet-ml") == \
+        f"uv tool install --force --with comet-ml 'bmtools-lm{source}'"
+
+
+def test_what_no_installer_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(installation, "DISTRIBUTION", "bmtools-no-such-distribution")
+    assert installation._recorded("INSTALLER") == ""
+    assert installation._source_url() == ""
+
+
+def test_hints_name_extras_that_the_metadata_has() -> None:
+    files = [*(ROOT / "bmtools").rglob("*.py"), *(ROOT / "examples").rglob("*.py")]
+    named = {extra for file in files for extra in CALL.findall(file.read_text(encoding="utf-8"))}
+    assert named == {"ctranslate2", "plot"}
+    assert named | _BUILT_IN.keys() | {"test"} == EXTRAS.keys()
+
+
+def test_one_name_in_the_metadata_and_the_hints() -> None:
+    assert PROJECT["project"]["name"] == DISTRIBUTION
+    assert PROJECT["tool"]["setuptools"]["dynamic"] == {"version": {"attr": "bmtools.__version__"}}
+    [own] = [need for need in EXTRAS["test"] if need.startswith("bmtools")]
+    assert own == f"{DISTRIBUTION}[{','.join(sorted(EXTRAS.keys() - {'test'}))}]"
+    assert re.fullmatch(r"\d+\.\d+\.\d+", __version__)
+
+
+def test_nothing_suggests_the_package_of_that_name_in_the_index() -> None:
+    stranger = re.compile(r"bmtools\[|(?:install|inject|--with)[^\n`]*['\" ]bmtools(?![-\w./])")
+    files = [ROOT / name for name in ("README.md", "CHANGELOG.md", "Makefile", "pyproject.toml")]
+    for folder in ("bmtools", "docs", "examples", "tests"):
+        files += [path for path in (ROOT / folder).rglob("*.*")
+                  if path.suffix in (".py", ".md", ".sh", ".toml", ".html", ".jinja")]
+    found = [f"{path}: {hit.group()}" for path in files if path != Path(__file__)
+             for hit in stranger.finditer(path.read_text(encoding="utf-8"))]
+    assert found == []
