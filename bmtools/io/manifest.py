@@ -13,6 +13,7 @@ from bmtools.errors import CheckpointError
 from bmtools.installation import versions
 
 NAME = "bmtools.json"
+CARD = "README.md"
 _PACKAGES = ("torch", "transformers", "tokenizers", "accelerate")
 
 
@@ -74,9 +75,11 @@ def read_manifest(directory: Path) -> dict[str, Any]:
 
 
 def hash_directory(directory: Path) -> str:
-    """Hash names and contents of a directory's files, except `bmtools.json`."""
+    """Hash names and contents of a directory's files, except its descriptions."""
     digest = hashlib.sha256()
-    for path in sorted(p for p in directory.iterdir() if p.is_file() and p.name != NAME):
+    descriptions = (NAME, CARD)
+    for path in sorted(p for p in directory.iterdir()
+                       if p.is_file() and p.name not in descriptions):
         with path.open("rb") as stream:
             content = hashlib.file_digest(stream, "sha256").hexdigest()
         digest.update(f"{path.name}\0{content}\n".encode())

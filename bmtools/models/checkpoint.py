@@ -13,6 +13,7 @@ from bmtools.errors import CheckpointError
 from bmtools.io.atomic import new_directory
 from bmtools.io.manifest import Manifest, read_manifest
 from bmtools.models.architectures import max_tokens
+from bmtools.models.card import write_card
 from bmtools.models.inference_files import read_inference_model, require_finite
 from bmtools.vocab.tokenizer import (
     fingerprint,
@@ -150,4 +151,6 @@ def write_checkpoint_files(directory: Path, model: PreTrainedModel,
     model.save_pretrained(directory)
     tokenizer.model_max_length = max_tokens(model)
     save_tokenizer(tokenizer, directory)
-    return manifest.write(directory)
+    content = manifest.write(directory)
+    write_card(directory, model, tokenizer, content)
+    return content

@@ -32,6 +32,7 @@ CONFIG = "tokenizer_config.json"
 TOKENIZER = "tokenizer.json"
 VOCAB = "vocab.txt"
 """Files of a tokenizer directory."""
+_MACHINE_BOUND = ("is_local", "local_files_only", "name_or_path")
 
 Component = Mapping[str, Any]
 """A normalizer, pre-tokenizer, post-processor or decoder as JSON."""
@@ -71,6 +72,8 @@ def save_tokenizer(tokenizer: PreTrainedTokenizerBase, directory: Path) -> None:
     path = directory / CONFIG
     config = json.loads(path.read_text("utf-8"))
     config["do_lower_case"] = is_uncased(tokenizer)
+    for key in _MACHINE_BOUND:
+        config.pop(key, None)
     if config.get("tokenizer_class") == "TokenizersBackend":
         config["tokenizer_class"] = "PreTrainedTokenizerFast"  # its name before transformers 5
     path.write_text(json.dumps(config, indent=2, ensure_ascii=False, sort_keys=True) + "\n",

@@ -156,6 +156,7 @@ def contents() -> Callable[[Path], dict[str, Any]]:
     def read(directory: Path) -> dict[str, Any]:
         files: dict[str, Any] = {path.name: path.read_bytes() for path in directory.iterdir()}
         files["bmtools.json"] = _timeless(_manifest(directory))
+        files.pop("README.md", None)  # it repeats the manifest, names of files included
         if "metrics.jsonl" in files:
             lines = map(json.loads, files["metrics.jsonl"].splitlines())
             files["metrics.jsonl"] = [_without_speed(line) for line in lines]

@@ -27,7 +27,7 @@ from bmtools.models.settings import METHODS, FocusConfig, TokenDistillationConfi
 
 Run = Callable[..., Any]
 FILES = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json",
-         "vocab.txt", "bmtools.json"}
+         "vocab.txt", "bmtools.json", "README.md"}
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 

@@ -57,10 +57,11 @@ def test_the_hash_is_that_of_names_and_contents(tmp_path: Path) -> None:
         hashlib.sha256(f"a\0{one}\nb\0{two}\n".encode()).hexdigest()
 
 
-def test_the_hash_depends_on_files_and_not_on_the_manifest(tmp_path: Path) -> None:
+def test_the_hash_depends_on_files_and_not_on_descriptions(tmp_path: Path) -> None:
     (tmp_path / "model").write_bytes(b"weights")
     before = hash_directory(tmp_path)
     (tmp_path / "bmtools.json").write_text(json.dumps({"wall_seconds": 3}))
+    (tmp_path / "README.md").write_text("a better card")
     (tmp_path / "inner").mkdir()
     assert hash_directory(tmp_path) == before
     (tmp_path / "model").write_bytes(b"weightz")
