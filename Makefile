@@ -1,21 +1,23 @@
-# make demo   installs and runs the quickstart
+# make demo   installs, without the packages of the tests, and runs the quickstart
 # make test   installs, checks and runs the tests
-# make bench  measures against other programs and prints README's table; bench-gpu on a GPU
+# make bench  measures against other programs and prints docs/performance.md's table; bench-gpu on a GPU
 VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
 READY := $(VENV)/.ready
 
 BENCHMARK := -s --benchmark-enable --benchmark-columns=min,median,max,rounds
 
 .PHONY: demo test check bench bench-gpu test-gpu italian clean
 
-$(READY): pyproject.toml constraints.txt
+$(READY): EXTRAS := [test]
+$(INSTALLED) $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[test]'
-	touch $@
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.$(EXTRAS)'
+	touch $(INSTALLED) $@
 
-demo: $(READY)
+demo: $(INSTALLED)
 	PATH="$(CURDIR)/$(BIN):$$PATH" examples/quickstart/run.sh
 
 italian: $(READY)
