@@ -33,7 +33,7 @@ def test_a_saved_checkpoint_is_loaded(saved: Path) -> None:
     assert checkpoint.tokenizer.model_max_length == 512
     assert {path.name for path in saved.iterdir()} == {
         "config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json",
-        "vocab.txt", "bmtools.json"}
+        "vocab.txt", "bmtools.json", "README.md"}
 
 
 def test_half_precision_is_not_trained_in_by_accident(saved: Path) -> None:
