@@ -39,6 +39,13 @@ def _pppl(params: Measured, info: Measured) -> Row:
             f"{exact['memory']:.2f} ({rough['memory']:.2f})")
 
 
+def _start(params: Measured, info: Measured) -> Row:
+    return (f"`{params['name']}`, one sentence, 2 layers of 128, in {info['seconds']:.1f} s "
+            f"(`import torch` {info['import_torch_seconds']:.1f} s)",
+            f"transformers' pipeline, {info['pipeline_seconds']:.1f} s",
+            _times(info["times_faster"]), "")
+
+
 def _mrr(params: Measured, info: Measured) -> Row:
     return (f"`score-mrr`, 12 layers of 768, {info['maskings']} maskings in "
             f"{info['seconds']:.0f} s (bf16 {info['bf16_seconds']:.0f} s)",
@@ -149,7 +156,7 @@ _ROWS: Mapping[str, Callable[[Measured, Measured], Row]] = {
     "test_pretrain_on_a_gpu": _grouped, "test_build_vocab_against_the_library": _vocabulary,
     "test_contexts_against_pyahocorasick": _contexts,
     "test_contexts_against_plain_batches": _transfer, "test_encoder_per_token": _encoder,
-    "test_score_pppl_with_and_without_fast_encoder": _fast_pppl}
+    "test_score_pppl_with_and_without_fast_encoder": _fast_pppl, "test_start": _start}
 
 
 def table(measured: Measured) -> str:

@@ -2,8 +2,8 @@
 
 Per token, both compute the states of one position of each sequence, in one process on one thread.
 As a whole command, both are `score-pppl`, a program from its start to its end on two cores; in one
-of them the check that the fast encoder agrees with transformers is made to fail. Without that
-option each runs once on little input, and only their agreement is checked.
+of them transformers loads the model and the check that the fast encoder agrees with it fails.
+Without that option each runs once on little input, and only their agreement is checked.
 """
 
 from __future__ import annotations
@@ -25,9 +25,11 @@ from bmtools.models.fast_encoder import Encoder, FastEncoder, TransformersEncode
 
 _ROUNDS = 5
 _WITHOUT_FAST_ENCODER = (
-    "import bmtools.models.fast_encoder as fast_encoder; assert fast_encoder._agrees; "
+    "import bmtools.models.checkpoint as checkpoint, bmtools.models.fast_encoder as fast_encoder; "
+    "assert fast_encoder._agrees and checkpoint.read_inference_model; "
     "fast_encoder._agrees = lambda encoder, model: False; "
-    "from bmtools.cli.main import main; main()")
+    "checkpoint.read_inference_model = lambda *arguments: None; "
+    "from bmtools.cli.main import run; run()")
 _FAMILIES = {"bert": (BertConfig, BertForMaskedLM),
              "modernbert": (ModernBertConfig, ModernBertForMaskedLM)}
 
