@@ -15,7 +15,8 @@ import click
 from bmtools.cli.main import TRACEBACK
 from bmtools.distributed import is_main_process
 from bmtools.errors import BmtoolsError, RecordError, Reject, refuse
-from bmtools.io.jsonl import STDIN, RecordReader, encode_lines, open_output
+from bmtools.io.jsonl import STDIN, RecordReader
+from bmtools.io.output import encode_lines, open_output
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 directory = click.Path(path_type=Path, file_okay=False)

@@ -21,8 +21,9 @@ from bmtools.cli.progress import read_metrics, tracked
 from bmtools.cli.settings import with_options
 from bmtools.data.settings import ShardConfig
 from bmtools.distributed import is_launched, is_main_process, world_size
-from bmtools.io.jsonl import STDIN, write_records
+from bmtools.io.jsonl import STDIN
 from bmtools.io.manifest import NAME
+from bmtools.io.output import write_records
 from bmtools.recipes.phases import PHASE_FIELDS, PHASE_KINDS, RUN_FIELDS, RUN_KINDS
 from bmtools.recipes.settings import DistillationConfig, PreflightConfig
 from bmtools.training.plan import (

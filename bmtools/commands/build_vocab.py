@@ -14,8 +14,9 @@ from bmtools.cli.options import Command, existing_directory, reads_records, writ
 from bmtools.cli.progress import tracked
 from bmtools.cli.settings import takes_settings
 from bmtools.errors import CheckpointError, Reject, setting
-from bmtools.io.atomic import refuse_existing
-from bmtools.io.jsonl import RecordReader, write_records
+from bmtools.io.directories import refuse_existing
+from bmtools.io.jsonl import RecordReader
+from bmtools.io.output import write_records
 from bmtools.vocab.settings import AUTO, SizeSearchConfig, VocabularyConfig
 
 _WITH_EXTEND = {"size", "tokenizer_type", "min_frequency", "max_alphabet", "allow_fewer",

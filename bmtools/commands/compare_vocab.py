@@ -12,7 +12,8 @@ from bmtools.cli.options import Command, sources, takes_rejects, writes_plot, wr
 from bmtools.cli.progress import tracked
 from bmtools.cli.tables import print_table
 from bmtools.errors import Reject
-from bmtools.io.jsonl import STDIN, RecordReader, write_records
+from bmtools.io.jsonl import STDIN, RecordReader
+from bmtools.io.output import write_records
 
 if TYPE_CHECKING:
     from bmtools.vocab.vocabulary import Vocabulary

@@ -10,7 +10,8 @@ from bmtools.cli.options import Command, reads_records, writes_records
 from bmtools.cli.progress import tracked
 from bmtools.cli.settings import takes_settings
 from bmtools.errors import Reject
-from bmtools.io.jsonl import RecordReader, write_records
+from bmtools.io.jsonl import RecordReader
+from bmtools.io.output import write_records
 from bmtools.search.settings import ContextConfig
 
 _existing = click.Path(path_type=Path, exists=True)

@@ -17,7 +17,7 @@ from bmtools.cli.options import (
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.training_options import print_metrics
 from bmtools.errors import Reject
-from bmtools.io.atomic import refuse_existing
+from bmtools.io.directories import refuse_existing
 from bmtools.io.jsonl import STDIN, RecordReader
 from bmtools.recipes.settings import LearningRateConfig, OptimizationConfig
 from bmtools.tasks.registry import TASKS, load_task

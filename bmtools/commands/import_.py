@@ -14,7 +14,7 @@ from bmtools.cli.progress import tracked
 from bmtools.corpus.duplicates import Duplicates, with_unique_ids
 from bmtools.corpus.plain_text import Unit
 from bmtools.errors import RecordError, Reject, refuse
-from bmtools.io.jsonl import write_records
+from bmtools.io.output import write_records
 from bmtools.records import Record, check
 
 Reader = Callable[..., Iterator[Record]]

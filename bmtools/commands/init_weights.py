@@ -16,8 +16,9 @@ from bmtools.cli.progress import tracked
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.tables import print_table
 from bmtools.errors import Reject
-from bmtools.io.atomic import refuse_existing
-from bmtools.io.jsonl import RecordReader, write_records
+from bmtools.io.directories import refuse_existing
+from bmtools.io.jsonl import RecordReader
+from bmtools.io.output import write_records
 from bmtools.models.settings import (
     CompareConfig,
     FocusConfig,

@@ -11,7 +11,7 @@ from bmtools.cli.progress import tracked
 from bmtools.cli.settings import takes_settings
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
-from bmtools.io.jsonl import write_records as write
+from bmtools.io.output import write_records as write
 from bmtools.tasks.registry import TASKS
 from bmtools.tasks.settings import PredictConfig
 

@@ -20,7 +20,7 @@ from bmtools.cli.training_options import (
 )
 from bmtools.distributed import world_size
 from bmtools.errors import Reject, refuse
-from bmtools.io.jsonl import write_records
+from bmtools.io.output import write_records
 from bmtools.recipes.phases import RunConfig
 from bmtools.recipes.settings import PreflightConfig
 from bmtools.training.plan import DataConfig, ModelInit, make_plan

@@ -10,7 +10,8 @@ from typing import Any
 import click
 
 from bmtools.cli.options import Command
-from bmtools.io.jsonl import STDIN, encode_lines
+from bmtools.io.jsonl import STDIN
+from bmtools.io.output import encode_lines
 from bmtools.recipes.phases import resolved
 from bmtools.recipes.toml import load_recipe, read_run_config, recipe_names, recipe_text, to_toml
 

@@ -13,7 +13,8 @@ from bmtools.cli.progress import tracked
 from bmtools.cli.scoring_options import takes_groups, takes_models
 from bmtools.cli.settings import takes_settings
 from bmtools.errors import Reject
-from bmtools.io.jsonl import RecordReader, read_list, write_records
+from bmtools.io.jsonl import RecordReader, read_list
+from bmtools.io.output import write_records
 from bmtools.scoring.settings import InferenceConfig, MaskedLmLossConfig, StatisticsConfig
 
 

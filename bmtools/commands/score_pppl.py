@@ -10,7 +10,8 @@ import click
 from bmtools.cli.options import Command, reads_records
 from bmtools.cli.scoring_options import scores_checkpoints
 from bmtools.distributed import is_main_process
-from bmtools.io.jsonl import RecordReader, write_records
+from bmtools.io.jsonl import RecordReader
+from bmtools.io.output import write_records
 from bmtools.scoring.settings import PpplConfig
 
 

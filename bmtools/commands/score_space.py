@@ -11,7 +11,8 @@ from bmtools.cli.progress import tracked
 from bmtools.cli.scoring_options import takes_models
 from bmtools.cli.settings import takes_settings
 from bmtools.errors import Reject
-from bmtools.io.jsonl import RecordReader, encode_lines, open_output
+from bmtools.io.jsonl import RecordReader
+from bmtools.io.output import encode_lines, open_output
 from bmtools.scoring.settings import EmbeddingSpaceConfig, StateReadingConfig
 
 

@@ -11,7 +11,8 @@ from bmtools.cli.progress import tracked
 from bmtools.cli.settings import takes_settings
 from bmtools.data.settings import ShardConfig
 from bmtools.errors import Reject
-from bmtools.io.jsonl import RecordReader, write_records
+from bmtools.io.jsonl import RecordReader
+from bmtools.io.output import write_records
 
 
 @click.command("tokenize", cls=Command)

@@ -16,7 +16,8 @@ from bmtools.cli.options import (
 )
 from bmtools.cli.progress import tracked
 from bmtools.errors import Reject
-from bmtools.io.jsonl import RecordReader, write_records
+from bmtools.io.jsonl import RecordReader
+from bmtools.io.output import write_records
 from bmtools.translation.settings import (
     ComputeType,
     Device,

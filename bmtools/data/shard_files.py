@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 
 from bmtools.errors import DataError
-from bmtools.io.atomic import new_file
+from bmtools.io.output import new_file
 from bmtools.masking.ragged import offsets
 
 SHARDS = "shard-*.safetensors"

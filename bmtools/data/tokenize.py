@@ -20,7 +20,7 @@ from bmtools.data.settings import ShardConfig
 from bmtools.data.shard_files import PROGRESS, SHARDS, ShardWriter, shard_path
 from bmtools.data.shards import COMMAND, Corpus, Shard, is_shards
 from bmtools.errors import BmtoolsError, CheckpointError, DataError, RecordError, Reject, setting
-from bmtools.io.atomic import new_directory, refuse_existing
+from bmtools.io.directories import new_directory, refuse_existing
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.manifest import Manifest, read_manifest
 from bmtools.io.parallel import Block, map_blocks, read_blocks

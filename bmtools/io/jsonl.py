@@ -12,13 +12,12 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import IO, Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
 import msgspec
 import zstandard
 
-from bmtools.errors import BmtoolsError, DataError, RecordError, Reject, refuse
-from bmtools.io.atomic import new_file
+from bmtools.errors import DataError, RecordError, Reject, refuse
 from bmtools.records import Record, check
 
 STDIN = "-"
@@ -28,9 +27,6 @@ _COMPRESSED = (".gz", ".zst", ".zstd")
 _BOM = b"\xef\xbb\xbf"
 _IGNORED = "\ufeff\x1e"  # at the start of a line: BOMs of joined files, separators of RFC 7464
 NOT_UTF8 = "byte {} is not UTF-8; convert the file first (iconv -t UTF-8)"
-encode_lines = msgspec.json.Encoder().encode_lines
-"""Encode JSON Lines; keys keep their order, text stays UTF-8."""
-
 
 @contextmanager
 def open_bytes(name: str) -> Iterator[BinaryIO]:
@@ -197,35 +193,3 @@ def as_records(source: str | PathLike[str] | Iterable[Any],
                 yield record
         else:
             yield from RecordReader([str(item)], reject)
-
-
-@contextmanager
-def open_output(name: str) -> Iterator[IO[bytes]]:
-    """Open stdout for `-`, or a file that appears when whole; `.gz` and `.zst` compress."""
-    if name == STDIN:
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
-        return
-    if Path(name).is_dir():
-        raise BmtoolsError(f"{name}: found a directory, expected the name of a file to write")
-    with new_file(Path(name)) as stream:
-        if name.endswith(".gz"):
-            with gzip.GzipFile(fileobj=stream, mode="wb", filename="", mtime=0) as packed:
-                yield cast(IO[bytes], packed)
-        elif name.endswith((".zst", ".zstd")):
-            with zstandard.ZstdCompressor().stream_writer(stream, closefd=False) as packed:
-                yield cast(IO[bytes], packed)
-        else:
-            yield stream
-
-
-def write_records(records: Iterable[Any], output: str = STDIN, flush: bool = False) -> int:
-    """Write JSON Lines and return how many; `flush` sends each line at once."""
-    count = 0
-    with open_output(output) as stream:
-        for record in records:
-            stream.write(encode_lines([record]))
-            if flush:
-                stream.flush()
-            count += 1
-    return count

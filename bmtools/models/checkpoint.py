@@ -10,7 +10,7 @@ import torch
 from safetensors import SafetensorError
 
 from bmtools.errors import CheckpointError
-from bmtools.io.atomic import new_directory
+from bmtools.io.directories import new_directory
 from bmtools.io.manifest import Manifest, read_manifest
 from bmtools.models.architectures import max_tokens
 from bmtools.models.card import write_card
@@ -147,7 +147,7 @@ def save_checkpoint(directory: Path, model: PreTrainedModel, tokenizer: PreTrain
 def write_checkpoint_files(directory: Path, model: PreTrainedModel,
                            tokenizer: PreTrainedTokenizerFast,
                            manifest: Manifest) -> dict[str, Any]:
-    """Write a checkpoint's files into an unfinished directory (`io.atomic.new_directory`)."""
+    """Write a checkpoint's files into an unfinished directory (`io.directories.new_directory`)."""
     model.save_pretrained(directory)
     tokenizer.model_max_length = max_tokens(model)
     save_tokenizer(tokenizer, directory)

@@ -16,7 +16,7 @@ from torch import Tensor
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
 from bmtools.errors import BmtoolsError, DataError, RecordError, Reject, refuse, setting
-from bmtools.io.atomic import refuse_existing
+from bmtools.io.directories import refuse_existing
 from bmtools.io.jsonl import RecordReader, as_records
 from bmtools.io.manifest import Manifest, hash_directory
 from bmtools.models.architectures import (

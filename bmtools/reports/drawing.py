@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from bmtools.errors import BmtoolsError, setting
 from bmtools.installation import install_command
-from bmtools.io.atomic import new_file
+from bmtools.io.output import new_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

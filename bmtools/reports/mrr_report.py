@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from xml.etree import ElementTree
 
 from bmtools.errors import require
-from bmtools.io.atomic import new_directory
+from bmtools.io.directories import new_directory
 from bmtools.records import MASK
 from bmtools.reports.drawing import (
     FAINT,

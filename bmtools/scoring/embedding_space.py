@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from bmtools.errors import Reject, refuse
-from bmtools.io.atomic import new_file
 from bmtools.io.jsonl import as_records
+from bmtools.io.output import new_file
 from bmtools.models.checkpoint import Checkpoint, load_checkpoint
 from bmtools.models.context_embeddings import check_layers
 from bmtools.models.hardware import resolve_device

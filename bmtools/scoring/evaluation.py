@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 from bmtools.distributed import is_main_process, rank, world_size
 from bmtools.errors import RecordError, Reject
-from bmtools.io.jsonl import encode_lines, open_output
+from bmtools.io.output import encode_lines, open_output
 from bmtools.records import Record
 from bmtools.scoring.lines import Line
 from bmtools.scoring.predictor import Predictor

@@ -18,9 +18,10 @@ from torch import Tensor
 
 from bmtools.data.batches import RankBatch
 from bmtools.errors import BmtoolsError, Reject, refuse, setting
-from bmtools.io.atomic import new_directory, refuse_existing
-from bmtools.io.jsonl import RecordReader, as_records, encode_lines
+from bmtools.io.directories import new_directory, refuse_existing
+from bmtools.io.jsonl import RecordReader, as_records
 from bmtools.io.manifest import Manifest, hash_directory
+from bmtools.io.output import encode_lines
 from bmtools.masking.corruption import IGNORED
 from bmtools.models.checkpoint import write_checkpoint_files
 from bmtools.recipes.settings import LearningRateConfig, OptimizationConfig

@@ -17,9 +17,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from bmtools.errors import CheckpointError, setting
-from bmtools.io.atomic import new_directory
-from bmtools.io.jsonl import encode_lines
+from bmtools.io.directories import new_directory
 from bmtools.io.manifest import Manifest
+from bmtools.io.output import encode_lines
 from bmtools.models.checkpoint import write_checkpoint_files
 from bmtools.recipes.toml import to_toml
 from bmtools.training.datasets import Datasets

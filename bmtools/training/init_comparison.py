@@ -19,7 +19,8 @@ from bmtools.data.batches import SpecialTokens
 from bmtools.data.shards import Corpus
 from bmtools.data.tokenize import tokenize
 from bmtools.errors import DataError, Reject, refuse, setting
-from bmtools.io.jsonl import RecordReader, write_records
+from bmtools.io.jsonl import RecordReader
+from bmtools.io.output import write_records
 from bmtools.masking.corruption import IGNORED
 from bmtools.masking.strategies import make_strategy
 from bmtools.models.architectures import max_tokens

@@ -16,7 +16,7 @@ from typing import Any
 
 from bmtools.data.settings import ShardConfig
 from bmtools.errors import BmtoolsError, setting
-from bmtools.io.atomic import refuse_existing
+from bmtools.io.directories import refuse_existing
 from bmtools.io.manifest import hash_directory
 from bmtools.recipes.phases import (
     PHASE_KINDS,

@@ -18,7 +18,7 @@ from bmtools.data.batches import Batches
 from bmtools.data.sampler import Sampler
 from bmtools.data.shards import Corpus
 from bmtools.errors import CheckpointError, setting
-from bmtools.io.atomic import new_file
+from bmtools.io.output import new_file
 from bmtools.recipes.schedule import Schedule
 from bmtools.training.layers import encoder_layers, layerwise_lr_scales
 from bmtools.training.loop import LoopHooks, StepResult, Trainer

@@ -14,7 +14,7 @@ from typing import Any
 from transformers import PreTrainedTokenizerFast
 
 from bmtools.errors import DataError, setting
-from bmtools.io.atomic import new_directory, refuse_existing
+from bmtools.io.directories import new_directory, refuse_existing
 from bmtools.io.jsonl import read_list
 from bmtools.io.manifest import Manifest, hash_directory
 from bmtools.records import full_text

@@ -63,7 +63,8 @@ with open(text + ".txt", encoding="utf-8") as stream:
 """)
 _OPENED = """
 from bmtools.io.parallel import read_blocks
-from bmtools.io.jsonl import RecordReader, write_records
+from bmtools.io.jsonl import RecordReader
+from bmtools.io.output import write_records
 from bmtools.search.contexts import find_contexts, read_numbered
 from bmtools.search.case_folding import Folding
 from bmtools.search.matching import Matcher

@@ -392,7 +392,6 @@ import re, sys
 from importlib import import_module
 from pathlib import Path
 from bmtools.data.settings import ShardConfig
-from bmtools.io.jsonl import RecordReader
 from bmtools.data.tokenize import tokenize
 from bmtools.vocab.tokenizer import load_tokenizer
 tokenizer = load_tokenizer(Path(sys.argv[1]))

@@ -11,14 +11,8 @@ import pytest
 import zstandard
 
 from bmtools.errors import DataError, RecordError
-from bmtools.io.jsonl import (
-    RecordReader,
-    open_output,
-    read_lines,
-    read_list,
-    source_stem,
-    write_records,
-)
+from bmtools.io.jsonl import RecordReader, read_lines, read_list, source_stem
+from bmtools.io.output import open_output, write_records
 
 LINES = '{"id":"1","text":"è\u2028lì\u0085qui"}\n\n{"id":"2","text":"β"}\n'.encode()
 PACKED: dict[str, Callable[[bytes], bytes]] = {

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bmtools.errors import BmtoolsError
-from bmtools.io.atomic import new_directory
+from bmtools.io.directories import new_directory
 
 
 def test_a_directory_is_whole_or_absent(tmp_path: Path) -> None:

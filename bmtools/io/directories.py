@@ -1,4 +1,4 @@
-"""Atomic writes: files and directories that appear only when they are complete."""
+"""Directories that appear only when they are complete."""
 
 from __future__ import annotations
 
@@ -8,25 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from stat import S_IMODE
-from typing import BinaryIO
 
 from bmtools.errors import BmtoolsError, setting
-
-
-@contextmanager
-def new_file(path: Path) -> Iterator[BinaryIO]:
-    """Write a temporary file and rename it when the block ends without an error."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.urandom(4).hex()}.partial")
-    try:
-        with partial.open("xb") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        partial.replace(path)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
 
 
 @contextmanager
