@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import os
 
+SUPERVISED = "BMTOOLS_SUPERVISED"
+"""Environment variable of processes that `--processes` started."""
+
 
 def is_launched() -> bool:
     """Tell whether a launcher started this process."""

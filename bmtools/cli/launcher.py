@@ -20,13 +20,11 @@ from types import FrameType
 
 import click
 
-from bmtools.distributed import is_launched
+from bmtools.distributed import SUPERVISED, is_launched
 from bmtools.io.system import usable_cores
 
 STOPPED = 75
 """Exit code of a run that stopped early and can be resumed: EX_TEMPFAIL in `sysexits.h`."""
-SUPERVISED = "BMTOOLS_SUPERVISED"
-"""Environment variable of processes that this launcher started."""
 _FORWARDED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 _POLL_SECONDS = 0.1
 # A process that loses its peer complains too; lines are held until the first failure is known.

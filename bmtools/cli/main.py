@@ -14,6 +14,13 @@ from contextlib import suppress
 import click
 
 from bmtools import __version__
+from bmtools.cli.streams import (
+    Ended,
+    ended_by_signals,
+    finish_stdout,
+    guard_standard_streams,
+    reader_has_left,
+)
 from bmtools.errors import BmtoolsError, settings_spelled_as_flags
 
 COMMANDS = {
@@ -92,14 +99,15 @@ def run() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line and exit: 0 done, 1 wrong data, 2 wrong usage, 130 interrupted.
+    """Run the command line and exit: 0 done, 1 wrong data, 2 wrong usage, 128 + signal if ended.
 
     75 means that a run was stopped by a signal or its budget, saved its state and can be resumed.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     code = 0
     try:
-        with settings_spelled_as_flags():
+        guard_standard_streams()
+        with settings_spelled_as_flags(), ended_by_signals():
             if "_BMTOOLS_COMPLETE" in os.environ:
                 bmtools.main(args=arguments, prog_name="bmtools")
             # click's own `main` exits with 1 when a pipe closes.
@@ -108,15 +116,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.stdout.flush()
     except click.exceptions.Exit as exit_request:
         code = exit_request.exit_code
-    except BrokenPipeError:
-        # Python's own flush at exit would fail on the closed pipe.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (KeyboardInterrupt, click.Abort):
         code = _print_error("interrupted", 130)
+    except Ended as signal:
+        code = _print_error(str(signal), signal.exit_code)
     except Exception as error:
-        if TRACEBACK in arguments:
-            raise
-        code = _print_error(*_message_and_code(error))
+        if not (isinstance(error, BrokenPipeError) and reader_has_left()):
+            if TRACEBACK in arguments:
+                raise
+            code = _print_error(*_message_and_code(error))
+    finish_stdout()
     sys.exit(code)
 
 

@@ -13,30 +13,52 @@ from typing import Any, TypeVar
 import click
 
 from bmtools.cli.main import TRACEBACK
+from bmtools.cli.outputs import (
+    OVERWRITE,
+    OutputDirectory,
+    OutputFile,
+    prepare_outputs,
+    writes_output,
+)
 from bmtools.distributed import is_main_process
 from bmtools.errors import BmtoolsError, RecordError, Reject, refuse
 from bmtools.io.jsonl import STDIN, RecordReader
-from bmtools.io.output import encode_lines, open_output
+from bmtools.io.output import STDOUT, encode_lines, open_output
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 directory = click.Path(path_type=Path, file_okay=False)
 existing_directory = click.Path(path_type=Path, file_okay=False, exists=True)
 writes_records = click.option(
-    "-o", "--output", default=STDIN, show_default="stdout", metavar="FILE",
+    "-o", "--output", type=OutputFile(), default=STDOUT, show_default="stdout", metavar="FILE",
     help="Write here; .gz and .zst compress.")
 
 
+_OVERWRITE_HELP = "Replace output that exists."
+takes_overwrite = click.option("--overwrite", is_flag=True, help=_OVERWRITE_HELP)
+
+
 class Command(click.Command):
-    """A command that also takes its options from `--config FILE.toml`."""
+    """A command that also takes its options from `--config FILE.toml`, and checks its outputs."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
+        self._takes_overwrite = any(param.name == OVERWRITE for param in self.params)
+        if writes_output(self) and not self._takes_overwrite:
+            self.params.append(click.Option(["--overwrite"], is_flag=True, help=_OVERWRITE_HELP))
         self.params.append(click.Option(
             ["--config"], type=click.Path(path_type=Path, exists=True, dir_okay=False),
             is_eager=True, expose_value=False, callback=_read_config,
             help="Take options from this TOML file; the command line wins."))
         self.params.append(click.Option(
             [TRACEBACK], is_flag=True, expose_value=False, help="Show where an error arose."))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Check and keep the outputs, then run the command."""
+        if writes_output(self):
+            overwrite = ctx.params[OVERWRITE] if self._takes_overwrite \
+                else ctx.params.pop(OVERWRITE)
+            prepare_outputs(ctx, overwrite)
+        return super().invoke(ctx)
 
 
 def _read_config(ctx: click.Context, _param: click.Parameter, path: Path | None) -> None:
@@ -104,8 +126,8 @@ def _open_rejects(values: dict[str, Any]) -> None:
 takes_files = click.argument("files", nargs=-1, metavar="[FILES]...",
                              type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 takes_rejects = partial(add_options, [click.option(
-    "--rejects", metavar="FILE", help="Collect bad records here, with their reason, and go on.")],
-    _open_rejects)
+    "--rejects", type=OutputFile(), metavar="FILE",
+    help="Collect bad records here, with their reason, and go on.")], _open_rejects)
 """Add `--rejects`; passes `reject`, which raises where the option is absent."""
 
 
@@ -117,10 +139,14 @@ reads_records = partial(add_options, [takes_files, takes_rejects], _open_records
 """Add FILES and `--rejects`; passes `records` and `reject`."""
 
 
+def writes_file(flag: str, help: str) -> Callable[[Function], Function]:
+    """Add an option that names a further file to write."""
+    return click.option(flag, type=OutputFile(), metavar="FILE", help=help)
+
+
 def writes_plot(content: str) -> Callable[[Function], Function]:
     """Add `--plot FILE`; matplotlib must be there before any work is done."""
-    return click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-                        callback=_check_plot,
+    return click.option("--plot", type=OutputFile(Path), metavar="FILE", callback=_check_plot,
                         help=f"Draw {content} to this .png, .svg or .pdf.")
 
 
@@ -138,9 +164,8 @@ def _check_plot(ctx: click.Context, _param: click.Parameter, plot: Path | None) 
 
 def writes_directory(function: Function) -> Function:
     """Add `-o/--output DIR` and `--overwrite`."""
-    function = click.option("--overwrite", is_flag=True,
-                            help="Replace the directory's content.")(function)
-    return click.option("-o", "--output", required=True, type=directory, metavar="DIR",
+    function = takes_overwrite(function)
+    return click.option("-o", "--output", required=True, type=OutputDirectory(), metavar="DIR",
                         help="Directory to write.")(function)
 
 

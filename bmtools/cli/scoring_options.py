@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from bmtools.cli.launcher import launch
-from bmtools.cli.options import add_options, existing_directory, writes_records
+from bmtools.cli.options import add_options, existing_directory, writes_file, writes_records
 from bmtools.cli.progress import tracked
 from bmtools.cli.settings import with_options
 from bmtools.io.jsonl import STDIN
@@ -40,9 +40,6 @@ def scores_checkpoints(kind: type) -> Callable[..., Any]:
     def prepare(values: dict[str, Any]) -> None:
         for one in kinds:
             one(**{field.name: values[field.name] for field in fields(one)})  # checks them
-        if values["details"] == values["output"]:
-            raise click.UsageError("--details and --output are the same; name another file for "
-                                   "one of them")
         processes = values.pop("processes")
         if processes > 1 and (not values["files"] or STDIN in values["files"]):
             raise click.UsageError("--processes: found stdin, which processes cannot share, "
@@ -58,6 +55,5 @@ def scores_checkpoints(kind: type) -> Callable[..., Any]:
         click.option("--baseline", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
                      help="Also score the token frequencies of these records."),
         takes_groups,
-        click.option("--details", metavar="FILE",
-                     help="Write a line for each scored item and checkpoint here."),
+        writes_file("--details", "Write a line for each scored item and checkpoint here."),
         writes_records, *(partial(with_options, kind=one) for one in kinds)], prepare)

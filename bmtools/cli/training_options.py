@@ -15,12 +15,12 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from bmtools.cli.launcher import STOPPED, SUPERVISED, launch
+from bmtools.cli.launcher import STOPPED, launch
 from bmtools.cli.options import Command, add_options, existing_directory, sources
 from bmtools.cli.progress import read_metrics, tracked
 from bmtools.cli.settings import with_options
 from bmtools.data.settings import ShardConfig
-from bmtools.distributed import is_launched, is_main_process, world_size
+from bmtools.distributed import SUPERVISED, is_launched, is_main_process, world_size
 from bmtools.io.jsonl import STDIN
 from bmtools.io.manifest import NAME
 from bmtools.io.output import write_records

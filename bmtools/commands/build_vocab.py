@@ -14,7 +14,6 @@ from bmtools.cli.options import Command, existing_directory, reads_records, writ
 from bmtools.cli.progress import tracked
 from bmtools.cli.settings import takes_settings
 from bmtools.errors import CheckpointError, Reject, setting
-from bmtools.io.directories import refuse_existing
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import write_records
 from bmtools.vocab.settings import AUTO, SizeSearchConfig, VocabularyConfig
@@ -55,7 +54,6 @@ def command(records: RecordReader, reject: Reject, output: Path, overwrite: bool
     """Train a tokenizer, or extend one, and write its directory."""
     given = _given(VocabularyConfig)
     _check_usage(extend, config, given)
-    refuse_existing(output, overwrite)
     from bmtools.vocab.build import build_vocab
 
     if extend is not None and "tokenizer_type" in given:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from bmtools.cli.options import Command, reads_records, writes_records
+from bmtools.cli.options import Command, reads_records, writes_file, writes_records
 from bmtools.cli.progress import tracked
 from bmtools.cli.settings import takes_settings
 from bmtools.errors import Reject
@@ -35,8 +35,8 @@ _existing = click.Path(path_type=Path, exists=True)
                    "found anywhere there), japanese, chinese, thai, or one from a package.")
 @click.option("--processes", type=click.IntRange(min=0), default=0, show_default=True,
               help="Processes that search; 0: one for each core.")
-@click.option("--report", metavar="FILE",
-              help="Write for each word how often it occurs and how many sentences were sampled.")
+@writes_file("--report", "Write for each word how often it occurs and how many "
+             "sentences were sampled.")
 def command(records: RecordReader, reject: Reject, output: str, words: str | None,
             tokenizer: Path | None, base: Path | None, uncased: bool, config: ContextConfig,
             segmenter: str, processes: int, report: str | None) -> None:

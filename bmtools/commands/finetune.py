@@ -17,7 +17,6 @@ from bmtools.cli.options import (
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.training_options import print_metrics
 from bmtools.errors import Reject
-from bmtools.io.directories import refuse_existing
 from bmtools.io.jsonl import STDIN, RecordReader
 from bmtools.recipes.settings import LearningRateConfig, OptimizationConfig
 from bmtools.tasks.registry import TASKS, load_task
@@ -57,7 +56,6 @@ class TaskGroup(click.Group):
             files = {"train": train, "dev": dev, **({"test": test} if test else {})}
             if list(files.values()).count(STDIN) > 1:
                 raise click.UsageError("only one of --train, --dev and --test can be stdin")
-            refuse_existing(output, overwrite)
             from bmtools.tasks.finetune import FinetunePlan, run_finetuning
 
             plan = FinetunePlan(name, output=output, overwrite=overwrite, **options)

@@ -11,12 +11,12 @@ from typing import Any
 
 import click
 
-from bmtools.cli.options import Command, directory, existing_directory, reads_records
+from bmtools.cli.options import Command, existing_directory, reads_records, takes_overwrite
+from bmtools.cli.outputs import OutputDirectory
 from bmtools.cli.progress import tracked
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.tables import print_table
 from bmtools.errors import Reject
-from bmtools.io.directories import refuse_existing
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import write_records
 from bmtools.models.settings import (
@@ -33,9 +33,9 @@ _NEAREST = 3
 
 @click.command("init-weights", cls=Command)
 @reads_records
-@click.option("-o", "--output", type=directory, metavar="DIR",
+@click.option("-o", "--output", type=OutputDirectory(), metavar="DIR",
               help="Directory to write; required without --compare.")
-@click.option("--overwrite", is_flag=True, help="Replace the directory's content.")
+@takes_overwrite
 @click.option("--base", type=existing_directory, required=True, metavar="CKPT",
               help="Checkpoint whose weights are kept.")
 @click.option("--tokenizer", type=existing_directory, required=True, metavar="DIR",
@@ -78,7 +78,6 @@ def command(records: RecordReader, reject: Reject, output: Path | None, overwrit
         return
     if output is None:
         raise click.UsageError("Missing option '-o' / '--output'.")
-    refuse_existing(output, overwrite)
     from bmtools.models.init_weights import init_weights
 
     transferred = init_weights(

@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from bmtools.cli.options import Command, reads_records
+from bmtools.cli.options import Command, reads_records, takes_overwrite, writes_file
+from bmtools.cli.outputs import OutputDirectory
 from bmtools.cli.scoring_options import scores_checkpoints
 from bmtools.distributed import is_main_process
-from bmtools.io.directories import refuse_existing
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import write_records
 from bmtools.reports.drawing import ImageFormat
@@ -26,16 +26,15 @@ from bmtools.scoring.settings import MrrConfig
                    "without a mask.")
 @click.option("--mask-unit", type=click.Choice(["word", "mention"]), default="word",
               show_default=True, help="Mask single words of terms and entities, or all of one.")
-@click.option("--word-report", metavar="FILE",
-              help="Write a line for each masked word here: its score under each checkpoint, and "
-                   "whether it is found never, always or sometimes.")
-@click.option("--plot", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
+@writes_file("--word-report", "Write a line for each masked word here: its score under each "
+             "checkpoint, and whether it is found never, always or sometimes.")
+@click.option("--plot", type=OutputDirectory(), metavar="DIR",
               help="Draw how ranks change from checkpoint to checkpoint, with a page of tables.")
 @click.option("--plot-format", type=click.Choice(["svg", "png"]), default="svg", show_default=True,
               help="Format of the plots.")
 @click.option("--sentence", metavar="ID",
               help="Masking whose proposals --plot shows; by default the one that changes most.")
-@click.option("--overwrite", is_flag=True, help="Replace the content of --plot's directory.")
+@takes_overwrite
 @click.option("--fail-under", type=float, metavar="X",
               help="Exit with 1 if a checkpoint's mrr is below X.")
 @click.option("--fail-below-baseline", metavar="FILE",
@@ -62,7 +61,6 @@ def command(records: RecordReader, models: tuple[Path, ...], baseline: str | Non
 
     if plot is not None:
         require_matplotlib()
-        refuse_existing(plot, overwrite)
     reference = read_reference(fail_below_baseline) if fail_below_baseline else []
     if fail_below_baseline and not reference:
         if baseline not in (None, str(fail_below_baseline)):

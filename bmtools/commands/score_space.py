@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from bmtools.cli.options import Command, reads_records, writes_plot, writes_records
+from bmtools.cli.outputs import OutputFile
 from bmtools.cli.progress import tracked
 from bmtools.cli.scoring_options import takes_models
 from bmtools.cli.settings import takes_settings
@@ -28,7 +29,7 @@ def _check_vectors(ctx: click.Context, _param: click.Parameter, path: Path | Non
 @takes_settings(EmbeddingSpaceConfig, "config")
 @takes_settings(StateReadingConfig, "inference")
 @writes_plot("the words of each model")
-@click.option("--vectors", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+@click.option("--vectors", type=OutputFile(Path), metavar="FILE",
               callback=_check_vectors, help="Write the words' mean vectors to this .npz.")
 @writes_records
 def command(records: RecordReader, reject: Reject, models: tuple[Path, ...],

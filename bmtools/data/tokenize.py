@@ -20,10 +20,11 @@ from bmtools.data.settings import ShardConfig
 from bmtools.data.shard_files import PROGRESS, SHARDS, ShardWriter, shard_path
 from bmtools.data.shards import COMMAND, Corpus, Shard, is_shards
 from bmtools.errors import BmtoolsError, CheckpointError, DataError, RecordError, Reject, setting
-from bmtools.io.directories import new_directory, refuse_existing
+from bmtools.io.directories import beside, new_directory, refuse_existing
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.manifest import Manifest, read_manifest
 from bmtools.io.parallel import Block, map_blocks, read_blocks
+from bmtools.io.unfinished import remove_abandoned
 from bmtools.vocab.segmenters import load_segmenter
 from bmtools.vocab.tokenizer import fingerprint, require_same_vocabulary, save_tokenizer
 
@@ -86,7 +87,7 @@ def tokenize(records: RecordReader, tokenizer: PreTrainedTokenizerBase, output: 
     settings = settings or ShardConfig()
     check_shard_target(output, resume, overwrite)
     identity = {**asdict(settings), "vocabulary": fingerprint(tokenizer)}
-    run = output.with_name(output.name + ".run")
+    run = beside(output, ".run")
     if resume and is_shards(output):
         return _confirmed(output, run, records, identity)
     started = time.monotonic()
@@ -95,6 +96,7 @@ def tokenize(records: RecordReader, tokenizer: PreTrainedTokenizerBase, output: 
     encoder = partial(BlockEncoder, tokenizer.backend_tokenizer.to_str(), settings,
                       load_segmenter(settings.segmenter), setting("lang"))
     run.mkdir(parents=True, exist_ok=True)
+    remove_abandoned(run)
     try:
         progress, number = _read_progress(run, identity, records.reject)
         ids = 1 + max(tokenizer.get_vocab().values())
@@ -123,7 +125,7 @@ def check_shard_target(output: Path, resume: bool = False, overwrite: bool = Fal
     """
     if not (resume and is_shards(output)):
         refuse_existing(output, overwrite)
-    run = output.with_name(output.name + ".run")
+    run = beside(output, ".run")
     if run.exists() and not resume and not overwrite:
         raise BmtoolsError(f"{run} holds an unfinished run; {setting('resume')} continues it, "
                            f"{setting('overwrite')} starts again")

@@ -2,48 +2,211 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from stat import S_IMODE
 
 from bmtools.errors import BmtoolsError, setting
+from bmtools.io.failures import cannot_write, reason, write_error
+from bmtools.io.system import read_system
+from bmtools.io.unfinished import hidden_path, is_hidden, locked_directory, real_path
+
+_LAST = "bmtools.json"
+"""File by which a directory is known to be complete."""
+_BESIDE = (".run", ".kept", ".logs")
+_RENAME_EXCHANGE, _CURRENT_DIRECTORY = 2, -100
+# Mount points, and directories of a container's image.
+_NOT_AS_A_WHOLE = (errno.EBUSY, errno.EXDEV)
+_ESCAPED = str.maketrans({" ": r"\040", "\t": r"\011", "\n": r"\012", "\\": r"\134"})
 
 
 @contextmanager
 def new_directory(path: Path, overwrite: bool = False) -> Iterator[Path]:
-    """Fill a temporary directory and rename it when the block ends without an error.
+    """Fill a hidden directory and put it in place when the block ends without an error.
 
-    Files get the permissions of new ones, whatever the libraries that write them give.
+    An older directory gives way in one step. Where the path is an existing empty directory, a
+    mount point or the current directory, the files are moved into it, `bmtools.json` last. Files
+    get the permissions of new ones, whatever the libraries that write them give; the directory
+    keeps those of the older one.
 
     Raises:
-        BmtoolsError: the target is not empty and `overwrite` is off.
+        BmtoolsError: the target is not empty and `overwrite` is off, or cannot be written.
     """
     refuse_existing(path, overwrite)
-    partial = path.with_name(f".{path.name}.{os.urandom(4).hex()}.partial")
-    partial.mkdir(parents=True)
+    target = real_path(path)
+    partial = hidden_path(target, "partial", place_of(target))
     try:
-        yield partial
-        mode = S_IMODE(partial.stat().st_mode)
-        for file in partial.rglob("*"):
-            file.chmod(mode if file.is_dir() else mode & 0o666)
-        replaced = partial.with_suffix(".replaced")
-        if path.exists():
-            path.rename(replaced)
-        partial.rename(path)
-        if replaced.exists():
-            shutil.rmtree(replaced)
-    except BaseException:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise
+        partial.mkdir(parents=True)
+    except OSError as error:
+        raise cannot_write(path, error) from error
+    with locked_directory(partial):
+        try:
+            yield partial
+            _set_permissions(partial, target)
+        except BaseException as error:
+            explained = _explained(error, partial, path)
+            shutil.rmtree(partial, ignore_errors=True)
+            if explained is error:
+                raise
+            raise explained from error
+        _put_in_place(partial, target, path)
 
 
 def refuse_existing(path: Path, overwrite: bool) -> None:
     """Refuse a target that writing would replace; cheap, so that commands call it first."""
-    if path.is_file():
+    target = real_path(path)
+    if target.exists() and not target.is_dir():
         raise BmtoolsError(f"{path}: found a file, expected a directory to write or a free name")
-    if path.is_dir() and any(path.iterdir()) and not overwrite:
+    if target.is_dir() and _content(target) and not overwrite:
         raise BmtoolsError(f"{path} is not empty; give another name, or {setting('overwrite')} to "
                            "replace it")
+
+
+def place_of(target: Path) -> Path:
+    """Return the directory in which a directory is made that will be the target.
+
+    This is the one around it, or the target itself where that cannot be exchanged, or is empty and
+    may have permissions of its own.
+    """
+    return target if target.is_dir() and (_is_fixed(target) or not _content(target)) \
+        else target.parent
+
+
+def beside(path: Path, ending: str) -> Path:
+    """Name a directory beside an output, such as `model.run`; inside it where it is fixed."""
+    if path.is_symlink() or path.name in ("", ".."):
+        path = real_path(path)
+    name = path.name + ending
+    return path / name if path.is_dir() and ((path / name).exists() or _is_fixed(path)) \
+        else path.with_name(name)
+
+
+def _is_fixed(target: Path) -> bool:
+    """Tell whether an existing directory cannot be exchanged for another one."""
+    with suppress(FileNotFoundError):
+        if Path.cwd().is_relative_to(target):
+            return True
+    mounts = {line.split()[4] for line in read_system("proc/self/mountinfo").splitlines()}
+    return os.path.ismount(target) or str(target).translate(_ESCAPED) in mounts \
+        or not os.access(target.parent, os.W_OK)
+
+
+def _content(target: Path) -> list[Path]:
+    """List what writing a directory would replace."""
+    names = {"lost+found", *(target.name + ending for ending in _BESIDE)}
+    return [path for path in target.iterdir()
+            if path.name not in names and not is_hidden(path, target)]
+
+
+def _set_permissions(partial: Path, target: Path) -> None:
+    if target.is_dir() and partial.parent != target:
+        shutil.copystat(target, partial)
+    mode = S_IMODE((target if target.is_dir() else partial).stat().st_mode)
+    for file in partial.rglob("*"):
+        file.chmod(mode if file.is_dir() else mode & 0o666)
+    if target.is_dir():
+        owner = target.stat()
+        with suppress(PermissionError):
+            for file in (partial, *partial.rglob("*")):
+                os.chown(file, owner.st_uid, owner.st_gid)
+
+
+def _put_in_place(partial: Path, target: Path, path: Path) -> None:
+    """Give a finished directory its name; what was there gives way."""
+    try:
+        if partial.parent == target:
+            _move_in(partial, target)
+        elif not target.exists():
+            partial.rename(target)
+        elif not (_exchange(partial, target) or _replace(partial, target)):
+            _move_in(partial, target)
+    except OSError as error:
+        kept = partial.with_name(f"{target.name}.finished-{os.getpid()}")
+        try:
+            partial.rename(kept)
+        except OSError:
+            kept = partial
+        raise BmtoolsError(f"{path}: the last step failed ({reason(error)}); the finished files "
+                           f"are in {kept}, move them") from error
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+    shutil.rmtree(partial, ignore_errors=True)  # what was exchanged for it
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Exchange two directories in one step; tells whether the system can."""
+    import ctypes
+
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if rename is None:
+        return False
+    if not rename(_CURRENT_DIRECTORY, os.fsencode(one), _CURRENT_DIRECTORY, os.fsencode(other),
+                  _RENAME_EXCHANGE):
+        return True
+    if (number := ctypes.get_errno()) in (errno.ENOSYS, errno.EINVAL, *_NOT_AS_A_WHOLE):
+        return False
+    raise OSError(number, os.strerror(number))
+
+
+def _replace(partial: Path, target: Path) -> bool:
+    """Exchange two directories in two steps; tells whether the system can.
+
+    After a kill between them, `remove_abandoned` goes back.
+    """
+    replaced = hidden_path(target, "replaced")
+    try:
+        target.rename(replaced)
+    except OSError as error:
+        if error.errno in _NOT_AS_A_WHOLE:
+            return False
+        raise
+    try:
+        partial.rename(target)
+    except BaseException:
+        replaced.rename(target)
+        raise
+    shutil.rmtree(replaced, ignore_errors=True)
+    return True
+
+
+def _move_in(partial: Path, target: Path) -> None:
+    """Move files into an existing directory in place of its own, and go back where that fails."""
+    replaced = hidden_path(target, "replaced", target)
+    moved: list[tuple[Path, Path]] = []
+
+    def move(source: Path, destination: Path) -> None:
+        source.rename(destination / source.name)
+        moved.append((source, destination / source.name))
+
+    try:
+        if old := _content(target):
+            replaced.mkdir()
+            for path in old:
+                move(path, replaced)
+        for path in sorted(partial.iterdir(), key=lambda path: path.name == _LAST):
+            move(path, target)
+    except BaseException:
+        for source, destination in reversed(moved):
+            destination.rename(source)
+        with suppress(FileNotFoundError):
+            replaced.rmdir()
+        raise
+    shutil.rmtree(replaced, ignore_errors=True)
+
+
+def _explained(error: BaseException, partial: Path, path: Path) -> BaseException:
+    """Name the final file in an error of writing; other errors stay as they are."""
+    cause = write_error(error)
+    if cause is None:
+        return error
+    files = [file for file in partial.rglob("*") if file.is_file()]
+    file = Path(cause.filename) if cause.filename else \
+        max(files, key=lambda file: file.stat().st_mtime_ns, default=partial)
+    if file.is_relative_to(partial):
+        file = path / file.relative_to(partial)
+    return cannot_write(file, cause)

@@ -1,37 +1,76 @@
-"""Output: streams and files, which appear only when they are complete."""
+"""Output: files that appear only when they are complete, and streams that are written straight."""
 
 from __future__ import annotations
 
+import errno
 import gzip
+import io
 import os
+import re
+import shutil
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from stat import S_ISBLK, S_ISDIR, S_ISREG
 from typing import IO, Any, BinaryIO, cast
 
 import msgspec
 import zstandard
 
 from bmtools.errors import BmtoolsError
+from bmtools.io.failures import NamedFile, naming, reason
+from bmtools.io.unfinished import hidden_path, locked, real_path
 
 STDOUT = "-"
 encode_lines = msgspec.json.Encoder().encode_lines
 """Encode JSON Lines; keys keep their order, text stays UTF-8."""
+_BUFFER_BYTES = 1 << 16
+_STANDARD = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
 
+
+class _Stream(NamedFile):
+    """A pipe or device; /dev/null and terminals would claim to be at a position."""
+
+    def seekable(self) -> bool:
+        return False
+
+    def tell(self) -> int:
+        raise io.UnsupportedOperation(f"{self.label} has no position")
 
 
 @contextmanager
 def new_file(path: Path) -> Iterator[BinaryIO]:
-    """Write a temporary file and rename it when the block ends without an error."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.urandom(4).hex()}.partial")
+    """Write a hidden file and rename it when the block ends without an error.
+
+    Symbolic links are followed, and an older file's owner and permissions kept. What is no regular
+    file (a pipe, a terminal, /dev/null) is written straight.
+
+    Raises:
+        BmtoolsError: it cannot be written.
+    """
+    target = real_path(path)
+    descriptor = descriptor_of(path)
+    if descriptor is not None or is_special(path):
+        with naming(path):
+            raw = _Stream(path if descriptor is None else os.dup(descriptor), "w", str(path))
+        with io.BufferedWriter(raw, _BUFFER_BYTES) as stream:
+            yield stream
+        return
+    partial = hidden_path(target, "partial")
     try:
-        with partial.open("xb") as stream:
+        with naming(path):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY,
+                                 0o600 if target.exists() else 0o666)
+        with io.BufferedWriter(NamedFile(descriptor, "w", str(path)), _BUFFER_BYTES) as stream, \
+                locked(descriptor):
+            _keep_permissions(target, partial)
             yield stream
             stream.flush()
-            os.fsync(stream.fileno())
-        partial.replace(path)
+            with naming(path):
+                os.fsync(descriptor)
+            _rename(partial, target, path)
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
@@ -39,19 +78,18 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def open_output(name: str) -> Iterator[IO[bytes]]:
-    """Open stdout for `-`, or a file that appears when whole; `.gz` and `.zst` compress."""
-    if name == STDOUT:
+    """Open stdout for `-`, or a file as `new_file` does; `.gz` and `.zst` compress."""
+    if name == STDOUT or descriptor_of(name) == 1:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    if Path(name).is_dir():
-        raise BmtoolsError(f"{name}: found a directory, expected the name of a file to write")
     with new_file(Path(name)) as stream:
         if name.endswith(".gz"):
             with gzip.GzipFile(fileobj=stream, mode="wb", filename="", mtime=0) as packed:
                 yield cast(IO[bytes], packed)
         elif name.endswith((".zst", ".zstd")):
-            with zstandard.ZstdCompressor().stream_writer(stream, closefd=False) as packed:
+            compressor = zstandard.ZstdCompressor(write_checksum=True)
+            with compressor.stream_writer(stream, closefd=False) as packed:
                 yield cast(IO[bytes], packed)
         else:
             yield stream
@@ -67,3 +105,61 @@ def write_records(records: Iterable[Any], output: str = STDOUT, flush: bool = Fa
                 stream.flush()
             count += 1
     return count
+
+
+def temporary_file() -> BinaryIO:
+    """Open a file without a name that is gone when it is closed."""
+    from tempfile import TemporaryFile, gettempdir
+
+    with TemporaryFile(buffering=0) as file:
+        raw = NamedFile(os.dup(file.fileno()), "r+", f"a temporary file in {gettempdir()}")
+    return io.BufferedRandom(raw, _BUFFER_BYTES)
+
+
+def descriptor_of(path: str | Path) -> int | None:
+    """Return the number of an open file that a path stands for, as /dev/stdout or /dev/fd/63."""
+    found = re.fullmatch(r"/(?:dev|proc/self)/fd/(\d+)", str(path))
+    return int(found[1]) if found else _STANDARD.get(str(path))
+
+
+def is_special(path: str | Path) -> bool:
+    """Tell whether a path is that of a pipe, terminal or another device to write to.
+
+    Raises:
+        BmtoolsError: it is a directory or a disk.
+    """
+    try:
+        mode = os.stat(path).st_mode  # noqa: PTH116, a name as well
+    except FileNotFoundError:
+        return False
+    if S_ISDIR(mode) or S_ISBLK(mode):
+        raise BmtoolsError(f"{path}: found a {'directory' if S_ISDIR(mode) else 'disk'}, expected "
+                           "the name of a file to write")
+    return not S_ISREG(mode)
+
+
+def _keep_permissions(target: Path, partial: Path) -> None:
+    """Give a file the owner and the permissions of the one that it will replace."""
+    if not target.exists():
+        return
+    owner = target.stat()
+    with suppress(PermissionError):
+        os.chown(partial, owner.st_uid, owner.st_gid)
+    shutil.copystat(target, partial)
+    os.utime(partial)
+
+
+def _rename(partial: Path, target: Path, path: Path) -> None:
+    """Put a finished file in place; one that is a mount point is filled."""
+    try:
+        try:
+            partial.replace(target)
+        except OSError as error:
+            if error.errno != errno.EBUSY:
+                raise
+            shutil.copyfile(partial, target)
+            partial.unlink()
+    except OSError as error:
+        kept = partial.rename(partial.with_name(f"{target.name}.finished-{os.getpid()}"))
+        raise BmtoolsError(f"{path}: the last step failed ({reason(error)}); the finished file is "
+                           f"{kept}, move it") from error

@@ -11,6 +11,7 @@ from safetensors import SafetensorError
 
 from bmtools.errors import CheckpointError
 from bmtools.io.directories import new_directory
+from bmtools.io.failures import require_room
 from bmtools.io.manifest import Manifest, read_manifest
 from bmtools.models.architectures import max_tokens
 from bmtools.models.card import write_card
@@ -148,6 +149,8 @@ def write_checkpoint_files(directory: Path, model: PreTrainedModel,
                            tokenizer: PreTrainedTokenizerFast,
                            manifest: Manifest) -> dict[str, Any]:
     """Write a checkpoint's files into an unfinished directory (`io.directories.new_directory`)."""
+    require_room(directory / "model.safetensors",
+                 sum(weight.nbytes for weight in model.parameters()))
     model.save_pretrained(directory)
     tokenizer.model_max_length = max_tokens(model)
     save_tokenizer(tokenizer, directory)

@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from heapq import heappush, heapreplace
 from itertools import compress, islice
-from tempfile import TemporaryFile
 from typing import IO
 
 import msgspec
 import numpy as np
 
 from bmtools.errors import DataError, setting
+from bmtools.io.output import temporary_file
 from bmtools.keyed_random import derive
 from bmtools.records import Record
 from bmtools.scoring.settings import EmbeddingSpaceConfig
@@ -80,7 +80,7 @@ def sample_contexts(records: Iterable[Record], config: EmbeddingSpaceConfig,
     Raises:
         DataError: there is no text, or there are too few words in it.
     """
-    with TemporaryFile() as spool:
+    with temporary_file() as spool:
         counter = WordCounter()
         for record in records:
             counter.add([record["text"]])

@@ -15,7 +15,6 @@ from functools import partial
 from heapq import heappush, heapreplace
 from itertools import islice
 from os import PathLike
-from tempfile import TemporaryFile
 from typing import IO, Any
 
 import msgspec
@@ -23,6 +22,7 @@ import numpy as np
 
 from bmtools.errors import DataError, RecordError, Reject, setting
 from bmtools.io.jsonl import RecordReader, parse_records
+from bmtools.io.output import temporary_file
 from bmtools.io.parallel import Block, map_blocks, read_blocks
 from bmtools.keyed_random import derive
 from bmtools.records import RecordFields
@@ -151,7 +151,7 @@ def find_contexts(records: RecordReader | StrPath | Iterable[StrPath],
     if not isinstance(records, RecordReader):
         names = [records] if isinstance(records, str | PathLike) else records
         records = RecordReader([str(name) for name in names])
-    sample = ContextSample(targets.words, config, TemporaryFile())  # noqa: SIM115 (see `spool`)
+    sample = ContextSample(targets.words, config, temporary_file())
     characters = 0
     blocks = map_blocks(read_blocks(records), partial(BlockFinder, targets, config, segmenter),
                         processes, f"try again with fewer {setting('processes')}")

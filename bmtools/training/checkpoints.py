@@ -18,6 +18,7 @@ from safetensors.torch import load_file, save_file
 
 from bmtools.errors import CheckpointError, setting
 from bmtools.io.directories import new_directory
+from bmtools.io.failures import require_room
 from bmtools.io.manifest import Manifest
 from bmtools.io.output import encode_lines
 from bmtools.models.checkpoint import write_checkpoint_files
@@ -203,6 +204,7 @@ def save_state(directory: Path, progress: Progress, objective: Objective,
         write_checkpoint_files(partial, model, tokenizer, manifest)
         if heads:
             save_file(heads, partial / _HEADS)
+        require_room(partial / _OPTIMIZER, sum(value.nbytes for value in optimizer_state.values()))
         save_file(optimizer_state, partial / _OPTIMIZER)
         sizes = {path.name: path.stat().st_size for path in partial.iterdir()}
         (partial / _STATE).write_text(json.dumps({**vars(progress), "files": sizes}),

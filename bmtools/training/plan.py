@@ -16,8 +16,9 @@ from typing import Any
 
 from bmtools.data.settings import ShardConfig
 from bmtools.errors import BmtoolsError, setting
-from bmtools.io.directories import refuse_existing
+from bmtools.io.directories import beside, place_of, refuse_existing
 from bmtools.io.manifest import hash_directory
+from bmtools.io.unfinished import real_path, remove_abandoned
 from bmtools.recipes.phases import (
     PHASE_KINDS,
     RUN_FIELDS,
@@ -279,12 +280,12 @@ def check_targets(plan: TrainingPlan) -> None:
 
 def runs_directory(output: Path) -> Path:
     """Return the directory of an unfinished run's states and encoded text."""
-    return output.with_name(output.name + ".run")
+    return beside(output, ".run")
 
 
 def kept_directory(output: Path) -> Path:
     """Return the directory of kept checkpoints: those of each phase and of `keep_steps`."""
-    return output.with_name(output.name + ".kept")
+    return beside(output, ".kept")
 
 
 @contextmanager
@@ -300,11 +301,11 @@ def tidied(output: Path, clears: bool) -> Iterator[None]:
     if not clears:
         yield
         return
-    _clear_partials(output)
+    _clear_abandoned(output)
     try:
         yield
     except BaseException:
-        _clear_partials(output)
+        _clear_abandoned(output)
         directory = runs_directory(output)
         # Encoded text beyond a first shard took minutes.
         useful = (STATES, "text-*/shard-00001*", "text-*.run/shard-00000*")
@@ -313,14 +314,9 @@ def tidied(output: Path, clears: bool) -> Iterator[None]:
         raise
 
 
-def _clear_partials(output: Path) -> None:
-    """Remove files and directories that a kill left unfinished; finished ones were renamed."""
-    mine = re.compile(rf"\.{re.escape(output.name)}\.\w{{8}}\.partial")
-    partials = [path for path in output.parent.glob(".*.partial") if mine.fullmatch(path.name)]
+def _clear_abandoned(output: Path) -> None:
+    """Remove files and directories that a kill left unfinished."""
+    target = real_path(output)
+    remove_abandoned(place_of(target), target)
     for directory in (runs_directory(output), kept_directory(output)):
-        partials += [*directory.glob(".*.partial"), *directory.glob(".*.replaced")]
-    for path in partials:
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
+        remove_abandoned(directory)

@@ -16,6 +16,7 @@ from bmtools.data.phase_lengths import check_mixture_limits, resolve_steps
 from bmtools.data.sampler import Sampler
 from bmtools.data.shards import Corpus
 from bmtools.errors import BmtoolsError, Reject, setting
+from bmtools.io.directories import beside
 from bmtools.models.checkpoint import load_checkpoint
 from bmtools.recipes.phases import suggestion
 from bmtools.recipes.schedule import PhaseStep
@@ -107,7 +108,7 @@ def prepare_run(plan: TrainingPlan, initial: InitialModel, data: DataConfig, rej
     accelerator = make_accelerator(plan.optimization, named_trackers(plan.reporting.trackers),
                                    changing or any(phase.freeze != FreezeConfig()
                                                    for phase in phases),
-                                   plan.output.with_name(plan.output.name + ".logs"))
+                                   beside(plan.output, ".logs"))
     processes = processes or accelerator.num_processes
     sharded = is_sharded(accelerator)
     check_before(plan, data.train, processes, sharded)

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from bmtools.cli.main import COMMANDS
-from bmtools.io.manifest import Manifest
 
 Run = Callable[..., Any]
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -495,24 +494,6 @@ def test_a_bad_line_stops_or_is_collected(kit: Kit) -> None:
     [rejected] = (kit.folder / "rejects.jsonl").read_text().splitlines()
     assert json.loads(rejected)["place"] == f"{source}:2"
     assert json.loads(rejected)["record"] == json.loads(kit.case.bad)
-
-
-def test_nothing_is_left_of_a_failed_write(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not kit.writes_directory:
-        pytest.skip("writes no directory")
-
-    def full(self: Manifest, directory: Path) -> None:
-        if any((directory / name).is_file() for name in (
-                "model.safetensors", "tokenizer.json")) or kit.name == "tokenize":
-            raise OSError(28, "No space left on device")
-        write(self, directory)
-
-    write = Manifest.write
-    monkeypatch.setattr(Manifest, "write", full)
-    outcome = kit.on(kit.good())
-    assert outcome.code == 1
-    assert outcome.err == "bmtools: [Errno 28] No space left on device\n"
-    assert "out" not in kit.left()
 
 
 @pytest.mark.parametrize(("name", "arguments", "message"), [

@@ -41,7 +41,8 @@ def test_a_line_for_each_checkpoint_a_picture_and_vectors(
         assert found["vectors_1"].shape == found["vectors_2"].shape == (6, 64)
     before = {name: (tmp_path / name).read_bytes() for name in ("p.svg", "v.npz")}
     again = run("score-space", *FEW, "--model", tiny_checkpoint, "--model", other_checkpoint,
-                "--plot", tmp_path / "p.svg", "--vectors", tmp_path / "v.npz", corpus)
+                "--plot", tmp_path / "p.svg", "--vectors", tmp_path / "v.npz", corpus,
+                "--overwrite")
     assert again.out == outcome.out
     assert {name: (tmp_path / name).read_bytes() for name in before} == before
 

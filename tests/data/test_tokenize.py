@@ -192,7 +192,7 @@ def test_a_run_that_fails_at_the_very_end_is_not_lost(
 
     with monkeypatch.context() as patch:
         patch.setattr(module, "save_tokenizer", full)
-        with pytest.raises(OSError, match="No space left"):
+        with pytest.raises(BmtoolsError, match="no space left"):
             tokenize(RecordReader([str(source)]), tokenizer, tmp_path / "parts", SMALL)
     seen: list[int] = []
     tokenize(RecordReader([str(source)]), tokenizer, tmp_path / "parts", SMALL, resume=True,
@@ -393,6 +393,7 @@ from importlib import import_module
 from pathlib import Path
 from bmtools.data.settings import ShardConfig
 from bmtools.data.tokenize import tokenize
+from bmtools.io.jsonl import RecordReader
 from bmtools.vocab.tokenizer import load_tokenizer
 tokenizer = load_tokenizer(Path(sys.argv[1]))
 tokenize(RecordReader([sys.argv[2]]), tokenizer, Path(sys.argv[3]),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from bmtools.errors import CheckpointError
+from bmtools.errors import BmtoolsError, CheckpointError
 from bmtools.io.manifest import Manifest
 from bmtools.models.checkpoint import load_checkpoint
 from bmtools.training import checkpoints
@@ -123,7 +123,7 @@ def test_a_crash_while_writing_leaves_the_previous_state(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(checkpoints, "save_file", full)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(BmtoolsError, match="no space left"):
         save(objective, optimizer, Progress({}, 6))
     assert [path.name for path in tmp_path.iterdir()] == ["step-00000003"]
     assert list_states(tmp_path) == ([tmp_path / "step-00000003"], [])

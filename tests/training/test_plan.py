@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from bmtools.errors import BmtoolsError
+from bmtools.io.unfinished import hidden_path
 from bmtools.recipes.phases import MixtureWeight, Phase, RunConfig
 from bmtools.recipes.settings import (
     AdversarialConfig,
@@ -150,20 +151,20 @@ def fill(path: Path) -> Path:
 
 def test_what_a_kill_left_half_written_goes(tmp_path: Path) -> None:
     output = tmp_path / "out"
-    gone = [fill(tmp_path / ".out.a1b2c3d4.partial"),
-            fill(runs_directory(output) / ".step-00000004.a1b2c3d4.partial"),
-            fill(runs_directory(output) / ".step-00000004.a1b2c3d4.replaced"),
-            fill(kept_directory(output) / ".phase-1-a.a1b2c3d4.partial")]
-    (runs_directory(output) / ".start.safetensors.a1b2c3d4.partial").write_text("x")
-    # Another run's, another output's, and what was there before an interrupted replacement.
-    stays = [fill(tmp_path / name) for name in (
-        ".outer.a1b2c3d4.partial", ".out.b.a1b2c3d4.partial", ".out.a1b2c3d4.replaced",
-        "out.run/step-00000002", "out.kept/phase-1-a")]
+    state = runs_directory(output) / "step-00000004"
+    gone = [fill(hidden_path(output, "partial")), fill(hidden_path(state, "partial")),
+            fill(hidden_path(fill(state), "replaced")),
+            fill(hidden_path(kept_directory(output) / "phase-1-a", "partial"))]
+    hidden_path(runs_directory(output) / "start.safetensors", "partial").write_text("x")
+    # Other outputs'.
+    stays = [fill(path) for path in (
+        hidden_path(tmp_path / "outer", "partial"), hidden_path(tmp_path / "out.b", "partial"),
+        kept_directory(output) / "phase-1-a")]
     with tidied(output, True):
         pass
     assert not any(path.exists() for path in gone)
     assert all(path.exists() for path in stays)
-    assert sorted(path.name for path in runs_directory(output).iterdir()) == ["step-00000002"]
+    assert [path.name for path in runs_directory(output).iterdir()] == ["step-00000004"]
 
 
 @pytest.mark.parametrize(("content", "stays"), [

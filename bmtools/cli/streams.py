@@ -1,0 +1,128 @@
+"""Standard streams and signals of the command line.
+
+A reader of stdout that goes away ends a command quietly, unless stdout only reports on what the
+command writes elsewhere. One of stderr changes nothing. A signal to end raises an exception, so
+that unfinished files are removed.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import select
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import Any, TextIO
+
+from bmtools.errors import BmtoolsError
+from bmtools.io.failures import NamedFile, cannot_write
+
+_STDIN, _STDOUT, _STDERR = 0, 1, 2
+_ENDING = {signal.SIGTERM: "terminated", signal.SIGHUP: "hung up"}
+_forgiven = {_STDERR}
+
+
+class Ended(BaseException):
+    """A signal that ends the command.
+
+    Args:
+        number: of the signal.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(_ENDING[signal.Signals(number)])
+        self.exit_code = 128 + number
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """Raise `Ended` at SIGTERM and SIGHUP, but for those that the caller ignores (nohup)."""
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        for other in before:
+            signal.signal(other, signal.SIG_IGN)  # what is cleaned up is cleaned up once
+        raise Ended(number)
+
+    before: dict[signal.Signals, Any] = {}
+    try:
+        for number in _ENDING:
+            if signal.getsignal(number) == signal.SIG_DFL:
+                before[number] = signal.signal(number, end)
+    except ValueError:  # not in the main thread
+        pass
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def guard_standard_streams() -> None:
+    """Make the process's own stdout and stderr name what fails, and stderr never fail."""
+    for number in (_STDIN, _STDOUT, _STDERR):
+        try:
+            os.fstat(number)
+        except OSError:
+            # For reading only: what is written fails, instead of reaching the next file opened.
+            os.open(os.devnull, os.O_RDONLY)
+    if sys.stdin is None:
+        sys.stdin = os.fdopen(_STDIN, closefd=False)
+    sys.stdout = _guarded(sys.stdout, _STDOUT)
+    sys.stderr = _guarded(sys.stderr, _STDERR)
+
+
+def keep_going_without_stdout() -> None:
+    """Have a reader of stdout that goes away change nothing; for commands that write elsewhere."""
+    _forgiven.add(_STDOUT)
+
+
+def reader_has_left() -> bool:
+    """Tell whether stdout is a pipe without a reader."""
+    try:
+        poll = select.poll()
+        poll.register(sys.stdout.fileno(), 0)
+        return bool(poll.poll(0))
+    except (OSError, ValueError):
+        return False
+
+
+def finish_stdout() -> None:
+    """Send what stdout still holds; nowhere if that fails, as Python's own exit would try again."""
+    try:
+        sys.stdout.flush()
+    except (BmtoolsError, OSError, ValueError):
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+class _Standard(NamedFile):
+    def write(self, content: Any) -> int:
+        try:
+            return io.FileIO.write(self, content)
+        except BrokenPipeError:
+            if self.fileno() not in _forgiven:
+                raise
+        except OSError as error:
+            if self.fileno() != _STDERR:
+                raise cannot_write(self.label, error) from error
+        return memoryview(content).nbytes
+
+
+def _guarded(stream: TextIO | None, number: int) -> TextIO:
+    """Wrap a standard stream, unless another program has put its own in place."""
+    if stream is not None:
+        try:
+            if not isinstance(stream, io.TextIOWrapper) or stream.fileno() != number:
+                return stream
+        except (OSError, ValueError):
+            return stream
+        with suppress(OSError):
+            stream.flush()
+    raw = _Standard(number, "w", "<stdout>", closefd=False)
+    return io.TextIOWrapper(
+        io.BufferedWriter(raw, 1 << 16), encoding=getattr(stream, "encoding", "utf-8"),
+        errors=getattr(stream, "errors", "backslashreplace"),
+        line_buffering=number == _STDERR or raw.isatty())

@@ -1,0 +1,84 @@
+"""Failures of writing, which name the file, the reason and the way out."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from bmtools.errors import BmtoolsError
+
+_HINTS = {errno.ENOSPC: "make room, or write elsewhere",
+          errno.EDQUOT: "make room, or write elsewhere",
+          errno.EPIPE: "its reader has gone away",
+          **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), "write elsewhere")}
+
+
+class NamedFile(io.FileIO):
+    """A file that is named where writing it fails.
+
+    Args:
+        file: path or descriptor.
+        mode: as for `io.FileIO`.
+        label: name for messages.
+        closefd: whether closing it closes the descriptor.
+    """
+
+    def __init__(self, file: str | Path | int, mode: str, label: str,
+                 closefd: bool = True) -> None:
+        super().__init__(file, mode, closefd)
+        self.label = label
+
+    def write(self, content: Any) -> int:
+        try:
+            return super().write(content)
+        except OSError as error:
+            raise cannot_write(self.label, error) from error
+
+
+def cannot_write(path: str | Path, error: OSError) -> BmtoolsError:
+    """Return an error that names what cannot be written, the reason and the way out."""
+    hint = _HINTS.get(error.errno or 0)
+    return BmtoolsError(f"{path}: cannot be written ({reason(error)})" + (f"; {hint}" if hint
+                                                                          else ""))
+
+
+def reason(error: OSError) -> str:
+    """Return the system's words for an error."""
+    words = error.strerror or str(error)
+    return words[:1].lower() + words[1:]
+
+
+def write_error(error: BaseException) -> OSError | None:
+    """Return the system's error behind one of writing, as libraries of other languages raise it."""
+    if isinstance(error, OSError):
+        return error
+    found = re.search(r"\(os error (\d+)\)", str(error))
+    return OSError(int(found[1]), os.strerror(int(found[1]))) if found else None
+
+
+@contextmanager
+def naming(path: str | Path) -> Iterator[None]:
+    """Name a path in the errors of a block that writes it."""
+    try:
+        yield
+    except OSError as error:
+        raise cannot_write(path, error) from error
+
+
+def require_room(path: Path, needed_bytes: int) -> None:
+    """Refuse to begin a file that its disk has no room for.
+
+    Raises:
+        OSError: names the file, and how much is needed and free.
+    """
+    disk = os.statvfs(path.parent)
+    free = disk.f_bavail * disk.f_frsize
+    if free < needed_bytes:
+        raise OSError(errno.ENOSPC, f"no space left on device: {needed_bytes / 1e6:,.1f} MB "
+                      f"needed, {free / 1e6:,.1f} MB free", str(path))

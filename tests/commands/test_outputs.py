@@ -1,0 +1,288 @@
+"""What every command does with its outputs: kinds of files, permissions, full and read-only disks.
+
+The commands and their smallest arguments are those of the battery.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from commands.test_battery import CASES, Case, Kit, kit_paths  # noqa: F401
+
+from bmtools.cli import options
+from bmtools.cli.main import bmtools
+
+Run = Callable[..., Any]
+pytestmark = pytest.mark.usefixtures("one_thread")
+ALL = {**CASES, "import jsonl": Case((), ())}
+WRITE_NOTHING = ("preflight", "table")
+FURTHER = {"compare-vocab": (("--plot", "p.png"),),
+           "find-contexts": (("--report", "r.jsonl"),),
+           "score-pppl": (("--details", "d.jsonl"),),
+           "score-mrr": (("--details", "d.jsonl"), ("--word-report", "w.jsonl")),
+           "score-space": (("--plot", "p.png"), ("--vectors", "v.npz"))}
+DIRECTORIES = [name for name, case in ALL.items() if "OUT" in case.arguments]
+FILES = [(name, "--output", "out.jsonl") for name in ALL
+         if name not in (*DIRECTORIES, *WRITE_NOTHING)]
+FILES += [(name, "--rejects", "bad.jsonl") for name in ALL if name not in WRITE_NOTHING]
+FILES += [(name, *output) for name, outputs in FURTHER.items() for output in outputs]
+
+
+@dataclass(frozen=True)
+class Output:
+    """An output of a command that is ready to run.
+
+    Args:
+        kit: the command.
+        flag: the option that names the output.
+        name: a file name that suits it.
+    """
+
+    kit: Kit
+    flag: str
+    name: str
+
+    def run(self, path: object, *more: object) -> Any:
+        """Run the command on an input with a bad line; the output goes to a path."""
+        first, *rest = (json.dumps(record).encode() for record in self.kit.case.records)
+        source = self.kit.write(first, self.kit.case.bad, *rest)
+        rejects = () if self.flag == "--rejects" else ("--rejects", os.devnull)
+        out = (self.kit.folder / "model") if self.flag != "--output" else "out"
+        return self.kit.on(source, self.flag, path, *rejects, *more, out=str(out))
+
+
+def make_kit(name: str, folder: Path, paths: dict[str, Path], run: Run, piped: Run,
+             records: list[dict[str, Any]]) -> Kit:
+    case = ALL[name]
+    return Kit(name, case if case.records else replace(case, records=tuple(records)), folder,
+               paths, run, piped)
+
+
+@pytest.fixture(params=FILES, ids=lambda file: f"{file[0]} {file[1]}")
+def output(request: pytest.FixtureRequest, kit_paths: dict[str, Path],  # noqa: F811
+           tmp_path: Path, run: Run, piped: Run, corpus_records: list[dict[str, Any]]) -> Output:
+    name, flag, file = request.param
+    return Output(make_kit(name, tmp_path, kit_paths, run, piped, corpus_records), flag, file)
+
+
+@pytest.fixture(params=DIRECTORIES)
+def kit(request: pytest.FixtureRequest, kit_paths: dict[str, Path],  # noqa: F811
+        tmp_path: Path, run: Run, piped: Run, corpus_records: list[dict[str, Any]]) -> Kit:
+    return make_kit(request.param, tmp_path, kit_paths, run, piped, corpus_records)
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """Mount a disk of four megabytes."""
+    path = tmp_path / "disk"
+    path.mkdir()
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", path],
+                          capture_output=True, check=False)
+    if done.returncode:
+        pytest.skip("mounting a small disk takes root")
+    yield path
+    subprocess.run(["umount", "--lazy", path], check=True)
+
+
+def names(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir())
+
+
+@contextmanager
+def full(disk: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Fill a disk when a command has checked its outputs; there is room again afterwards."""
+    filler = disk / "filler"
+
+    def prepare(context: click.Context, overwrite: bool) -> None:
+        prepare_outputs(context, overwrite)
+        with filler.open("wb", buffering=0) as stream, pytest.raises(OSError, match="No space"):
+            while True:
+                stream.write(bytes(4096))
+
+    prepare_outputs = options.prepare_outputs
+    with monkeypatch.context() as patch:
+        patch.setattr(options, "prepare_outputs", prepare)
+        yield
+    filler.unlink()
+
+
+@contextmanager
+def read_only(disk: Path) -> Iterator[None]:
+    """Let nothing be written to a disk."""
+    subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+    yield
+    subprocess.run(["mount", "-o", "remount,rw", disk], check=True)
+
+
+def test_a_device_is_written_and_stays(output: Output) -> None:
+    device = output.kit.folder / output.name
+    try:
+        os.mknod(device, stat.S_IFCHR | 0o666, os.makedev(1, 3))  # a /dev/null of its own
+    except PermissionError:
+        device.symlink_to(os.devnull)
+    outcome = output.run(device)
+    assert outcome.code == 0, outcome.err
+    assert stat.S_ISCHR(device.stat().st_mode)
+
+
+def test_the_reader_of_a_pipe_gets_all(output: Output) -> None:
+    path = output.kit.folder / output.name
+    os.mkfifo(path)
+    content: list[bytes] = []
+    reader = threading.Thread(target=lambda: content.append(path.read_bytes()))
+    reader.start()
+    outcome = output.run(path)
+    assert outcome.code == 0, outcome.err
+    reader.join(10)
+    assert content and content[0]
+    assert stat.S_ISFIFO(path.stat().st_mode)
+
+
+def test_a_link_stays_and_its_target_keeps_owner_and_mode(output: Output) -> None:
+    path, link = output.kit.folder / "patients", output.kit.folder / output.name
+    link.symlink_to(path)
+    outcome = output.run(link)
+    assert outcome.code == 0, outcome.err
+    assert link.is_symlink() and path.read_bytes()
+
+    path.write_bytes(b"old")
+    path.chmod(0o640)
+    owner = (1234, 2345) if os.geteuid() == 0 else (os.getuid(), os.getgid())
+    os.chown(path, *owner)
+    outcome = output.run(link)
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err == \
+        f"bmtools: {link} exists; give another name, or --overwrite to replace it\n"
+    assert path.read_bytes() == b"old"
+
+    outcome = output.run(link, "--overwrite")
+    assert outcome.code == 0, outcome.err
+    found = path.stat()
+    assert path.read_bytes() not in (b"", b"old")
+    assert (stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid) == (0o640, *owner)
+    assert link.is_symlink()
+    assert not [name for name in names(output.kit.folder) if name.startswith(".")]
+
+
+def test_a_full_disk_keeps_an_older_file(output: Output, disk: Path,
+                                         monkeypatch: pytest.MonkeyPatch) -> None:
+    path = disk / output.name
+    path.write_bytes(b"old")
+    with full(disk, monkeypatch):
+        outcome = output.run(path, "--overwrite")
+    assert outcome.code == 1
+    assert outcome.err.splitlines()[-1] == (
+        f"bmtools: {path}: cannot be written (no space left on device); make room, or write "
+        "elsewhere")
+    assert path.read_bytes() == b"old"
+    assert names(disk) == [output.name]
+
+
+def test_a_read_only_disk_is_noticed_first(output: Output, disk: Path) -> None:
+    path = disk / output.name
+    with read_only(disk):
+        outcome = output.run(path)
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err == (
+        f"bmtools: {path}: cannot be written (read-only file system); write elsewhere\n")
+
+
+@pytest.mark.parametrize("older", [False, True], ids=["new", "replaced"])
+def test_a_full_disk_keeps_an_older_directory(kit: Kit, disk: Path, older: bool,
+                                              monkeypatch: pytest.MonkeyPatch) -> None:
+    path = disk / "out"
+    if older:
+        path.mkdir()
+        (path / "old").touch()
+    with full(disk, monkeypatch):
+        outcome = kit.on(kit.good(), "--overwrite", out=str(path))
+    assert outcome.code == 1
+    message = outcome.err.splitlines()[-1]
+    assert message.startswith(f"bmtools: {disk}/out")
+    assert "cannot be written (no space left on device" in message
+    assert message.endswith("; make room, or write elsewhere")
+    assert names(disk) == ["out"] * older
+    assert not older or names(path) == ["old"]
+
+
+def test_a_read_only_disk_is_noticed_before_the_work(kit: Kit, disk: Path) -> None:
+    with read_only(disk):
+        outcome = kit.on(kit.good(), out=str(disk / "out"))
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err == (f"bmtools: {disk / 'out'}: cannot be written (read-only file system); "
+                           "write elsewhere\n")
+
+
+@pytest.mark.parametrize("kind", ["empty", "mount point", "link", "current directory"])
+def test_an_existing_directory_is_filled(kit: Kit, kind: str, disk: Path,
+                                         monkeypatch: pytest.MonkeyPatch) -> None:
+    path = disk if kind == "mount point" else kit.folder / "out"
+    place = path
+    if kind == "link":
+        place = kit.folder / "scratch"
+        path.symlink_to(place)
+    place.mkdir(exist_ok=True)
+    place.chmod(0o750)
+    before = place.stat().st_ino
+    source, current = kit.good(), kit
+    if kind == "current directory":
+        monkeypatch.chdir(place)
+        path, current = Path(), replace(kit, folder=Path())
+    outcome = current.on(source, out=str(path))
+    assert outcome.code == 0, outcome.err
+    assert "bmtools.json" in names(place)
+    assert not [name for name in names(place) if name.startswith(".")]
+    assert (place.stat().st_ino, stat.S_IMODE(place.stat().st_mode)) == (before, 0o750)
+    assert stat.S_IMODE((place / "bmtools.json").stat().st_mode) == 0o640
+    assert path.is_symlink() == (kind == "link")
+    assert kit.left() == sorted({"disk", "out", "scratch"} & set(names(kit.folder)))
+
+
+def test_existing_output_is_refused_before_anything_heavy(
+        kit_paths: dict[str, Path], tmp_path: Path,  # noqa: F811
+        corpus_records: list[dict[str, Any]]) -> None:
+    calls = []
+    for name, flag, file in [*FILES, *((name, "", "") for name in DIRECTORIES)]:
+        kit = make_kit(name, tmp_path, kit_paths, lambda *call: list(map(str, call)), print,
+                       corpus_records)
+        (tmp_path / "full").mkdir(exist_ok=True)
+        for name in ("full/file", file or "unused"):
+            (tmp_path / name).touch()
+        calls.append(kit.on(kit.good(), *([flag, tmp_path / file] if flag else ()),
+                            out="free" if flag else "full"))
+    code = ("import json, sys\nfrom bmtools.cli.main import main\n"
+            "for call in json.load(sys.stdin):\n"
+            "    try: main(call)\n"
+            "    except SystemExit as end: assert end.code == 1, call\n"
+            "    loaded = {'torch', 'transformers', 'scipy', 'sklearn'} & set(sys.modules)\n"
+            "    assert not loaded, (call, loaded)")
+    done = subprocess.run([sys.executable, "-c", code], input=json.dumps(calls), text=True,
+                          capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert all("--overwrite to replace it" in line for line in done.stderr.splitlines())
+    assert len(done.stderr.splitlines()) == len(calls) > 30
+
+
+def test_every_command_that_writes_is_here() -> None:
+    context = click.Context(bmtools)
+    for name in bmtools.list_commands(context):
+        command = bmtools.get_command(context, name)
+        for own in [command] if not isinstance(command, click.Group) else map(
+                lambda sub, group=command: group.get_command(context, sub),
+                command.list_commands(context)):
+            flags = {max(param.opts, key=len) for param in own.params
+                     if isinstance(param.type, options.OutputFile)}
+            assert flags <= {flag for _, flag, _ in FILES}, own.name
+            assert not flags or "--overwrite" in {flag for p in own.params for flag in p.opts}
