@@ -1,4 +1,4 @@
-"""README's table, from what benchmarks measured."""
+"""The table of docs/performance.md, from what benchmarks measured."""
 
 from __future__ import annotations
 
