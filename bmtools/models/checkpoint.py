@@ -67,8 +67,7 @@ def load_checkpoint(directory: Path, device: str = "cpu",
     tokenizer = load_tokenizer(directory)
     import transformers
 
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
+    _silence_transformers()
     try:
         model, report = getattr(transformers, model_class).from_pretrained(
             directory, dtype=torch.float32, use_safetensors=True, local_files_only=True,
@@ -151,9 +150,18 @@ def write_checkpoint_files(directory: Path, model: PreTrainedModel,
     """Write a checkpoint's files into an unfinished directory (`io.directories.new_directory`)."""
     require_room(directory / "model.safetensors",
                  sum(weight.nbytes for weight in model.parameters()))
+    _silence_transformers()
     model.save_pretrained(directory)
     tokenizer.model_max_length = max_tokens(model)
     save_tokenizer(tokenizer, directory)
     content = manifest.write(directory)
     write_card(directory, model, tokenizer, content)
     return content
+
+
+def _silence_transformers() -> None:
+    """Keep its warnings and progress bars away from stderr."""
+    from transformers import logging
+
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()

@@ -1,4 +1,4 @@
-"""The table of docs/performance.md from the benchmarks' results: `python tests/benchmarks/report.py bench.json`.
+"""The table of docs/performance.md from results: `python tests/benchmarks/report.py bench.json`.
 
 `make bench` writes that file. Rows are printed as Markdown, also those of tests that are not known
 here if they report how many times faster they are.

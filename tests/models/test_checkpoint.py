@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from transformers import logging
 
 from bmtools.errors import CheckpointError
 from bmtools.io.manifest import Manifest
@@ -34,6 +35,14 @@ def test_a_saved_checkpoint_is_loaded(saved: Path) -> None:
     assert {path.name for path in saved.iterdir()} == {
         "config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json",
         "vocab.txt", "bmtools.json", "README.md"}
+
+
+def test_saving_and_loading_is_silent(saved: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    checkpoint = load_checkpoint(saved)
+    logging.enable_progress_bar()  # transformers' default
+    save_checkpoint(saved, checkpoint.model, checkpoint.tokenizer,
+                    Manifest("pretrain", {}, checkpoint.vocabulary), overwrite=True)
+    assert capfd.readouterr() == ("", "")
 
 
 def test_half_precision_is_not_trained_in_by_accident(saved: Path) -> None:
