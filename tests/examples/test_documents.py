@@ -1,0 +1,207 @@
+"""README and docs/: what they name exists, what they show runs."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from bmtools.cli.main import COMMANDS, bmtools
+from bmtools.recipes.toml import read_run_config
+from bmtools.records import Record, check
+
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+DOCUMENTS = [README, *sorted((ROOT / "docs").glob("*.md")), ROOT / "examples/reproduce/README.md",
+             ROOT / "examples/speedrun/README.md"]
+FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.S | re.M)
+CONVERTERS = ("hf download", "ct2-transformers-converter")
+each_document = pytest.mark.parametrize(
+    "document", DOCUMENTS, ids=[str(path.relative_to(ROOT)) for path in DOCUMENTS])
+
+
+def blocks(document: Path, language: str) -> list[str]:
+    return [code for found, code in FENCED.findall(document.read_text(encoding="utf-8"))
+            if found == language]
+
+
+def section(title: str) -> str:
+    """Return a section of README."""
+    _, _, rest = README.read_text(encoding="utf-8").partition(f"\n## {title}\n")
+    assert rest, title
+    return rest.partition("\n## ")[0]
+
+
+def calls(document: Path) -> Iterator[list[str]]:
+    """Yield the words of each call of bmtools in a document's code, without pipes and comments."""
+    text = document.read_text(encoding="utf-8")
+    shell = [*blocks(document, "sh"), *blocks(document, "yaml")]
+    inline = re.findall(r"`([^`\n]*bmtools [^`\n]*)`", FENCED.sub("", text))
+    for code in (*shell, *inline):
+        code = re.sub(r"(?:^|\s)#[^\n]*", "", code.replace("\\\n", " "))
+        for part in re.split(r"\||;|&&|\n|\bdo\b", code):
+            words = shlex.split(part.replace("- run:", ""))
+            if "bmtools" in words:
+                yield words[words.index("bmtools") + 1:]
+
+
+def options(command: click.Command) -> set[str]:
+    names = {name for parameter in command.params for name in (
+        *parameter.opts, *parameter.secondary_opts)}
+    return names | {"--help", "-h", "--traceback"}
+
+
+def find_command(words: list[str]) -> tuple[click.Command, list[str]]:
+    """Find the command that words call, and the words after its name."""
+    command: click.Command = bmtools
+    rest = list(words)
+    while isinstance(command, click.Group) and rest and not rest[0].startswith("-"):
+        found = command.get_command(click.Context(command), rest[0])
+        assert found is not None, f"no command {words[0]} {rest[0]}"
+        command, rest = found, rest[1:]
+    return command, rest
+
+
+def every_option() -> set[str]:
+    """Return the options of all commands."""
+
+    def walk(command: click.Command) -> Iterator[str]:
+        yield from options(command)
+        if isinstance(command, click.Group):
+            for name in command.list_commands(click.Context(command)):
+                found = command.get_command(click.Context(command), name)
+                assert found is not None
+                yield from walk(found)
+
+    return {*walk(bmtools), "--version"}
+
+
+def test_readme_is_short() -> None:
+    assert len(README.read_text(encoding="utf-8").splitlines()) < 200
+
+
+@each_document
+def test_commands_and_options_exist(document: Path) -> None:
+    for words in calls(document):
+        if words and (words[0].isupper() or words[0] in ("...", "COMMAND")):
+            continue
+        command, rest = find_command(words)
+        named = {word.partition("=")[0] for word in rest if re.match("--?[a-z]", word)}
+        assert named <= options(command), " ".join(words)
+
+
+@each_document
+def test_options_named_in_prose_exist(document: Path) -> None:
+    prose = FENCED.sub("", document.read_text(encoding="utf-8"))
+    alone = {found for code in re.findall(r"`(--[^`]+)`", prose)
+             for found in re.findall(r"(?<![\w-])--[a-z][\w-]*", code)}
+    foreign = {"--pip-args", "--extra-index-url"}
+    assert alone - foreign <= every_option()
+
+
+def test_every_command_is_named() -> None:
+    named = set(re.findall(r"`([a-z-]+)`", section("Runs, pipes and settings")))
+    assert set(COMMANDS) <= named
+
+
+@each_document
+def test_links_resolve(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if target.startswith("https://"):
+            continue
+        path, _, anchor = target.partition("#")
+        file = document.parent / path if path else document
+        assert file.exists(), target
+        if anchor:
+            titles = re.findall(r"^#+ (.+)$", file.read_text(encoding="utf-8"), re.M)
+            slugs = {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+            assert anchor in slugs, target
+
+
+def test_every_document_is_linked() -> None:
+    linked = set(re.findall(r"\]\((docs/[^)#]+)", README.read_text(encoding="utf-8")))
+    assert linked == {str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*")}
+
+
+@each_document
+def test_no_page_repeats_another(document: Path) -> None:
+    """Compare lines of prose and tables; short ones and code may come twice."""
+
+    def lines(path: Path) -> set[str]:
+        text = FENCED.sub("", path.read_text(encoding="utf-8"))
+        return {line for line in text.splitlines() if len(line) > 60}
+
+    for other in DOCUMENTS:
+        assert other == document or not lines(document) & lines(other)
+
+
+@each_document
+def test_functions_of_the_api_exist(document: Path) -> None:
+    for code in blocks(document, "python"):
+        compile(code, str(document), "exec")
+    text = document.read_text(encoding="utf-8")
+    for room, name in set(re.findall(r"\bbmtools\.([a-z]+)\.([a-z_]+)\(", text)):
+        assert callable(getattr(importlib.import_module(f"bmtools.{room}"), name))
+
+
+def test_settings_shown_are_those_of_the_file(tmp_path: Path) -> None:
+    [shown] = re.findall(r"```toml\n(.*?)```", README.read_text(encoding="utf-8"), re.S)
+    assert shown == (ROOT / "examples/quickstart/phases.toml").read_text(encoding="utf-8")
+    for number, code in enumerate(code for path in DOCUMENTS for code in blocks(path, "toml")):
+        path = tmp_path / f"{number}.toml"
+        path.write_text(code, encoding="utf-8")
+        assert read_run_config(str(path)).phases
+
+
+def test_the_record_shown_is_one() -> None:
+    [shown] = re.findall(r"```json\n(.*?)```", section("Records"), re.S)
+    record = Record(json.loads(shown))
+    check(record)
+    [entity] = record["entities"]
+    assert record["text"][entity["start"]:entity["end"]] == entity["text"]
+
+
+@pytest.mark.parametrize("program", CONVERTERS)
+def test_other_programs_know_the_options_shown(program: str) -> None:
+    if shutil.which(program.split()[0]) is None:
+        pytest.skip(f"{program} is absent")
+    done = subprocess.run([*program.split(), "--help"], capture_output=True, text=True, check=True)
+    code = section("Models from the Hub").replace("\\\n", " ")
+    found = [line for line in code.splitlines() if line.startswith(program)]
+    assert found
+    for line in found:
+        for option in re.findall(r" (--[\w-]+)", line.partition("#")[0]):
+            assert option in done.stdout
+
+
+@pytest.mark.slow
+def test_the_six_commands_run_as_written(tmp_path: Path,
+                                         run_script: Callable[..., str]) -> None:
+    shutil.copytree(ROOT / "examples/quickstart", tmp_path / "examples/quickstart",
+                    ignore=shutil.ignore_patterns("out"))
+    commands, tagger = re.findall(r"```sh\n(.*?)```", section(
+        "From my text to a model in six commands"), re.S)
+    assert len(re.findall(r"^bmtools ", commands, re.M)) == 6
+    [code] = re.findall(r"```python\n(.*?)```", section(
+        "From my text to a model in six commands"), re.S)
+    script = tmp_path / "six.sh"
+    (tmp_path / "fill.py").write_text(code, encoding="utf-8")
+    script.write_text(f"set -euo pipefail\ncd {shlex.quote(str(tmp_path))}\n{commands}\n"
+                      f"echo END\n{tagger}\npython ../fill.py\n", encoding="utf-8")
+    shown, _, _ = run_script(script).partition("END")
+    score = float(re.findall(r"│ model +│ +([\d.]+)", shown)[0])
+    written = float(re.findall(r"│ model +│ +([\d.]+)", README.read_text(encoding="utf-8"))[0])
+    assert score == pytest.approx(written, abs=0.05)
+    found: list[Any] = [json.loads(line) for line in
+                        (tmp_path / "out/found.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert any(record["entities"] for record in found)
