@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -36,6 +37,7 @@ class RecordError(DataError):
         self.content = content
 
 
+_MOST_SUGGESTIONS = 4
 _type_hints = cache(get_type_hints)
 Reject = Callable[[RecordError], None]
 
@@ -88,6 +90,24 @@ def require_above_0(settings: object, *names: str) -> None:
     """Refuse settings that are not above 0; see `require_at_least`."""
     for name in names:
         require(getattr(settings, name) > 0, name, getattr(settings, name), "above 0")
+
+
+def suggestion(found: str, known: Iterable[str]) -> str:
+    """Suggest the known name that was meant, or list all.
+
+    Case, `_` and `-` make no difference; a part of a name means those that have it.
+    """
+    import difflib
+
+    names = {name.lower().replace("_", "-"): name for name in known}
+    plain = found.lower().replace("_", "-")
+    parts = [name for name in names if plain in re.split("[- ]", name)]
+    few = parts if len(parts) <= _MOST_SUGGESTIONS else []
+    near = [plain] if plain in names else few or difflib.get_close_matches(plain, names, 1)
+    if near:
+        return f"did you mean {' or '.join(repr(names[name]) for name in near)}?"
+    listed = ", ".join(names.values()) or "none"
+    return f"expected {'one of ' if len(names) > 1 else ''}{listed}"
 
 
 def check_choices(settings: Any) -> None:

@@ -14,6 +14,7 @@ from contextlib import suppress
 import click
 
 from bmtools import __version__
+from bmtools.cli.help import Group, write_rows
 from bmtools.cli.streams import (
     Ended,
     ended_by_signals,
@@ -21,7 +22,7 @@ from bmtools.cli.streams import (
     guard_standard_streams,
     reader_has_left,
 )
-from bmtools.errors import BmtoolsError, settings_spelled_as_flags
+from bmtools.errors import BmtoolsError, settings_spelled_as_flags, suggestion
 
 COMMANDS = {
     "import": "Turn biomedical source formats into records.",
@@ -42,12 +43,18 @@ COMMANDS = {
     "score-masking": "Score checkpoints by what they restore under several ways of masking.",
     "score-space": "Score the spread of words in embedding space, and the separation of rare ones.",
     "table": "Show JSON Lines of several models as one table.",
+    "help": "Explain a command, or a topic such as phases.",
 }
 TRACEBACK = "--traceback"
 _OBJECTS_BETWEEN_COLLECTIONS = 50_000
 
 
-class LazyGroup(click.Group):
+# Titles of the list of commands, each before its first one.
+_STAGES = {"import": "Text", "build-vocab": "Vocabulary", "recipe": "Models",
+           "score-pppl": "Scores", "help": "Help"}
+
+
+class LazyGroup(Group):
     """A group that imports a command only when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -60,13 +67,30 @@ class LazyGroup(click.Group):
         module = "import_" if name == "import" else name.replace("-", "_")
         return importlib.import_module(f"bmtools.commands.{module}").command
 
+    def command_names(self, ctx: click.Context) -> list[str]:
+        """List the commands and their own: `import`, `import pubmed` ..."""
+        names = list(COMMANDS)
+        for name in COMMANDS:
+            group = self.get_command(ctx, name)
+            if isinstance(group, click.Group):
+                names += [f"{name} {one}" for one in group.list_commands(ctx)]
+        return names
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        stages: dict[str, list[tuple[str, str]]] = {}
+        title = ""
+        for name, sentence in COMMANDS.items():
+            title = _STAGES.get(name, title)
+            stages.setdefault(title, []).append((name, sentence))
+        for title, rows in stages.items():
+            with formatter.section(title):
+                write_rows(rows, formatter)
 
 
 @click.group(cls=LazyGroup, context_settings={
-    "auto_envvar_prefix": "BMTOOLS", "help_option_names": ["-h", "--help"]})
+    "auto_envvar_prefix": "BMTOOLS", "help_option_names": ["-h", "--help"]}, examples=(
+        "bmtools import text notes.txt --lang it -o notes.jsonl",
+        "bmtools build-vocab notes.jsonl --size 8000 --allow-fewer -o words"))
 @click.version_option(__version__, message="bmtools %(version)s")
 @click.option(TRACEBACK, is_flag=True, expose_value=False,
               help="Show where an error arose.")
@@ -114,6 +138,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
             with bmtools.make_context("bmtools", arguments) as context:
                 bmtools.invoke(context)
         sys.stdout.flush()
+    except click.exceptions.NoArgsIsHelpError as no_arguments:
+        # On stderr, as click does: stdout may be a file of records.
+        no_arguments.show()
+        code = 2
     except click.exceptions.Exit as exit_request:
         code = exit_request.exit_code
     except (KeyboardInterrupt, click.Abort):
@@ -133,14 +161,24 @@ def _message_and_code(error: Exception) -> tuple[str, int]:
     """Return an error's message and exit code."""
     if isinstance(error, click.UsageError):
         path = error.ctx.command_path if error.ctx else "bmtools"
-        message = " ".join(error.format_message().split()).removesuffix(".")
-        return f"{message}. See '{path} --help'.", 2
+        message = " ".join(_usage_message(error).split()).removesuffix(".")
+        return f"{message}{'' if message.endswith('?') else '.'} See '{path} --help'.", 2
     if isinstance(error, click.ClickException):
         return error.format_message(), error.exit_code
     if isinstance(error, BmtoolsError | OSError):
         return str(error), 1
     kind = type(error).__name__
     return f"unexpected {kind}: {error}; {TRACEBACK} shows where, please report it", 1
+
+
+def _usage_message(error: click.UsageError) -> str:
+    """Return click's message; an unknown option is answered with the one that was meant."""
+    if not isinstance(error, click.NoSuchOption) or error.ctx is None:
+        return error.format_message()
+    known = [name for option in error.ctx.command.get_params(error.ctx)
+             for name in (*option.opts, *option.secondary_opts) if name.startswith("--")]
+    meant = suggestion(error.option_name, known)
+    return f"{error.message.removesuffix('.')}{f'; {meant}' if meant.startswith('did') else ''}"
 
 
 def _print_error(message: str, code: int) -> int:

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import click
 
+from bmtools.cli.help import DocumentedCommand
 from bmtools.cli.main import TRACEBACK
 from bmtools.cli.outputs import (
     OVERWRITE,
@@ -37,7 +38,7 @@ _OVERWRITE_HELP = "Replace output that exists."
 takes_overwrite = click.option("--overwrite", is_flag=True, help=_OVERWRITE_HELP)
 
 
-class Command(click.Command):
+class Command(DocumentedCommand):
     """A command that also takes its options from `--config FILE.toml`, and checks its outputs."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:
@@ -59,6 +60,15 @@ class Command(click.Command):
                 else ctx.params.pop(OVERWRITE)
             prepare_outputs(ctx, overwrite)
         return super().invoke(ctx)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Name variables of the environment by flags, whatever the parameter of the function."""
+        for option in self.params:
+            if isinstance(option, click.Option) and option.allow_from_autoenv:
+                name = max(option.opts, key=len).lstrip("-").replace("-", "_").upper()
+                option.envvar = f"{ctx.auto_envvar_prefix}_{name}" if ctx.auto_envvar_prefix \
+                    else None
+        return super().parse_args(ctx, args)
 
 
 def _read_config(ctx: click.Context, _param: click.Parameter, path: Path | None) -> None:

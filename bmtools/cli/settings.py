@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import re
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
 import click
 
+from bmtools.cli.help import Choice, SettingOption
 from bmtools.cli.options import add_options
 from bmtools.errors import choices
 
@@ -38,17 +39,28 @@ def with_options(function: Any, kind: type, **defaults: Any) -> Any:
         kind: frozen dataclass whose docstring describes its fields under `Args:`.
         defaults: values that this command prefers to the fields' own.
     """
-    section = (kind.__doc__ or "").partition("Args:\n")[2]
-    help_texts = {name: " ".join(text.split()).replace("`", "") for name, text in
-                  re.findall(r"^        (\w+): (.+(?:\n {9,}.+)*)", section, re.MULTILINE)}
+    title, section = (kind.__doc__ or "").split("\n", 1)
+    help_texts = dict(re.findall(r"^        (\w+): (.+(?:\n {9,}.+)*)",
+                                 section.partition("Args:\n")[2], re.MULTILINE))
     types = typing.get_type_hints(kind)
     for field in reversed(dataclasses.fields(kind)):
-        annotation, help_text = types[field.name], help_texts[field.name]
+        annotation = types[field.name]
         flag = "--" + field.name.replace("_", "-")
         listed = [choice for choice in choices(annotation) if choice is not None]
         function = click.option(
             f"{flag}/--no-{flag[2:]}" if annotation is bool else flag, field.name,
-            type=click.Choice(listed) if listed else annotation, show_default=True,
+            cls=SettingOption, group=re.split(r" \(|[:;]", title)[0].rstrip("."),
+            type=Choice(listed) if listed else annotation, show_default=True,
             default=defaults.get(field.name, field.default),
-            help=help_text[0].upper() + help_text[1:])(function)
+            help=_sentence(help_texts[field.name], listed, help_texts))(function)
     return function
+
+
+def _sentence(text: str, values: Sequence[str], settings: Iterable[str]) -> str:
+    """Begin with a capital letter, but for a value; write settings in backticks as flags."""
+    text = " ".join(text.split())
+    for name in settings:
+        text = text.replace(f"`{name}`", f"--{name.replace('_', '-')}")
+    text = text.replace("`", "")
+    begins_with_value = re.split(r"[ ,:;]", text)[0] in values
+    return text if begins_with_value else text[0].upper() + text[1:]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
-import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -15,8 +13,9 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from bmtools.cli.help import offers
 from bmtools.cli.launcher import STOPPED, launch
-from bmtools.cli.options import Command, add_options, existing_directory, sources
+from bmtools.cli.options import add_options, existing_directory, sources
 from bmtools.cli.progress import read_metrics, tracked
 from bmtools.cli.settings import with_options
 from bmtools.data.settings import ShardConfig
@@ -24,8 +23,9 @@ from bmtools.distributed import SUPERVISED, is_launched, is_main_process, world_
 from bmtools.io.jsonl import STDIN
 from bmtools.io.manifest import NAME
 from bmtools.io.output import write_records
+from bmtools.models.sizes import SIZES
 from bmtools.recipes.phases import PHASE_FIELDS, PHASE_KINDS, RUN_FIELDS, RUN_KINDS
-from bmtools.recipes.settings import DistillationConfig, PreflightConfig
+from bmtools.recipes.toml import recipe_names
 from bmtools.training.plan import (
     EVALUATE,
     MAIN,
@@ -38,6 +38,14 @@ from bmtools.training.plan import (
     pretraining_init,
     runs_directory,
 )
+
+TRAINING_GROUPS = {
+    "Text": "files corpus replay replay-steps evaluate retain lang segmenter terms rejects",
+    "Models": "teacher student model architecture tokenizer output overwrite resume",
+    "Settings from files": "recipe phases set config",
+}
+"""Options of the training commands in the groups of their help, beside those of settings."""
+TRAINING_FILES = "Records, or directories of shards made by tokenize; none or - means stdin."
 
 
 def takes_run_config(**defaults: Any) -> Callable[..., Any]:
@@ -59,7 +67,7 @@ def takes_run_config(**defaults: Any) -> Callable[..., Any]:
                                            values.pop("changes"), **defaults)
 
     return partial(add_options, [
-        click.option("--recipe", metavar="NAME",
+        click.option("--recipe", metavar="NAME", shell_complete=offers(recipe_names),
                      help="Take phases from a paper; see 'bmtools recipe list'."),
         click.option("--phases", metavar="FILE", help="Take phases from this TOML file.",
                      type=click.Path(exists=True, dir_okay=False, allow_dash=True)),
@@ -111,6 +119,9 @@ takes_data = partial(add_options, [
 """Add FILES and the corpora beside them; passes `data`."""
 
 
+complete_architecture = offers(lambda: SIZES, file=True)
+
+
 def _read_model_init(values: dict[str, Any]) -> None:
     values["model"] = pretraining_init(values["model"], values.pop("architecture"),
                                        values.pop("tokenizer"), values["config"])
@@ -119,7 +130,7 @@ def _read_model_init(values: dict[str, Any]) -> None:
 takes_model_init = partial(add_options, [
     click.option("--model", type=existing_directory, metavar="CKPT",
                  help="Checkpoint to continue."),
-    click.option("--architecture", metavar="NAME",
+    click.option("--architecture", metavar="NAME", shell_complete=complete_architecture,
                  help="New weights instead: bert-base, roberta-large, modernbert-4x256, a "
                       "config.json ..."),
     click.option("--tokenizer", type=existing_directory, metavar="DIR",
@@ -196,37 +207,3 @@ def print_metrics(lines: Iterable[dict[str, Any]], activity: str) -> None:
         click.echo("bmtools: stopped before the end; --resume continues", err=True)
         if world_size() == 1 or os.environ.get(SUPERVISED) == "1":
             raise click.exceptions.Exit(STOPPED)
-
-
-# Titles of options without settings behind them, in the order of help.
-_GROUPS = {
-    "Text": ("corpus", "replay", "evaluate", "retain", "lang", "segmenter", "terms", "rejects"),
-    "Models and directories": ("teacher", "student", "model", "architecture", "tokenizer",
-                               "output", "overwrite", "resume"),
-    "Processes": ("processes", "shard"),
-    "Settings from files": ("recipe", "phases", "set", "config"),
-    "Messages": ("traceback", "help"),
-}
-
-
-class TrainingCommand(Command):
-    """A command whose help lists options in the groups of their settings."""
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write each group under its title, those that every run needs first."""
-        titles = {name: title for title, names in _GROUPS.items() for name in names}
-        for kind in (*PHASE_KINDS.values(), DistillationConfig, PreflightConfig, *RUN_KINDS):
-            # The first line of the docstring without its source in brackets.
-            line = (kind.__doc__ or "").strip().splitlines()[0]
-            title = re.sub(r" \([A-Z].*\)", "", line).rstrip(".")
-            titles |= {field.name.replace("_", "-"): title for field in dataclasses.fields(kind)}
-        groups: dict[str, list[tuple[str, str]]] = {title: [] for title in titles.values()}
-        for parameter in self.get_params(ctx):
-            record = parameter.get_help_record(ctx)
-            if isinstance(parameter, click.Option) and record:
-                longest = max(parameter.opts, key=len).lstrip("-")
-                groups[titles[longest]].append(record)
-        for title, records in groups.items():
-            if records:
-                with formatter.section(title):
-                    formatter.write_dl(records)

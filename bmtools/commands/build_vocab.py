@@ -40,7 +40,17 @@ def _or_auto(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-@click.command("build-vocab", cls=Command)
+@click.command("build-vocab", cls=Command, examples=(
+    "bmtools build-vocab corpus.jsonl --size 8000 --allow-fewer -o words",
+    "bmtools build-vocab corpus.jsonl --extend model --size 8000 --allow-fewer -o more"),
+    essential="output overwrite size extend tokenizer-type special-tokens uncased allow-fewer "
+              "min-frequency terms",
+    groups={"Vocabulary": "size extend tokenizer-type special-tokens allow-fewer min-frequency "
+                          "max-alphabet",
+            "Normalization of text": "uncased strip-accents unicode split-digits spell-greek",
+            "Text to train on": "sample-megabytes seed",
+            "Choice of a size (--size auto)": "terms candidates held-out-ratio hidden-size"},
+    meanings={"output": "Directory for the tokenizer."})
 @reads_records
 @writes_directory
 @click.option("--extend", type=existing_directory, metavar="CKPT",

@@ -6,10 +6,18 @@ from pathlib import Path
 
 import click
 
-from bmtools.cli.options import existing_directory, takes_rejects, usage_errors, writes_directory
+from bmtools.cli.options import (
+    Command,
+    existing_directory,
+    takes_rejects,
+    usage_errors,
+    writes_directory,
+)
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.training_options import (
-    TrainingCommand,
+    TRAINING_FILES,
+    TRAINING_GROUPS,
+    complete_architecture,
     launches,
     print_metrics,
     resumes,
@@ -28,7 +36,13 @@ from bmtools.training.plan import (
 )
 
 
-@click.command("distill", cls=TrainingCommand)
+@click.command("distill", cls=Command, examples=(
+    "bmtools distill corpus.jsonl --teacher model --architecture bert-tiny -o small",
+    "bmtools distill shards --teacher model --student model --epochs 2 --resume -o small"),
+    essential="teacher student architecture output resume epochs max-length batch-size "
+              "learning-rate temperature", groups=TRAINING_GROUPS,
+    topics="phases checkpoints devices",
+    meanings={"files": TRAINING_FILES, "output": "Directory for the student."})
 @launches
 @takes_data
 @takes_rejects
@@ -37,7 +51,7 @@ from bmtools.training.plan import (
               help="Checkpoint to learn from; it is not changed.")
 @click.option("--student", type=existing_directory, metavar="CKPT",
               help="Pretrained checkpoint to train, with the teacher's vocabulary.")
-@click.option("--architecture", metavar="NAME",
+@click.option("--architecture", metavar="NAME", shell_complete=complete_architecture,
               help="Train new weights instead: bert-tiny, bert-LAYERSxWIDTH, a config.json.")
 @takes_settings(DistillationConfig, "settings")
 @takes_run_config(warmup_ratio=DISTILLATION_WARMUP)

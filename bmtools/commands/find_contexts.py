@@ -17,7 +17,12 @@ from bmtools.search.settings import ContextConfig
 _existing = click.Path(path_type=Path, exists=True)
 
 
-@click.command("find-contexts", cls=Command)
+@click.command("find-contexts", cls=Command, examples=(
+    "bmtools find-contexts corpus.jsonl --words terms.txt -o contexts.jsonl",
+    "bmtools find-contexts corpus.jsonl --tokenizer vocabulary --base base -o contexts.jsonl"),
+    groups={"Words": "words tokenizer base uncased segmenter",
+            "Sentences": "max-sentences unit lang seed", "Output": "output report"},
+    meanings={"output": "Write the sentences here; .gz and .zst compress."})
 @reads_records
 @writes_records
 @click.option("--words", metavar="FILE",

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from bmtools.cli.help import Group
 from bmtools.cli.options import (
     Command,
     existing_directory,
@@ -25,7 +26,7 @@ from bmtools.tasks.settings import FINETUNE_DEFAULTS, FinetuneConfig
 _records = click.Path(exists=True, dir_okay=False, allow_dash=True)
 
 
-class TaskGroup(click.Group):
+class TaskGroup(Group):
     """A group with a subcommand for every task of the registry."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -62,10 +63,20 @@ class TaskGroup(click.Group):
             readers = {name: RecordReader(sources((file,)), reject) for name, file in files.items()}
             print_metrics(run_finetuning(plan, readers, reject), "fine-tuning")
 
-        return click.command(name, cls=Command, help=TASKS[name][1])(run)
+        return click.command(
+            name, cls=Command, help=TASKS[name][1], examples=[
+                f"bmtools finetune {name} --model model --train train.jsonl --dev dev.jsonl {rest}"
+                for rest in ("-o best", "--test test.jsonl --seeds 1 -o best")],
+            essential="model train dev test output overwrite seeds epochs batch-size "
+                      "learning-rate max-length",
+            groups={"Data": "train dev test rejects", "Model": "model output overwrite"},
+            meanings={"output": "Directory for the best model."}, topics="devices")(run)
 
 
-@click.group("finetune", cls=TaskGroup)
+@click.group("finetune", cls=TaskGroup, examples=(
+    "bmtools finetune ner --model model --train train.jsonl --dev dev.jsonl -o best",
+    "bmtools finetune classification --model model --train train.jsonl --dev dev.jsonl "
+    "--seeds 1 --metric-for-best-model macro_f1 -o classifier"))
 def command() -> None:
     """Train a checkpoint on an annotated task, with several seeds.
 

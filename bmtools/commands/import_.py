@@ -9,6 +9,7 @@ from typing import Any, get_args
 
 import click
 
+from bmtools.cli.help import Choice, Group
 from bmtools.cli.options import Command, sources, takes_rejects, usage_errors, writes_records
 from bmtools.cli.progress import tracked
 from bmtools.corpus.duplicates import Duplicates, with_unique_ids
@@ -23,7 +24,9 @@ files_argument = click.argument(
     type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 
 
-@click.group("import")
+@click.group("import", cls=Group, examples=(
+    "bmtools import text notes.txt --lang it -o notes.jsonl",
+    "bmtools import pubmed pubmed.xml.gz | bmtools build-vocab --allow-fewer -o words"))
 def command() -> None:
     """Turn biomedical source formats into records.
 
@@ -45,7 +48,7 @@ def imports(read: Reader) -> Callable[..., None]:
     @click.option("--lang", metavar="CODE", help="Set lang, as in ISO 639-1: it, en.")
     @click.option("--source", metavar="TEXT", help="Set source.")
     @click.option("--licence", metavar="TEXT", help="Set licence.")
-    @click.option("--duplicates", type=click.Choice(get_args(Duplicates)),
+    @click.option("--duplicates", type=Choice(get_args(Duplicates)),
                   default="refuse", show_default=True,
                   help="What to do with a record whose id came before.")
     @takes_rejects
@@ -81,7 +84,26 @@ def _checked(records: Iterator[Record], reject: Reject) -> Iterator[Record]:
         yield record
 
 
-@command.command("pubmed", cls=Command)
+def _format(name: str, content: str, options: str, *examples: str) -> Callable[..., click.Command]:
+    """Make the decorator of a format's function.
+
+    Args:
+        name: of the format.
+        content: of its files, for help.
+        options: its own, in the order of help.
+        examples: arguments that run.
+    """
+    return command.command(
+        name, cls=Command, examples=[f"bmtools import {name} {example}" for example in examples],
+        groups={"Records": f"{options} sentences duplicates",
+                "Keys of all records": "lang source licence"},
+        meanings={"files": f"{content}, plain, .gz or .zst; none or - means stdin.",
+                  "output": "Write the records here; .gz and .zst compress."}, topics="records")
+
+
+@_format("pubmed", "XML of PubMed or MEDLINE", "titles other-abstracts",
+         "pubmed.xml.gz -o abstracts.jsonl",
+         "pubmed.xml.gz --sentences --duplicates drop")
 @click.option("--titles", is_flag=True,
               help="Take the title as text where there is no abstract; otherwise none is written.")
 @click.option("--other-abstracts", is_flag=True,
@@ -100,7 +122,9 @@ def pubmed(files: tuple[str, ...], titles: bool, other_abstracts: bool, counts: 
     return pubmed_records(files, titles, other_abstracts, counts, reject)
 
 
-@command.command("conll", cls=Command)
+@_format("conll", "CoNLL columns", "token-column tag-column default-type documents",
+         "train.tsv --lang it -o train.jsonl",
+         "train.tsv --default-type DISEASE --documents")
 @click.option("--token-column", type=click.IntRange(min=1), default=1, show_default=True,
               help="Column of the token, counted from 1.")
 @click.option("--tag-column", type=click.IntRange(min=1), show_default="last",
@@ -123,7 +147,9 @@ def conll(files: tuple[str, ...], token_column: int, tag_column: int | None, def
     return conll_records(files, config, counts, reject)
 
 
-@command.command("standoff", cls=Command)
+@_format("standoff", "Lines of id|text", "annotations",
+         "texts.txt --annotations mentions.txt",
+         "texts.txt --annotations mentions.txt --rejects lost.jsonl")
 @click.option("--annotations", multiple=True, required=True, metavar="FILE",
               type=click.Path(exists=True, dir_okay=False),
               help="Mentions: id, start, end, text, type by tab, with T or A after the id or "
@@ -142,7 +168,9 @@ def standoff(files: tuple[str, ...], annotations: tuple[str, ...], counts: Count
     return standoff_records(files, annotations, counts, reject, lose)
 
 
-@command.command("curated", cls=Command)
+@_format("curated", "JSON of curated sentences", "unmasked",
+         "curated.json -o curated.jsonl",
+         "curated.json --unmasked")
 @click.option("--unmasked", is_flag=True,
               help="One record for every sentence, unmasked, for score-pppl.")
 @imports
@@ -154,7 +182,9 @@ def curated(files: tuple[str, ...], counts: Counter[str], reject: Reject,
     return (unmasked_records if unmasked else curated_records)(files, reject)
 
 
-@command.command("text", cls=Command)
+@_format("text", "UTF-8 text", "paragraphs whole-files",
+         "notes.txt --lang it -o notes.jsonl",
+         "notes.txt --paragraphs --sentences --lang it")
 @click.option("--paragraphs", "unit", flag_value="paragraph",
               help="One record for every paragraph; a blank line ends it.")
 @click.option("--whole-files", "unit", flag_value="file", help="One record for every file.")
@@ -170,7 +200,9 @@ def text(files: tuple[str, ...], unit: Unit | None, counts: Counter[str],
     return text_records(files, unit or "line")
 
 
-@command.command("jsonl", cls=Command)
+@_format("jsonl", "JSON Lines", "id-key text-key",
+         "other.jsonl --text-key abstract -o notes.jsonl",
+         "other.jsonl --id-key pmid --text-key abstract --lang en")
 @click.option("--id-key", default="id", show_default=True, metavar="KEY",
               help="Key of the id.")
 @click.option("--text-key", default="text", show_default=True, metavar="KEY",

@@ -31,7 +31,17 @@ _COLUMNS = ("start.loss", "start.new_loss", "start.old_loss", "probe.loss", "pro
 _NEAREST = 3
 
 
-@click.command("init-weights", cls=Command)
+@click.command("init-weights", cls=Command, examples=(
+    "bmtools init-weights corpus.jsonl --base base --tokenizer vocabulary -o start",
+    "bmtools init-weights corpus.jsonl --base base --tokenizer vocabulary "
+    "--compare average,contextual --probe-steps 10"),
+    essential="base tokenizer output overwrite method compare layers max-sentences rescale "
+              "held-out",
+    groups={"Models": "base tokenizer output overwrite",
+            "Embeddings of new tokens": "method layers rescale max-sentences max-positions lang "
+                                        "batch-tokens seed",
+            "Comparison of methods": "compare held-out"},
+    meanings={"output": "Directory for the checkpoint; required without --compare."})
 @reads_records
 @click.option("-o", "--output", type=OutputDirectory(), metavar="DIR",
               help="Directory to write; required without --compare.")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from bmtools.cli.help import Choice
 from bmtools.cli.options import Command, existing_directory, reads_records, writes_records
 from bmtools.cli.progress import tracked
 from bmtools.cli.settings import takes_settings
@@ -16,12 +17,16 @@ from bmtools.tasks.registry import TASKS
 from bmtools.tasks.settings import PredictConfig
 
 
-@click.command("predict", cls=Command)
+@click.command("predict", cls=Command, examples=(
+    "bmtools predict notes.jsonl --model tagger -o found.jsonl",
+    "bmtools import text notes.txt | bmtools predict --model tagger"),
+    groups={"Model": "model task max-length batch-size device"}, topics="records devices",
+    meanings={"output": "Write the records here; .gz and .zst compress."})
 @reads_records
 @writes_records
 @click.option("--model", type=existing_directory, required=True, metavar="DIR",
               help="Fine-tuned model.")
-@click.option("--task", type=click.Choice(list(TASKS)), default=None,
+@click.option("--task", type=Choice(list(TASKS)), default=None,
               show_default="from bmtools.json",
               help="Task of a model that was fine-tuned elsewhere.")
 @takes_settings(PredictConfig, "config")

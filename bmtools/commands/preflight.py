@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bmtools.cli.options import directory, usage_errors
+from bmtools.cli.options import Command, directory, usage_errors
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.training_options import (
-    TrainingCommand,
+    TRAINING_FILES,
+    TRAINING_GROUPS,
     processes_option,
     shard_option,
     takes_data,
@@ -31,7 +32,12 @@ if TYPE_CHECKING:
 _PRECISIONS = {"no": "float32", "tf32": "TF32", "bf16": "bfloat16", "fp16": "float16"}
 
 
-@click.command("preflight", cls=TrainingCommand)
+@click.command("preflight", cls=Command, examples=(
+    "bmtools preflight corpus.jsonl --model model --epochs 3 --probe-seconds 1",
+    "bmtools preflight shards --recipe laptop --tokenizer vocabulary --probe-seconds 1"),
+    essential="model architecture tokenizer recipe epochs max-length batch-size memory-gib "
+              "mixed-precision probe-seconds", groups=TRAINING_GROUPS, topics="phases devices",
+    meanings={"files": TRAINING_FILES})
 @processes_option
 @shard_option
 @takes_data

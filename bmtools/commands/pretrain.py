@@ -6,9 +6,10 @@ from pathlib import Path
 
 import click
 
-from bmtools.cli.options import takes_rejects, usage_errors, writes_directory
+from bmtools.cli.options import Command, takes_rejects, usage_errors, writes_directory
 from bmtools.cli.training_options import (
-    TrainingCommand,
+    TRAINING_FILES,
+    TRAINING_GROUPS,
     launches,
     print_metrics,
     resumes,
@@ -21,7 +22,13 @@ from bmtools.recipes.phases import RunConfig
 from bmtools.training.plan import DataConfig, ModelInit, check_targets, make_plan
 
 
-@click.command("pretrain", cls=TrainingCommand)
+@click.command("pretrain", cls=Command, examples=(
+    "bmtools pretrain corpus.jsonl --model model --epochs 3 -o adapted",
+    "bmtools pretrain shards --architecture bert-tiny --tokenizer vocabulary "
+    "--steps 100 --max-length 64 -o new"),
+    essential="model architecture tokenizer output resume recipe epochs max-length batch-size "
+              "learning-rate", groups=TRAINING_GROUPS, topics="phases masking checkpoints devices",
+    meanings={"files": TRAINING_FILES, "output": "Directory for the checkpoint."})
 @launches
 @takes_data
 @takes_rejects

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from bmtools.cli.help import Group, offers
 from bmtools.cli.options import Command
 from bmtools.io.jsonl import STDIN
 from bmtools.io.output import encode_lines
@@ -16,7 +17,8 @@ from bmtools.recipes.phases import resolved
 from bmtools.recipes.toml import load_recipe, read_run_config, recipe_names, recipe_text, to_toml
 
 
-@click.group("recipe")
+@click.group("recipe", cls=Group, examples=(
+    "bmtools recipe list", "bmtools recipe show laptop > phases.toml"))
 def command() -> None:
     """List and show the papers' pretraining settings.
 
@@ -27,7 +29,8 @@ def command() -> None:
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON Lines.")
 
 
-@command.command("list", cls=Command)
+@command.command("list", cls=Command, examples=(
+    "bmtools recipe list", "bmtools recipe list --json"), topics="phases")
 @json_option
 def list_recipes(as_json: bool) -> None:
     """Name the recipes, a line each.
@@ -43,8 +46,10 @@ def list_recipes(as_json: bool) -> None:
         _print_table(lines)
 
 
-@command.command("show", cls=Command)
-@click.argument("recipe", metavar="NAME|FILE")
+@command.command("show", cls=Command, examples=(
+    "bmtools recipe show laptop > phases.toml", "bmtools recipe show pubmedbert --json"),
+    topics="phases")
+@click.argument("recipe", metavar="NAME|FILE", shell_complete=offers(recipe_names, file=True))
 @json_option
 def show_recipe(recipe: str, as_json: bool) -> None:
     """Print a recipe as it is written, or a phases file as it is understood.

@@ -18,7 +18,15 @@ from bmtools.io.output import write_records
 from bmtools.scoring.settings import InferenceConfig, MaskedLmLossConfig, StatisticsConfig
 
 
-@click.command("score-masking", cls=Command)
+@click.command("score-masking", cls=Command, examples=(
+    "bmtools score-masking notes.jsonl --model model",
+    "bmtools score-masking notes.jsonl --model model --masking words,spans "
+    "--mask-rate 0.15,0.4"),
+    essential="model masking mask-rate corruption repeats max-length terms by output device",
+    groups={"Model": "model", "Masking": "masking mask-rate corruption repeats terms segmenter "
+                                         "max-length", "Scores": "by json output"},
+    topics="masking devices",
+    meanings={"output": "Write the scores here; .gz and .zst compress."})
 @reads_records
 @takes_models
 @writes_records

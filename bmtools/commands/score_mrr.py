@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from bmtools.cli.help import Choice
 from bmtools.cli.options import Command, reads_records, takes_overwrite, writes_file
 from bmtools.cli.outputs import OutputDirectory
 from bmtools.cli.scoring_options import scores_checkpoints
@@ -18,19 +19,29 @@ from bmtools.reports.drawing import ImageFormat
 from bmtools.scoring.settings import MrrConfig
 
 
-@click.command("score-mrr", cls=Command)
+@click.command("score-mrr", cls=Command, examples=(
+    "bmtools score-mrr curated.jsonl --model base --model model",
+    "bmtools score-mrr notes.jsonl --terms terms.txt --model model "
+    "--word-report words.jsonl"),
+    essential="model terms top-k multi-token ignore-case baseline by output fail-under plot",
+    groups={"Model": "model baseline", "Masked words": "terms mask-unit",
+            "Measure": "top-k multi-token ignore-case beam-size like",
+            "Scores": "by details word-report json output fail-under fail-below-baseline",
+            "Plots": "plot plot-format sentence overwrite"}, topics="masking devices",
+    meanings={"output": "Write the scores here; .gz and .zst compress.",
+              "details": "Write a line for each masked word and checkpoint here."})
 @scores_checkpoints(MrrConfig)
 @reads_records
 @click.option("--terms", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
               help="Mask the words of these terms, one term a line, wherever they occur in texts "
                    "without a mask.")
-@click.option("--mask-unit", type=click.Choice(["word", "mention"]), default="word",
+@click.option("--mask-unit", type=Choice(["word", "mention"]), default="word",
               show_default=True, help="Mask single words of terms and entities, or all of one.")
 @writes_file("--word-report", "Write a line for each masked word here: its score under each "
              "checkpoint, and whether it is found never, always or sometimes.")
 @click.option("--plot", type=OutputDirectory(), metavar="DIR",
               help="Draw how ranks change from checkpoint to checkpoint, with a page of tables.")
-@click.option("--plot-format", type=click.Choice(["svg", "png"]), default="svg", show_default=True,
+@click.option("--plot-format", type=Choice(["svg", "png"]), default="svg", show_default=True,
               help="Format of the plots.")
 @click.option("--sentence", metavar="ID",
               help="Masking whose proposals --plot shows; by default the one that changes most.")

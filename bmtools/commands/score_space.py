@@ -23,7 +23,19 @@ def _check_vectors(ctx: click.Context, _param: click.Parameter, path: Path | Non
     return path
 
 
-@click.command("score-space", cls=Command)
+@click.command("score-space", cls=Command, examples=(
+    "bmtools score-space corpus.jsonl --model base --model model --bands 2 "
+    "--words-per-band 6",
+    "bmtools score-space corpus.jsonl --model model --bands 2 --words-per-band 6 "
+    "--single-token-words --vectors words.npz"),
+    essential="model bands words-per-band occurrences min-count single-token-words layers plot "
+              "vectors output",
+    groups={"Model": "model layers",
+            "Words": "bands words-per-band occurrences min-count min-letters single-token-words "
+                     "context-characters seed",
+            "Measures": "neighbours resamples projection",
+            "Scores": "plot vectors json output"}, topics="devices",
+    meanings={"output": "Write the scores here; .gz and .zst compress."})
 @reads_records
 @takes_models
 @takes_settings(EmbeddingSpaceConfig, "config")

@@ -10,7 +10,11 @@ from bmtools.io.jsonl import read_objects
 from bmtools.scoring.table import gather_rows
 
 
-@click.command("table", cls=Command)
+@click.command("table", cls=Command, examples=(
+    "bmtools table scores.jsonl --columns pppl,bits_per_character",
+    "bmtools score-pppl notes.jsonl --model model | bmtools table --columns pppl"),
+    groups={"Table": "columns key title"},
+    meanings={"files": "JSON Lines of any command, plain, .gz or .zst; none or - means stdin."})
 @takes_files
 @click.option("--key", default="model", show_default=True, metavar="KEY",
               help="Lines with the same value of this key share a row.")

@@ -15,7 +15,11 @@ from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import write_records
 
 
-@click.command("tokenize", cls=Command)
+@click.command("tokenize", cls=Command, examples=(
+    "bmtools tokenize corpus.jsonl --tokenizer vocabulary -o new-shards",
+    "bmtools tokenize corpus.jsonl --tokenizer model --sentences --lang it -o pairs"),
+    groups={"Tokens": "tokenizer segmenter sentences lang"},
+    meanings={"output": "Directory for the shards."})
 @reads_records
 @writes_directory
 @click.option("--tokenizer", type=existing_directory, required=True, metavar="DIR",

@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 import click
 
+from bmtools.cli.help import Choice
 from bmtools.cli.options import (
     Command,
     existing_directory,
@@ -29,19 +30,30 @@ from bmtools.translation.settings import (
 )
 
 
-@click.command("translate", cls=Command)
+@click.command("translate", cls=Command, examples=(
+    "bmtools translate english.jsonl --source-lang en --target-lang it "
+    "--engine memory --memory memory.tsv",
+    "bmtools translate english.jsonl --source-lang en --target-lang it "
+    "--engine memory --memory memory.tsv --missing keep -o italian.jsonl.zst"),
+    essential="source-lang target-lang engine memory via model missing output device rejects",
+    groups={"Languages": "source-lang target-lang source-code target-code",
+            "Engine": "engine memory via model tokenizer",
+            "Sentences without translation": "missing other-languages drop-annotations rejects",
+            "Generation by a model": "beam-size batch-tokens max-length compute-type device"},
+    topics="records devices",
+    meanings={"output": "Write the records here; .gz and .zst compress."})
 @reads_records
 @writes_records
 @click.option("--source-lang", required=True, metavar="LANG", help="Language of the records (en).")
 @click.option("--target-lang", required=True, metavar="LANG",
               help="Language to translate into (it).")
-@click.option("--engine", required=True, type=click.Choice(get_args(Engine)),
+@click.option("--engine", required=True, type=Choice(get_args(Engine)),
               help="Engine that translates.")
-@click.option("--missing", type=click.Choice(get_args(Missing)),
+@click.option("--missing", type=Choice(get_args(Missing)),
               default=DocumentConfig.missing, show_default=True,
               help="A sentence without translation: reject its record, keep the sentence as it "
                    "is, or drop it.")
-@click.option("--other-languages", type=click.Choice(get_args(OtherLanguages)),
+@click.option("--other-languages", type=Choice(get_args(OtherLanguages)),
               default=DocumentConfig.other_languages, show_default=True,
               help="A record whose lang is not --source-lang: reject it, or keep it as it is.")
 @click.option("--drop-annotations", is_flag=True,
@@ -60,10 +72,10 @@ from bmtools.translation.settings import (
               show_default=True, help="Tokens of one batch, padding included.")
 @click.option("--max-length", type=click.IntRange(min=2), show_default="the model's own",
               help="Tokens of the longest sentence that a model accepts.")
-@click.option("--compute-type", type=click.Choice(get_args(ComputeType)),
+@click.option("--compute-type", type=Choice(get_args(ComputeType)),
               default=ModelConfig.compute_type, show_default=True,
               help="Of the weights; default: as converted, or float32.")
-@click.option("--device", type=click.Choice(get_args(Device)), default=ModelConfig.device,
+@click.option("--device", type=Choice(get_args(Device)), default=ModelConfig.device,
               show_default=True, help="Device of a model.")
 def command(records: RecordReader, reject: Reject, output: str, model: Path | None,
             tokenizer: Path | None, source_code: str | None, target_code: str | None,

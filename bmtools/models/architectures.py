@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,53 +11,14 @@ from torch import nn
 from bmtools.errors import BmtoolsError, setting
 from bmtools.models.encoder_weights import POSITIONS_AFTER_PADDING
 from bmtools.models.fast_encoder import InferenceModel
+from bmtools.models.sizes import HEAD_SIZE, named_size
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-_HEAD_SIZE = 64
-_NAME = re.compile(r"(bert|roberta|megatron-bert|modernbert)-(\d+)x(\d+)")
 _FAMILIES = {"bert": "BertConfig", "roberta": "RobertaConfig",
              "megatron-bert": "MegatronBertConfig", "modernbert": "ModernBertConfig"}
 _PAD_TOKEN_ID_LIMIT = 1_000  # RoBERTa keeps as many unused position embeddings before the first one
-
-
-@dataclass(frozen=True)
-class ModelSize:
-    """Size of an encoder, in the words of transformers' configurations.
-
-    Args:
-        num_attention_heads: 0 for one per 64 of the hidden size.
-        intermediate_size: of the feed-forward part; 0 for the family's own multiple of the hidden
-            size.
-    """
-
-    num_hidden_layers: int
-    hidden_size: int
-    num_attention_heads: int = 0
-    intermediate_size: int = 0
-
-
-# bert-tiny to -medium: Turc et al. 2019, table 1; base and large: Devlin et al. 2019, section 3.
-# roberta: Liu et al. 2019, section 5. modernbert: Warner et al. 2024, table 4.
-# megatron-bert: Shin et al. 2020 (BioMegatron), section 3, gives totals and no shapes. 345m is
-# that of NVIDIA's model card. 800m and 1.2b take the shapes of Shoeybi et al. 2020 (Megatron-LM)
-# whose totals come nearest: 752 million and 1.2 billion there.
-SIZES = {
-    "bert-tiny": ModelSize(2, 128),
-    "bert-mini": ModelSize(4, 256),
-    "bert-small": ModelSize(4, 512),
-    "bert-medium": ModelSize(8, 512),
-    "bert-base": ModelSize(12, 768),
-    "bert-large": ModelSize(24, 1024),
-    "roberta-base": ModelSize(12, 768),
-    "roberta-large": ModelSize(24, 1024),
-    "megatron-bert-345m": ModelSize(24, 1024),
-    "megatron-bert-800m": ModelSize(36, 1280),
-    "megatron-bert-1.2b": ModelSize(40, 1536, num_attention_heads=16),
-    "modernbert-base": ModelSize(22, 768, intermediate_size=1152),
-    "modernbert-large": ModelSize(28, 1024, intermediate_size=2624),
-}
 
 
 def build_config(architecture: str, tokenizer: PreTrainedTokenizerBase,
@@ -110,24 +69,11 @@ def _read_config(path: Path) -> PretrainedConfig:
 
 def _named_config(architecture: str) -> PretrainedConfig:
     """Make the configuration of a name as published; the vocabulary is set later."""
-    match = _NAME.fullmatch(architecture)
-    if match:
-        family, size = match[1], ModelSize(int(match[2]), int(match[3]))
-    elif architecture in SIZES:
-        family, size = architecture.rpartition("-")[0], SIZES[architecture]
-    else:
-        raise BmtoolsError(
-            f"{setting('architecture')}: found {architecture!r}, expected {', '.join(SIZES)}, "
-            "FAMILY-LAYERSxWIDTH (bert, roberta, megatron-bert or modernbert) or the path of a "
-            "config.json")
+    family, size = named_size(architecture)
     width = size.hidden_size
-    if size.num_hidden_layers < 1 or width % _HEAD_SIZE or not width:
-        raise BmtoolsError(
-            f"{setting('architecture')}: found {architecture!r}, expected at least one layer "
-            f"and a width that is a multiple of {_HEAD_SIZE}")
     sizes: dict[str, Any] = {
         "num_hidden_layers": size.num_hidden_layers, "hidden_size": width,
-        "num_attention_heads": size.num_attention_heads or width // _HEAD_SIZE,
+        "num_attention_heads": size.num_attention_heads or width // HEAD_SIZE,
         # A gated feed-forward part has a third matrix, so ModernBERT's is narrower.
         "intermediate_size": size.intermediate_size
         or (3 * width // 2 if family == "modernbert" else 4 * width)}

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 import math
 import re
 import typing
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 
+from bmtools.errors import suggestion
 from bmtools.recipes.settings import (
     AdversarialConfig,
     BatchConfig,
@@ -187,14 +187,6 @@ def merged(settings: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, 
     reset = {other: 0 for names in ALTERNATIVES for number, name in enumerate(names)
              if name in values for other in names[:number] if other not in values}
     return {**settings, **reset, **values}
-
-
-def suggestion(found: str, known: Sequence[str]) -> str:
-    """Suggest the known name that was meant, or list all."""
-    near = difflib.get_close_matches(found, known, 1)
-    if near:
-        return f"did you mean {near[0]!r}?"
-    return f"expected {'one of ' if len(known) > 1 else ''}{', '.join(known) or 'none'}"
 
 
 def _repeated(names: Iterable[str]) -> list[str]:

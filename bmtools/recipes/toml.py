@@ -14,7 +14,13 @@ from typing import Any
 
 import msgspec
 
-from bmtools.errors import DataError, choices, setting, settings_spelled_as_flags
+from bmtools.errors import (
+    DataError,
+    choices,
+    setting,
+    settings_spelled_as_flags,
+    suggestion,
+)
 from bmtools.io.jsonl import open_bytes, source_name
 from bmtools.recipes.phases import (
     ALTERNATIVES,
@@ -26,7 +32,6 @@ from bmtools.recipes.phases import (
     check_run_settings,
     merged,
     resolved,
-    suggestion,
 )
 
 MIXTURE = "mixture"

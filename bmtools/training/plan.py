@@ -19,6 +19,7 @@ from bmtools.errors import BmtoolsError, setting
 from bmtools.io.directories import beside, place_of, refuse_existing
 from bmtools.io.manifest import hash_directory
 from bmtools.io.unfinished import real_path, remove_abandoned
+from bmtools.models.sizes import named_size
 from bmtools.recipes.phases import (
     PHASE_KINDS,
     RUN_FIELDS,
@@ -245,6 +246,8 @@ def make_plan(output: Path, config: RunConfig, model: ModelInit, data: DataConfi
         raise ValueError(f"expected one of {setting(role)} and {setting('architecture')}")
     if not distillation and (model.architecture is None) != (model.tokenizer is None):
         raise ValueError(f"{setting('architecture')} and {setting('tokenizer')} go together")
+    if model.architecture and not Path(model.architecture).exists():
+        named_size(model.architecture)  # refuses a wrong name before anything is loaded
     replay = run_settings(config.run, ReplayConfig)
     if bool(replay.replay_steps) != (REPLAY in data.auxiliary):
         raise ValueError(f"{setting('replay')} and {setting('replay_steps')} go together")

@@ -15,10 +15,9 @@ from bmtools.data.batches import Collator, ScheduledBatches, SpecialTokens
 from bmtools.data.phase_lengths import check_mixture_limits, resolve_steps
 from bmtools.data.sampler import Sampler
 from bmtools.data.shards import Corpus
-from bmtools.errors import BmtoolsError, Reject, setting
+from bmtools.errors import BmtoolsError, Reject, setting, suggestion
 from bmtools.io.directories import beside
 from bmtools.models.checkpoint import load_checkpoint
-from bmtools.recipes.phases import suggestion
 from bmtools.recipes.schedule import PhaseStep
 from bmtools.recipes.settings import FreezeConfig
 from bmtools.training.checkpoints import (

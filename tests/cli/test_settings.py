@@ -52,4 +52,4 @@ def test_help_and_completion_list_choices() -> None:
 def test_another_value_is_wrong_usage() -> None:
     outcome = CliRunner().invoke(command, ["--color", "blue"])
     assert outcome.exit_code == 2
-    assert "Invalid value for '--color': 'blue' is not one of 'red', 'green'." in outcome.output
+    assert "Invalid value for '--color': 'blue' is not one of 'red', 'green'" in outcome.output

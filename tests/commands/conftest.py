@@ -73,7 +73,8 @@ def make_tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Pa
 def make_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     """Save random weights: `make_checkpoint(tokenizer)`; do not write into the directory."""
 
-    def make(tokenizer: Path, architecture: str = "bert-1x64", seed: int = 0) -> Path:
+    def make(tokenizer: Path, architecture: str = "bert-1x64", seed: int = 0,
+             max_length: int = 32) -> Path:
         import torch
 
         from bmtools.io.manifest import Manifest
@@ -83,7 +84,7 @@ def make_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., P
 
         words = load_tokenizer(tokenizer)
         config = build_config(architecture, words)
-        config.max_position_embeddings = 32
+        config.max_position_embeddings = max_length
         with torch.random.fork_rng():
             torch.manual_seed(seed)
             model = build_model(config)

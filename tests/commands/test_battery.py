@@ -1,7 +1,8 @@
 """The battery that every command faces: help, stdin, empty input, bad lines, wrong usage, output.
 
 A command is one entry of `CASES` and one of `USAGE`. Formats of `import` face theirs in
-`test_import.py`, `recipe`, which reads TOML, in `test_recipe.py`.
+`test_import.py`, `recipe`, which reads TOML, in `test_recipe.py`. The layout of help is tested in
+`cli/test_help.py`, its examples in `test_examples.py`.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class Case:
 CASES = {
     "build-vocab": Case(
         ("-o", "OUT", "--size", "120", "--allow-fewer"),
-        ("--size", "30000", "--uncased / --no-uncased", "--strip-accents", "--overwrite",
+        ("--size", "30000", "--uncased", "--strip-accents", "--overwrite",
          "--tokenizer-type", "--special-tokens", "--unicode", "--extend", "--allow-fewer"),
         NO_WORDS, NO_WORDS),
     "compare-vocab": Case(
@@ -73,7 +74,7 @@ CASES = {
         f"{NO_WORDS}, or --terms with some terms", f"{NO_WORDS}, or --terms with some terms"),
     "tokenize": Case(
         ("--tokenizer", "TOKENIZER", "--processes", "1", "-o", "OUT"),
-        ("--tokenizer DIR", "--sentences / --no-sentences", "67108864", "--processes",
+        ("--tokenizer DIR", "--sentences", "67108864", "--processes",
          "--segmenter", "--resume", "--overwrite", "--rejects")),
     "find-contexts": Case(
         ("--words", "WORDS", "--processes", "1"),
@@ -122,7 +123,7 @@ CASES = {
     "score-mrr": Case(
         ("--model", "MODEL"),
         ("--top-k", "--multi-token [miss|first|joint|skip]",
-         "--ignore-case / --no-ignore-case", "--fail-under X"),
+         "--ignore-case", "--fail-under X"),
         "no masked words in the input; expected records with text and target",
         "FILE:1: key 'text': found no [MASK], expected one; or mark what to mask: entities, or "
         "--terms", MASKINGS),
@@ -426,12 +427,12 @@ def kit(request: pytest.FixtureRequest, kit_paths: dict[str, Path], tmp_path: Pa
 
 
 def test_every_command_is_here() -> None:
-    assert {name.split()[0] for name in CASES} | {"import", "recipe"} == set(COMMANDS)
-    assert {name.split()[0] for name in USAGE} | {"import", "recipe"} == set(COMMANDS)
+    assert {name.split()[0] for name in CASES} | {"help", "import", "recipe"} == set(COMMANDS)
+    assert {name.split()[0] for name in USAGE} | {"help", "import", "recipe"} == set(COMMANDS)
 
 
 def test_help(kit: Kit) -> None:
-    outcome = kit.run(*kit.name.split(), "--help")
+    outcome = kit.run(*kit.name.split(), "--help-all")
     assert (outcome.code, outcome.err) == (0, "")
     assert outcome.out.startswith(f"Usage: bmtools {kit.name} ")
     for part in (*kit.case.help, "--config FILE", "--traceback"):

@@ -10,8 +10,9 @@ import torch
 from transformers import RobertaConfig
 
 from bmtools.errors import BmtoolsError
-from bmtools.models.architectures import SIZES, build_config, build_model, max_tokens
+from bmtools.models.architectures import build_config, build_model, max_tokens
 from bmtools.models.mlm import encode
+from bmtools.models.sizes import SIZES
 from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.trainers import train_tokenizer
 
@@ -95,6 +96,11 @@ def test_an_unknown_architecture_lists_the_known_ones() -> None:
     with pytest.raises(BmtoolsError) as raised:
         build_config("deberta-base", TOKENIZER)
     assert all(name in str(raised.value) for name in SIZES)
+
+
+def test_a_mistyped_architecture_is_answered_with_the_one_meant() -> None:
+    with pytest.raises(BmtoolsError, match=r"did you mean 'roberta-large'\?"):
+        build_config("roberta-lrage", TOKENIZER)
 
 
 @pytest.mark.parametrize("name", FAMILIES)

@@ -1,0 +1,306 @@
+"""Help: a sentence, examples that run, options in groups of what is decided together, topics."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from bmtools.errors import suggestion
+
+_SHOWS_ALL = "bmtools.cli.help.shows_all"
+_WIDEST_TERM = 24
+# As many options fit a screen, so `--help` lists them all.
+_FEW = 14
+_MOST_VALUES = 4
+# Kept apart by the wrapping of lines, which would break `--held-out` and `[default: 1]` in two.
+_UNBREAKABLE = str.maketrans({"-": "\u2011"})
+_BREAKABLE = str.maketrans({"\u2011": "-", "\xa0": " "})
+# Groups of options without settings behind them; those of settings come in between.
+_FIRST = {
+    "Input": "files corpus replay evaluate retain train dev test terms lang segmenter allow-empty "
+             "rejects",
+    "Model": "model teacher student base architecture tokenizer",
+    "Output": "output json details overwrite resume",
+}
+_LAST = {
+    "Processes": "processes shard",
+    "Settings from files": "recipe phases set config",
+    "Messages": "quiet traceback help",
+}
+_OTHER = "Other options"
+_FILES_ARE = "Records as JSON Lines, plain, .gz or .zst; none or - means stdin."
+_TOPICS = ("records", "pipelines", "masking", "phases", "checkpoints", "devices", "completion")
+
+
+class SettingOption(click.Option):
+    """An option of a settings dataclass, which knows its group.
+
+    Args:
+        group: title of the group.
+    """
+
+    def __init__(self, *args: Any, group: str, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.group = group
+
+
+class Choice(click.Choice[str]):
+    """Listed values; another one is answered with the value that was meant."""
+
+    def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
+        listed = super().get_invalid_choice_message(value, ctx).removesuffix(".")
+        meant = suggestion(str(value), self.choices)
+        return f"{listed}; {meant}" if meant.startswith("did you mean") else listed
+
+
+def offers(values: Callable[[], Iterable[str]], file: bool = False) -> Callable[..., Any]:
+    """Make the completion of a parameter.
+
+    Args:
+        values: lists what it takes.
+        file: whether it takes the name of a file as well.
+    """
+    def complete(_ctx: click.Context, _param: click.Parameter, start: str) -> list[CompletionItem]:
+        items = [CompletionItem(value) for value in values() if value.startswith(start)]
+        return items or [CompletionItem(start, type="file")] * file
+
+    return complete
+
+
+class DocumentedCommand(click.Command):
+    """A command with examples, whose options are listed in groups.
+
+    Args:
+        examples: command lines; each runs in a directory that holds the files it names.
+        essential: the options that `--help` lists, by long name; all where there are few.
+        groups: names of options by the title of a group, where that is not the common one.
+        meanings: what an option that several commands share means in this one, by long name.
+        topics: topics of `bmtools help` that explain more.
+    """
+
+    def __init__(self, *args: Any, examples: Sequence[str] = (), essential: str = "",
+                 groups: Mapping[str, str] | None = None,
+                 meanings: Mapping[str, str] | None = None, topics: str = "",
+                 **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.examples, self.topics = examples, topics.split()
+        self._essential, self._groups = essential.split(), groups or {}
+        self._meanings = meanings or {}
+        self.params.append(click.Option(
+            ["--help-all"], is_flag=True, is_eager=True, expose_value=False,
+            allow_from_autoenv=False, callback=_show_all, hidden=True))
+
+    def declared_names(self) -> set[str]:
+        """Return the names of options that the declaration of the help contains."""
+        return {*self._essential, *" ".join(self._groups.values()).split(), *self._meanings}
+
+    def get_help(self, ctx: click.Context) -> str:
+        return super().get_help(ctx).translate(_BREAKABLE)
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        write_help_text(self.help, self.examples, formatter)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write each group that has something to list under its title."""
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for title, name, record in self._records(ctx):
+            if self._shows(name, ctx):
+                groups.setdefault(title, []).append(record)
+        widest = max((len(term) for records in groups.values() for term, _ in records
+                      if len(term) <= _WIDEST_TERM), default=0)
+        for title, records in groups.items():
+            with formatter.section(title):
+                formatter.write_dl([(term.ljust(widest), text) for term, text in records],
+                                   col_max=widest)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Name the way to the options that are not listed, and to topics."""
+        further = sum(not self._shows(name, ctx) for _, name, _ in self._records(ctx))
+        formatter.write_paragraph()
+        if further:
+            formatter.write(f"{ctx.command_path} --help-all lists {further} further options.\n")
+        if self.topics:
+            formatter.write(f"bmtools help explains {', '.join(self.topics)}.\n")
+
+    def _shows(self, name: str, ctx: click.Context) -> bool:
+        few = sum(isinstance(one, click.Option) for one in self.params) <= _FEW
+        return (bool(ctx.meta.get(_SHOWS_ALL)) or few or not self._essential or name == "files"
+                or name in self._essential)
+
+    def _records(self, ctx: click.Context) -> Iterator[tuple[str, str, tuple[str, str]]]:
+        """Yield the group, the name and the help of each parameter, in the order of help."""
+        options = {_long_name(one): one for one in self.get_params(ctx)
+                   if isinstance(one, click.Option) and not one.hidden}
+        for name, title in self._titles(options).items():
+            term, text = self._record(options[name], name, ctx) if name in options else (
+                "FILES", self._meanings.get(name, _FILES_ARE))
+            yield title, name, (term, text.translate(_UNBREAKABLE))
+
+    def _titles(self, options: Mapping[str, click.Option]) -> dict[str, str]:
+        """Return the group of each option and of FILES, by name, in the order of help."""
+        common = {name: title for title, names in {**_FIRST, **_LAST}.items()
+                  for name in names.split()}
+        titles = {name: getattr(one, "group", "") or common.get(name, _OTHER)
+                  for name, one in options.items()}
+        if any(one.name == "files" for one in self.params):
+            titles = {"files": "Input", **titles}
+        own = {name: title for title, names in self._groups.items() for name in names.split()}
+        titles = {name: title for name, title in {**own, **titles, **own}.items()
+                  if name in titles}
+        middle = [title for title in titles.values() if title not in _LAST]
+        places = list(dict.fromkeys(["Input", *self._groups, *_FIRST, *middle, *_LAST]))
+        return dict(sorted(titles.items(), key=lambda item: places.index(item[1])))
+
+    def _record(self, option: click.Option, name: str, ctx: click.Context) -> tuple[str, str]:
+        """Return an option's flags with its values, and its meaning with its default."""
+        flags = {one.name: f"--{_long_name(one)}" for one in self.params if one.name
+                 and isinstance(one, click.Option)}
+        text = re.sub(r"\b[a-z]+(?:_[a-z0-9]+)+\b", lambda found: flags.get(found[0], found[0]),
+                      self._meanings.get(name, option.help or ""))
+        return _term(option, ctx), f"{text}{_remark(option, ctx)}"
+
+
+class Group(click.Group):
+    """A group of commands with examples; a mistyped name is answered with the one meant.
+
+    Args:
+        examples: as in `DocumentedCommand`.
+    """
+
+    def __init__(self, *args: Any, examples: Sequence[str] = (), **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.examples = examples
+
+    def get_help(self, ctx: click.Context) -> str:
+        return super().get_help(ctx).translate(_BREAKABLE)
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        write_help_text(self.help, self.examples, formatter)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands, then the options."""
+        self.format_commands(ctx, formatter)
+        click.Command.format_options(self, ctx, formatter)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands with their whole first sentence."""
+        with formatter.section("Commands"):
+            write_rows(((name, first_sentence(self.get_command(ctx, name)))
+                        for name in self.list_commands(ctx)), formatter)
+
+    def command_names(self, ctx: click.Context) -> list[str]:
+        """List what may have been meant by a name that is none."""
+        return self.list_commands(ctx)
+
+    def resolve_command(
+            self, ctx: click.Context, args: list[str],
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Refuse an unknown command with the one that was meant."""
+        name = args[0]
+        if not name.startswith("-") and not ctx.resilient_parsing \
+                and self.get_command(ctx, name) is None:
+            if Path(name).exists():
+                raise click.UsageError(f"found the file {name!r}, expected a command before it: "
+                                       f"{', '.join(self.list_commands(ctx))}", ctx)
+            raise click.UsageError(f"No such command {name!r}; "
+                                   f"{suggestion(name, self.command_names(ctx))}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+def write_help_text(text: str | None, examples: Iterable[str],
+                    formatter: click.HelpFormatter) -> None:
+    """Write the first sentence, the examples, then the rest of a command's description."""
+    sentence, _, rest = inspect.cleandoc(text or "").partition("\n\n")
+    formatter.write_paragraph()
+    with formatter.indentation():
+        formatter.write_text(sentence.translate(_UNBREAKABLE))
+    if examples:
+        with formatter.section("Examples"):
+            for example in examples:
+                formatter.write(f"{_wrapped_example(example, formatter.width)}\n")
+    if rest:
+        formatter.write_paragraph()
+        with formatter.indentation():
+            formatter.write_text(rest.translate(_UNBREAKABLE))
+
+
+def _wrapped_example(example: str, width: int) -> str:
+    """Wrap a command line as a shell reads it, an option beside its value."""
+    whole = re.sub(r"( --?[\w-]+) (?=[^-|>])", "\\1\xa0", example)
+    lines = textwrap.wrap(whole, width - 2, initial_indent="  ", subsequent_indent="      ",
+                          break_long_words=False, break_on_hyphens=False)
+    return " \\\n".join(lines)
+
+
+def write_rows(rows: Iterable[tuple[str, str]], formatter: click.HelpFormatter) -> None:
+    """Write names and what they mean in two columns."""
+    formatter.write_dl([(name, text.translate(_UNBREAKABLE)) for name, text in rows])
+
+
+def first_sentence(command: click.Command | None) -> str:
+    """Return the first sentence of a command's description."""
+    text = inspect.cleandoc(command.help or "") if command else ""
+    return " ".join(text.partition("\n\n")[0].split())
+
+
+def _show_all(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        ctx.meta[_SHOWS_ALL] = True
+        click.echo(ctx.get_help())
+        ctx.exit()
+
+
+def _long_name(option: click.Parameter) -> str:
+    return max(option.opts, key=len).lstrip("-")
+
+
+def _term(option: click.Option, ctx: click.Context) -> str:
+    """Spell an option's flags and its values."""
+    names = ", ".join(sorted(option.opts, key=len))
+    if option.is_flag:
+        shows_both = option.secondary_opts and option.get_default(ctx)
+        return f"{names} / {option.secondary_opts[0]}" if shows_both else names
+    return f"{names} {option.metavar or _metavar(option, ctx)}"
+
+
+def _metavar(option: click.Option, ctx: click.Context) -> str:
+    kind = option.type
+    if isinstance(kind, click.Path):
+        return "FILE" if kind.file_okay else "DIR"
+    for metavar, kinds in (("N", (click.INT, click.IntRange)), ("X", (click.FLOAT,))):
+        if isinstance(kind, tuple(one if isinstance(one, type) else type(one) for one in kinds)):
+            return metavar
+    return option.make_metavar(ctx)
+
+
+def _remark(option: click.Option, ctx: click.Context) -> str:
+    """Return an option's default in brackets, or that it is required."""
+    extra = option.get_help_extra(ctx)
+    value = option.get_default(ctx, call=False)
+    if value is False:
+        return ""
+    if isinstance(value, str) and value.count(",") > _MOST_VALUES:
+        first, *_, last = value.split(",")
+        return f"  [default:\xa0{first},...,{last}]"
+    default = f"{value:g}" if isinstance(value, float) else extra.get("default", "").strip('()"')
+    if option.required or (default and option.show_default):
+        return "  [required]" if option.required else f"  [default:\xa0{default}]"
+    return ""
+
+
+def topics() -> dict[str, str]:
+    """Return the titles of the topics of `bmtools help`, in the order in which they are needed."""
+    return {name: topic_text(name).partition("\n")[0] for name in _TOPICS}
+
+
+def topic_text(name: str) -> str:
+    """Read the text of a topic."""
+    return files(__package__).joinpath("topics", f"{name}.txt").read_text(encoding="utf-8")

@@ -1,0 +1,62 @@
+"""`bmtools help`."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import CompletionItem
+
+from bmtools.cli.help import DocumentedCommand, topic_text, topics, write_rows
+from bmtools.errors import suggestion
+
+
+def _complete(ctx: click.Context, _param: click.Parameter, start: str) -> list[CompletionItem]:
+    """Offer topics and commands, then the commands of a group."""
+    words = ctx.params.get("words") or ()
+    names = _names(_command_context(ctx, words)) if words else [
+        *topics(), *_names(ctx.find_root())]
+    return [CompletionItem(name) for name in names if name.startswith(start)]
+
+
+def _names(context: click.Context) -> list[str]:
+    group = context.command
+    return group.list_commands(context) if isinstance(group, click.Group) else []
+
+
+@click.command("help", cls=DocumentedCommand, examples=("bmtools help", "bmtools help phases"))
+@click.argument("words", nargs=-1, metavar="[TOPIC | COMMAND...]", shell_complete=_complete)
+@click.pass_context
+def command(ctx: click.Context, words: tuple[str, ...]) -> None:
+    """Explain a command, or a topic such as phases.
+
+    Without a name the topics are listed.
+    """
+    if not words:
+        click.echo(_list_topics(ctx))
+    elif len(words) == 1 and words[0] in topics():
+        click.echo(topic_text(words[0]), nl=False)
+    else:
+        click.echo(_command_context(ctx, words).get_help())
+
+
+def _list_topics(ctx: click.Context) -> str:
+    formatter = ctx.make_formatter()
+    with formatter.section("Topics"):
+        write_rows(topics().items(), formatter)
+    formatter.write_paragraph()
+    formatter.write_text("bmtools help TOPIC explains one, bmtools help COMMAND a command; "
+                         "bmtools --help lists the commands.")
+    return formatter.getvalue().replace("\u2011", "-").rstrip()
+
+
+def _command_context(ctx: click.Context, words: tuple[str, ...]) -> click.Context:
+    """Return the context of a command by its names, whose help is that of `--help`."""
+    found = ctx.find_root()
+    for word in words:
+        group = found.command
+        inner = group.get_command(found, word) if isinstance(group, click.Group) else None
+        if inner is None:
+            known = [*topics(), *_names(found)] if found.parent is None else _names(found)
+            raise click.UsageError(f"No topic or command {' '.join(words)!r}; "
+                                   f"{suggestion(word, known)}", ctx)
+        found = click.Context(inner, found, word)
+    return found

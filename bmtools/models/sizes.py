@@ -1,0 +1,78 @@
+"""Sizes of named architectures; importing this costs nothing."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from bmtools.errors import BmtoolsError, setting, suggestion
+
+HEAD_SIZE = 64
+"""Width of an attention head."""
+_NAME = re.compile(r"(bert|roberta|megatron-bert|modernbert)-(\d+)x(\d+)")
+
+
+@dataclass(frozen=True)
+class ModelSize:
+    """Size of an encoder, in the words of transformers' configurations.
+
+    Args:
+        num_attention_heads: 0 for one per 64 of the hidden size.
+        intermediate_size: of the feed-forward part; 0 for the family's own multiple of the hidden
+            size.
+    """
+
+    num_hidden_layers: int
+    hidden_size: int
+    num_attention_heads: int = 0
+    intermediate_size: int = 0
+
+
+# bert-tiny to -medium: Turc et al. 2019, table 1; base and large: Devlin et al. 2019, section 3.
+# roberta: Liu et al. 2019, section 5. modernbert: Warner et al. 2024, table 4.
+# megatron-bert: Shin et al. 2020 (BioMegatron), section 3, gives totals and no shapes. 345m is
+# that of NVIDIA's model card. 800m and 1.2b take the shapes of Shoeybi et al. 2020 (Megatron-LM)
+# whose totals come nearest: 752 million and 1.2 billion there.
+SIZES = {
+    "bert-tiny": ModelSize(2, 128),
+    "bert-mini": ModelSize(4, 256),
+    "bert-small": ModelSize(4, 512),
+    "bert-medium": ModelSize(8, 512),
+    "bert-base": ModelSize(12, 768),
+    "bert-large": ModelSize(24, 1024),
+    "roberta-base": ModelSize(12, 768),
+    "roberta-large": ModelSize(24, 1024),
+    "megatron-bert-345m": ModelSize(24, 1024),
+    "megatron-bert-800m": ModelSize(36, 1280),
+    "megatron-bert-1.2b": ModelSize(40, 1536, num_attention_heads=16),
+    "modernbert-base": ModelSize(22, 768, intermediate_size=1152),
+    "modernbert-large": ModelSize(28, 1024, intermediate_size=2624),
+}
+
+
+def named_size(architecture: str) -> tuple[str, ModelSize]:
+    """Return the family and the size of a named architecture.
+
+    Args:
+        architecture: a name from `SIZES`, or FAMILY-LAYERSxWIDTH.
+
+    Raises:
+        BmtoolsError: the name is unknown, or the width is no multiple of that of a head.
+    """
+    match = _NAME.fullmatch(architecture)
+    if match:
+        family, size = match[1], ModelSize(int(match[2]), int(match[3]))
+    elif architecture in SIZES:
+        family, size = architecture.rpartition("-")[0], SIZES[architecture]
+    else:
+        meant = suggestion(architecture, SIZES)
+        raise BmtoolsError(
+            f"{setting('architecture')}: found {architecture!r}, "
+            f"{f'{meant} E' if meant.startswith('did') else 'e'}xpected {', '.join(SIZES)}, "
+            "FAMILY-LAYERSxWIDTH (bert, roberta, megatron-bert or modernbert) or the path of a "
+            "config.json")
+    if size.num_hidden_layers < 1 or size.hidden_size % HEAD_SIZE or not size.hidden_size:
+        raise BmtoolsError(
+            f"{setting('architecture')}: found {architecture!r}, expected at least one layer "
+            f"and a width that is a multiple of {HEAD_SIZE}")
+    return family, size

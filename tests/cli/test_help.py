@@ -1,0 +1,204 @@
+"""Help of all commands: its layout, topics, mistyped names and completion."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import click
+import pytest
+from click.shell_completion import ShellComplete
+
+from bmtools.cli.help import DocumentedCommand, topic_text, topics
+from bmtools.cli.main import bmtools
+
+Run = Callable[..., object]
+TWO_SCREENS = 48
+
+
+def commands(command: click.Command = bmtools, words: tuple[str, ...] = (),
+             parent: click.Context | None = None) -> Iterator[tuple[str, ...]]:
+    """Yield the words of every command and group."""
+    context = click.Context(command, parent, words[-1] if words else "bmtools")
+    yield words
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            inner = command.get_command(context, name)
+            assert inner is not None
+            yield from commands(inner, (*words, name), context)
+
+
+def find(words: tuple[str, ...]) -> tuple[click.Command, click.Context]:
+    command: click.Command = bmtools
+    context = click.Context(bmtools, info_name="bmtools")
+    for word in words:
+        assert isinstance(command, click.Group)
+        inner = command.get_command(context, word)
+        assert inner is not None
+        command, context = inner, click.Context(inner, context, word)
+    return command, context
+
+
+EVERY = pytest.mark.parametrize("words", [*commands()], ids=lambda words: " ".join(words))
+LEAVES = pytest.mark.parametrize(
+    "words", [words for words in commands() if isinstance(find(words)[0], DocumentedCommand)],
+    ids=lambda words: " ".join(words))
+
+
+@EVERY
+def test_help_is_a_sentence_then_examples_in_80_columns(run, words: tuple[str, ...]) -> None:
+    command, _ = find(words)
+    outcome = run(*words, "--help")
+    assert (outcome.code, outcome.err) == (0, "")
+    lines = outcome.out.splitlines()
+    assert lines[0].startswith(f"Usage: {' '.join(('bmtools', *words))} ")
+    sentence = " ".join(lines[2:lines.index("Examples:")]).strip()
+    assert re.fullmatch(r"[A-Z][^.!?]+\.", sentence), sentence
+    assert lines[lines.index("Examples:") + 1].startswith("  bmtools ")
+    full = run(*words, "--help-all") if isinstance(command, DocumentedCommand) else outcome
+    assert not [line for line in [*lines, *full.out.splitlines()] if len(line) > 79]
+
+
+@LEAVES
+def test_help_lists_what_matters_and_help_all_everything(run, words: tuple[str, ...]) -> None:
+    command, context = find(words)
+    short, full = (run(*words, flag).out for flag in ("--help", "--help-all"))
+    flags = [max(option.opts, key=len) for option in command.get_params(context)
+             if isinstance(option, click.Option) and not option.hidden]
+
+    def is_listed(flag: str, shown: str) -> bool:
+        return bool(re.search(rf"^  (-\w, )?{flag}\b(?!-)", shown, re.MULTILINE))
+
+    listed = [flag for flag in flags if is_listed(flag, short)]
+    assert all(is_listed(flag, full) for flag in flags)
+    assert "Other options:" not in full
+    if len(listed) < len(flags):
+        assert len(listed) <= 11
+        assert f"--help-all lists {len(flags) - len(listed)} further options." in short
+        required = [max(option.opts, key=len) for option in command.params if option.required
+                    and isinstance(option, click.Option)]
+        assert set(required) <= set(listed)
+
+
+@LEAVES
+def test_values_stand_as_they_are_accepted(run, words: tuple[str, ...]) -> None:
+    command, _ = find(words)
+    shown = run(*words, "--help-all").out
+    for option in command.params:
+        if isinstance(option.type, click.Choice):
+            values = option.type.choices
+            assert option.metavar or f"[{'|'.join(values)}]" in shown
+            assert not [value for value in values
+                        if re.search(rf"^ +{value.capitalize()}[ ,]\(", shown, re.MULTILINE)]
+
+
+def test_declared_names_are_options() -> None:
+    known, declared = {"files"}, set()
+    for words in commands():
+        command, context = find(words)
+        known |= {max(option.opts, key=len).lstrip("-") for option in command.get_params(context)}
+        declared |= command.declared_names() if isinstance(command, DocumentedCommand) else set()
+    assert declared <= known
+
+
+@pytest.mark.parametrize("words", [(), ("import",), ("recipe",), ("finetune",)])
+def test_a_group_alone_prints_its_help_on_stderr(run, words: tuple[str, ...]) -> None:
+    outcome, asked = run(*words), run(*words, "--help")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err == asked.out
+
+
+@pytest.mark.parametrize(("arguments", "meant"), [
+    (("pretran",), "'pretrain'"), (("train",), "'pretrain'"), (("pubmed",), "'import pubmed'"),
+    (("ner",), "'finetune ner'"), (("Score_PPPL",), "'score-pppl'"),
+    (("score",), "'score-pppl' or 'score-mrr' or 'score-masking' or 'score-space'"),
+    (("import", "pubmedd"), "'pubmed'"), (("recipe", "shwo"), "'show'"),
+    (("help", "phase"), "'phases'"), (("help", "finetune", "nre"), "'ner'"),
+    (("recipe", "show", "pubmedbrt"), "'pubmedbert'"),
+    (("pretrain", "--optimizer", "AdamW"), "'adamw'"),
+    (("score-mrr", "--multi-token", "jont"), "'joint'"),
+    (("translate", "--engine", "transformer"), "'transformers'"),
+    (("pretrain", "--max-lenght", "9"), "'--max-length'"),
+    (("pretrain", "-o", "out", "--set", "mask_rat=0.1"), "'mask_rate'")])
+def test_a_mistyped_name_is_answered_with_the_one_meant(run, arguments: tuple[str, ...],
+                                                        meant: str) -> None:
+    outcome = run(*arguments)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert f"did you mean {meant}?" in outcome.err
+    assert outcome.err.count("\n") == 1
+
+
+def test_a_file_in_place_of_a_format_lists_the_formats(run, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").touch()
+    formats = "conll, curated, jsonl, pubmed, standoff, text"
+    assert run("import", tmp_path / "notes.txt").err == (
+        f"bmtools: found the file '{tmp_path}/notes.txt', expected a command before it: {formats}. "
+        "See 'bmtools import --help'.\n")
+    assert run("import", "docx").err == (
+        f"bmtools: No such command 'docx'; expected one of {formats}. "
+        "See 'bmtools import --help'.\n")
+
+
+def test_help_lists_the_topics(run) -> None:
+    outcome = run("help")
+    assert outcome.code == 0
+    for name, title in topics().items():
+        assert f"  {name}" in outcome.out
+        assert title in " ".join(outcome.out.split())
+
+
+@pytest.mark.parametrize("topic", topics())
+def test_a_topic_fits_two_screens(run, topic: str) -> None:
+    outcome = run("help", topic)
+    assert (outcome.code, outcome.err, outcome.out) == (0, "", topic_text(topic))
+    lines = outcome.out.splitlines()
+    assert len(lines) <= TWO_SCREENS and max(map(len, lines)) <= 79
+    flags = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", outcome.out))
+    known = {opt for words in commands() for option in find(words)[0].get_params(find(words)[1])
+             for opt in (*option.opts, *option.secondary_opts)}
+    assert flags <= known | {"--local-dir"}
+
+
+@EVERY
+def test_help_of_a_command_is_its_own(run, words: tuple[str, ...]) -> None:
+    if words:
+        assert run("help", *words).out == run(*words, "--help").out
+
+
+@pytest.mark.parametrize(("arguments", "start", "offered"), [
+    ([], "pre", ["preflight", "pretrain", "predict"]),
+    (["import"], "p", ["pubmed"]),
+    (["pretrain"], "--max-g", ["--max-grad-norm"]),
+    (["pretrain", "--optimizer"], "", ["adamw", "stable-adamw", "muon"]),
+    (["pretrain", "--recipe"], "pubmedbert-a", ["pubmedbert-adversarial"]),
+    (["recipe", "show"], "lap", ["laptop"]),
+    (["pretrain", "--architecture"], "modernbert-", ["modernbert-base", "modernbert-large"]),
+    (["distill", "--architecture"], "bert-t", ["bert-tiny"]),
+    (["help"], "ph", ["phases"]),
+    (["help"], "score-m", ["score-mrr", "score-masking"]),
+    (["help", "finetune"], "n", ["ner"])])
+def test_completion_offers_values(arguments: list[str], start: str, offered: list[str]) -> None:
+    completion = ShellComplete(bmtools, {}, "bmtools", "_BMTOOLS_COMPLETE")
+    assert [item.value for item in completion.get_completions(arguments, start)] == offered
+
+
+@pytest.mark.parametrize("arguments", [["score-pppl", "--model"], ["pretrain", "--tokenizer"],
+                                       ["distill", "--teacher"], ["predict", "--model"]])
+def test_completion_of_checkpoints_offers_directories(arguments: list[str]) -> None:
+    completion = ShellComplete(bmtools, {}, "bmtools", "_BMTOOLS_COMPLETE")
+    assert [item.type for item in completion.get_completions(arguments, "")] == ["dir"]
+
+
+def test_completion_in_bash(tmp_path) -> None:
+    """The line of `bmtools help completion` makes bash complete a recipe."""
+    [line] = re.findall(r"~/.bashrc +(.*)", topic_text("completion"))
+    (tmp_path / "bmtools").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m bmtools "$@"\n')
+    (tmp_path / "bmtools").chmod(0o755)
+    script = (f'PATH="{tmp_path}:$PATH"\n{line}\nCOMP_WORDS=(bmtools pretrain --recipe lap)\n'
+              'COMP_CWORD=3\n$(complete -p bmtools | sed "s/.*-F \\([^ ]*\\).*/\\1/") bmtools\n'
+              'echo "${COMPREPLY[@]}"\n')
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("laptop\n", "")

@@ -1,0 +1,141 @@
+"""Every example of a command's help and of a topic runs where the files that it names are."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from toy_models import SENTENCES
+
+from bmtools.cli.help import DocumentedCommand, Group, topic_text, topics
+from bmtools.cli.main import COMMANDS, bmtools
+from bmtools.io.jsonl import RecordReader
+
+XML = ("<PubmedArticleSet><PubmedArticle><MedlineCitation><PMID>1</PMID><Article><Abstract>"
+       "<AbstractText>{}</AbstractText></Abstract></Article></MedlineCitation></PubmedArticle>"
+       "</PubmedArticleSet>")
+CURATED = {"data": [{"original": sentence, "masked": [sentence.replace("sangue", "[MASK]")]}
+                    for sentence in SENTENCES if "sangue" in sentence]}
+
+
+def commands(name: str = "", command: click.Command = bmtools,
+             parent: click.Context | None = None) -> Iterator[tuple[str, click.Command]]:
+    """Yield every command and group by its words."""
+    context = click.Context(command, parent, name.split()[-1] if name else "bmtools")
+    yield name, command
+    if isinstance(command, click.Group):
+        for one in command.list_commands(context):
+            inner = command.get_command(context, one)
+            assert inner is not None
+            yield from commands(f"{name} {one}".strip(), inner, context)
+
+
+DOCUMENTED = dict(commands())
+EXAMPLES = {name: command.examples for name, command in DOCUMENTED.items()
+            if isinstance(command, DocumentedCommand | Group)}
+BLOCK = re.compile(r"(?:^    .*\n)+(?:\n(?:^    .*\n)+)*", re.MULTILINE)
+SHELL = re.compile(r"^    ((?:BMTOOLS_\w+=\S+ )?bmtools (?:.*\\\n)*.*)$", re.MULTILINE)
+
+
+def runnable(topic: str) -> list[str]:
+    """Find the commands among a topic's indented lines; `<Tab>` is a key."""
+    return [line.replace("\n    ", "\n") for line in SHELL.findall(topic_text(topic))
+            if "<Tab>" not in line]
+
+
+@pytest.fixture(scope="session")
+def files(make_tokenizer: Callable[..., Path], make_checkpoint: Callable[..., Path],
+          make_tagger: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a directory of the files that examples name."""
+    from bmtools.data.tokenize import tokenize
+    from bmtools.vocab.tokenizer import load_tokenizer
+
+    folder = tmp_path_factory.mktemp("examples")
+    vocabulary = make_tokenizer(*SENTENCES)
+    model = make_checkpoint(vocabulary, max_length=128)
+    for name, target in (("vocabulary", vocabulary), ("model", model),
+                         ("base", make_checkpoint(make_tokenizer("Il mellito"), max_length=128)),
+                         ("tagger", make_tagger(model))):
+        (folder / name).symlink_to(target)
+
+    def write(name: str, *records: dict[str, Any]) -> None:
+        (folder / name).write_text("".join(json.dumps(record) + "\n" for record in records))
+
+    texts = [{"id": str(number), "text": text, "lang": "it", "source": "toy"}
+             for number, text in enumerate(SENTENCES)]
+    annotated = [{**text, "label": "heart" if "cuore" in text["text"] else "other", "entities": [
+        {"start": 0, "end": text["text"].index(" "), "type": "ORGAN"}]} for text in texts]
+    write("corpus.jsonl", *texts)
+    write("notes.jsonl", *texts[:8])
+    for name in ("train", "dev", "test"):
+        write(f"{name}.jsonl", *annotated[::16])
+    write("curated.jsonl", *({"id": text["id"], "target": "sangue",
+                              "text": text["text"].replace("sangue", "[MASK]")}
+                             for text in texts[:40] if "sangue" in text["text"]))
+    write("other.jsonl", {"pmid": 1, "abstract": "No pain."}, {"pmid": 2, "abstract": "Fever."})
+    write("english.jsonl", {"id": "a", "text": "No pain. Fever.", "lang": "en"})
+    write("scores.jsonl", {"model": "base", "pppl": 9.5, "bits_per_character": 2.5})
+    for name, content in (
+            ("notes.txt", "\n".join(SENTENCES[:8])), ("terms.txt", "cuore\nlinfa\n"),
+            ("memory.tsv", "en\tit\nNo pain.\tNessun dolore.\nFever.\tFebbre.\n"),
+            ("train.tsv", "-DOCSTART-\n\nIl O\ncuore B-ORGAN\n\nFebbre O\n"),
+            ("texts.txt", "a|Il cuore.\n"),
+            ("mentions.txt", "a\t3\t8\tcuore\tORGAN\n"), ("curated.json", json.dumps(CURATED))):
+        (folder / name).write_text(content, encoding="utf-8")
+    tokenize(RecordReader([str(folder / "corpus.jsonl")]), load_tokenizer(vocabulary),
+             folder / "shards")
+    (folder / "pubmed.xml.gz").write_bytes(gzip.compress(XML.format("One. Two.").encode()))
+    return folder
+
+
+@pytest.fixture
+def in_shell(files: Path, warm_bmtools: Path, tmp_path: Path) -> Callable[[str], Any]:
+    """Run a command line of bash among copies of the files."""
+    for file in files.iterdir():
+        (tmp_path / file.name).symlink_to(file.resolve())
+
+    def call(line: str) -> Any:
+        environment = {**os.environ, "OMP_NUM_THREADS": "1",
+                       "PATH": f"{warm_bmtools}{os.pathsep}{os.environ['PATH']}"}
+        return subprocess.run(["bash", "-o", "pipefail", "-c", line], cwd=tmp_path,
+                              env=environment, capture_output=True, text=True, check=False)
+
+    return call
+
+
+def check_run(in_shell: Callable[[str], Any], line: str) -> None:
+    done = in_shell(line)
+    assert done.returncode == 0, f"{line}\n{done.stderr}"
+    assert done.stdout or " -o " in line or ">" in line
+
+
+@pytest.mark.parametrize(("name", "line"), [
+    (name, line) for name, lines in EXAMPLES.items() for line in lines])
+def test_examples_run(in_shell: Callable[[str], Any], name: str, line: str) -> None:
+    assert line.startswith(f"bmtools {name}".rstrip()) or f"| bmtools {name} " in line
+    check_run(in_shell, line)
+
+
+@pytest.mark.parametrize(("topic", "line"), [
+    (topic, line) for topic in topics() for line in runnable(topic)])
+def test_examples_of_topics_run(in_shell: Callable[[str], Any], tmp_path: Path, topic: str,
+                                line: str) -> None:
+    if topic == "phases":
+        [content] = re.findall(r"^    title.*\n(?:(?:    .*)?\n)+?(?=    bmtools)",
+                               topic_text(topic), re.MULTILINE)
+        (tmp_path / "phases.toml").write_text(content)
+    check_run(in_shell, line)
+
+
+def test_every_command_has_two_examples() -> None:
+    assert set(EXAMPLES) == set(DOCUMENTED)
+    assert {name for name, lines in EXAMPLES.items() if len(lines) != 2} == set()
+    assert {name.split()[0] for name in EXAMPLES if name} == set(COMMANDS)
