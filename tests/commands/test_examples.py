@@ -98,11 +98,13 @@ def files(make_tokenizer: Callable[..., Path], make_checkpoint: Callable[..., Pa
 
 @pytest.fixture
 def in_shell(files: Path, warm_bmtools: Path, tmp_path: Path) -> Callable[[str], Any]:
-    """Run a command line of bash among copies of the files."""
+    """Run a command line of bash among the files, without those that it writes."""
     for file in files.iterdir():
         (tmp_path / file.name).symlink_to(file.resolve())
 
     def call(line: str) -> Any:
+        for output in re.findall(r" (?:-o|>) (\S+)", line):
+            (tmp_path / output).unlink(missing_ok=True)
         environment = {**os.environ, "OMP_NUM_THREADS": "1",
                        "PATH": f"{warm_bmtools}{os.pathsep}{os.environ['PATH']}"}
         return subprocess.run(["bash", "-o", "pipefail", "-c", line], cwd=tmp_path,
