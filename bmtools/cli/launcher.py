@@ -25,7 +25,7 @@ from bmtools.io.system import usable_cores
 
 STOPPED = 75
 """Exit code of a run that stopped early and can be resumed: EX_TEMPFAIL in `sysexits.h`."""
-_FORWARDED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+_FORWARDED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
 _POLL_SECONDS = 0.1
 # A process that loses its peer complains too; lines are held until the first failure is known.
 _GRACE_SECONDS = 0.5
@@ -219,7 +219,8 @@ def _forwarding_signals(workers: Sequence[_Worker]) -> Iterator[list[int]]:
         for worker in workers:
             worker.process.send_signal(number)
 
-    before = {number: signal.signal(number, forward) for number in _FORWARDED_SIGNALS}
+    before = {number: signal.signal(number, forward) for number in _FORWARDED_SIGNALS
+              if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN}  # nohup
     try:
         yield sent
     finally:

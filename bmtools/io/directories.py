@@ -11,7 +11,7 @@ from pathlib import Path
 from stat import S_IMODE
 
 from bmtools.errors import BmtoolsError, setting
-from bmtools.io.failures import cannot_write, reason, write_error
+from bmtools.io.failures import WriteError, cannot_write, reason, write_error
 from bmtools.io.system import read_system
 from bmtools.io.unfinished import hidden_path, is_hidden, locked_directory, real_path
 
@@ -130,7 +130,7 @@ def _put_in_place(partial: Path, target: Path, path: Path) -> None:
             partial.rename(kept)
         except OSError:
             kept = partial
-        raise BmtoolsError(f"{path}: the last step failed ({reason(error)}); the finished files "
+        raise WriteError(f"{path}: the last step failed ({reason(error)}); the finished files "
                            f"are in {kept}, move them") from error
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)

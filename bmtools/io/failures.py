@@ -19,6 +19,10 @@ _HINTS = {errno.ENOSPC: "make room, or write elsewhere",
           **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), "write elsewhere")}
 
 
+class WriteError(BmtoolsError):
+    """A file that cannot be written; the message names it, the reason and the way out."""
+
+
 class NamedFile(io.FileIO):
     """A file that is named where writing it fails.
 
@@ -41,10 +45,10 @@ class NamedFile(io.FileIO):
             raise cannot_write(self.label, error) from error
 
 
-def cannot_write(path: str | Path, error: OSError) -> BmtoolsError:
+def cannot_write(path: str | Path, error: OSError) -> WriteError:
     """Return an error that names what cannot be written, the reason and the way out."""
     hint = _HINTS.get(error.errno or 0)
-    return BmtoolsError(f"{path}: cannot be written ({reason(error)})" + (f"; {hint}" if hint
+    return WriteError(f"{path}: cannot be written ({reason(error)})" + (f"; {hint}" if hint
                                                                           else ""))
 
 
@@ -77,7 +81,7 @@ def require_room(path: Path, needed_bytes: int) -> None:
     Raises:
         OSError: names the file, and how much is needed and free.
     """
-    disk = os.statvfs(path.parent)
+    disk = os.statvfs(next(parent for parent in path.absolute().parents if parent.exists()))
     free = disk.f_bavail * disk.f_frsize
     if free < needed_bytes:
         raise OSError(errno.ENOSPC, f"no space left on device: {needed_bytes / 1e6:,.1f} MB "

@@ -19,7 +19,7 @@ import msgspec
 import zstandard
 
 from bmtools.errors import BmtoolsError
-from bmtools.io.failures import NamedFile, naming, reason
+from bmtools.io.failures import NamedFile, WriteError, naming, reason
 from bmtools.io.unfinished import hidden_path, locked, real_path
 
 STDOUT = "-"
@@ -161,5 +161,5 @@ def _rename(partial: Path, target: Path, path: Path) -> None:
             partial.unlink()
     except OSError as error:
         kept = partial.rename(partial.with_name(f"{target.name}.finished-{os.getpid()}"))
-        raise BmtoolsError(f"{path}: the last step failed ({reason(error)}); the finished file is "
+        raise WriteError(f"{path}: the last step failed ({reason(error)}); the finished file is "
                            f"{kept}, move it") from error

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from safetensors import SafetensorError
+from torch import nn
 
 from bmtools.errors import CheckpointError
 from bmtools.io.directories import new_directory
-from bmtools.io.failures import require_room
+from bmtools.io.failures import naming, require_room
 from bmtools.io.manifest import Manifest, read_manifest
 from bmtools.models.architectures import max_tokens
 from bmtools.models.card import write_card
@@ -144,12 +145,26 @@ def save_checkpoint(directory: Path, model: PreTrainedModel, tokenizer: PreTrain
         return write_checkpoint_files(partial, model, tokenizer, manifest)
 
 
+def check_room(directory: Path, model: nn.Module) -> None:
+    """Refuse a directory whose disk has no room for a model, before it is trained.
+
+    Raises:
+        WriteError: names the file, and how much is needed and free.
+    """
+    with naming(directory / "model.safetensors"):
+        require_room(directory / "model.safetensors", weight_bytes(model))
+
+
+def weight_bytes(model: nn.Module) -> int:
+    """Count the bytes of a model's weights on disk; shared ones are stored once."""
+    return sum(weight.nbytes for weight in model.parameters())
+
+
 def write_checkpoint_files(directory: Path, model: PreTrainedModel,
                            tokenizer: PreTrainedTokenizerFast,
                            manifest: Manifest) -> dict[str, Any]:
     """Write a checkpoint's files into an unfinished directory (`io.directories.new_directory`)."""
-    require_room(directory / "model.safetensors",
-                 sum(weight.nbytes for weight in model.parameters()))
+    require_room(directory / "model.safetensors", weight_bytes(model))
     _silence_transformers()
     model.save_pretrained(directory)
     tokenizer.model_max_length = max_tokens(model)

@@ -23,7 +23,7 @@ from bmtools.io.jsonl import RecordReader, as_records
 from bmtools.io.manifest import Manifest, hash_directory
 from bmtools.io.output import encode_lines
 from bmtools.masking.corruption import IGNORED
-from bmtools.models.checkpoint import write_checkpoint_files
+from bmtools.models.checkpoint import check_room, write_checkpoint_files
 from bmtools.recipes.settings import LearningRateConfig, OptimizationConfig
 from bmtools.records import Record
 from bmtools.tasks.heads import load_encoder
@@ -251,6 +251,7 @@ def _train(plan: FinetunePlan, task: Task[Any, Any], splits: Mapping[str, Split[
     """
     batch_size = plan.finetuning.batch_size
     model = task.new_model(seed)
+    check_room(plan.output, model)
     inputs = [item for example in splits[TRAIN].examples for item in example.inputs]
     lengths = np.array([len(item) for item in inputs])
     order = [batch for epoch in range(plan.finetuning.epochs)

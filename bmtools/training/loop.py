@@ -25,7 +25,7 @@ from bmtools.training.distributed import is_sharded, shard
 from bmtools.training.objectives import Objective
 from bmtools.training.optimizers import make_optimizer, parameter_groups
 
-_STOP_SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
+_STOP_SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
 
 
 class DivergedError(BmtoolsError):
@@ -248,13 +248,14 @@ class Trainer:
 
 @contextmanager
 def stops_on_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """Call `stop` when the process is told to end (SIGTERM) or warned of it (SIGUSR1).
+    """Call `stop` when the process is told to end (SIGTERM, SIGHUP) or warned of it (SIGUSR1).
 
     Does nothing outside of the main thread, where Python cannot receive signals.
     """
     try:
         handlers = {number: signal.signal(number, lambda _number, _frame: stop())
-                    for number in _STOP_SIGNALS}
+                    for number in _STOP_SIGNALS
+                    if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN}
     except ValueError:
         yield
         return

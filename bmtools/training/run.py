@@ -17,7 +17,8 @@ from bmtools.data.sampler import Sampler
 from bmtools.data.shards import Corpus
 from bmtools.errors import BmtoolsError, Reject, setting, suggestion
 from bmtools.io.directories import beside
-from bmtools.models.checkpoint import load_checkpoint
+from bmtools.io.failures import WriteError
+from bmtools.models.checkpoint import check_room, load_checkpoint
 from bmtools.recipes.schedule import PhaseStep
 from bmtools.recipes.settings import FreezeConfig
 from bmtools.training.checkpoints import (
@@ -237,6 +238,8 @@ class Run:
     def lines(self) -> Iterator[dict[str, Any]]:
         """Train, report and save; the last line describes the checkpoint, if it was reached."""
         reporting, progress = self._plan.reporting, self._progress
+        if self.accelerator.is_main_process:
+            check_room(self._plan.output, self._objective.model)
         yield from ({"note": note} for note in self._notes)
         if reporting.trackers:
             start_trackers(self.accelerator, self._plan.command, self._plan.settings(),
@@ -268,11 +271,11 @@ class Run:
                 before, self._phase_step = self._phase_step, self.schedule.phase_step(step.number)
                 if self._phase_step.phase_number != before.phase_number:
                     self.enter(self._phase_step)
-        except DivergedError as error:
+            yield from self._retained("after")
+            progress.wall_seconds = time.monotonic() - self._began
+            written = self._checkpointer.finish()
+        except (DivergedError, WriteError) as error:
             raise BmtoolsError(f"{error}; {self._checkpointer.way_back()}") from error
-        yield from self._retained("after")
-        progress.wall_seconds = time.monotonic() - self._began
-        written = self._checkpointer.finish()
         yield describe(str(self._plan.output), written) if written else {}
 
     def enter(self, phase_step: PhaseStep) -> None:

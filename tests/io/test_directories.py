@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bmtools.errors import BmtoolsError
-from bmtools.io.directories import new_directory
+from bmtools.io import directories as module
+from bmtools.io.directories import beside, new_directory, refuse_existing
 
 
 def test_a_directory_is_whole_or_absent(tmp_path: Path) -> None:
@@ -42,3 +48,165 @@ def test_others_may_read_what_is_written(tmp_path: Path) -> None:
     with new_directory(tmp_path / "out") as partial:
         (partial / "file").touch(0o600)
     assert (tmp_path / "out" / "file").stat().st_mode & 0o444 == 0o444
+
+
+def fill(path: Path, **files: str) -> None:
+    path.mkdir(exist_ok=True)
+    for name, content in files.items():
+        (path / name).write_text(content)
+
+
+def content(path: Path) -> dict[str, str]:
+    return {file.name: file.read_text() for file in path.iterdir()}
+
+
+def failing(number: int, name: str = "") -> Callable[..., Any]:
+    """Make `Path.rename` fail, for paths that end in a name, or for all."""
+    rename = Path.rename
+
+    def fail(self: Path, target: Path) -> Path:
+        if self.name.endswith(name) and "finished" not in str(target):
+            raise OSError(number, os.strerror(number))
+        return rename(self, target)
+
+    return fail
+
+
+@pytest.fixture
+def mount(tmp_path: Path) -> Iterator[Path]:
+    path = tmp_path / "mount"
+    path.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", path], check=False,
+                      capture_output=True).returncode:
+        pytest.skip("mounting takes root")
+    yield path
+    subprocess.run(["umount", "--lazy", path], check=True)
+
+
+@pytest.mark.parametrize("way", ["one step", "two steps", "file by file"])
+def test_an_older_directory_gives_way(tmp_path: Path, way: str,
+                                      monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "out"
+    fill(target, mine="old", bmtools="old")
+    target.chmod(0o750)
+    if way != "one step":
+        monkeypatch.setattr(module, "_exchange", lambda *_: False)
+    if way == "file by file":
+        monkeypatch.setattr(module, "_replace", lambda *_: False)
+    with new_directory(target, overwrite=True) as partial:
+        fill(partial, new="new", bmtools="new")
+        assert content(target) == {"mine": "old", "bmtools": "old"}
+    assert content(target) == {"new": "new", "bmtools": "new"}
+    assert target.stat().st_mode & 0o777 == 0o750
+    assert (target / "new").stat().st_mode & 0o777 == 0o640
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_kill_finds_the_old_or_the_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "out"
+    fill(target, mine="old")
+    seen: list[bool] = []
+    removed = module.shutil.rmtree
+
+    def rmtree(path: Path, **options: Any) -> None:
+        seen.append(content(target) == {"mine": "new"})
+        removed(path, **options)
+
+    monkeypatch.setattr(module.shutil, "rmtree", rmtree)
+    monkeypatch.setattr(Path, "rename", failing(errno.EPERM))
+    with new_directory(target, overwrite=True) as partial:
+        fill(partial, mine="new")
+    assert seen == [True], "no rename was needed"
+
+
+@pytest.mark.parametrize("way", ["two steps", "file by file"])
+@pytest.mark.parametrize("stage", ["old", "new"])
+def test_what_fails_halfway_goes_back(tmp_path: Path, way: str, stage: str,
+                                      monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "out"
+    fill(target, a="old", z="old")
+    monkeypatch.setattr(module, "_exchange", lambda *_: False)
+    if way == "file by file":
+        monkeypatch.setattr(module, "_replace", lambda *_: False)
+        monkeypatch.setattr(Path, "rename", failing(errno.EIO, "z" if stage == "old" else "y"))
+    else:
+        monkeypatch.setattr(Path, "rename", failing(
+            errno.EIO, "out" if stage == "old" else "partial"))
+    kept = tmp_path / f"out.finished-{os.getpid()}"
+    with pytest.raises(BmtoolsError, match=(
+            rf"^{target}: the last step failed \(input/output error\); the finished files are in "
+            rf"{kept}, move them$")), new_directory(target, overwrite=True) as partial:
+        fill(partial, b="new", y="new")
+    assert content(target) == {"a": "old", "z": "old"}
+    assert content(kept) == {"b": "new", "y": "new"}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", kept.name]
+
+
+def test_a_mount_point_keeps_what_is_not_output(mount: Path) -> None:
+    fill(mount, old="old")
+    (mount / "lost+found").mkdir()
+    with pytest.raises(BmtoolsError, match="not empty"):
+        refuse_existing(mount, False)
+    with new_directory(mount, overwrite=True) as partial:
+        assert partial.parent == mount
+        fill(partial, new="new")
+    assert sorted(path.name for path in mount.iterdir()) == ["lost+found", "new"]
+
+
+def test_a_bound_directory_is_a_mount_point(mount: Path, tmp_path: Path) -> None:
+    bound = tmp_path / "bound here"
+    bound.mkdir()
+    (mount / "source").mkdir()
+    fill(mount / "source", old="old")
+    subprocess.run(["mount", "--bind", mount / "source", bound], check=True)
+    try:
+        with new_directory(bound, overwrite=True) as partial:
+            fill(partial, new="new")
+        assert content(bound) == content(mount / "source") == {"new": "new"}
+        assert beside(bound, ".run") == bound / "bound here.run"
+    finally:
+        subprocess.run(["umount", "--lazy", bound], check=True)
+
+
+def test_the_manifest_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+    rename = Path.rename
+    monkeypatch.setattr(Path, "rename", lambda self, target: (
+        order.append(self.name), rename(self, target))[1])
+    target = tmp_path / "out"
+    target.mkdir()
+    with new_directory(target) as partial:
+        fill(partial, **{"bmtools.json": "{}", "a": "", "weights": ""})
+    assert order[-1] == "bmtools.json"
+
+
+@pytest.mark.parametrize("error", [
+    OSError(28, "No space left on device"),
+    RuntimeError("Error while serializing: I/O error: No space left on device (os error 28)")])
+def test_a_full_disk_names_the_file(tmp_path: Path, error: Exception) -> None:
+    with pytest.raises(BmtoolsError, match=(
+            rf"^{tmp_path}/out/weights: cannot be written \([nN]o space left on device\); make")), \
+            new_directory(tmp_path / "out") as partial:
+        fill(partial, config="{}")
+        fill(partial, weights="half")
+        raise error
+    assert not list(tmp_path.iterdir())
+
+
+def test_other_errors_stay_as_they_are(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"^of another kind$"), new_directory(tmp_path / "out"):
+        raise ValueError("of another kind")
+
+
+@pytest.mark.parametrize(("name", "expected"), [
+    ("model", "model.run"), ("link", "real/out.run"), ("a/..", "{folder}.run"), (".", "cwd")])
+def test_a_run_lies_beside_its_output(tmp_path: Path, name: str, expected: str,
+                                      monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "link").symlink_to("real/out")
+    (tmp_path / "a").mkdir()
+    monkeypatch.chdir(tmp_path)
+    found = beside(Path(name), ".run")
+    if expected == "cwd" or "folder" in expected:
+        assert found == tmp_path / f"{tmp_path.name}.run", "the current directory cannot go"
+    else:
+        assert found.resolve() == tmp_path / expected

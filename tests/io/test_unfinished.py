@@ -1,0 +1,106 @@
+"""Hidden names, locks, and what ended processes left."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bmtools.errors import BmtoolsError
+from bmtools.io import unfinished
+from bmtools.io.unfinished import hidden_path, locked_directory, remove_abandoned, reserved
+
+# What a process leaves that is killed while it writes a file, a directory or an exchange.
+KILLED = """
+import os, sys
+from pathlib import Path
+from bmtools.io.directories import new_directory
+from bmtools.io.output import new_file
+from bmtools.io.unfinished import reserved
+target = Path(sys.argv[1])
+with reserved(target, target.parent):
+    with (new_file if sys.argv[2] == "file" else new_directory)(target):
+        os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.mark.parametrize("kind", ["file", "directory"])
+def test_what_a_kill_left_is_removed_by_the_next_who_writes(tmp_path: Path, kind: str) -> None:
+    target = tmp_path / "out"
+    for _ in range(3):
+        done = subprocess.run([sys.executable, "-c", KILLED, target, kind], check=False)
+        assert done.returncode == -9
+    left = sorted(path.name for path in tmp_path.iterdir())
+    assert left[0] == ".out.lock" and left[1].endswith(".partial")
+    assert len(left) == 2, "no more with every attempt"
+    with reserved(target, tmp_path):
+        assert [path.name for path in tmp_path.iterdir()] == [".out.lock"]
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_somebody_writes_stays(tmp_path: Path) -> None:
+    partial = hidden_path(tmp_path / "out", "partial")
+    partial.mkdir()
+    with locked_directory(partial):
+        remove_abandoned(tmp_path)
+        assert partial.exists()
+    remove_abandoned(tmp_path)
+    assert not partial.exists()
+
+
+def test_what_another_machine_writes_stays(tmp_path: Path,
+                                           monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = {}
+    for machine in (("far", "abcd1234"), (unfinished._machine()[0], "abcd1234")):
+        with monkeypatch.context() as patch:
+            patch.setattr(unfinished, "_machine", lambda machine=machine: machine)
+            paths[machine[0]] = hidden_path(tmp_path / "out", "partial")
+        paths[machine[0]].touch()
+    remove_abandoned(tmp_path)
+    assert list(tmp_path.iterdir()) == [paths["far"]], "this one has been started anew since"
+
+
+@pytest.mark.parametrize(("present", "content"), [(False, "old"), (True, "new")])
+def test_an_exchange_that_was_cut_short_goes_back(tmp_path: Path, present: bool,
+                                                  content: str) -> None:
+    target = tmp_path / "out"
+    hidden_path(target, "replaced").write_text("old")
+    if present:
+        target.write_text("new")
+    remove_abandoned(tmp_path, target)
+    assert target.read_text() == content
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_one_process_at_a_time(tmp_path: Path) -> None:
+    target = tmp_path / "new" / "out"
+    with reserved(target, target.parent):
+        with pytest.raises(BmtoolsError, match=(
+                rf"^{target}: process {os.getpid()} on .+ is writing it; wait for it, or give "
+                "another name$")), reserved(target, target.parent):
+            pass
+        with reserved(target.with_name("other"), target.parent):
+            pass
+    assert not list(tmp_path.iterdir()), "a directory made for nothing goes"
+
+
+def test_file_systems_without_locks_are_written(tmp_path: Path,
+                                                monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(*_: object) -> None:
+        raise OSError(38, "Function not implemented")
+
+    monkeypatch.setattr(unfinished.fcntl, "flock", none)
+    with reserved(tmp_path / "out", tmp_path):
+        pass
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, Path.touch])
+def test_long_names_have_hidden_ones(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    target = tmp_path / ("è" * 127)
+    make(hidden_path(target, "partial"))
+    with reserved(target, tmp_path):
+        assert [path.name for path in tmp_path.iterdir()] == [unfinished._lock_name(target)]
