@@ -56,5 +56,5 @@ bmtools score-mrr curated.jsonl --baseline corpus.jsonl --details mrr-words.json
     --model first --model initialised --model pretrained --model distilled
 
 bmtools table pppl.jsonl mrr.jsonl ner.jsonl --columns pppl,bits_per_character,mrr,test_f1.mean \
-    --title "Before and after each step"
+    --title "Before and after each step (distilled: the second digit depends on the processor)"
 echo "Open $OUT/mrr-words.jsonl, predicted.jsonl or pretrained/bmtools.json for more." >&2
