@@ -15,6 +15,8 @@ import msgspec
 from bmtools.errors import RecordError
 
 MASK = "[MASK]"
+ORIGINS = {"lang": "languages", "licence": "licences"}
+"""Keys of records that a checkpoint's manifest and card list, by their names there."""
 
 
 class Record(dict[str, Any]):

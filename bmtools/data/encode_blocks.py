@@ -19,7 +19,7 @@ from bmtools.errors import RecordError
 from bmtools.io.jsonl import parse_records
 from bmtools.io.parallel import Block
 from bmtools.masking.ragged import offsets
-from bmtools.records import Record, full_text
+from bmtools.records import ORIGINS, Record, full_text
 from bmtools.search.segment import sentence_spans
 from bmtools.vocab.encoding import Encoder
 from bmtools.vocab.segmenters import Segmenter
@@ -33,7 +33,7 @@ class EncodedBlock:
         block: number of the block.
         before: hash of all content before it.
         documents: those with tokens.
-        counts: records, characters and so on, by name.
+        counts: records, characters and so on, by name; records by origin, as `lang:it`.
         rejects: place, reason and content of each bad record.
     """
 
@@ -67,6 +67,7 @@ class BlockEncoder:
             rejects.append((error.place, error.reason, error.content))
 
         texts: list[str] = []
+        origins: Counter[str] = Counter()
         points: list[list[int]] = []
         lines = block.lines.split(b"\n")
         for record in parse_records(lines, block.name, reject, block.first_line - 1):
@@ -75,6 +76,7 @@ class BlockEncoder:
                                    f"{self._lang_setting} to find sentences by", dict(record)))
                 continue
             texts.append(full_text(record))
+            origins.update(f"{key}:{record[key]}" for key in ORIGINS if record.get(key))
             if self._config.sentences:
                 points.append(_sentence_points(record, self._config.lang))
         found = self._encoder.encode(texts, points if self._config.sentences else None)
@@ -94,7 +96,7 @@ class BlockEncoder:
             records=len(texts), characters=sum(map(len, texts)),
             encoded_whole=len(texts) * (not found.in_chunks), documents=len(documents.lengths),
             empty=len(texts) - len(documents.lengths), tokens=len(found.ids),
-            words=int(found.word_starts.sum()))
+            words=int(found.word_starts.sum()), **origins)
         if sentences is not None:
             counts["sentences"] = len(sentences)
         return EncodedBlock(block.number, block.before, documents, counts, rejects)

@@ -16,6 +16,7 @@ from bmtools.errors import CheckpointError
 from bmtools.io.manifest import read_manifest
 from bmtools.masking.ragged import offsets as run_offsets
 from bmtools.masking.ragged import ranges
+from bmtools.records import ORIGINS
 
 __all__ = ["COMMAND", "Corpus", "EncodedDocument", "Shard", "is_shards"]
 COMMAND = "tokenize"
@@ -87,11 +88,13 @@ class Corpus:
         shards: one or more.
         vocabulary: fingerprint of the tokenizer that made the ids.
         inputs: SHA-256 of each file of text, by name.
+        origins: languages and licences of the text, by the names in `records.ORIGINS`.
     """
 
     shards: tuple[Shard, ...]
     vocabulary: str
     inputs: Mapping[str, str] = field(default_factory=dict)
+    origins: Mapping[str, set[str]] = field(default_factory=dict)
 
     @classmethod
     def open(cls, *directories: Path) -> Corpus:
@@ -102,6 +105,7 @@ class Corpus:
         """
         shards: list[Shard] = []
         inputs: dict[str, str] = {}
+        origins: dict[str, set[str]] = {name: set() for name in ORIGINS.values()}
         for directory in directories:
             manifest = read_manifest(directory) if directory.is_dir() else {}
             results, paths = manifest.get("results", {}), sorted(directory.glob(SHARDS))
@@ -120,12 +124,14 @@ class Corpus:
                     f"{directory}: found shards of several vocabularies; {_REMEDY}")
             shards += own
             inputs |= manifest.get("inputs", {})
+            for name, found in origins.items():
+                found.update(results.get(name, ()))
             if own[0].vocabulary != shards[0].vocabulary:
                 raise CheckpointError(
                     f"{directory}: found vocabulary {own[0].vocabulary[:12]}, expected "
                     f"{shards[0].vocabulary[:12]} as in {directories[0]}; "
                     "make all shards with one tokenizer")
-        return cls(tuple(shards), shards[0].vocabulary, inputs)
+        return cls(tuple(shards), shards[0].vocabulary, inputs, origins)
 
     @classmethod
     def of(cls, documents: Iterable[EncodedDocument | tuple], vocabulary: str = "") -> Corpus:

@@ -25,6 +25,7 @@ from bmtools.io.jsonl import RecordReader
 from bmtools.io.manifest import Manifest, read_manifest
 from bmtools.io.parallel import Block, map_blocks, read_blocks
 from bmtools.io.unfinished import remove_abandoned
+from bmtools.records import ORIGINS
 from bmtools.vocab.segmenters import load_segmenter
 from bmtools.vocab.tokenizer import fingerprint, require_same_vocabulary, save_tokenizer
 
@@ -113,7 +114,7 @@ def tokenize(records: RecordReader, tokenizer: PreTrainedTokenizerBase, output: 
         raise
     manifest = Manifest(COMMAND, asdict(settings), identity["vocabulary"], inputs=records.hashes,
                         wall_seconds=time.monotonic() - started,
-                        results={"shards": writer.number, **dict(sorted(counts.items()))})
+                        results={"shards": writer.number, **_results(counts)})
     return _finish(run, output, tokenizer, manifest, overwrite)
 
 
@@ -180,6 +181,18 @@ def _write_shards(writer: ShardWriter, encoded: Iterable[EncodedBlock], progress
         rejects = [*rejects, *one.rejects]
     writer.close(state)
     return counts
+
+
+def _results(counts: Mapping[str, int]) -> dict[str, Any]:
+    """Put the records by language and by licence under keys of their own."""
+    results: dict[str, Any] = {}
+    for name, number in sorted(counts.items()):
+        key, _, value = name.partition(":")
+        if value:
+            results.setdefault(ORIGINS[key], {})[value] = number
+        else:
+            results[name] = number
+    return results
 
 
 def _read_progress(run: Path, identity: Mapping[str, Any],

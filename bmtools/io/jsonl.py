@@ -18,7 +18,7 @@ import msgspec
 import zstandard
 
 from bmtools.errors import DataError, RecordError, Reject, refuse
-from bmtools.records import Record, check
+from bmtools.records import ORIGINS, Record, check
 
 STDIN = "-"
 _GZIP = b"\x1f\x8b"
@@ -112,13 +112,24 @@ class RecordReader:
     names: Sequence[str]
     reject: Reject = refuse
     hashes: dict[str, str] = field(default_factory=dict, init=False)
+    _origins: dict[str, set[str]] = field(
+        default_factory=lambda: {key: set() for key in ORIGINS}, init=False)
 
     def __iter__(self) -> Iterator[Record]:
         for name in self.names:
             digest = hashlib.sha256()
             with open_bytes(name) as stream:
-                yield from parse_records(stream, source_name(name), self.reject, digest=digest)
+                for record in parse_records(stream, source_name(name), self.reject,
+                                            digest=digest):
+                    for key, found in self._origins.items():
+                        if record.get(key):
+                            found.add(record[key])
+                    yield record
             self.hashes[source_name(name)] = digest.hexdigest()
+
+    def origins(self) -> dict[str, list[str]]:
+        """Return languages and licences of the records read, by the names in `ORIGINS`."""
+        return {ORIGINS[key]: sorted(found) for key, found in self._origins.items() if found}
 
 
 def parse_records(lines: Iterable[bytes], name: str, reject: Reject, before: int = 0,

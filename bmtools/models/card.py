@@ -54,7 +54,9 @@ def _card(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast,
     tokenizer_type = type(tokenizer.backend_tokenizer.model).__name__
     return {
         "title": title, "pipeline_tag": tag, "command": manifest["command"],
-        "languages": sorted(manifest["results"].get("languages", ())),
+        "languages": sorted({code for name in manifest["results"].get("languages", ())
+                             if (code := name.partition("-")[0].lower()).isalpha()}),
+        "licences": list(manifest["results"].get("licences", ())),
         "mask": tokenizer.mask_token, "max_length": tokenizer.model_max_length,
         "is_wordpiece": tokenizer_type == "WordPiece", "has_base": bool(bases),
         "facts": [*_architecture(model), ("vocabulary", f"{len(tokenizer):,} tokens, "

@@ -115,13 +115,14 @@ def init_weights(base: str | Path, tokenizer: str | Path,
     transferred = transfer(checkpoint, new, config, sentences, focus, distil)
     if output is not None:
         own = {"focus": asdict(focus), "distil": asdict(distil)}.get(config.method, {})
+        read = records if isinstance(records, RecordReader) else None
         manifest = Manifest(
             "init-weights", {**asdict(config), **own, "base": str(base),
                              "tokenizer": str(tokenizer)},
             fingerprint(new), config.seed,
-            records.hashes if isinstance(records, RecordReader) else {},
+            read.hashes if read else {},
             {"base": hash_directory(checkpoint.path)}, wall_seconds=time.monotonic() - started,
-            results=transferred.report)
+            results={**transferred.report, **(read.origins() if read else {})})
         save_checkpoint(Path(output), transferred.model, new, manifest, overwrite)
     return transferred
 

@@ -316,7 +316,7 @@ def _write(plan: FinetunePlan, task: Task[Any, Any], sources: Mapping[str, Itera
     hashes = {name: digest for file in files.values() for name, digest in file.hashes.items()}
     manifest = Manifest("finetune", settings, task.checkpoint.vocabulary, best.seed, hashes,
                         {"model": hash_directory(plan.model)}, best.tokens_seen, wall_seconds,
-                        summary)
+                        {**summary, **(files[TRAIN].origins() if TRAIN in files else {})})
     model = task.new_model(best.seed)
     model.load_state_dict(best.weights)
     with new_directory(plan.output, plan.overwrite) as partial:

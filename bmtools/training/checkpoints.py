@@ -23,6 +23,7 @@ from bmtools.io.manifest import Manifest
 from bmtools.io.output import encode_lines
 from bmtools.models.checkpoint import write_checkpoint_files
 from bmtools.recipes.toml import to_toml
+from bmtools.records import ORIGINS
 from bmtools.training.datasets import Datasets
 from bmtools.training.distributed import gather_shards, shard_like, unsharded_model
 from bmtools.training.loop import Trainer
@@ -170,6 +171,10 @@ class Checkpointer:
             if len(progress.retained) > 1:
                 before, after = (progress.retained[when]["loss"] for when in ("before", "after"))
                 results["retained"]["cost"] = round(after - before, 6)
+        for name in ORIGINS.values():
+            found = {value for corpus in self.datasets.train.values()
+                     for value in corpus.origins.get(name, ())}
+            results |= {name: sorted(found)} if found else {}
         corpora = (*self.datasets.train.values(), *self.datasets.auxiliary.values())
         hashes = {file: digest for corpus in corpora for file, digest in corpus.inputs.items()}
         return Manifest(plan.command, plan.settings(), self.initial.vocabulary,

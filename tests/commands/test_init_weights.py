@@ -117,6 +117,7 @@ def test_transformers_loads_it(run: Run, arguments: list[Any], corpus: Path, bas
     run(*arguments, corpus)
     out = arguments[-1]
     assert {path.name for path in out.iterdir()} == FILES
+    assert "language:\n- it\n" in (out / "README.md").read_text(encoding="utf-8")
     model, report = AutoModelForMaskedLM.from_pretrained(out, output_loading_info=True)
     before = AutoModelForMaskedLM.from_pretrained(base)
     words = AutoTokenizer.from_pretrained(out)

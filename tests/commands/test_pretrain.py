@@ -111,6 +111,7 @@ def test_transformers_loads_what_was_trained(run: Run, fresh: list[Any], corpus:
     assert outcome.code == 0, outcome.err
     out = fresh[-1]
     assert {path.name for path in out.iterdir()} == FILES
+    assert "language:\n- it\n" in (out / "README.md").read_text(encoding="utf-8")
     model, report = AutoModelForMaskedLM.from_pretrained(out, output_loading_info=True)
     words = AutoTokenizer.from_pretrained(out)
     assert not report["missing_keys"] and not report["unexpected_keys"]

@@ -95,7 +95,7 @@ def test_shards_hold_what_the_tokenizer_says(source: Path, tokenizer: Any, tmp_p
     assert manifest["results"] == {
         "shards": len(corpus.shards), "records": 600, "documents": 600 - empty, "empty": empty,
         "tokens": corpus.tokens, "words": starts.sum(), "encoded_whole": 0,
-        "characters": sum(map(len, texts))}
+        "characters": sum(map(len, texts)), "languages": {"it": 600}}
     assert len(corpus.shards) > 3
     assert manifest["inputs"] == records.hashes == corpus.inputs
     assert fingerprint(load_tokenizer(tmp_path / "shards")) == corpus.vocabulary

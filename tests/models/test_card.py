@@ -27,6 +27,7 @@ PHASES = [{"name": "short", "steps": 20, "epochs": 1.0, "batch_size": 8, "learni
           {"name": "long", "steps": 0, "epochs": 3.0, "batch_size": 4, "learning_rate": 1e-4}]
 SETTINGS = {"model": "/home/anna/first", "phases": PHASES, "dropout": 0.0, "optimizer": "adamw"}
 RESULTS = {"corpora": {"text": {"documents": 80, "tokens": 9876}},
+           "languages": ["it", "pt-BR"], "licences": ["CC-BY-4.0", "unclear"],
            "last": {"step": 20, "loss": 3.588145, "mlm_accuracy": 0.29, "tokens_per_second": 312}}
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -67,8 +68,9 @@ def save(tmp_path_factory: pytest.TempPathFactory) -> Save:
     ("classification", "text-classification")])
 def test_the_front_matter_is_what_the_hub_reads(save: Save, kind: str, tag: str) -> None:
     card = ModelCard((save(kind) / "README.md").read_text(encoding="utf-8"))
-    assert card.data.to_dict() == {"library_name": "transformers", "pipeline_tag": tag,
-                                   "tags": ["bmtools"]}
+    languages = {"language": ["it", "pt"]} if kind == "mlm" else {}
+    assert card.data.to_dict() == {**languages, "library_name": "transformers",
+                                   "pipeline_tag": tag, "tags": ["bmtools"]}
 
 
 def test_the_card_says_what_is_known(save: Save) -> None:
@@ -82,7 +84,9 @@ def test_the_card_says_what_is_known(save: Save) -> None:
     assert "dropout" not in text
     tagger = (save("ner") / "README.md").read_text(encoding="utf-8")
     assert "| test_f1 | 0.464 ± 0.05 over 2 seeds |" in tagger
-    assert "No licence was recorded" in text and "No licence was recorded" in tagger
+    assert "records of the text carry CC-BY-4.0, unclear" in text
+    assert "No licence was recorded" in tagger and "No licence was recorded" not in text
+    assert "language of the text was not" in tagger and "language of the text was not" not in text
 
 
 def test_nothing_in_a_checkpoint_is_bound_to_the_machine(save: Save) -> None:
