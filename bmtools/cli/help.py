@@ -153,6 +153,9 @@ class DocumentedCommand(click.Command):
         if any(one.name == "files" for one in self.params):
             titles = {"files": "Input", **titles}
         own = {name: title for title, names in self._groups.items() for name in names.split()}
+        # What replaces or formats the output stands beside it.
+        titles |= {name: own.get("output", titles[name]) for name in ("overwrite", "json")
+                   if name in titles}
         titles = {name: title for name, title in {**own, **titles, **own}.items()
                   if name in titles}
         middle = [title for title in titles.values() if title not in _LAST]

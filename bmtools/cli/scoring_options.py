@@ -53,7 +53,8 @@ def scores_checkpoints(kind: type) -> Callable[..., Any]:
                           "a CPU --threads does the same in less memory."),
         takes_models,
         click.option("--baseline", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
-                     help="Also score the token frequencies of these records."),
+                     help="Also score the token frequencies of these records, as a model without "
+                          "context would."),
         takes_groups,
         writes_file("--details", "Write a line for each scored item and checkpoint here."),
         writes_records, *(partial(with_options, kind=one) for one in kinds)], prepare)

@@ -15,28 +15,40 @@ from bmtools.cli.help import Choice, SettingOption
 from bmtools.cli.options import add_options
 from bmtools.errors import choices
 
+# Values of options that take text, by field.
+_METAVARS = {
+    "lang": "CODE", "segmenter": "NAME", "device": "auto|cpu|cuda[:N]", "layers": "last|all|N,...",
+    "terms": "FILE", "candidates": "N,...", "compare": "METHOD,...", "budget": "TIME",
+    "trackers": "NAME,...", "frozen": "NAME,...", "masking": "UNIT,...", "mask_rate": "X,...",
+    "corruption": "M/R/S,...", "merge_types": "NAME"}
 
-def takes_settings(kind: type, parameter: str, **defaults: Any) -> Callable[..., Any]:
+
+def takes_settings(kind: type, parameter: str, without: Sequence[str] = (),
+                   **defaults: Any) -> Callable[..., Any]:
     """Add an option for each field of a dataclass; the function gets an instance.
 
     Args:
         kind: frozen dataclass whose docstring describes its fields under `Args:`.
         parameter: the function's parameter that receives the instance.
+        without: fields that mean nothing to this command and keep their defaults.
         defaults: values that this command prefers to the fields' own.
     """
     def convert(values: dict[str, Any]) -> None:
         values[parameter] = kind(**{field.name: values.pop(field.name)
-                                    for field in dataclasses.fields(kind)})
+                                    for field in dataclasses.fields(kind)
+                                    if field.name not in without})
 
-    return partial(add_options, [partial(with_options, kind=kind, **defaults)], convert)
+    return partial(add_options, [partial(with_options, kind=kind, without=without, **defaults)],
+                   convert)
 
 
-def with_options(function: Any, kind: type, **defaults: Any) -> Any:
+def with_options(function: Any, kind: type, without: Sequence[str] = (), **defaults: Any) -> Any:
     """Add an option for each field of a dataclass; the function gets plain values.
 
     Args:
         function: what click calls.
         kind: frozen dataclass whose docstring describes its fields under `Args:`.
+        without: fields that get no option.
         defaults: values that this command prefers to the fields' own.
     """
     title, section = (kind.__doc__ or "").split("\n", 1)
@@ -44,16 +56,25 @@ def with_options(function: Any, kind: type, **defaults: Any) -> Any:
                                  section.partition("Args:\n")[2], re.MULTILINE))
     types = typing.get_type_hints(kind)
     for field in reversed(dataclasses.fields(kind)):
+        if field.name in without:
+            continue
         annotation = types[field.name]
         flag = "--" + field.name.replace("_", "-")
         listed = [choice for choice in choices(annotation) if choice is not None]
         function = click.option(
             f"{flag}/--no-{flag[2:]}" if annotation is bool else flag, field.name,
-            cls=SettingOption, group=re.split(r" \(|[:;]", title)[0].rstrip("."),
+            cls=SettingOption, group=_group_title(title),
             type=Choice(listed) if listed else annotation, show_default=True,
+            metavar=_METAVARS.get(field.name) if annotation is str else None,
             default=defaults.get(field.name, field.default),
             help=_sentence(help_texts[field.name], listed, help_texts))(function)
     return function
+
+
+def _group_title(line: str) -> str:
+    """Shorten the first line of a dataclass's docstring to the title of its options."""
+    title = re.split(r" \(|[:;]", line)[0].rstrip(".").removeprefix("Settings of ")
+    return title[0].upper() + title[1:]
 
 
 def _sentence(text: str, values: Sequence[str], settings: Iterable[str]) -> str:

@@ -36,7 +36,7 @@ def _or_auto(function: Callable[..., Any]) -> Callable[..., Any]:
     """Let `--size` be `auto` too."""
     for option in function.__click_params__:  # type: ignore[attr-defined]
         if option.name == "size":
-            option.type = _Size()
+            option.type, option.metavar = _Size(), "N|auto"
     return function
 
 
@@ -61,7 +61,11 @@ def _or_auto(function: Callable[..., Any]) -> Callable[..., Any]:
 @takes_settings(SizeSearchConfig, "size_search")
 def command(records: RecordReader, reject: Reject, output: Path, overwrite: bool,
             extend: Path | None, config: VocabularyConfig, size_search: SizeSearchConfig) -> None:
-    """Train a tokenizer, or extend one, and write its directory."""
+    """Train a tokenizer, or extend one, and write its directory.
+
+    The same text gives the same vocabulary, whatever the number of cores. Prints one line about
+    the vocabulary.
+    """
     given = _given(VocabularyConfig)
     _check_usage(extend, config, given)
     from bmtools.vocab.build import build_vocab

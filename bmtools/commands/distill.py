@@ -38,7 +38,7 @@ from bmtools.training.plan import (
 
 @click.command("distill", cls=Command, examples=(
     "bmtools distill corpus.jsonl --teacher model --architecture bert-tiny -o small",
-    "bmtools distill shards --teacher model --student model --epochs 2 --resume -o small"),
+    "bmtools distill shards --teacher model --architecture bert-1x64 --epochs 2 --resume -o small"),
     essential="teacher student architecture output resume epochs max-length batch-size "
               "learning-rate temperature", groups=TRAINING_GROUPS,
     topics="phases checkpoints devices",

@@ -23,6 +23,15 @@ from bmtools.recipes.settings import LearningRateConfig, OptimizationConfig
 from bmtools.tasks.registry import TASKS, load_task
 from bmtools.tasks.settings import FINETUNE_DEFAULTS, FinetuneConfig
 
+# Where these words of pretraining would mislead.
+_MEANINGS = {
+    "output": "Directory for the best model.",
+    "warmup-ratio": "Share of a run's steps with linear warm-up from 0.",
+    "decay-ratio": "Share of a run's steps with decay in a wsd schedule.",
+    "dropout": "Dropout probability of the whole model during training.",
+    "micro-batch-size": "Inputs of a forward pass; gradients are accumulated. 0: the whole batch.",
+    "seed": "Seed of the first run: of the order of inputs, new weights and dropout.",
+}
 _records = click.Path(exists=True, dir_okay=False, allow_dash=True)
 
 
@@ -51,7 +60,8 @@ class TaskGroup(Group):
         @takes_settings(FinetuneConfig, "finetuning")
         @takes_settings(LearningRateConfig, "schedule",
                         learning_rate=FINETUNE_DEFAULTS["learning_rate"])
-        @takes_settings(OptimizationConfig, "optimization", dropout=FINETUNE_DEFAULTS["dropout"])
+        @takes_settings(OptimizationConfig, "optimization", without=["memory_gib"],
+                        dropout=FINETUNE_DEFAULTS["dropout"])
         def run(train: str, dev: str, test: str | None, reject: Reject, output: Path,
                 overwrite: bool, **options: Any) -> None:
             files = {"train": train, "dev": dev, **({"test": test} if test else {})}
@@ -69,8 +79,10 @@ class TaskGroup(Group):
                 for rest in ("-o best", "--test test.jsonl --seeds 1 -o best")],
             essential="model train dev test output overwrite seeds epochs batch-size "
                       "learning-rate max-length",
-            groups={"Data": "train dev test rejects", "Model": "model output overwrite"},
-            meanings={"output": "Directory for the best model."}, topics="devices")(run)
+            groups={"Data": "train dev test rejects", "Model": "model output overwrite",
+                    "Learning rate": "learning-rate schedule warmup-ratio warmup-steps "
+                                     "decay-ratio min-lr-ratio"},
+            meanings=_MEANINGS, topics="devices")(run)
 
 
 @click.group("finetune", cls=TaskGroup, examples=(

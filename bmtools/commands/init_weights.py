@@ -40,7 +40,9 @@ _NEAREST = 3
     groups={"Models": "base tokenizer output overwrite",
             "Embeddings of new tokens": "method layers rescale max-sentences max-positions lang "
                                         "batch-tokens seed",
-            "Comparison of methods": "compare held-out"},
+            "Comparison of methods": "compare held-out held-out-ratio probe-steps "
+                                     "probe-learning-rate probe-batch-size probe-max-length "
+                                     "sample-tokens"},
     meanings={"output": "Directory for the checkpoint; required without --compare."})
 @reads_records
 @click.option("-o", "--output", type=OutputDirectory(), metavar="DIR",

@@ -18,7 +18,7 @@ from bmtools.io.output import write_records
 @click.command("tokenize", cls=Command, examples=(
     "bmtools tokenize corpus.jsonl --tokenizer vocabulary -o shards",
     "bmtools tokenize corpus.jsonl --tokenizer model --sentences --lang it -o pairs"),
-    groups={"Tokens": "tokenizer segmenter sentences lang"},
+    groups={"Shards": "tokenizer segmenter sentences lang shard-tokens"},
     meanings={"output": "Directory for the shards."})
 @reads_records
 @writes_directory

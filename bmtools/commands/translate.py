@@ -59,13 +59,18 @@ from bmtools.translation.settings import (
 @click.option("--drop-annotations", is_flag=True,
               help="Remove entities, relations, answers and target instead of refusing them.")
 @click.option("--memory", type=click.Path(path_type=Path, exists=True, dir_okay=False),
-              help="memory: TMX file, or TSV with a column for each language.")
-@click.option("--via", metavar="LANG", help="apertium: language in between (ca).")
-@click.option("--model", type=existing_directory, help="ctranslate2, transformers: the model.")
+              help="Translation memory, for engine memory: a TMX file, or a TSV with a column for "
+                   "each language.")
+@click.option("--via", metavar="LANG", help="Language in between, such as ca, for engine apertium.")
+@click.option("--model", type=existing_directory, metavar="DIR",
+              help="Model, for engines ctranslate2 and transformers.")
 @click.option("--tokenizer", type=existing_directory,
-              help="Its tokenizer, where the model's directory has none.")
-@click.option("--source-code", help="The model's name of --source-lang, where it is not found.")
-@click.option("--target-code", help="The model's name of --target-lang, where it is not found.")
+              metavar="DIR",
+              help="Tokenizer of the model, where its directory has none.")
+@click.option("--source-code", metavar="CODE",
+              help="The model's name of --source-lang, where it is not found.")
+@click.option("--target-code", metavar="CODE",
+              help="The model's name of --target-lang, where it is not found.")
 @click.option("--beam-size", type=click.IntRange(min=1), default=ModelConfig.beam_size,
               show_default=True, help="Hypotheses kept by a model; 1 is fastest.")
 @click.option("--batch-tokens", type=click.IntRange(min=1), default=ModelConfig.batch_tokens,
@@ -74,14 +79,18 @@ from bmtools.translation.settings import (
               help="Tokens of the longest sentence that a model accepts.")
 @click.option("--compute-type", type=Choice(get_args(ComputeType)),
               default=ModelConfig.compute_type, show_default=True,
-              help="Of the weights; default: as converted, or float32.")
+              help="Data type of the weights; default is that of a converted model, else float32.")
 @click.option("--device", type=Choice(get_args(Device)), default=ModelConfig.device,
               show_default=True, help="Device of a model.")
 def command(records: RecordReader, reject: Reject, output: str, model: Path | None,
             tokenizer: Path | None, source_code: str | None, target_code: str | None,
             beam_size: int, batch_tokens: int, max_length: int | None, compute_type: ComputeType,
             device: Device, **options: Any) -> None:
-    """Translate records sentence by sentence."""
+    """Translate records sentence by sentence.
+
+    Texts are split into sentences, and put together again around what was between them. Each
+    different sentence is translated once. How many came from where is told on stderr.
+    """
     from bmtools.translation.translate import TranslationCounts, translate
 
     counts = TranslationCounts()

@@ -12,15 +12,15 @@ from bmtools.masking.settings import Masking, MaskRateCurve
 
 @dataclass(frozen=True)
 class OptimizationConfig:
-    """Optimization of any objective.
+    """Optimization.
 
     Args:
         optimizer: adamw, stable-adamw (update clipping, Wortsman et al. 2023) or muon (matrices
             of the encoder by Muon, the rest by AdamW).
-        weight_decay: decoupled, on matrices only.
+        weight_decay: decoupled weight decay, on matrices only.
         adam_beta1: decay of the optimizer's mean of gradients.
-        adam_beta2: decay of its mean of squared gradients.
-        adam_epsilon: AdamW's.
+        adam_beta2: decay of the optimizer's mean of squared gradients.
+        adam_epsilon: term added to the denominator of AdamW's updates.
         max_grad_norm: largest norm of the gradients; larger ones are scaled down to it.
         dropout: dropout probability of the whole model during training. Off for pretraining, a
             departure from Devlin et al. 2019: no text is repeated often enough to be memorized,
@@ -63,7 +63,7 @@ class OptimizationConfig:
 
 @dataclass(frozen=True)
 class LearningRateConfig:
-    """The learning rate over a phase.
+    """Learning rate over a phase.
 
     Args:
         learning_rate: peak learning rate.
@@ -156,7 +156,7 @@ class BatchConfig:
 
 @dataclass(frozen=True)
 class ObjectiveConfig:
-    """Objective of a phase and its masking.
+    """Objective and masking of a phase.
 
     Args:
         objective: masked (masked-language modelling), masked+nsp (with next-sentence prediction)
@@ -283,7 +283,7 @@ class RegularizationConfig:
 
 @dataclass(frozen=True)
 class AdversarialConfig:
-    """Adversarial training of a masked language model, on its word embeddings.
+    """Adversarial training, on the word embeddings of a masked language model.
 
     The code of Liu et al. 2020 (ALUM) has a weight of 10, a noise of 1e-5, one step of 1e-3 and
     the norm inf. Gu et al. 2021 (PubMedBERT), table 9, found most tasks slightly worse with it.
@@ -293,7 +293,7 @@ class AdversarialConfig:
             0 for none. A step then takes nearly three times as long.
         adversarial_noise: standard deviation of the initial noise, in the units of embeddings;
             noise too small for bf16 gives no direction.
-        adversarial_steps: steps of gradient ascent.
+        adversarial_steps: steps of gradient ascent that find a perturbation.
         adversarial_step: length of an ascent step for each token.
         adversarial_radius: largest perturbation of a token.
         adversarial_norm: norm of perturbations: inf (largest element) or l2.

@@ -26,7 +26,7 @@ _ROUNDING = 1e-6
 
 @dataclass(frozen=True)
 class InferenceConfig:
-    """Forward passes over masked copies; only the precision changes scores beyond rounding.
+    """Inference: passes over masked copies; only the precision changes scores beyond rounding.
 
     Args:
         batch_tokens: tokens per pass through a model; 0 for 4,096 on a CPU and 65,536 on a GPU.
@@ -49,7 +49,7 @@ class InferenceConfig:
 
 @dataclass(frozen=True)
 class StatisticsConfig:
-    """Confidence intervals of scores and tests of their differences.
+    """Confidence intervals and tests of differences.
 
     Args:
         resamples: bootstrap resamples of sentences behind an interval, and exchanges of two
@@ -224,25 +224,26 @@ class EmbeddingSpaceConfig:
     """Sample of words and contexts, and the measures over it.
 
     Args:
-        bands: of frequency. The first has the most frequent words, as many as are drawn from each
-            band; the others' ranks grow by one factor, which by Zipf's law are equal steps on a
-            log scale of counts.
-        words_per_band: drawn from each band.
-        occurrences: of each word at most, drawn from all of the text. No more than the minimal
-            count gives every word as many, so that no band's words are means over more than
-            others'.
+        bands: bands of frequency that words are drawn from. The first has the most frequent
+            words, as many as are drawn from each band; the others' ranks grow by one factor, which
+            by Zipf's law are equal steps on a log scale of counts.
+        words_per_band: words drawn from each band.
+        occurrences: most occurrences of a word, drawn from all of the text. No more than the
+            minimal count gives every word as many, so that no band's words are means over more
+            than others'.
         min_count: occurrences in the text that a word needs (Ethayarajh 2019: 5).
         min_letters: letters that a word needs; it may contain nothing else.
         single_token_words: draw only words that are one token to every model. Rare words are
             split more, and a mean over tokens is closer to other such means, whatever the
             frequency.
-        context_characters: read on either side of a word, whole words only, within its record.
-            Where this is more than some model takes, all models read less.
+        context_characters: characters read on either side of a word, whole words only, within its
+            record. Where this is more than some model takes, all models read less.
         layers: hidden states to average: last, all, or numbers such as 0,-1 (0: embeddings, -1:
             last layer).
         neighbours: nearest words of each whose band is compared.
-        resamples: of the words, by band, behind each 95 % interval; 0 for no intervals.
-        projection: of words onto the plane of the plot: pca, or tsne (as in BIOptimus).
+        resamples: bootstrap resamples of the words, by band, behind each 95 % interval; 0 for no
+            intervals.
+        projection: projection of words onto the plane of the plot: pca, or tsne (as in BIOptimus).
         seed: seed of samples, resamples and t-SNE.
     """
 
@@ -275,12 +276,12 @@ class EmbeddingSpaceConfig:
 
 @dataclass(frozen=True)
 class StateReadingConfig:
-    """Passes through a checkpoint; but for precision, none of it moves a vector beyond rounding.
+    """Inference: passes through a checkpoint; only precision moves a vector beyond rounding.
 
     Args:
         batch_tokens: tokens per pass through a model, padding included.
-        device: where checkpoints run: auto (a GPU if there is one), cpu, cuda or cuda:N.
-        precision: of matrix products: float32, bf16 or fp16.
+        device: device that checkpoints run on: auto (a GPU if there is one), cpu, cuda or cuda:N.
+        precision: precision of matrix products.
     """
 
     batch_tokens: int = 4_096

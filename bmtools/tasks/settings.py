@@ -30,7 +30,7 @@ class FinetuneConfig:
     """Length and number of fine-tuning runs.
 
     Args:
-        seeds: runs, with the seeds that follow `seed`; the best on the development set is kept.
+        seeds: runs, each with the next seed; the best on the development set is kept.
         epochs: most passes over the training set.
         patience: epochs without a better score on the development set after which a run ends.
         batch_size: inputs a step.
