@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -92,8 +92,16 @@ def require_above_0(settings: object, *names: str) -> None:
         require(getattr(settings, name) > 0, name, getattr(settings, name), "above 0")
 
 
-def suggestion(found: str, known: Iterable[str]) -> str:
-    """Suggest the known name that was meant, or list all.
+def require_names(name: str, found: Iterable[str], known: Sequence[str]) -> None:
+    """Refuse a list in a setting with a name that is not known; see `require`."""
+    for one in found:
+        meant = did_you_mean(one, known)
+        require(one in known, name, repr(one),
+                f"names from {', '.join(known)}, separated by commas{meant and f'; {meant}'}")
+
+
+def did_you_mean(found: str, known: Iterable[str]) -> str:
+    """Ask for the known name that was meant; empty where none is near.
 
     Case, `_` and `-` make no difference; a part of a name means those that have it.
     """
@@ -104,10 +112,14 @@ def suggestion(found: str, known: Iterable[str]) -> str:
     parts = [name for name in names if plain in re.split("[- ]", name)]
     few = parts if len(parts) <= _MOST_SUGGESTIONS else []
     near = [plain] if plain in names else few or difflib.get_close_matches(plain, names, 1)
-    if near:
-        return f"did you mean {' or '.join(repr(names[name]) for name in near)}?"
-    listed = ", ".join(names.values()) or "none"
-    return f"expected {'one of ' if len(names) > 1 else ''}{listed}"
+    return f"did you mean {' or '.join(repr(names[name]) for name in near)}?" if near else ""
+
+
+def suggestion(found: str, known: Iterable[str]) -> str:
+    """Suggest the known name that was meant, or list all."""
+    names = list(known)
+    listed = ", ".join(names) or "none"
+    return did_you_mean(found, names) or f"expected {'one of ' * (len(names) > 1)}{listed}"
 
 
 def check_choices(settings: Any) -> None:
@@ -122,7 +134,9 @@ def check_choices(settings: Any) -> None:
             found = getattr(settings, name)
             expected = " or ".join(repr(choice) if choice in ("", None) else choice
                                    for choice in allowed)
-            require(found in allowed, name, found or repr(found), expected)
+            meant = did_you_mean(found, filter(None, allowed)) if isinstance(found, str) else ""
+            require(found in allowed, name, found or repr(found),
+                    f"{expected}{meant and f'; {meant}'}")
 
 
 def choices(annotation: Any) -> tuple[Any, ...]:

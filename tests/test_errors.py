@@ -7,7 +7,15 @@ from typing import Any, Literal
 
 import pytest
 
-from bmtools.errors import check_choices, choices, require, setting, settings_spelled_as_flags
+from bmtools.errors import (
+    check_choices,
+    choices,
+    did_you_mean,
+    require,
+    setting,
+    settings_spelled_as_flags,
+    suggestion,
+)
 
 
 def test_settings_are_spelled_as_their_user_writes_them() -> None:
@@ -47,3 +55,19 @@ def test_a_literal_field_takes_its_choices_only(values: dict[str, Any], message:
     (int | None, ()), (tuple[str, ...], ())])
 def test_choices_of_a_type(annotation: Any, listed: tuple[str | None, ...]) -> None:
     assert choices(annotation) == listed
+
+
+@pytest.mark.parametrize(("found", "known", "meant"), [
+    ("AdamW", ["adamw", "stable-adamw"], "did you mean 'adamw'?"),
+    ("mask_rat", ["mask_rate", "mask_curve"], "did you mean 'mask_rate'?"),
+    ("score", ["score-a", "score-b", "table"], "did you mean 'score-a' or 'score-b'?"),
+    ("pubmed", ["import", "import pubmed"], "did you mean 'import pubmed'?"),
+    ("zzz", ["import", "table"], "")])
+def test_the_name_that_was_meant(found: str, known: list[str], meant: str) -> None:
+    assert did_you_mean(found, known) == meant
+    assert suggestion(found, known) == (meant or "expected one of import, table")
+
+
+def test_a_mistyped_choice_is_answered_with_the_one_meant() -> None:
+    with pytest.raises(ValueError, match=r"expected '' or small or large; did you mean 'large'\?$"):
+        Shirt(size="lagre")  # type: ignore[arg-type]

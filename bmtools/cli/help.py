@@ -13,7 +13,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from bmtools.errors import suggestion
+from bmtools.errors import did_you_mean, suggestion
 
 _SHOWS_ALL = "bmtools.cli.help.shows_all"
 _WIDEST_TERM = 24
@@ -57,8 +57,8 @@ class Choice(click.Choice[str]):
 
     def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
         listed = super().get_invalid_choice_message(value, ctx).removesuffix(".")
-        meant = suggestion(str(value), self.choices)
-        return f"{listed}; {meant}" if meant.startswith("did you mean") else listed
+        meant = did_you_mean(str(value), self.choices)
+        return f"{listed}{meant and f'; {meant}'}"
 
 
 def offers(values: Callable[[], Iterable[str]], file: bool = False) -> Callable[..., Any]:

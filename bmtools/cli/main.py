@@ -22,7 +22,7 @@ from bmtools.cli.streams import (
     guard_standard_streams,
     reader_has_left,
 )
-from bmtools.errors import BmtoolsError, settings_spelled_as_flags, suggestion
+from bmtools.errors import BmtoolsError, did_you_mean, settings_spelled_as_flags
 
 COMMANDS = {
     "import": "Turn biomedical source formats into records.",
@@ -177,8 +177,8 @@ def _usage_message(error: click.UsageError) -> str:
         return error.format_message()
     known = [name for option in error.ctx.command.get_params(error.ctx)
              for name in (*option.opts, *option.secondary_opts) if name.startswith("--")]
-    meant = suggestion(error.option_name, known)
-    return f"{error.message.removesuffix('.')}{f'; {meant}' if meant.startswith('did') else ''}"
+    meant = did_you_mean(error.option_name, known)
+    return f"{error.message.removesuffix('.')}{meant and f'; {meant}'}"
 
 
 def _print_error(message: str, code: int) -> int:

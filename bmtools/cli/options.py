@@ -22,7 +22,7 @@ from bmtools.cli.outputs import (
     writes_output,
 )
 from bmtools.distributed import is_main_process
-from bmtools.errors import BmtoolsError, RecordError, Reject, refuse
+from bmtools.errors import BmtoolsError, RecordError, Reject, refuse, suggestion
 from bmtools.io.jsonl import STDIN, RecordReader
 from bmtools.io.output import STDOUT, encode_lines, open_output
 
@@ -87,8 +87,8 @@ def _read_config(ctx: click.Context, _param: click.Parameter, path: Path | None)
     unknown = sorted(set(values) - set(known))
     if unknown:
         raise click.UsageError(
-            f"{path}: found {', '.join(map(repr, unknown))}, which {ctx.command.name} does not "
-            f"know; expected some of {', '.join(sorted(known))}", ctx)
+            f"{path}: found unknown key {unknown[0]!r}, {suggestion(unknown[0], sorted(known))}",
+            ctx)
     ctx.default_map = {known[key]: value for key, value in values.items()}
 
 

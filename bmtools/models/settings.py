@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, cast, get_args
 
-from bmtools.errors import check_choices, require, require_above_0, require_at_least, setting
+from bmtools.errors import (
+    check_choices,
+    require,
+    require_above_0,
+    require_at_least,
+    require_names,
+    setting,
+)
 
 Method = Literal["random", "average", "contextual", "focus", "distil"]
 METHODS: tuple[Method, ...] = get_args(Method)
@@ -108,9 +115,7 @@ class CompareConfig:
     sample_tokens: int = 5
 
     def __post_init__(self) -> None:
-        for name in self.methods():
-            require(name in METHODS, "compare", repr(name),
-                    f"names from {', '.join(METHODS)}, separated by commas")
+        require_names("compare", self.methods(), METHODS)
         require(len(set(self.methods())) == len(self.methods()), "compare", repr(self.compare),
                 "each method once")
         require(0 < self.held_out_ratio < 1, "held_out_ratio", self.held_out_ratio,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from bmtools.errors import BmtoolsError, setting, suggestion
+from bmtools.errors import BmtoolsError, did_you_mean, setting
 
 HEAD_SIZE = 64
 """Width of an attention head."""
@@ -65,12 +65,11 @@ def named_size(architecture: str) -> tuple[str, ModelSize]:
     elif architecture in SIZES:
         family, size = architecture.rpartition("-")[0], SIZES[architecture]
     else:
-        meant = suggestion(architecture, SIZES)
+        meant = did_you_mean(architecture, SIZES)
         raise BmtoolsError(
-            f"{setting('architecture')}: found {architecture!r}, "
-            f"{f'{meant} E' if meant.startswith('did') else 'e'}xpected {', '.join(SIZES)}, "
+            f"{setting('architecture')}: found {architecture!r}, expected {', '.join(SIZES)}, "
             "FAMILY-LAYERSxWIDTH (bert, roberta, megatron-bert or modernbert) or the path of a "
-            "config.json")
+            f"config.json{meant and f'; {meant}'}")
     if size.num_hidden_layers < 1 or size.hidden_size % HEAD_SIZE or not size.hidden_size:
         raise BmtoolsError(
             f"{setting('architecture')}: found {architecture!r}, expected at least one layer "

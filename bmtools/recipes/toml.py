@@ -17,6 +17,7 @@ import msgspec
 from bmtools.errors import (
     DataError,
     choices,
+    did_you_mean,
     setting,
     settings_spelled_as_flags,
     suggestion,
@@ -177,8 +178,10 @@ def _convert(key: str, value: Any, kind: Any) -> Any:
             return found
     except msgspec.ValidationError:
         pass
-    expected = " or ".join(choices(kind)) or _EXPECTED[kind]
-    raise ValueError(f"{key}: found {_shown(value)}, expected {expected}")
+    allowed = choices(kind)
+    meant = did_you_mean(value, allowed) if isinstance(value, str) else ""
+    raise ValueError(f"{key}: found {_shown(value)}, expected "
+                     f"{' or '.join(allowed) or _EXPECTED[kind]}{meant and f'; {meant}'}")
 
 
 def _shown(value: Any) -> str:

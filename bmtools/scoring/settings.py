@@ -8,7 +8,7 @@ from itertools import product
 from os import PathLike
 from typing import Any, Literal, get_args
 
-from bmtools.errors import check_choices, require, setting
+from bmtools.errors import check_choices, require, require_names, setting
 from bmtools.masking.settings import Masking
 from bmtools.models.settings import parse_layers
 
@@ -180,8 +180,7 @@ class MaskedLmLossConfig:
 
     def __post_init__(self) -> None:
         known = get_args(Masking)
-        require(all(name in known for name in self.maskings()), "masking", repr(self.masking),
-                f"names from {', '.join(known)}, separated by commas")
+        require_names("masking", self.maskings(), known)
         lists = self._lists()
         require(all(0 < rate <= 1 for rate in lists["mask_rate"]), "mask_rate",
                 repr(self.mask_rate), _RATES)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from bmtools.errors import DataError
+from bmtools.errors import DataError, did_you_mean
 
 _DIGITS = 4
 
@@ -27,15 +27,18 @@ def gather_rows(lines: Iterable[Mapping[str, Any]], key: str,
         DataError: no line has one of the columns.
     """
     rows: dict[str, dict[str, str]] = {}
+    known: dict[str, None] = {}
     for line in lines:
         if key in line:
+            known |= dict.fromkeys(_names(line))
             cells = rows.setdefault(str(line[key]), {})
             found = {column: get_nested(line, column) for column in columns}
             cells |= {column: _format(value) for column, value in found.items()
                       if value is not None}
     for column in columns:
         if not any(column in cells for cells in rows.values()):
-            raise DataError(f"no line has both {key!r} and {column!r}; name other columns")
+            meant = did_you_mean(column, known) or "name other columns"
+            raise DataError(f"no line has both {key!r} and {column!r}; {meant}")
     return [[name, *(cells.get(column, "") for column in columns)] for name, cells in rows.items()]
 
 
@@ -44,6 +47,14 @@ def get_nested(line: Any, path: str) -> Any:
     for name in path.split("."):
         line = line.get(name) if isinstance(line, Mapping) else None
     return line
+
+
+def _names(line: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """Yield the keys of an object, and with dots those of the objects in it."""
+    for name, value in line.items():
+        yield prefix + name
+        if isinstance(value, Mapping):
+            yield from _names(value, f"{prefix}{name}.")
 
 
 def _format(value: Any) -> str:

@@ -120,6 +120,8 @@ def test_a_group_alone_prints_its_help_on_stderr(run, words: tuple[str, ...]) ->
     (("recipe", "show", "pubmedbrt"), "'pubmedbert'"),
     (("pretrain", "--optimizer", "AdamW"), "'adamw'"),
     (("score-mrr", "--multi-token", "jont"), "'joint'"),
+    (("score-masking", "--model", ".", "--masking", "Words,token"), "'words'"),
+    (("init-weights", "--base", ".", "--tokenizer", ".", "--compare", "averge"), "'average'"),
     (("translate", "--engine", "transformer"), "'transformers'"),
     (("pretrain", "--max-lenght", "9"), "'--max-length'"),
     (("pretrain", "-o", "out", "--set", "mask_rat=0.1"), "'mask_rate'")])

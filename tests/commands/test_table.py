@@ -83,3 +83,10 @@ def test_a_bad_line_is_named(run: Run, scores: Path, line: bytes, found: str) ->
     assert (outcome.code, outcome.out) == (1, "")
     assert outcome.err.startswith(f"bmtools: {scores}:6: {found}")
     assert outcome.err.count("\n") == 1
+
+
+def test_a_mistyped_column_is_answered_with_the_one_meant(run: Run, write_lines: Run) -> None:
+    scores = write_lines("scores.jsonl", {"model": "base", "test_f1": {"mean": 0.5}})
+    for column, meant in (("test_f1.maen", "test_f1.mean"), ("test-f1", "test_f1")):
+        assert run("table", scores, "--columns", column).err == (
+            f"bmtools: no line has both 'model' and {column!r}; did you mean {meant!r}?\n")

@@ -99,7 +99,7 @@ def test_an_unknown_architecture_lists_the_known_ones() -> None:
 
 
 def test_a_mistyped_architecture_is_answered_with_the_one_meant() -> None:
-    with pytest.raises(BmtoolsError, match=r"did you mean 'roberta-large'\?"):
+    with pytest.raises(BmtoolsError, match=r"; did you mean 'roberta-large'\?"):
         build_config("roberta-lrage", TOKENIZER)
 
 
