@@ -152,12 +152,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if not (isinstance(error, BrokenPipeError) and reader_has_left()):
             if TRACEBACK in arguments:
                 raise
-            code = _print_error(*_message_and_code(error))
+            code = _print_error(*message_and_code(error))
     finish_stdout()
     sys.exit(code)
 
 
-def _message_and_code(error: Exception) -> tuple[str, int]:
+def message_and_code(error: BaseException) -> tuple[str, int]:
     """Return an error's message and exit code."""
     if isinstance(error, click.UsageError):
         path = error.ctx.command_path if error.ctx else "bmtools"

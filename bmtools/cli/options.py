@@ -133,8 +133,25 @@ def _open_rejects(values: dict[str, Any]) -> None:
         values["reject"] = lambda error: None  # the main process reads the same records
 
 
+class _InputFile(click.Path):
+    """A file that exists, or `-`; a directory is refused with the files in it."""
+
+    def convert(self, value: Any, param: click.Parameter | None,
+                ctx: click.Context | None) -> Any:
+        if Path(value).is_dir():
+            files = sorted(path for path in Path(value).iterdir() if path.is_file())
+            ending = "".join(files[0].suffixes[-2:]) if files else ""
+            self.fail(f"found the directory {value!r}, expected files; "
+                      f"{Path(value) / ('*' + ending)} names those in it", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 takes_files = click.argument("files", nargs=-1, metavar="[FILES]...",
-                             type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+                             type=_InputFile(exists=True, dir_okay=False, allow_dash=True))
+allows_empty = click.option(
+    "--allow-empty", is_flag=True,
+    help="Accept input without a single record, and write none; otherwise it is an error.")
+"""Add `--allow-empty`, for commands that write records."""
 takes_rejects = partial(add_options, [click.option(
     "--rejects", type=OutputFile(), metavar="FILE",
     help="Collect bad records here, with their reason, and go on.")], _open_rejects)
@@ -142,7 +159,8 @@ takes_rejects = partial(add_options, [click.option(
 
 
 def _open_records(values: dict[str, Any]) -> None:
-    values["records"] = RecordReader(sources(values.pop("files")), values["reject"])
+    values["records"] = RecordReader(sources(values.pop("files")), values["reject"],
+                                     values.pop("allow_empty", None))
 
 
 reads_records = partial(add_options, [takes_files, takes_rejects], _open_records)

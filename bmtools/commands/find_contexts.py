@@ -6,8 +6,15 @@ from pathlib import Path
 
 import click
 
-from bmtools.cli.options import Command, reads_records, writes_file, writes_records
+from bmtools.cli.options import (
+    Command,
+    allows_empty,
+    reads_records,
+    writes_file,
+    writes_records,
+)
 from bmtools.cli.progress import tracked
+from bmtools.cli.record_stream import write_record_stream
 from bmtools.cli.settings import takes_settings
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
@@ -24,6 +31,7 @@ _existing = click.Path(path_type=Path, exists=True)
             "Sentences": "max-sentences unit lang seed", "Output": "output report"},
     meanings={"output": "Write the sentences here; .gz and .zst compress."})
 @reads_records
+@allows_empty
 @writes_records
 @click.option("--words", metavar="FILE",
               type=click.Path(exists=True, dir_okay=False, allow_dash=True),
@@ -55,7 +63,7 @@ def command(records: RecordReader, reject: Reject, output: str, words: str | Non
     sample = find_contexts(records, words, config, tokenizer=tokenizer, base=base, uncased=uncased,
                            segmenter=segmenter, processes=processes,
                            progress=lambda blocks: tracked(blocks, "searching megabytes"))
-    sentences = write_records(sample.sentences(), output)
+    sentences = write_record_stream(sample.sentences(), output)
     if report:
         write_records(sample.report(), report)
     summary = sample.summary()

@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, get_args
 
 import click
 
 from bmtools.cli.help import Choice, Group
-from bmtools.cli.options import Command, sources, takes_rejects, usage_errors, writes_records
+from bmtools.cli.options import (
+    Command,
+    allows_empty,
+    sources,
+    takes_files,
+    takes_rejects,
+    usage_errors,
+    writes_records,
+)
 from bmtools.cli.progress import tracked
+from bmtools.cli.record_stream import write_record_stream
 from bmtools.corpus.duplicates import Duplicates, with_unique_ids
 from bmtools.corpus.plain_text import Unit
 from bmtools.errors import RecordError, Reject, refuse
-from bmtools.io.output import write_records
+from bmtools.io.jsonl import refuse_empty
 from bmtools.records import Record, check
 
 Reader = Callable[..., Iterator[Record]]
-files_argument = click.argument(
-    "files", nargs=-1, metavar="[FILES]...",
-    type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 
 
 @click.group("import", cls=Group, examples=(
@@ -31,7 +37,8 @@ def command() -> None:
     """Turn biomedical source formats into records.
 
     Name a format, then files; "-" or nothing means stdin, and gzip or zstd is undone. Records go
-    to stdout as JSON Lines, omissions are counted on stderr.
+    to stdout as JSON Lines, omissions are counted on stderr. Sources without a single record are
+    an error, unless --allow-empty is given.
     """
 
 
@@ -42,7 +49,7 @@ def imports(read: Reader) -> Callable[..., None]:
     format: keys set by hand, the check of every record, duplicate ids, sentences, output.
     """
 
-    @files_argument
+    @takes_files
     @click.option("--sentences", is_flag=True,
                   help="One record for every sentence, as ID-s1, ID-s2; needs a language.")
     @click.option("--lang", metavar="CODE", help="Set lang, as in ISO 639-1: it, en.")
@@ -51,27 +58,45 @@ def imports(read: Reader) -> Callable[..., None]:
     @click.option("--duplicates", type=Choice(get_args(Duplicates)),
                   default="refuse", show_default=True,
                   help="What to do with a record whose id came before.")
+    @allows_empty
     @takes_rejects
     @writes_records
     @functools.wraps(read)
     def run(files: tuple[str, ...], sentences: bool, lang: str | None, source: str | None,
-            licence: str | None, duplicates: Duplicates, reject: Reject, output: str,
-            **options: Any) -> None:
+            licence: str | None, duplicates: Duplicates, allow_empty: bool, reject: Reject,
+            output: str, **options: Any) -> None:
         counts: Counter[str] = Counter()
         keys = {"lang": lang, "source": source, "licence": licence}
         given = {key: value for key, value in keys.items() if value is not None}
-        records = read(files=sources(files), counts=counts, reject=reject, **options)
+        names = sources(files)
+        records = read(files=names, counts=counts, reject=reject, **options)
         records = _checked((record.replace(**given) for record in records), reject)
         records = with_unique_ids(records, duplicates, counts, reject)
         if sentences:
             from bmtools.corpus.sentences import sentence_records
 
             records = sentence_records(records, counts, reject)
-        written = write_records(tracked(records, "importing"), output)
-        totals = [f"{name}: {count}" for name, count in counts.items() if count]
-        click.echo(f"bmtools: {'; '.join([f'{written} records', *totals])}", err=True)
+        records = _not_empty(records, names, allow_empty, counts)
+        written = write_record_stream(tracked(records, "importing"), output)
+        click.echo(f"bmtools: {'; '.join([f'{written} records', *_totals(counts)])}", err=True)
 
     return run
+
+
+def _totals(counts: Counter[str]) -> list[str]:
+    return [f"{name}: {count}" for name, count in counts.items() if count]
+
+
+def _not_empty(records: Iterator[Record], names: Sequence[str], allow_empty: bool,
+               counts: Counter[str]) -> Iterator[Record]:
+    """Refuse sources without a record at their end, and say what was left out of them."""
+    is_empty = True
+    for record in records:
+        is_empty = False
+        yield record
+    if is_empty:
+        left_out = "; ".join(_totals(counts))
+        refuse_empty(names, allow_empty, f"records ({left_out})" if left_out else "records")
 
 
 def _checked(records: Iterator[Record], reject: Reject) -> Iterator[Record]:

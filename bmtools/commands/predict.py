@@ -7,12 +7,18 @@ from pathlib import Path
 import click
 
 from bmtools.cli.help import Choice
-from bmtools.cli.options import Command, existing_directory, reads_records, writes_records
+from bmtools.cli.options import (
+    Command,
+    allows_empty,
+    existing_directory,
+    reads_records,
+    writes_records,
+)
 from bmtools.cli.progress import tracked
+from bmtools.cli.record_stream import write_record_stream
 from bmtools.cli.settings import takes_settings
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
-from bmtools.io.output import write_records as write
 from bmtools.tasks.registry import TASKS
 from bmtools.tasks.settings import PredictConfig
 
@@ -23,6 +29,7 @@ from bmtools.tasks.settings import PredictConfig
     groups={"Model": "model task max-length batch-size device"}, topics="records devices",
     meanings={"output": "Write the records here; .gz and .zst compress."})
 @reads_records
+@allows_empty
 @writes_records
 @click.option("--model", type=existing_directory, required=True, metavar="DIR",
               help="Fine-tuned model.")
@@ -36,6 +43,6 @@ def command(records: RecordReader, reject: Reject, output: str, model: Path, tas
     from bmtools.tasks.inference import Predictor
 
     predictor = Predictor(model, config, task or "")
-    write(tracked(predictor.predict(records), "predicting"), output)
+    write_record_stream(tracked(predictor.predict(records), "predicting"), output)
     for note in predictor.notes:
         click.echo(f"bmtools: {note}", err=True)

@@ -26,5 +26,5 @@ def command(files: tuple[str, ...], key: str, columns: str, title: str | None) -
     names = tuple(name.strip() for name in columns.split(",") if name.strip())
     if not names:
         raise click.UsageError(f"--columns: found {columns!r}, expected at least one key")
-    lines = (line for name in sources(files) for _, line in read_objects(name))
+    lines = (line for _, line in read_objects(*sources(files)))
     print_table((key, *names), gather_rows(lines, key, names), title)

@@ -10,15 +10,16 @@ import click
 from bmtools.cli.help import Choice
 from bmtools.cli.options import (
     Command,
+    allows_empty,
     existing_directory,
     reads_records,
     usage_errors,
     writes_records,
 )
 from bmtools.cli.progress import tracked
+from bmtools.cli.record_stream import write_record_stream
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
-from bmtools.io.output import write_records
 from bmtools.translation.settings import (
     ComputeType,
     Device,
@@ -43,6 +44,7 @@ from bmtools.translation.settings import (
     topics="records devices",
     meanings={"output": "Write the records here; .gz and .zst compress."})
 @reads_records
+@allows_empty
 @writes_records
 @click.option("--source-lang", required=True, metavar="LANG", help="Language of the records (en).")
 @click.option("--target-lang", required=True, metavar="LANG",
@@ -98,6 +100,6 @@ def command(records: RecordReader, reject: Reject, output: str, model: Path | No
                          max_length, compute_type, device) if model else None
     with usage_errors():
         translated = translate(records, model=neural, reject=reject, counts=counts, **options)
-    write_records(tracked(translated, "translated"), output)
+    write_record_stream(tracked(translated, "translated"), output)
     for line in counts.lines():
         click.echo(f"bmtools: {line}", err=True)

@@ -85,8 +85,7 @@ def _sentences(name: str, config: ConllConfig, counts: Counter[str],
     rows: list[Row] = []
     lines: list[str] = []
     fault: RecordError | None = None
-    for number, raw in chain(read_lines(name), [(0, "")]):
-        line = raw.removesuffix("\r")
+    for number, line in chain(read_lines(name), [(0, "")]):
         if line.strip() and not line.startswith(_DOCUMENT):
             place = place if lines else f"{source_name(name)}:{number}"
             lines.append(line)

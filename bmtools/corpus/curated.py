@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from typing import Any
 
 from bmtools.errors import DataError, RecordError, Reject, refuse
-from bmtools.io.jsonl import NOT_UTF8, open_bytes, source_name
+from bmtools.io.jsonl import read_lines, source_name
 from bmtools.records import MASK, Record
 
 _PUNCTUATION = ".,;:!?()[]{}\"'«»“”‘’…"  # noqa: RUF001
@@ -60,14 +60,14 @@ def unmasked_records(names: Iterable[str], reject: Reject = refuse) -> Iterator[
 
 def _items(name: str) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
     """Yield a file's sentences: id, content, and the keys that their records keep."""
-    with open_bytes(name) as stream:
-        try:
-            content = json.load(stream)
-        except UnicodeDecodeError as error:
-            raise DataError(f"{source_name(name)}: {NOT_UTF8.format(error.start + 1)}") from error
-        except json.JSONDecodeError as error:
-            raise DataError(f"{source_name(name)}:{error.lineno}: not JSON ({error.msg}); expected "
-                            "one object with 'data' or 'contexts'") from error
+    text = "\n".join(line for _, line in read_lines(name))
+    if not text.strip():
+        return
+    try:
+        content = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise DataError(f"{source_name(name)}:{error.lineno}: not JSON ({error.msg}); expected "
+                        "one object with 'data' or 'contexts'") from error
     found = content if isinstance(content, dict) else {}
     key = next((key for key in ("data", "contexts") if isinstance(found.get(key), list)), None)
     if key is None:

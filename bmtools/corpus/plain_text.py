@@ -14,8 +14,8 @@ Unit = Literal["line", "paragraph", "file"]
 def text_records(names: Iterable[str], unit: Unit = "line") -> Iterator[Record]:
     """Yield the lines, paragraphs or files that contain more than white space.
 
-    Only `\\n` ends a line; a `\\r` before it is dropped. A blank line ends a paragraph. Lines
-    inside a paragraph or a file stay lines. Ids are `STEM:LINE` with the line that a record begins
+    LF, CR and CRLF end a line, and nothing else. A blank line ends a paragraph. Lines inside a
+    paragraph or a file stay lines. Ids are `STEM:LINE` with the line that a record begins
     on, or `STEM` for a whole file.
 
     Args:
@@ -34,12 +34,11 @@ def _blocks(name: str, unit: Unit) -> Iterator[tuple[int, str]]:
     lines: list[str] = []
     first = 1
     for number, line in read_lines(name):
-        content = line.removesuffix("\r")
-        if lines and (unit == "line" or (unit == "paragraph" and not content.strip())):
+        if lines and (unit == "line" or (unit == "paragraph" and not line.strip())):
             yield first, "\n".join(lines).strip()
             lines = []
-        if lines or content.strip():
+        if lines or line.strip():
             first = first if lines else number
-            lines.append(content)
+            lines.append(line)
     if lines:
         yield first, "\n".join(lines).strip()

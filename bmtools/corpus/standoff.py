@@ -83,7 +83,7 @@ def standoff_records(corpora: Iterable[str], annotations: Iterable[str],
         if not bar or not document.strip():
             reject(RecordError(place, f"found {line[:40]!r}, expected id|text", line))
             continue
-        text, abstract = content.rstrip("|\r"), 0
+        text, abstract = content.rstrip("|"), 0
         if parts := _TITLE_ABSTRACT.fullmatch(text):
             text, abstract = f"{parts['title']} {parts['abstract']}", len(parts["title"]) + 1
         digest = blake2b(text.encode()).digest()
@@ -113,7 +113,7 @@ def _by_document(names: Iterable[str], counts: Counter[str],
     found: dict[str, dict[_Annotation, None]] = defaultdict(dict)
     for place, line in _lines(names):
         try:
-            annotation = _annotation(line.removesuffix("\r"), place)
+            annotation = _annotation(line, place)
         except RecordError as error:
             reject(error)
             continue

@@ -27,7 +27,7 @@ def xml_elements(name: str, roots: Collection[str], tags: Collection[str]) -> It
 
     Args:
         name: a file, or `-` for stdin.
-        roots: the root elements that are expected.
+        roots: the root elements that are expected; a source without a byte has none and passes.
         tags: elements to yield; one inside another of them comes first.
 
     Raises:
@@ -38,6 +38,8 @@ def xml_elements(name: str, roots: Collection[str], tags: Collection[str]) -> It
         events=("end",), tag=tuple(tags), resolve_entities=False, no_network=True,
         load_dtd=False, huge_tree=False, remove_comments=True, remove_pis=True)
     with open_bytes(name) as stream:
+        if not stream.peek(1):  # type: ignore[attr-defined]
+            return
         try:
             while chunk := stream.read(_CHUNK):
                 prolog.feed(chunk)

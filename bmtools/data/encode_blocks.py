@@ -69,7 +69,7 @@ class BlockEncoder:
         texts: list[str] = []
         origins: Counter[str] = Counter()
         points: list[list[int]] = []
-        lines = block.lines.split(b"\n")
+        lines = block.lines.splitlines(keepends=True)
         for record in parse_records(lines, block.name, reject, block.first_line - 1):
             if self._config.sentences and not (record.get("lang") or self._config.lang):
                 reject(RecordError(record.place, "found no language, expected the key 'lang' or "

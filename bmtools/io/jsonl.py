@@ -5,11 +5,13 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
+import re
 import sys
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from itertools import chain
 from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -17,7 +19,9 @@ from typing import Any, BinaryIO
 import msgspec
 import zstandard
 
-from bmtools.errors import DataError, RecordError, Reject, refuse
+from bmtools.errors import DataError, RecordError, Reject, refuse, setting
+from bmtools.io.foreign import HEAD_BYTES, foreign_bytes, importer, not_utf8
+from bmtools.io.incomplete import refuse_incomplete
 from bmtools.records import ORIGINS, Record, check
 
 STDIN = "-"
@@ -26,7 +30,11 @@ _ZSTD = b"\x28\xb5\x2f\xfd"
 _COMPRESSED = (".gz", ".zst", ".zstd")
 _BOM = b"\xef\xbb\xbf"
 _IGNORED = "\ufeff\x1e"  # at the start of a line: BOMs of joined files, separators of RFC 7464
-NOT_UTF8 = "byte {} is not UTF-8; convert the file first (iconv -t UTF-8)"
+_CARRIAGE_RETURNS = re.compile(rb"\r+\n|\r")
+_TRUNCATED = "Input data was truncated"  # msgspec's words for JSON that ends too early
+_UNEXPECTED_END = "unexpected end of data"  # Python's for UTF-8 that does
+_SOURCES_NAMED = 3
+
 
 @contextmanager
 def open_bytes(name: str) -> Iterator[BinaryIO]:
@@ -57,6 +65,20 @@ def open_bytes(name: str) -> Iterator[BinaryIO]:
                         "expected a readable file") from error
 
 
+@contextmanager
+def open_text(name: str) -> Iterator[BinaryIO]:
+    """Open a source as `open_bytes` does, unless its first bytes are no UTF-8 text.
+
+    Raises:
+        DataError: names what was found, such as UTF-16 or a PDF, and the command that converts it.
+    """
+    with open_bytes(name) as stream:
+        fault = foreign_bytes(stream.peek(HEAD_BYTES)[:HEAD_BYTES], source_name(name))  # type: ignore[attr-defined]
+        if fault:
+            raise DataError(f"{source_name(name)}: {fault}")
+        yield stream
+
+
 def source_name(name: str) -> str:
     """Return the name of a source for messages."""
     return "<stdin>" if name == STDIN else name
@@ -70,19 +92,32 @@ def source_stem(name: str) -> str:
     return Path(path.stem if path.suffix in _COMPRESSED else path.name).stem
 
 
+def with_newlines(content: bytes) -> bytes:
+    """Turn the ends of lines that old Macs and Windows write, CR and CRLF, into LF."""
+    return _CARRIAGE_RETURNS.sub(b"\n", content) if b"\r" in content else content
+
+
+def split_line(line: bytes) -> Sequence[bytes]:
+    """Split a line at the CRs in it, and drop its end: LF, CR or CRLF."""
+    line = line.rstrip(b"\r\n")
+    return line.split(b"\r") if b"\r" in line else (line,)
+
+
 def read_lines(name: str) -> Iterator[tuple[int, str]]:
-    """Yield numbered lines of UTF-8 text without their `\\n`; no other character ends a line.
+    """Yield numbered lines of UTF-8 text without their ends: LF, CR or CRLF, and nothing else.
+
+    A file with CR alone is held in memory.
 
     Raises:
         DataError: bytes that are not UTF-8, named by line.
     """
-    with open_bytes(name) as stream:
-        for number, line in enumerate(stream, 1):
+    with open_text(name) as stream:
+        for number, line in enumerate(chain.from_iterable(map(split_line, stream)), 1):
             try:
-                yield number, line.removesuffix(b"\n").decode("utf-8")
+                yield number, line.decode("utf-8")
             except UnicodeDecodeError as error:
-                raise DataError(
-                    f"{source_name(name)}:{number}: {NOT_UTF8.format(error.start + 1)}") from error
+                raise DataError(f"{source_name(name)}:{number}: "
+                                f"{not_utf8(line, error, source_name(name))}") from error
 
 
 def read_list(name: str, kind: str = "terms") -> list[tuple[int, str]]:
@@ -104,6 +139,8 @@ class RecordReader:
     Args:
         names: files, or `-` for stdin.
         reject: receives each bad record; raises it by default.
+        allow_empty: whether sources without a single record are read without an error; None where
+            that cannot be set.
 
     Attributes:
         hashes: SHA-256 of the uncompressed content of each source read to its end, by name.
@@ -111,25 +148,44 @@ class RecordReader:
 
     names: Sequence[str]
     reject: Reject = refuse
+    allow_empty: bool | None = None
     hashes: dict[str, str] = field(default_factory=dict, init=False)
     _origins: dict[str, set[str]] = field(
         default_factory=lambda: {key: set() for key in ORIGINS}, init=False)
 
     def __iter__(self) -> Iterator[Record]:
+        is_empty = True
         for name in self.names:
             digest = hashlib.sha256()
-            with open_bytes(name) as stream:
+            with open_text(name) as stream:
                 for record in parse_records(stream, source_name(name), self.reject,
                                             digest=digest):
+                    is_empty = False
                     for key, found in self._origins.items():
                         if record.get(key):
                             found.add(record[key])
                     yield record
             self.hashes[source_name(name)] = digest.hexdigest()
+        if is_empty:
+            refuse_empty(self.names, self.allow_empty)
 
     def origins(self) -> dict[str, list[str]]:
         """Return languages and licences of the records read, by the names in `ORIGINS`."""
         return {ORIGINS[key]: sorted(found) for key, found in self._origins.items() if found}
+
+
+def refuse_empty(names: Sequence[str], allow_empty: bool | None = None,
+                 what: str = "records") -> None:
+    """Refuse sources in which nothing was found, unless that is allowed or there are none.
+
+    Raises:
+        DataError: names the sources.
+    """
+    if names and not allow_empty:
+        listed = ", ".join(map(source_name, names[:_SOURCES_NAMED]))
+        more = f" and {len(names) - _SOURCES_NAMED} more" if len(names) > _SOURCES_NAMED else ""
+        way_out = f"; {setting('allow_empty')} accepts none" if allow_empty is False else ""
+        raise DataError(f"{listed}{more}: found no {what}, expected at least one{way_out}")
 
 
 def parse_records(lines: Iterable[bytes], name: str, reject: Reject, before: int = 0,
@@ -137,50 +193,94 @@ def parse_records(lines: Iterable[bytes], name: str, reject: Reject, before: int
     """Parse and check lines, one record each; blank ones are skipped.
 
     Args:
-        lines: UTF-8.
+        lines: UTF-8, with their ends, without which the last one is taken for cut off if it is no
+            whole JSON.
         name: name of their source in messages.
         reject: receives bad records.
         before: lines of the source before these.
         digest: updated with the lines.
-    """
-    for number, line in enumerate(lines, before + 1):
-        if digest is not None:
-            digest.update(line)
-        place = f"{name}:{number}"
-        try:
-            text = line.decode("utf-8").lstrip(_IGNORED)
-            if not text.strip():
-                continue
-            record = Record(msgspec.json.decode(text, type=dict), place=place)
-            check(record)
-        except UnicodeDecodeError as error:
-            reject(RecordError(place, NOT_UTF8.format(error.start + 1),
-                               line.decode("utf-8", "replace").rstrip()))
-        except msgspec.DecodeError as error:
-            found = "another JSON value" if isinstance(error, msgspec.ValidationError) else \
-                f"{text.strip()[:40]!r} ({error})"
-            reject(RecordError(place, f"found {found}, expected a JSON object on one line",
-                               text.rstrip()))
-        except RecordError as error:
-            reject(error)
-        else:
-            yield record
-
-
-def read_objects(name: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the JSON objects of a file, which need not be records, each after its `file:line`.
 
     Raises:
-        DataError: a line that is no JSON object; blank ones are skipped.
+        DataError: lines that are no records at all, or that end before they are complete.
     """
-    for number, line in read_lines(name):
-        if line.strip():
-            place = f"{source_name(name)}:{number}"
+    number = before
+    for line in lines:
+        if digest is not None:
+            digest.update(line)
+        for part in split_line(line):
+            number += 1
+            place = f"{name}:{number}"
             try:
-                yield place, msgspec.json.decode(line, type=dict[str, Any])
+                text = part.decode("utf-8").lstrip(_IGNORED)
+                if not text.strip():
+                    continue
+                record = Record(msgspec.json.decode(text, type=dict), place=place)
+                check(record)
+            except (UnicodeDecodeError, msgspec.DecodeError, RecordError) as error:
+                if not line.endswith((b"\n", b"\r")):
+                    _refuse_cut(error, part, place)
+                reject(_record_error(error, part, place, name, number == 1))
+            else:
+                yield record
+
+
+def _refuse_cut(error: Exception, line: bytes, place: str) -> None:
+    """Refuse a last line without an end that is the beginning of a JSON object."""
+    is_cut = error.reason == _UNEXPECTED_END if isinstance(error, UnicodeDecodeError) else \
+        str(error).startswith(_TRUNCATED) or ("invalid number" in str(error)
+                                              and line.endswith((b"-", b"+", b".", b"e", b"E")))
+    if is_cut:
+        shown = line.decode("utf-8", "ignore")[-40:]
+        raise DataError(f"{place}: the last line is cut off, after {shown!r}; the records are "
+                        "incomplete, so make or copy them again") from error
+
+
+def _record_error(error: Exception, line: bytes, place: str, name: str,
+                  is_first: bool) -> RecordError:
+    """Say what is wrong with a line, and on the first one how records are made of such a source.
+
+    Raises:
+        DataError: the producer of the records did not finish, or the source is in another format.
+    """
+    if isinstance(error, UnicodeDecodeError):
+        return RecordError(place, not_utf8(line, error, name), line.decode("utf-8", "replace"))
+    if isinstance(error, RecordError):
+        refuse_incomplete(error.content, place)
+        if not is_first or not error.reason.endswith("is missing"):
+            return error
+        return RecordError(place, f"{error.reason}; type bmtools import jsonl --help for records "
+                                  "under other keys", error.content)
+    text = line.decode("utf-8").lstrip(_IGNORED)
+    if is_first and (hint := importer(text, name)):
+        raise DataError(f"{place}: {hint}") from error
+    found = "another JSON value" if isinstance(error, msgspec.ValidationError) else \
+        f"{text.strip()[:40]!r} ({error})"
+    prose = "; for plain text, type bmtools import text" \
+        if is_first and not text.lstrip().startswith(("{", "[", '"')) else ""
+    return RecordError(place, f"found {found}, expected a JSON object on one line{prose}", text)
+
+
+def read_objects(*names: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the JSON objects of files, which need not be records, each after its `file:line`.
+
+    Raises:
+        DataError: a line that is no JSON object, or no line at all; blank ones are skipped.
+    """
+    is_empty = True
+    for name in names:
+        for number, line in read_lines(name):
+            if not line.strip():
+                continue
+            place, is_empty = f"{source_name(name)}:{number}", False
+            try:
+                content = msgspec.json.decode(line, type=dict[str, Any])
             except msgspec.MsgspecError as error:
                 raise DataError(f"{place}: found {line[:40]!r} ({error}), expected a JSON object "
                                 "on one line") from error
+            refuse_incomplete(content, place)
+            yield place, content
+    if is_empty:
+        refuse_empty(names, what="lines")
 
 
 def as_records(source: str | PathLike[str] | Iterable[Any],
@@ -203,4 +303,4 @@ def as_records(source: str | PathLike[str] | Iterable[Any],
             else:
                 yield record
         else:
-            yield from RecordReader([str(item)], reject)
+            yield from RecordReader([str(item)], reject, allow_empty=True)

@@ -20,7 +20,13 @@ from itertools import chain, islice
 from typing import Any, TypeVar
 
 from bmtools.errors import BmtoolsError
-from bmtools.io.jsonl import RecordReader, open_bytes, source_name
+from bmtools.io.jsonl import (
+    RecordReader,
+    open_text,
+    refuse_empty,
+    source_name,
+    with_newlines,
+)
 from bmtools.io.system import usable_cores
 
 Result = TypeVar("Result")
@@ -37,7 +43,7 @@ class Block:
         number: blocks before it, over all files.
         name: the file as messages name it.
         first_line: number of its first line in the file.
-        lines: UTF-8.
+        lines: UTF-8, each with its end but perhaps the file's last one.
         before: hash of all content before it.
         earlier_lines: lines of the files before this one.
     """
@@ -55,25 +61,33 @@ def read_blocks(records: RecordReader) -> Iterator[Block]:
 
     Args:
         records: names the files; none of their lines is parsed here.
+
+    Raises:
+        DataError: a file is no text, or all are blank.
     """
+    is_blank = True
     number = earlier_lines = 0
     earlier = hashlib.sha256()
     for name in records.names:
         digest = hashlib.sha256()
         line = 1
         ended = True
-        with open_bytes(name) as stream:
+        with open_text(name) as stream:
             while lines := stream.read(_BLOCK_BYTES):
                 lines += stream.readline()
                 before = f"{earlier.hexdigest()} {digest.hexdigest()}"
-                yield Block(number, source_name(name), line, lines, before, earlier_lines)
                 digest.update(lines)
+                lines = with_newlines(lines)
+                is_blank = is_blank and lines.isspace()
+                yield Block(number, source_name(name), line, lines, before, earlier_lines)
                 line += lines.count(b"\n")
                 ended = lines.endswith(b"\n")
                 number += 1
         earlier_lines += line - ended
         earlier.update(digest.digest())
         records.hashes[source_name(name)] = digest.hexdigest()
+    if is_blank:
+        refuse_empty(records.names, records.allow_empty)
 
 
 def map_blocks(blocks: Iterator[Block], make_worker: Callable[[], Callable[[Block], Result]],

@@ -33,8 +33,8 @@ def read_reference(path: Path) -> list[dict[str, Any]]:
             raise DataError(f"{place}: found neither a score nor a record, expected lines "
                             "that score-mrr wrote or records with text")
     if not lines:
-        raise DataError(f"{path}: found nothing, expected lines that score-mrr wrote or records "
-                        "with text")
+        raise DataError(f"{path}: found comparisons alone, expected lines that score-mrr wrote or "
+                        "records with text")
     return lines
 
 

@@ -163,7 +163,7 @@ def find_contexts(records: RecordReader | StrPath | Iterable[StrPath],
             characters += block.characters
             for stretch in block.stretches:
                 sample.reservoir.offer(stretch)
-    if not characters:
+    if not characters and not records.allow_empty:
         raise DataError("no text in the input; expected records with some text")
     return sample
 
@@ -278,7 +278,7 @@ def read_numbered(block: Block, reject: Reject) -> list[tuple[int, Mapping[str, 
     Lines are parsed all at once, and one by one only where that fails or tells too little about
     what is wrong. Only the keys that commands agree on are kept for sure.
     """
-    lines = block.lines.removesuffix(b"\n").split(b"\n")
+    lines = block.lines.splitlines(keepends=True)
     try:
         found = _DECODER.decode_lines(block.lines)
     except (msgspec.MsgspecError, UnicodeDecodeError):

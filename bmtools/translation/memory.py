@@ -78,7 +78,7 @@ def _tsv_pairs(path: Path, source: str, target: str) -> Iterator[tuple[str, str]
     columns: tuple[int, int] | None = None
     width = 2
     for number, line in read_lines(str(path)):
-        cells = line.removesuffix("\r").split("\t")
+        cells = line.split("\t")
         if not line.strip():
             continue
         if columns is None:

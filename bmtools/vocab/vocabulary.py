@@ -108,7 +108,7 @@ def load_backend(path: Path) -> Tokenizer:
 
 def _bare_wordpiece(path: Path) -> Vocabulary:
     """Build BERT's tokenizer from a list of tokens, one a line in the order of ids."""
-    tokens = [line.removesuffix("\r") for _, line in read_lines(str(path))]
+    tokens = [line for _, line in read_lines(str(path))]
     if _UNKNOWN not in tokens:
         raise CheckpointError(f"{path}: found no line {_UNKNOWN}, expected the {VOCAB} of a "
                               "WordPiece tokenizer, one token a line; else name the directory")

@@ -59,7 +59,8 @@ def test_traceback_shows_where_an_error_arose(shell, tmp_path: Path) -> None:
     arguments = ("build-vocab", bad, "-o", tmp_path / "v")
     short, full = shell(*arguments), shell(*arguments, "--traceback")
     assert short.code == 1
-    assert short.err == f"bmtools: {bad}:1: key 'id' is missing\n"
+    assert short.err == (f"bmtools: {bad}:1: key 'id' is missing; type bmtools import jsonl --help "
+                         "for records under other keys\n")
     assert "Traceback" in full.err
 
 

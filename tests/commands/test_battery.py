@@ -23,6 +23,8 @@ NO_TEXT = "no text in the input; expected records with some text"
 NO_SENTENCES = ("no sentences in the input; expected records with some text, or --method average, "
                 "which reads none")
 NO_WORDS = "no words in the input; expected records with some text"
+NO_RECORDS = "FILE: found no records, expected at least one"
+ALLOWED = "; --allow-empty accepts none"
 STEPS = ("--steps", "4", "--max-length", "16", "--batch-size", "4")
 MASKINGS = ({"id": "0", "text": "Il [MASK] ha diabete mellito e asma.", "target": "paziente"},
             {"id": "1", "text": "Il cuore [MASK] il sangue nelle arterie.", "target": "pompa"})
@@ -41,7 +43,7 @@ class Case:
     Args:
         arguments: what it cannot do without; capitals stand for paths that `Kit` makes.
         help: words of its help.
-        empty: its message where the input holds nothing; None where that is no error.
+        empty: its message where the input holds nothing.
         blank: its message where a text holds no word; None where that is no error.
         records: of its input; the corpus if not said.
         bad: a line that is wrong among them.
@@ -52,7 +54,7 @@ class Case:
 
     arguments: tuple[str, ...]
     help: tuple[str, ...]
-    empty: str | None = NO_TEXT
+    empty: str = NO_RECORDS
     blank: str | None = NO_TEXT
     records: tuple[dict[str, Any], ...] = ()
     bad: bytes = b'{"id": "c"}'
@@ -66,12 +68,12 @@ CASES = {
         ("-o", "OUT", "--size", "120", "--allow-fewer"),
         ("--size", "30000", "--uncased", "--strip-accents", "--overwrite",
          "--tokenizer-type", "--special-tokens", "--unicode", "--extend", "--allow-fewer"),
-        NO_WORDS, NO_WORDS),
+        blank=NO_WORDS),
     "compare-vocab": Case(
         ("--vocab", "TOKENIZER"),
         ("--vocab [NAME=]PATH", "--terms FILE", "--worst N", "--corpus-words N", "--table",
          "--plot FILE", "--segmenter NAME", "mention by mention"),
-        f"{NO_WORDS}, or --terms with some terms", f"{NO_WORDS}, or --terms with some terms"),
+        blank=f"{NO_WORDS}, or --terms with some terms"),
     "tokenize": Case(
         ("--tokenizer", "TOKENIZER", "--processes", "1", "-o", "OUT"),
         ("--tokenizer DIR", "--sentences", "67108864", "--processes",
@@ -79,12 +81,12 @@ CASES = {
     "find-contexts": Case(
         ("--words", "WORDS", "--processes", "1"),
         ("--words FILE", "--tokenizer DIR", "--base DIR", "--max-sentences", "[default: 20]",
-         "--unit", "--seed", "--segmenter", "--report FILE", "--rejects")),
+         "--unit", "--seed", "--segmenter", "--report FILE", "--rejects"), NO_RECORDS + ALLOWED),
     "init-weights": Case(
         ("--base", "BASE", "--tokenizer", "TOKENIZER", "-o", "OUT"),
         ("--base CKPT", "--tokenizer DIR", "contextual", "--max-sentences", "--overwrite",
          "Methods random and average read no records.", "--compare", "--layers"),
-        NO_SENTENCES, NO_SENTENCES),
+        blank=NO_SENTENCES),
     "preflight": Case(
         ("--architecture", "bert-1x64", "--tokenizer", "TOKENIZER", *STEPS, "--probe-seconds",
          "0.05"),
@@ -102,51 +104,46 @@ CASES = {
         ("--model", "MODEL", "--dev", "DEV", "--seeds", "1", "--epochs", "1", "--max-length",
          "16", "-o", "OUT"),
         ("--patience", "5e-05", "--merge-types", "--overwrite"),
-        "--train: found no entities in 0 records, expected records whose key 'entities' names "
-        "some",
-        "FILE:1: key 'entities' is missing; expected a list, empty where the text names nothing",
-        TAGGED, option="--train"),
+        blank="FILE:1: key 'entities' is missing; expected a list, empty where the text names "
+              "nothing", records=TAGGED, option="--train"),
     "finetune classification": Case(
         ("--model", "MODEL", "--dev", "DEV", "--seeds", "1", "--epochs", "1", "-o", "OUT"),
         ("--metric-for-best-model [accuracy|macro_f1|micro_f1]", "--truncation-side [right|left]",
          "--patience", "5e-05", "--overwrite"),
-        "--train: found 0 labels in 0 records, expected records whose key 'label' names one of two "
-        "or more classes",
-        "FILE:1: key 'label' is missing; expected the name of a class, as text",
-        CLASSIFIED, option="--train"),
-    "predict": Case(("--model", "TAGGER"), ("--device", "--max-length"), None, None),
+        blank="FILE:1: key 'label' is missing; expected the name of a class, as text",
+        records=CLASSIFIED, option="--train"),
+    "predict": Case(("--model", "TAGGER"), ("--device", "--max-length"), NO_RECORDS + ALLOWED,
+                    None),
     "score-pppl": Case(
         ("--model", "MODEL"),
         ("--variant [original|within-word|whole-word]", "--fail-over X", "lower"),
-        "no sentences in the input; expected records with text",
-        "FILE:1: key 'text': found no tokens to score, expected a sentence"),
+        blank="FILE:1: key 'text': found no tokens to score, expected a sentence"),
     "score-mrr": Case(
         ("--model", "MODEL"),
         ("--top-k", "--multi-token [miss|first|joint|skip]",
          "--ignore-case", "--fail-under X"),
-        "no masked words in the input; expected records with text and target",
-        "FILE:1: key 'text': found no [MASK], expected one; or mark what to mask: entities, or "
-        "--terms", MASKINGS),
+        blank="FILE:1: key 'text': found no [MASK], expected one; or mark what to mask: entities, "
+              "or --terms", records=MASKINGS),
     "score-masking": Case(
         ("--model", "MODEL", "--max-length", "16"),
         ("tokens, words, spans, terms", "[default: 80/10/10]", "--terms FILE", "--by KEY"),
-        "no text in the input; expected records with text",
-        "FILE:1: key 'text': found no tokens to mask, expected words of the models' "
-        "vocabularies"),
+        blank="FILE:1: key 'text': found no tokens to mask, expected words of the models' "
+              "vocabularies"),
     "score-space": Case(
         ("--model", "MODEL", "--bands", "2", "--words-per-band", "2", "--min-count", "1",
          "--neighbours", "2"),
         ("average_cosine", "partition_isotropy", "own_band_neighbours", "--projection",
          "--occurrences", "--single-token-words", "[default: 4096]"),
-        NO_WORDS, NO_WORDS),
+        blank=NO_WORDS),
     "table": Case(
         ("--columns", "pppl"), ("--columns", "--key KEY", "model]", "test_f1.mean"),
-        "no line has both 'model' and 'pppl'; name other columns",
+        "FILE: found no lines, expected at least one",
         "no line has both 'model' and 'pppl'; name other columns", SCORES, b"{",
         "found '{' (", json=False),
     "translate": Case(
         ("--source-lang", "en", "--target-lang", "it", "--engine", "memory", "--memory", "MEMORY"),
-        ("Translate records sentence by sentence.", "--engine"), None, None, NOTES),
+        ("Translate records sentence by sentence.", "--engine"), NO_RECORDS + ALLOWED, None,
+        NOTES),
 }
 
 # What each row of `USAGE` comes behind.
@@ -474,6 +471,44 @@ def test_empty_input_is_one_clear_line(kit: Kit, blank: bool) -> None:
     assert (outcome.code, outcome.out) == (1, "")
     assert outcome.err == f"bmtools: {message.replace('FILE', str(source))}\n"
     assert kit.left() == []
+
+
+def test_producers_may_allow_empty_input(kit: Kit) -> None:
+    source = kit.write()
+    outcome = kit.on(source, "--allow-empty")
+    if ALLOWED in kit.case.empty:
+        assert (outcome.code, outcome.out) == (0, "")
+    else:
+        assert outcome.code == 2
+        assert "No such option '--allow-empty'" in outcome.err
+
+
+def test_half_a_corpus_is_refused(kit: Kit) -> None:
+    """What the producer says it could not finish, and what a kill cut off; rejects take neither."""
+    lines = [json.dumps(record).encode() for record in kit.case.records]
+    marked = kit.write(*lines, json.dumps({
+        "bmtools": "incomplete", "command": "bmtools import pubmed", "reason": "cut"}).encode())
+    told = (f"bmtools: {marked}:{len(lines) + 1}: the records are incomplete, since 'bmtools "
+            "import pubmed' failed (cut); mend that, and run both again\n")
+    cut = kit.write(name="cut.jsonl")
+    cut.write_bytes(b"\n".join([*lines, b'{"id": "z", "text": "Il cuo']))
+    for source, message in ((marked, told), (
+            cut, f"bmtools: {cut}:{len(lines) + 1}: the last line is cut off, after '{{\"id\": "
+                 "\"z\", \"text\": \"Il cuo'; the records are incomplete, so make or copy them "
+                 "again\n")):
+        if kit.name == "table" and source is cut:
+            continue
+        outcome = kit.on(source)
+        assert outcome.code == 1
+        assert outcome.err.endswith(message)
+        assert kit.left() == ["cut.jsonl"]
+        if kit.name in ("table", "preflight"):
+            continue
+        outcome = kit.on(source, "--rejects", kit.folder / "rejects.jsonl")
+        assert outcome.code == 1
+        assert outcome.err.endswith(message)
+        assert (kit.folder / "rejects.jsonl").read_bytes() == b""
+        (kit.folder / "rejects.jsonl").unlink()
 
 
 def test_a_bad_line_stops_or_is_collected(kit: Kit) -> None:

@@ -110,15 +110,34 @@ def test_stdin_equals_a_file(run, shell, source, options, form: str, pack) -> No
 
 
 @FORMATS
-def test_empty_input(run, source, options, form: str) -> None:
-    outcome = run("import", form, source(""), *options.get(form, ()))
-    assert outcome.out == ""
-    if form in ("pubmed", "curated"):  # no document at all is a damaged one
-        assert outcome.code == 1
-        assert "in:" in outcome.err
-    else:
-        assert outcome.code == 0
-    assert len(outcome.err.splitlines()) == 1
+def test_empty_input(run, source, options, form: str, tmp_path: Path) -> None:
+    path, out = source(""), tmp_path / "out.jsonl"
+    outcome = run("import", form, path, "-o", out, *options.get(form, ()))
+    lost = " (annotations lost: 2)" if form == "standoff" else ""
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err == (f"bmtools: {path}: found no records{lost}, expected at least one; "
+                           "--allow-empty accepts none\n")
+    assert not out.exists()
+    outcome = run("import", form, path, "--allow-empty", *options.get(form, ()))
+    assert (outcome.code, outcome.out) == (0, "")
+    assert outcome.err.startswith("bmtools: 0 records")
+
+
+def test_what_was_left_out_is_told_where_nothing_is_left(run, source) -> None:
+    path = source("<PubmedArticleSet><PubmedArticle><MedlineCitation><PMID>1</PMID><Article/>"
+                  "</MedlineCitation></PubmedArticle></PubmedArticleSet>")
+    assert run("import", "pubmed", path).err == (
+        f"bmtools: {path}: found no records (articles without abstract left out (--titles yields "
+        "their titles): 1), expected at least one; --allow-empty accepts none\n")
+
+
+@FORMATS
+@pytest.mark.parametrize("end", ["\r", "\r\n"])
+def test_ends_of_lines_make_no_difference(run, source, options, form: str, end: str) -> None:
+    more = options.get(form, ())
+    expected = run("import", form, source(SAMPLES[form].good), *more)
+    found = run("import", form, source(SAMPLES[form].good.replace("\n", end)), *more)
+    assert (found.code, found.out) == (0, expected.out)
 
 
 @FORMATS

@@ -62,7 +62,7 @@ def test_any_entity_is_refused(source, declared: str) -> None:
 @pytest.mark.parametrize(("content", "message"), [
     ("<html>\n</html>", r"in\.xml:1: found the root element <html>, expected <Set>"),
     ("not xml\n", r"in\.xml:1: not XML"),
-    ("", r"in\.xml:\d: damaged XML"),
+    ("\n", r"in\.xml:\d: damaged XML"),
     ("<Set>\n<a>1</a>\n<a>2", r"in\.xml:3: damaged XML"),
     ("<Set>\n<a>1</b></Set>", r"in\.xml:2: damaged XML .*mismatch"),
     ("<Set>\n<a>&nope;</a></Set>", r"in\.xml:2: damaged XML .*nope"),

@@ -11,8 +11,9 @@ import pytest
 import zstandard
 
 from bmtools.errors import DataError, RecordError
-from bmtools.io.jsonl import RecordReader, read_lines, read_list, source_stem
+from bmtools.io.jsonl import RecordReader, read_lines, read_list, read_objects, source_stem
 from bmtools.io.output import open_output, write_records
+from bmtools.io.parallel import read_blocks
 
 LINES = '{"id":"1","text":"è\u2028lì\u0085qui"}\n\n{"id":"2","text":"β"}\n'.encode()
 PACKED: dict[str, Callable[[bytes], bytes]] = {
@@ -35,10 +36,68 @@ def test_compression_is_detected_by_content(tmp_path: Path, packing: str, mark: 
     assert len(records.hashes[str(path)]) == 64
 
 
-def test_lines_end_at_newline_alone(tmp_path: Path) -> None:
+def test_lf_cr_and_crlf_end_lines_and_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
-    path.write_bytes("a\u2028b\u0085c\x0bd\re\nlast".encode())
-    assert list(read_lines(str(path))) == [(1, "a\u2028b\u0085c\x0bd\re"), (2, "last")]
+    for content in ("a\u2028b\u0085c\x0bd\ne\n\nlast", "a\u2028b\u0085c\x0bd\re\r\rlast\r",
+                    "a\u2028b\u0085c\x0bd\re\r\n\r\nlast", "a\u2028b\u0085c\x0bd\r\r\ne\n\nlast"):
+        path.write_bytes(content.encode())
+        assert list(read_lines(str(path))) == [
+            (1, "a\u2028b\u0085c\x0bd"), (2, "e"), (3, ""), (4, "last")]
+
+
+@pytest.mark.parametrize("end", ["\r", "\r\n", "\n"])
+def test_records_are_read_with_any_end_of_line(tmp_path: Path, end: str) -> None:
+    """A JSON string has its CR escaped and may contain U+2028 as it is."""
+    path = tmp_path / "a.jsonl"
+    lines = ['{"id":"1","text":"a\\rb\u2028c"}', "", '{"id":"2","text":"d"}']
+    path.write_bytes(end.join([*lines, ""]).encode())
+    assert [(record["text"], record.place) for record in RecordReader([str(path)])] == [
+        ("a\rb\u2028c", f"{path}:1"), ("d", f"{path}:3")]
+    assert [content["id"] for _, content in read_objects(str(path))] == ["1", "2"]
+    blocks = list(read_blocks(reader := RecordReader([str(path)])))
+    assert [block.lines.count(b"\n") for block in blocks] == [3]
+    other = RecordReader([str(path)])
+    list(other)
+    assert other.hashes == reader.hashes
+
+
+def test_every_cut_of_the_last_line_is_noticed_and_never_collected(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    last = '{"id":"é","text":"a\\u00e8","score":-1.5e3,"meta":{"a":[true,null,2]}}'.encode()
+    for length in range(1, len(last)):
+        path.write_bytes(LINES + last[:length])
+        with pytest.raises(DataError, match=r"4: the last line is cut off, after ") as caught:
+            list(RecordReader([str(path)], lambda error: None))
+        assert not isinstance(caught.value, RecordError)
+    for whole in (last, b""):  # whole lines alone cannot show that others are missing
+        path.write_bytes(LINES + whole)
+        assert len(list(RecordReader([str(path)]))) == 2 + bool(whole)
+
+
+def test_a_line_that_is_bad_without_being_cut_is_collected(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    rejected: list[RecordError] = []
+    for content in (LINES + b"not json", LINES + b'{"id":"1","text":\n'):
+        path.write_bytes(content)
+        assert len(list(RecordReader([str(path)], rejected.append))) == 2
+    assert len(rejected) == 2
+
+
+def test_sources_without_a_record_are_named(tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in "abcd"]
+    for path in paths:
+        path.write_bytes(b"\n \n")
+    names = list(map(str, paths))
+    for read in (RecordReader, lambda some: read_blocks(RecordReader(some))):
+        with pytest.raises(DataError) as caught:
+            list(read(names[:2]))
+        assert str(caught.value) == (f"{names[0]}, {names[1]}: found no records, expected at least "
+                                     "one")
+    with pytest.raises(DataError, match=r"c and 1 more: found no records.*; allow_empty accepts"):
+        list(RecordReader(names, allow_empty=False))
+    assert list(RecordReader(names, allow_empty=True)) == []
+    paths[3].write_bytes(LINES)
+    assert len(list(RecordReader(names))) == 2
 
 
 def test_line_numbers_count_blank_lines(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def test_records_ask_for_the_baseline_of_the_same_vocabulary(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(("text", "message"), [
-    ("", "found nothing, expected lines that score-mrr wrote"),
+    ("", "found no lines, expected at least one"),
     ("{}\n", ":1: found neither a score nor a record"),
     ("no\n", ":1: found 'no' ("), ("[1]\n", ":1: found '[1]' (")])
 def test_other_files_are_refused(tmp_path: Path, text: str, message: str) -> None:

@@ -182,9 +182,10 @@ def test_a_word_across_two_sentences_is_none(write_lines: Callable[..., Path]) -
 
 @pytest.mark.parametrize("text", ["", " \n"])
 def test_no_text_is_an_error(write_lines: Callable[..., Path], text: str) -> None:
-    for given in ([], [{"id": "a", "text": text}]):
-        with pytest.raises(DataError, match="no text in the input; expected records with"):
-            draw(write_lines("none.jsonl", *given))
+    with pytest.raises(DataError, match="no text in the input; expected records with"):
+        draw(write_lines("blank.jsonl", {"id": "a", "text": text}))
+    with pytest.raises(DataError, match=r"none\.jsonl: found no records"):
+        draw(write_lines("none.jsonl"))
 
 
 @pytest.mark.parametrize("processes", [1, 2])

@@ -1,0 +1,64 @@
+"""Records on their way out, and the line that ends them where their command fails."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import IO, Any
+
+import click
+
+from bmtools.cli.main import message_and_code
+from bmtools.cli.streams import Ended
+from bmtools.io.incomplete import incomplete_line
+from bmtools.io.output import STDOUT, descriptor_of, encode_lines, is_special, open_output
+
+_BLOCK_BYTES = io.DEFAULT_BUFFER_SIZE
+
+
+def write_record_stream(records: Iterable[Any], output: str = STDOUT) -> int:
+    """Write records as JSON Lines, and return how many.
+
+    Where that fails after the first one, a pipe or another special file gets a last line that says
+    so, which every reader of records refuses. A file needs none: it appears when it is whole.
+    Blocks of one size end anywhere in a line, so that even a kill, which nothing can answer, hardly
+    ever leaves whole lines alone.
+    """
+    count, pending = 0, bytearray()
+    with open_output(output) as stream:
+        try:
+            for record in records:
+                pending += encode_lines([record])
+                count += 1
+                if len(pending) >= _BLOCK_BYTES:
+                    whole = len(pending) // _BLOCK_BYTES * _BLOCK_BYTES
+                    stream.write(pending[:whole])
+                    del pending[:whole]
+            stream.write(pending)
+        except BrokenPipeError:
+            raise
+        except BaseException as error:
+            if count and _is_read_meanwhile(output):
+                _end_incomplete(stream, pending, error)
+            raise
+    return count
+
+
+def _is_read_meanwhile(output: str) -> bool:
+    """Return whether a program may read what is written; people read the message on stderr."""
+    if output == STDOUT:
+        return not sys.stdout.isatty()
+    return descriptor_of(output) is not None or is_special(output)
+
+
+def _end_incomplete(stream: IO[bytes], pending: bytearray, error: BaseException) -> None:
+    command = click.get_current_context().command_path
+    is_signal = isinstance(error, Ended | KeyboardInterrupt)
+    reason = (str(error) or "interrupted") if is_signal else message_and_code(error)[0]
+    # A signal may have come in the middle of a long line.
+    line = b"\n" * is_signal + encode_lines([incomplete_line(command, reason)])
+    with suppress(OSError):
+        stream.write(pending + line)
+        stream.flush()

@@ -1,0 +1,160 @@
+"""Foreign content: files that are no UTF-8 text or no records, and the command that helps."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import PurePath
+from typing import NamedTuple
+
+_STDIN = "<stdin>"
+NOT_UTF8 = "byte {} is not UTF-8; {}"
+HEAD_BYTES = 1 << 12
+"""Bytes from the start of a source that are looked at."""
+_AROUND = 12  # characters shown on either side of a byte that is not UTF-8
+_UNPACK = {".gz": "gunzip -c", ".zst": "zstd -dc", ".zstd": "zstd -dc"}
+
+
+class _Kind(NamedTuple):
+    """A format by its first bytes, and how its text is had; `{}` stands for the file."""
+
+    magic: bytes
+    name: str
+    remedy: str
+
+
+_KINDS = (
+    _Kind(b"%PDF", "a PDF", "pdftotext {} - | bmtools import text --paragraphs"),
+    _Kind(b"PAR1", "a Parquet file", "python -c 'import pandas, sys; pandas.read_parquet("
+          'sys.argv[1]).to_json(sys.stdout, orient="records", lines=True, force_ascii=False)\' {} '
+          "| bmtools import jsonl"),
+    _Kind(b"BZh", "a bzip2 file", "bzip2 -dc {}, and a pipe into this command"),
+    _Kind(b"\xfd7zXZ", "an xz file", "xz -dc {}, and a pipe into this command"),
+    _Kind(b"{\\rtf", "an RTF document", "pandoc -t plain --wrap=none {} | bmtools import text"),
+    _Kind(b"\xd0\xcf\x11\xe0", "an old Word, Excel or PowerPoint file",
+          "soffice --headless --convert-to txt:Text {}, then bmtools import text"),
+    _Kind(b"ARROW1", "an Arrow file", "pandas.read_feather, and its to_json(lines=True)"),
+    _Kind(b"SQLite format 3", "an SQLite database",
+          "sqlite-utils rows {} TABLE --nl | bmtools import jsonl"),
+)
+_ZIP = b"PK\x03\x04"
+_DOCX = _Kind(_ZIP, "a Word document",
+              "pandoc -t plain --wrap=none {} | bmtools import text --paragraphs")
+_XLSX = _Kind(_ZIP, "an Excel workbook", "save it as CSV in UTF-8 first")
+_ARCHIVE = _Kind(_ZIP, "a zip archive", "unzip {}, and name the files in it")
+_TAR = _Kind(b"ustar", "a tar archive", "tar -xf {}, and name the files in it")
+
+
+def foreign_bytes(head: bytes, name: str) -> str | None:
+    """Describe content that is no UTF-8 text, with the command that makes it text.
+
+    Args:
+        head: first bytes, unpacked, without a UTF-8 BOM.
+        name: of the source in messages.
+
+    Returns:
+        one line, or None where nothing speaks against UTF-8.
+    """
+    encoding = _wide_encoding(head)
+    if encoding:
+        return (f"found {encoding[:6]} text, expected UTF-8; "
+                f"type {_iconv(encoding, name)}")
+    kind = next((kind for kind in _KINDS if head.startswith(kind.magic)), None)
+    if head.startswith(_ZIP):
+        kind = _DOCX if b"word/" in head or name.lower().endswith(".docx") else \
+            _XLSX if b"xl/" in head or name.lower().endswith(".xlsx") else _ARCHIVE
+    elif head[257:262] == _TAR.magic:
+        kind = _TAR
+    if kind:
+        return f"found {kind.name}, expected text; type {kind.remedy.format(_quoted(name))}"
+    if b"\0" in head:
+        return f"found the NUL byte {head.index(0) + 1}, expected UTF-8 text, not a binary file"
+    return None
+
+
+def _wide_encoding(head: bytes) -> str:
+    """Recognise UTF-16 and UTF-32 by their mark, or by the NUL bytes of Latin letters."""
+    if head.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):
+        return "UTF-32"
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "UTF-16"
+    pairs = len(head) // 2
+    if pairs > 1 and b"\0" in head:
+        even, odd = head[:2 * pairs:2].count(0), head[1:2 * pairs:2].count(0)
+        if odd > pairs // 2 and not even:
+            return "UTF-16LE"
+        if even > pairs // 2 and not odd:
+            return "UTF-16BE"
+    return ""
+
+
+def not_utf8(line: bytes, error: UnicodeDecodeError, name: str) -> str:
+    """Say which byte of a line is not UTF-8, and how to convert the file.
+
+    Args:
+        line: where decoding failed.
+        error: the failure.
+        name: of the source in messages.
+    """
+    decoded = line.decode("utf-8", "ignore")
+    if len(decoded) < len(decoded.encode()):
+        way_out = (f"the line has UTF-8 letters too, so this byte is damaged: mend it, or drop all "
+                   f"such bytes by {_iconv('UTF-8', name, '-c ')}")
+    else:
+        try:
+            near = line[:error.start].decode("cp1252")[-_AROUND:] + \
+                line[error.start:].decode("cp1252")[:_AROUND]
+            way_out = (f"as Windows-1252 it reads {near.strip()!r}: "
+                       f"type {_iconv('WINDOWS-1252', name)}")
+        except UnicodeDecodeError:
+            way_out = ("find out its encoding (file -i names one), then type "
+                       f"{_iconv('ENCODING', name)}")
+    return NOT_UTF8.format(error.start + 1, way_out)
+
+
+def _iconv(encoding: str, name: str, option: str = "") -> str:
+    call = f"iconv {option}-f {encoding} -t UTF-8"
+    if name == _STDIN:
+        return f"{call} before this command in the pipe"
+    unpack = _UNPACK.get(PurePath(name).suffix)
+    return f"{unpack} {_quoted(name)} | {call}" if unpack else f"{call} {_quoted(name)}"
+
+
+def _quoted(name: str) -> str:
+    return "FILE" if name == _STDIN else shlex.quote(name)
+
+
+_TAGGED = re.compile(r"\S+(?:[\t ]+\S+){0,3}[\t ]+(?:O|[BIESLU](?:-\S+)?)\s*")
+_STANDOFF = re.compile(r"[\w.-]+\|(?:[at]\|)?\S")
+_PUBMED = ("PubmedArticleSet", "MedlineCitationSet", "PubmedArticle", "MedlineCitation")
+
+
+def importer(line: str, name: str) -> str:
+    """Name the command that makes records of a source, by its first line.
+
+    Args:
+        line: not blank, and no JSON object.
+        name: of the source in messages.
+
+    Returns:
+        what was found, and the command to type; empty where it may be a record that went wrong.
+    """
+    file, start = _quoted(name), line.lstrip()
+    if start.startswith("<"):
+        if "xml" in start[:5] or any(root in start for root in _PUBMED):
+            return f"found XML, expected records; for PubMed's, type bmtools import pubmed {file}"
+        return (f"found markup ({start[:20]}), expected records; take the text out, then type "
+                "bmtools import text FILE")
+    if line.startswith("-DOCSTART-") or _TAGGED.fullmatch(line):
+        return f"found tagged tokens, expected records; type bmtools import conll {file}"
+    if _STANDOFF.match(line):
+        return ("found id|text, expected records; type bmtools import standoff "
+                f"{file} --annotations FILE")
+    if start.startswith("["):
+        return ("found a JSON list, expected one JSON object a line; "
+                f"type jq -c '.[]' {file} | bmtools import jsonl")
+    if start.rstrip() == "{" or start.startswith(('{"data"', '{"contexts"', '{"version"')):
+        return ("found one JSON object over several lines, expected one a line; type "
+                f"jq -c . {file} | bmtools import jsonl, or bmtools import curated {file} for "
+                "BioBIT's maskings")
+    return ""

@@ -1,0 +1,107 @@
+"""Records that end early, through real pipes."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+BMTOOLS = f"{sys.executable} -m bmtools"
+LINES = "".join(f"Il paziente {number} ha asma e diabete mellito.\n" for number in range(2000))
+# Noise that does not compress, so that a cut comes in the middle of the text.
+NOISE = "".join(f"{os.urandom(30).hex()}\n" for _ in range(3000))
+
+
+def _shell(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["bash", "-c", command], cwd=folder, capture_output=True, text=True,
+                          check=False)
+
+
+def test_nothing_is_built_from_a_cut_download(tmp_path: Path) -> None:
+    (tmp_path / "cut.txt.gz").write_bytes(gzip.compress(NOISE.encode())[:-20_000])
+    done = _shell(f"{BMTOOLS} import text cut.txt.gz | {BMTOOLS} build-vocab -o vocab --size 120; "
+                  "echo ${PIPESTATUS[*]}", tmp_path)
+    assert done.stdout == "1 1\n"
+    reason = ("cut.txt.gz: damaged compressed data (Compressed file ended before the end-of-stream "
+              "marker was reached); copy or download the file again")
+    reader, producer = sorted(done.stderr.splitlines())
+    assert producer == f"bmtools: {reason}"
+    assert reader.startswith("bmtools: <stdin>:")
+    assert reader.endswith(f": the records are incomplete, since 'bmtools import text' failed "
+                           f"({reason}); mend that, and run both again")
+    assert not (tmp_path / "vocab").exists()
+
+
+def test_a_file_is_whole_or_absent_and_needs_no_mark(tmp_path: Path,
+                                                     run: Callable[..., Any]) -> None:
+    source = tmp_path / "notes.txt"
+    source.write_bytes(b"one\n\ntw\xff\xff\n")
+    assert run("import", "text", source, "-o", tmp_path / "out.jsonl").code == 1
+    assert not (tmp_path / "out.jsonl").exists()
+    outcome = run("import", "text", source)
+    assert outcome.code == 1
+    record, mark = outcome.records
+    assert record["text"] == "one"
+    assert mark["command"] == "bmtools import text"
+    assert mark["reason"] == outcome.err.removeprefix("bmtools: ").rstrip("\n")
+
+
+def test_a_failure_before_the_first_record_leaves_stdout_empty(tmp_path: Path,
+                                                               run: Callable[..., Any]) -> None:
+    (tmp_path / "notes.txt").write_bytes(b"\xff\n")
+    assert run("import", "text", tmp_path / "notes.txt").out == ""
+
+
+@pytest.mark.parametrize(("number", "code", "reason"), [
+    (signal.SIGTERM, 143, "terminated"), (signal.SIGHUP, 129, "hung up"),
+    (signal.SIGINT, 130, "interrupted"), (signal.SIGKILL, -9, "")])
+def test_a_producer_that_is_ended_leaves_a_stream_that_is_refused(
+        tmp_path: Path, run: Callable[..., Any], number: int, code: int, reason: str) -> None:
+    source, out = tmp_path / "source", tmp_path / "stdout.jsonl"
+    os.mkfifo(source)
+    with out.open("wb") as stdout:
+        producer = subprocess.Popen([sys.executable, "-m", "bmtools", "import", "text", source],
+                                    stdout=stdout, stderr=subprocess.PIPE)
+        with source.open("w") as stream:
+            stream.write(LINES)
+            stream.flush()
+            deadline = time.monotonic() + 60
+            while not out.stat().st_size:
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            time.sleep(0.3)
+            producer.send_signal(number)
+            error = producer.communicate()[1].decode()
+    assert producer.returncode == code
+    assert error == (f"bmtools: {reason}\n" if reason else "")
+    outcome = run("build-vocab", "-o", tmp_path / "vocab", "--size", "120", out)
+    assert outcome.code == 1
+    if reason:
+        assert json.loads(out.read_bytes().splitlines()[-1]) == {
+            "bmtools": "incomplete", "command": "bmtools import text", "reason": reason}
+        assert f"since 'bmtools import text' failed ({reason})" in outcome.err
+    else:
+        assert "the last line is cut off, after" in outcome.err
+    assert not (tmp_path / "vocab").exists()
+
+
+def test_a_pipe_that_closes_is_no_failure(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text(LINES)
+    done = _shell(f"{BMTOOLS} import text notes.txt | head -n 1 | wc -l", tmp_path)
+    assert (done.stdout.strip(), done.stderr) == ("1", "")
+
+
+def test_a_fifo_is_told_too(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_bytes(b"one\n\ntw\xff\n")
+    done = _shell("mkfifo pipe; timeout 60 cat pipe & "
+                  f"{BMTOOLS} import text notes.txt -o pipe; wait", tmp_path)
+    assert '"bmtools":"incomplete"' in done.stdout.splitlines()[-1]
