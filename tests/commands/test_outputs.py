@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -215,6 +216,50 @@ def test_a_full_disk_keeps_an_older_directory(kit: Kit, disk: Path, older: bool,
     assert message.endswith("; make room, or write elsewhere")
     assert names(disk) == ["out"] * older
     assert not older or names(path) == ["old"]
+
+
+@pytest.mark.parametrize("name", ["pretrain", "distill"])
+def test_a_disk_that_is_full_at_the_last_save_costs_no_more_than_that(
+        name: str, kit_paths: dict[str, Path], tmp_path: Path, run: Run,  # noqa: F811
+        piped: Run, corpus_records: list[dict[str, Any]], disk: Path,
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    from bmtools.training.checkpoints import Checkpointer
+
+    kit = make_kit(name, tmp_path, kit_paths, run, piped, corpus_records)
+    filler = disk / "filler"
+
+    def finish(self: Checkpointer) -> dict[str, Any]:
+        filler.write_bytes(bytes(os.statvfs(disk).f_bavail * 4096 - 20_000))
+        return finished(self)
+
+    finished = Checkpointer.finish
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpointer, "finish", finish)
+        outcome = kit.on(kit.good(), "--save-steps", "3", out=str(disk / "out"))
+    assert outcome.code == 1
+    assert re.fullmatch(
+        rf"bmtools: {disk}/out/model.safetensors: cannot be written \(no space left on device: "
+        r"0\.\d MB needed, 0\.0 MB free\); make room, or write elsewhere; the last good state is "
+        rf"{disk}/out.run/step-00000003", outcome.err.splitlines()[-1])
+    assert names(disk) == ["filler", "out.run"]
+    filler.unlink()
+    outcome = kit.on(kit.good(), "--save-steps", "3", "--resume", out=str(disk / "out"))
+    assert outcome.code == 0, outcome.err
+    assert names(disk) == ["out"]
+
+
+@pytest.mark.parametrize("name", ["pretrain", "distill", "finetune ner"])
+def test_a_disk_without_room_for_the_model_is_noticed_before_training(
+        name: str, kit_paths: dict[str, Path], tmp_path: Path, run: Run,  # noqa: F811
+        piped: Run, corpus_records: list[dict[str, Any]], disk: Path) -> None:
+    kit = make_kit(name, tmp_path, kit_paths, run, piped, corpus_records)
+    (disk / "filler").write_bytes(bytes(os.statvfs(disk).f_bavail * 4096 - 60_000))
+    outcome = kit.on(kit.good(), out=str(disk / "out"))
+    assert outcome.code == 1
+    assert f"bmtools: {disk}/out/model.safetensors: cannot be written (no space left on device: " \
+        in outcome.err.splitlines()[-1]
+    assert '"loss"' not in outcome.out
+    assert names(disk) == ["filler"]
 
 
 def test_a_read_only_disk_is_noticed_before_the_work(kit: Kit, disk: Path) -> None:
