@@ -96,7 +96,7 @@ class DocumentedCommand(click.Command):
         self._meanings = meanings or {}
         self.params.append(click.Option(
             ["--help-all"], is_flag=True, is_eager=True, expose_value=False,
-            allow_from_autoenv=False, callback=_show_all, hidden=True))
+            allow_from_autoenv=False, callback=_show_all, help="Show all options and exit."))
 
     def declared_names(self) -> set[str]:
         """Return the names of options that the declaration of the help contains."""
@@ -139,6 +139,7 @@ class DocumentedCommand(click.Command):
         """Yield the group, the name and the help of each parameter, in the order of help."""
         options = {_long_name(one): one for one in self.get_params(ctx)
                    if isinstance(one, click.Option) and not one.hidden}
+        options.pop("help-all")  # the last line of help names it where it lists more
         for name, title in self._titles(options).items():
             term, text = self._record(options[name], name, ctx) if name in options else (
                 "FILES", self._meanings.get(name, _FILES_ARE))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import resource
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -17,6 +18,8 @@ from bmtools.cli.main import bmtools
 
 Run = Callable[..., object]
 TWO_SCREENS = 48
+FAST_SECONDS = 0.2
+TRIES = 5
 
 
 def commands(command: click.Command = bmtools, words: tuple[str, ...] = (),
@@ -67,7 +70,7 @@ def test_help_lists_what_matters_and_help_all_everything(run, words: tuple[str, 
     command, context = find(words)
     short, full = (run(*words, flag).out for flag in ("--help", "--help-all"))
     flags = [max(option.opts, key=len) for option in command.get_params(context)
-             if isinstance(option, click.Option) and not option.hidden]
+             if isinstance(option, click.Option) and option.name != "help_all"]
 
     def is_listed(flag: str, shown: str) -> bool:
         return bool(re.search(rf"^  (-\w, )?{flag}\b(?!-)", shown, re.MULTILINE))
@@ -93,6 +96,33 @@ def test_values_stand_as_they_are_accepted(run, words: tuple[str, ...]) -> None:
             assert option.metavar or f"[{'|'.join(values)}]" in shown
             assert not [value for value in values
                         if re.search(rf"^ +{value.capitalize()}[ ,]\(", shown, re.MULTILINE)]
+
+
+LIGHT = [*([*words, "--help"] for words in commands()), ["--version"], ["help"],
+         ["help", "phases"], ["pretran"], ["recipe", "list"], ["recipe", "show", "laptop"],
+         ["import", "text", "TEXT"], ["table", "--columns", "pppl", "SCORES"]]
+
+
+@pytest.mark.parametrize("arguments", LIGHT, ids=" ".join)
+def test_what_needs_no_torch_starts_in_a_fifth_of_a_second(
+        arguments: list[str], tmp_path: Path, write_lines: Callable[..., Path]) -> None:
+    (tmp_path / "notes.txt").write_text("Il cuore.\n")
+    paths = {"TEXT": str(tmp_path / "notes.txt"),
+             "SCORES": str(write_lines("scores.jsonl", {"model": "a", "pppl": 2.5}))}
+    code = ("import sys\nfrom bmtools.cli.main import main\n"
+            "try: main(sys.argv[1:])\n"
+            "except SystemExit as end: assert end.code in (0, 2)\n"
+            "loaded = {'torch', 'transformers', 'tokenizers', 'lxml', 'scipy'} & set(sys.modules)\n"
+            "assert not loaded, loaded")
+    command = [sys.executable, "-c", code, *(paths.get(word, word) for word in arguments)]
+
+    def user_seconds() -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+        subprocess.run(command, capture_output=True, check=True)
+        return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+
+    # The first try is enough but on a busy machine.
+    assert any(user_seconds() < FAST_SECONDS for _ in range(TRIES))
 
 
 def test_declared_names_are_options() -> None:

@@ -18,20 +18,6 @@ from bmtools.cli.main import COMMANDS, bmtools
 Run = Callable[..., object]
 
 
-@pytest.mark.parametrize("arguments", [["--help"], *([name, "--help"] for name in COMMANDS)],
-                         ids=["bmtools", *COMMANDS])
-def test_help_never_imports_torch(arguments: list[str]) -> None:
-    code = ("import sys\nfrom bmtools.cli.main import main\n"
-            "try: main(sys.argv[1:])\n"
-            "except SystemExit as end: assert not end.code\n"
-            "loaded = {'torch', 'transformers', 'tokenizers', 'lxml'} & set(sys.modules)\n"
-            "assert not loaded, loaded")
-    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True,
-                          text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "Usage: bmtools" in done.stdout
-
-
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_table_and_the_command_agree(name: str) -> None:
     command = bmtools.get_command(click.Context(bmtools), name)
@@ -122,13 +108,3 @@ def test_completion_names_the_commands(process) -> None:
                     _BMTOOLS_COMPLETE="bash_complete")
     assert outcome.out.split() == [f"plain,score-{what}" for what in
                                    ("pppl", "mrr", "masking", "space")]
-
-
-def test_help_is_fast() -> None:
-    def seconds() -> float:
-        started = time.perf_counter()
-        subprocess.run([sys.executable, "-m", "bmtools", "--help"], capture_output=True,
-                       check=True)
-        return time.perf_counter() - started
-
-    assert min(seconds() for _ in range(5)) < 0.3
