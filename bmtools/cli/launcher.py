@@ -20,6 +20,7 @@ from types import FrameType
 
 import click
 
+from bmtools.cli.progress import hide_status
 from bmtools.distributed import SUPERVISED, is_launched
 from bmtools.io.system import usable_cores
 
@@ -72,6 +73,7 @@ def launch(processes: int) -> None:
         click.exceptions.Exit: with the exit code of all of them.
     """
     if processes > 1 and not is_launched():
+        hide_status()  # the main process has its own, in lines
         raise click.exceptions.Exit(run_processes(processes, sys.argv[1:]))
 
     def exit_with_launcher() -> None:

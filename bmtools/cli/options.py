@@ -21,6 +21,7 @@ from bmtools.cli.outputs import (
     prepare_outputs,
     writes_output,
 )
+from bmtools.cli.progress import hide_status, showing_status
 from bmtools.distributed import is_main_process
 from bmtools.errors import BmtoolsError, RecordError, Reject, refuse, suggestion
 from bmtools.io.jsonl import STDIN, RecordReader
@@ -54,12 +55,13 @@ class Command(DocumentedCommand):
             [TRACEBACK], is_flag=True, expose_value=False, help="Show where an error arose."))
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Check and keep the outputs, then run the command."""
+        """Check and keep the outputs, then run the command and show what it is doing."""
         if writes_output(self):
             overwrite = ctx.params[OVERWRITE] if self._takes_overwrite \
                 else ctx.params.pop(OVERWRITE)
             prepare_outputs(ctx, overwrite)
-        return super().invoke(ctx)
+        with showing_status(ctx.command_path.partition(" ")[2]):
+            return super().invoke(ctx)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Name variables of the environment by flags, whatever the parameter of the function."""
@@ -201,6 +203,7 @@ def sources(files: tuple[str, ...]) -> tuple[str, ...]:
     """Return the names of inputs; stdin where there are none, with a note on a terminal."""
     names = files or (STDIN,)
     if STDIN in names and sys.stdin.isatty():
+        hide_status()  # it would stand in what is typed
         click.echo("bmtools: reading from the terminal; end with Ctrl-D", err=True)
     return names
 

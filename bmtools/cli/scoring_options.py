@@ -11,10 +11,11 @@ import click
 
 from bmtools.cli.launcher import launch
 from bmtools.cli.options import add_options, existing_directory, writes_file, writes_records
-from bmtools.cli.progress import tracked
+from bmtools.cli.results import prints_results
 from bmtools.cli.settings import with_options
 from bmtools.io.jsonl import STDIN
 from bmtools.scoring.settings import InferenceConfig, StatisticsConfig
+from bmtools.status import counted
 
 takes_models = click.option(
     "--model", "models", type=existing_directory, multiple=True, required=True, metavar="CKPT",
@@ -45,7 +46,7 @@ def scores_checkpoints(kind: type) -> Callable[..., Any]:
             raise click.UsageError("--processes: found stdin, which processes cannot share, "
                                    "expected names of files")
         launch(processes)
-        values["progress"] = partial(tracked, activity="scoring")
+        values["progress"] = partial(counted, activity="scoring", unit="scores")
 
     return partial(add_options, [
         click.option("--processes", type=click.IntRange(min=1), default=1, show_default=True,
@@ -57,4 +58,5 @@ def scores_checkpoints(kind: type) -> Callable[..., Any]:
                           "context would."),
         takes_groups,
         writes_file("--details", "Write a line for each scored item and checkpoint here."),
-        writes_records, *(partial(with_options, kind=one) for one in kinds)], prepare)
+        writes_records, prints_results,
+        *(partial(with_options, kind=one) for one in kinds)], prepare)

@@ -1,35 +1,226 @@
-"""Plain-text tables."""
+"""Tables: of given cells, and of the lines that commands report, as people read them."""
 
 from __future__ import annotations
 
+import itertools
+import os
 import sys
-from collections.abc import Iterable, Sequence
-from typing import TextIO
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TextIO
 
+from bmtools.cli.figures import format_estimate, heading
+
+Line = Mapping[str, Any]
 _UNLIMITED_WIDTH = 10_000
+_PADDING = 2
+_NAME_WIDTH = 30
+# Columns that a narrow table shows first; those that are not here come after, in their order.
+_PREFERRED = (
+    "model", "compared", "metric", "method", "vocabulary", "scope", "recipe", "split", "seed",
+    "step", "epoch", "phase", "masking", "mask_rate", "corruption", "value", "name", "loss",
+    "mlm_accuracy", "dev_loss", "dev.f1", "dev.macro_f1", "dev.accuracy", "pppl", "mrr",
+    "perplexity", "average_cosine", "difference", "p_holm", "hits_at_1", "hits_at_10", "accuracy",
+    "dev.precision", "dev.recall", "best_epoch", "test.f1", "test.macro_f1", "test.accuracy",
+    "test_f1", "tokens_per_second", "seconds_left", "bits_per_character", "sentences", "maskings",
+    "records", "title", "phases", "entities", "tokens", "unknown", "words", "learning_rate",
+    "start.loss", "probe.loss", "memory_gib", "steps", "batch_size", "hours")
+# Identities that people look up, but do not compare.
+_LAST = ("signature", "vocabulary", "state")
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None,
-                text_columns: int = 1, stream: TextIO | None = None) -> None:
-    """Print a table; nothing is truncated, and cells wrap only at the width of a terminal.
+                text_columns: int = 1, whole_columns: int = 1,
+                stream: TextIO | None = None) -> None:
+    """Print a table, as Markdown where stdout is no terminal.
+
+    Nothing is truncated, and cells wrap only at the width of a terminal.
 
     Args:
         header: names of the columns.
         rows: cells.
         title: text above the table.
         text_columns: number of leading columns that are aligned left; others hold numbers.
+        whole_columns: leading columns whose cells do not wrap, unless they are long.
         stream: stdout by default.
     """
-    from rich.console import Console
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    stream = stream or sys.stdout
+    # Text that is not for a terminal may go into a document.
+    looks: dict[str, Any] = {"box": box.MARKDOWN}
+    if stream.isatty():
+        looks = {"box": box.SIMPLE_HEAD, "show_edge": False, "padding": (0, 1, 0, 0)}
+    table = Table(header_style="bold", border_style="bright_black", **looks)
+    cells = [[str(cell) for cell in row] for row in rows]
+    for number, name in enumerate(header):
+        is_text = number < text_columns
+        widest = max([*(len(row[number]) for row in cells), *map(len, name.split())])
+        table.add_column(name, justify="left" if is_text else "right", overflow="fold",
+                         min_width=None if is_text and number >= whole_columns
+                         else min(widest, _NAME_WIDTH))
+    for row in cells:
+        table.add_row(*row)
+    if title:
+        _print(Text(title, "bold"), stream)
+    _print(table, stream)
+
+
+def print_lines(lines: Sequence[Line]) -> None:
+    """Print reported lines on stdout as tables: a line alone as names and values, others as rows.
+
+    Lines that share most of their keys share a table. Its columns are those that fit the terminal,
+    the telling ones first; a line below names the rest.
+    """
+    for number, group in enumerate(_grouped([row for line in lines for row in _unfolded(line)])):
+        if number:
+            print()
+        if len(group) == 1 and len(lines) == 1:
+            _print_names(group[0])
+        else:
+            _print_rows(group)
+
+
+def flattened(line: Line, prefix: str = "") -> dict[str, Any]:
+    """Flatten objects to dotted keys, and join values with their intervals, as text.
+
+    Counts by name, means with deviations and lists stay one value.
+    """
+    cells: dict[str, Any] = {}
+    bounds = line.get("interval")
+    for key, value in line.items():
+        name = prefix + key
+        if key == "interval" and estimated(line):
+            continue
+        if isinstance(value, Mapping) and value and not _is_one_value(value):
+            cells |= flattened(value, f"{name}.")
+        elif isinstance(value, list) and value and isinstance(value[0], Mapping):
+            continue  # lists of objects are for programs
+        elif value not in ({}, []):
+            cells[name] = format_estimate(name, value, bounds if key == estimated(line) else None)
+    return cells
+
+
+def estimated(line: Line) -> str | None:
+    """Return the key whose value the line's `interval` is about: the first number beside it."""
+    if not line.get("interval"):
+        return None
+    keys = [key for key, value in line.items()
+            if isinstance(value, float) and key not in ("mask_rate", "p", "p_holm")]
+    return keys[0] if keys else None
+
+
+def fitting_columns(rows: Sequence[Mapping[str, str]], width: int,
+                    one_line: bool = False, always: Sequence[str] = ()) -> list[str]:
+    """Choose the columns of a table: as many as fit, in their order, the telling ones first.
+
+    Args:
+        rows: cells by key.
+        width: of the terminal.
+        one_line: whether headings are among the rows; their words may else wrap.
+        always: columns that come first, wherever they stand in the order.
+    """
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    order = {name: (name not in always, name in _LAST, _PREFERRED.index(name) if name in _PREFERRED
+                    else len(_PREFERRED)) for name in names}
+    chosen: set[str] = set()
+    for name in sorted(names, key=order.__getitem__):
+        if name in _LAST and "signature" in names:
+            continue
+        widest = 6 if one_line else max(map(len, heading(name).split()))
+        needed = max(widest, *(len(row.get(name, "")) for row in rows)) + _PADDING
+        if needed <= width or not chosen:
+            chosen.add(name)
+            width -= needed
+    return [name for name in names if name in chosen]
+
+
+def terminal_width() -> int:
+    """Return the width of stdout's terminal; unlimited elsewhere."""
+    if not sys.stdout.isatty():
+        return _UNLIMITED_WIDTH
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or 80
+    except (OSError, ValueError):
+        return 80
+
+
+def _print_rows(lines: Sequence[Line]) -> None:
+    from rich.text import Text
+
+    rows = [flattened(line) for line in lines]
+    names = dict.fromkeys(name for row in rows for name in row)
+    identities = [*itertools.takewhile(
+        lambda name: not any(_is_number(line, name) for line in lines), names)]
+    columns = fitting_columns(rows, terminal_width(), always=identities)
+    print_table([heading(name) for name in columns],
+                [[row.get(name, "") for name in columns] for row in rows],
+                text_columns=len(identities), whole_columns=len(identities))
+    others = [heading(name) for name in names if name not in columns]
+    if others:
+        _print(Text(f"--json shows more: {', '.join(others)}", "dim"), sys.stdout)
+
+
+def _print_names(line: Line) -> None:
     from rich.table import Table
 
-    table = Table(title=title)
-    for number, name in enumerate(header):
-        table.add_column(name, justify="left" if number < text_columns else "right",
-                         overflow="fold")
-    for row in rows:
-        table.add_row(*row)
-    # Names are text, not markup.
-    stream = stream or sys.stdout
-    width = None if stream.isatty() else _UNLIMITED_WIDTH
-    Console(file=stream, width=width, markup=False, emoji=False, highlight=False).print(table)
+    table = Table.grid(padding=(0, _PADDING))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, cell in flattened(line).items():
+        table.add_row(heading(name), cell)
+    _print(table, sys.stdout)
+
+
+def _print(renderable: Any, stream: TextIO) -> None:
+    from rich.console import Console
+
+    is_tty = stream.isatty()
+    # Names are text, not markup; a pipe gets no escape codes, whatever the environment says.
+    console = Console(file=stream, width=None if is_tty else _UNLIMITED_WIDTH, markup=False,
+                      emoji=False, highlight=False, force_terminal=is_tty,
+                      color_system="auto" if is_tty else None)
+    with console.capture() as printed:
+        console.print(renderable)
+    lines = [line.rstrip() for line in printed.get().splitlines()]
+    stream.write("\n".join(line for line in lines if line or is_tty) + "\n")
+
+
+def _unfolded(line: Line) -> Iterator[Line]:
+    """Yield a line, then the scores by the values of keys that it holds, a line each."""
+    yield {key: value for key, value in line.items() if key not in ("by", "by_replacement")}
+    first = next(iter(line))
+    for key, values in line.get("by", {}).items():
+        for value, scores in values.items():
+            yield {first: line[first], key: value, **scores}
+
+
+def _grouped(lines: Sequence[Line]) -> list[list[Line]]:
+    """Group lines of which each shares half of all keys with the first."""
+    groups: list[list[Line]] = []
+    for line in lines:
+        group = next((group for group in groups if alike(group[0], line)), None)
+        if group is None:
+            groups.append([line])
+        else:
+            group.append(line)
+    return groups
+
+
+def alike(line: Line, other: Line) -> bool:
+    """Tell whether two lines belong into one table."""
+    return list(line)[:2] == list(other)[:2] and \
+        2 * len(line.keys() & other.keys()) >= len(line.keys() | other.keys())
+
+
+def _is_one_value(value: Mapping[str, Any]) -> bool:
+    return set(value) == {"mean", "deviation"} or \
+        all(isinstance(one, int) and not isinstance(one, bool) for one in value.values())
+
+
+def _is_number(line: Line, name: str) -> bool:
+    value: Any = line
+    for key in name.split("."):
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return isinstance(value, int | float | Mapping) and not isinstance(value, bool)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,13 +15,12 @@ from click.core import ParameterSource
 from bmtools.cli.help import offers
 from bmtools.cli.launcher import STOPPED, launch
 from bmtools.cli.options import add_options, existing_directory, sources
-from bmtools.cli.progress import read_metrics, tracked
+from bmtools.cli.results import finish, print_reports, prints_results
 from bmtools.cli.settings import with_options
 from bmtools.data.settings import ShardConfig
 from bmtools.distributed import SUPERVISED, is_launched, is_main_process, world_size
 from bmtools.io.jsonl import STDIN
 from bmtools.io.manifest import NAME
-from bmtools.io.output import write_records
 from bmtools.models.sizes import SIZES
 from bmtools.recipes.phases import PHASE_FIELDS, PHASE_KINDS, RUN_FIELDS, RUN_KINDS
 from bmtools.recipes.toml import recipe_names
@@ -152,7 +150,7 @@ def _find_finished(values: dict[str, Any]) -> None:
         raise click.UsageError("several processes cannot share stdin; name the files instead")
 
 
-resumes = partial(add_options, [click.option(
+resumes = partial(add_options, [prints_results, click.option(
     "--resume", is_flag=True,
     help="Continue from the newest state of an unfinished run, if there is one.")], _find_finished)
 """Add `--resume`: a finished run is left alone, an unfinished one continues."""
@@ -183,8 +181,13 @@ launches = partial(add_options, [processes_option, shard_option], _launch)
 """Add `--processes` and `--shard`: run the command in several processes. Put it first."""
 
 
-def print_metrics(lines: Iterable[dict[str, Any]], activity: str) -> None:
-    """Print a JSON line per report on stdout at once, and messages for people on stderr.
+def print_metrics(lines: Iterable[dict[str, Any]],
+                  closing: Callable[[Mapping[str, Any]], tuple[str, str]]) -> None:
+    """Print each report on stdout at once, messages for people on stderr, and a last sentence.
+
+    Args:
+        lines: reports, and notes for people under the key `note`.
+        closing: makes the sentence of the last report, with the next command.
 
     Raises:
         click.exceptions.Exit: with STOPPED where the run was stopped and can be resumed, unless
@@ -201,8 +204,9 @@ def print_metrics(lines: Iterable[dict[str, Any]], activity: str) -> None:
             stopped = "stopped" in line
             yield line
 
-    write_records(metrics() if sys.stdout.isatty() else
-                  tracked(metrics(), activity, read_progress=read_metrics), flush=True)
+    printed = print_reports(metrics())
+    if printed and "checkpoint" in printed[-1]:
+        finish(*closing(printed[-1]))
     if stopped:
         click.echo("bmtools: stopped before the end; --resume continues", err=True)
         if world_size() == 1 or os.environ.get(SUPERVISED) == "1":

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 from click.core import ParameterSource
 
+from bmtools.cli.closing import after_build_vocab
 from bmtools.cli.options import Command, existing_directory, reads_records, writes_directory
-from bmtools.cli.progress import tracked
+from bmtools.cli.results import finish, print_results, prints_results
 from bmtools.cli.settings import takes_settings
 from bmtools.errors import CheckpointError, Reject, setting
 from bmtools.io.jsonl import RecordReader
-from bmtools.io.output import write_records
+from bmtools.status import counted
 from bmtools.vocab.settings import AUTO, SizeSearchConfig, VocabularyConfig
 
 _WITH_EXTEND = {"size", "tokenizer_type", "min_frequency", "max_alphabet", "allow_fewer",
@@ -59,6 +61,7 @@ def _or_auto(function: Callable[..., Any]) -> Callable[..., Any]:
 @_or_auto
 @takes_settings(VocabularyConfig, "config")
 @takes_settings(SizeSearchConfig, "size_search")
+@prints_results
 def command(records: RecordReader, reject: Reject, output: Path, overwrite: bool,
             extend: Path | None, config: VocabularyConfig, size_search: SizeSearchConfig) -> None:
     """Train a tokenizer, or extend one, and write its directory.
@@ -80,8 +83,10 @@ def command(records: RecordReader, reject: Reject, output: Path, overwrite: bool
                                   f"{config.tokenizer_type}; leave --tokenizer-type out to extend "
                                   "it as it is")
     built = build_vocab(records, config, output, extend=extend, size_search=size_search,
-                        overwrite=overwrite, progress=lambda items: tracked(items, "reading"))
-    write_records([{"tokenizer": str(output), **built.results, "vocabulary": built.fingerprint}])
+                        overwrite=overwrite, progress=partial(counted, activity="reading"))
+    [line] = print_results([
+        {"tokenizer": str(output), **built.results, "vocabulary": built.fingerprint}])
+    finish(*after_build_vocab(line, extend is not None))
 
 
 def _check_usage(extend: Path | None, config: VocabularyConfig, given: set[str]) -> None:

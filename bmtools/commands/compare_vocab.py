@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from bmtools.cli.closing import after_compare_vocab
 from bmtools.cli.options import Command, sources, takes_rejects, writes_plot, writes_records
-from bmtools.cli.progress import tracked
+from bmtools.cli.results import finish, print_results, prints_results
 from bmtools.cli.tables import print_table
 from bmtools.errors import Reject
 from bmtools.io.jsonl import STDIN, RecordReader
-from bmtools.io.output import write_records
+from bmtools.status import counted
 
 if TYPE_CHECKING:
     from bmtools.vocab.vocabulary import Vocabulary
@@ -40,14 +41,13 @@ if TYPE_CHECKING:
               help="Also estimate the tokens of a corpus of so many words.")
 @click.option("--segmenter", metavar="NAME",
               help="Segmenter that finds words where no spaces do: japanese, chinese, thai ...")
-@click.option("--table", "as_table", is_flag=True,
-              help="Show tables on stdout; JSON Lines go to --output only.")
+@prints_results
 @writes_plot("pieces per word")
 @takes_rejects
 @writes_records
 def command(files: tuple[str, ...], vocabs: tuple[str, ...], terms: str | None, worst: int,
-            corpus_words: int | None, segmenter: str | None, as_table: bool, plot: Path | None,
-            reject: Reject, output: str) -> None:
+            corpus_words: int | None, segmenter: str | None, plot: Path | None, reject: Reject,
+            output: str) -> None:
     """Compare how vocabularies split text, entities and terms.
 
     Prints a JSON line for each scope and vocabulary: the records' text, their entities by type,
@@ -59,24 +59,30 @@ def command(files: tuple[str, ...], vocabs: tuple[str, ...], terms: str | None, 
     paths = _named(vocabs)
     if STDIN in files and terms == STDIN:
         raise click.UsageError("--terms and FILES: found - in both, expected one from stdin")
-    from bmtools.reports.vocab_report import comparison_tables, plot_pieces
+    from bmtools.reports.vocab_report import plot_pieces
     from bmtools.vocab.comparison import compare_vocab, read_terms
     from bmtools.vocab.segmenters import load_segmenter
 
     records = RecordReader(sources(files) if files or terms is None else (), reject)
     lines = list(compare_vocab(
-        _load(paths), tracked(records, "reading"), read_terms(terms) if terms else (),
+        _load(paths), counted(records, "reading"), read_terms(terms) if terms else (),
         worst=worst, corpus_words=corpus_words,
         segmenter=load_segmenter(segmenter) if segmenter else None))
     if plot is not None:
         plot_pieces({name: {line["scope"]: line["pieces_per_word"] for line in lines
                             if line["vocabulary"] == name and "words" in line}
                      for name in paths}, plot)
-    if not as_table or output != STDIN:
-        write_records(lines, output)
-    if as_table:
-        for title, header, rows, text_columns in comparison_tables(lines):
-            print_table(header, rows, title, text_columns)
+    print_results(lines, output, _print_tables)
+    finish(*after_compare_vocab(lines, paths))
+
+
+def _print_tables(lines: Sequence[Mapping[str, Any]]) -> None:
+    from bmtools.reports.vocab_report import comparison_tables
+
+    for number, (title, header, rows, text_columns) in enumerate(comparison_tables(lines)):
+        if number:
+            click.echo()
+        print_table(header, rows, title, text_columns, whole_columns=2)
 
 
 def _named(vocabs: Sequence[str]) -> dict[str, Path]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from bmtools.cli.closing import after_training
 from bmtools.cli.options import (
     Command,
     existing_directory,
@@ -71,4 +72,4 @@ def command(data: DataConfig, reject: Reject, output: Path, overwrite: bool, tea
     from bmtools.training.distill import distill_lines
 
     lines = distill_lines(plan, init, teacher, data, settings, reject)
-    print_metrics(lines, "distilling")
+    print_metrics(lines, after_training)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import click
 
+from bmtools.cli.closing import after_find_contexts
 from bmtools.cli.options import (
     Command,
     allows_empty,
@@ -13,13 +15,13 @@ from bmtools.cli.options import (
     writes_file,
     writes_records,
 )
-from bmtools.cli.progress import tracked
-from bmtools.cli.record_stream import write_record_stream
+from bmtools.cli.results import finish, write_stream
 from bmtools.cli.settings import takes_settings
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import write_records
 from bmtools.search.settings import ContextConfig
+from bmtools.status import counted
 
 _existing = click.Path(path_type=Path, exists=True)
 
@@ -62,15 +64,12 @@ def command(records: RecordReader, reject: Reject, output: str, words: str | Non
 
     sample = find_contexts(records, words, config, tokenizer=tokenizer, base=base, uncased=uncased,
                            segmenter=segmenter, processes=processes,
-                           progress=lambda blocks: tracked(blocks, "searching megabytes"))
-    sentences = write_record_stream(sample.sentences(), output)
+                           progress=partial(counted, activity="searching",
+                                            unit="megabytes"))
+    sentences = write_stream(sample.sentences(), output, "writing", "sentences")
     if report:
         write_records(sample.report(), report)
-    summary = sample.summary()
-    missing = summary["words"] - summary["found"]
-    click.echo(f"bmtools: {summary['found']} of {summary['words']} words found, "
-               f"{missing} not found; {summary['occurrences']} occurrences, "
-               f"{sentences} sentences sampled", err=True)
+    finish(*after_find_contexts(sample.summary(), sentences, output, tokenizer))
 
 
 def _check_usage(words: str | None, tokenizer: Path | None, base: Path | None,

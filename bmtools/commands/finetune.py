@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from bmtools.cli.closing import after_finetune
 from bmtools.cli.help import Group
 from bmtools.cli.options import (
     Command,
@@ -15,6 +16,7 @@ from bmtools.cli.options import (
     takes_rejects,
     writes_directory,
 )
+from bmtools.cli.results import prints_results
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.training_options import print_metrics
 from bmtools.errors import Reject
@@ -62,6 +64,7 @@ class TaskGroup(Group):
                         learning_rate=FINETUNE_DEFAULTS["learning_rate"])
         @takes_settings(OptimizationConfig, "optimization", without=["memory_gib"],
                         dropout=FINETUNE_DEFAULTS["dropout"])
+        @prints_results
         def run(train: str, dev: str, test: str | None, reject: Reject, output: Path,
                 overwrite: bool, **options: Any) -> None:
             files = {"train": train, "dev": dev, **({"test": test} if test else {})}
@@ -71,7 +74,7 @@ class TaskGroup(Group):
 
             plan = FinetunePlan(name, output=output, overwrite=overwrite, **options)
             readers = {name: RecordReader(sources((file,)), reject) for name, file in files.items()}
-            print_metrics(run_finetuning(plan, readers, reject), "fine-tuning")
+            print_metrics(run_finetuning(plan, readers, reject), after_finetune)
 
         return click.command(
             name, cls=Command, help=TASKS[name][1], examples=[

@@ -9,6 +9,7 @@ from typing import Any, get_args
 
 import click
 
+from bmtools.cli.closing import after_import
 from bmtools.cli.help import Choice, Group
 from bmtools.cli.options import (
     Command,
@@ -19,8 +20,7 @@ from bmtools.cli.options import (
     usage_errors,
     writes_records,
 )
-from bmtools.cli.progress import tracked
-from bmtools.cli.record_stream import write_record_stream
+from bmtools.cli.results import finish, write_stream
 from bmtools.corpus.duplicates import Duplicates, with_unique_ids
 from bmtools.corpus.plain_text import Unit
 from bmtools.errors import RecordError, Reject, refuse
@@ -77,8 +77,8 @@ def imports(read: Reader) -> Callable[..., None]:
 
             records = sentence_records(records, counts, reject)
         records = _not_empty(records, names, allow_empty, counts)
-        written = write_record_stream(tracked(records, "importing"), output)
-        click.echo(f"bmtools: {'; '.join([f'{written} records', *_totals(counts)])}", err=True)
+        written = write_stream(records, output, "importing")
+        finish(*after_import(written, counts, output))
 
     return run
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -11,20 +10,21 @@ from typing import Any
 
 import click
 
+from bmtools.cli.closing import after_comparing_inits, after_init_weights
 from bmtools.cli.options import Command, existing_directory, reads_records, takes_overwrite
 from bmtools.cli.outputs import OutputDirectory
-from bmtools.cli.progress import tracked
+from bmtools.cli.results import finish, print_results, prints_results
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.tables import print_table
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
-from bmtools.io.output import write_records
 from bmtools.models.settings import (
     CompareConfig,
     FocusConfig,
     TokenDistillationConfig,
     TransferConfig,
 )
+from bmtools.status import counted
 
 _COLUMNS = ("start.loss", "start.new_loss", "start.old_loss", "probe.loss", "probe.new_loss",
             "probe.old_loss", "seconds")
@@ -60,6 +60,7 @@ _NEAREST = 3
 @takes_settings(CompareConfig, "compare")
 @click.option("--held-out", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
               help="Records on which --compare evaluates; without it, a share of the input.")
+@prints_results
 def command(records: RecordReader, reject: Reject, output: Path | None, overwrite: bool,
             base: Path, tokenizer: Path, lang: str, settings: TransferConfig,
             focus: FocusConfig, distil: TokenDistillationConfig, compare: CompareConfig,
@@ -79,14 +80,11 @@ def command(records: RecordReader, reject: Reject, output: Path | None, overwrit
                                    "compare first, then write with --method")
         from bmtools.training.init_comparison import compare_inits
 
-        lines = []
-        for line in compare_inits(
-                base, tokenizer, tracked(records, "reading"), compare,
-                held_out=RecordReader([held_out], reject) if held_out else None, lang=lang,
-                transfer=settings, focus=focus, distil=distil, reject=reject):
-            write_records([line], flush=True)
-            lines.append(line)
-        _print_tables(lines)
+        lines = compare_inits(
+            base, tokenizer, counted(records, "reading"), compare,
+            held_out=RecordReader([held_out], reject) if held_out else None, lang=lang,
+            transfer=settings, focus=focus, distil=distil, reject=reject)
+        finish(*after_comparing_inits(print_results(lines, print_tables=_print_tables)))
         return
     if output is None:
         raise click.UsageError("Missing option '-o' / '--output'.")
@@ -94,21 +92,23 @@ def command(records: RecordReader, reject: Reject, output: Path | None, overwrit
 
     transferred = init_weights(
         base, tokenizer, records, output, lang=lang, overwrite=overwrite, reject=reject,
-        progress=partial(tracked, activity="sampling"),
+        progress=partial(counted, activity="sampling contexts"),
         **asdict(settings), **asdict(focus), **asdict(distil))
-    write_records([{"checkpoint": str(output), "method": settings.method, **transferred.report}])
+    [line] = print_results([
+        {"checkpoint": str(output), "method": settings.method, **transferred.report}])
+    finish(*after_init_weights(line))
 
 
 def _print_tables(lines: Sequence[Mapping[str, Any]]) -> None:
-    """Print losses and neighbours on stderr, for people."""
+    """Print losses and neighbours."""
     from bmtools.scoring.table import gather_rows, get_nested
 
     columns = tuple(name for name in _COLUMNS if any(get_nested(line, name) is not None
                                                      for line in lines))
     print_table(("method", *columns), gather_rows(lines, "method", columns),
-                "Nats per masked token of held-out text", stream=sys.stderr)
+                "Nats per masked token of held-out text")
     methods = [line["method"] for line in lines]
     nearest = ((tokens[0]["token"], *(" ".join(one["neighbours"][:_NEAREST]) for one in tokens))
                for tokens in zip(*(line["neighbours"] for line in lines), strict=True))
     print_table(("new token", *methods), nearest, "Nearest old tokens",
-                text_columns=1 + len(methods), stream=sys.stderr)
+                text_columns=1 + len(methods))

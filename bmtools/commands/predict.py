@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from bmtools.cli.closing import after_predict
 from bmtools.cli.help import Choice
 from bmtools.cli.options import (
     Command,
@@ -14,8 +15,7 @@ from bmtools.cli.options import (
     reads_records,
     writes_records,
 )
-from bmtools.cli.progress import tracked
-from bmtools.cli.record_stream import write_record_stream
+from bmtools.cli.results import finish, write_stream
 from bmtools.cli.settings import takes_settings
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
@@ -43,6 +43,7 @@ def command(records: RecordReader, reject: Reject, output: str, model: Path, tas
     from bmtools.tasks.inference import Predictor
 
     predictor = Predictor(model, config, task or "")
-    write_record_stream(tracked(predictor.predict(records), "predicting"), output)
+    written = write_stream(predictor.predict(records), output, "predicting")
     for note in predictor.notes:
         click.echo(f"bmtools: {note}", err=True)
+    finish(*after_predict(written, output, model))

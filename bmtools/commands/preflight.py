@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bmtools.cli.closing import after_preflight
+from bmtools.cli.figures import format_duration
 from bmtools.cli.options import Command, directory, usage_errors
+from bmtools.cli.results import finish, print_results, prints_results
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.training_options import (
     TRAINING_FILES,
@@ -21,7 +24,6 @@ from bmtools.cli.training_options import (
 )
 from bmtools.distributed import world_size
 from bmtools.errors import Reject, refuse
-from bmtools.io.output import write_records
 from bmtools.recipes.phases import RunConfig
 from bmtools.recipes.settings import PreflightConfig
 from bmtools.training.plan import DataConfig, ModelInit, make_plan
@@ -49,6 +51,7 @@ _PRECISIONS = {"no": "float32", "tf32": "TF32", "bf16": "bfloat16", "fp16": "flo
 @takes_settings(PreflightConfig, "probe")
 @takes_run_config()
 @takes_model_init
+@prints_results
 def command(data: DataConfig, rejects: str | None, output: Path | None, overwrite: bool,
             resume: bool, model: ModelInit, config: RunConfig, probe: PreflightConfig,
             processes: int, shard: bool) -> None:
@@ -69,13 +72,16 @@ def command(data: DataConfig, rejects: str | None, output: Path | None, overwrit
 
     reject: Reject = (lambda _error: None) if rejects else refuse
     forecast = forecast_run(plan, model, data, reject, probe, processes, shard)
-    for line in _summary(forecast):
-        click.echo(f"bmtools: {line}", err=True)
-    write_records([forecast.record()])
+    [line] = print_results([forecast.record()],
+                           print_tables=lambda _lines: click.echo("\n".join(_summary(forecast))))
+    for warning in forecast.warnings:
+        click.echo(f"bmtools: warning: {warning}", err=True)
+    finish(*after_preflight(line, "" if forecast.hours is None
+                            else format_duration(3600 * forecast.hours)))
 
 
 def _summary(forecast: Forecast) -> Iterator[str]:
-    """Describe a forecast in lines for people, warnings last."""
+    """Describe a forecast in lines for people."""
     device = forecast.device
     halves = "multiplies" if device.bf16 else "does not multiply"
     yield (f"{device.name}, {device.kind}, {device.count} "
@@ -89,9 +95,7 @@ def _summary(forecast: Forecast) -> Iterator[str]:
         yield f"packed documents do not attend to each other: {forecast.packing_check}"
     if forecast.hours is not None:
         energy = "" if forecast.kwh is None else f", at most {forecast.kwh:.3g} kWh"
-        yield f"total: {_duration(forecast.hours)}{energy}"
-    for warning in forecast.warnings:
-        yield f"warning: {warning}"
+        yield f"total: {format_duration(3600 * forecast.hours)}{energy}"
 
 
 def _facts(phase: PhaseForecast, parameters: int) -> Iterator[str]:
@@ -105,13 +109,4 @@ def _facts(phase: PhaseForecast, parameters: int) -> Iterator[str]:
     if phase.model_flop_utilisation is not None:
         yield f"{phase.model_flop_utilisation:.1%} of the GPU's peak"
     if phase.hours is not None:
-        yield _duration(phase.hours)
-
-
-def _duration(hours: float) -> str:
-    seconds = hours * 3600
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    if hours < 1:
-        return f"{seconds / 60:.0f} min"
-    return f"{hours:.1f} h" if hours < 100 else f"{hours:,.0f} h"
+        yield format_duration(3600 * phase.hours)

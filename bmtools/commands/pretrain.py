@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from bmtools.cli.closing import after_training
 from bmtools.cli.options import Command, takes_rejects, usage_errors, writes_directory
 from bmtools.cli.training_options import (
     TRAINING_FILES,
@@ -52,4 +53,4 @@ def command(data: DataConfig, reject: Reject, output: Path, overwrite: bool, mod
     check_targets(plan)
     from bmtools.training.pretrain import pretrain_lines
 
-    print_metrics(pretrain_lines(plan, model, data, reject), "pretraining")
+    print_metrics(pretrain_lines(plan, model, data, reject), after_training)

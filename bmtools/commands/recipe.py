@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,8 @@ import click
 
 from bmtools.cli.help import Group, offers
 from bmtools.cli.options import Command
+from bmtools.cli.results import print_results, prints_results
+from bmtools.cli.tables import print_table
 from bmtools.io.jsonl import STDIN
 from bmtools.io.output import encode_lines
 from bmtools.recipes.phases import resolved
@@ -26,31 +28,22 @@ def command() -> None:
     """
 
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON Lines.")
-
-
 @command.command("list", cls=Command, examples=(
     "bmtools recipe list", "bmtools recipe list --json"), topics="phases")
-@json_option
-def list_recipes(as_json: bool) -> None:
-    """Name the recipes, a line each.
-
-    JSON Lines where the output is no terminal.
-    """
+@prints_results
+def list_recipes() -> None:
+    """Name the recipes, a line each."""
     recipes = {name: load_recipe(name) for name in recipe_names()}
     lines = [{"recipe": name, "title": one.title, "phases": [phase.name for phase in one.phases],
               "source": one.source} for name, one in recipes.items()]
-    if as_json or not sys.stdout.isatty():
-        sys.stdout.buffer.write(encode_lines(lines))
-    else:
-        _print_table(lines)
+    print_results(lines, print_tables=_print_table)
 
 
 @command.command("show", cls=Command, examples=(
     "bmtools recipe show laptop > phases.toml", "bmtools recipe show pubmedbert --json"),
     topics="phases")
 @click.argument("recipe", metavar="NAME|FILE", shell_complete=offers(recipe_names, file=True))
-@json_option
+@click.option("--json", "as_json", is_flag=True, help="Print a line of JSON.")
 def show_recipe(recipe: str, as_json: bool) -> None:
     """Print a recipe as it is written, or a phases file as it is understood.
 
@@ -70,15 +63,7 @@ def show_recipe(recipe: str, as_json: bool) -> None:
         sys.stdout.buffer.write(text.encode())
 
 
-def _print_table(lines: Sequence[dict[str, Any]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    table.add_column("recipe", no_wrap=True)
-    for heading in ("title", "phases", "source"):
-        table.add_column(heading, overflow="fold")
-    for line in lines:
-        table.add_row(line["recipe"], line["title"], ", ".join(line["phases"]), line["source"])
-    # Names are text, not markup.
-    Console(markup=False, emoji=False, highlight=False).print(table)
+def _print_table(lines: Sequence[Mapping[str, Any]]) -> None:
+    print_table(("recipe", "title", "phases", "source"),
+                [(line["recipe"], line["title"], ", ".join(line["phases"]), line["source"])
+                 for line in lines], text_columns=4)

@@ -8,14 +8,15 @@ from pathlib import Path
 
 import click
 
+from bmtools.cli.closing import after_scoring
 from bmtools.cli.options import Command, reads_records, writes_records
-from bmtools.cli.progress import tracked
+from bmtools.cli.results import finish, print_results, prints_results
 from bmtools.cli.scoring_options import takes_groups, takes_models
 from bmtools.cli.settings import takes_settings
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader, read_list
-from bmtools.io.output import write_records
 from bmtools.scoring.settings import InferenceConfig, MaskedLmLossConfig, StatisticsConfig
+from bmtools.status import counted
 
 
 @click.command("score-masking", cls=Command, examples=(
@@ -30,6 +31,7 @@ from bmtools.scoring.settings import InferenceConfig, MaskedLmLossConfig, Statis
 @reads_records
 @takes_models
 @writes_records
+@prints_results
 @takes_settings(MaskedLmLossConfig, "config")
 @click.option("--terms", type=click.Path(exists=True, dir_okay=False, path_type=Path),
               metavar="FILE", help="Terms for --masking terms, one a line.")
@@ -55,6 +57,7 @@ def command(records: RecordReader, reject: Reject, models: tuple[Path, ...], out
 
     lines = masked_lm_loss(
         records, models, terms=term_list, by=by, reject=reject,
-        progress=partial(tracked, activity="scoring passes"),
+        progress=partial(counted, activity="scoring", unit="passes"),
         **asdict(config), **asdict(statistics), **asdict(inference))
-    write_records(lines, output)
+    print_results(lines, output)
+    finish(*after_scoring(lines, "perplexity", "masked_tokens", output))

@@ -8,9 +8,11 @@ from typing import Any
 
 import click
 
+from bmtools.cli.closing import after_scoring
 from bmtools.cli.help import Choice
 from bmtools.cli.options import Command, reads_records, takes_overwrite, writes_file
 from bmtools.cli.outputs import OutputDirectory
+from bmtools.cli.results import finish, print_results
 from bmtools.cli.scoring_options import scores_checkpoints
 from bmtools.distributed import is_main_process
 from bmtools.io.jsonl import RecordReader
@@ -87,7 +89,7 @@ def command(records: RecordReader, models: tuple[Path, ...], baseline: str | Non
     for reason, count in skipped.items():
         if count:
             click.echo(f"bmtools: {count} {reason}", err=True)
-    write_records(lines, output)
+    print_results(lines, output)
     checkpoints = lines[:len(models)]
     names = [line["model"] for line in checkpoints]
     if collector and word_report:
@@ -99,3 +101,4 @@ def command(records: RecordReader, models: tuple[Path, ...], baseline: str | Non
         check_bound(checkpoints, "mrr", at_least=fail_under)
     if fail_below_baseline:
         check_regression(fail_below_baseline, reference, lines, len(models))
+    finish(*after_scoring(lines, "mrr", "maskings", output, lowest=False))

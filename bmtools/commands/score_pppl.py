@@ -7,11 +7,12 @@ from typing import Any
 
 import click
 
+from bmtools.cli.closing import after_scoring
 from bmtools.cli.options import Command, reads_records
+from bmtools.cli.results import finish, print_results
 from bmtools.cli.scoring_options import scores_checkpoints
 from bmtools.distributed import is_main_process
 from bmtools.io.jsonl import RecordReader
-from bmtools.io.output import write_records
 from bmtools.scoring.settings import PpplConfig
 
 
@@ -41,6 +42,7 @@ def command(records: RecordReader, models: tuple[Path, ...], output: str, fail_o
 
     lines = pppl(records, models, **options)
     if is_main_process():
-        write_records(lines, output)
+        print_results(lines, output)
         if fail_over is not None:
             check_bound(lines[:len(models)], "pppl", at_most=fail_over)
+        finish(*after_scoring(lines, "pppl", "sentences", output))

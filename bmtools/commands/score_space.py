@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 
+from bmtools.cli.closing import after_scoring
 from bmtools.cli.options import Command, reads_records, writes_plot, writes_records
 from bmtools.cli.outputs import OutputFile
-from bmtools.cli.progress import tracked
+from bmtools.cli.results import finish, print_results, prints_results
 from bmtools.cli.scoring_options import takes_models
 from bmtools.cli.settings import takes_settings
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
-from bmtools.io.output import encode_lines, open_output
 from bmtools.scoring.settings import EmbeddingSpaceConfig, StateReadingConfig
+from bmtools.status import counted
 
 
 def _check_vectors(ctx: click.Context, _param: click.Parameter, path: Path | None) -> Path | None:
@@ -44,6 +47,7 @@ def _check_vectors(ctx: click.Context, _param: click.Parameter, path: Path | Non
 @click.option("--vectors", type=OutputFile(Path), metavar="FILE",
               callback=_check_vectors, help="Write the words' mean vectors to this .npz.")
 @writes_records
+@prints_results
 def command(records: RecordReader, reject: Reject, models: tuple[Path, ...],
             config: EmbeddingSpaceConfig, inference: StateReadingConfig, plot: Path | None,
             vectors: Path | None, output: str) -> None:
@@ -71,16 +75,17 @@ def command(records: RecordReader, reject: Reject, models: tuple[Path, ...],
     from bmtools.reports.space_plot import make_panels, plot_spaces
     from bmtools.scoring.embedding_space import compare_spaces, prepare_spaces, save_vectors
 
-    prepared = prepare_spaces(tracked(records, "reading"), models, config, inference)
-    lines, spaces = [], []
-    with open_output(output) as stream:
-        for line, space in tracked(compare_spaces(*prepared, config, inference), "scoring",
-                                   len(models)):
-            stream.write(encode_lines([line]))
-            stream.flush()
-            lines.append(line)
+    prepared = prepare_spaces(counted(records, "reading"), models, config, inference)
+    spaces = []
+
+    def score_each() -> Iterator[dict[str, Any]]:
+        for line, space in compare_spaces(*prepared, config, inference):
             spaces.append(space)
+            yield line
+
+    lines = print_results(score_each(), output)
     if plot is not None:
         plot_spaces(make_panels(lines, spaces, config), spaces[0].sample, plot)
     if vectors is not None:
         save_vectors([line["model"] for line in lines], spaces, vectors)
+    finish(*after_scoring(lines, "average_cosine", "words", output))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import click
 
 from bmtools.cli.options import Command, sources, takes_files
-from bmtools.cli.tables import print_table
+from bmtools.cli.tables import fitting_columns, print_table, terminal_width
+from bmtools.errors import DataError
 from bmtools.io.jsonl import read_objects
-from bmtools.scoring.table import gather_rows
+from bmtools.scoring.table import gather_rows, number_keys
 
 
 @click.command("table", cls=Command, examples=(
@@ -18,13 +19,26 @@ from bmtools.scoring.table import gather_rows
 @takes_files
 @click.option("--key", default="model", show_default=True, metavar="KEY",
               help="Lines with the same value of this key share a row.")
-@click.option("--columns", required=True, metavar="KEY,KEY...",
-              help="Keys to show; a dot reaches into objects: test_f1.mean.")
+@click.option("--columns", metavar="KEY,KEY...",
+              help="Keys to show; a dot reaches into objects: test_f1.mean. Without it, those of "
+                   "numbers that fit the terminal.")
 @click.option("--title", help="Title of the table.")
-def command(files: tuple[str, ...], key: str, columns: str, title: str | None) -> None:
+def command(files: tuple[str, ...], key: str, columns: str | None, title: str | None) -> None:
     """Show JSON Lines of several models as one table."""
-    names = tuple(name.strip() for name in columns.split(",") if name.strip())
-    if not names:
+    names = [name.strip() for name in (columns or "").split(",") if name.strip()]
+    if columns is not None and not names:
         raise click.UsageError(f"--columns: found {columns!r}, expected at least one key")
-    lines = (line for _, line in read_objects(*sources(files)))
-    print_table((key, *names), gather_rows(lines, key, names), title)
+    lines = [line for _, line in read_objects(*sources(files))]
+    known = names or number_keys(lines, key)
+    if not known:
+        raise DataError(f"no line has {key!r} and a number; --key names another key")
+    header, rows = [key, *known], gather_rows(lines, key, known)
+    if not names:
+        cells = [dict(zip(header, row, strict=True)) for row in rows]
+        names_as_cells = {name: name for name in header}
+        header = fitting_columns([names_as_cells, *cells], terminal_width(), one_line=True,
+                                 always=(key,))
+        rows = [[row[name] for name in header] for row in cells]
+    print_table(header, rows, title)
+    if left_out := [name for name in known if name not in header]:
+        click.echo(f"bmtools: --columns shows more: {', '.join(left_out)}", err=True)

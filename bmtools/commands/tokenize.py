@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import click
 
+from bmtools.cli.closing import after_tokenize
 from bmtools.cli.options import Command, existing_directory, reads_records, writes_directory
-from bmtools.cli.progress import tracked
+from bmtools.cli.results import finish, print_results, prints_results
 from bmtools.cli.settings import takes_settings
 from bmtools.data.settings import ShardConfig
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
-from bmtools.io.output import write_records
+from bmtools.status import counted
 
 
 @click.command("tokenize", cls=Command, examples=(
@@ -28,6 +30,7 @@ from bmtools.io.output import write_records
 @click.option("--processes", type=click.IntRange(min=0), default=0, show_default=True,
               help="Processes that encode; 0: one for each core.")
 @click.option("--resume", is_flag=True, help="Go on with an unfinished run, if there is one.")
+@prints_results
 def command(records: RecordReader, reject: Reject, output: Path, overwrite: bool,
             tokenizer: Path, settings: ShardConfig, processes: int, resume: bool) -> None:
     """Tokenize records once, into memory-mapped shards for pretrain and distill."""
@@ -37,6 +40,7 @@ def command(records: RecordReader, reject: Reject, output: Path, overwrite: bool
     check_shard_target(output, resume, overwrite)
     manifest = tokenize(records, load_tokenizer(tokenizer), output, settings,
                         processes=processes, resume=resume, overwrite=overwrite,
-                        watch=lambda blocks: tracked(blocks, "encoding megabytes"))
-    write_records([{"output": str(output), **manifest["results"],
-                    "vocabulary": manifest["vocabulary"]}])
+                        watch=partial(counted, activity="encoding", unit="megabytes"))
+    [line] = print_results([{"output": str(output), **manifest["results"],
+                             "vocabulary": manifest["vocabulary"]}])
+    finish(*after_tokenize(line, tokenizer))

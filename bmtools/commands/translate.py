@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 import click
 
+from bmtools.cli.closing import after_translate
 from bmtools.cli.help import Choice
 from bmtools.cli.options import (
     Command,
@@ -16,8 +17,7 @@ from bmtools.cli.options import (
     usage_errors,
     writes_records,
 )
-from bmtools.cli.progress import tracked
-from bmtools.cli.record_stream import write_record_stream
+from bmtools.cli.results import finish, write_stream
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
 from bmtools.translation.settings import (
@@ -100,6 +100,8 @@ def command(records: RecordReader, reject: Reject, output: str, model: Path | No
                          max_length, compute_type, device) if model else None
     with usage_errors():
         translated = translate(records, model=neural, reject=reject, counts=counts, **options)
-    write_record_stream(tracked(translated, "translated"), output)
-    for line in counts.lines():
+    write_stream(translated, output, "translating")
+    totals, *remarks = counts.lines()
+    for line in remarks:
         click.echo(f"bmtools: {line}", err=True)
+    finish(*after_translate(totals, output))

@@ -17,6 +17,7 @@ from bmtools.io.manifest import Manifest, read_manifest
 from bmtools.models.architectures import max_tokens
 from bmtools.models.card import write_card
 from bmtools.models.inference_files import read_inference_model, require_finite
+from bmtools.status import set_status
 from bmtools.vocab.tokenizer import (
     fingerprint,
     load_tokenizer,
@@ -65,6 +66,7 @@ def load_checkpoint(directory: Path, device: str = "cpu",
     """
     if not (directory / "config.json").is_file():
         raise CheckpointError(f"{directory}: no config.json, expected a checkpoint directory")
+    set_status(f"loading {directory}")
     tokenizer = load_tokenizer(directory)
     import transformers
 
@@ -108,6 +110,7 @@ def load_for_inference(directory: Path, device: str = "cpu",
     """
     from bmtools.vocab.inference_tokenizer import read_inference_tokenizer
 
+    set_status(f"loading {directory}")
     tokenizer = read_inference_tokenizer(directory)
     model = None if tokenizer is None else read_inference_model(directory, device, model_class)
     if tokenizer is None or model is None:

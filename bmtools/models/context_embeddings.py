@@ -20,6 +20,7 @@ from bmtools.errors import BmtoolsError, setting
 from bmtools.models.architectures import first_position, max_tokens
 from bmtools.models.checkpoint import Checkpoint
 from bmtools.models.settings import parse_layers
+from bmtools.status import counted
 
 _SENTENCES_AT_ONCE = 2_000
 _WORD_START_MARKS = ("", "\u0120", "\u2581")  # by type of tokenizer
@@ -242,7 +243,8 @@ def contextual_embeddings(base: Checkpoint, occurrences: Occurrences, layers: st
     tokens, rows = np.unique(occurrences.tokens, return_inverse=True)
     device = base.model.device
     sums = torch.zeros(len(tokens), base.model.config.hidden_size)
-    for first, end in occurrences.batches(batch_tokens):
+    batches = list(occurrences.batches(batch_tokens))
+    for first, end in counted(batches, "reading contexts", len(batches), "batches"):
         input_ids, attention_mask = pad_sequences(occurrences.input_ids[first:end],
                                                   base.tokenizer.pad_token_id)
         states = mean_states(base.model, layers, attention_mask.to(device),

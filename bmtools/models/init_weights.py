@@ -46,6 +46,7 @@ from bmtools.models.token_distillation import distil_embeddings
 from bmtools.models.vocab_overlap import VocabOverlap, WeightedRows, find_overlap
 from bmtools.records import Record, span_faults
 from bmtools.search.segment import sentence_spans
+from bmtools.status import set_status
 from bmtools.vocab.tokenizer import fingerprint, load_tokenizer
 
 
@@ -114,6 +115,7 @@ def init_weights(base: str | Path, tokenizer: str | Path,
             check_targets(progress(as_records(records, reject)), reject), lang)
     transferred = transfer(checkpoint, new, config, sentences, focus, distil)
     if output is not None:
+        set_status(f"writing {output}")
         own = {"focus": asdict(focus), "distil": asdict(distil)}.get(config.method, {})
         read = records if isinstance(records, RecordReader) else None
         manifest = Manifest(
@@ -221,6 +223,7 @@ def transfer(base: Checkpoint, tokenizer: PreTrainedTokenizerFast, config: Trans
     report, mixtures, embeddings = _initialize(
         base, tokenizer, overlap, config, sentences, focus or FocusConfig(),
         distil or TokenDistillationConfig())
+    set_status("filling the new vocabulary's weights")
     model, vocabulary_tensors = _rebuild(base.model, new_config, config.seed)
     is_random = config.method == "random"
     _fill(base.model, model, vocabulary_tensors, overlap, mixtures, embeddings, is_random)

@@ -16,6 +16,7 @@ from bmtools.models.context_embeddings import (
     pad_sequences,
 )
 from bmtools.models.settings import TokenDistillationConfig
+from bmtools.status import counted
 
 _EVALUATED_BATCHES = 50
 _CACHED_STATE_BYTES = 2**30
@@ -159,7 +160,7 @@ class _Student:
         optimizer = torch.optim.SparseAdam([self.embeddings], lr=config.distil_learning_rate)
         order = [number for _ in range(config.distil_epochs)
                  for number in rng.permutation(len(batches.groups)).tolist()]
-        for step, number in enumerate(order):
+        for step, number in enumerate(counted(order, "fitting new tokens", len(order), "steps")):
             optimizer.param_groups[0]["lr"] = config.distil_learning_rate * (1 - step / len(order))
             optimizer.zero_grad()
             self.loss(batches, number).backward()

@@ -33,6 +33,7 @@ from bmtools.scoring.settings import (
 )
 from bmtools.scoring.space_sample import SampledWords, WordContext, sample_contexts
 from bmtools.scoring.space_vectors import WordVectors, are_single_tokens, fit_contexts, read_vectors
+from bmtools.status import set_status
 
 _COMPONENTS = (1, 3, 10)
 _PERCENTILES = (2.5, 97.5)
@@ -155,11 +156,13 @@ def compare_spaces(checkpoints: Sequence[Checkpoint], sample: SampledWords,
     Raises:
         DataError: there is no occurrence that all models can read.
     """
+    set_status("reading words in their contexts")
     fitting = fit_contexts(contexts, checkpoints, config.context_characters)
     first: tuple[str, Estimates, Estimates] | None = None
     precision = "fp32" if inference.precision == "float32" else inference.precision
     for checkpoint, occurrences in zip(checkpoints, read_vectors(
             fitting, checkpoints, config.layers, inference), strict=True):
+        set_status(f"measuring {checkpoint.path}")
         words = np.array([fitting[number].word for number in occurrences.contexts], dtype=np.int64)
         kept, renumbered = np.unique(words, return_inverse=True)  # words with an occurrence
         space = EmbeddingSpace(SampledWords([sample.words[number] for number in kept],

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from bmtools.errors import DataError, did_you_mean
 
 _DIGITS = 4
+_BREAKDOWNS = ("by", "by_replacement", "types", "sample")
 
 
 def gather_rows(lines: Iterable[Mapping[str, Any]], key: str,
-                columns: tuple[str, ...]) -> list[list[str]]:
+                columns: Sequence[str]) -> list[list[str]]:
     """Join lines that share a value of a key into rows, in order of appearance.
 
     Args:
@@ -42,6 +43,28 @@ def gather_rows(lines: Iterable[Mapping[str, Any]], key: str,
     return [[name, *(cells.get(column, "") for column in columns)] for name, cells in rows.items()]
 
 
+def number_keys(lines: Iterable[Mapping[str, Any]], key: str) -> list[str]:
+    """List the keys of numbers in lines that have a key, through objects, in order.
+
+    Args:
+        lines: objects.
+        key: whose value identifies a row.
+    """
+    found: dict[str, None] = {}
+
+    def add(line: Mapping[str, Any], prefix: str) -> None:
+        for name, value in line.items():
+            if isinstance(value, Mapping) and name not in _BREAKDOWNS:
+                add(value, f"{prefix}{name}.")
+            elif isinstance(value, int | float) and prefix + name != key:
+                found[prefix + name] = None
+
+    for line in lines:
+        if key in line:
+            add(line, "")
+    return [*found]
+
+
 def get_nested(line: Any, path: str) -> Any:
     """Return the value of a key, through objects where it has dots; None where there is none."""
     for name in path.split("."):
@@ -60,6 +83,6 @@ def _names(line: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
 def _format(value: Any) -> str:
     if isinstance(value, float):
         if abs(value) >= 10**_DIGITS:
-            return f"{value:.0f}"
+            return f"{value:,.0f}"
         return f"{value:.{_DIGITS}g}" if abs(value) >= 1 else f"{value:.3f}"
-    return str(value)
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

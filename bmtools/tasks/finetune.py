@@ -26,6 +26,7 @@ from bmtools.masking.corruption import IGNORED
 from bmtools.models.checkpoint import check_room, write_checkpoint_files
 from bmtools.recipes.settings import LearningRateConfig, OptimizationConfig
 from bmtools.records import Record
+from bmtools.status import set_status
 from bmtools.tasks.heads import load_encoder
 from bmtools.tasks.inference import run_model
 from bmtools.tasks.registry import load_task
@@ -227,6 +228,7 @@ def run_finetuning(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]],
     task = task_class(plan.config, load_encoder(plan.model, task_class.model_class))
     splits = {}
     for name, records in sources.items():
+        set_status(f"reading {name}")
         splits[name] = task.read(name, records, reject)
         yield from ({"note": note} for note in splits[name].notes)
         yield {"split": name, **splits[name].counts}
@@ -263,10 +265,15 @@ def _train(plan: FinetunePlan, task: Task[Any, Any], splits: Mapping[str, Split[
     best: _Best | None = None
     losses: list[float] = []
     tokens_seen = 0
+    of_seeds = f"seed {seed - plan.optimization.seed + 1} of {plan.finetuning.seeds}"
     for step in trainer.run(TaskBatches(task, inputs, order, plan.optimization.micro_batch_size)):
         losses.append(step.losses["loss"])
         tokens_seen += step.counts["tokens"]
         epoch, remainder = divmod(step.number, steps // plan.finetuning.epochs)
+        set_status(f"{of_seeds}, epoch {min(epoch + 1, plan.finetuning.epochs)} of "
+                   f"{plan.finetuning.epochs}", remainder or steps // plan.finetuning.epochs,
+                   steps // plan.finetuning.epochs, "batches", loss=step.losses["loss"],
+                   tokens=tokens_seen)
         if remainder:
             continue
         dev = task.score(splits[DEV].examples,
@@ -317,6 +324,7 @@ def _write(plan: FinetunePlan, task: Task[Any, Any], sources: Mapping[str, Itera
     manifest = Manifest("finetune", settings, task.checkpoint.vocabulary, best.seed, hashes,
                         {"model": hash_directory(plan.model)}, best.tokens_seen, wall_seconds,
                         {**summary, **(files[TRAIN].origins() if TRAIN in files else {})})
+    set_status(f"writing {plan.output}")
     model = task.new_model(best.seed)
     model.load_state_dict(best.weights)
     with new_directory(plan.output, plan.overwrite) as partial:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from accelerate import Accelerator
@@ -16,8 +17,11 @@ from bmtools.errors import BmtoolsError, CheckpointError, DataError, RecordError
 from bmtools.io.jsonl import RecordReader, read_list
 from bmtools.masking.strategies import MaskStrategy, make_strategy
 from bmtools.masking.terms import TermList, spellings
+from bmtools.status import counted
 from bmtools.training.model_init import InitialModel
 from bmtools.training.plan import REPLAY, DataConfig, TrainingPlan, runs_directory
+
+_TEXT = "text-"  # directories of encoded records begin so
 
 
 @dataclass(frozen=True)
@@ -69,7 +73,7 @@ def open_datasets(plan: TrainingPlan, data: DataConfig, initial: InitialModel, r
             corpora[name] = _map_shards([*map(Path, files)], initial.vocabulary, name in sentences)
     for name, files in files_of.items():
         if name not in corpora:
-            target = runs_directory(plan.output) / f"text-{name}"
+            target = runs_directory(plan.output) / f"{_TEXT}{name}"
             if accelerator.is_main_process:
                 settings = ShardConfig(name in sentences, data.lang, data.segmenter)
                 _encode(files, initial, target, settings, plan.resume, reject,
@@ -104,8 +108,10 @@ def _encode(files: tuple[str, ...], initial: InitialModel, target: Path, setting
             raise CheckpointError(f"{file}: found a directory without shards, expected files of "
                                   "records or the output of bmtools tokenize")
     try:
+        name = target.name.removeprefix(_TEXT)
         tokenize(RecordReader(files, reject), initial.tokenizer, target, settings, processes=0,
-                 resume=resume, overwrite=not resume)
+                 resume=resume, overwrite=not resume,
+                 watch=partial(counted, activity=f"encoding {name}", unit="megabytes"))
     except DataError as error:
         if isinstance(error, RecordError) or not role:
             raise

@@ -14,6 +14,7 @@ from bmtools.data.samples import cut_evenly, whole_documents
 from bmtools.data.shards import Corpus
 from bmtools.masking.strategies import MaskStrategy
 from bmtools.recipes.settings import ObjectiveConfig
+from bmtools.status import counted
 from bmtools.training.objectives import Objective
 
 HELD_OUT = "held-out"
@@ -60,14 +61,15 @@ class EvaluationSet:
         was_training = objective.training
         objective.eval()
         # With sharded weights all processes must run equally often; surplus batches do not count.
-        for first in range(0, len(batches), world_size):
-            counted = first + rank < len(batches)
+        firsts = range(0, len(batches), world_size)
+        for first in counted(firsts, "evaluating held-out text", len(firsts), "batches"):
+            is_own = first + rank < len(batches)
             samples = batches[min(first + rank, len(batches) - 1)]
             inputs, counts = collator(samples, self.objective, self.objective.mask_rate)
             moved = {name: value.to(accelerator.device) for name, value in inputs.items()}
             with torch.no_grad(), accelerator.autocast():
                 outputs = objective(**moved)
-            sums += counted * torch.tensor(
+            sums += is_own * torch.tensor(
                 [float(outputs["mlm"]), float(outputs["mlm_accuracy"]), counts["masked"]],
                 dtype=torch.float64)
         objective.train(was_training)

@@ -45,6 +45,7 @@ from bmtools.recipes.settings import (
     ReportingConfig,
 )
 from bmtools.records import Record
+from bmtools.status import set_status
 from bmtools.training.datasets import DataConfig
 from bmtools.training.evaluation import EvaluationSet
 from bmtools.training.model_init import InitialModel
@@ -101,6 +102,7 @@ def compare_inits(base: str | Path, tokenizer: str | Path, records: Iterable[Rec
         for side, file in files.items():
             tokenize(RecordReader([str(file)]), new, directory / side, processes=0)
         for method in compare.methods():
+            set_status(f"initializing by {method}")
             start = time.monotonic()
             sentences = split_sentences(RecordReader([str(files["train"])]), lang) \
                 if method in READING_METHODS else ()

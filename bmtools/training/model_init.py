@@ -24,6 +24,7 @@ from bmtools.models.checkpoint import load_checkpoint
 from bmtools.models.packed import ARCHITECTURES, prepare_packed, self_check
 from bmtools.recipes.phases import Phase
 from bmtools.recipes.schedule import Schedule
+from bmtools.status import set_status
 from bmtools.training.layers import frozen_names
 from bmtools.training.plan import ModelInit, TrainingPlan
 from bmtools.vocab.tokenizer import fingerprint, load_tokenizer
@@ -94,6 +95,7 @@ def check_fits(initial: InitialModel, phases: Sequence[Phase]) -> None:
         BmtoolsError: sequences longer than its positions, sentence pairs without token types, or
             layers or weights to freeze that it does not have.
     """
+    set_status("checking settings")
     outline = build_model(initial.config, "meta")
     for phase in phases:
         max_length, objective = phase.batch.max_length, phase.objective.objective

@@ -21,6 +21,7 @@ from bmtools.models.memory import GIB
 from bmtools.recipes.phases import Phase
 from bmtools.recipes.schedule import PhaseStep, Schedule
 from bmtools.recipes.settings import PreflightConfig
+from bmtools.status import set_status
 from bmtools.training.microbatch import StepMemory, measure_memory
 from bmtools.training.model_init import load_initial_model
 from bmtools.training.plan import (
@@ -199,6 +200,7 @@ class _Forecaster:
         self._speed = run.speed
         device = self._speed.device
         self._memory_limit = device.memory_bytes / (processes if device.kind == "cpu" else 1)
+        set_status("measuring memory")
         self._memory = [measure_memory(plan, run.trainer, phase, run.packed, processes,
                                        self._memory_limit) for phase in run.schedule.phases]
 
@@ -255,6 +257,7 @@ class _Forecaster:
         The batch grows until a step takes long enough. Of a batch that takes too long a part is
         measured, which counts the cost of an update too often rather than too rarely.
         """
+        set_status(f"timing steps of phase {phase.name}")
         trainer, most = self._run.trainer, phase.batch.batch_size // self._processes
         fitting = memory.sequences_within(self._memory_limit)
         if fitting < self._micro_batch_size(phase):

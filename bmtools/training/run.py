@@ -21,6 +21,7 @@ from bmtools.io.failures import WriteError
 from bmtools.models.checkpoint import check_room, load_checkpoint
 from bmtools.recipes.schedule import PhaseStep
 from bmtools.recipes.settings import FreezeConfig
+from bmtools.status import set_status
 from bmtools.training.checkpoints import (
     Checkpointer,
     find_resume_point,
@@ -31,7 +32,7 @@ from bmtools.training.datasets import Datasets, open_datasets
 from bmtools.training.distributed import is_sharded, make_accelerator
 from bmtools.training.evaluation import HELD_OUT, EvaluationSet
 from bmtools.training.layers import freeze, frozen_names
-from bmtools.training.loop import DivergedError, Trainer, stops_on_signals
+from bmtools.training.loop import DivergedError, StepResult, Trainer, stops_on_signals
 from bmtools.training.metrics import (
     DivergenceMonitor,
     Reporter,
@@ -186,6 +187,7 @@ class Run:
         self.speed = speed_of(initial.config, self.schedule, datasets.train, plan.optimization,
                               accelerator)
         self.trainer = self._make_trainer(make_objective)
+        set_status("measuring memory")
         self.micro_batch_sizes = fit_micro_batches(plan, self.trainer, self.packed, processes)
         # Patterns that match no weight are found before training.
         self.frozen = [frozen_names(self._objective.model, phase.freeze)
@@ -206,6 +208,7 @@ class Run:
 
     def _make_trainer(self, make_objective: MakeObjective) -> Trainer:
         plan, state = self._plan, self._state
+        set_status("preparing the model")
         model = load_checkpoint(state).model if state else self._initial.make()
         prepare_fast(model, self.accelerator)
         if self.packed:
@@ -249,12 +252,14 @@ class Run:
         progress.wall_seconds = time.monotonic() - self._began
         reporter = Reporter(progress, reporting.logging_steps, self.schedule.steps, self.speed)
         monitor = DivergenceMonitor()
+        self._set_status()
         deadline = self._plan.began + (reporting.budget_seconds() or math.inf)
         try:
             for step in self.trainer.run(self._batches, progress.step):
                 replayed = self._replay.after(step, self.trainer) if self._replay else None
                 progress.wall_seconds = time.monotonic() - self._began
                 line = reporter.account(step, self._phase_step, replayed)
+                self._set_status(step)
                 if line:
                     track(self.accelerator, line)
                     yield line
@@ -263,6 +268,7 @@ class Run:
                 if time.monotonic() >= deadline:
                     self.trainer.request_stop()
                 if step.stop and step.number < self.schedule.steps:
+                    set_status("saving a state")
                     self._checkpointer.save()
                     yield {"stopped": step.number, "of": self.schedule.steps,
                            "state": str(runs_directory(self._plan.output)),
@@ -273,10 +279,20 @@ class Run:
                     self.enter(self._phase_step)
             yield from self._retained("after")
             progress.wall_seconds = time.monotonic() - self._began
+            set_status(f"writing {self._plan.output}")
             written = self._checkpointer.finish()
         except (DivergedError, WriteError) as error:
             raise BmtoolsError(f"{error}; {self._checkpointer.way_back()}") from error
         yield describe(str(self._plan.output), written) if written else {}
+
+    def _set_status(self, step: StepResult | None = None) -> None:
+        phases, now = self.schedule.phases, self._phase_step
+        activity = "training" if len(phases) == 1 else \
+            f"training, phase {now.phase_number + 1} of {len(phases)}: {now.phase.name}"
+        figures = {name: value for name, value in (step.losses if step else {}).items()
+                   if name == "loss" or name.endswith("accuracy")}
+        set_status(activity, self._progress.step, self.schedule.steps, "steps", **figures,
+                   tokens=self._progress.tokens_seen)
 
     def enter(self, phase_step: PhaseStep) -> None:
         """Begin a phase: its objective, and its frozen weights."""

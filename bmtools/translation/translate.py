@@ -14,6 +14,7 @@ from bmtools.errors import RecordError, Reject, refuse, setting
 from bmtools.io.jsonl import as_records
 from bmtools.records import Record
 from bmtools.search.segment import sentence_spans
+from bmtools.status import set_status
 from bmtools.translation.settings import (
     DocumentConfig,
     Engine,
@@ -110,6 +111,7 @@ def load_translator(config: EngineConfig) -> Translator:
         BmtoolsError: its program, package, pair of languages or checkpoint is missing.
     """
     source, target = config.source_lang, config.target_lang
+    set_status(f"loading {config.model.model if config.model else config.engine}")
     if config.engine == "apertium":
         from bmtools.translation.apertium import ApertiumTranslator
 

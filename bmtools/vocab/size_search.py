@@ -11,6 +11,7 @@ from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
 from bmtools.errors import DataError, setting
+from bmtools.status import counted
 from bmtools.vocab.encoding import encode
 from bmtools.vocab.settings import SizeSearchConfig, VocabularyConfig
 from bmtools.vocab.trainers import TRAINERS, TokenizerTrainer
@@ -103,7 +104,7 @@ def _train_candidates(trainer: TokenizerTrainer, words: Counter[str],
         largest = trainer.train(words, sizes[-1])
         trained = {size: truncate(largest, size, trainer) for size in sizes if size <= len(largest)}
     else:
-        for size in sizes:
+        for size in counted(sizes, "trying sizes", len(sizes), "sizes"):
             tokenizer = trainer.train(words, size)
             if len(tokenizer) < size:
                 break

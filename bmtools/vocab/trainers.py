@@ -18,6 +18,7 @@ from tokenizers.pre_tokenizers import PreTokenizer
 from transformers import PreTrainedTokenizerFast
 
 from bmtools.errors import DataError, setting
+from bmtools.status import set_status
 from bmtools.vocab.encoding import MICRO, SPACES
 from bmtools.vocab.pretokens import count_pretokens, most_frequent, train_model
 from bmtools.vocab.settings import TokenizerType, VocabularyConfig
@@ -60,6 +61,7 @@ def train_tokenizer(texts: Iterable[str], config: VocabularyConfig) -> PreTraine
             f"{size}: found {config.size}, but special tokens and single characters alone are "
             f"{smallest}; expected {size} {smallest} or more, or a lower "
             f"{setting('max_alphabet')}")
+    set_status(f"learning {config.size:,} tokens from {len(words):,} different words")
     tokenizer = trainer.train(words, config.size)
     require_size(len(tokenizer), config)
     return tokenizer

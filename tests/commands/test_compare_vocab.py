@@ -59,7 +59,7 @@ def test_a_line_for_each_scope_and_vocabulary_and_pair(run: Run, records: Path,
 def test_an_assumed_casing_is_said(run: Run, records: Path, pair: list[object],
                                    tiny_tokenizer: Path) -> None:
     outcome = run("compare-vocab", records, *pair, "--vocab", tiny_tokenizer)
-    assert outcome.err.splitlines() == [
+    assert outcome.err.splitlines()[:-1] == [
         f"bmtools: {name}: no file says its casing; by its tokens it is uncased, so text is "
         "lower-cased without accents" for name in ("small", "large")]
     told = {line["vocabulary"]: (line["casing"], line["casing_assumed"])
@@ -72,7 +72,7 @@ def test_a_checkpoint_and_its_tokenizer_are_one_vocabulary(
         run: Run, records: Path, tiny_tokenizer: Path, tiny_checkpoint: Path) -> None:
     outcome = run("compare-vocab", records, "--vocab", tiny_tokenizer, "--vocab", tiny_checkpoint,
                   "--vocab", tiny_tokenizer / "tokenizer.json")
-    assert (outcome.code, outcome.err) == (0, "")
+    assert outcome.code == 0, outcome.err
     same = [{key: value for key, value in line.items() if key != "vocabulary"}
             for line in outcome.records if line["scope"] == "text"]
     assert same[0] == same[1] == same[2]
@@ -87,7 +87,7 @@ def test_terms_alone_need_no_records(run: Run, piped: Run, pair: list[object],
     assert outcome.code == 0
     assert [line["scope"] for line in outcome.records[::2]] == [
         "terms", "terms:body", "terms:disease", "overlap"]
-    assert piped(terms, "compare-vocab", "--terms", "-", *pair) == outcome
+    assert piped(terms, "compare-vocab", "--terms", "-", *pair).out == outcome.out
 
 
 def test_terms_beside_records(run: Run, records: Path, pair: list[object],
@@ -104,13 +104,13 @@ def test_tables_instead_of_lines(run: Run, records: Path, pair: list[object],
     lines = run("compare-vocab", records, *pair).out
     outcome = run("compare-vocab", records, *pair, "--table", "--corpus-words", 1000)
     assert outcome.code == 0
-    rows = [[cell.strip() for cell in line.strip("│┃").replace("┃", "│").split("│")]
-            for line in outcome.out.splitlines() if line[:1] in "│┃"]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")]
+            for line in outcome.out.splitlines() if line.startswith("|")]
     assert ["vocabulary", "vocab_size", "tokenizer_model", "casing", "text", "entities",
             "entities:Body",
             "entities:Ill"] in rows
     assert ["small", "11", "WordPiece", "uncased", "2.5", "2.5", "1", "4"] in rows
-    assert ["large", "6", "1500", "0.500", "1500"] in rows
+    assert ["large", "6", "1500", "0.500", "1,500"] in rows
     assert ["entities:Ill", "small", "asma: a ##s ##m ##a", "1"] in rows
     assert "Share of words unknown" not in outcome.out
     outcome = run("compare-vocab", records, *pair, "--table", "-o", tmp_path / "l.jsonl")
@@ -127,9 +127,9 @@ def test_lines_are_flat_enough_for_table(run: Run, records: Path, pair: list[obj
         if json.loads(line)["scope"] == "text"))
     outcome = run("table", only, "--key", "vocabulary", "--columns",
                   "vocab_size,pieces_per_word,tokens")
-    assert [line.split() for line in outcome.out.splitlines() if "│" in line] == [
-        ["│", "small", "│", "11", "│", "2.5", "│", "12", "│"],
-        ["│", "large", "│", "12", "│", "1", "│", "6", "│"]]
+    assert [line.split() for line in outcome.out.splitlines() ][2:] == [
+        ["|", "small", "|", "11", "|", "2.5", "|", "12", "|"],
+        ["|", "large", "|", "12", "|", "1", "|", "6", "|"]]
 
 
 @pytest.mark.parametrize("name", ["p.png", "p.svg", "p.pdf"])

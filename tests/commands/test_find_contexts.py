@@ -42,8 +42,8 @@ def test_stdout_holds_sentences_with_their_words(go: Run, corpus: Path) -> None:
         {"id": "3#0", "text": "L'asma riduce il respiro del paziente.", "lang": "it",
          "targets": [{"word": "asma", "start": 2, "end": 6}]}]
     assert len(outcome.records) == 4
-    assert outcome.err == ("bmtools: 2 of 3 words found, 1 not found; 6 occurrences, "
-                           "4 sentences sampled\n")
+    assert outcome.err.startswith("bmtools: 2 of 3 words found, 1 not found; 6 occurrences, "
+                                  "4 sentences sampled in ")
 
 
 def test_the_report_tells_of_each_word(go: Run, corpus: Path, tmp_path: Path) -> None:

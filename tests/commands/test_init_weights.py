@@ -234,12 +234,17 @@ def test_methods_are_compared_and_nothing_is_written(
         assert line["start"]["masked"] == line["probe"]["masked"] > 0
         assert line["probe"]["steps"] == 2 and line["start"]["loss"] != line["probe"]["loss"]
         assert line["seconds"] > 0 and line["neighbours"]
-    assert "Nats per masked token" in outcome.err and "start.new_loss" in outcome.err
-    first = outcome.records[1]["neighbours"][0]
-    assert "Nearest old tokens" in outcome.err and " ".join(first["neighbours"][:3]) in outcome.err
     assert [path.name for path in tmp_path.iterdir()] == ["corpus.jsonl"]
     again = piped(corpus, *compare)
     assert [*map(_without_seconds, again.records)] == [*map(_without_seconds, outcome.records)]
+
+
+def test_methods_are_compared_in_tables(run: Run, arguments: list[Any], corpus: Path) -> None:
+    compare = [*arguments[:-2], "--compare", "random,average", *QUICK, corpus]
+    first = run(*compare).records[1]["neighbours"][0]
+    shown = run(*compare, "--table").out
+    assert "Nats per masked token" in shown and "start.new_loss" in shown
+    assert "Nearest old tokens" in shown and " ".join(first["neighbours"][:3]) in shown
 
 
 def test_held_out_records_can_be_named(run: Run, arguments: list[Any], corpus: Path,

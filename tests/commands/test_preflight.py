@@ -32,8 +32,8 @@ def test_help_lists_the_options_of_pretrain_too(run: Run) -> None:
     assert "--probe-seconds" in outcome.out and "Preflight measurement:" in outcome.out
 
 
-def test_stdout_is_one_line_and_stderr_a_summary(run: Run, common: list[Any],
-                                                        corpus: Path, tmp_path: Path) -> None:
+def test_stdout_is_one_line_or_a_summary(run: Run, common: list[Any], corpus: Path,
+                                         tmp_path: Path) -> None:
     before = sorted(tmp_path.iterdir())
     outcome = run(*common, corpus, "--frozen-layers", 1)
     assert outcome.code == 0, outcome.err
@@ -42,12 +42,14 @@ def test_stdout_is_one_line_and_stderr_a_summary(run: Run, common: list[Any],
     [phase] = found["phases"]
     assert (phase["name"], phase["steps"], phase["batch_size"]) == ("main", 4, 4)
     assert phase["tokens_per_second"] > 0
-    device, weights, main, whole, *_hints = outcome.err.splitlines()
+    assert outcome.err.splitlines()[-1].startswith("bmtools: the run would take ")
+    shown = run(*common, corpus, "--frozen-layers", 1, "--table").out
+    device, weights, main, whole = shown.splitlines()
     assert found["device"]["name"] in device
     assert f"{found['parameters']:,} weights in float32" in weights
-    assert main.startswith("bmtools: main: 4 steps of 4 padded sequences")
+    assert main.startswith("main: 4 steps of 4 padded sequences")
     assert "% of the" in main
-    assert whole.startswith("bmtools: total: ")
+    assert whole.startswith("total: ")
     assert sorted(tmp_path.iterdir()) == before
 
 

@@ -45,7 +45,8 @@ def test_a_file_and_stdin_give_the_same(
     assert from_file.records[0]["meta"]["translation"] == {
         "engine": "memory", "memory": "memory.tsv", "source": "en", "target": "it",
         "sentences": 2, "missing": 0}
-    assert from_file.err == "bmtools: 2 records, 3 sentences (3 different ones), 4 words\n"
+    assert from_file.err.startswith(
+        "bmtools: translated 2 records, 3 sentences (3 different ones), 4 words in ")
     assert shell(*memory, stdin=path.read_bytes()).out == from_file.out
     written = tmp_path / "out.jsonl"
     assert shell(*memory, path, "-o", written).out == ""

@@ -1,0 +1,172 @@
+"""Sentences that end commands: what was written, the figure that matters, what to type next.
+
+Each function returns the sentence and the next command, from what the command reports.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bmtools.cli.figures import format_estimate, format_figure, heading
+from bmtools.io.jsonl import STDIN
+
+Line = Mapping[str, Any]
+Closing = tuple[str, str]
+
+
+def after_import(records: int, counts: Mapping[str, int], output: str) -> Closing:
+    """Close `import`."""
+    totals = [f"{name}: {count:,}" for name, count in counts.items() if count]
+    what = "; ".join([f"{records:,} records{_to(output)}", *totals])
+    return what, _with_file("build-vocab {} -o vocabulary", output)
+
+
+def after_translate(totals: str, output: str) -> Closing:
+    """Close `translate`."""
+    return f"translated {totals}{_to(output)}", _with_file("build-vocab {} -o vocabulary", output)
+
+
+def after_build_vocab(line: Line, extends: bool = False) -> Closing:
+    """Close `build-vocab`."""
+    directory = line["tokenizer"]
+    what = f"wrote {directory}: {line['vocab_size']:,} {line['tokenizer_type']} tokens"
+    if "sample" in line:
+        what += f" from {line['sample']['documents']:,} documents"
+    return what, _command("init-weights FILE --base CKPT --tokenizer {} -o initialised"
+                          if extends else
+                          "pretrain FILE --architecture bert-small --tokenizer {} -o model",
+                          directory)
+
+
+def after_compare_vocab(lines: Sequence[Line], paths: Mapping[str, Any]) -> Closing:
+    """Close `compare-vocab`."""
+    scope = next(line["scope"] for line in lines if "words" in line)
+    pieces = {line["vocabulary"]: line["pieces_per_word"] for line in lines
+              if line.get("scope") == scope and line.get("pieces_per_word") is not None}
+    if not pieces:
+        return f"compared {len(paths)} vocabularies", ""
+    best = min(pieces, key=pieces.__getitem__)
+    count = f"the fewest of {len(pieces)}, " if len(pieces) > 1 else ""
+    return (f"{best} takes {count}{format_figure('', pieces[best])} pieces a word ({scope})",
+            _command("pretrain FILE --architecture bert-small --tokenizer {} -o model",
+                     paths[best]) if Path(paths[best]).is_dir() else "")
+
+
+def after_tokenize(line: Line, tokenizer: object) -> Closing:
+    """Close `tokenize`."""
+    return (f"wrote {line['output']}: {line['tokens']:,} tokens of {line['documents']:,} documents",
+            _command("pretrain {} --architecture bert-base --tokenizer {} -o model",
+                     line["output"], tokenizer))
+
+
+def after_find_contexts(summary: Line, sentences: int, output: str,
+                        tokenizer: object = None) -> Closing:
+    """Close `find-contexts`."""
+    missing = summary["words"] - summary["found"]
+    what = (f"{summary['found']} of {summary['words']} words found, {missing} not found; "
+            f"{summary['occurrences']} occurrences, {sentences} sentences sampled{_to(output)}")
+    return what, "" if output == STDIN else _command(
+        "init-weights {} --base CKPT --tokenizer {} -o initialised", output,
+        tokenizer or "vocabulary")
+
+
+def after_init_weights(line: Line) -> Closing:
+    """Close `init-weights`."""
+    kept = line.get("copied", 0) + line.get("folded", 0)
+    return (f"wrote {line['checkpoint']}: {kept:,} of {line['tokens']:,} tokens keep their "
+            f"weights, the rest are made by {line['method']}",
+            _command("pretrain FILE --model {} -o model", line["checkpoint"]))
+
+
+def after_comparing_inits(lines: Sequence[Line]) -> Closing:
+    """Close `init-weights --compare`."""
+    stage = "probe" if all("probe" in line for line in lines) else "start"
+    best = min(lines, key=lambda line: line[stage]["loss"])
+    when = "after training" if stage == "probe" else "before training"
+    return (f"{best['method']} has the lowest loss of {len(lines)} methods {when}, "
+            f"{format_figure('loss', best[stage]['loss'])} nats a masked token",
+            f"the same with --method {best['method']} -o DIR in place of --compare")
+
+
+def after_preflight(forecast: Line, duration: str) -> Closing:
+    """Close `preflight`."""
+    memory = max(phase["memory_gib"] for phase in forecast["phases"])
+    what = f"the run would take {duration} and " if duration else "the run would take "
+    return (f"{what}{format_figure('', memory)} GiB of memory a process, "
+            f"{format_figure('', forecast['parameters'])} weights",
+            "the same with bmtools pretrain and -o DIR")
+
+
+def after_training(line: Line) -> Closing:
+    """Close `pretrain` and `distill`."""
+    facts = []
+    for name, label in (("evaluate", "held-out loss"), ("last", "loss")):
+        found: Line = line.get(name) or {}
+        loss = found.get("evaluate", found).get("loss")
+        if loss is not None:
+            facts = [f"{label} {format_figure('loss', loss)}"]
+            break
+    return (f"wrote {line['checkpoint']}: {', '.join(facts)} after {line['steps']:,} steps and "
+            f"{line['tokens_seen']:,} tokens",
+            _command("score-pppl FILE --model {}", line["checkpoint"]))
+
+
+def after_finetune(line: Line) -> Closing:
+    """Close `finetune`."""
+    name = next(name for split in ("test_", "dev_") for name in line if name.startswith(split))
+    seeds = line["seeds"]
+    spread = f" (mean and deviation of {seeds} seeds)" if seeds > 1 else " (one seed)"
+    return (f"wrote {line['checkpoint']}: {heading(name)} "
+            f"{format_figure(name, line[name])}{spread}",
+            _command("predict FILE --model {}", line["checkpoint"]))
+
+
+def after_predict(records: int, output: str, model: object) -> Closing:
+    """Close `predict`."""
+    return f"{records:,} records with predictions of {model}{_to(output)}", ""
+
+
+def after_scoring(lines: Sequence[Line], metric: str, unit: str, output: str,
+                  lowest: bool = True) -> Closing:
+    """Close a `score-*` command: the best checkpoint's score, with its interval.
+
+    Args:
+        lines: those of checkpoints have the metric.
+        metric: key that checkpoints are ranked by.
+        unit: key of what was counted.
+        output: file of the lines.
+        lowest: whether lower is better.
+    """
+    scored = [line for line in lines if line.get(metric) is not None and "model" in line]
+    next_command = _with_file("table {}", output)
+    if not scored:
+        return f"scored {len(lines)} checkpoints", next_command
+    ranked = metric
+    if metric == "pppl" and len({line.get("vocabulary") for line in scored}) > 1:
+        ranked = "bits_per_character"  # tokens of different vocabularies do not compare
+    best = (min if lowest else max)(scored, key=lambda line: line[ranked])
+    bounds = best.get("interval") or best.get("intervals", {}).get(metric)
+    score = f"{heading(metric)} {format_estimate(metric, best[metric], bounds)}"
+    if ranked != metric:
+        score = f"{heading(ranked)} {format_figure(ranked, best[ranked])}, {score}"
+    models = len({line["model"] for line in scored})
+    among = f"the {'lowest' if lowest else 'highest'} of {models}, " if models > 1 else ""
+    return (f"{best['model']} has {among}{score} over {best[unit]:,} {unit.replace('_', ' ')}",
+            next_command)
+
+
+def _to(output: str) -> str:
+    return "" if output == STDIN else f" to {output}"
+
+
+def _with_file(command: str, output: str) -> str:
+    return "" if output == STDIN else _command(command, output)
+
+
+def _command(text: str, *paths: object) -> str:
+    return f"bmtools {text.format(*(shlex.quote(str(path)) for path in paths))}"
+
+

@@ -1,0 +1,107 @@
+"""Figures for people: rounded, with units and separators, under the names of results' keys."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+NOTHING = "-"
+_SHARES = ("accuracy", "precision", "recall", "f1", "share", "ratio", "rate", "hits_at_1",
+           "hits_at_5", "hits_at_10", "jaccard", "coverage", "probability", "utilisation",
+           "words_masked", "whole_words")
+_NO_SHARES = ("learning_rate",)
+_HEADINGS = {
+    "mlm_accuracy": "accuracy", "tokens_per_second": "tokens/s", "bits_per_character": "bits/char",
+    "bits_per_word": "bits/word", "nats_per_token": "nats/token", "seconds_left": "left",
+    "wall_seconds": "took", "tokens_seen": "tokens", "p_holm": "p (Holm)",
+    "model_flop_utilisation": "of peak", "perplexity_sd": "sd over draws",
+}
+_PLAIN_INTEGERS = ("seed", "best_seed", "year", "id")
+
+
+def heading(name: str) -> str:
+    """Return the words for a key: `dev.f1` is "dev f1"."""
+    *before, last = name.split(".")
+    return " ".join([*before, _HEADINGS.get(last, last)]).replace("_", " ")
+
+
+def format_figure(name: str, value: Any) -> str:
+    """Format the value of a key: three significant digits, separators, shares as percentages.
+
+    Args:
+        name: of the key, dots included.
+        value: a scalar, a list, `{"mean": ..., "deviation": ...}`, or counts by name.
+    """
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return NOTHING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        return _format_mapping(name, value)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ", ".join(format_figure("", item) for item in value)
+    last = name.rpartition(".")[2]
+    if isinstance(value, str):
+        return heading(value) if last == "metric" else value
+    if last.endswith(("seconds", "seconds_left")):
+        return format_duration(value)
+    if is_share(last) and isinstance(value, float):
+        return f"{three_digits(100 * value)}%"
+    if isinstance(value, int):
+        return str(value) if last in _PLAIN_INTEGERS else f"{value:,}"
+    return three_digits(value)
+
+
+def format_estimate(name: str, value: Any, bounds: Sequence[Any] | None) -> str:
+    """Format a value with its interval: `1.23 [1.10, 1.40]`."""
+    if not bounds or value is None:
+        return format_figure(name, value)
+    low, high = (format_figure(name, bound) for bound in bounds)
+    return f"{format_figure(name, value)} [{low}, {high}]"
+
+
+def is_share(name: str) -> bool:
+    """Tell whether a key's value is a share of something, 0 to 1."""
+    return name not in _NO_SHARES and name.endswith(_SHARES)
+
+
+def three_digits(value: float) -> str:
+    """Round to three significant digits; from a thousand on, to a whole number."""
+    if not math.isfinite(value):
+        return str(value)
+    if value == 0:
+        return "0"
+    digits = 2 - math.floor(math.log10(abs(value)))
+    rounded = round(value, digits)
+    if abs(rounded) >= 1000:
+        return f"{value:,.0f}"
+    if abs(rounded) < 1e-4:
+        return f"{rounded:.3g}"
+    return f"{rounded:.{max(0, 2 - math.floor(math.log10(abs(rounded))))}f}"
+
+
+def format_duration(seconds: float) -> str:
+    """Format a time: `0.4 s`, `12 s`, `3 min`, `1.5 h`."""
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    if seconds < 5970:
+        return f"{seconds / 60:.0f} min"
+    hours = seconds / 3600
+    return f"{hours:.1f} h" if hours < 100 else f"{hours:,.0f} h"
+
+
+def format_clock(seconds: float) -> str:
+    """Format a time as `0:01:12`."""
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}"
+
+
+def _format_mapping(name: str, value: Mapping[str, Any]) -> str:
+    if set(value) == {"mean", "deviation"}:
+        mean, deviation = (format_figure(name, value[key]) for key in ("mean", "deviation"))
+        return mean if value["deviation"] is None else f"{mean.removesuffix('%')} ± {deviation}"
+    return ", ".join(f"{key} {format_figure(key, one)}" for key, one in value.items())
