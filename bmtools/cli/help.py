@@ -28,7 +28,7 @@ _FIRST = {
     "Input": "files corpus replay evaluate retain train dev test terms lang segmenter allow-empty "
              "rejects",
     "Model": "model teacher student base architecture tokenizer",
-    "Output": "output json details overwrite resume",
+    "Output": "output json table details overwrite resume",
 }
 _LAST = {
     "Processes": "processes shard",
@@ -270,7 +270,7 @@ def _term(option: click.Option, ctx: click.Context) -> str:
     """Spell an option's flags and its values."""
     names = ", ".join(sorted(option.opts, key=len))
     if option.is_flag:
-        shows_both = option.secondary_opts and option.get_default(ctx)
+        shows_both = option.secondary_opts and option.get_default(ctx) is not False
         return f"{names} / {option.secondary_opts[0]}" if shows_both else names
     return f"{names} {option.metavar or _metavar(option, ctx)}"
 

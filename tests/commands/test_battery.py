@@ -340,7 +340,6 @@ USAGE: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {
         (("--model", "nowhere"), "'nowhere' does not exist"),
     ),
     "table": (
-        ((), "Missing option '--columns'"),
         (("--columns", " ,"), "--columns: found ' ,', expected at least one key"),
         (("--columns", "pppl", "absent.jsonl"), "'absent.jsonl' does not exist"),
     ),
