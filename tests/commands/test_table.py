@@ -60,10 +60,13 @@ def test_nothing_is_cut_or_read_as_markup(run: Run, write_lines: Run) -> None:
 
 
 def test_no_lines_are_one_clear_line(run: Run, write_lines: Run) -> None:
-    outcome = run("table", write_lines("none.jsonl"), "--columns", "pppl")
+    path = write_lines("none.jsonl")
+    outcome = run("table", path, "--columns", "pppl")
     assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err == \
-        "bmtools: no line has both 'model' and 'pppl'; name other columns\n"
+    assert outcome.err == f"bmtools: {path}: found no lines, expected at least one\n"
+    outcome = run("table", write_lines("words.jsonl", {"model": "base"}))
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err == "bmtools: no line has 'model' and a number; --key names another key\n"
 
 
 def test_a_column_that_no_line_has_is_named(run: Run, scores: Path) -> None:

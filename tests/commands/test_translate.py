@@ -54,7 +54,7 @@ def test_a_file_and_stdin_give_the_same(
 
 
 def test_nothing_in_nothing_out(shell: Run, memory: tuple[str, ...]) -> None:
-    outcome = shell(*memory)
+    outcome = shell(*memory, "--allow-empty")
     assert (outcome.code, outcome.out) == (0, "")
 
 
