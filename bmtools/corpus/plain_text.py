@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Literal
 
+from bmtools.io.foreign import not_plain_text
 from bmtools.io.jsonl import read_lines, source_name, source_stem
 from bmtools.records import Record
 
@@ -21,6 +22,9 @@ def text_records(names: Iterable[str], unit: Unit = "line") -> Iterator[Record]:
     Args:
         names: text files, compressed or not; `-` for stdin.
         unit: text of one record; file keeps one file at a time in memory.
+
+    Raises:
+        DataError: bytes that are not UTF-8, or a first line that is a table's, XML or a record.
     """
     for name in names:
         stem = source_stem(name)
@@ -33,7 +37,7 @@ def _blocks(name: str, unit: Unit) -> Iterator[tuple[int, str]]:
     """Yield the blocks of lines that make a record, with the number of the first line."""
     lines: list[str] = []
     first = 1
-    for number, line in read_lines(name):
+    for number, line in read_lines(name, not_plain_text):
         if lines and (unit == "line" or (unit == "paragraph" and not line.strip())):
             yield first, "\n".join(lines).strip()
             lines = []

@@ -7,9 +7,11 @@ import shlex
 from pathlib import PurePath
 from typing import NamedTuple
 
+from bmtools.io.spreadsheets import table_conversion
+
 _STDIN = "<stdin>"
 NOT_UTF8 = "byte {} is not UTF-8; {}"
-HEAD_BYTES = 1 << 12
+HEAD_BYTES = 1 << 13
 """Bytes from the start of a source that are looked at."""
 _AROUND = 12  # characters shown on either side of a byte that is not UTF-8
 _UNPACK = {".gz": "gunzip -c", ".zst": "zstd -dc", ".zstd": "zstd -dc"}
@@ -25,7 +27,7 @@ class _Kind(NamedTuple):
 
 _KINDS = (
     _Kind(b"%PDF", "a PDF", "pdftotext {} - | bmtools import text --paragraphs"),
-    _Kind(b"PAR1", "a Parquet file", "python -c 'import pandas, sys; pandas.read_parquet("
+    _Kind(b"PAR1", "a Parquet file", "python3 -c 'import pandas, sys; pandas.read_parquet("
           'sys.argv[1]).to_json(sys.stdout, orient="records", lines=True, force_ascii=False)\' {} '
           "| bmtools import jsonl"),
     _Kind(b"BZh", "a bzip2 file", "bzip2 -dc {}, and a pipe into this command"),
@@ -125,6 +127,7 @@ def _quoted(name: str) -> str:
 
 
 _TAGGED = re.compile(r"\S+(?:[\t ]+\S+){0,3}[\t ]+(?:O|[BIESLU](?:-\S+)?)\s*")
+_TAGGED_LINES = 3
 _STANDOFF = re.compile(r"[\w.-]+\|(?:[at]\|)?\S")
 _PUBMED = ("PubmedArticleSet", "MedlineCitationSet", "PubmedArticle", "MedlineCitation")
 
@@ -157,4 +160,30 @@ def importer(line: str, name: str) -> str:
         return ("found one JSON object over several lines, expected one a line; type "
                 f"jq -c . {file} | bmtools import jsonl, or bmtools import curated {file} for "
                 "BioBIT's maskings")
-    return ""
+    return table_conversion([line], name)
+
+
+def not_plain_text(head: bytes, name: str) -> str | None:
+    """Describe content that is no plain text, though perhaps UTF-8, with the command to type.
+
+    Args:
+        head: first bytes, unpacked, without a UTF-8 BOM.
+        name: of the source in messages.
+
+    Returns:
+        one line, or None where nothing speaks against plain text.
+    """
+    fault = foreign_bytes(head, name)
+    lines = head.decode("utf-8", "ignore").splitlines()
+    # The last line may be cut, where the head is not the whole file.
+    lines = [line for line in lines[:-1] or lines if line.strip()]
+    if fault or not lines:
+        return fault
+    start, file = lines[0].lstrip(), _quoted(name)
+    if start.startswith(("<?xml", *(f"<{root}" for root in _PUBMED))):
+        return f"found XML, expected plain text; for PubMed's, type bmtools import pubmed {file}"
+    if start.startswith('{"'):
+        return f"found JSON Lines, expected plain text; type bmtools import jsonl {file}"
+    if len(lines) >= _TAGGED_LINES and all(map(_TAGGED.fullmatch, lines)):
+        return f"found tagged tokens, expected plain text; type bmtools import conll {file}"
+    return table_conversion(lines, name) or None

@@ -8,7 +8,7 @@ import io
 import re
 import sys
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from itertools import chain
@@ -66,14 +66,20 @@ def open_bytes(name: str) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def open_text(name: str) -> Iterator[BinaryIO]:
+def open_text(name: str,
+              find_fault: Callable[[bytes, str], str | None] = foreign_bytes) -> Iterator[BinaryIO]:
     """Open a source as `open_bytes` does, unless its first bytes are no UTF-8 text.
+
+    Args:
+        name: of the file; `-` for stdin.
+        find_fault: describes what is wrong with the first bytes of a source with a name.
 
     Raises:
         DataError: names what was found, such as UTF-16 or a PDF, and the command that converts it.
     """
     with open_bytes(name) as stream:
-        fault = foreign_bytes(stream.peek(HEAD_BYTES)[:HEAD_BYTES], source_name(name))  # type: ignore[attr-defined]
+        head: bytes = stream.peek(HEAD_BYTES)[:HEAD_BYTES]  # type: ignore[attr-defined]
+        fault = find_fault(head, source_name(name))
         if fault:
             raise DataError(f"{source_name(name)}: {fault}")
         yield stream
@@ -103,15 +109,16 @@ def split_line(line: bytes) -> Sequence[bytes]:
     return line.split(b"\r") if b"\r" in line else (line,)
 
 
-def read_lines(name: str) -> Iterator[tuple[int, str]]:
+def read_lines(name: str, find_fault: Callable[[bytes, str], str | None] = foreign_bytes,
+               ) -> Iterator[tuple[int, str]]:
     """Yield numbered lines of UTF-8 text without their ends: LF, CR or CRLF, and nothing else.
 
-    A file with CR alone is held in memory.
+    A file with CR alone is held in memory. The arguments are those of `open_text`.
 
     Raises:
         DataError: bytes that are not UTF-8, named by line.
     """
-    with open_text(name) as stream:
+    with open_text(name, find_fault) as stream:
         for number, line in enumerate(chain.from_iterable(map(split_line, stream)), 1):
             try:
                 yield number, line.decode("utf-8")

@@ -1,0 +1,205 @@
+"""Files of other encodings and formats: each is named, with the command to type next."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Run = Callable[..., Any]
+PROSE = "Perché il paziente è febbrile?\nNon è chiaro.\n"
+
+
+def _zip(member: str) -> bytes:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        archive.writestr(member, "x")
+    return content.getvalue()
+
+
+BYTES = {
+    "utf-16": (PROSE.encode("utf-16"), "found UTF-16 text, expected UTF-8; "
+               "type iconv -f UTF-16 -t UTF-8 {}"),
+    "utf-16be": ("\ufeff".encode("utf-16be") + PROSE.encode("utf-16be"),
+                 "found UTF-16 text, expected UTF-8; type iconv -f UTF-16 -t UTF-8 {}"),
+    "utf-16le without a mark": (PROSE.encode("utf-16le"), "found UTF-16 text, expected UTF-8; "
+                                "type iconv -f UTF-16LE -t UTF-8 {}"),
+    "utf-16be without a mark": (PROSE.encode("utf-16be"), "found UTF-16 text, expected UTF-8; "
+                                "type iconv -f UTF-16BE -t UTF-8 {}"),
+    "utf-32": (PROSE.encode("utf-32"), "found UTF-32 text, expected UTF-8; "
+               "type iconv -f UTF-32 -t UTF-8 {}"),
+    "pdf": (b"%PDF-1.7\n%\xe2\xe3", "found a PDF, expected text; "
+            "type pdftotext {} - | bmtools import text --paragraphs"),
+    "docx": (_zip("word/document.xml"), "found a Word document, expected text; "
+             "type pandoc -t plain --wrap=none {} | bmtools import text --paragraphs"),
+    "xlsx": (_zip("xl/workbook.xml"), "found an Excel workbook, expected text; "
+             "type save it as CSV in UTF-8 first"),
+    "zip": (_zip("notes.txt"), "found a zip archive, expected text; "
+            "type unzip {}, and name the files in it"),
+    "parquet": (b"PAR1\x15\x04", "found a Parquet file, expected text; type python3 -c "
+                "'import pandas, sys; pandas.read_parquet(sys.argv[1]).to_json(sys.stdout, "
+                'orient="records", lines=True, force_ascii=False)\' {} | bmtools import jsonl'),
+    "xz": (b"\xfd7zXZ\0\0", "found an xz file, expected text; "
+           "type xz -dc {}, and a pipe into this command"),
+    "other": (b"ab\0cd", "found the NUL byte 3, expected UTF-8 text, not a binary file"),
+}
+
+
+@pytest.mark.parametrize("kind", BYTES)
+@pytest.mark.parametrize("arguments", [("import", "text"), ("import", "conll"), (
+    "build-vocab", "-o", "out")], ids=" ".join)
+def test_files_that_are_no_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run,
+                                kind: str, arguments: tuple[str, ...]) -> None:
+    monkeypatch.chdir(tmp_path)
+    content, message = BYTES[kind]
+    Path("my notes").write_bytes(content)
+    outcome = run(*arguments, "my notes")
+    assert (outcome.code, outcome.out) == (1, "")
+    message = message.replace("{}", "'my notes'")
+    assert outcome.err == f"bmtools: my notes: {message}\n"
+
+
+LINES = {
+    "latin-1": (PROSE.encode("latin-1"), ":1: byte 6 is not UTF-8; as Windows-1252 it reads "
+                "'Perché il pazient': type iconv -f WINDOWS-1252 -t UTF-8 notes"),
+    "windows": ("Il \u201cpaziente\u201d.\n".encode("cp1252"), ":1: byte 4 is not UTF-8; as "
+                "Windows-1252 it reads 'Il \u201cpaziente\u201d.': type iconv -f WINDOWS-1252 -t UTF-8 notes"),
+    "neither": ("日本".encode("shift-jis") + b"\x81\n", ":1: byte 1 is not UTF-8; find out its "
+                "encoding (file -i names one), then type iconv -f ENCODING -t UTF-8 notes"),
+    "damage": ("è".encode() + b" \xe8\n", ":1: byte 4 is not UTF-8; the line has UTF-8 letters "
+               "too, so this byte is damaged: mend it, or drop all such bytes by iconv -c -f UTF-8 "
+               "-t UTF-8 notes"),
+}
+
+
+@pytest.mark.parametrize("kind", LINES)
+def test_lines_that_are_not_utf8(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run,
+                                 kind: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    content, message = LINES[kind]
+    Path("notes").write_bytes(content)
+    for arguments in (("import", "text"), ("build-vocab", "-o", "out")):
+        assert run(*arguments, "notes").err == f"bmtools: notes{message}\n"
+
+
+def test_the_command_named_converts_the_file(tmp_path: Path, run: Run) -> None:
+    for number, (encoding, pack) in enumerate([("utf-16", bytes), ("cp1252", gzip.compress)]):
+        path = tmp_path / f"notes {number}.txt{'.gz' * (pack is gzip.compress)}"
+        path.write_bytes(pack(PROSE.encode(encoding)))
+        command = run("import", "text", path).err.rpartition("type ")[2]
+        done = subprocess.run(["bash", "-c", command], capture_output=True, check=True)
+        assert done.stdout.decode() == PROSE
+
+
+def test_stdin_is_converted_in_the_pipe(shell: Run) -> None:
+    assert shell("import", "text", stdin=PROSE.encode("utf-16")).err == (
+        "bmtools: <stdin>: found UTF-16 text, expected UTF-8; type iconv -f UTF-16 -t UTF-8 before "
+        "this command in the pipe\n")
+
+
+NO_RECORDS = {
+    "xml": ('<?xml version="1.0"?>\n<PubmedArticleSet/>\n',
+            "found XML, expected records; for PubMed's, type bmtools import pubmed notes"),
+    "html": ("<html>\n", "found markup (<html>), expected records; take the text out, then type "
+             "bmtools import text FILE"),
+    "conll": ("Selegiline\tB-Chemical\n-\tO\n",
+              "found tagged tokens, expected records; type bmtools import conll notes"),
+    "standoff": ("8701013|La clonidina\n", "found id|text, expected records; type bmtools import "
+                 "standoff notes --annotations FILE"),
+    "list": ('[{"id": "1"}]\n', "found a JSON list, expected one JSON object a line; type jq -c "
+             "'.[]' notes | bmtools import jsonl"),
+    "document": ('{\n "id": "1"}\n', "found one JSON object over several lines, expected one a "
+                 "line; type jq -c . notes | bmtools import jsonl, or bmtools import curated notes "
+                 "for BioBIT's maskings"),
+    "table": ("id,text\n1,Febbre\n", "found a table of 2 columns (id, text); type cat notes | "
+              "python3 -c 'import csv, json, sys; [print(json.dumps(row)) for row in "
+              "csv.DictReader(sys.stdin)]' | bmtools import jsonl --id-key id --text-key text"),
+    "prose": ("Il paziente ha asma.\n", "found 'Il paziente ha asma.' (JSON is malformed: invalid "
+              "character (byte 0)), expected a JSON object on one line; for plain text, type "
+              "bmtools import text"),
+    "other keys": ('{"pmid": 1}\n', "key 'id' is missing; type bmtools import jsonl --help for "
+                   "records under other keys"),
+}
+
+
+@pytest.mark.parametrize("kind", NO_RECORDS)
+def test_what_makes_records_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run,
+                                     kind: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    content, message = NO_RECORDS[kind]
+    Path("notes").write_text(content)
+    outcome = run("build-vocab", "-o", "out", "notes")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err == f"bmtools: notes:1: {message}\n"
+
+
+def test_a_directory_is_answered_with_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                run: Run) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("notes").mkdir()
+    Path("notes/a.jsonl.gz").write_bytes(b"")
+    outcome = run("build-vocab", "-o", "out", "notes")
+    assert outcome.code == 2
+    assert ("found the directory 'notes', expected files; notes/*.jsonl.gz names those in it"
+            in outcome.err)
+
+
+HEADED = '"record id",Abstract\n1,"Febbre, ""alta"".\nTosse."\n2,Asma.\n'
+TABLES = {
+    "a.csv": (HEADED, ["Febbre, \"alta\".\nTosse.", "Asma."]),
+    "a.tsv": ('index\tsentence\tlabel\n0\tUna "febbre\t1\n', ['Una "febbre']),
+    "b.tsv": ("Una \"febbre\" di 3 giorni, alta.\t1\nAsma.\t0\n",
+              ["Una \"febbre\" di 3 giorni, alta.", "Asma."]),
+    "b.csv": ('1,"Febbre, alta."\n2,Asma.\n', ["Febbre, alta.", "Asma."]),
+    "no suffix": ("id;text\n1;Febbre\n2;Asma\n", ["Febbre", "Asma"]),
+    "unknown names": ("codice,nota\n1,Febbre alta\n2,Asma\n", ["Febbre alta", "Asma"]),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_is_no_text_and_the_command_named_imports_it(tmp_path: Path, run: Run,
+                                                             name: str) -> None:
+    content, texts = TABLES[name]
+    (tmp_path / name).write_text(content)
+    outcome = run("import", "text", tmp_path / name)
+    assert (outcome.code, outcome.out) == (1, "")
+    message, _, command = outcome.err.rstrip("\n").partition("; type ")
+    assert message.startswith(f"bmtools: {tmp_path / name}: found a table of ")
+    command = command.replace("python3", sys.executable).replace(
+        "bmtools import", f"{sys.executable} -m bmtools import")
+    done = subprocess.run(["bash", "-c", command], capture_output=True, check=True, env={
+        **os.environ, "BMTOOLS_IMPORT_JSONL_DUPLICATES": "keep"})
+    assert [json.loads(line)["text"] for line in done.stdout.splitlines()] == texts
+
+
+@pytest.mark.parametrize(("content", "found"), [
+    ("<?xml version='1.0'?>\n<a/>\n", "found XML, expected plain text; for PubMed's, type bmtools "
+     "import pubmed {}"),
+    ('{"id": "1", "text": "x"}\n', "found JSON Lines, expected plain text; type bmtools import "
+     "jsonl {}"),
+    ("Il O\npaziente O\nasma B-DIS\n\n", "found tagged tokens, expected plain text; type bmtools "
+     "import conll {}"),
+])
+def test_other_formats_are_no_text(tmp_path: Path, run: Run, content: str, found: str) -> None:
+    (tmp_path / "notes").write_text(content)
+    assert run("import", "text", tmp_path / "notes").err == (
+        f"bmtools: {tmp_path / 'notes'}: {found.format(tmp_path / 'notes')}\n")
+
+
+@pytest.mark.parametrize("content", [
+    "Febbre, tosse\nAsma, diabete\n", "Il paziente, febbrile, tossiva.\nUn altro, sano, no.\n",
+    "asma\ndiabete\n", "<unk> era il paziente.\n", "id\n1\n", "Il gruppo O\nLa vitamina B\n",
+    "asma,diabete\nfebbre,tosse\n"])
+def test_prose_and_lists_are_text(tmp_path: Path, run: Run, content: str) -> None:
+    (tmp_path / "notes").write_text(content)
+    assert [record["text"] for record in run("import", "text", tmp_path / "notes").records] == \
+        content.splitlines()
