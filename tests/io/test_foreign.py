@@ -72,7 +72,8 @@ LINES = {
     "latin-1": (PROSE.encode("latin-1"), ":1: byte 6 is not UTF-8; as Windows-1252 it reads "
                 "'Perché il pazient': type iconv -f WINDOWS-1252 -t UTF-8 notes"),
     "windows": ("Il \u201cpaziente\u201d.\n".encode("cp1252"), ":1: byte 4 is not UTF-8; as "
-                "Windows-1252 it reads 'Il \u201cpaziente\u201d.': type iconv -f WINDOWS-1252 -t UTF-8 notes"),
+                "Windows-1252 it reads 'Il \u201cpaziente\u201d.': type iconv -f "
+                "WINDOWS-1252 -t UTF-8 notes"),
     "neither": ("日本".encode("shift-jis") + b"\x81\n", ":1: byte 1 is not UTF-8; find out its "
                 "encoding (file -i names one), then type iconv -f ENCODING -t UTF-8 notes"),
     "damage": ("è".encode() + b" \xe8\n", ":1: byte 4 is not UTF-8; the line has UTF-8 letters "
