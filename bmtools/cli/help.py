@@ -20,6 +20,7 @@ _WIDEST_TERM = 24
 # As many options fit a screen, so `--help` lists them all.
 _FEW = 14
 _MOST_VALUES = 4
+_MOST_NAMES = 10
 # Kept apart by the wrapping of lines, which would break `--held-out` and `[default: 1]` in two.
 _UNBREAKABLE = str.maketrans({"-": "\u2011"})
 _BREAKABLE = str.maketrans({"\u2011": "-", "\xa0": " "})
@@ -214,9 +215,15 @@ class Group(click.Group):
             if Path(name).exists():
                 raise click.UsageError(f"found the file {name!r}, expected a command before it: "
                                        f"{', '.join(self.list_commands(ctx))}", ctx)
-            raise click.UsageError(f"No such command {name!r}; "
-                                   f"{suggestion(name, self.command_names(ctx))}", ctx)
+            raise click.UsageError(
+                f"No such command {name!r}{meant(name, self.command_names(ctx))}", ctx)
         return super().resolve_command(ctx, args)
+
+
+def meant(name: str, known: Sequence[str]) -> str:
+    """Name the command that was meant, or all where they are few, to end a message."""
+    said = suggestion(name, known) if len(known) <= _MOST_NAMES else did_you_mean(name, known)
+    return said and f"; {said}"
 
 
 def write_help_text(text: str | None, examples: Iterable[str],
@@ -244,9 +251,16 @@ def _wrapped_example(example: str, width: int) -> str:
     return " \\\n".join(lines)
 
 
-def write_rows(rows: Iterable[tuple[str, str]], formatter: click.HelpFormatter) -> None:
-    """Write names and what they mean in two columns."""
-    formatter.write_dl([(name, text.translate(_UNBREAKABLE)) for name, text in rows])
+def write_rows(rows: Iterable[tuple[str, str]], formatter: click.HelpFormatter,
+               width: int = 0) -> None:
+    """Write names and what they mean in two columns.
+
+    Args:
+        rows: pairs of them.
+        formatter: of the help.
+        width: of the first column at least, so that several lists align.
+    """
+    formatter.write_dl([(name.ljust(width), text.translate(_UNBREAKABLE)) for name, text in rows])
 
 
 def first_sentence(command: click.Command | None) -> str:
@@ -302,7 +316,8 @@ def _remark(option: click.Option, ctx: click.Context) -> str:
 
 def topics() -> dict[str, str]:
     """Return the titles of the topics of `bmtools help`, in the order in which they are needed."""
-    return {name: topic_text(name).partition("\n")[0] for name in _TOPICS}
+    lines = {name: topic_text(name).partition("\n")[0] for name in _TOPICS}
+    return {name: line.partition(": ")[2] for name, line in lines.items()}
 
 
 def topic_text(name: str) -> str:

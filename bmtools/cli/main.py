@@ -84,7 +84,7 @@ class LazyGroup(Group):
             stages.setdefault(title, []).append((name, sentence))
         for title, rows in stages.items():
             with formatter.section(title):
-                write_rows(rows, formatter)
+                write_rows(rows, formatter, width=max(map(len, COMMANDS)))
 
 
 @click.group(cls=LazyGroup, context_settings={

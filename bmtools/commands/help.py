@@ -5,8 +5,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import CompletionItem
 
-from bmtools.cli.help import DocumentedCommand, topic_text, topics, write_rows
-from bmtools.errors import suggestion
+from bmtools.cli.help import DocumentedCommand, meant, topic_text, topics, write_rows
 
 
 def _complete(ctx: click.Context, _param: click.Parameter, start: str) -> list[CompletionItem]:
@@ -43,8 +42,8 @@ def _list_topics(ctx: click.Context) -> str:
     with formatter.section("Topics"):
         write_rows(topics().items(), formatter)
     formatter.write_paragraph()
-    formatter.write_text("bmtools help TOPIC explains one, bmtools help COMMAND a command; "
-                         "bmtools --help lists the commands.")
+    formatter.write("bmtools help TOPIC explains one, bmtools help COMMAND a command.\n"
+                    "bmtools --help lists the commands.\n")
     return formatter.getvalue().replace("\u2011", "-").rstrip()
 
 
@@ -56,7 +55,7 @@ def _command_context(ctx: click.Context, words: tuple[str, ...]) -> click.Contex
         inner = group.get_command(found, word) if isinstance(group, click.Group) else None
         if inner is None:
             known = [*topics(), *_names(found)] if found.parent is None else _names(found)
-            raise click.UsageError(f"No topic or command {' '.join(words)!r}; "
-                                   f"{suggestion(word, known)}", ctx)
+            raise click.UsageError(
+                f"No topic or command {' '.join(words)!r}{meant(word, known)}", ctx)
         found = click.Context(inner, found, word)
     return found

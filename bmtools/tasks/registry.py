@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 # Name: module and class in this package, and a line for the list of tasks.
 TASKS = {
-    "ner": ("ner:NerTask", "Find entities in text."),
+    "ner": ("ner:NerTask", "Train a model to find entities in text."),
     "classification": ("classification:ClassificationTask",
-                       "Choose one label for a text or for a pair of texts."),
+                       "Train a model to choose one label for a text or a pair of texts."),
 }
 
 

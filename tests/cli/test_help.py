@@ -17,7 +17,7 @@ from bmtools.cli.help import DocumentedCommand, topic_text, topics
 from bmtools.cli.main import bmtools
 
 Run = Callable[..., object]
-TWO_SCREENS = 48
+TWO_SCREENS = 2 * 25
 FAST_SECONDS = 0.2
 TRIES = 5
 
