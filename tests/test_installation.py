@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -101,6 +102,13 @@ def test_one_name_in_the_metadata_and_the_hints() -> None:
     [own] = [need for need in EXTRAS["test"] if need.startswith("bmtools")]
     assert own == f"{DISTRIBUTION}[{','.join(sorted(EXTRAS.keys() - {'test'}))}]"
     assert re.fullmatch(r"\d+\.\d+\.\d+", __version__)
+
+
+@pytest.mark.parametrize(("target", "extras"), [("demo", ""), ("test", "[test]")])
+def test_make_installs_what_its_target_needs(tmp_path: Path, target: str, extras: str) -> None:
+    shown = subprocess.run(["make", "-n", target, f"VENV={tmp_path}/venv"], cwd=ROOT, check=True,
+                           capture_output=True, text=True).stdout
+    assert re.findall(r"--editable '\.(.*)'", shown) == [extras]
 
 
 def test_nothing_suggests_the_package_of_that_name_in_the_index() -> None:
