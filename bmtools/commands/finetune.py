@@ -22,7 +22,7 @@ from bmtools.cli.training_options import print_metrics
 from bmtools.errors import Reject
 from bmtools.io.jsonl import STDIN, RecordReader
 from bmtools.recipes.settings import LearningRateConfig, OptimizationConfig
-from bmtools.tasks.registry import TASKS, load_task
+from bmtools.tasks.registry import TASKS
 from bmtools.tasks.settings import FINETUNE_DEFAULTS, FinetuneConfig
 
 # Where these words of pretraining would mislead.
@@ -47,6 +47,7 @@ class TaskGroup(Group):
         """Make the command of a task; its own settings precede the shared ones."""
         if name not in TASKS:
             return None
+        _, config_class, sentence = TASKS[name]
 
         @click.option("--model", type=existing_directory, required=True, metavar="CKPT",
                       help="Checkpoint to start from; it stays as it is.")
@@ -58,7 +59,7 @@ class TaskGroup(Group):
                       help="Records to score each seed by; they choose nothing.")
         @takes_rejects
         @writes_directory
-        @takes_settings(load_task(name).config_class, "config")
+        @takes_settings(config_class, "config")
         @takes_settings(FinetuneConfig, "finetuning")
         @takes_settings(LearningRateConfig, "schedule",
                         learning_rate=FINETUNE_DEFAULTS["learning_rate"])
@@ -77,7 +78,7 @@ class TaskGroup(Group):
             print_metrics(run_finetuning(plan, readers, reject), after_finetune)
 
         return click.command(
-            name, cls=Command, help=TASKS[name][1], examples=[
+            name, cls=Command, help=sentence, examples=[
                 f"bmtools finetune {name} --model model --train train.jsonl --dev dev.jsonl {rest}"
                 for rest in ("-o best", "--test test.jsonl --seeds 1 -o best")],
             essential="model train dev test output overwrite seeds epochs batch-size "

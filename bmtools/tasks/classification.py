@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -14,29 +14,14 @@ from bmtools.errors import DataError, Reject, refuse, setting
 from bmtools.masking.corruption import IGNORED
 from bmtools.records import Record
 from bmtools.tasks.metrics import mean_loss, score_labels
-from bmtools.tasks.pairs import PairEncoder, TextInput, TruncationSide
-from bmtools.tasks.settings import TaskConfig
+from bmtools.tasks.pairs import PairEncoder, TextInput
+from bmtools.tasks.settings import ClassificationConfig
 from bmtools.tasks.task import TRAIN, Evaluation, Example, Split, Task, annotated
 
 if TYPE_CHECKING:
     from bmtools.models.checkpoint import Checkpoint
 
 _DIGITS = 4
-
-
-@dataclass(frozen=True)
-class ClassificationConfig(TaskConfig):
-    """Settings of classification.
-
-    Args:
-        max_length: longest input in tokens, special tokens included; shorter where the model reads
-            less. The longer of two texts is truncated first.
-        truncation_side: end at which texts that are too long lose tokens.
-        metric_for_best_model: score on the development set that chooses the epoch and the seed.
-    """
-
-    truncation_side: TruncationSide = "right"
-    metric_for_best_model: Literal["accuracy", "macro_f1", "micro_f1"] = "accuracy"
 
 
 @dataclass(frozen=True)

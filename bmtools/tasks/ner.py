@@ -11,11 +11,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from bmtools.errors import CheckpointError, DataError, Reject, refuse, require, setting
+from bmtools.errors import CheckpointError, DataError, Reject, refuse, setting
 from bmtools.masking.corruption import IGNORED
 from bmtools.records import Record
 from bmtools.tasks.metrics import mean_loss, score_spans
-from bmtools.tasks.settings import TaskConfig
+from bmtools.tasks.settings import NerConfig
 from bmtools.tasks.task import TRAIN, Evaluation, Example, Split, Task, annotated, pad
 from bmtools.tasks.windows import Window, cut_into_windows
 
@@ -28,24 +28,6 @@ _FAULTS = {
     "unaligned": "with a border inside a word",
     "overlapping": "overlapping a longer one, not tagged",
 }
-
-
-@dataclass(frozen=True)
-class NerConfig(TaskConfig):
-    """Settings of named entity recognition.
-
-    Args:
-        max_length: longest window in tokens, special tokens included; shorter where the model
-            reads less.
-        merge_types: one name for entities of every type; empty keeps the types apart.
-    """
-
-    merge_types: str = ""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.merge_types == self.merge_types.strip(), "merge_types",
-                repr(self.merge_types), "a name without spaces around it")
 
 
 @dataclass(frozen=True)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bmtools.masking.corruption import IGNORED
+from bmtools.tasks.settings import TruncationSide
 from bmtools.tasks.task import encode_texts, pad
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedTokenizerBase
 
-TruncationSide = Literal["right", "left"]
 
 
 @dataclass(frozen=True, slots=True)

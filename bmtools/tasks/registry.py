@@ -6,14 +6,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from bmtools.errors import BmtoolsError, setting
+from bmtools.tasks.settings import ClassificationConfig, NerConfig, TaskConfig
 
 if TYPE_CHECKING:
     from bmtools.tasks.task import Task
 
-# Name: module and class in this package, and a line for the list of tasks.
-TASKS = {
-    "ner": ("ner:NerTask", "Train a model to find entities in text."),
-    "classification": ("classification:ClassificationTask",
+# Name: module and class in this package, its settings, and a line for the list of tasks.
+TASKS: dict[str, tuple[str, type[TaskConfig], str]] = {
+    "ner": ("ner:NerTask", NerConfig, "Train a model to find entities in text."),
+    "classification": ("classification:ClassificationTask", ClassificationConfig,
                        "Train a model to choose one label for a text or a pair of texts."),
 }
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from bmtools.errors import check_choices, require, require_at_least
+
+TruncationSide = Literal["right", "left"]
 
 # Defaults of fine-tuning where they differ from those of pretraining.
 FINETUNE_DEFAULTS = {"learning_rate": 5e-5, "dropout": 0.1}
@@ -23,6 +26,39 @@ class TaskConfig:
     def __post_init__(self) -> None:
         require_at_least(self, max_length=8)
         check_choices(self)
+
+
+@dataclass(frozen=True)
+class NerConfig(TaskConfig):
+    """Settings of named entity recognition.
+
+    Args:
+        max_length: longest window in tokens, special tokens included; shorter where the model
+            reads less.
+        merge_types: one name for entities of every type; empty keeps the types apart.
+    """
+
+    merge_types: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.merge_types == self.merge_types.strip(), "merge_types",
+                repr(self.merge_types), "a name without spaces around it")
+
+
+@dataclass(frozen=True)
+class ClassificationConfig(TaskConfig):
+    """Settings of classification.
+
+    Args:
+        max_length: longest input in tokens, special tokens included; shorter where the model reads
+            less. The longer of two texts is truncated first.
+        truncation_side: end at which texts that are too long lose tokens.
+        metric_for_best_model: score on the development set that chooses the epoch and the seed.
+    """
+
+    truncation_side: TruncationSide = "right"
+    metric_for_best_model: Literal["accuracy", "macro_f1", "micro_f1"] = "accuracy"
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import click
 import pytest
 from click.shell_completion import ShellComplete
 
-from bmtools.cli.help import DocumentedCommand, topic_text, topics
+from bmtools.cli.help import DocumentedCommand, first_sentence, topic_text, topics
 from bmtools.cli.main import bmtools
 
 Run = Callable[..., object]
@@ -139,6 +139,16 @@ def test_a_group_alone_prints_its_help_on_stderr(run, words: tuple[str, ...]) ->
     outcome, asked = run(*words), run(*words, "--help")
     assert (outcome.code, outcome.out) == (2, "")
     assert outcome.err == asked.out
+
+
+@pytest.mark.parametrize("words", [(), ("import",), ("recipe",), ("finetune",)])
+def test_a_group_lists_its_commands_with_their_whole_sentence(run, words: tuple[str, ...]) -> None:
+    group, context = find(words)
+    shown = " ".join(run(*words, "--help").out.split())
+    assert isinstance(group, click.Group)
+    for name in group.list_commands(context):
+        inner = group.get_command(context, name)
+        assert f" {name} {first_sentence(inner)}" in shown
 
 
 @pytest.mark.parametrize(("arguments", "meant"), [

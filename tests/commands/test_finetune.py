@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,6 @@ import bmtools.tasks
 from bmtools.io.manifest import Manifest
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.checkpoint import save_checkpoint
-from bmtools.tasks.registry import TASKS
 from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.tokenizer import fingerprint
 from bmtools.vocab.trainers import train_tokenizer
@@ -112,20 +109,6 @@ def test_entities_that_tags_cannot_express_are_reported(run: Callable[..., Any],
     assert ("--dev: of 3 entities, 1 with a border inside a word; 1 overlapping a longer one, not "
             "tagged; tags can give back 1") in outcome.err
     assert "--dev: 1 of 3 entities are OTHER, which --train lacks" in outcome.err
-
-
-@pytest.mark.parametrize("task", ["", *TASKS])
-def test_help_of_the_group_and_of_tasks_imports_no_torch(task: str) -> None:
-    code = ("import sys\nfrom bmtools.cli.main import main\n"
-            "try: main(sys.argv[1:])\n"
-            "except SystemExit as end: assert not end.code\n"
-            "loaded = {'torch', 'transformers', 'tokenizers'} & set(sys.modules)\n"
-            "assert not loaded, loaded")
-    done = subprocess.run([sys.executable, "-c", code, "finetune", *task.split(), "--help"],
-                          capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    for name, (_, help_line) in TASKS.items():
-        assert task or (f"  {name}" in done.stdout and help_line in done.stdout)
 
 
 def test_an_unknown_task_is_wrong_usage(run: Callable[..., Any]) -> None:
