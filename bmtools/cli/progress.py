@@ -184,7 +184,8 @@ class _View:
         if not status.total and (counts := self._counts(status)):
             texts = [counts, *texts]
         texts += _memory()
-        lines.append(Text("  " + " · ".join(texts), "dim", no_wrap=True, overflow="ellipsis"))
+        if texts:
+            lines.append(Text("  " + " · ".join(texts), "dim", no_wrap=True, overflow="ellipsis"))
         return Group(*lines)
 
     def _elapsed(self) -> str:

@@ -8,14 +8,17 @@ A command is one entry of `CASES` and one of `USAGE`. Formats of `import` face t
 from __future__ import annotations
 
 import json
+import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
-from bmtools.cli.main import COMMANDS
+from bmtools.cli.main import COMMANDS, bmtools
 
 Run = Callable[..., Any]
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -547,3 +550,35 @@ def test_wrong_usage_ends_with_two(
     assert message in outcome.err
     assert outcome.err.startswith("bmtools: ") and outcome.err.count("\n") == 1
     assert {path.name for path in tmp_path.iterdir()} == {"corpus.jsonl", "small.txt", "w"}
+
+
+def test_it_ends_with_a_sentence_and_the_next_command(kit: Kit) -> None:
+    if kit.name == "table":
+        pytest.skip("takes no time")
+    outcome = kit.on(kit.good())
+    last = outcome.err.splitlines()[-1]
+    said = re.fullmatch(r"bmtools: .+ in [\d.]+ (?:s|min|h)(?:; next: (.+))?", last)
+    assert said, last
+    if said[1] and said[1].startswith("bmtools "):
+        _, name, *words = said[1].split()
+        command: Any = bmtools.get_command(click.Context(bmtools), name)
+        flags = {flag for option in command.params for flag in option.opts}
+        assert flags >= {word for word in words if word.startswith("-")}
+
+
+def test_a_terminal_gets_tables_and_a_pipe_json(
+        kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, help_text = kit.good(), kit.run(*kit.name.split(), "--help-all").out
+    if "--table / --json" not in help_text:
+        pytest.skip("writes records, or is a table")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    shown = kit.on(source)
+    assert shown.code == 0, shown.err
+    assert shown.out.strip() and not re.search(r"^\{", shown.out, re.MULTILINE)
+    printed = kit.on(source, "--json", out="again")
+    assert printed.records and all(isinstance(line, dict) for line in printed.records)
+    monkeypatch.undo()
+    assert [list(line) for line in kit.on(source, out="piped").records] == [
+        list(line) for line in printed.records]
+    table = kit.on(source, "--table", out="table").out
+    assert table.strip() and "\x1b" not in table and not re.search(r"^\{", table, re.MULTILINE)

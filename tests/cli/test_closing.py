@@ -1,0 +1,90 @@
+"""Sentences that end commands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bmtools.cli import closing
+from bmtools.cli.closing import Closing
+
+SCORES = [{"model": "base", "pppl": 256.4, "interval": [245.7, 266.4], "sentences": 1090,
+           "bits_per_character": 1.2, "vocabulary": "a"},
+          {"model": "bio", "pppl": 300.1, "interval": [290.0, 310.0], "sentences": 1090,
+           "bits_per_character": 1.1, "vocabulary": "b"},
+          {"compared": ["base", "bio"], "metric": "bits_per_character"}]
+TRAINED = {"checkpoint": "my model", "steps": 1200, "tokens_seen": 889000,
+           "last": {"loss": 3.588}}
+
+
+@pytest.mark.parametrize(("found", "expected"), [
+    (closing.after_import(2, {}, "-"), ("2 records", "")),
+    (closing.after_import(1200, {"titles": 3, "others": 0}, "my notes.jsonl"),
+     ("1,200 records to my notes.jsonl; titles: 3",
+      "bmtools build-vocab 'my notes.jsonl' -o vocabulary")),
+    (closing.after_translate("2 records, 3 sentences", "it.jsonl"),
+     ("translated 2 records, 3 sentences to it.jsonl",
+      "bmtools build-vocab it.jsonl -o vocabulary")),
+    (closing.after_build_vocab({"tokenizer": "v", "vocab_size": 30000,
+                                "tokenizer_type": "wordpiece", "sample": {"documents": 1080}}),
+     ("wrote v: 30,000 wordpiece tokens from 1,080 documents",
+      "bmtools pretrain FILE --architecture bert-small --tokenizer v -o model")),
+    (closing.after_build_vocab({"tokenizer": "v", "vocab_size": 600, "tokenizer_type": "bpe"},
+                               extends=True),
+     ("wrote v: 600 bpe tokens",
+      "bmtools init-weights FILE --base CKPT --tokenizer v -o initialised")),
+    (closing.after_compare_vocab([
+        {"scope": "text", "vocabulary": "base", "words": 9, "pieces_per_word": 2.161},
+        {"scope": "text", "vocabulary": "bio", "words": 9, "pieces_per_word": 1.339},
+        {"scope": "overlap", "vocabulary": "base", "other": "bio"}],
+        {"base": "nowhere", "bio": Path(__file__).parent}),
+     ("bio takes the fewest of 2, 1.34 pieces a word (text)",
+      f"bmtools pretrain FILE --architecture bert-small --tokenizer {Path(__file__).parent} "
+      "-o model")),
+    (closing.after_tokenize({"output": "s", "tokens": 13236, "documents": 80}, "v"),
+     ("wrote s: 13,236 tokens of 80 documents",
+      "bmtools pretrain s --architecture bert-base --tokenizer v -o model")),
+    (closing.after_find_contexts({"words": 3, "found": 2, "occurrences": 6}, 4, "c.jsonl", "v"),
+     ("2 of 3 words found, 1 not found; 6 occurrences, 4 sentences sampled to c.jsonl",
+      "bmtools init-weights c.jsonl --base CKPT --tokenizer v -o initialised")),
+    (closing.after_init_weights({"checkpoint": "i", "method": "focus", "tokens": 800,
+                                 "copied": 486, "folded": 38}),
+     ("wrote i: 524 of 800 tokens keep their weights, the rest are made by focus",
+      "bmtools pretrain FILE --model i -o model")),
+    (closing.after_comparing_inits([
+        {"method": "average", "start": {"loss": 6.0}, "probe": {"loss": 5.9}},
+        {"method": "focus", "start": {"loss": 6.5}, "probe": {"loss": 5.25}}]),
+     ("focus has the lowest loss of 2 methods after training, 5.25 nats a masked token",
+      "the same with --method focus -o DIR in place of --compare")),
+    (closing.after_preflight({"parameters": 582560, "phases": [{"memory_gib": 0.58}]}, "14 s"),
+     ("the run would take 14 s and 0.580 GiB of memory a process, 582,560 weights",
+      "the same with bmtools pretrain and -o DIR")),
+    (closing.after_training(TRAINED),
+     ("wrote my model: loss 3.59 after 1,200 steps and 889,000 tokens",
+      "bmtools score-pppl FILE --model 'my model'")),
+    (closing.after_training({**TRAINED, "evaluate": {"evaluate": {"loss": 4.0}}}),
+     ("wrote my model: held-out loss 4.00 after 1,200 steps and 889,000 tokens",
+      "bmtools score-pppl FILE --model 'my model'")),
+    (closing.after_finetune({"checkpoint": "t", "seeds": 2,
+                             "dev_f1": {"mean": 0.7, "deviation": 0.02},
+                             "test_f1": {"mean": 0.464, "deviation": 0.0547}}),
+     ("wrote t: test f1 46.4 ± 5.47% (mean and deviation of 2 seeds)",
+      "bmtools predict FILE --model t")),
+    (closing.after_finetune({"checkpoint": "t", "seeds": 1,
+                             "dev_accuracy": {"mean": 0.7, "deviation": None}}),
+     ("wrote t: dev accuracy 70.0% (one seed)", "bmtools predict FILE --model t")),
+    (closing.after_predict(45, "out.jsonl", "t"),
+     ("45 records with predictions of t to out.jsonl", "")),
+    (closing.after_scoring(SCORES[:1], "pppl", "sentences", "s.jsonl"),
+     ("base has pppl 256 [246, 266] over 1,090 sentences", "bmtools table s.jsonl")),
+    # Tokens of two vocabularies do not compare, so bits per character decide.
+    (closing.after_scoring(SCORES, "pppl", "sentences", "-"),
+     ("bio has the lowest of 2, bits/char 1.10, pppl 300 [290, 310] over 1,090 sentences", "")),
+    (closing.after_scoring([{"model": "a", "mrr": 0.1, "maskings": 9, "interval": [0.0, 0.2]},
+                            {"model": "b", "mrr": 0.3, "maskings": 9, "interval": [0.2, 0.4]}],
+                           "mrr", "maskings", "-", lowest=False),
+     ("b has the highest of 2, mrr 0.300 [0.200, 0.400] over 9 maskings", "")),
+])
+def test_each_command_ends_with_its_own(found: Closing, expected: Closing) -> None:
+    assert found == expected

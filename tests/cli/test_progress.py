@@ -1,0 +1,240 @@
+"""What stderr shows of long work: a block on a terminal, lines elsewhere."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from bmtools.cli import progress
+from bmtools.cli.progress import hide_status, showing_status, status_paused
+from bmtools.status import counted, set_status
+
+_CODE = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])")
+_SECONDS = 20.0
+
+
+class Terminal(io.StringIO):
+    """Terminal that keeps what was written to it."""
+
+    def isatty(self) -> bool:
+        return True
+
+    @property
+    def screen(self) -> list[str]:
+        return replayed(self.getvalue())
+
+
+@contextmanager
+def showing_on(stream: io.StringIO, command: str = "pretrain") -> Iterator[None]:
+    """Show the status of a command on a stream in the place of stderr."""
+    before, sys.stderr = sys.stderr, stream
+    try:
+        with showing_status(command):
+            yield
+        assert sys.stderr is stream
+    finally:
+        sys.stderr = before
+
+
+def replayed(text: str) -> list[str]:
+    """Return the lines that stand on a screen after some text with escape codes."""
+    lines, row = [""], 0
+    position = 0
+    for code in [*_CODE.finditer(text), None]:
+        for part in re.split(r"([\r\n])", text[position:code.start() if code else None]):
+            if part == "\n":
+                row += 1
+                lines += [""] * (row + 1 - len(lines))
+            elif part == "\r":
+                column = 0
+            elif part:
+                lines[row] = part if not lines[row] or not column else lines[row] + part
+                column = len(lines[row])
+            column = len(lines[row]) if part == "" else column if part != "\n" else 0
+        if code:
+            position = code.end()
+            number, kind = code.groups()
+            if kind == "A":
+                row -= int(number or 1)
+            elif kind == "K":
+                lines[row] = ""
+    return [line.rstrip() for line in lines if line.strip()]
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Make stderr a terminal whose block is drawn at once and often."""
+    stream = Terminal()
+    monkeypatch.setattr(progress, "_DELAY_SECONDS", 0.0)
+    monkeypatch.setattr(progress, "_BLOCK_SECONDS", 0.005)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "80")
+    return stream
+
+
+def wait_for(shown: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + _SECONDS
+    while not shown() and time.monotonic() < deadline:
+        time.sleep(0.005)
+    assert shown()
+
+
+def test_a_block_shows_what_is_known(terminal: Terminal) -> None:
+    with showing_on(terminal):
+        wait_for(lambda: "loading libraries" in terminal.getvalue())
+        set_status("training, phase 2 of 3: long", 0, 2400, "steps", tokens=0)
+        time.sleep(0.05)
+        set_status("training, phase 2 of 3: long", 1200, 2400, "steps", loss=4.25,
+                   mlm_accuracy=0.125, tokens=90_000)
+        wait_for(lambda: "tokens/s" in terminal.getvalue())
+        first, bar, figures = terminal.screen
+    assert re.search(r"pretrain  training, phase 2 of 3: long +0:00:0\d$", first)
+    assert re.search(r"━ +50%  1,200 of 2,400 steps  0:00:0\d left$", bar)
+    assert re.search(r"^  loss 4.25 · accuracy 12.5% · [\d,]+ tokens/s · [\d.]+ GiB", figures)
+    assert terminal.screen == []
+
+
+def test_items_without_a_total_have_a_rate(terminal: Terminal) -> None:
+    with showing_on(terminal, "score-pppl"):
+        for _ in counted(range(3), "scoring", unit="scores"):
+            time.sleep(0.02)
+        wait_for(lambda: re.search(r"3 scores, [\d,.]+ a second", terminal.getvalue()) is not None)
+
+
+def test_what_others_print_stays_above_the_block(terminal: Terminal) -> None:
+    with showing_on(terminal):
+        wait_for(lambda: "loading" in terminal.getvalue())
+        click.echo("bmtools: the first note", err=True)
+        print(f"[bold]a warning {'x' * 100}", file=sys.stderr)
+        sys.stderr.write("half a ")
+        sys.stderr.write("line\n")
+        drawn = len(terminal.getvalue())
+        wait_for(lambda: len(terminal.getvalue()) > drawn)
+        assert terminal.screen[0] == "bmtools: the first note"
+        assert "pretrain" in terminal.screen[-2]
+    assert terminal.screen == [
+        "bmtools: the first note", f"[bold]a warning {'x' * 100}", "half a line"]
+
+
+def test_stdout_is_printed_while_the_block_is_away(
+        terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", terminal)
+    with showing_on(terminal):
+        wait_for(lambda: "loading" in terminal.getvalue())
+        with status_paused():
+            print("a row")
+            assert terminal.screen == ["a row"]
+        wait_for(lambda: len(terminal.screen) == 3)
+        hide_status()
+        assert terminal.screen == ["a row"]
+    assert terminal.screen == ["a row"]
+
+
+@pytest.mark.parametrize("name", ["dumb", "unknown"])
+def test_a_terminal_that_cannot_move_gets_lines(
+        terminal: Terminal, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv("TERM", name)
+    assert_lines(terminal, monkeypatch)
+
+
+def test_a_pipe_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert_lines(io.StringIO(), monkeypatch)
+
+
+def assert_lines(stream: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "_LINE_SECONDS", 0.01)
+    with showing_on(stream):
+        wait_for(lambda: "loading libraries: 0.0 s\n" in stream.getvalue())
+        set_status("training", 1200, 2400, "steps", loss=4.25)
+        wait_for(lambda: "training: 1,200 of 2,400 steps, loss 4.25\n" in stream.getvalue())
+    assert "\x1b" not in stream.getvalue()
+
+
+def test_short_commands_show_nothing(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "_DELAY_SECONDS", _SECONDS)
+    began = time.monotonic()
+    with showing_on(terminal, "recipe list"):
+        pass
+    assert (terminal.getvalue(), time.monotonic() - began < _SECONDS / 2) == ("", True)
+
+
+def test_other_processes_show_nothing(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", "1")
+    with showing_on(terminal):
+        set_status("training", 1, 2)
+        time.sleep(0.05)
+    assert terminal.getvalue() == ""
+
+
+def on_terminal(*arguments: object, stdin: Any = subprocess.DEVNULL, wait: str = "",
+                **environment: str) -> tuple[str, float]:
+    """Run bmtools with stdout and stderr on a pseudo-terminal.
+
+    Args:
+        arguments: of bmtools.
+        stdin: of the process.
+        wait: text after which stdin is closed.
+        environment: variables to set.
+
+    Returns:
+        what it printed, and the seconds until the first of it.
+    """
+    ours, theirs = pty.openpty()
+    began, first, printed = time.monotonic(), 0.0, b""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bmtools", *map(str, arguments)], stdin=stdin, stdout=theirs,
+        stderr=theirs, env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "80",
+                            **environment})
+    os.close(theirs)
+    while True:
+        try:
+            part = os.read(ours, 65536)
+        except OSError:  # the other end is closed
+            break
+        first = first or time.monotonic() - began
+        printed += part
+        if process.stdin and wait.encode() in printed:
+            process.stdin.close()
+            process.stdin = None
+    os.close(ours)
+    assert process.wait(_SECONDS) == 0, printed.decode()
+    return printed.decode().replace("\r\n", "\n"), first
+
+
+def test_a_sign_of_life_comes_before_any_work(tmp_path: Path) -> None:
+    """The input does not come: the command says at once what it waits for."""
+    printed, seconds = on_terminal(
+        "import", "text", "--allow-empty", "-o", tmp_path / "out", stdin=subprocess.PIPE,
+        wait="importing", COLORTERM="truecolor", NO_COLOR="1")
+    assert seconds < 10  # a second on a quiet machine
+    assert not re.search(r"\x1b\[[0-9;]*3[0-9]", printed)
+
+
+def test_records_on_a_terminal_are_lines_of_json(write_lines: Callable[..., Path]) -> None:
+    path = write_lines("notes.jsonl", {"id": "1", "text": "Il cuore."})
+    printed, _ = on_terminal("import", "jsonl", path)
+    assert replayed(printed)[0].startswith('{"id":"1","text":"Il cuore."')
+
+
+def test_results_on_a_terminal_are_a_table() -> None:
+    table, _ = on_terminal("recipe", "list")
+    lines, _ = on_terminal("recipe", "list", "--json")
+    assert replayed(table)[0].split() == ["recipe", "title", "phases", "source"]
+    assert replayed(lines)[0].startswith('{"recipe":"biobit"')
+
+
+def test_a_dumb_terminal_gets_no_escape_codes() -> None:
+    assert "\x1b" not in on_terminal("recipe", "list", TERM="dumb")[0]

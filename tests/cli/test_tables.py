@@ -1,0 +1,82 @@
+"""Tables of reported lines: what shares one, which columns fit, and how they look."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+import pytest
+
+from bmtools.cli import tables
+from bmtools.cli.tables import fitting_columns, flattened, print_lines
+
+SCORES = [
+    {"model": "base", "pppl": 256.41, "interval": [245.7, 266.4], "sentences": 1090,
+     "by": {"domain": {"heart": {"pppl": 12.0, "interval": [11.0, 13.0], "sentences": 7}}},
+     "signature": "pppl:original|unit:token"},
+    {"model": "bio", "pppl": 158.52, "interval": [128.1, 195.3], "sentences": 1090, "by": {},
+     "signature": "pppl:original|unit:token"},
+    {"compared": ["base", "bio"], "metric": "bits_per_character", "difference": 1.1868,
+     "interval": [1.07, 1.29], "p": 0.000999, "sentences": 1090}]
+
+
+def make_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make stdout a terminal of 80 columns."""
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(tables, "terminal_width", lambda: 80)
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+def shown(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """Return the lines on stdout without colours."""
+    return re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out).splitlines()
+
+
+def test_values_are_joined_with_their_intervals() -> None:
+    assert flattened({"mask_rate": 0.15, "mrr": 0.129, "interval": [0.079, 0.182], "empty": {},
+                      "dev": {"f1": 0.5, "found": 12}, "types": {"A": 1}}) == {
+        "mask_rate": "15.0%", "mrr": "0.129 [0.0790, 0.182]", "dev.f1": "50.0%",
+        "dev.found": "12", "types": "A 1"}
+
+
+@pytest.mark.parametrize(("width", "columns"), [
+    (30, ["model", "pppl"]), (45, ["model", "pppl", "records"]),
+    (200, ["model", "odd", "pppl", "records"])])
+def test_telling_columns_come_first(width: int, columns: list[str]) -> None:
+    row = {"model": "base", "odd": "x" * 30, "pppl": "123 [110, 140]", "records": "1,090",
+           "signature": "s"}
+    assert fitting_columns([row], width)[:len(columns)] == columns
+    assert "signature" not in fitting_columns([row], width)
+
+
+def test_lines_of_a_kind_share_a_table(monkeypatch: pytest.MonkeyPatch,
+                                       capsys: pytest.CaptureFixture[str]) -> None:
+    make_terminal(monkeypatch)
+    print_lines(SCORES)
+    lines = shown(capsys)
+    assert max(map(len, lines)) <= 80
+    cells = [re.split(r"\s{2,}", line.strip()) for line in lines if line]
+    assert cells[0] == ["model", "pppl", "sentences"]
+    assert cells[2:4] == [["base", "256 [246, 266]", "1,090"], ["bio", "159 [128, 195]", "1,090"]]
+    assert ["base", "heart", "12.0 [11.0, 13.0]", "7"] in cells
+    assert ["base, bio", "bits/char", "1.19 [1.07, 1.29]", "0.000999", "1,090"] in cells
+    assert "--json shows more: signature" in lines
+
+
+def test_a_line_alone_is_names_and_values(monkeypatch: pytest.MonkeyPatch,
+                                          capsys: pytest.CaptureFixture[str]) -> None:
+    make_terminal(monkeypatch)
+    print_lines([{"tokenizer": "[bold]out", "vocab_size": 30000,
+                  "sample": {"documents": 80, "bytes": 4096}, "vocabulary": "beef"}])
+    assert [line.rstrip() for line in shown(capsys)] == [
+        "tokenizer   [bold]out", "vocab size  30,000", "sample      documents 80, bytes 4,096",
+        "vocabulary  beef"]
+
+
+def test_a_pipe_gets_markdown_without_escape_codes(
+        monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    print_lines(SCORES[:2])
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    assert out.splitlines()[0].startswith("| model | ") and "|---" in out.splitlines()[1]
