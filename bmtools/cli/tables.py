@@ -128,7 +128,7 @@ def fitting_columns(rows: Sequence[Mapping[str, str]], width: int,
     for name in sorted(names, key=order.__getitem__):
         if name in _LAST and "signature" in names:
             continue
-        widest = 6 if one_line else max(map(len, heading(name).split()))
+        widest = 6 if one_line else len(heading(name))
         needed = max(widest, *(len(row.get(name, "")) for row in rows)) + _PADDING
         if needed <= width or not chosen:
             chosen.add(name)
