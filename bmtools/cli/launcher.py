@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from types import FrameType
 
 import click
@@ -23,6 +24,7 @@ import click
 from bmtools.cli.progress import hide_status
 from bmtools.distributed import SUPERVISED, is_launched
 from bmtools.io.system import usable_cores
+from bmtools.training.signals import REPEAT_SECONDS
 
 STOPPED = 75
 """Exit code of a run that stopped early and can be resumed: EX_TEMPFAIL in `sysexits.h`."""
@@ -31,6 +33,8 @@ _POLL_SECONDS = 0.1
 # A process that loses its peer complains too; lines are held until the first failure is known.
 _GRACE_SECONDS = 0.5
 _SECONDS_TO_EXIT = 60.0
+_SECONDS_TO_LEAVE = 1.0
+_INTERRUPTED = 130
 _UNEXPECTED = b"bmtools: unexpected "
 
 
@@ -57,13 +61,13 @@ def run_processes(processes: int, arguments: Sequence[str],
     workers = [_Worker(rank, [*program, *arguments], environment) for rank in range(processes)]
     try:
         with _forwarding_signals(workers) as signals:
-            failed = _wait(workers)
+            failed = _wait(workers, signals)
     finally:
         for worker in workers:
             worker.kill()
-    if failed is None:
-        return workers[0].exit_code or 0
-    return _report_failure(failed, workers, signals, "--traceback" in arguments)
+    code = workers[0].exit_code or 0 if failed is None else \
+        _report_failure(failed, workers, signals.sent, "--traceback" in arguments)
+    return code if signals.left_at is None else _INTERRUPTED
 
 
 def launch(processes: int) -> None:
@@ -178,8 +182,10 @@ def _report_failure(failed: _Worker, workers: Sequence[_Worker], signals: Sequen
     return code
 
 
-def _wait(workers: Sequence[_Worker]) -> _Worker | None:
+def _wait(workers: Sequence[_Worker], signals: _Signals) -> _Worker | None:
     """Wait until all have ended or one has failed; print the main process's lines meanwhile.
+
+    A second Ctrl-C ends the wait after a moment, in which they can clean up.
 
     Returns:
         the process whose failure came first, if one failed.
@@ -189,6 +195,9 @@ def _wait(workers: Sequence[_Worker]) -> _Worker | None:
     while any(worker.exit_code is None for worker in workers):
         time.sleep(_POLL_SECONDS)
         now = time.monotonic()
+        if signals.left_at is not None and now - signals.left_at > _SECONDS_TO_LEAVE:
+            main.print_rest()
+            return None
         if main.exit_code in (0, STOPPED):
             # The results are written; the others have only to exit.
             done_at = done_at or now
@@ -211,20 +220,40 @@ def _wait(workers: Sequence[_Worker]) -> _Worker | None:
     return first
 
 
+@dataclass
+class _Signals:
+    """Signals that were forwarded.
+
+    Args:
+        sent: their numbers, in order.
+        first_at: time of the first one that asks to stop.
+        left_at: time of a Ctrl-C after it.
+    """
+
+    sent: list[int] = field(default_factory=list)
+    first_at: float | None = None
+    left_at: float | None = None
+
+
 @contextmanager
-def _forwarding_signals(workers: Sequence[_Worker]) -> Iterator[list[int]]:
-    """Forward signals to all processes; gives the list of those that were sent."""
-    sent: list[int] = []
+def _forwarding_signals(workers: Sequence[_Worker]) -> Iterator[_Signals]:
+    """Forward signals to all processes; gives those that were sent."""
+    signals = _Signals()
 
     def forward(number: int, _frame: FrameType | None) -> None:
-        sent.append(number)
+        now = time.monotonic()
+        if signals.first_at is None:
+            signals.first_at = now
+        elif number == signal.SIGINT and now - signals.first_at > REPEAT_SECONDS:
+            signals.left_at = signals.left_at or now
+        signals.sent.append(number)
         for worker in workers:
             worker.process.send_signal(number)
 
     before = {number: signal.signal(number, forward) for number in _FORWARDED_SIGNALS
               if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN}  # nohup
     try:
-        yield sent
+        yield signals
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -144,8 +144,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = 2
     except click.exceptions.Exit as exit_request:
         code = exit_request.exit_code
-    except (KeyboardInterrupt, click.Abort):
-        code = _print_error("interrupted", 130)
+    except (KeyboardInterrupt, click.Abort) as interruption:
+        code = _print_error(str(interruption) or "interrupted", 130)
     except Ended as signal:
         code = _print_error(str(signal), signal.exit_code)
     except Exception as error:

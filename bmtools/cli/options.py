@@ -23,13 +23,26 @@ from bmtools.cli.outputs import (
 )
 from bmtools.cli.progress import hide_status, showing_status
 from bmtools.distributed import is_main_process
-from bmtools.errors import BmtoolsError, RecordError, Reject, refuse, suggestion
+from bmtools.errors import (
+    BmtoolsError,
+    CheckpointError,
+    RecordError,
+    Reject,
+    refuse,
+    suggestion,
+)
 from bmtools.io.jsonl import STDIN, RecordReader
 from bmtools.io.output import STDOUT, encode_lines, open_output
+from bmtools.models.checkpoint_files import (
+    check_checkpoint,
+    check_directory,
+    check_masked_lm,
+    check_tokenizer,
+    describe_directory,
+)
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 directory = click.Path(path_type=Path, file_okay=False)
-existing_directory = click.Path(path_type=Path, file_okay=False, exists=True)
 writes_records = click.option(
     "-o", "--output", type=OutputFile(), default=STDOUT, show_default="stdout", metavar="FILE",
     help="Write here; .gz and .zst compress.")
@@ -37,6 +50,49 @@ writes_records = click.option(
 
 _OVERWRITE_HELP = "Replace output that exists."
 takes_overwrite = click.option("--overwrite", is_flag=True, help=_OVERWRITE_HELP)
+
+
+class CheckedDirectory(click.Path):
+    """A directory whose files are looked at before anything heavy loads.
+
+    Args:
+        check: raises a `BmtoolsError` where the directory is not what the command needs.
+    """
+
+    def __init__(self, check: Callable[[Path], None]) -> None:
+        super().__init__(path_type=Path, file_okay=False)
+        self.check = check
+
+    def convert(self, value: Any, param: click.Parameter | None,
+                ctx: click.Context | None) -> Path:
+        """Make sure that there is a directory; its files are checked once all usage is right."""
+        try:
+            check_directory(Path(value))
+        except CheckpointError as error:
+            self.fail(str(error), param, ctx)
+        return Path(value)
+
+
+class InputFile(click.Path):
+    """A file to read, or `-` for stdin."""
+
+    def __init__(self) -> None:
+        super().__init__(exists=True, dir_okay=False, allow_dash=True)
+
+    def convert(self, value: Any, param: click.Parameter | None,
+                ctx: click.Context | None) -> Any:
+        """Check a file; a directory is wrong usage, and is called by what it holds."""
+        if Path(value).is_dir():
+            self.fail(f"found the directory {value!r}, expected files"
+                      f"{describe_directory(Path(value))}", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+existing_directory = CheckedDirectory(check_directory)
+checkpoint_directory = CheckedDirectory(check_checkpoint)
+masked_lm_directory = CheckedDirectory(check_masked_lm)
+tokenizer_directory = CheckedDirectory(check_tokenizer)
+input_file = InputFile()
 
 
 class Command(DocumentedCommand):
@@ -60,6 +116,11 @@ class Command(DocumentedCommand):
             overwrite = ctx.params[OVERWRITE] if self._takes_overwrite \
                 else ctx.params.pop(OVERWRITE)
             prepare_outputs(ctx, overwrite)
+        for param in self.params:
+            if isinstance(param.type, CheckedDirectory):
+                found = ctx.params[param.name or ""]
+                for path in found if isinstance(found, tuple) else filter(None, (found,)):
+                    param.type.check(path)
         with showing_status(ctx.command_path.partition(" ")[2]):
             return super().invoke(ctx)
 
@@ -135,21 +196,7 @@ def _open_rejects(values: dict[str, Any]) -> None:
         values["reject"] = lambda error: None  # the main process reads the same records
 
 
-class _InputFile(click.Path):
-    """A file that exists, or `-`; a directory is refused with the files in it."""
-
-    def convert(self, value: Any, param: click.Parameter | None,
-                ctx: click.Context | None) -> Any:
-        if Path(value).is_dir():
-            files = sorted(path for path in Path(value).iterdir() if path.is_file())
-            ending = "".join(files[0].suffixes[-2:]) if files else ""
-            self.fail(f"found the directory {value!r}, expected files; "
-                      f"{Path(value) / ('*' + ending)} names those in it", param, ctx)
-        return super().convert(value, param, ctx)
-
-
-takes_files = click.argument("files", nargs=-1, metavar="[FILES]...",
-                             type=_InputFile(exists=True, dir_okay=False, allow_dash=True))
+takes_files = click.argument("files", nargs=-1, metavar="[FILES]...", type=input_file)
 allows_empty = click.option(
     "--allow-empty", is_flag=True,
     help="Accept input without a single record, and write none; otherwise it is an error.")

@@ -14,6 +14,7 @@ import click
 from bmtools.cli.help import Choice, SettingOption
 from bmtools.cli.options import add_options
 from bmtools.errors import choices
+from bmtools.models.device import check_device
 
 # Values of options that take text, by field.
 _METAVARS = {
@@ -67,6 +68,7 @@ def with_options(function: Any, kind: type, without: Sequence[str] = (), **defau
             type=Choice(listed) if listed else annotation, show_default=True,
             metavar=_METAVARS.get(field.name) if annotation is str else None,
             default=defaults.get(field.name, field.default),
+            callback=_check_device if field.name == "device" else None,
             help=_sentence(help_texts[field.name], listed, help_texts))(function)
     return function
 
@@ -85,3 +87,8 @@ def _sentence(text: str, values: Sequence[str], settings: Iterable[str]) -> str:
     text = text.replace("`", "")
     begins_with_value = re.split(r"[ ,:;]", text)[0] in values
     return text if begins_with_value else text[0].upper() + text[1:]
+
+
+def _check_device(_ctx: click.Context, _param: click.Parameter, name: str) -> str:
+    check_device(name)
+    return name

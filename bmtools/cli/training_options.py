@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,12 @@ from click.core import ParameterSource
 
 from bmtools.cli.help import offers
 from bmtools.cli.launcher import STOPPED, launch
-from bmtools.cli.options import add_options, existing_directory, sources
+from bmtools.cli.options import (
+    add_options,
+    masked_lm_directory,
+    sources,
+    tokenizer_directory,
+)
 from bmtools.cli.results import finish, print_reports, prints_results
 from bmtools.cli.settings import with_options
 from bmtools.data.settings import ShardConfig
@@ -32,10 +39,14 @@ from bmtools.training.plan import (
     SHARD,
     STATES,
     DataConfig,
+    ModelInit,
+    TrainingPlan,
+    check_targets,
     make_run_config,
     pretraining_init,
     runs_directory,
 )
+from bmtools.training.signals import handled_signals
 
 TRAINING_GROUPS = {
     "Text": "files corpus replay replay-steps evaluate retain lang segmenter terms rejects",
@@ -126,12 +137,12 @@ def _read_model_init(values: dict[str, Any]) -> None:
 
 
 takes_model_init = partial(add_options, [
-    click.option("--model", type=existing_directory, metavar="CKPT",
+    click.option("--model", type=masked_lm_directory, metavar="CKPT",
                  help="Checkpoint to continue."),
     click.option("--architecture", metavar="NAME", shell_complete=complete_architecture,
                  help="New weights instead: bert-base, roberta-large, modernbert-4x256, a "
                       "config.json ..."),
-    click.option("--tokenizer", type=existing_directory, metavar="DIR",
+    click.option("--tokenizer", type=tokenizer_directory, metavar="DIR",
                  help="Tokenizer for new weights.")], _read_model_init)
 """Add `--model`, `--architecture` and `--tokenizer`; passes `model`.
 
@@ -146,8 +157,6 @@ def _find_finished(values: dict[str, Any]) -> None:
         click.echo(f"bmtools: {output} is finished already", err=True)
         shutil.rmtree(runs_directory(output), ignore_errors=True)  # a kill may have left it
         click.get_current_context().exit()
-    if any(STDIN in names for names in values["data"].train.values()) and world_size() > 1:
-        raise click.UsageError("several processes cannot share stdin; name the files instead")
 
 
 resumes = partial(add_options, [prints_results, click.option(
@@ -164,21 +173,89 @@ shard_option = click.option(
     help="Shard weights and optimizer states over the processes (FSDP2).")
 
 
-def _launch(values: dict[str, Any]) -> None:
-    processes, shard = values.pop("processes"), values.pop("shard")
+def _prepare_processes(values: dict[str, Any]) -> None:
+    processes, shard = values["processes"], values["shard"]
     if shard and processes == 1 and not is_launched():
         raise click.UsageError("--shard: found it with one process, expected --processes above 1")
-    launch(processes)
     if shard:
         os.environ[SHARD] = "1"
     state = next(runs_directory(values["output"]).glob(STATES), None)
-    if not is_main_process() or (values["resume"] and state):
+    launching = processes > 1 and not is_launched()
+    if launching or not is_main_process() or (values["resume"] and state):
         # Only the main process reads records, and not again once there is a state.
         values["rejects"] = None
 
 
-launches = partial(add_options, [processes_option, shard_option], _launch)
-"""Add `--processes` and `--shard`: run the command in several processes. Put it first."""
+launches = partial(add_options, [processes_option, shard_option], _prepare_processes)
+"""Add `--processes` and `--shard`; the command calls `check_and_launch`. Put it first."""
+
+
+def check_and_launch(plan: TrainingPlan, model: ModelInit, data: DataConfig, processes: int,
+                     shard: bool, teacher: Path | None = None) -> None:
+    """Refuse what cannot work, then run the command in several processes, if asked to.
+
+    Raises:
+        UsageError: several processes would have to share stdin.
+        BmtoolsError: see `check_targets` and `check_run`.
+        click.exceptions.Exit: with the exit code of the processes.
+    """
+    from bmtools.training.checks import check_run
+
+    several = max(processes, world_size())
+    if several > 1 and any(STDIN in names for names in data.train.values()):
+        raise click.UsageError("several processes cannot share stdin; name the files instead")
+    if is_main_process():
+        check_targets(plan)
+    check_run(plan, model, data, several, shard, teacher)
+    launch(processes)
+
+
+@contextmanager
+def interruptible(kept: Callable[[], str]) -> Iterator[None]:
+    """Let signals interrupt a command from its imports on, and tell what that leaves.
+
+    Args:
+        kept: describes what an interruption leaves.
+
+    Raises:
+        KeyboardInterrupt: with this description.
+    """
+    interrupted = False
+
+    def interrupt() -> None:
+        nonlocal interrupted
+        interrupted = True
+        raise KeyboardInterrupt
+
+    logging.getLogger("bmtools").addHandler(_EchoHandler())
+    try:
+        with handled_signals(interrupt):
+            yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"interrupted: {kept()}") from None
+    except Exception as error:
+        if interrupted:  # some libraries raise their own error where an import is interrupted
+            raise KeyboardInterrupt(f"interrupted: {kept()}") from error
+        raise
+
+
+class _EchoHandler(logging.Handler):
+    """Shows what rooms log as a line on stderr."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print the message."""
+        click.echo(f"bmtools: {record.getMessage()}", err=True)
+
+
+def describe_leftover(output: Path) -> str:
+    """Describe what a session that ended at once leaves of its run."""
+    directory = runs_directory(output)
+    if states := sorted(directory.glob(STATES)):
+        step = int(states[-1].name.rpartition("-")[2])
+        return f"the state saved at step {step:,} is in {directory}; --resume continues from it"
+    if directory.exists():
+        return f"no step was saved, {directory} keeps the encoded text; --resume uses it"
+    return "nothing to save yet; the same command starts again"
 
 
 def print_metrics(lines: Iterable[dict[str, Any]],

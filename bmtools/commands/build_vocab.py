@@ -12,7 +12,7 @@ import click
 from click.core import ParameterSource
 
 from bmtools.cli.closing import after_build_vocab
-from bmtools.cli.options import Command, existing_directory, reads_records, writes_directory
+from bmtools.cli.options import Command, reads_records, tokenizer_directory, writes_directory
 from bmtools.cli.results import finish, print_results, prints_results
 from bmtools.cli.settings import takes_settings
 from bmtools.errors import CheckpointError, Reject, setting
@@ -55,7 +55,7 @@ def _or_auto(function: Callable[..., Any]) -> Callable[..., Any]:
     meanings={"output": "Directory for the tokenizer."})
 @reads_records
 @writes_directory
-@click.option("--extend", type=existing_directory, metavar="CKPT",
+@click.option("--extend", type=tokenizer_directory, metavar="CKPT",
               help="Keep every token and id of this tokenizer or checkpoint, and add the best "
                    "new pieces up to --size.")
 @_or_auto

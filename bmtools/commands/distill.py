@@ -9,7 +9,7 @@ import click
 from bmtools.cli.closing import after_training
 from bmtools.cli.options import (
     Command,
-    existing_directory,
+    masked_lm_directory,
     takes_rejects,
     usage_errors,
     writes_directory,
@@ -18,7 +18,10 @@ from bmtools.cli.settings import takes_settings
 from bmtools.cli.training_options import (
     TRAINING_FILES,
     TRAINING_GROUPS,
+    check_and_launch,
     complete_architecture,
+    describe_leftover,
+    interruptible,
     launches,
     print_metrics,
     resumes,
@@ -32,7 +35,6 @@ from bmtools.training.plan import (
     DISTILLATION_WARMUP,
     DataConfig,
     ModelInit,
-    check_targets,
     make_plan,
 )
 
@@ -48,9 +50,9 @@ from bmtools.training.plan import (
 @takes_data
 @takes_rejects
 @writes_directory
-@click.option("--teacher", type=existing_directory, required=True, metavar="CKPT",
+@click.option("--teacher", type=masked_lm_directory, required=True, metavar="CKPT",
               help="Checkpoint to learn from; it is not changed.")
-@click.option("--student", type=existing_directory, metavar="CKPT",
+@click.option("--student", type=masked_lm_directory, metavar="CKPT",
               help="Pretrained checkpoint to train, with the teacher's vocabulary.")
 @click.option("--architecture", metavar="NAME", shell_complete=complete_architecture,
               help="Train new weights instead: bert-tiny, bert-LAYERSxWIDTH, a config.json.")
@@ -59,7 +61,7 @@ from bmtools.training.plan import (
 @resumes
 def command(data: DataConfig, reject: Reject, output: Path, overwrite: bool, teacher: Path,
             student: Path | None, architecture: str | None, settings: DistillationConfig,
-            config: RunConfig, resume: bool) -> None:
+            config: RunConfig, resume: bool, processes: int, shard: bool) -> None:
     """Train a smaller masked language model to predict as a larger one.
 
     FILES are records, or shards made by "bmtools tokenize". Prints a JSON line per report, and one
@@ -68,8 +70,9 @@ def command(data: DataConfig, reject: Reject, output: Path, overwrite: bool, tea
     init = ModelInit(student, architecture)
     with usage_errors():
         plan = make_plan(output, config, init, data, resume, overwrite, teacher, settings)
-    check_targets(plan)
-    from bmtools.training.distill import distill_lines
+    check_and_launch(plan, init, data, processes, shard, teacher)
+    with interruptible(lambda: describe_leftover(output)):
+        from bmtools.training.distill import distill_lines
 
-    lines = distill_lines(plan, init, teacher, data, settings, reject)
-    print_metrics(lines, after_training)
+        lines = distill_lines(plan, init, teacher, data, settings, reject)
+        print_metrics(lines, after_training)

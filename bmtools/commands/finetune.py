@@ -11,14 +11,15 @@ from bmtools.cli.closing import after_finetune
 from bmtools.cli.help import Group
 from bmtools.cli.options import (
     Command,
-    existing_directory,
+    checkpoint_directory,
+    input_file,
     sources,
     takes_rejects,
     writes_directory,
 )
 from bmtools.cli.results import prints_results
 from bmtools.cli.settings import takes_settings
-from bmtools.cli.training_options import print_metrics
+from bmtools.cli.training_options import interruptible, print_metrics
 from bmtools.errors import Reject
 from bmtools.io.jsonl import STDIN, RecordReader
 from bmtools.recipes.settings import LearningRateConfig, OptimizationConfig
@@ -34,7 +35,8 @@ _MEANINGS = {
     "micro-batch-size": "Inputs of a forward pass; gradients are accumulated. 0: the whole batch.",
     "seed": "Seed of the first run: of the order of inputs, new weights and dropout.",
 }
-_records = click.Path(exists=True, dir_okay=False, allow_dash=True)
+_LEFTOVER = ("nothing was written, the best seed is chosen at the end, and fine-tuning cannot be "
+             "resumed; the same command starts again")
 
 
 class TaskGroup(Group):
@@ -49,13 +51,13 @@ class TaskGroup(Group):
             return None
         _, config_class, sentence = TASKS[name]
 
-        @click.option("--model", type=existing_directory, required=True, metavar="CKPT",
+        @click.option("--model", type=checkpoint_directory, required=True, metavar="CKPT",
                       help="Checkpoint to start from; it stays as it is.")
-        @click.option("--train", type=_records, required=True, metavar="FILE",
+        @click.option("--train", type=input_file, required=True, metavar="FILE",
                       help="Records to learn from; - means stdin, for one of the sets.")
-        @click.option("--dev", type=_records, required=True, metavar="FILE",
+        @click.option("--dev", type=input_file, required=True, metavar="FILE",
                       help="Records that choose the epoch and the seed.")
-        @click.option("--test", type=_records, metavar="FILE",
+        @click.option("--test", type=input_file, metavar="FILE",
                       help="Records to score each seed by; they choose nothing.")
         @takes_rejects
         @writes_directory
@@ -71,11 +73,13 @@ class TaskGroup(Group):
             files = {"train": train, "dev": dev, **({"test": test} if test else {})}
             if list(files.values()).count(STDIN) > 1:
                 raise click.UsageError("only one of --train, --dev and --test can be stdin")
-            from bmtools.tasks.finetune import FinetunePlan, run_finetuning
+            with interruptible(lambda: _LEFTOVER):
+                from bmtools.tasks.finetune import FinetunePlan, run_finetuning
 
-            plan = FinetunePlan(name, output=output, overwrite=overwrite, **options)
-            readers = {name: RecordReader(sources((file,)), reject) for name, file in files.items()}
-            print_metrics(run_finetuning(plan, readers, reject), after_finetune)
+                plan = FinetunePlan(name, output=output, overwrite=overwrite, **options)
+                readers = {name: RecordReader(sources((file,)), reject)
+                           for name, file in files.items()}
+                print_metrics(run_finetuning(plan, readers, reject), after_finetune)
 
         return click.command(
             name, cls=Command, help=sentence, examples=[
@@ -97,5 +101,6 @@ def command() -> None:
     """Train a checkpoint on an annotated task, with several seeds.
 
     Each seed stops when it no longer improves on the development set; the best one is written.
-    stdout gets a JSON line for each set, epoch and seed, and a summary.
+    stdout gets a JSON line for each set, epoch and seed, and a summary. A run that is interrupted
+    writes nothing and cannot be resumed.
     """

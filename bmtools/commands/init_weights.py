@@ -11,7 +11,13 @@ from typing import Any
 import click
 
 from bmtools.cli.closing import after_comparing_inits, after_init_weights
-from bmtools.cli.options import Command, existing_directory, reads_records, takes_overwrite
+from bmtools.cli.options import (
+    Command,
+    masked_lm_directory,
+    reads_records,
+    takes_overwrite,
+    tokenizer_directory,
+)
 from bmtools.cli.outputs import OutputDirectory
 from bmtools.cli.results import finish, print_results, prints_results
 from bmtools.cli.settings import takes_settings
@@ -48,9 +54,9 @@ _NEAREST = 3
 @click.option("-o", "--output", type=OutputDirectory(), metavar="DIR",
               help="Directory to write; required without --compare.")
 @takes_overwrite
-@click.option("--base", type=existing_directory, required=True, metavar="CKPT",
+@click.option("--base", type=masked_lm_directory, required=True, metavar="CKPT",
               help="Checkpoint whose weights are kept.")
-@click.option("--tokenizer", type=existing_directory, required=True, metavar="DIR",
+@click.option("--tokenizer", type=tokenizer_directory, required=True, metavar="DIR",
               help="The new vocabulary.")
 @click.option("--lang", default="en", show_default=True,
               help="Language of records without one; sentences are split by it.")

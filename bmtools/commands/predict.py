@@ -11,14 +11,16 @@ from bmtools.cli.help import Choice
 from bmtools.cli.options import (
     Command,
     allows_empty,
-    existing_directory,
+    checkpoint_directory,
     reads_records,
+    usage_errors,
     writes_records,
 )
 from bmtools.cli.results import finish, write_stream
 from bmtools.cli.settings import takes_settings
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
+from bmtools.tasks.checks import check_into, find_task
 from bmtools.tasks.registry import TASKS
 from bmtools.tasks.settings import PredictConfig
 
@@ -26,12 +28,13 @@ from bmtools.tasks.settings import PredictConfig
 @click.command("predict", cls=Command, examples=(
     "bmtools predict notes.jsonl --model tagger -o found.jsonl",
     "bmtools import text notes.txt | bmtools predict --model tagger"),
-    groups={"Model": "model task max-length batch-size device"}, topics="records devices",
+    groups={"Model": "model task max-length batch-size device",
+            "Output": "into output overwrite"}, topics="records devices",
     meanings={"output": "Write the records here; .gz and .zst compress."})
 @reads_records
 @allows_empty
 @writes_records
-@click.option("--model", type=existing_directory, required=True, metavar="DIR",
+@click.option("--model", type=checkpoint_directory, required=True, metavar="DIR",
               help="Fine-tuned model.")
 @click.option("--task", type=Choice(list(TASKS)), default=None,
               show_default="from bmtools.json",
@@ -39,7 +42,13 @@ from bmtools.tasks.settings import PredictConfig
 @takes_settings(PredictConfig, "config")
 def command(records: RecordReader, reject: Reject, output: str, model: Path, task: str | None,
             config: PredictConfig) -> None:
-    """Add a fine-tuned model's predictions to records."""
+    """Add a fine-tuned model's predictions to records.
+
+    Predictions are an object under the key "predicted": entities, or label, score and
+    probabilities. Annotations stay as they are, unless --into names their key.
+    """
+    with usage_errors():
+        check_into(config.into, find_task(model, task or ""))
     from bmtools.tasks.inference import Predictor
 
     predictor = Predictor(model, config, task or "")

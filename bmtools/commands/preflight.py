@@ -26,6 +26,7 @@ from bmtools.distributed import world_size
 from bmtools.errors import Reject, refuse
 from bmtools.recipes.phases import RunConfig
 from bmtools.recipes.settings import PreflightConfig
+from bmtools.training.checks import check_run
 from bmtools.training.plan import DataConfig, ModelInit, make_plan
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ def command(data: DataConfig, rejects: str | None, output: Path | None, overwrit
         raise click.UsageError("--shard: found it with one process, expected --processes above 1")
     with usage_errors():
         plan = make_plan(output or Path("model"), config, model, data)
+    check_run(plan, model, data, processes, shard)
     from bmtools.training.preflight import forecast_run
 
     reject: Reject = (lambda _error: None) if rejects else refuse

@@ -11,6 +11,9 @@ from bmtools.cli.options import Command, takes_rejects, usage_errors, writes_dir
 from bmtools.cli.training_options import (
     TRAINING_FILES,
     TRAINING_GROUPS,
+    check_and_launch,
+    describe_leftover,
+    interruptible,
     launches,
     print_metrics,
     resumes,
@@ -20,7 +23,7 @@ from bmtools.cli.training_options import (
 )
 from bmtools.errors import Reject
 from bmtools.recipes.phases import RunConfig
-from bmtools.training.plan import DataConfig, ModelInit, check_targets, make_plan
+from bmtools.training.plan import DataConfig, ModelInit, make_plan
 
 
 @click.command("pretrain", cls=Command, examples=(
@@ -38,19 +41,21 @@ from bmtools.training.plan import DataConfig, ModelInit, check_targets, make_pla
 @takes_model_init
 @resumes
 def command(data: DataConfig, reject: Reject, output: Path, overwrite: bool, model: ModelInit,
-            config: RunConfig, resume: bool) -> None:
+            config: RunConfig, resume: bool, processes: int, shard: bool) -> None:
     """Train a masked language model from scratch or from a checkpoint, in phases.
 
     FILES are records, or shards made by "bmtools tokenize". Prints a JSON line per report, and one
     about the checkpoint.
 
-    SIGTERM, SIGUSR1 and --budget end a session after the current step: it saves a state, prints a
-    line with the key "stopped" and exits with 75 (with 0 under a launcher other than --processes).
-    The same command with --resume then continues, and exits with 0 when the checkpoint is written.
+    Ctrl-C, SIGTERM, SIGUSR1 and --budget end a session after the current step: it saves a state,
+    prints a line with the key "stopped" and exits with 75 (with 0 under a launcher other than
+    --processes). The same command with --resume then continues, and exits with 0 when the
+    checkpoint is written. A second Ctrl-C leaves at once, without a new state, and exits with 130.
     """
     with usage_errors():
         plan = make_plan(output, config, model, data, resume, overwrite)
-    check_targets(plan)
-    from bmtools.training.pretrain import pretrain_lines
+    check_and_launch(plan, model, data, processes, shard)
+    with interruptible(lambda: describe_leftover(output)):
+        from bmtools.training.pretrain import pretrain_lines
 
-    print_metrics(pretrain_lines(plan, model, data, reject), after_training)
+        print_metrics(pretrain_lines(plan, model, data, reject), after_training)

@@ -15,6 +15,7 @@ from bmtools.cli.scoring_options import takes_groups, takes_models
 from bmtools.cli.settings import takes_settings
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader, read_list
+from bmtools.models.checkpoint_files import check_length
 from bmtools.scoring.settings import InferenceConfig, MaskedLmLossConfig, StatisticsConfig
 from bmtools.status import counted
 
@@ -52,6 +53,8 @@ def command(records: RecordReader, reject: Reject, models: tuple[Path, ...], out
         config.check_usage(terms is not None, inference.precision)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
+    for model in models:
+        check_length(config.max_length, model)
     term_list = [term for _, term in read_list(str(terms))] if terms else []
     from bmtools.scoring.masked_lm_loss import masked_lm_loss
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from bmtools.cli.closing import after_tokenize
-from bmtools.cli.options import Command, existing_directory, reads_records, writes_directory
+from bmtools.cli.options import Command, reads_records, tokenizer_directory, writes_directory
 from bmtools.cli.results import finish, print_results, prints_results
 from bmtools.cli.settings import takes_settings
 from bmtools.data.settings import ShardConfig
@@ -24,7 +24,7 @@ from bmtools.status import counted
     meanings={"output": "Directory for the shards."})
 @reads_records
 @writes_directory
-@click.option("--tokenizer", type=existing_directory, required=True, metavar="DIR",
+@click.option("--tokenizer", type=tokenizer_directory, required=True, metavar="DIR",
               help="Tokenizer, or checkpoint with one.")
 @takes_settings(ShardConfig, "settings")
 @click.option("--processes", type=click.IntRange(min=0), default=0, show_default=True,

@@ -59,7 +59,8 @@ from bmtools.translation.settings import (
               default=DocumentConfig.other_languages, show_default=True,
               help="A record whose lang is not --source-lang: reject it, or keep it as it is.")
 @click.option("--drop-annotations", is_flag=True,
-              help="Remove entities, relations, answers and target instead of refusing them.")
+              help="Remove entities, relations, answers, target and predicted, instead of refusing "
+                   "them.")
 @click.option("--memory", type=click.Path(path_type=Path, exists=True, dir_okay=False),
               help="Translation memory, for engine memory: a TMX file, or a TSV with a column for "
                    "each language.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -84,3 +84,26 @@ def hash_directory(directory: Path) -> str:
             content = hashlib.file_digest(stream, "sha256").hexdigest()
         digest.update(f"{path.name}\0{content}\n".encode())
     return digest.hexdigest()
+
+
+class DirectoryHashes(Mapping[str, str]):
+    """Hashes of directories by role; each is computed when it is first asked for.
+
+    Args:
+        directories: by role.
+    """
+
+    def __init__(self, directories: Mapping[str, Path]) -> None:
+        self._directories = directories
+        self._hashes: dict[str, str] = {}
+
+    def __getitem__(self, role: str) -> str:
+        if role not in self._hashes:
+            self._hashes[role] = hash_directory(self._directories[role])
+        return self._hashes[role]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._directories)
+
+    def __len__(self) -> int:
+        return len(self._directories)

@@ -38,6 +38,11 @@ def read_system(name: str | Path) -> str:
         return ""
 
 
+def exists(pattern: str) -> bool:
+    """Tell whether the system has a file whose name matches, such as `dev/nvidia*`."""
+    return next(_SYSTEM.glob(pattern), None) is not None
+
+
 def _control_groups(controller: str) -> list[Path]:
     """List the control groups that bind this process, its own and those around it.
 

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from bmtools.errors import BmtoolsError, setting
-from bmtools.models.encoder_weights import POSITIONS_AFTER_PADDING
+from bmtools.models.checkpoint_files import POSITIONS_AFTER_PADDING
 from bmtools.models.fast_encoder import InferenceModel
 from bmtools.models.sizes import HEAD_SIZE, named_size
 

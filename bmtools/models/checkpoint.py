@@ -16,6 +16,7 @@ from bmtools.io.failures import naming, require_room
 from bmtools.io.manifest import Manifest, read_manifest
 from bmtools.models.architectures import max_tokens
 from bmtools.models.card import write_card
+from bmtools.models.checkpoint_files import check_checkpoint
 from bmtools.models.inference_files import read_inference_model, require_finite
 from bmtools.status import set_status
 from bmtools.vocab.tokenizer import (
@@ -64,8 +65,7 @@ def load_checkpoint(directory: Path, device: str = "cpu",
         CheckpointError: no such directory, missing or unsafe weights, or a tokenizer that does not
             belong to the model.
     """
-    if not (directory / "config.json").is_file():
-        raise CheckpointError(f"{directory}: no config.json, expected a checkpoint directory")
+    check_checkpoint(directory)
     set_status(f"loading {directory}")
     tokenizer = load_tokenizer(directory)
     import transformers
@@ -110,6 +110,7 @@ def load_for_inference(directory: Path, device: str = "cpu",
     """
     from bmtools.vocab.inference_tokenizer import read_inference_tokenizer
 
+    check_checkpoint(directory)
     set_status(f"loading {directory}")
     tokenizer = read_inference_tokenizer(directory)
     model = None if tokenizer is None else read_inference_model(directory, device, model_class)

@@ -11,14 +11,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from bmtools.models.checkpoint_files import POSITIONS_AFTER_PADDING
+
 TensorMap = Callable[[Tensor], Tensor]
 CosSin = tuple[Tensor, Tensor]
 State = Mapping[str, Tensor]
 """Weights by their names in transformers' models."""
-POSITIONS_AFTER_PADDING = frozenset(
-    {"camembert", "data2vec-text", "roberta", "roberta-prelayernorm", "xlm-roberta",
-     "xlm-roberta-xl"})
-"""Model types whose positions are counted from behind the id of the padding token."""
 _GELU: TensorMap = partial(torch.ops.aten.gelu_, approximate="none")
 _GELU_TANH: TensorMap = partial(torch.ops.aten.gelu_, approximate="tanh")
 # GELU overwrites its input: a third less time, and no second copy.

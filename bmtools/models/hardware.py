@@ -11,9 +11,9 @@ import torch
 from torch import nn
 
 from bmtools.distributed import local_rank, world_size
-from bmtools.errors import BmtoolsError, setting
 from bmtools.io.system import read_system, usable_cores, usable_memory_bytes
 from bmtools.models.architectures import build_model
+from bmtools.models.device import check_device, refuse_device
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
@@ -100,16 +100,15 @@ def resolve_device(name: str) -> str:
     Raises:
         BmtoolsError: torch cannot compute there.
     """
+    check_device(name)
     if name == "auto":
         if not torch.cuda.is_available():
             return "cpu"
         return f"cuda:{local_rank() % torch.cuda.device_count()}" if world_size() > 1 else "cuda"
     try:
         torch.zeros(1, device=name).item()
-    except (RuntimeError, AssertionError) as error:
-        raise BmtoolsError(f"{setting('device')}: found {name!r}, which cannot be used here (CUDA "
-                           f"devices: {torch.cuda.device_count()}); expected auto, cpu, cuda or "
-                           "cuda:N") from error
+    except (RuntimeError, AssertionError):
+        refuse_device(name, f"CUDA devices: {torch.cuda.device_count()}")
     return name
 
 

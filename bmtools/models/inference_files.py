@@ -21,9 +21,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from bmtools.errors import CheckpointError
+from bmtools.models.checkpoint_files import POSITIONS_AFTER_PADDING, WEIGHTS
 from bmtools.models.encoder_weights import (
     ACTIVATIONS,
-    POSITIONS_AFTER_PADDING,
     TensorMap,
     extract_weights,
     linear,
@@ -31,7 +31,6 @@ from bmtools.models.encoder_weights import (
 )
 from bmtools.models.fast_encoder import InferenceModel
 
-WEIGHTS = "model.safetensors"
 # What transformers' configurations say where a file says nothing.
 _BERT_DEFAULTS = {"hidden_act": "gelu", "layer_norm_eps": 1e-12, "tie_word_embeddings": True,
                   "pad_token_id": 0, "type_vocab_size": 2}

@@ -16,14 +16,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from bmtools.models.architectures import build_model
+from bmtools.models.checkpoint_files import STATE_COPIES
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
 
 GIB = 2**30
-STATE_COPIES = 4
-"""Weights, gradients and the optimizer's two moments, all float32. Muon keeps one moment of the
-matrices inside the encoder."""
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt(3)
 
 

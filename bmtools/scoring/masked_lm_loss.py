@@ -20,9 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from bmtools.errors import BmtoolsError, DataError, RecordError, Reject, refuse, setting
+from bmtools.errors import DataError, RecordError, Reject, refuse
 from bmtools.io.jsonl import as_records
 from bmtools.masking.corruption import Coverage
+from bmtools.models.checkpoint_files import require_length
 from bmtools.records import Record
 from bmtools.scoring.checkpoint_predictor import CheckpointPredictor, load_predictors
 from bmtools.scoring.evaluation import Progress, gather_records
@@ -106,10 +107,7 @@ class MaskedLmEvaluation:
     def __init__(self, models: Sequence[CheckpointPredictor], config: MaskedLmLossConfig, *,
                  terms: Sequence[str] = (), by: Sequence[str] = (), seed: int = 0) -> None:
         for model in models:
-            if config.max_length > model.max_tokens:
-                raise BmtoolsError(
-                    f"{setting('max_length')}: found {config.max_length}, but {model.name} takes "
-                    f"at most {model.max_tokens}; expected that or less")
+            require_length(config.max_length, model.max_tokens, model.name)
         self._combinations = config.combinations()
         self._variants = list(product(range(len(self._combinations)), range(config.repeats)))
         self._config, self._terms, self._seed = config, terms, seed

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -42,6 +42,7 @@ class ClassificationTask(Task[LabelledExample, TextInput]):
 
     config_class = ClassificationConfig
     model_class = "AutoModelForSequenceClassification"
+    key = "label"
     metrics = ("accuracy", "macro_f1", "micro_f1")
     replaced: ClassVar[Mapping[str, str]] = {"label": "{} labels of the input replaced",
                                              "score": "{} scores of the input replaced"}
@@ -96,14 +97,14 @@ class ClassificationTask(Task[LabelledExample, TextInput]):
         """Stack label ids, (batch,) int64."""
         return np.array([item.label_id for item in inputs], dtype=np.int64)
 
-    def annotate(self, record: Record, example: LabelledExample,
-                 outputs: Sequence[np.ndarray]) -> Record:
-        """Add the likeliest `label`, its probability as `score`, and all `probabilities`."""
+    def predict(self, record: Record, example: LabelledExample,
+                outputs: Sequence[np.ndarray]) -> dict[str, Any]:
+        """Make the likeliest `label`, its probability as `score`, and all `probabilities`."""
         [log_probabilities] = outputs
         probabilities = {label: round(math.exp(value), _DIGITS)
                          for label, value in zip(self.labels, log_probabilities, strict=True)}
         label = self.labels[int(log_probabilities.argmax())]
-        return record.replace(label=label, score=probabilities[label], probabilities=probabilities)
+        return {"label": label, "score": probabilities[label], "probabilities": probabilities}
 
     def score(self, examples: Sequence[LabelledExample],
               outputs: Sequence[Sequence[np.ndarray]]) -> Evaluation:

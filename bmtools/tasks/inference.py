@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from itertools import chain, islice
 from os import PathLike
@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from bmtools.errors import CheckpointError, setting
+from bmtools.errors import RecordError, setting
 from bmtools.io.jsonl import as_records
-from bmtools.io.manifest import NAME, read_manifest
+from bmtools.io.manifest import read_manifest
+from bmtools.models.checkpoint_files import check_checkpoint
 from bmtools.models.hardware import resolve_device
 from bmtools.records import Record
-from bmtools.tasks.registry import TASKS, load_task
+from bmtools.tasks.checks import check_into, find_task
+from bmtools.tasks.registry import load_task
 from bmtools.tasks.settings import PredictConfig
 from bmtools.tasks.task import ExampleT, InputT, Task
 
@@ -40,6 +42,7 @@ class Predictor:
         task: name of the task; empty for the one that `bmtools.json` names.
 
     Raises:
+        ValueError: predictions would replace another key of records than the task's own.
         CheckpointError: no task is named, or no model of this task.
         BmtoolsError: no such task or device.
     """
@@ -48,12 +51,11 @@ class Predictor:
                  task: str = "") -> None:
         self.config = config or PredictConfig()
         self.notes: list[str] = []
+        check_checkpoint(directory)
+        name = find_task(directory, task)
+        check_into(self.config.into, name)
+        task_class = load_task(name)
         trained = read_manifest(directory).get("settings", {})
-        if not (task or "task" in trained):
-            raise CheckpointError(
-                f"{directory}: found no task in {NAME}, expected a model that bmtools finetune "
-                f"wrote; for one fine-tuned elsewhere set {setting('task')} ({' or '.join(TASKS)})")
-        task_class = load_task(task or trained["task"])
         known = {field.name for field in fields(task_class.config_class)}
         if self.config.max_length:
             trained["max_length"] = self.config.max_length
@@ -73,12 +75,26 @@ class Predictor:
             outputs = run_model(self.task, self.task.checkpoint.model, examples,
                                 self.config.batch_size)
             for record, example, output in zip(chunk, examples, outputs, strict=True):
-                for key in self.task.replaced:
-                    value = record.get(key, [])
-                    replaced[key] += len(value) if isinstance(value, list) else 1
-                yield self.task.annotate(record, example, output)
-        self.notes = [note.format(replaced[key]) for key, note in self.task.replaced.items()
-                      if replaced[key]]
+                yield self._add(record, self.task.predict(record, example, output), replaced)
+        notes = self.task.replaced if self.config.into == self.task.key else \
+            {self.config.into: f"predictions of {{}} records under {self.config.into!r} replaced"}
+        self.notes = [note.format(replaced[key]) for key, note in notes.items() if replaced[key]]
+
+    def _add(self, record: Record, predictions: Mapping[str, Any],
+             replaced: Counter[str]) -> Record:
+        """Add predictions to a record, and count what they replace by key."""
+        into = self.config.into
+        if into != self.task.key:
+            before = record.get(into, {})
+            if not isinstance(before, dict):
+                raise RecordError(record.place, f"key {into!r}: found another value than "
+                                  f"predictions; name another key by {setting('into')}", record)
+            replaced[into] += not before.keys().isdisjoint(predictions)
+            return record.replace(**{into: {**before, **predictions}})
+        for key in self.task.replaced:
+            value = record.get(key, [])
+            replaced[key] += len(value) if isinstance(value, list) else 1
+        return record.without(*(self.task.replaced.keys() - predictions)).replace(**predictions)
 
 
 def predict(records: str | PathLike[str] | Iterable[Any], model: str | PathLike[str], *,
@@ -89,12 +105,14 @@ def predict(records: str | PathLike[str] | Iterable[Any], model: str | PathLike[
         records: records or dictionaries with `id`, `text` and what else the task reads, or a file.
         model: directory that `finetune` wrote, or a model fine-tuned elsewhere.
         task: name of the task, for a model without `bmtools.json`.
-        settings: fields of `PredictConfig`: max_length, batch_size, device.
+        settings: fields of `PredictConfig`: into, max_length, batch_size, device.
 
     Yields:
-        copies of the records in order. Named entity recognition sets `entities` (each with id,
-        start, end, type, text and score) and drops `relations`; classification sets `label`,
-        `score` (its probability) and `probabilities` (of every label).
+        copies of the records in order, with an object of predictions under the key `predicted`,
+        or another one that `into` names: `entities` (each with id, start, end, type, text and
+        score), or `label`, `score` (its probability) and `probabilities` (of every label). With
+        into="entities" they replace the record's own, and `relations` go; with into="label" they
+        replace its `label` and `score`.
 
     Raises:
         CheckpointError: no model of a known task.

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -52,6 +52,7 @@ class NerTask(Task[TaggedText, Window]):
     config: NerConfig
     config_class = NerConfig
     model_class = "AutoModelForTokenClassification"
+    key = "entities"
     metrics = ("f1",)
     replaced: ClassVar[Mapping[str, str]] = {
         "entities": "{} entities of the input replaced",
@@ -162,17 +163,14 @@ class NerTask(Task[TaggedText, Window]):
                  float(probabilities[first:after].mean()))
                 for first, after, kind in tags_to_spans(tags)]
 
-    def annotate(self, record: Record, example: TaggedText,
-                 outputs: Sequence[np.ndarray]) -> Record:
-        """Replace `entities` by predicted ones; a score is the mean probability of their tags.
-
-        Relations are dropped, as they name entities that are no longer there.
-        """
-        entities = [{"id": f"T{number}", "start": start, "end": end, "type": kind,
-                     "text": record["text"][start:end], "score": round(score, _DIGITS)}
-                    for number, (start, end, kind, score)
-                    in enumerate(self.decode(example.words, outputs), 1)]
-        return record.without("relations").replace(entities=entities)
+    def predict(self, record: Record, example: TaggedText,
+                outputs: Sequence[np.ndarray]) -> dict[str, Any]:
+        """Make `entities`; a score is the mean probability of their tags."""
+        return {"entities": [
+            {"id": f"T{number}", "start": start, "end": end, "type": kind,
+             "text": record["text"][start:end], "score": round(score, _DIGITS)}
+            for number, (start, end, kind, score)
+            in enumerate(self.decode(example.words, outputs), 1)]}
 
     def score(self, examples: Sequence[TaggedText],
               outputs: Sequence[Sequence[np.ndarray]]) -> Evaluation:

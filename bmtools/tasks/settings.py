@@ -86,12 +86,16 @@ class PredictConfig:
     """Passage of records through a fine-tuned model.
 
     Args:
+        into: key of the object that predictions are added as, beside annotations of the record;
+            entities (ner) or label (classification) replaces the record's own by them, and drops
+            relations of replaced entities.
         max_length: longest input in tokens, special tokens included; 0 for the length it was
             trained with.
         batch_size: inputs a pass.
         device: device of the model: auto (a GPU if there is one), cpu, cuda or cuda:N.
     """
 
+    into: str = "predicted"
     max_length: int = 0
     batch_size: int = 32
     device: str = "auto"

@@ -81,14 +81,15 @@ class Task(ABC, Generic[ExampleT, InputT]):
 
     Fine-tuning calls `read` for each set, `train` first, then for each seed `new_model`, `loss`
     on batches that `collate` and `collate_labels` make, and `score` on the outputs for `dev` and
-    `test`. Prediction calls `load`, `accept_labels`, and for each record `encode` and `annotate`.
+    `test`. Prediction calls `load`, `accept_labels`, and for each record `encode` and `predict`.
     The loss is cross-entropy and outputs are log probabilities unless a task overrides them.
 
     Attributes:
         config_class: settings of the task; each becomes an option of `finetune TASK`.
         model_class: transformers' auto class whose head the task trains.
-        replaced: keys of records that predictions replace or remove, with a note to be formatted
-            with the number of values lost.
+        key: of records, that holds the annotation which the task learns.
+        replaced: keys of records that are replaced or removed where predictions take the place of
+            annotations, with a note to be formatted with the number of values lost.
         metrics: scores whose mean over seeds is reported.
         metric: the score that chooses the epoch and the seed, higher is better: the setting
             `metric_for_best_model`, or the first of the metrics.
@@ -101,6 +102,7 @@ class Task(ABC, Generic[ExampleT, InputT]):
 
     config_class: ClassVar[type[TaskConfig]]
     model_class: ClassVar[str]
+    key: ClassVar[str]
     replaced: ClassVar[Mapping[str, str]]
     metrics: ClassVar[tuple[str, ...]]
 
@@ -180,7 +182,7 @@ class Task(ABC, Generic[ExampleT, InputT]):
                              reduction="sum")
 
     def outputs(self, model: PreTrainedModel, batch: Mapping[str, Tensor]) -> Tensor:
-        """Compute what `annotate` and `score` read, (batch, ...), in float32."""
+        """Compute what `predict` and `score` read, (batch, ...), in float32."""
         return model(**batch).logits.float().log_softmax(dim=-1)
 
     def trim(self, item: InputT, output: np.ndarray) -> np.ndarray:
@@ -190,8 +192,9 @@ class Task(ABC, Generic[ExampleT, InputT]):
     # Predictions
 
     @abstractmethod
-    def annotate(self, record: Record, example: ExampleT, outputs: Sequence[np.ndarray]) -> Record:
-        """Add predictions to a record, from the output of each of its inputs."""
+    def predict(self, record: Record, example: ExampleT,
+                outputs: Sequence[np.ndarray]) -> dict[str, Any]:
+        """Make the predictions for a record, by key, from the output of each of its inputs."""
 
     @abstractmethod
     def score(self, examples: Sequence[ExampleT],

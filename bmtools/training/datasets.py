@@ -18,6 +18,7 @@ from bmtools.io.jsonl import RecordReader, read_list
 from bmtools.masking.strategies import MaskStrategy, make_strategy
 from bmtools.masking.terms import TermList, spellings
 from bmtools.status import counted
+from bmtools.training.checks import check_corpus_files
 from bmtools.training.model_init import InitialModel
 from bmtools.training.plan import REPLAY, DataConfig, TrainingPlan, runs_directory
 
@@ -69,6 +70,7 @@ def open_datasets(plan: TrainingPlan, data: DataConfig, initial: InitialModel, r
     paired = any(phase.objective.objective == "masked+nsp" for phase in plan.config.phases)
     sentences = {name for name in files_of if paired and name in (*data.train, REPLAY)}
     for name, files in files_of.items():
+        check_corpus_files(files)
         if any(is_shards(Path(file)) for file in files):
             corpora[name] = _map_shards([*map(Path, files)], initial.vocabulary, name in sentences)
     for name, files in files_of.items():
@@ -88,11 +90,6 @@ def open_datasets(plan: TrainingPlan, data: DataConfig, initial: InitialModel, r
 
 
 def _map_shards(paths: list[Path], vocabulary: str, needs_sentences: bool) -> Corpus:
-    for path in paths:
-        if not is_shards(path):
-            raise CheckpointError(f"{path}: found it beside a directory of shards, expected "
-                                  "shards alone or records alone; bmtools tokenize makes shards "
-                                  "of records")
     corpus = open_corpus(paths, vocabulary)
     if needs_sentences and not corpus.has_sentences:
         raise CheckpointError(f"{paths[0]}: the shards have no sentence boundaries, which sentence "
@@ -103,10 +100,6 @@ def _map_shards(paths: list[Path], vocabulary: str, needs_sentences: bool) -> Co
 def _encode(files: tuple[str, ...], initial: InitialModel, target: Path, settings: ShardConfig,
             resume: bool, reject: Reject, role: str) -> None:
     """Encode records to shards; `role` is the setting that names them, for messages."""
-    for file in files:
-        if Path(file).is_dir():
-            raise CheckpointError(f"{file}: found a directory without shards, expected files of "
-                                  "records or the output of bmtools tokenize")
     try:
         name = target.name.removeprefix(_TEXT)
         tokenize(RecordReader(files, reject), initial.tokenizer, target, settings, processes=0,

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from accelerate import Accelerator
 
-from bmtools.errors import BmtoolsError, Reject, refuse, setting
+from bmtools.errors import Reject, refuse
 from bmtools.models.architectures import max_tokens
 from bmtools.models.checkpoint import load_checkpoint
 from bmtools.models.packed import prepare_packed
 from bmtools.recipes.settings import DistillationConfig
+from bmtools.training.checks import check_shared_length
 from bmtools.training.evaluation import HELD_OUT
 from bmtools.training.model_init import is_packed, load_initial_model
 from bmtools.training.objectives import DistillationObjective, MaskedObjective, PhasedObjective
@@ -92,11 +93,7 @@ def distill_lines(plan: TrainingPlan, student: ModelInit, teacher: Path, data: D
     if student.checkpoint is not None:
         require_same_vocabulary(initial.vocabulary, taught.vocabulary,
                                 f"{student.checkpoint}: student")
-    shared = min(initial.max_length, max_tokens(taught.model))
-    longest = max(phase.batch.max_length for phase in plan.config.phases)
-    if longest > shared:
-        raise BmtoolsError(f"{setting('max_length')}: found {longest}, but student and teacher "
-                           f"share {shared} positions")
+    check_shared_length(plan.config.phases, initial.max_length, max_tokens(taught.model))
 
     def make_objective(_plan: TrainingPlan, model: PreTrainedModel,
                        accelerator: Accelerator) -> PhasedObjective:

@@ -26,6 +26,7 @@ from bmtools.errors import BmtoolsError, setting
 from bmtools.models.architectures import build_model
 from bmtools.models.memory import keep_freed_memory
 from bmtools.recipes.settings import OptimizationConfig
+from bmtools.training.checks import refuse_half_precision
 from bmtools.training.layers import encoder_layers
 from bmtools.training.objectives import Objective
 from bmtools.training.plan import SHARD
@@ -78,8 +79,7 @@ def make_accelerator(settings: OptimizationConfig, log_with: Sequence[str] = (),
         raise BmtoolsError(f"{setting('mixed_precision')}: found {settings.mixed_precision}: "
                            f"{error}") from error
     if settings.mixed_precision == "fp16" and accelerator.device.type == "cpu":
-        raise BmtoolsError(f"{setting('mixed_precision')}: found fp16, which a CPU cannot train "
-                           "in; expected bf16 or no")
+        refuse_half_precision()
     if accelerator.device.type == "cpu":
         keep_freed_memory(not settings.memory_gib)
     return accelerator

@@ -9,6 +9,7 @@ from torch import nn
 
 from bmtools.errors import BmtoolsError, CheckpointError, setting
 from bmtools.recipes.settings import FreezeConfig
+from bmtools.training.checks import require_layers
 
 
 def encoder_layers(model: nn.Module) -> nn.ModuleList:
@@ -78,9 +79,7 @@ def frozen_names(model: nn.Module, settings: FreezeConfig) -> set[str]:
     """
     numbers = layer_numbers(model)
     layers, available = settings.frozen_layers, len(encoder_layers(model))
-    if layers > available:
-        raise BmtoolsError(f"{setting('frozen_layers')}: found {layers}, but the model has "
-                           f"{available} layers")
+    require_layers(layers, available)
     frozen = {name for name, number in numbers.items() if layers and number <= layers}
     first_names = {id(weight): name for name, weight in model.named_parameters()}
     for pattern in filter(None, map(str.strip, settings.frozen.split(","))):

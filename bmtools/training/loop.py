@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import math
-import signal
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +25,7 @@ from bmtools.training.distributed import is_sharded, shard
 from bmtools.training.objectives import Objective
 from bmtools.training.optimizers import make_optimizer, parameter_groups
 
-_STOP_SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
+_logger = logging.getLogger(__name__)
 
 
 class DivergedError(BmtoolsError):
@@ -173,6 +173,13 @@ class Trainer:
         """Ask all processes to stop after the current step."""
         self._stop = True
 
+    def stop_on_signal(self) -> None:
+        """Ask all processes to stop after the current step, and log that it will take a while."""
+        self.request_stop()
+        if self.accelerator.is_main_process:
+            _logger.warning("stopping after this step, then saving a state; a second Ctrl-C leaves "
+                            "at once, without it")
+
     def _accumulate_gradients(self, number: int, micro_batches: Sequence[MicroBatch],
                               counts: Mapping[str, int], turn: int) -> Tensor:
         """Run both passes of all micro-batches; return the sums that the objective returns.
@@ -244,26 +251,6 @@ class Trainer:
         if len(terms) == 1:
             means.pop(next(iter(terms)))
         return {"loss": loss, **means}, stop > 0
-
-
-@contextmanager
-def stops_on_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """Call `stop` when the process is told to end (SIGTERM, SIGHUP) or warned of it (SIGUSR1).
-
-    Does nothing outside of the main thread, where Python cannot receive signals.
-    """
-    try:
-        handlers = {number: signal.signal(number, lambda _number, _frame: stop())
-                    for number in _STOP_SIGNALS
-                    if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN}
-    except ValueError:
-        yield
-        return
-    try:
-        yield
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
 
 
 def set_dropout(model: nn.Module, probability: float) -> None:

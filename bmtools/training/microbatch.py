@@ -25,6 +25,7 @@ from bmtools.models.memory import (
     training_state_bytes,
 )
 from bmtools.recipes.phases import Phase
+from bmtools.training.checks import in_gib, require_memory
 from bmtools.training.distributed import is_sharded, local_bytes
 from bmtools.training.loop import Trainer
 from bmtools.training.plan import TrainingPlan
@@ -56,12 +57,8 @@ def check_memory(plan: TrainingPlan, config: PretrainedConfig, processes: int,
     Raises:
         BmtoolsError: weights, gradients and optimizer states do not fit.
     """
-    needed = training_state_bytes(config) // (processes if sharded else 1)
-    settings = plan.optimization
-    if not settings.micro_batch_size and 0 < settings.memory_gib * GIB < needed:
-        raise BmtoolsError(
-            f"{setting('memory_gib')}: found {settings.memory_gib:g}, but weights, gradients and "
-            f"optimizer states alone take {_gib(needed)}; give more or take a smaller model")
+    needed = training_state_bytes(config)
+    require_memory(plan.optimization, needed // processes if sharded else needed)
 
 
 def fit_micro_batches(plan: TrainingPlan, trainer: Trainer, packed: bool,
@@ -93,7 +90,7 @@ def fit_micro_batches(plan: TrainingPlan, trainer: Trainer, packed: bool,
         if not size:
             raise BmtoolsError(
                 f"{setting('memory_gib')}: found {settings.memory_gib:g}, but a single sequence "
-                f"of {phase.batch.max_length} tokens takes {_gib(memory.total_bytes(1))}; give "
+                f"of {phase.batch.max_length} tokens takes {in_gib(memory.total_bytes(1))}; give "
                 f"more, lower {setting('max_length')} or add {setting('activation_checkpointing')}")
         sizes[phase.name] = 0 if size == share else size
     device = trainer.accelerator.device
@@ -118,10 +115,6 @@ def measure_memory(plan: TrainingPlan, trainer: Trainer, phase: Phase, packed: b
     # training, or compared.
     copies = (processes > 1) + bool(plan.regularization.mixout or plan.regularization.l2_sp)
     return StepMemory(trainer, phase, packed, copies, returns_freed, limit)
-
-
-def _gib(size: int) -> str:
-    return f"{math.ceil(size / GIB * 100) / 100:g}"
 
 
 class StepMemory:

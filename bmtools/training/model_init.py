@@ -13,7 +13,6 @@ from accelerate import Accelerator
 from bmtools.data.batches import Collator
 from bmtools.data.sampler import Sampler
 from bmtools.data.shards import Corpus
-from bmtools.errors import BmtoolsError, setting
 from bmtools.models.architectures import (
     build_config,
     build_model,
@@ -21,10 +20,12 @@ from bmtools.models.architectures import (
     max_tokens,
 )
 from bmtools.models.checkpoint import load_checkpoint
+from bmtools.models.checkpoint_files import require_length
 from bmtools.models.packed import ARCHITECTURES, prepare_packed, self_check
 from bmtools.recipes.phases import Phase
 from bmtools.recipes.schedule import Schedule
 from bmtools.status import set_status
+from bmtools.training.checks import refuse_pairs
 from bmtools.training.layers import frozen_names
 from bmtools.training.plan import ModelInit, TrainingPlan
 from bmtools.vocab.tokenizer import fingerprint, load_tokenizer
@@ -98,13 +99,9 @@ def check_fits(initial: InitialModel, phases: Sequence[Phase]) -> None:
     set_status("checking settings")
     outline = build_model(initial.config, "meta")
     for phase in phases:
-        max_length, objective = phase.batch.max_length, phase.objective.objective
-        if max_length > initial.max_length:
-            raise BmtoolsError(f"{setting('max_length')}: found {max_length}, but the model has "
-                               f"{initial.max_length} positions")
-        if objective == "masked+nsp" and not has_segment_embeddings(outline):
-            raise BmtoolsError(f"{setting('objective')} {objective}: {type(outline).__name__} has "
-                               "no token types; expected BERT or Megatron-BERT")
+        require_length(phase.batch.max_length, initial.max_length, "the model")
+        if phase.objective.objective == "masked+nsp" and not has_segment_embeddings(outline):
+            refuse_pairs(type(outline).__name__)
         frozen_names(outline, phase.freeze)
 
 

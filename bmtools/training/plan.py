@@ -17,7 +17,7 @@ from typing import Any
 from bmtools.data.settings import ShardConfig
 from bmtools.errors import BmtoolsError, setting
 from bmtools.io.directories import beside, place_of, refuse_existing
-from bmtools.io.manifest import hash_directory
+from bmtools.io.manifest import DirectoryHashes
 from bmtools.io.unfinished import real_path, remove_abandoned
 from bmtools.models.sizes import named_size
 from bmtools.recipes.phases import (
@@ -269,7 +269,7 @@ def make_plan(output: Path, config: RunConfig, model: ModelInit, data: DataConfi
         run_settings(config.run, OptimizationConfig), run_settings(config.run, ReportingConfig),
         run_settings(config.run, RegularizationConfig), replay, adversarial,
         {**own, "terms": data.terms and str(data.terms)},
-        {role: hash_directory(path) for role, path in parents.items() if path}, resume, overwrite)
+        DirectoryHashes({role: path for role, path in parents.items() if path}), resume, overwrite)
 
 
 def check_targets(plan: TrainingPlan) -> None:

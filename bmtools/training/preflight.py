@@ -22,6 +22,7 @@ from bmtools.recipes.phases import Phase
 from bmtools.recipes.schedule import PhaseStep, Schedule
 from bmtools.recipes.settings import PreflightConfig
 from bmtools.status import set_status
+from bmtools.training.checks import check_settings
 from bmtools.training.microbatch import StepMemory, measure_memory
 from bmtools.training.model_init import load_initial_model
 from bmtools.training.plan import (
@@ -36,7 +37,7 @@ from bmtools.training.plan import (
     pretraining_init,
 )
 from bmtools.training.pretrain import make_objectives
-from bmtools.training.run import Run, check_before, prepare_run
+from bmtools.training.run import Run, prepare_run
 
 _MIN_STEPS = 3
 # Share of the probe's time that one step may take; of a larger batch a part is timed.
@@ -172,7 +173,7 @@ def forecast_run(plan: TrainingPlan, model: ModelInit, data: DataConfig, reject:
             sequence.
     """
     if sharded:
-        check_before(plan, data.train, processes, sharded)
+        check_settings(plan, data, processes, sharded)
     with tempfile.TemporaryDirectory(prefix="bmtools-preflight-") as directory:
         temporary = replace(plan, output=Path(directory) / "model", resume=False, overwrite=False,
                             reporting=replace(plan.reporting, trackers=""))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from bmtools.data.batches import Collator, ScheduledBatches, SpecialTokens
 from bmtools.data.phase_lengths import check_mixture_limits, resolve_steps
 from bmtools.data.sampler import Sampler
 from bmtools.data.shards import Corpus
-from bmtools.errors import BmtoolsError, Reject, setting, suggestion
+from bmtools.errors import BmtoolsError, Reject
 from bmtools.io.directories import beside
 from bmtools.io.failures import WriteError
 from bmtools.models.checkpoint import check_room, load_checkpoint
@@ -28,11 +28,12 @@ from bmtools.training.checkpoints import (
     restore_heads,
     restore_optimizer,
 )
+from bmtools.training.checks import check_settings
 from bmtools.training.datasets import Datasets, open_datasets
 from bmtools.training.distributed import is_sharded, make_accelerator
 from bmtools.training.evaluation import HELD_OUT, EvaluationSet
 from bmtools.training.layers import freeze, frozen_names
-from bmtools.training.loop import DivergedError, StepResult, Trainer, stops_on_signals
+from bmtools.training.loop import DivergedError, StepResult, Trainer
 from bmtools.training.metrics import (
     DivergenceMonitor,
     Reporter,
@@ -61,6 +62,7 @@ from bmtools.training.plan import (
     tidied,
 )
 from bmtools.training.regularization import Replay, make_hooks
+from bmtools.training.signals import handled_signals
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -88,7 +90,7 @@ def train(plan: TrainingPlan, initial: InitialModel, data: DataConfig, reject: R
             another run is in the way, or the loss diverged.
     """
     with prepare_run(plan, initial, data, reject, make_objective) as run, \
-            stops_on_signals(run.trainer.request_stop):
+            handled_signals(run.trainer.stop_on_signal):
         for line in run.lines():
             if run.accelerator.is_main_process:
                 yield line
@@ -112,50 +114,11 @@ def prepare_run(plan: TrainingPlan, initial: InitialModel, data: DataConfig, rej
                                    beside(plan.output, ".logs"))
     processes = processes or accelerator.num_processes
     sharded = is_sharded(accelerator)
-    check_before(plan, data.train, processes, sharded)
+    check_settings(plan, data, processes, sharded)
     check_memory(plan, initial.config, processes, sharded)
     with tidied(plan.output, accelerator.is_main_process):
         datasets = open_datasets(plan, data, initial, reject, accelerator)
         yield Run(plan, datasets, initial, accelerator, make_objective, processes)
-
-
-def check_before(plan: TrainingPlan, names: Iterable[str], processes: int, sharded: bool) -> None:
-    """Refuse impossible settings before text is encoded.
-
-    Args:
-        plan: settings of the run.
-        names: of the corpora to train on.
-        processes: that share the work.
-        sharded: whether they shard weights too.
-
-    Raises:
-        BmtoolsError: a mixture names a missing corpus, phases differ in their layout, a batch
-            cannot be divided among the processes, or a setting does not go with sharded weights.
-    """
-    known = list(names)
-    layouts = {phase.batch.layout for phase in plan.config.phases}
-    if len(layouts) > 1:
-        raise BmtoolsError(f"{setting('layout')}: found {' and '.join(sorted(layouts))}, expected "
-                           "one for all phases")
-    for phase in plan.config.phases:
-        for one in phase.mixture:
-            if one.corpus not in known:
-                raise BmtoolsError(f"phase {phase.name!r}: mixture: found {one.corpus!r}, "
-                                   f"{suggestion(one.corpus, known)}; {setting('corpus')} "
-                                   "NAME=PATH gives a text its name")
-        for name in ("batch_size", "initial_batch_size"):
-            size = getattr(phase.batch, name)
-            if size % processes:
-                raise BmtoolsError(f"phase {phase.name!r}: {setting(name)}: found {size}, expected "
-                                   f"a multiple of the {processes} processes that share it")
-    # Settings that need whole matrices, or were never tried on parts of them.
-    settings = plan.settings()
-    for name, works in (("mixout", [0]), ("l2_sp", [0]), ("adversarial", [0]),
-                        ("optimizer", ["adamw"]), ("compile", [False]),
-                        ("mixed_precision", ["no", "bf16"])):
-        if sharded and settings[name] not in works:
-            raise BmtoolsError(f"{setting(name)}: found {settings[name]}, which does not go with "
-                               f"sharded weights; leave {setting('shard')} out")
 
 
 class Run:

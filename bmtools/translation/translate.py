@@ -26,7 +26,7 @@ from bmtools.translation.settings import (
 from bmtools.translation.translator import Translation, Translator
 
 TEXTS = ("title", "question", "text", "text_pair")
-ANNOTATIONS = ("entities", "relations", "answers", "target")
+ANNOTATIONS = ("entities", "relations", "answers", "target", "predicted")
 _BLANK = re.compile(r"[\s\x00-\x1f\x7f]+")
 _CACHED_SENTENCES = 100_000
 

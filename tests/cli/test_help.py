@@ -160,8 +160,6 @@ def test_a_group_lists_its_commands_with_their_whole_sentence(run, words: tuple[
     (("recipe", "show", "pubmedbrt"), "'pubmedbert'"),
     (("pretrain", "--optimizer", "AdamW"), "'adamw'"),
     (("score-mrr", "--multi-token", "jont"), "'joint'"),
-    (("score-masking", "--model", ".", "--masking", "Words,token"), "'words'"),
-    (("init-weights", "--base", ".", "--tokenizer", ".", "--compare", "averge"), "'average'"),
     (("translate", "--engine", "transformer"), "'transformers'"),
     (("pretrain", "--max-lenght", "9"), "'--max-length'"),
     (("pretrain", "-o", "out", "--set", "mask_rat=0.1"), "'mask_rate'")])

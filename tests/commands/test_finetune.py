@@ -144,11 +144,15 @@ def test_pairs_are_classified(run: Callable[..., Any], classification: list[Any]
 
     outcome = run("predict", "--model", tmp_path / "tuned", classification[7])
     assert outcome.code == 0, outcome.err
+    beside = [record.pop("predicted") for record in outcome.records]
+    assert [list(one) for one in beside] == [["label", "score", "probabilities"]] * len(beside)
+    outcome = run("predict", "--model", tmp_path / "tuned", classification[7], "--into", "label")
     assert "3 labels of the input replaced" in outcome.err
     for record, given in zip(outcome.records, LABELLED[:3], strict=True):
         assert list(record) == ["id", "text", "text_pair", "label", "score", "probabilities"]
         assert record["text_pair"] == given["text_pair"]
         assert record["score"] == record["probabilities"][record["label"]]
+    assert [{key: record[key] for key in beside[0]} for record in outcome.records] == beside
 
 
 def test_unseen_labels_and_bad_records_are_reported(

@@ -46,10 +46,11 @@ def test_records_keep_order_and_keys(run: Callable[..., Any], models: Path,
                   "--batch-size", "2")
     assert outcome.code == 0, outcome.err
     found = outcome.records
-    assert [{key: value for key, value in record.items() if key != "entities"}
+    assert [{key: value for key, value in record.items() if key != "predicted"}
             for record in found] == RECORDS
-    assert found[1]["entities"] == []
-    entities = [(record["text"], entity) for record in found for entity in record["entities"]]
+    assert found[1]["predicted"] == {"entities": []}
+    entities = [(record["text"], entity) for record in found
+                for entity in record["predicted"]["entities"]]
     assert entities
     for text, entity in entities:
         assert list(entity) == ["id", "start", "end", "type", "text", "score"]
@@ -63,21 +64,65 @@ def test_batches_do_not_change_what_is_found(run: Callable[..., Any], models: Pa
     spans = []
     for size in (1, 3, 64):
         outcome = run("predict", "--model", models / "tagger", path, "--batch-size", size)
-        spans.append([[(e["start"], e["end"]) for e in r["entities"]] for r in outcome.records])
+        spans.append([[(e["start"], e["end"]) for e in r["predicted"]["entities"]]
+                      for r in outcome.records])
     assert spans[0] == spans[1] == spans[2]
+
+
+ANNOTATED = {"id": "1", "text": TEXTS[0],
+             "entities": [{"id": "A", "start": 0, "end": 2, "type": "X"},
+                          {"id": "B", "start": 3, "end": 11, "type": "X"}],
+             "relations": [{"head": "A", "tail": "B", "type": "R"}]}
+
+
+@pytest.mark.parametrize("into", ["predicted", "first_model"])
+def test_annotations_are_kept(run: Callable[..., Any], models: Path, into: str,
+                              write_lines: Callable[..., Path]) -> None:
+    outcome = run("predict", "--model", models / "tagger", write_lines("in.jsonl", ANNOTATED),
+                  *(("--into", into) if into != "predicted" else ()))
+    [record] = outcome.records
+    predicted = record.pop(into)
+    assert record == ANNOTATED
+    assert predicted["entities"] and all(e["type"] == "DIS" for e in predicted["entities"])
+    assert "replaced" not in outcome.err
 
 
 def test_replaced_annotations_are_reported(run: Callable[..., Any], models: Path,
                                            write_lines: Callable[..., Path]) -> None:
-    given = {"id": "1", "text": TEXTS[0],
-             "entities": [{"id": "A", "start": 0, "end": 2, "type": "X"},
-                          {"id": "B", "start": 3, "end": 11, "type": "X"}],
-             "relations": [{"head": "A", "tail": "B", "type": "R"}]}
-    outcome = run("predict", "--model", models / "tagger", write_lines("in.jsonl", given))
+    outcome = run("predict", "--model", models / "tagger", write_lines("in.jsonl", ANNOTATED),
+                  "--into", "entities")
     assert "2 entities of the input replaced" in outcome.err
     assert "1 relations of the input dropped" in outcome.err
     assert "relations" not in outcome.records[0]
     assert all(entity["type"] == "DIS" for entity in outcome.records[0]["entities"])
+
+
+def test_predictions_of_other_tasks_are_kept_beside_new_ones(
+        run: Callable[..., Any], models: Path, write_lines: Callable[..., Path]) -> None:
+    given = {"id": "1", "text": TEXTS[0], "predicted": {"label": "a", "entities": [1]}}
+    outcome = run("predict", "--model", models / "tagger", write_lines("in.jsonl", given))
+    assert outcome.records[0]["predicted"]["label"] == "a"
+    assert outcome.records[0]["predicted"]["entities"] != [1]
+    assert "bmtools: predictions of 1 records under 'predicted' replaced\n" in outcome.err
+
+
+def test_a_value_that_is_no_prediction_is_never_replaced(
+        run: Callable[..., Any], models: Path, write_lines: Callable[..., Path]) -> None:
+    path = write_lines("in.jsonl", {"id": "1", "text": TEXTS[0], "predicted": "by hand"})
+    outcome = run("predict", "--model", models / "tagger", path)
+    assert outcome.code == 1
+    assert outcome.err == (f"bmtools: {path}:1: key 'predicted': found another value than "
+                           "predictions; name another key by --into\n")
+
+
+@pytest.mark.parametrize("key", ["text", "id", "label", ""])
+def test_keys_of_records_are_safe(run: Callable[..., Any], models: Path, key: str,
+                                  write_lines: Callable[..., Path]) -> None:
+    outcome = run("predict", "--model", models / "tagger", "--into", key,
+                  write_lines("in.jsonl", ANNOTATED))
+    assert (outcome.code, outcome.out) == (2, "")
+    assert f"--into: found {key!r}, expected 'entities', whose values predictions replace, or a " \
+        "key that records do not have, such as 'predicted'" in outcome.err
 
 
 def test_predictions_can_be_read_again(run: Callable[..., Any], models: Path,
@@ -87,16 +132,27 @@ def test_predictions_can_be_read_again(run: Callable[..., Any], models: Path,
     assert second.code == 0 and second.out == first.out
 
 
-def test_a_language_model_is_refused(run: Callable[..., Any], models: Path,
-                                     write_lines: Callable[..., Path]) -> None:
-    outcome = run("predict", "--model", models / "language", write_lines("in.jsonl", *RECORDS))
+@pytest.mark.parametrize(("more", "task"), [((), "ner"), (("--task", "ner"), "ner"),
+                                            (("--task", "classification"), "classification")])
+def test_a_model_that_was_never_fine_tuned_says_how_to(
+        run: Callable[..., Any], models: Path, write_lines: Callable[..., Path],
+        more: tuple[str, ...], task: str) -> None:
+    language = models / "language"
+    outcome = run("predict", "--model", language, write_lines("in.jsonl", *RECORDS), *more)
     assert outcome.code == 1
-    assert "language: found no task in bmtools.json, expected a model that bmtools finetune " \
-        "wrote; for one fine-tuned elsewhere set --task (ner or classification)" in outcome.err
-    outcome = run("predict", "--model", models / "language", "--task", "ner",
+    assert outcome.err == (
+        f"bmtools: {language}: found a model that was never fine-tuned (BertForMaskedLM), expected "
+        f"one that bmtools finetune wrote: bmtools finetune {task} --model {language} --train FILE "
+        "--dev FILE -o DIR\n")
+
+
+def test_a_model_for_another_task_is_refused(run: Callable[..., Any], models: Path,
+                                             write_lines: Callable[..., Path]) -> None:
+    outcome = run("predict", "--model", models / "tagger", "--task", "classification",
                   write_lines("in.jsonl", *RECORDS))
     assert outcome.code == 1
-    assert "no fitting weights for classifier.bias" in outcome.err
+    assert outcome.err == (f"bmtools: {models / 'tagger'}: found a model for ner, expected one for "
+                           "classification; leave --task out or name ner\n")
 
 
 def test_a_model_from_elsewhere_needs_its_task(run: Callable[..., Any], models: Path,
@@ -106,7 +162,8 @@ def test_a_model_from_elsewhere_needs_its_task(run: Callable[..., Any], models: 
     shutil.copytree(models / "tagger", tmp_path / "elsewhere",
                     ignore=shutil.ignore_patterns("bmtools.json"))
     outcome = run("predict", "--model", tmp_path / "elsewhere", path)
-    assert outcome.code == 1 and "set --task" in outcome.err
+    assert outcome.code == 1
+    assert outcome.err.endswith("for one fine-tuned elsewhere set --task (ner)\n")
     known = run("predict", "--model", models / "tagger", path)
     outcome = run("predict", "--model", tmp_path / "elsewhere", "--task", "ner", "--max-length",
                   "16", path)

@@ -110,4 +110,5 @@ def test_what_would_stop_the_run_stops_it(run: Run, tiny_checkpoint: Path, corpu
     outcome = run("preflight", "--model", tiny_checkpoint, corpus, "--max-length", 64)
     assert outcome.code == 1
     assert outcome.out == ""
-    assert outcome.err == "bmtools: --max-length: found 64, but the model has 32 positions\n"
+    assert outcome.err == "bmtools: --max-length: found 64, but the model has 32 positions; " \
+        "expected that or less\n"

@@ -78,7 +78,7 @@ def test_a_record_without_text_stops_or_is_collected(
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
-    (("--max-length", "64"), "--max-length: found 64, but {model} takes at most 32; expected that "
+    (("--max-length", "64"), "--max-length: found 64, but {model} has 32 positions; expected that "
                              "or less"),
     (("--segmenter", "klingon"), "--segmenter: found klingon, expected tokenizer or japanese"),
     (("--device", "abacus"), "--device: found 'abacus', which cannot be used"),
@@ -105,5 +105,5 @@ def test_a_checkpoint_without_a_head_is_refused(
     AutoTokenizer.from_pretrained(tiny_checkpoint).save_pretrained(tagger)
     outcome = run("score-masking", notes, "--model", tagger, *COMMON)
     assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err.startswith(f"bmtools: {tagger}: no fitting weights for cls.predictions.")
-    assert outcome.err.count("\n") == 1
+    assert outcome.err == (f"bmtools: {tagger}: found a model that was fine-tuned "
+                           "(BertForTokenClassification), expected a masked language model\n")

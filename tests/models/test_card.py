@@ -124,7 +124,8 @@ def test_a_tagger_finds_the_same_in_a_pipeline(save: Save, vocabulary: dict[str,
     directory = save("ner", **vocabulary)
     tagger = pipeline("token-classification", str(directory), aggregation_strategy="first")
     ours = predict([{"id": str(n), "text": text} for n, text in enumerate(TEXTS)], directory)
-    found = [[(e["start"], e["end"], e["type"]) for e in record["entities"]] for record in ours]
+    found = [[(e["start"], e["end"], e["type"]) for e in record["predicted"]["entities"]]
+             for record in ours]
     theirs = [[(e["start"], e["end"], e["entity_group"]) for e in tagger(text)] for text in TEXTS]
     assert found == theirs
     assert sum(map(len, found)) > 3

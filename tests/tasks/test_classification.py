@@ -95,9 +95,10 @@ def test_a_random_model_learns_and_transformers_agrees(checkpoint: Path, tmp_pat
         with torch.inference_mode():
             logits = model(**tokenizer(*texts, return_tensors="pt")).logits[0]
         theirs = logits.softmax(-1).numpy()
-        assert record["label"] == model.config.id2label[int(theirs.argmax())] == gold["label"]
-        assert list(record["probabilities"].values()) == pytest.approx(theirs, abs=1e-4)
-        assert record["score"] == max(record["probabilities"].values())
+        found = record["predicted"]
+        assert found["label"] == model.config.id2label[int(theirs.argmax())] == gold["label"]
+        assert list(found["probabilities"].values()) == pytest.approx(theirs, abs=1e-4)
+        assert found["score"] == max(found["probabilities"].values())
 
 
 def test_same_seed_same_bytes(bert: Path, tmp_path: Path) -> None:
@@ -200,7 +201,7 @@ def test_settings_are_checked(bert: Path, tmp_path: Path) -> None:
         tune(metric_for_best_model="f1")
     with pytest.raises(BmtoolsError, match="task: found 'poetry', expected ner or classification"):
         bmtools.tasks.finetune("poetry", bert, [], [], tmp_path / "tuned")
-    with pytest.raises(CheckpointError, match="found no task in"):
+    with pytest.raises(CheckpointError, match="was never fine-tuned"):
         bmtools.tasks.predict([], bert)
 
 
@@ -218,7 +219,7 @@ def fine_tune_a_slice(tmp_path: Path, train: list[dict[str, Any]],
                            epochs=1, batch_size=16, max_length=128)
     predicted = list(bmtools.tasks.predict(test, tmp_path / "tuned"))
     scores = next(line for line in lines if "best_epoch" in line)["dev"]
-    right = sum(p["label"] == t["label"] for p, t in zip(predicted, test, strict=True))
+    right = sum(p["predicted"]["label"] == t["label"] for p, t in zip(predicted, test, strict=True))
     assert scores["correct"] == right
     return lines
 

@@ -125,7 +125,8 @@ def test_predictions_have_exact_offsets(tune: Tune, tmp_path: Path) -> None:
     predictor = Predictor(tmp_path / "tuned", PredictConfig(batch_size=4))
     assert predictor.task.max_length == 32, "windows are as long as in training"
     stripped = [r.without("entities") for r in given]
-    for gold, found in zip(given, predictor.predict(stripped), strict=True):
+    for gold, record in zip(given, predictor.predict(stripped), strict=True):
+        found = record["predicted"]
         assert [{key: e[key] for key in ("start", "end", "type")} for e in found["entities"]] \
             == gold["entities"]
         for entity in found["entities"]:
@@ -142,7 +143,8 @@ def test_the_saved_model_scores_as_reported(tune: Tune, tmp_path: Path) -> None:
     given = records(2, 12)
     gold = {(r["id"], e["start"], e["end"], e["type"]) for r in given for e in r["entities"]}
     found = {(r["id"], e["start"], e["end"], e["type"])
-             for r in Predictor(tmp_path / "tuned").predict(given) for e in r["entities"]}
+             for r in Predictor(tmp_path / "tuned").predict(given)
+             for e in r["predicted"]["entities"]}
     assert len(gold & found) == best["dev"]["correct"]
     assert len(found) == best["dev"]["predicted"]
 

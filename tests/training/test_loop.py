@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
-import signal
-import threading
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +17,6 @@ from bmtools.training.loop import (
     LoopHooks,
     Trainer,
     set_dropout,
-    stops_on_signals,
 )
 from bmtools.training.objectives import MaskedObjective
 
@@ -126,31 +122,3 @@ def test_packed_sequences_train_too(model: Any, toy: Any, toy_phase: Any) -> Non
     cut = losses(model, toy, toy_phase(), replace(SETTINGS, micro_batch_size=1), packed=True)
     assert whole[-1] < whole[0]
     assert cut == pytest.approx(whole, rel=1e-5)
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
-def test_a_signal_requests_a_stop_until_handlers_are_restored(number: signal.Signals) -> None:
-    calls: list[int] = []
-    before = signal.signal(number, lambda *_: calls.append(0))
-    try:
-        with stops_on_signals(lambda: calls.append(1)):
-            os.kill(os.getpid(), number)
-            os.kill(os.getpid(), number)
-        os.kill(os.getpid(), number)
-        assert calls == [1, 1, 0]
-    finally:
-        signal.signal(number, before)
-
-
-def test_other_threads_receive_no_signals() -> None:
-    entered = []
-
-    def enter() -> None:
-        with stops_on_signals(lambda: None):
-            entered.append(True)
-
-    thread = threading.Thread(target=enter)
-    thread.start()
-    thread.join()
-    assert entered
-

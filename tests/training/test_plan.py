@@ -23,16 +23,21 @@ from bmtools.recipes.settings import (
     RegularizationConfig,
     ReportingConfig,
 )
+from bmtools.training.checks import check_settings
 from bmtools.training.plan import (
+    DataConfig,
     TrainingPlan,
     check_targets,
     kept_directory,
     runs_directory,
     tidied,
 )
-from bmtools.training.run import check_before
 
 CONTENTS = {"text": ["b", "a"], "more": ["c"]}
+
+
+def corpora(*names: str) -> DataConfig:
+    return DataConfig(dict.fromkeys(names, ("corpus.jsonl",)))
 
 
 @pytest.fixture
@@ -107,18 +112,18 @@ def test_batches_that_processes_cannot_share_are_refused(
     batch_of_first = replace(first, batch=BatchConfig(batch_size=18))
     config = RunConfig((batch_of_first, replace(second, batch=batch)))
     with pytest.raises(BmtoolsError, match=message):
-        check_before(replace(plan, config=config), ["text"], processes, False)
+        check_settings(replace(plan, config=config), corpora("text"), processes, False)
 
 
 def test_a_mixture_of_missing_corpora_is_refused(plan: TrainingPlan) -> None:
     mixed = replace(plan.config.phases[0], mixture=(MixtureWeight("clinical", 1.0),))
     mixed_plan = replace(plan, config=RunConfig((plan.config.phases[1], mixed)))
-    check_before(mixed_plan, ["text", "clinical"], 1, False)
+    check_settings(mixed_plan, corpora("text", "clinical"), 1, False)
     with pytest.raises(BmtoolsError, match="phase 'a': mixture: found 'clinical', expected text; "
                                            "corpus NAME=PATH gives a text its name"):
-        check_before(mixed_plan, ["text"], 1, False)
+        check_settings(mixed_plan, corpora("text"), 1, False)
     with pytest.raises(BmtoolsError, match=r"found 'clinical', did you mean 'clinic'\?"):
-        check_before(mixed_plan, ["clinic", "text"], 1, False)
+        check_settings(mixed_plan, corpora("clinic", "text"), 1, False)
 
 
 @pytest.mark.parametrize(("change", "message"), [
@@ -132,9 +137,9 @@ def test_a_mixture_of_missing_corpora_is_refused(plan: TrainingPlan) -> None:
 def test_settings_that_need_whole_weights_are_refused_where_they_are_sharded(
         plan: TrainingPlan, change: dict[str, Any], message: str) -> None:
     changed = replace(plan, **change)
-    check_before(changed, ["text"], 2, False)
+    check_settings(changed, corpora("text"), 2, False)
     with pytest.raises(BmtoolsError, match=f"{message}.* sharded weights"):
-        check_before(changed, ["text"], 2, True)
+        check_settings(changed, corpora("text"), 2, True)
 
 
 def test_it_costs_nothing_to_import() -> None:

@@ -107,15 +107,23 @@ class Job:
         while not any(line.get("step", 0) >= step for line in self.records):
             assert self._members[0].is_alive(), self.err
             time.sleep(0.002)
+        return self.send(number)
+
+    def send(self, number: int) -> Job:
+        """Send a signal."""
         for member in self._members:
             os.kill(member.pid or 0, number)
         return self
 
     @property
+    def out(self) -> str:
+        """Output of the first process on stdout."""
+        return self._outs[0].read_text() if self._outs[0].exists() else ""
+
+    @property
     def records(self) -> list[dict[str, Any]]:
         """Complete lines of the first process."""
-        text = self._outs[0].read_text() if self._outs[0].exists() else ""
-        return [json.loads(line) for line in text[:text.rfind("\n") + 1].splitlines()]
+        return [json.loads(line) for line in self.out[:self.out.rfind("\n") + 1].splitlines()]
 
     @property
     def err(self) -> str:
@@ -338,14 +346,18 @@ def test_no_whole_state_is_one_clear_line(start: Start, tmp_path: Path) -> None:
     start("out", *given, "--overwrite").succeed()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+STOPPING = ("bmtools: stopping after this step, then saving a state; a second Ctrl-C leaves at "
+            "once, without it\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1])
 def test_a_signal_ends_the_sitting_with_a_state(
         start: Start, data: Path, tmp_path: Path, never_stopped: Callable[[str], Path],
         number: int) -> None:
     given = [*phased(data), "--layout", "padded", "--save-steps", 0]
     stopped = start("out", *given).after(3, number)
     assert stopped.wait() == [75]
-    assert stopped.err == "bmtools: stopped before the end; --resume continues\n"
+    assert stopped.err == STOPPING + "bmtools: stopped before the end; --resume continues\n"
     last = stopped.records[-1]
     assert (last["of"], last["state"]) == (STEPS, str(tmp_path / "out.run"))
     assert 3 <= last["stopped"] < STEPS
@@ -370,12 +382,52 @@ def test_a_spent_budget_ends_the_sitting_with_a_state(
     same_run(tmp_path / "out", never_stopped("padded"))
 
 
-def test_ctrl_c_says_so_and_keeps_the_last_state(start: Start, tmp_path: Path) -> None:
-    job = start("out", "--steps", 4000, "--save-steps", 2, *SIZES).after(5, signal.SIGINT)
-    assert job.wait() == [130]
-    assert job.err == "bmtools: interrupted\n"
-    assert [path.name for path in (tmp_path / "out.run").glob("step-*")]
+SLOW = """
+from bmtools.training.loop import Trainer
+step = Trainer.step
+def slow(self, number, *more):
+    if number >= 6: time.sleep(60)
+    return step(self, number, *more)
+import time
+Trainer.step = slow
+"""
+
+
+def test_a_second_ctrl_c_leaves_at_once_and_names_the_last_state(
+        start: Start, tmp_path: Path) -> None:
+    job = start("out", "--steps", 40, "--save-steps", 2, *SIZES, hook=SLOW)
+    job.after(6, signal.SIGINT)
+    while STOPPING not in job.err:
+        time.sleep(0.01)
+    time.sleep(0.3)
+    began = time.monotonic()
+    job.after(6, signal.SIGINT)
+    assert job.wait() == [130], job.err + job.out
+    assert time.monotonic() - began < 5
+    assert job.err == (f"{STOPPING}bmtools: interrupted: the state saved at step 6 is in "
+                       f"{tmp_path / 'out'}.run; --resume continues from it\n")
     assert not list((tmp_path / "out.run").glob(".*"))
+
+
+LOADING = """
+import time
+import bmtools.training.pretrain
+room = sys.modules["bmtools.training.pretrain"]
+room.load_initial_model = lambda *_: (print("loading", flush=True), time.sleep(60))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1])
+def test_before_the_first_step_there_is_nothing_to_save(start: Start, tmp_path: Path,
+                                                        number: int) -> None:
+    job = start("out", "--steps", 4, *SIZES, hook=LOADING)
+    while not job.out:
+        time.sleep(0.01)
+    job.send(number)
+    assert job.wait() == [130], job.err + job.out
+    assert job.err == ("bmtools: interrupted: nothing to save yet; the same command starts "
+                       "again\n")
+    assert not list(tmp_path.glob("out*"))
 
 
 @pytest.mark.parametrize("settings", [

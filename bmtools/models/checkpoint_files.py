@@ -1,0 +1,292 @@
+"""Files of checkpoints and tokenizers, looked at before torch and transformers are imported."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shlex
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from bmtools.errors import BmtoolsError, CheckpointError, setting
+from bmtools.io.manifest import read_manifest
+
+CONFIG, WEIGHTS, BIN = "config.json", "model.safetensors", "pytorch_model.bin"
+LEAST_VERSIONS = {"torch": "2.9", "transformers": "5.5"}
+# Their positions are counted from behind the id of the padding token.
+POSITIONS_AFTER_PADDING = frozenset(
+    {"camembert", "data2vec-text", "roberta", "roberta-prelayernorm", "xlm-roberta",
+     "xlm-roberta-xl"})
+STATE_COPIES = 4
+"""Weights, gradients and the optimizer's two moments, all float32. Muon keeps one moment of the
+matrices inside the encoder."""
+_TOKENIZERS = ("tokenizer.json", "vocab.txt", "spiece.model", "sentencepiece.bpe.model",
+               "vocab.json")
+_OTHER_WEIGHTS = ("tf_model.h5", "flax_model.msgpack", "model.onnx")
+_HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
+_LFS = b"version https://git-lfs"
+_FINE_TUNED = re.compile(r".+For(Token|Sequence)Classification|.+ForQuestionAnswering")
+_SHARDS = "; it holds shards of text, which pretrain and distill read"
+_HEADER_BYTES = 8  # of a safetensors file: the length of the header behind them
+
+
+def check_directory(path: Path) -> None:
+    """Refuse what is no directory, such as a model's name on the Hugging Face Hub.
+
+    Raises:
+        CheckpointError: no such directory, or a file.
+    """
+    if path.is_dir():
+        return
+    if (path.parent / CONFIG).is_file() and path.exists():
+        raise CheckpointError(f"'{path}' is a file, expected its directory: {path.parent}")
+    if path.exists():
+        kind, hint = ("a file of records", "; records are named without an option") \
+            if ".jsonl" in path.suffixes else ("a file", "")
+        raise CheckpointError(f"'{path}' is {kind}, expected the directory of a checkpoint or "
+                              f"tokenizer{hint}")
+    raise CheckpointError(f"Directory '{path}' does not exist{_near_or_on_hub(path)}")
+
+
+def _near_or_on_hub(path: Path) -> str:
+    """Say which directory has a similar name, or how to get a model of this name."""
+    from difflib import get_close_matches
+
+    names = [one.name for one in path.parent.iterdir() if one.is_dir()] \
+        if path.parent.is_dir() else []
+    if near := get_close_matches(path.name, names, 1):
+        return f"; did you mean {path.with_name(near[0])}"
+    # What begins with a directory that is there is a path with a typing error.
+    if not _HUB_NAME.fullmatch(str(path)) or (path.parent != Path() and path.parent.is_dir()):
+        return ""
+    target = shlex.quote(path.name)
+    return (f"; a model of the Hugging Face Hub comes by: hf download {path} --local-dir {target} "
+            f"(without network: run that on a machine that has it, copy the directory here and "
+            f"name {target})")
+
+
+def check_tokenizer(directory: Path) -> None:
+    """Refuse a directory without the files of a tokenizer.
+
+    Raises:
+        CheckpointError: no such directory, or no tokenizer in it.
+    """
+    check_directory(directory)
+    if not _holds_tokenizer(directory):
+        raise CheckpointError(
+            f"{directory}: no tokenizer could be loaded, expected tokenizer.json or vocab.txt"
+            f"{_what_it_is(directory)}")
+
+
+def check_checkpoint(directory: Path) -> None:
+    """Refuse a directory that holds no whole checkpoint: a model in safetensors and a tokenizer.
+
+    Raises:
+        CheckpointError: something is missing or damaged, as far as file names, `config.json` and
+            the weights' headers say.
+        BmtoolsError: a library is too old to load it.
+    """
+    check_directory(directory)
+    if not (directory / CONFIG).is_file():
+        raise CheckpointError(f"{directory}: no {CONFIG}, expected a checkpoint directory"
+                              f"{_what_it_is(directory)}")
+    read_config(directory)
+    weight_bytes(directory)
+    check_tokenizer(directory)
+    require_versions()
+
+
+def check_masked_lm(directory: Path) -> None:
+    """Refuse a directory without a masked language model; see `check_checkpoint`.
+
+    Raises:
+        CheckpointError: as there, or a model that was fine-tuned on a task.
+    """
+    check_checkpoint(directory)
+    settings = read_manifest(directory).get("settings", {})
+    names = read_config(directory).get("architectures") or [""]
+    if "task" in settings or _FINE_TUNED.fullmatch(names[0]):
+        parent = f", such as {settings['model']}, which it was made from" \
+            if "model" in settings else ""
+        raise CheckpointError(
+            f"{directory}: found a model that was fine-tuned ({settings.get('task', names[0])}), "
+            f"expected a masked language model{parent}")
+
+
+def read_config(directory: Path, name: str = CONFIG) -> dict[str, Any]:
+    """Read a model's `config.json`, or a file like it.
+
+    Raises:
+        CheckpointError: it is no JSON object.
+    """
+    path = directory / name
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise CheckpointError(f"{path}: not JSON ({error}); restore the checkpoint") from error
+    if not isinstance(content, dict):
+        raise CheckpointError(f"{path}: found {type(content).__name__}, expected a JSON object")
+    return content
+
+
+def positions(config: Mapping[str, Any]) -> int | None:
+    """Return how many tokens a model reads by its configuration; None where it does not say."""
+    found = config.get("max_position_embeddings")
+    if found is None:
+        return None
+    after_padding = config.get("model_type") in POSITIONS_AFTER_PADDING
+    return int(found) - (int(config.get("pad_token_id", 1)) + 1 if after_padding else 0)
+
+
+def check_length(max_length: int, directory: Path) -> None:
+    """Refuse sequences longer than a checkpoint's positions.
+
+    Raises:
+        BmtoolsError: they are longer.
+    """
+    require_length(max_length, positions(read_config(directory)), str(directory))
+
+
+def require_length(max_length: int, limit: int | None, model: str) -> None:
+    """Refuse sequences longer than a model's positions, where their number is known.
+
+    Raises:
+        BmtoolsError: names both.
+    """
+    if limit is not None and max_length > limit:
+        raise BmtoolsError(f"{setting('max_length')}: found {max_length}, but {model} has {limit} "
+                           "positions; expected that or less")
+
+
+def require_versions() -> None:
+    """Refuse versions of libraries that this package was not written for.
+
+    Raises:
+        BmtoolsError: names the version found, that expected and the way to get it.
+    """
+    for name, least in LEAST_VERSIONS.items():
+        found = metadata.version(name)
+        if _numbers(found) < _numbers(least):
+            raise BmtoolsError(f"{name} {found} is too old, expected {least} or newer: pip install "
+                               f"--upgrade '{name}>={least}'")
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(part) for part in re.findall(r"\d+", version)[:2]]
+
+
+def weight_bytes(directory: Path) -> int:
+    """Return the bytes of a checkpoint's weights in float32; those that are tied count once.
+
+    Raises:
+        CheckpointError: weights are missing or damaged.
+    """
+    return sum(4 * math.prod(one["shape"]) for path in _weight_files(directory)
+               for one in _read_header(path).values() if one["dtype"].startswith(("F", "BF")))
+
+
+def _weight_files(directory: Path) -> list[Path]:
+    """List the files of a checkpoint's weights."""
+    index = directory / f"{WEIGHTS}.index.json"
+    if not index.is_file():
+        if not (directory / WEIGHTS).is_file():
+            raise CheckpointError(f"{directory}: no {WEIGHTS}{_other_weights(directory)}")
+        return [directory / WEIGHTS]
+    names = sorted(set(read_config(directory, index.name)["weight_map"].values()))
+    for name in names:
+        if not (directory / name).is_file():
+            raise CheckpointError(f"{directory}: no {name}, which {index.name} lists; download it "
+                                  "again")
+    return [directory / name for name in names]
+
+
+def _other_weights(directory: Path) -> str:
+    """Say which weights there are instead of safetensors, and how to convert them."""
+    if (directory / BIN).is_file():
+        return (f", but {BIN}, which can run code when it is loaded; convert it without that: "
+                f'python -c "{_conversion(directory)}"')
+    if list(directory.glob("pytorch_model-*.bin")):
+        return (", but pytorch_model-*.bin, which can run code when they are loaded; convert them "
+                "with transformers (from_pretrained and save_pretrained)")
+    for name in _OTHER_WEIGHTS:
+        if (directory / name).is_file():
+            return f", but {name}, which is not read here; convert it with transformers first"
+    return ", expected a model with safetensors weights"
+
+
+def _conversion(directory: Path) -> str:
+    """Write Python that converts weights without unpickling anything but tensors.
+
+    Tied weights get memory of their own, as safetensors wants.
+    """
+    return ("import torch; from safetensors.torch import save_file; "
+            f"w = torch.load({str(directory / BIN)!r}, map_location='cpu', weights_only=True); "
+            "save_file({k: v.clone().contiguous() for k, v in w.items()}, "
+            f"{str(directory / WEIGHTS)!r}, {{'format': 'pt'}})")
+
+
+def _read_header(path: Path) -> dict[str, Any]:
+    """Read what a safetensors file says of its tensors, and make sure that it holds them.
+
+    Raises:
+        CheckpointError: a file that was cut off, or that only points to another one.
+    """
+    size = path.stat().st_size
+    with path.open("rb") as stream:
+        head = stream.read(_HEADER_BYTES)
+        if _LFS.startswith(head):
+            raise CheckpointError(f"{path}: found a pointer of Git LFS, expected weights; run git "
+                                  f"lfs pull in {path.parent}")
+        length = int.from_bytes(head, "little")
+        try:
+            header: dict[str, Any] = json.loads(stream.read(length) if length < size else b"")
+            header.pop("__metadata__", None)
+            expected = _HEADER_BYTES + length + max(
+                (one["data_offsets"][1] for one in header.values()), default=0)
+        except (ValueError, AttributeError, TypeError, KeyError):
+            raise CheckpointError(f"{path}: found {size:,} bytes that are no safetensors file; "
+                                  "download or copy it again") from None
+    if size < expected:
+        raise CheckpointError(f"{path}: found {size:,} bytes, expected {expected:,}; the file was "
+                              "cut off, download or copy it again")
+    return header
+
+
+def describe_directory(directory: Path) -> str:
+    """Say what a directory holds that is given where records are expected."""
+    if (directory / CONFIG).is_file():
+        return "; it holds a checkpoint, which --model and the like take"
+    if _holds_tokenizer(directory):
+        return "; it holds a tokenizer, which --tokenizer and the like take"
+    if _holds_shards(directory):
+        return _SHARDS
+    files = sorted(path for path in directory.iterdir() if path.is_file())
+    ending = "".join(files[0].suffixes[-2:]) if files else ""
+    return f"; {directory / ('*' + ending)} names those in it" if files else ", and it has none"
+
+
+def _what_it_is(directory: Path) -> str:
+    """Say what a directory without a checkpoint holds, and what to do with it."""
+    if _holds_tokenizer(directory):
+        return (f"; it holds a tokenizer and no model: bmtools pretrain FILE --architecture "
+                f"bert-small --tokenizer {shlex.quote(str(directory))} -o DIR makes one")
+    if _holds_shards(directory):
+        return _SHARDS
+    if any((directory / name).is_file() for name in (WEIGHTS, BIN)):
+        return "; it holds weights alone, download the whole model"
+    inner = sorted({path.parent for pattern in (f"*/{CONFIG}", f"snapshots/*/{CONFIG}")
+                    for path in directory.glob(pattern)})
+    if inner:
+        return f"; perhaps {' or '.join(map(str, inner[:4]))} is meant"
+    return ""
+
+
+def _holds_tokenizer(directory: Path) -> bool:
+    return any((directory / name).is_file() for name in _TOKENIZERS)
+
+
+def _holds_shards(directory: Path) -> bool:
+    return next(directory.glob("shard-*.safetensors"), None) is not None

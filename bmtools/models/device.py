@@ -1,0 +1,69 @@
+"""Devices by name: which there may be on this machine, told without torch."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from importlib import metadata, util
+from pathlib import Path
+
+from bmtools.errors import BmtoolsError, setting
+from bmtools.io import system
+
+_NAME = re.compile(r"auto|cpu|mps|(cuda|xpu)(:\d+)?")
+_HIDDEN = ("", "-1", "NoDevFiles")
+# NVIDIA's devices; Jetson's; WSL's; AMD's, which torch calls cuda too.
+_GPU_FILES = ("dev/nvidia[0-9]*", "dev/nvidiactl", "proc/driver/nvidia/gpus/*", "dev/nvhost-gpu",
+              "dev/dxg", "dev/kfd")
+
+
+def check_device(name: str) -> None:
+    """Refuse a device that is unknown or cannot be there; torch decides where one may be.
+
+    Args:
+        name: auto (a GPU if there is one) or a device as torch spells it: cpu, cuda, cuda:1.
+
+    Raises:
+        BmtoolsError: no such device, with what is missing for a GPU.
+    """
+    if not _NAME.fullmatch(name):
+        refuse_device(name, "no kind of device")
+    if name.startswith("cuda") and (missing := missing_for_cuda()):
+        refuse_device(name, missing)
+
+
+def refuse_device(name: str, reason: str) -> None:
+    """Refuse a device.
+
+    Raises:
+        BmtoolsError: names what was found, the reason and what was expected.
+    """
+    raise BmtoolsError(f"{setting('device')}: found {name!r}, which cannot be used here ({reason});"
+                       " expected auto, cpu, or cuda or cuda:N where nvidia-smi lists a GPU")
+
+
+def missing_for_cuda() -> str:
+    """Say why torch cannot find a GPU here; empty where it may, or nothing can be known."""
+    reasons = []
+    if sys.platform == "linux" and not any(system.exists(pattern) for pattern in _GPU_FILES):
+        reasons.append("this machine shows no GPU: no file of its driver, such as /dev/nvidia0")
+    elif os.environ.get("CUDA_VISIBLE_DEVICES", "0") in _HIDDEN:
+        reasons.append("CUDA_VISIBLE_DEVICES hides all GPUs")
+    if is_cpu_build():
+        reasons.append(f"torch {metadata.version('torch')} is built for the CPU alone; "
+                       "pytorch.org/get-started names the command for a build with CUDA")
+    return ", and ".join(reasons)
+
+
+def is_cpu_build() -> bool:
+    """Tell whether the installed torch was built without support for any GPU."""
+    spec = util.find_spec("torch")
+    if spec is None or spec.origin is None:
+        return False
+    try:
+        text = Path(spec.origin).with_name("version.py").read_text(encoding="utf-8")
+    except OSError:
+        return False
+    backends = dict(re.findall(r"^(cuda|hip)\b[^=\n]*= *(.*)$", text, re.MULTILINE))
+    return bool(backends) and set(backends.values()) == {"None"}

@@ -1,0 +1,59 @@
+"""Checks of a fine-tuned model and of what becomes of its predictions, before torch is imported."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+from bmtools.errors import CheckpointError, require, setting
+from bmtools.io.manifest import NAME, read_manifest
+from bmtools.models.checkpoint_files import read_config
+from bmtools.records import RecordFields
+from bmtools.tasks.registry import TASKS, load_task
+
+_HEADS = {"ner": "ForTokenClassification", "classification": "ForSequenceClassification"}
+_UNTUNED = ("ForMaskedLM", "ForPreTraining", "ForCausalLM")
+
+
+def find_task(directory: Path, task: str = "") -> str:
+    """Name the task that a model was fine-tuned on; cheap.
+
+    Args:
+        directory: the model.
+        task: that it is given to; empty for the one that `bmtools.json` names.
+
+    Raises:
+        CheckpointError: no task is known, or another one.
+        BmtoolsError: no such task.
+    """
+    trained = read_manifest(directory).get("settings", {}).get("task", "")
+    heads = read_config(directory).get("architectures") or [""]
+    tuned_for = trained or next((name for name, end in _HEADS.items()
+                                 if heads[0].endswith(end)), "")
+    if not tuned_for and heads[0].endswith(_UNTUNED):
+        raise CheckpointError(
+            f"{directory}: found a model that was never fine-tuned ({heads[0]}), expected one that "
+            f"bmtools finetune wrote: bmtools finetune {task or next(iter(TASKS))} --model "
+            f"{shlex.quote(str(directory))} --train FILE --dev FILE -o DIR")
+    if not task and not trained:
+        raise CheckpointError(
+            f"{directory}: found no task in {NAME}, expected a model that bmtools finetune wrote; "
+            f"for one fine-tuned elsewhere set {setting('task')} "
+            f"({tuned_for or ' or '.join(TASKS)})")
+    load_task(task or trained)
+    if task and tuned_for not in ("", task):
+        raise CheckpointError(f"{directory}: found a model for {tuned_for}, expected one for "
+                              f"{task}; leave {setting('task')} out or name {tuned_for}")
+    return task or trained
+
+
+def check_into(into: str, task: str) -> None:
+    """Refuse to write predictions over a key of records that is not the task's own.
+
+    Raises:
+        ValueError: names the key, and those that are possible.
+    """
+    own = load_task(task).key
+    require(bool(into) and (into == own or into not in RecordFields.__annotations__), "into",
+            repr(into), f"{own!r}, whose values predictions replace, or a key that records do not "
+                        "have, such as 'predicted'")
