@@ -42,7 +42,7 @@ def test_all_methods_are_compared(data: Path, tmp_path: Path, copy_lines: Any,
     table = run_script(FOLDER / "run.sh", **sizes)
     lines = {line["model"]: line for line in read(out / "results.jsonl")}
     assert set(lines) == {*ARMS}
-    assert all(f"│ {name} " in table for name in ARMS)
+    assert all(f"| {name} " in table for name in ARMS)
     for line in lines.values():
         assert list(line["steps"]) == ["0", "2", "4"]
         assert line["end"]["mean"] < line["initial"]["mean"]

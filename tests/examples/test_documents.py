@@ -199,8 +199,8 @@ def test_the_six_commands_run_as_written(tmp_path: Path,
     script.write_text(f"set -euo pipefail\ncd {shlex.quote(str(tmp_path))}\n{commands}\n"
                       f"echo END\n{tagger}\npython ../fill.py\n", encoding="utf-8")
     shown, _, _ = run_script(script).partition("END")
-    score = float(re.findall(r"│ model +│ +([\d.]+)", shown)[0])
-    written = float(re.findall(r"│ model +│ +([\d.]+)", README.read_text(encoding="utf-8"))[0])
+    score = float(re.findall(r"\| model +\| +([\d.]+)", shown)[0])
+    written = float(re.findall(r"\nmodel +([\d.]+)", README.read_text(encoding="utf-8"))[0])
     assert score == pytest.approx(written, abs=0.05)
     found: list[Any] = [json.loads(line) for line in
                         (tmp_path / "out/found.jsonl").read_text(encoding="utf-8").splitlines()]

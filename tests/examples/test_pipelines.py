@@ -44,7 +44,7 @@ def test_quickstart(run_smaller: Any, read: Any, tmp_path: Path) -> None:
     [mrr, *_] = read(out / "mrr.jsonl")
     assert (mrr["sentences"], mrr["maskings"]) == (56, 187)
     for model in ("first", "initialised", "pretrained", "distilled"):
-        assert f"│ {model} " in table
+        assert f"| {model} " in table
 
 
 def shorten(source: Path, target: Path, copy_lines: Any, copy_entries: Any) -> None:

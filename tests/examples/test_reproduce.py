@@ -63,7 +63,7 @@ def test_forgetting(run: Any, read: Any, tmp_path: Path) -> None:
     lines = {line["model"]: line for line in read(out / "results.jsonl")}
     assert set(lines) == {"before", "plain", "replay", "frozen"}
     assert len({line["retained"]["mean"] for line in lines.values()}) == len(lines)
-    assert all(f"│ {name} " in table for name in lines)
+    assert all(f"| {name} " in table for name in lines)
     plain = lines["plain"]
     assert plain["forgotten"]["mean"] == pytest.approx(
         plain["retained"]["mean"] - lines["before"]["retained"]["mean"], abs=2e-4)
@@ -105,7 +105,7 @@ def test_trainer_curve(run: Any, read: Any, tmp_path: Path) -> None:
         own = [point for point in points if point["model"] == name]
         assert 9_000 <= line["tokens"] <= 9_000 + 32 * 128
         assert own[-1]["loss"] < own[0]["loss"]
-        assert line["pppl"] > 1 and f"│ {name} " in table
+        assert line["pppl"] > 1 and f"| {name} " in table
     # From the same weights, the first losses are those of chance, and near one another.
     first = {point["model"]: point["loss"] for point in reversed(points)}
     assert first["bmtools"] == pytest.approx(first["trainer"], abs=0.05)
@@ -138,7 +138,7 @@ def test_bioptimus_phases(run: Any, read: Any, tmp_path: Path) -> None:
                 HELD_OUT="1")
     names = ["phase-1-tokens", "phase-2-words", "phase-3-more-words", "phase-4-masks-only"]
     assert [path.name for path in sorted((out / "model.kept").iterdir())] == names
-    assert all(f"│ model.kept/{name} " in table for name in names)
+    assert all(f"| model.kept/{name} " in table for name in names)
     settings = json.loads((out / "model" / "bmtools.json").read_text())["settings"]
     phases = settings["phases"]
     assert [phase["masking"] for phase in phases] == ["tokens", "words", "words", "words"]
