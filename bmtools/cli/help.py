@@ -156,7 +156,7 @@ class DocumentedCommand(click.Command):
             titles = {"files": "Input", **titles}
         own = {name: title for title, names in self._groups.items() for name in names.split()}
         # What replaces or formats the output stands beside it.
-        titles |= {name: own.get("output", titles[name]) for name in ("overwrite", "json")
+        titles |= {name: own.get("output", titles[name]) for name in ("overwrite", "table")
                    if name in titles}
         titles = {name: title for name, title in {**own, **titles, **own}.items()
                   if name in titles}

@@ -54,6 +54,9 @@ _STAGES = {"import": "Text", "build-vocab": "Vocabulary", "recipe": "Models",
            "score-pppl": "Scores", "help": "Help"}
 
 
+_GROUPS = ("import", "recipe", "finetune")
+
+
 class LazyGroup(Group):
     """A group that imports a command only when it is called."""
 
@@ -69,12 +72,10 @@ class LazyGroup(Group):
 
     def command_names(self, ctx: click.Context) -> list[str]:
         """List the commands and their own: `import`, `import pubmed` ..."""
-        names = list(COMMANDS)
-        for name in COMMANDS:
-            group = self.get_command(ctx, name)
-            if isinstance(group, click.Group):
-                names += [f"{name} {one}" for one in group.list_commands(ctx)]
-        return names
+        groups = {name: self.get_command(ctx, name) for name in _GROUPS}
+        return [*COMMANDS, *(f"{name} {one}" for name, group in groups.items()
+                             if isinstance(group, click.Group)
+                             for one in group.list_commands(ctx))]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         stages: dict[str, list[tuple[str, str]]] = {}

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     "bmtools compare-vocab corpus.jsonl --vocab old=base --vocab new=vocabulary",
     "bmtools compare-vocab --terms terms.txt --vocab base --vocab vocabulary --worst 3"),
     groups={"Vocabularies": "vocab", "Text and terms": "files terms segmenter rejects",
-            "Report": "worst corpus-words table plot json output"},
+            "Report": "worst corpus-words table plot output"},
     meanings={"output": "Write the JSON Lines here; .gz and .zst compress."})
 @click.argument("files", nargs=-1, metavar="[FILES]...",
                 type=click.Path(exists=True, dir_okay=False, allow_dash=True))

@@ -45,7 +45,9 @@ from bmtools.training.plan import (
     essential="teacher student architecture output resume epochs max-length batch-size "
               "learning-rate temperature", groups=TRAINING_GROUPS,
     topics="phases checkpoints devices",
-    meanings={"files": TRAINING_FILES, "output": "Directory for the student."})
+    meanings={"files": TRAINING_FILES, "output": "Directory for the student.",
+              "objective": "Objective; only masked works in distillation.",
+              "adversarial": "Not in distillation: 0 is the only value."})
 @launches
 @takes_data
 @takes_rejects

@@ -26,9 +26,10 @@ from bmtools.status import counted
     "--mask-rate 0.15,0.4"),
     essential="model masking mask-rate corruption repeats max-length terms by output device",
     groups={"Model": "model", "Masking": "masking mask-rate corruption repeats terms segmenter "
-                                         "max-length", "Scores": "by json output"},
+                                         "max-length", "Scores": "by output"},
     topics="masking devices",
-    meanings={"output": "Write the scores here; .gz and .zst compress."})
+    meanings={"output": "Write the scores here; .gz and .zst compress.",
+              "precision": "Data type of matrix products; int8 does not go with this command."})
 @reads_records
 @takes_models
 @writes_records

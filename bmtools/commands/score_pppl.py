@@ -21,7 +21,7 @@ from bmtools.scoring.settings import PpplConfig
     "bmtools score-pppl notes.jsonl --model base --model model --by source"),
     essential="model variant sample context-tokens baseline by details output fail-over device",
     groups={"Model": "model baseline", "Measure": "variant sample context-tokens like",
-            "Scores": "by details json output fail-over"}, topics="masking devices",
+            "Scores": "by details output fail-over"}, topics="masking devices",
     meanings={"output": "Write the scores here; .gz and .zst compress.",
               "details": "Write a line for each sentence and checkpoint here."})
 @scores_checkpoints(PpplConfig)

@@ -37,7 +37,7 @@ def _check_vectors(ctx: click.Context, _param: click.Parameter, path: Path | Non
             "Words": "bands words-per-band occurrences min-count min-letters single-token-words "
                      "context-characters seed",
             "Measures": "neighbours resamples projection",
-            "Scores": "plot vectors json output"}, topics="devices",
+            "Scores": "plot vectors output"}, topics="devices",
     meanings={"output": "Write the scores here; .gz and .zst compress."})
 @reads_records
 @takes_models
