@@ -204,4 +204,6 @@ def test_the_six_commands_run_as_written(tmp_path: Path,
     assert score == pytest.approx(written, abs=0.05)
     found: list[Any] = [json.loads(line) for line in
                         (tmp_path / "out/found.jsonl").read_text(encoding="utf-8").splitlines()]
-    assert any(record["entities"] for record in found)
+    assert any(record["predicted"]["entities"] for record in found)
+    results = json.loads((tmp_path / "out/tagger/bmtools.json").read_text("utf-8"))["results"]
+    assert results["test_f1"]["mean"] == pytest.approx(0.69, abs=0.1)
