@@ -13,10 +13,14 @@ from stat import S_IMODE
 from bmtools.errors import BmtoolsError, setting
 from bmtools.io.failures import WriteError, cannot_write, reason, write_error
 from bmtools.io.system import read_system
-from bmtools.io.unfinished import hidden_path, is_hidden, locked_directory, real_path
+from bmtools.io.unfinished import (
+    hidden_path,
+    is_hidden,
+    locked_directory,
+    move_files,
+    real_path,
+)
 
-_LAST = "bmtools.json"
-"""File by which a directory is known to be complete."""
 _BESIDE = (".run", ".kept", ".logs")
 _RENAME_EXCHANGE, _CURRENT_DIRECTORY = 2, -100
 # Mount points, and directories of a container's image.
@@ -81,8 +85,8 @@ def beside(path: Path, ending: str) -> Path:
     if path.is_symlink() or path.name in ("", ".."):
         path = real_path(path)
     name = path.name + ending
-    return path / name if path.is_dir() and ((path / name).exists() or _is_fixed(path)) \
-        else path.with_name(name)
+    inside = path.is_dir() and ((path / name).exists() or _is_fixed(real_path(path)))
+    return path / name if inside else path.with_name(name)
 
 
 def _is_fixed(target: Path) -> bool:
@@ -158,7 +162,7 @@ def _replace(partial: Path, target: Path) -> bool:
 
     After a kill between them, `remove_abandoned` goes back.
     """
-    replaced = hidden_path(target, "replaced")
+    replaced = partial.with_suffix(".replaced")
     try:
         target.rename(replaced)
     except OSError as error:
@@ -175,26 +179,27 @@ def _replace(partial: Path, target: Path) -> bool:
 
 
 def _move_in(partial: Path, target: Path) -> None:
-    """Move files into an existing directory in place of its own, and go back where that fails."""
-    replaced = hidden_path(target, "replaced", target)
-    moved: list[tuple[Path, Path]] = []
+    """Move files into an existing directory in place of its own, and go back where that fails.
 
-    def move(source: Path, destination: Path) -> None:
-        source.rename(destination / source.name)
-        moved.append((source, destination / source.name))
-
+    After a kill on the way, `remove_abandoned` goes back, or on where the old files were out.
+    """
+    old, new = _content(target), [path.name for path in partial.iterdir()]
+    leaving, replaced = (target / partial.with_suffix(ending).name
+                         for ending in (".replacing", ".replaced"))
+    leaving.mkdir()
     try:
-        if old := _content(target):
-            replaced.mkdir()
-            for path in old:
-                move(path, replaced)
-        for path in sorted(partial.iterdir(), key=lambda path: path.name == _LAST):
-            move(path, target)
+        for path in old:
+            path.rename(leaving / path.name)
+        leaving.rename(replaced)
+        move_files(partial, target)
     except BaseException:
-        for source, destination in reversed(moved):
-            destination.rename(source)
-        with suppress(FileNotFoundError):
-            replaced.rmdir()
+        if replaced.exists():
+            for name in new:
+                if not (partial / name).exists():
+                    (target / name).rename(partial / name)
+            replaced.rename(leaving)
+        move_files(leaving, target)
+        leaving.rmdir()
         raise
     shutil.rmtree(replaced, ignore_errors=True)
 

@@ -22,7 +22,7 @@ from bmtools.io.system import read_system
 
 _MOST_NAME_BYTES = 150  # of 255; the rest is for the machine and the process
 _HIDDEN = re.compile(r"\.(?P<name>.+)\.(?P<host>[^.]+)-(?P<boot>\w+)-\d+-\w{4}\."
-                     r"(?P<kind>partial|replaced)", re.DOTALL)
+                     r"(?P<kind>partial|replaced|replacing)", re.DOTALL)
 _NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK, errno.EINVAL, errno.EBADF)
 
 
@@ -36,7 +36,8 @@ def hidden_path(target: Path, kind: str, place: Path | None = None) -> Path:
 
     Args:
         target: the final path.
-        kind: `partial` while it is written, `replaced` for an older one that gives way.
+        kind: `partial` while it is written, `replaced` for an older one that has given way,
+            `replacing` for one whose files are on their way out of a directory that stays.
         place: directory of the hidden one; the target's own if not given.
     """
     process = f"{'-'.join(_machine())}-{os.getpid()}-{os.urandom(2).hex()}"
@@ -107,23 +108,36 @@ def reserved(target: Path, place: Path) -> Iterator[None]:
 def remove_abandoned(directory: Path, target: Path | None = None) -> None:
     """Remove unfinished files and directories whose processes have ended.
 
-    An older output that a kill left aside, with nothing in its place, is put back.
+    What a kill interrupted while an older output gave way goes back, or on to the end.
 
     Args:
         directory: where they are.
         target: whose they are; all of the directory if not given.
     """
-    for path in directory.iterdir() if directory.is_dir() else ():
-        found = _HIDDEN.fullmatch(path.name)
-        if not found or (target and found["name"] != _short(target)) or not _is_abandoned(path):
-            continue
-        owner = target or path.with_name(found["name"])
-        if found["kind"] == "replaced" and directory == owner.parent and not owner.exists():
+    found = [(match["kind"], match["name"], path)
+             for path in (directory.iterdir() if directory.is_dir() else ())
+             if (match := _HIDDEN.fullmatch(path.name))
+             and (target is None or match["name"] == _short(target)) and _is_abandoned(path)]
+    for kind, name, path in sorted(found, reverse=True):
+        owner = target or path.with_name(name)
+        if kind == "replacing":
+            move_files(path, directory)
+        elif kind == "replaced" and owner == directory:
+            move_files(path.with_suffix(".partial"), directory)
+        elif kind == "replaced" and not owner.exists():
             path.rename(owner)
-        elif path.is_dir():
+        if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
         else:
             path.unlink(missing_ok=True)
+
+
+def move_files(source: Path, destination: Path) -> None:
+    """Move what is in a directory, if there is one; `bmtools.json`, which tells that all is there,
+    comes last."""
+    files = source.iterdir() if source.is_dir() else ()
+    for path in sorted(files, key=lambda path: path.name == "bmtools.json"):
+        path.rename(destination / path.name)
 
 
 def _short(target: Path) -> str:

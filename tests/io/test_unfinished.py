@@ -42,6 +42,49 @@ def test_what_a_kill_left_is_removed_by_the_next_who_writes(tmp_path: Path, kind
     assert not list(tmp_path.iterdir())
 
 
+# Replaces the files of a directory that cannot be exchanged, and is killed at one of the renames.
+REPLACING = """
+import os, sys
+from pathlib import Path
+from bmtools.io import directories
+rename, left = Path.rename, [int(sys.argv[2])]
+def counted(self, other):
+    if not left[0]:
+        os.kill(os.getpid(), 9)
+    left[0] -= 1
+    return rename(self, other)
+if sys.argv[3] == "current":
+    os.chdir(sys.argv[1])
+else:
+    directories._exchange = lambda *_: False
+Path.rename = counted
+with directories.new_directory(Path(sys.argv[1]), overwrite=True) as partial:
+    for name in ("bmtools.json", "both", "new"):
+        (partial / name).write_text("new")
+"""
+
+
+@pytest.mark.parametrize(("way", "renames"), [("current", 7), ("two steps", 2)])
+def test_a_kill_at_any_moment_of_an_exchange_loses_nothing(tmp_path: Path, way: str,
+                                                           renames: int) -> None:
+    old, new = (dict.fromkeys(("bmtools.json", "both", text), text) for text in ("old", "new"))
+    seen = []
+    for number in range(renames + 1):
+        target = tmp_path / str(number)
+        target.mkdir()
+        for name, text in old.items():
+            (target / name).write_text(text)
+        done = subprocess.run([sys.executable, "-c", REPLACING, target, str(number), way],
+                              check=False)
+        assert done.returncode == (-9 if number < renames else 0)
+        place = target if way == "current" else tmp_path
+        remove_abandoned(place, target)
+        seen.append({path.name: path.read_text() for path in target.iterdir()})
+        assert not list(place.glob(".*"))
+    assert all(one in (old, new) for one in seen)
+    assert (seen[0], seen[-1]) == (old, new)
+
+
 def test_what_somebody_writes_stays(tmp_path: Path) -> None:
     partial = hidden_path(tmp_path / "out", "partial")
     partial.mkdir()
