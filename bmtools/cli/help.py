@@ -6,7 +6,6 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -322,4 +321,6 @@ def topics() -> dict[str, str]:
 
 def topic_text(name: str) -> str:
     """Read the text of a topic."""
+    from importlib.resources import files
+
     return files(__package__).joinpath("topics", f"{name}.txt").read_text(encoding="utf-8")

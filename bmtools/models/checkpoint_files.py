@@ -7,7 +7,6 @@ import math
 import re
 import shlex
 from collections.abc import Mapping
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +166,8 @@ def require_versions() -> None:
     Raises:
         BmtoolsError: names the version found, that expected and the way to get it.
     """
+    from importlib import metadata
+
     for name, least in LEAST_VERSIONS.items():
         found = metadata.version(name)
         if _numbers(found) < _numbers(least):

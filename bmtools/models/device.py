@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from importlib import metadata, util
+from importlib import util
 from pathlib import Path
 
 from bmtools.errors import BmtoolsError, setting
@@ -51,6 +51,8 @@ def missing_for_cuda() -> str:
     elif os.environ.get("CUDA_VISIBLE_DEVICES", "0") in _HIDDEN:
         reasons.append("CUDA_VISIBLE_DEVICES hides all GPUs")
     if is_cpu_build():
+        from importlib import metadata
+
         reasons.append(f"torch {metadata.version('torch')} is built for the CPU alone; "
                        "pytorch.org/get-started names the command for a build with CUDA")
     return ", and ".join(reasons)

@@ -9,8 +9,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -35,6 +34,9 @@ from bmtools.recipes.phases import (
     resolved,
 )
 
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
 MIXTURE = "mixture"
 _FILE_KEYS = {"title": str, "source": str, "notes": list[str], "architecture": str, "run": dict,
               "common": dict, "phases": list}
@@ -55,9 +57,15 @@ def read_run_config(name: str) -> RunConfig:
         return parse_run_config(stream.read(), source_name(name))
 
 
+def _package_files() -> Traversable:
+    from importlib.resources import files
+
+    return files(__package__)
+
+
 def recipe_names() -> list[str]:
     """List the recipes that come with the package."""
-    names = [entry.name for entry in resources.files(__package__).iterdir()]
+    names = [entry.name for entry in _package_files().iterdir()]
     return sorted(name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX))
 
 
@@ -72,7 +80,7 @@ def recipe_text(name: str) -> str:
         meant = suggestion(name, known)
         listed = "" if meant.startswith("expected") else f" Recipes: {', '.join(known)}"
         raise ValueError(f"found no recipe named {name!r}, {meant}{listed}")
-    return resources.files(__package__).joinpath(name + _SUFFIX).read_text(encoding="utf-8")
+    return _package_files().joinpath(name + _SUFFIX).read_text(encoding="utf-8")
 
 
 def load_recipe(name: str) -> RunConfig:
