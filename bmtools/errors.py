@@ -13,6 +13,10 @@ class BmtoolsError(Exception):
     """Wrong data or a wrong checkpoint; the message is one line that names the way out."""
 
 
+class BmtoolsWarning(UserWarning):
+    """Input that can be used, though hardly as it was meant; the message is one line."""
+
+
 class DataError(BmtoolsError):
     """A file whose content is not what the command expects."""
 

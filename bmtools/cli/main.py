@@ -21,6 +21,7 @@ from bmtools.cli.streams import (
     finish_stdout,
     guard_standard_streams,
     reader_has_left,
+    warnings_as_lines,
 )
 from bmtools.errors import BmtoolsError, did_you_mean, settings_spelled_as_flags
 
@@ -132,7 +133,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     code = 0
     try:
         guard_standard_streams()
-        with settings_spelled_as_flags(), ended_by_signals():
+        with settings_spelled_as_flags(), ended_by_signals(), warnings_as_lines():
             if "_BMTOOLS_COMPLETE" in os.environ:
                 bmtools.main(args=arguments, prog_name="bmtools")
             # click's own `main` exits with 1 when a pipe closes.

@@ -12,12 +12,16 @@ import os
 import select
 import signal
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, TextIO
 
-from bmtools.errors import BmtoolsError
+import click
+
+from bmtools.distributed import is_main_process
+from bmtools.errors import BmtoolsError, BmtoolsWarning
 from bmtools.io.failures import NamedFile, cannot_write
 
 _STDIN, _STDOUT, _STDERR = 0, 1, 2
@@ -58,6 +62,23 @@ def ended_by_signals() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def warnings_as_lines() -> Iterator[None]:
+    """Show our own warnings on stderr like other messages, those of the main process."""
+
+    def show(message: Warning | str, category: type[Warning], *place: Any, **kept: Any) -> None:
+        if not issubclass(category, BmtoolsWarning):
+            show_others(message, category, *place, **kept)
+        elif is_main_process():
+            click.echo(f"bmtools: {message}", err=True)
+
+    with warnings.catch_warnings():
+        show_others = warnings.showwarning
+        warnings.simplefilter("always", BmtoolsWarning)
+        warnings.showwarning = show
+        yield
 
 
 def guard_standard_streams() -> None:

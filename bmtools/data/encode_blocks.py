@@ -23,6 +23,7 @@ from bmtools.records import ORIGINS, Record, full_text
 from bmtools.search.segment import sentence_spans
 from bmtools.vocab.encoding import Encoder
 from bmtools.vocab.segmenters import Segmenter
+from bmtools.vocab.tokenizer import unknown_ids
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,9 @@ class BlockEncoder:
                  lang_setting: str) -> None:
         self._config = config
         self._lang_setting = lang_setting
-        self._encoder = Encoder(Tokenizer.from_str(tokenizer), segmenter)
+        backend = Tokenizer.from_str(tokenizer)
+        self._encoder = Encoder(backend, segmenter)
+        self._unknown_ids = unknown_ids(backend)
 
     def __call__(self, block: Block) -> EncodedBlock:
         rejects: list[tuple[str, str, Any]] = []
@@ -96,7 +99,8 @@ class BlockEncoder:
             records=len(texts), characters=sum(map(len, texts)),
             encoded_whole=len(texts) * (not found.in_chunks), documents=len(documents.lengths),
             empty=len(texts) - len(documents.lengths), tokens=len(found.ids),
-            words=int(found.word_starts.sum()), **origins)
+            words=int(found.word_starts.sum()), **origins,
+            unknown=sum(int(np.count_nonzero(found.ids == one)) for one in self._unknown_ids))
         if sentences is not None:
             counts["sentences"] = len(sentences)
         return EncodedBlock(block.number, block.before, documents, counts, rejects)

@@ -21,13 +21,14 @@ from bmtools.data.shard_files import PROGRESS, SHARDS, ShardWriter, shard_path
 from bmtools.data.shards import COMMAND, Corpus, Shard, is_shards
 from bmtools.errors import BmtoolsError, CheckpointError, DataError, RecordError, Reject, setting
 from bmtools.io.directories import beside, new_directory, refuse_existing
-from bmtools.io.jsonl import RecordReader
+from bmtools.io.jsonl import RecordReader, source_name
 from bmtools.io.manifest import Manifest, read_manifest
 from bmtools.io.parallel import Block, map_blocks, read_blocks
 from bmtools.io.unfinished import remove_abandoned
 from bmtools.records import ORIGINS
 from bmtools.vocab.segmenters import load_segmenter
 from bmtools.vocab.tokenizer import fingerprint, require_same_vocabulary, save_tokenizer
+from bmtools.vocab.unknown_tokens import warn_of_unknown_tokens
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -112,6 +113,8 @@ def tokenize(records: RecordReader, tokenizer: PreTrainedTokenizerBase, output: 
         if not shard_path(run, 0).exists():  # nothing to resume
             shutil.rmtree(run)
         raise
+    warn_of_unknown_tokens(tokenizer.name_or_path, counts["unknown"], counts["tokens"],
+                           [source_name(name) for name in records.names])
     manifest = Manifest(COMMAND, asdict(settings), identity["vocabulary"], inputs=records.hashes,
                         wall_seconds=time.monotonic() - started,
                         results={"shards": writer.number, **_results(counts)})

@@ -34,6 +34,7 @@ from bmtools.scoring.settings import (
 from bmtools.scoring.space_sample import SampledWords, WordContext, sample_contexts
 from bmtools.scoring.space_vectors import WordVectors, are_single_tokens, fit_contexts, read_vectors
 from bmtools.status import set_status
+from bmtools.vocab.unknown_tokens import warn_of_unknown_tokens
 
 _COMPONENTS = (1, 3, 10)
 _PERCENTILES = (2.5, 97.5)
@@ -181,9 +182,11 @@ def compare_spaces(checkpoints: Sequence[Checkpoint], sample: SampledWords,
             first = name, values, resamples
         else:
             line["change"] = _change(first, values, resamples)
+        unknown = int(space.occurrences.unknown.sum())
+        warn_of_unknown_tokens(name, unknown, len(space.words), [], "sampled words")
         yield {**line, "bands": _bands(space, word_statistics),
                "words": len(space.sample.words), "occurrences": len(space.words),
-               "unknown": int(space.occurrences.unknown.sum()),
+               "unknown": unknown,
                **signed("space", "pieces-mean", checkpoint.tokenizer, checkpoint.vocabulary,
                         **{setting: getattr(config, setting) for setting in _SIGNED},
                         precision=precision)}, space

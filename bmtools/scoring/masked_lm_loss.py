@@ -46,6 +46,7 @@ from bmtools.scoring.settings import (
 )
 from bmtools.scoring.statistics import interval
 from bmtools.vocab.encoding import EncodedTexts
+from bmtools.vocab.unknown_tokens import UnknownTokens
 
 _MASKED = 1
 # Tokens of one window, counted once for each combination and draw: some 20 MB.
@@ -112,9 +113,12 @@ class MaskedLmEvaluation:
         self._variants = list(product(range(len(self._combinations)), range(config.repeats)))
         self._config, self._terms, self._seed = config, terms, seed
         tokenizers = {model.vocabulary: model.tokenizer for model in models}
-        self._vocabularies = {name: _Vocabulary(SequenceMasker(tokenizer, config, terms, seed),
-                                                [Coverage()] * len(self._combinations))
-                              for name, tokenizer in tokenizers.items()}
+        names = {model.vocabulary: model.name for model in reversed(models)}
+        self._vocabularies = {
+            name: _Vocabulary(SequenceMasker(tokenizer, config, terms, seed),
+                              [Coverage()] * len(self._combinations),
+                              UnknownTokens(names[name], tokenizer.unk_token_id))
+            for name, tokenizer in tokenizers.items()}
         self._totals = [_Totals(model, np.zeros((
             len(self._combinations), config.repeats, len(REPLACEMENTS), 3))) for model in models]
         self._groups = Groups(by)
@@ -158,6 +162,7 @@ class MaskedLmEvaluation:
         for name, vocabulary in self._vocabularies.items():
             sequences = vocabulary.masker.cut(encoded[name], keys)
             vocabulary.tokens += int(sequences.maskable.sum())
+            vocabulary.unknown.add(sequences.input_ids, records[0])
             vocabulary.sequences += len(sequences.texts)
             step = max(1, _TOKENS_AT_ONCE // len(sequences.input_ids))  # fits into memory
             for start in range(0, len(self._variants), step):
@@ -190,6 +195,7 @@ class MaskedLmEvaluation:
             the draws' own perplexities (the paper draws samples of text, here the text stays and
             masks are drawn anew); `accuracy`: share of positions where no token has a higher
             logit; `masked_tokens`: predictions in all draws; `tokens`: maskable ones, once;
+            `unknown_tokens`: share of all tokens, which is never masked;
             `masked_share`: share masked in a draw, above the rate where sequences are so short
             that one token is more; `whole_words`: words wholly masked among words with a masked
             token; `by_replacement`: the same figures by the input at the masked position, where a
@@ -201,6 +207,8 @@ class MaskedLmEvaluation:
         """
         if not self._keys:
             raise DataError("no text in the input; expected records with text")
+        for vocabulary in self._vocabularies.values():
+            vocabulary.unknown.warn()
         keys = np.concatenate(self._keys)
         for totals, number in product(self._totals, range(len(self._combinations))):
             yield self._line(totals, number, keys, statistics or StatisticsConfig())
@@ -221,6 +229,7 @@ class MaskedLmEvaluation:
             **_scores(by_text, keys, statistics),
             **_spread(sums.sum(axis=1)),
             "tokens": vocabulary.tokens,
+            "unknown_tokens": rounded(vocabulary.unknown.share),
             "sequences": vocabulary.sequences,
             "repeats": self._config.repeats,
             "masked_share": rounded(coverage.masked_share),
@@ -244,6 +253,7 @@ class _Vocabulary:
 
     masker: SequenceMasker
     coverage: list[Coverage]
+    unknown: UnknownTokens
     tokens: int = 0
     sequences: int = 0
 

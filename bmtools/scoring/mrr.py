@@ -32,6 +32,7 @@ from bmtools.scoring.settings import (
 from bmtools.scoring.statistics import RatioMetric, interval
 from bmtools.search.case_folding import CASELESS
 from bmtools.search.word_lists import read_word_list
+from bmtools.vocab.unknown_tokens import UnknownTokens
 
 _HITS = (1, 5, 10)
 
@@ -109,10 +110,12 @@ class MrrTotals:
         # Whole texts, by hash, tell the maskings of one sentence from those of another.
         self._sentences: dict[int, int] = {}
         self._multi_token = self._unknown = 0
+        self._unknown_tokens = UnknownTokens(predictor.name, predictor.tokenizer.unk_token_id)
 
     def add(self, score: MaskScore) -> None:
         """Count a masked word; one of several tokens as the settings say."""
         target, record = score.target, score.record
+        self._unknown_tokens.add(target.masked.input_ids, record)
         sentence = str(record["text"]).replace(MASK, record["target"])
         # No token and no known tokens: a larger token contains the word.
         multi_token = not target.correct_ids and len(target.token_ids) != 1
@@ -143,11 +146,13 @@ class MrrTotals:
             or ten; `mean_rank`: of the `ranked` maskings whose word has a rank; `probability`:
             mean probability of the word; `maskings`; `sentences`: distinct texts behind them;
             `multi_token` and `unknown`: words that are no single token, or none at all, of the
-            vocabulary; `by`: the same for each value of a key.
+            vocabulary; `unknown_tokens`: share of the tokens read that are; `by`: the same for
+            each value of a key.
 
         Raises:
             DataError: nothing was counted, or no record has a key of `by`.
         """
+        self._unknown_tokens.warn()
         config, scores = self.config, self._scores()
         if not scores:
             raise DataError(
@@ -166,6 +171,7 @@ class MrrTotals:
             **scores,
             "multi_token": self._multi_token,
             "unknown": self._unknown,
+            "unknown_tokens": round(self._unknown_tokens.share, DIGITS),
             **({"by": by} if by else {}),
             **self.predictor.line_fields,
             **signed("mrr", f"top{config.top_k}", self.predictor.tokenizer,

@@ -23,6 +23,7 @@ from bmtools.scoring.pppl_sentences import SentenceScore, score_sentences
 from bmtools.scoring.predictor import Predictor, count_frequencies
 from bmtools.scoring.settings import InferenceConfig, PpplConfig, StatisticsConfig, split_settings
 from bmtools.scoring.statistics import RatioMetric, SamplingError, interval
+from bmtools.vocab.unknown_tokens import UnknownTokens
 
 _COLUMNS = ("nats", "scored", "tokens", "characters", "words", "unknown", "pppl")
 
@@ -85,10 +86,12 @@ class PpplTotals:
         self._groups = Groups(by)
         self._values = array("d")
         self._sampling = SamplingError()
+        self._unknown = UnknownTokens(predictor.name, predictor.tokenizer.unk_token_id)
 
     def add(self, score: SentenceScore) -> None:
         """Count a sentence."""
         nats = -score.logprobs
+        self._unknown.add_counts(score.unknown, score.tokens, score.record)
         self._values.extend((nats.sum(), len(nats), score.tokens, len(score.record["text"]),
                              len(score.record["text"].split()), score.unknown, score.pppl))
         self._groups.add(score.record)
@@ -127,6 +130,7 @@ class PpplTotals:
             raise DataError(f"none of {len(sums.nats)} sentences has a token to score: all are "
                             f"left out, or {setting('sample')} drew none; expected shorter "
                             "sentences or a larger share")
+        self._unknown.warn()
         by = self._groups.scores(lambda members: self._scores(sums[members]))
         left_out = int((sums.scored == 0).sum()) if config.like else 0
         return {

@@ -19,7 +19,7 @@ from torch import Tensor
 from bmtools.data.batches import RankBatch
 from bmtools.errors import BmtoolsError, Reject, refuse, setting
 from bmtools.io.directories import new_directory, refuse_existing
-from bmtools.io.jsonl import RecordReader, as_records
+from bmtools.io.jsonl import RecordReader, as_records, source_name
 from bmtools.io.manifest import Manifest, hash_directory
 from bmtools.io.output import encode_lines
 from bmtools.masking.corruption import IGNORED
@@ -35,6 +35,7 @@ from bmtools.tasks.task import DEV, TEST, TRAIN, Evaluation, InputT, Split, Task
 from bmtools.training.distributed import make_accelerator
 from bmtools.training.loop import Trainer
 from bmtools.training.objectives import LossTerm, Objective
+from bmtools.vocab.unknown_tokens import warn_of_unknown_tokens
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -227,9 +228,14 @@ def run_finetuning(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]],
     task_class = load_task(plan.task)
     task = task_class(plan.config, load_encoder(plan.model, task_class.model_class))
     splits = {}
+    unknown_id = task.checkpoint.tokenizer.unk_token_id
     for name, records in sources.items():
         set_status(f"reading {name}")
         splits[name] = task.read(name, records, reject)
+        ids = [item.ids for example in splits[name].examples for item in example.inputs]
+        warn_of_unknown_tokens(
+            str(plan.model), sum(int(np.count_nonzero(one == unknown_id)) for one in ids),
+            sum(map(len, ids)), map(source_name, getattr(records, "names", ())))
         yield from ({"note": note} for note in splits[name].notes)
         yield {"split": name, **splits[name].counts}
     best: _Best | None = None

@@ -23,6 +23,7 @@ from bmtools.tasks.checks import check_into, find_task
 from bmtools.tasks.registry import load_task
 from bmtools.tasks.settings import PredictConfig
 from bmtools.tasks.task import ExampleT, InputT, Task
+from bmtools.vocab.unknown_tokens import UnknownTokens
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -69,13 +70,18 @@ class Predictor:
     def predict(self, records: Iterable[Record]) -> Iterator[Record]:
         """Add predictions to records, in order; some batches of records are held at a time."""
         replaced: Counter[str] = Counter()
+        checkpoint = self.task.checkpoint
+        unknown = UnknownTokens(str(checkpoint.path), checkpoint.tokenizer.unk_token_id)
         pending = iter(records)
         while chunk := list(islice(pending, self.config.batch_size * _BATCHES_AT_ONCE)):
             examples = self.task.encode(chunk)
             outputs = run_model(self.task, self.task.checkpoint.model, examples,
                                 self.config.batch_size)
             for record, example, output in zip(chunk, examples, outputs, strict=True):
+                for item in example.inputs:
+                    unknown.add(item.ids, record)
                 yield self._add(record, self.task.predict(record, example, output), replaced)
+        unknown.warn()
         notes = self.task.replaced if self.config.into == self.task.key else \
             {self.config.into: f"predictions of {{}} records under {self.config.into!r} replaced"}
         self.notes = [note.format(replaced[key]) for key, note in notes.items() if replaced[key]]

@@ -516,6 +516,28 @@ def test_half_a_corpus_is_refused(kit: Kit) -> None:
         (kit.folder / "rejects.jsonl").unlink()
 
 
+READS_TOKENS = {"tokenize", "pretrain", "distill", "preflight", "finetune ner",
+                "finetune classification", "predict", "score-pppl", "score-mrr", "score-masking",
+                "score-space"}
+
+
+def test_text_in_another_script_is_told_by_name(kit: Kit) -> None:
+    """Once, of the model and the file; the others read no tokens, or learn them from the text."""
+    foreign = " больной кашель жар сердце кровь печень лёгкое почка"
+    records = [{**record, "text": record.get("text", "") * (kit.name != "score-space") + foreign}
+               for record in kit.case.records]  # score-space draws few words
+    source = kit.write(*(json.dumps(record).encode() for record in records))
+    told = [line for line in kit.on(source).err.splitlines() if "are unknown to it" in line]
+    if kit.name not in READS_TOKENS:
+        assert told == []
+        return
+    [line] = told
+    where = "sampled words of the text" if kit.name == "score-space" else f"tokens of {source}"
+    assert line.startswith("bmtools: /") and f"{where} are unknown to it; expected text in" in line
+    known = kit.on(kit.good(), out="other")
+    assert "are unknown to it" not in known.err
+
+
 def test_a_bad_line_stops_or_is_collected(kit: Kit) -> None:
     first, *rest = (json.dumps(record).encode() for record in kit.case.records)
     source = kit.write(first, kit.case.bad, *rest)

@@ -91,10 +91,10 @@ def test_a_score_below_the_bound_fails_but_is_printed(
 
 def test_no_masked_words_is_one_clear_line(
         run: Callable[..., Any], model: Path, write_lines: Callable[..., Path]) -> None:
-    outcome = run("score-mrr", "--model", model, write_lines("none.jsonl"))
+    path = write_lines("none.jsonl")
+    outcome = run("score-mrr", "--model", model, path)
     assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err == (
-        "bmtools: no masked words in the input; expected records with text and target\n")
+    assert outcome.err == f"bmtools: {path}: found no records, expected at least one\n"
 
 
 def test_a_bad_line_stops_or_is_collected(
@@ -119,7 +119,7 @@ def test_rejects_are_kept_where_nothing_is_left_to_score(
     assert (outcome.code, outcome.out) == (1, "")
     assert outcome.err == (
         f"bmtools: 2 bad records in {tmp_path / 'bad.jsonl'}\n"
-        "bmtools: no masked words in the input; expected records with text and target\n")
+        f"bmtools: {path}: found no records, expected at least one\n")
     reasons = [json.loads(line)["reason"] for line in
                (tmp_path / "bad.jsonl").read_text().splitlines()]
     assert reasons[0].startswith("key 'text': found 2 [MASK]")

@@ -105,9 +105,10 @@ def test_reading_goes_in_chunks(known: Callable[..., CheckpointPredictor],
     assert batch.logits[0, 5:].exp().tolist() == pytest.approx([2_501, 2])
 
 
-@pytest.mark.parametrize("texts", [(), ("",)])
+@pytest.mark.parametrize(("texts", "message"), [
+    ((), "found no records, expected at least one"), (("",), "no words to count")])
 def test_nothing_to_count_is_an_error(
         known: Callable[..., CheckpointPredictor], count: Callable[..., list[UnigramPredictor]],
-        texts: tuple[str, ...]) -> None:
-    with pytest.raises(DataError, match=r"corpus\.jsonl: no words to count"):
+        texts: tuple[str, ...], message: str) -> None:
+    with pytest.raises(DataError, match=rf"corpus\.jsonl: {message}"):
         count(corpus(*texts), known({"il": 1}))
