@@ -207,14 +207,15 @@ def test_terms_are_read(tmp_path: Path) -> None:
     (b"\n\n", ": found no words, expected one a line"),
     (b"a\n--\n", ":2: found '--', of which no letter and no figure is left to look for; correct "
                  "the line or leave it out"),
-    (b"a\n\xe0\n", ":2: byte 1 is not UTF-8; as Windows-1252 it reads 'à': type iconv"),
+    (b"a\n\xe0\n", ":2: byte 1 is not UTF-8; as Windows-1252 it reads 'à': type iconv -f "
+                  "WINDOWS-1252 -t UTF-8 {path}"),
 ])
 def test_wrong_lists_are_refused(content: bytes, message: str, tmp_path: Path) -> None:
     path = tmp_path / "terms.txt"
     path.write_bytes(content)
     with pytest.raises(DataError) as refused:
         read_word_list(str(path), CASELESS)
-    assert str(refused.value) == f"{path}{message}"
+    assert str(refused.value) == f"{path}{message.replace('{path}', str(path))}"
 
 
 @pytest.mark.data
