@@ -26,7 +26,7 @@ _TOKENIZERS = ("tokenizer.json", "vocab.txt", "spiece.model", "sentencepiece.bpe
                "vocab.json")
 _OTHER_WEIGHTS = ("tf_model.h5", "flax_model.msgpack", "model.onnx")
 _HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
-_LFS = b"version https://git-lfs"
+_LFS = b"version "  # begins a file of Git LFS that stands for another
 _FINE_TUNED = re.compile(r".+For(Token|Sequence)Classification|.+ForQuestionAnswering")
 _SHARDS = "; it holds shards of text, which pretrain and distill read"
 _HEADER_BYTES = 8  # of a safetensors file: the length of the header behind them
@@ -238,7 +238,7 @@ def _read_header(path: Path) -> dict[str, Any]:
     size = path.stat().st_size
     with path.open("rb") as stream:
         head = stream.read(_HEADER_BYTES)
-        if _LFS.startswith(head):
+        if head == _LFS:
             raise CheckpointError(f"{path}: found a pointer of Git LFS, expected weights; run git "
                                   f"lfs pull in {path.parent}")
         length = int.from_bytes(head, "little")

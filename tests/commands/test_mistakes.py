@@ -1,0 +1,131 @@
+"""Mistakes that files and settings show: told before torch is imported, in little time."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+SECONDS = 0.5
+TRIES = 5
+PRETRAIN = ("pretrain", "CORPUS", "--model", "MODEL", "-o", "out", "--max-length", "16")
+NEW = ("pretrain", "CORPUS", "--tokenizer", "TOKENIZER", "-o", "out")
+DISTILL = ("distill", "CORPUS", "--teacher", "MODEL", "--architecture", "bert-1x64", "-o", "out")
+FINETUNE = ("finetune", "ner", "--train", "CORPUS", "--dev", "CORPUS", "-o", "out")
+NO_MODEL = ("TOKENIZER: no config.json, expected a checkpoint directory; it holds a tokenizer and "
+            "no model: bmtools pretrain FILE --architecture bert-small --tokenizer TOKENIZER -o "
+            "DIR makes one")
+HUB = "a model of the Hugging Face Hub comes by: hf download bert-base-uncased --local-dir"
+TUNED = "TAGGER: found a model that was fine-tuned (ner), expected a masked language model"
+NO_GPU = "--device: found 'cuda', which cannot be used here ("
+
+MISTAKES = [
+    (("pretrain", "CORPUS", "--model", "MODEL", "-o", "full"), 1, "full is not empty; give"),
+    ((*PRETRAIN, "--max-length", "33"), 1,
+     "--max-length: found 33, but the model has 32 positions; expected that or less"),
+    ((*PRETRAIN, "--batch-size", "9", "--processes", "2"), 1,
+     "phase 'main': --batch-size: found 9, expected a multiple of the 2 processes that share it"),
+    ((*PRETRAIN, "--processes", "2", "--shard", "--optimizer", "muon"), 1,
+     "--optimizer: found muon, which does not go with sharded weights; leave --shard out"),
+    ((*PRETRAIN, "--frozen-layers", "2"), 1,
+     "--frozen-layers: found 2, but the model has 1 layers"),
+    ((*PRETRAIN, "--memory-gib", "0.0001"), 1,
+     "--memory-gib: found 0.0001, but weights, gradients and optimizer states alone take "),
+    ((*PRETRAIN, "--mixed-precision", "fp16"), 1,
+     "--mixed-precision: found fp16, which a CPU cannot train in; expected bf16 or no"),
+    ((*PRETRAIN, "--masking", "terms"), 1,
+     "--masking terms: found no terms, expected --terms as well"),
+    (("pretrain", "-", "--model", "MODEL", "-o", "out", "--processes", "2"), 2,
+     "several processes cannot share stdin; name the files instead"),
+    (("pretrain", "MODEL", "--model", "MODEL", "-o", "out"), 1,
+     "MODEL: found a directory without shards, expected files of records or the output of bmtools "
+     "tokenize; it holds a checkpoint, which --model and the like take"),
+    ((*NEW, "--architecture", "bert-bsae"), 1, "did you mean 'bert-base'?"),
+    ((*NEW, "--architecture", "bert-base", "--memory-gib", "0.5"), 1,
+     "--memory-gib: found 0.5, but weights, gradients and optimizer states alone take 0.64"),
+    ((*NEW, "--architecture", "roberta-base", "--objective", "masked+nsp"), 1,
+     "--objective masked+nsp: the model has no token types; expected BERT or Megatron-BERT"),
+    (("pretrain", "CORPUS", "--model", "TOKENIZER", "-o", "out"), 1, NO_MODEL),
+    (("pretrain", "CORPUS", "--model", "CORPUS", "-o", "out"), 2,
+     "'CORPUS' is a file of records, expected the directory of a checkpoint or tokenizer"),
+    (("pretrain", "CORPUS", "--model", "TAGGER", "-o", "out"), 1, TUNED),
+    (("preflight", "CORPUS", "--model", "MODEL", "--max-length", "33"), 1,
+     "--max-length: found 33, but the model has 32 positions; expected that or less"),
+    ((*DISTILL, "--max-length", "33"), 1,
+     "--max-length: found 33, but student and teacher share 32 positions"),
+    (("distill", "CORPUS", "--teacher", "bert-base-uncased", "--architecture", "bert-1x64", "-o",
+      "out"), 2, HUB),
+    ((*FINETUNE, "--model", "TOKENIZER"), 1, NO_MODEL),
+    (("predict", "CORPUS", "--model", "MODEL", "--task", "ner"), 1,
+     "MODEL: found a model that was never fine-tuned (BertForMaskedLM), expected one that bmtools "
+     "finetune wrote: bmtools finetune ner --model MODEL --train FILE --dev FILE -o DIR"),
+    (("predict", "CORPUS", "--model", "TAGGER", "--device", "cuda"), 1, NO_GPU),
+    (("predict", "CORPUS", "--model", "TAGGER", "--into", "text"), 2, "--into: found 'text'"),
+    (("score-pppl", "CORPUS", "--model", "MODEL", "--device", "cuda"), 1, NO_GPU),
+    (("score-pppl", "CORPUS", "--model", "MODEL", "--device", "abacus"), 1,
+     "--device: found 'abacus', which cannot be used here (no kind of device)"),
+    (("score-pppl", "MODEL", "--model", "MODEL"), 2,
+     "found the directory 'MODEL', expected files; it holds a checkpoint, which --model and the "
+     "like take"),
+    (("score-mrr", "CORPUS", "--model", "TAGGER", "--device", "cpu"), 1, TUNED),
+    (("score-space", "CORPUS", "--model", "MODEL", "--device", "cuda"), 1, NO_GPU),
+    (("score-masking", "CORPUS", "--model", "MODEL", "--max-length", "33"), 1,
+     "--max-length: found 33, but MODEL has 32 positions; expected that or less"),
+    (("init-weights", "CORPUS", "--base", "TOKENIZER", "--tokenizer", "TOKENIZER", "-o", "out"), 1,
+     NO_MODEL),
+    (("tokenize", "CORPUS", "--tokenizer", "full", "-o", "out"), 1,
+     "full: no tokenizer could be loaded, expected tokenizer.json or vocab.txt"),
+    (("translate", "CORPUS", "--source-lang", "it", "--target-lang", "en", "--engine",
+      "transformers", "--model", "Helsinki-NLP/opus-mt-it-en"), 2,
+     "hf download Helsinki-NLP/opus-mt-it-en --local-dir opus-mt-it-en"),
+]
+CODE = """
+import sys
+from bmtools.cli.main import main
+try:
+    main(sys.argv[1:])
+finally:
+    loaded = {"torch", "transformers"} & set(sys.modules)
+    assert not loaded, loaded
+"""
+
+
+@pytest.fixture(scope="module")
+def tagger(make_tagger: Callable[[Path], Path], tiny_checkpoint: Path) -> Path:
+    return make_tagger(tiny_checkpoint)
+
+
+@pytest.mark.parametrize(("arguments", "code", "message"), MISTAKES)
+@pytest.mark.skipif(torch.cuda.is_available(), reason="the CPU's messages are meant")
+def test_mistakes_are_told_before_torch_is_imported(
+        arguments: tuple[str, ...], code: int, message: str, tmp_path: Path,
+        tiny_checkpoint: Path, tiny_tokenizer: Path, tagger: Path,
+        corpus_records: list[dict[str, Any]]) -> None:
+    (tmp_path / "corpus.jsonl").write_text("".join(
+        json.dumps(record) + "\n" for record in corpus_records))
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").touch()
+    places = {"CORPUS": "corpus.jsonl", "MODEL": str(tiny_checkpoint),
+              "TOKENIZER": str(tiny_tokenizer), "TAGGER": str(tagger)}
+    for name, place in places.items():
+        message = message.replace(name, place)
+    command = [sys.executable, "-c", CODE, *(places.get(word, word) for word in arguments)]
+
+    def user_seconds() -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+        done = subprocess.run(command, capture_output=True, check=False, text=True, cwd=tmp_path)
+        assert (done.returncode, done.stdout) == (code, ""), done.stderr
+        assert message in done.stderr
+        assert done.stderr.count("\n") == 1
+        return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+
+    # The first try is enough but on a busy machine.
+    assert any(user_seconds() < SECONDS for _ in range(TRIES))
+    assert {path.name for path in tmp_path.iterdir()} == {"corpus.jsonl", "full"}

@@ -1,0 +1,249 @@
+"""Files of checkpoints: what is missing or damaged is told with the way out, without torch."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from packaging.requirements import Requirement
+from safetensors.torch import load_file, save_file
+
+from bmtools.errors import BmtoolsError, CheckpointError
+from bmtools.models import checkpoint_files
+from bmtools.models.checkpoint_files import (
+    check_checkpoint,
+    check_directory,
+    check_masked_lm,
+    check_tokenizer,
+    describe_directory,
+    positions,
+    require_length,
+    weight_bytes,
+)
+
+WEIGHTS = {"a.weight": torch.arange(6.0).reshape(2, 3), "b.weight": torch.ones(4)}
+HUB = ("Directory '{name}' does not exist; a model of the Hugging Face Hub comes by: hf download "
+       "{name} --local-dir {last} (without network: run that on a machine that has it, copy the "
+       "directory here and name {last})")
+
+
+@pytest.fixture
+def whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Write the files of a checkpoint, and work beside it."""
+    monkeypatch.chdir(tmp_path)
+    directory = Path("model")
+    directory.mkdir()
+    (directory / "config.json").write_text(json.dumps(
+        {"model_type": "bert", "architectures": ["BertForMaskedLM"],
+         "max_position_embeddings": 512}))
+    (directory / "tokenizer.json").write_text("{}")
+    save_file(WEIGHTS, directory / "model.safetensors", {"format": "pt"})
+    return directory
+
+
+def test_a_whole_checkpoint_passes(whole: Path) -> None:
+    check_masked_lm(whole)
+    assert weight_bytes(whole) == 4 * 10
+
+
+@pytest.mark.parametrize(("name", "last"), [
+    ("bert-base-uncased", "bert-base-uncased"),
+    ("dbmdz/bert-base-italian-xxl-cased", "bert-base-italian-xxl-cased")])
+def test_a_name_on_the_hub_says_how_to_download_it(tmp_path: Path, name: str, last: str,
+                                                   monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(CheckpointError) as caught:
+        check_directory(Path(name))
+    assert str(caught.value) == HUB.format(name=name, last=last)
+
+
+@pytest.mark.parametrize(("name", "message"), [
+    ("modle", "Directory 'modle' does not exist; did you mean model"),
+    ("model/inner", "Directory 'model/inner' does not exist"),
+    ("/far/away/model", "Directory '/far/away/model' does not exist"),
+    ("model/config.json", "'model/config.json' is a file, expected its directory: model"),
+    ("notes.jsonl", "'notes.jsonl' is a file of records, expected the directory of a checkpoint or "
+                    "tokenizer; records are named without an option"),
+    ("notes.txt", "'notes.txt' is a file, expected the directory of a checkpoint or tokenizer")])
+def test_other_names_are_no_names_on_the_hub(whole: Path, name: str, message: str) -> None:
+    Path("notes.jsonl").touch()
+    Path("notes.txt").touch()
+    with pytest.raises(CheckpointError) as caught:
+        check_directory(Path(name))
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(("missing", "message"), [
+    ("config.json", "model: no config.json, expected a checkpoint directory; it holds a tokenizer "
+                    "and no model: bmtools pretrain FILE --architecture bert-small --tokenizer "
+                    "model -o DIR makes one"),
+    ("model.safetensors", "model: no model.safetensors, expected a model with safetensors weights"),
+    ("tokenizer.json", "model: no tokenizer could be loaded, expected tokenizer.json or vocab.txt; "
+                       "it holds weights alone, download the whole model")])
+def test_a_missing_file_is_named(whole: Path, missing: str, message: str) -> None:
+    (whole / missing).unlink()
+    with pytest.raises(CheckpointError) as caught:
+        check_checkpoint(whole)
+    assert str(caught.value) == message
+
+
+def test_directories_of_other_things_are_called_by_what_they_hold(whole: Path) -> None:
+    Path("shards").mkdir()
+    Path("shards/shard-00000.safetensors").touch()
+    Path("texts").mkdir()
+    Path("texts/a.jsonl").touch()
+    Path("none").mkdir()
+    Path("words").mkdir()
+    Path("words/vocab.txt").touch()
+    with pytest.raises(CheckpointError, match=r"expected a checkpoint directory; it holds shards "
+                                              r"of text, which pretrain and distill read$"):
+        check_checkpoint(Path("shards"))
+    with pytest.raises(CheckpointError, match=r"expected a checkpoint directory; perhaps model is "
+                                              r"meant$"):
+        check_checkpoint(Path())
+    assert describe_directory(whole) == "; it holds a checkpoint, which --model and the like take"
+    assert describe_directory(Path("words")) == \
+        "; it holds a tokenizer, which --tokenizer and the like take"
+    assert describe_directory(Path("shards")) == \
+        "; it holds shards of text, which pretrain and distill read"
+    assert describe_directory(Path("texts")) == "; texts/*.jsonl names those in it"
+    assert describe_directory(Path("none")) == ", and it has none"
+
+
+def test_a_pickled_checkpoint_is_converted_by_the_command_that_the_error_names(
+        whole: Path) -> None:
+    """Tied weights share memory, which safetensors refuses."""
+    tied = torch.arange(6.0).reshape(2, 3).T
+    torch.save({"a": tied, "b": tied, "c": torch.ones(4)}, whole / "pytorch_model.bin")
+    (whole / "model.safetensors").unlink()
+    with pytest.raises(CheckpointError) as caught:
+        check_checkpoint(whole)
+    message, _, code = str(caught.value).partition("python -c ")
+    assert message == ("model: no model.safetensors, but pytorch_model.bin, which can run code "
+                       "when it is loaded; convert it without that: ")
+    assert "weights_only=True" in code
+    subprocess.run([sys.executable, "-c", code[1:-1]], check=True)
+    check_checkpoint(whole)
+    found = load_file(whole / "model.safetensors")
+    assert all(torch.equal(found[name], tied) for name in "ab")
+
+
+@pytest.mark.parametrize(("name", "message"), [
+    ("tf_model.h5", "but tf_model.h5, which is not read here; convert it with transformers first"),
+    ("pytorch_model-00001-of-00002.bin", "convert them with transformers (from_pretrained and "
+                                         "save_pretrained)")])
+def test_other_weights_are_named(whole: Path, name: str, message: str) -> None:
+    (whole / "model.safetensors").rename(whole / name)
+    with pytest.raises(CheckpointError, match=re.escape(message)):
+        check_checkpoint(whole)
+
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    (lambda whole: whole[:-8], "found {found} bytes, expected {size}; the file was cut off, "
+                               "download or copy it again"),
+    (lambda whole: whole[:20], "found 20 bytes that are no safetensors file; download or copy it "
+                               "again"),
+    (lambda _: b"", "found 0 bytes that are no safetensors file; download or copy it again"),
+    (lambda _: b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n",
+     "found a pointer of Git LFS, expected weights; run git lfs pull in model")])
+def test_damaged_weights_are_noticed(whole: Path, change: Callable[[bytes], bytes],
+                                     message: str) -> None:
+    path = whole / "model.safetensors"
+    size = path.stat().st_size
+    path.write_bytes(change(path.read_bytes()))
+    with pytest.raises(CheckpointError) as caught:
+        check_checkpoint(whole)
+    assert str(caught.value) == f"{path}: " + message.format(found=size - 8, size=size)
+
+
+def test_a_missing_shard_of_weights_is_named(whole: Path) -> None:
+    (whole / "model.safetensors").rename(whole / "model-1.safetensors")
+    index = whole / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": {"a.weight": "model-1.safetensors"}}))
+    assert weight_bytes(whole) == 4 * 10
+    index.write_text(json.dumps({"weight_map": {"a.weight": "model-1.safetensors",
+                                                "b.weight": "model-2.safetensors"}}))
+    with pytest.raises(CheckpointError, match=re.escape(
+            "model: no model-2.safetensors, which model.safetensors.index.json lists; download it "
+            "again")):
+        check_checkpoint(whole)
+
+
+@pytest.mark.parametrize(("settings", "config", "message"), [
+    ({"task": "ner", "model": "bio"}, {}, "fine-tuned (ner), expected a masked language model, "
+                                          "such as bio, which it was made from"),
+    ({}, {"architectures": ["RobertaForSequenceClassification"]},
+     "fine-tuned (RobertaForSequenceClassification), expected a masked language model")])
+def test_a_fine_tuned_model_is_no_masked_language_model(
+        whole: Path, settings: dict[str, Any], config: dict[str, Any], message: str) -> None:
+    (whole / "bmtools.json").write_text(json.dumps({"settings": settings}))
+    (whole / "config.json").write_text(json.dumps({"model_type": "bert", **config}))
+    check_checkpoint(whole)
+    with pytest.raises(CheckpointError) as caught:
+        check_masked_lm(whole)
+    assert str(caught.value) == f"model: found a model that was {message}"
+
+
+@pytest.mark.parametrize(("content", "message"), [
+    ("{", "model/config.json: not JSON"), ("[]", "model/config.json: found list, expected a JSON")])
+def test_a_damaged_configuration_is_named(whole: Path, content: str, message: str) -> None:
+    (whole / "config.json").write_text(content)
+    with pytest.raises(CheckpointError, match=message):
+        check_checkpoint(whole)
+
+
+@pytest.mark.parametrize(("config", "expected"), [
+    ({"model_type": "bert", "max_position_embeddings": 512}, 512),
+    ({"model_type": "roberta", "max_position_embeddings": 514}, 512),
+    ({"model_type": "camembert", "max_position_embeddings": 514, "pad_token_id": 1}, 512),
+    ({"model_type": "roberta", "max_position_embeddings": 514, "pad_token_id": 0}, 513),
+    ({"model_type": "bert", "pad_token_id": 7}, None)])
+def test_positions_are_those_that_a_model_reads(config: dict[str, Any],
+                                                expected: int | None) -> None:
+    assert positions(config) == expected
+
+
+def test_lengths_are_compared_with_known_positions() -> None:
+    require_length(512, 512, "m")
+    require_length(9_999, None, "m")
+    with pytest.raises(BmtoolsError, match=r"^max_length: found 513, but m has 512 positions; "
+                                           r"expected that or less$"):
+        require_length(513, 512, "m")
+
+
+@pytest.mark.parametrize(("name", "version"), [("torch", "2.8.1+cpu"), ("transformers", "4.57.6")])
+def test_libraries_that_are_too_old_are_named(whole: Path, monkeypatch: pytest.MonkeyPatch,
+                                              name: str, version: str) -> None:
+    real = metadata.version
+    monkeypatch.setattr(metadata, "version",
+                        lambda asked: version if asked == name else real(asked))
+    least = checkpoint_files.LEAST_VERSIONS[name]
+    with pytest.raises(BmtoolsError) as caught:
+        check_checkpoint(whole)
+    assert str(caught.value) == (f"{name} {version} is too old, expected {least} or newer: pip "
+                                 f"install --upgrade '{name}>={least}'")
+
+
+def test_the_least_versions_are_those_of_the_distribution() -> None:
+    project = tomllib.loads(Path(__file__).parents[2].joinpath("pyproject.toml").read_text())
+    stated = map(Requirement, project["project"]["dependencies"])
+    found = {one.name: str(one.specifier).removeprefix(">=") for one in stated}
+    assert {name: found[name] for name in checkpoint_files.LEAST_VERSIONS} == \
+        checkpoint_files.LEAST_VERSIONS
+
+
+def test_a_tokenizer_suffices_where_only_it_is_read(whole: Path) -> None:
+    shutil.copytree(whole, "words", ignore=lambda *_: ["config.json", "model.safetensors"])
+    check_tokenizer(Path("words"))
+    check_tokenizer(whole)
