@@ -286,3 +286,16 @@ def test_an_unknown_recipe_is_one_line_with_all_names() -> None:
     with pytest.raises(ValueError) as error:
         load_recipe("../x")
     assert str(error.value) == f"found no recipe named '../x', expected one of {names}"
+
+
+@pytest.mark.parametrize(("content", "message"), [
+    ('[run]\noptimizer = "AdamW"\n[[phases]]\nname = "a"\n',
+     "x: [run]: optimizer: found 'AdamW', expected adamw or stable-adamw or muon; "
+     "did you mean 'adamw'?"),
+    ('[[phases]]\nname = "a"\nmaskrate = 0.1\n',
+     "x: phase 'a': found unknown key 'maskrate', did you mean 'mask_rate'?")])
+def test_a_mistyped_key_or_value_is_answered_with_the_one_meant(content: str,
+                                                                message: str) -> None:
+    with pytest.raises(DataError) as raised:
+        parse_run_config(content.encode(), "x")
+    assert str(raised.value) == message
