@@ -58,10 +58,12 @@ def prepare_outputs(context: click.Context, overwrite: bool) -> None:
         UsageError: two outputs, or an input and an output, are the same.
         BmtoolsError: one exists, is written by another process, or cannot be written.
     """
-    if os.environ.get(SUPERVISED) == "1" or not is_main_process():
-        return  # the launcher, or the first process, does it for all
     places = list(_places(context))
     outputs = [place for place in places if place.is_output]
+    if any(output.is_directory or output.flag not in _DATA for output in outputs):
+        keep_going_without_stdout()
+    if os.environ.get(SUPERVISED) == "1" or not is_main_process():
+        return  # the launcher, or the first process, does the rest for all
     _refuse_collisions([place for place in places if not place.is_output], outputs)
     may_exist = overwrite or context.params.get("resume", False)
     written = [output for output in outputs if output.is_directory or output.is_file]
@@ -78,8 +80,6 @@ def prepare_outputs(context: click.Context, overwrite: bool) -> None:
             context.with_resource(reserved(target, place))
         except OSError as error:
             raise cannot_write(output.name, error) from error
-    if any(output.is_directory or output.flag not in _DATA for output in written):
-        keep_going_without_stdout()
 
 
 @dataclass(frozen=True)

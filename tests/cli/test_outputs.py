@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from bmtools.cli import outputs
 from bmtools.io.unfinished import reserved
 
 Run = Callable[..., Any]
@@ -95,9 +96,12 @@ def test_the_second_to_write_is_refused(folder: Path, run: Run, command: str, ou
 
 def test_processes_of_one_command_share_its_outputs(folder: Path, run: Run,
                                                     monkeypatch: pytest.MonkeyPatch) -> None:
+    called: list[bool] = []
     monkeypatch.setenv("BMTOOLS_SUPERVISED", "1")
+    monkeypatch.setattr(outputs, "keep_going_without_stdout", lambda: called.append(True))
     with reserved(folder / "out", folder):
         assert run("build-vocab", "in.jsonl", "--allow-fewer", "-o", "out").code == 0
+    assert called, "a reader of its report that goes away ends none of them"
 
 
 @pytest.mark.parametrize("command", ["import jsonl", "build-vocab --allow-fewer"])
