@@ -178,7 +178,7 @@ class _View:
                             finished_style="green"),
                 Text(f"{share:4.0%}  {status.done:>{len(f'{status.total:,}')},} of "
                      f"{status.total:,} {status.unit}"
-                     + (f"  {format_clock(seconds):>7} left" if seconds is not None else "")))
+                     f"  {'-:--:--' if seconds is None else format_clock(seconds)} left"))
             lines.append(bar)
         texts = self._figure_texts(status)
         if not status.total and (counts := self._counts(status)):
