@@ -15,6 +15,7 @@ import click
 
 from bmtools import __version__
 from bmtools.cli.help import Group, write_rows
+from bmtools.cli.origins import message_by_origin
 from bmtools.cli.streams import (
     Ended,
     ended_by_signals,
@@ -175,6 +176,8 @@ def message_and_code(error: BaseException) -> tuple[str, int]:
 
 def _usage_message(error: click.UsageError) -> str:
     """Return click's message; an unknown option is answered with the one that was meant."""
+    if (message := message_by_origin(error)) is not None:
+        return message
     if not isinstance(error, click.NoSuchOption) or error.ctx is None:
         return error.format_message()
     known = [name for option in error.ctx.command.get_params(error.ctx)

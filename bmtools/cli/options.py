@@ -14,6 +14,7 @@ import click
 
 from bmtools.cli.help import DocumentedCommand
 from bmtools.cli.main import TRACEBACK
+from bmtools.cli.origins import keep_config, key_place
 from bmtools.cli.outputs import (
     OVERWRITE,
     OutputDirectory,
@@ -139,20 +140,23 @@ def _read_config(ctx: click.Context, _param: click.Parameter, path: Path | None)
     if path is None:
         return
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        content = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise click.UsageError(f"{path}: not TOML ({error})", ctx) from error
     shared = {key: value for key, value in content.items() if not isinstance(value, dict)}
     own = content.get(ctx.command.name or "", {})
-    values = {key.replace("-", "_"): value for key, value in {**shared, **own}.items()}
+    spelled = {key.replace("-", "_"): key for key in {**shared, **own}}
+    values = {name: {**shared, **own}[key] for name, key in spelled.items()}
     known = {max(param.opts, key=len).lstrip("-").replace("-", "_"): param.name
              for param in ctx.command.params if isinstance(param, click.Option)}
     unknown = sorted(set(values) - set(known))
     if unknown:
         raise click.UsageError(
-            f"{path}: found unknown key {unknown[0]!r}, {suggestion(unknown[0], sorted(known))}",
-            ctx)
+            f"{key_place(path, text, spelled[unknown[0]])}: found unknown key {unknown[0]!r}, "
+            f"{suggestion(unknown[0], sorted(known))}", ctx)
     ctx.default_map = {known[key]: value for key, value in values.items()}
+    keep_config(ctx, path, {known[name] or "": key for name, key in spelled.items()})
 
 
 def add_options(options: Sequence[Callable[[Any], Any]],

@@ -112,7 +112,19 @@ def parse_run_config(content: bytes, place: str) -> RunConfig:
         with settings_spelled_as_flags(False):
             return _run_config(table)
     except ValueError as error:
-        raise DataError(f"{place}: {error}") from error
+        line = _line_of_key(content.decode("utf-8"), str(error))
+        raise DataError(f"{place}{line}: {error}") from error
+
+
+def _line_of_key(text: str, message: str) -> str:
+    """Find the line of the key that a message names; nothing where others have the same key."""
+    named = re.search(r"unknown key '([^']+)'|(?:^|: )(\w+): found", message)
+    if named is None:
+        return ""
+    key = re.escape(named[1] or named[2])
+    lines = [number for number, line in enumerate(text.splitlines(), 1)
+             if re.match(rf"\s*[\"']?{key}[\"']?\s*=", line)]
+    return f":{lines[0]}" if len(lines) == 1 else ""
 
 
 def _run_config(table: Mapping[str, Any]) -> RunConfig:

@@ -75,7 +75,7 @@ def test_an_unknown_key_in_the_config_is_wrong_usage(run, tmp_path: Path) -> Non
     config.write_text("sizee = 110\n")
     outcome = run("build-vocab", "--config", config, "-o", tmp_path / "v")
     assert outcome.code == 2
-    assert outcome.err == (f"bmtools: {config}: found unknown key 'sizee', did you mean 'size'? "
+    assert outcome.err == (f"bmtools: {config}:1: found unknown key 'sizee', did you mean 'size'? "
                            "See 'bmtools build-vocab --help'.\n")
 
 

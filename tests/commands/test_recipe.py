@@ -113,9 +113,11 @@ def test_a_fault_names_the_file(run: Run, piped: Run, phases: Path, content: byt
     phases.write_bytes(content)
     outcome = run("recipe", "show", phases)
     assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err.startswith(f"bmtools: {phases}: {message}")
+    place = ":4" * ("phase 'only'" in message)
+    assert outcome.err.startswith(f"bmtools: {phases}{place}: {message}")
     assert outcome.err.count("\n") == 1
-    assert piped(phases, "recipe", "show", "-").err.startswith(f"bmtools: <stdin>: {message}")
+    assert piped(phases, "recipe", "show", "-").err.startswith(
+        f"bmtools: <stdin>{place}: {message}")
 
 
 def test_a_file_that_is_not_there_is_one_clear_line(run: Run, tmp_path: Path) -> None:
