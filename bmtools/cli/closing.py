@@ -95,8 +95,7 @@ def after_preflight(forecast: Line, duration: str) -> Closing:
     """Close `preflight`."""
     memory = max(phase["memory_gib"] for phase in forecast["phases"])
     what = f"the run would take {duration} and " if duration else "the run would take "
-    return (f"{what}{format_figure('', memory)} GiB of memory a process, "
-            f"{format_figure('', forecast['parameters'])} weights",
+    return (f"{what}{format_figure('', memory)} GiB of memory a process; this was measured",
             "the same with bmtools pretrain and -o DIR")
 
 

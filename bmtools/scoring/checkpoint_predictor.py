@@ -24,6 +24,7 @@ from bmtools.models.mlm import lm_head
 from bmtools.scoring.lines import rounded
 from bmtools.scoring.predictor import MaskedCopies, MaskLogits, Reduced
 from bmtools.scoring.settings import InferenceConfig, Models
+from bmtools.status import set_status
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -75,6 +76,7 @@ class CheckpointPredictor:
         self.tokens_per_pass = config.batch_tokens or (_TOKENS_ON_CPU if on_cpu else _TOKENS_ON_GPU)
         logits = _LOGITS_ON_CPU if on_cpu else _LOGITS_ON_GPU
         self.max_predictions = max(1, logits // model.config.vocab_size)
+        self._predicted_copies = 0
         self._head = model.head if isinstance(model, InferenceModel) else lm_head(model)
         # In this order: the first encoder puts the weights of each layer side by side in memory.
         self._exact_encoder = make_encoder(model, self.dtype)
@@ -91,9 +93,14 @@ class CheckpointPredictor:
         """
         if self._encoder is not self._exact_encoder and not self.line_fields:
             self._measure_int8_error(inputs)
-        yield from self.map(
-            lambda batch: reduce(self._predict_batch(inputs, batch, self._encoder)),
-            self._batches(inputs))
+
+        def predict_batch(batch: _Batch) -> tuple[Reduced, int]:
+            return reduce(self._predict_batch(inputs, batch, self._encoder)), len(batch[0])
+
+        for reduced, copies in self.map(predict_batch, self._batches(inputs)):
+            self._predicted_copies += copies
+            set_status(f"scoring {self.name}", self._predicted_copies, unit="masked copies")
+            yield reduced
 
     def map(self, function: Callable[[Item], Result], batches: Iterable[Item]) -> Iterator[Result]:
         """Apply a function to batches, in threads on a CPU; results keep the batches' order."""
