@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from importlib import util
 from pathlib import Path
 
 from bmtools import __version__
+from bmtools.errors import BmtoolsError
 
 # `bmtools` is another project's name in the package index.
 DISTRIBUTION = "bmtools-lm"
@@ -33,6 +35,20 @@ def install_command(extra: str = "", package: str = "") -> str:
         return f"{_pip_install()} {package or _quoted(DISTRIBUTION, extra)}"
     place = "." if checkout == Path.cwd() else str(checkout)
     return f"{_pip_install()} -e {_quoted(place, extra)}"
+
+
+def require_ctranslate2(needed_by: str) -> None:
+    """Refuse what needs ctranslate2 where it is not installed.
+
+    Args:
+        needed_by: the setting and its value.
+
+    Raises:
+        BmtoolsError: it is not, with the command that installs it.
+    """
+    if util.find_spec("ctranslate2") is None:
+        raise BmtoolsError(f"{needed_by} needs the package ctranslate2: "
+                           f"{install_command('ctranslate2')}")
 
 
 def _quoted(name: str, extra: str, url: str = "") -> str:

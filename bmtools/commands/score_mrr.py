@@ -66,14 +66,15 @@ def command(records: RecordReader, models: tuple[Path, ...], baseline: str | Non
     interval over sentences, hits, ranks, counts, the same by domain, and a signature; then one
     for each two checkpoints with their difference on the same maskings.
     """
-    from bmtools.reports.drawing import require_matplotlib
+    if plot is not None:
+        from bmtools.reports.drawing import require_matplotlib
+
+        require_matplotlib()
     from bmtools.reports.mrr_report import write_mrr_report
     from bmtools.reports.mrr_summary import MrrCollector
     from bmtools.scoring.mrr import mrr
     from bmtools.scoring.regression_gate import check_bound, check_regression, read_reference
 
-    if plot is not None:
-        require_matplotlib()
     reference = read_reference(fail_below_baseline) if fail_below_baseline else []
     if fail_below_baseline and not reference:
         if baseline not in (None, str(fail_below_baseline)):

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from bmtools.errors import BmtoolsError, CheckpointError, setting
-from bmtools.installation import install_command
+from bmtools.installation import require_ctranslate2
 from bmtools.models.encoder_weights import EncoderWeights
 from bmtools.models.fast_encoder import InferenceModel, run_layer_at, weights_of
 
@@ -46,11 +46,9 @@ class Int8Encoder:
 
     def __init__(self, model: PreTrainedModel | InferenceModel, threads: int = 1,
                  compute_type: str = "int8") -> None:
-        try:
-            import ctranslate2
-        except ImportError as error:
-            raise BmtoolsError(f"{setting('precision')} int8 needs the package ctranslate2: "
-                               f"{install_command('ctranslate2')}") from error
+        require_ctranslate2(f"{setting('precision')} int8")
+        import ctranslate2
+
         self._weights = _require_supported(model)
         self._lower: Any = None
         if len(self._weights.layers) > 1:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from bmtools.data.settings import ShardConfig
 from bmtools.errors import BmtoolsError, CheckpointError, setting, suggestion
 from bmtools.models.checkpoint_files import (
     CONFIG,
@@ -65,6 +66,10 @@ def check_run(plan: TrainingPlan, model: ModelInit, data: DataConfig, processes:
     check_settings(plan, data, processes, sharded)
     for files in (*data.train.values(), *data.auxiliary.values()):
         check_corpus_files(files)
+    if data.segmenter != ShardConfig.segmenter:
+        from bmtools.vocab.segmenters import load_segmenter
+
+        load_segmenter(data.segmenter)
     if plan.optimization.mixed_precision == "fp16" and missing_for_cuda():
         refuse_half_precision()
     facts = read_facts(model)

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from bmtools.corpus.languages import nllb_code, primary_language, three_letters
-from bmtools.errors import BmtoolsError, CheckpointError, setting
-from bmtools.installation import install_command
+from bmtools.errors import CheckpointError, setting
+from bmtools.installation import require_ctranslate2
 from bmtools.translation.settings import ModelConfig
 from bmtools.translation.translator import Translation
 
@@ -77,11 +77,9 @@ class CTranslate2Translator(NeuralTranslator):
     name = "ctranslate2"
 
     def __init__(self, settings: ModelConfig, source: str, target: str) -> None:
-        try:
-            import ctranslate2
-        except ImportError as error:
-            raise BmtoolsError(f"{setting('engine')} ctranslate2 needs the package ctranslate2: "
-                               f"{install_command('ctranslate2')}") from error
+        require_ctranslate2(f"{setting('engine')} ctranslate2")
+        import ctranslate2
+
         super().__init__(settings, source, target)
         # CTranslate2 reads a token that it does not know as `<unk>`, and without its language marks
         # a model writes nonsense.

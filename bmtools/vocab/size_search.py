@@ -18,6 +18,7 @@ from bmtools.vocab.trainers import TRAINERS, TokenizerTrainer
 from bmtools.vocab.words import count_words, fragmentation
 
 _MIN_CANDIDATES = 3
+_LEAST_SIZE = 100  # of a vocabulary, see `VocabularyConfig`
 
 
 def search_size(texts: Iterable[str], held_out: Sequence[str], terms: Sequence[str],
@@ -50,8 +51,9 @@ def search_size(texts: Iterable[str], held_out: Sequence[str], terms: Sequence[s
     words = trainer.count_words(texts)
     held_out_words = count_words(held_out)
     if not held_out_words:
-        raise DataError("no words in the held-out text; expected more documents, or a larger "
-                        f"{setting('held_out_ratio')}")
+        raise DataError("no words in the held-out text; expected more documents, a larger "
+                        f"{setting('held_out_ratio')}, or a number in place of auto: "
+                        f"{setting('size')} {_LEAST_SIZE} {setting('allow_fewer')}")
     term_words = dict.fromkeys(count_words(terms), 1)
     candidates = _train_candidates(trainer, words, size_search)
     tokens = {size: sum(len(one.ids) for one in encode(tokenizer, held_out))
@@ -113,7 +115,8 @@ def _train_candidates(trainer: TokenizerTrainer, words: Counter[str],
         raise DataError(
             f"{setting('candidates')}: found {size_search.candidates}, of which the text supports "
             f"{len(trained)}; expected {_MIN_CANDIDATES} at least, from {smallest} tokens on; "
-            "give others, or more text")
+            f"give others, more text, or a number in place of auto: {setting('size')} "
+            f"{max(2 * smallest, _LEAST_SIZE)} {setting('allow_fewer')}")
     return trained
 
 

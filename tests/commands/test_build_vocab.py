@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -198,6 +199,8 @@ def test_too_little_text_for_candidates_is_one_clear_line(run: Run, corpus: Path
                   "0.5")
     assert (outcome.code, outcome.err.count("\n")) == (1, 1)
     assert "of which the text supports 0; expected 3 at least" in outcome.err
+    assert re.search(r"give others, more text, or a number in place of auto: --size \d+ "
+                     r"--allow-fewer$", outcome.err.strip())
 
 
 @pytest.mark.usefixtures("one_thread")

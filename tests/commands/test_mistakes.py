@@ -42,6 +42,8 @@ MISTAKES = [
      "--mixed-precision: found fp16, which a CPU cannot train in; expected bf16 or no"),
     ((*PRETRAIN, "--masking", "terms"), 1,
      "--masking terms: found no terms, expected --terms as well"),
+    ((*PRETRAIN, "--segmenter", "klingon"), 1,
+     "--segmenter: found klingon, expected tokenizer or japanese or chinese or thai"),
     (("pretrain", "-", "--model", "MODEL", "-o", "out", "--processes", "2"), 2,
      "several processes cannot share stdin; name the files instead"),
     (("pretrain", "MODEL", "--model", "MODEL", "-o", "out"), 1,

@@ -364,7 +364,7 @@ def test_no_text_and_long_sequences_are_refused(known: Callable[..., CheckpointP
     assert list(evaluation.run([])) == []
     with pytest.raises(DataError, match="no text in the input"):
         list(evaluation.lines())
-    with pytest.raises(BmtoolsError, match="max_length: found 65, but known takes at most 64"):
+    with pytest.raises(BmtoolsError, match="max_length: found 65, but known has 64 positions"):
         MaskedLmEvaluation([known(WEIGHTS)], settings(max_length=65))
 
 

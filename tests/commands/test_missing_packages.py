@@ -1,0 +1,32 @@
+"""Packages that are not installed are named before any work is done."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bmtools.installation import install_command
+
+
+def test_int8_needs_ctranslate2(run: Callable[..., Any], corpus: Path, tiny_checkpoint: Path,
+                                monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)
+    monkeypatch.setitem(sys.modules, "bmtools.scoring.pppl", None)  # not even imported
+    outcome = run("score-pppl", corpus, "--model", tiny_checkpoint, "--precision", "int8")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err == ("bmtools: --precision int8 needs the package ctranslate2: "
+                           f"{install_command('ctranslate2')}\n")
+
+
+def test_a_plot_needs_matplotlib(run: Callable[..., Any], corpus: Path, tiny_checkpoint: Path,
+                                 tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                 no_matplotlib: None) -> None:
+    monkeypatch.setitem(sys.modules, "bmtools.scoring.mrr", None)
+    outcome = run("score-mrr", corpus, "--model", tiny_checkpoint, "--plot", tmp_path / "plots")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err.startswith("bmtools: --plot: ")
+    assert outcome.err.endswith(f"; {install_command('plot')}\n")
