@@ -1,4 +1,4 @@
-"""How this installation was made, and the command that adds a package to it."""
+"""Installation: the way it was made, and the command that adds a package to it."""
 
 from __future__ import annotations
 

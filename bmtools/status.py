@@ -16,7 +16,7 @@ Item = TypeVar("Item")
 
 @dataclass
 class Status:
-    """What work is doing now.
+    """Current activity of long work.
 
     Args:
         activity: a few words: "loading bert-base".

@@ -84,7 +84,7 @@ def prepare_outputs(context: click.Context, overwrite: bool) -> None:
 
 @dataclass(frozen=True)
 class _Place:
-    """What an argument names: an input or an output.
+    """File or directory that an argument names, as an input or as an output.
 
     Args:
         flag: the option, or FILES.
