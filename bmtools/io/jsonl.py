@@ -105,8 +105,7 @@ def with_newlines(content: bytes) -> bytes:
 
 def split_line(line: bytes) -> Sequence[bytes]:
     """Split a line at the CRs in it, and drop its end: LF, CR or CRLF."""
-    line = line.rstrip(b"\r\n")
-    return line.split(b"\r") if b"\r" in line else (line,)
+    return line.rstrip(b"\r\n").split(b"\r") if b"\r" in line else (line.removesuffix(b"\n"),)
 
 
 def read_lines(name: str, find_fault: Callable[[bytes, str], str | None] = foreign_bytes,
@@ -214,7 +213,7 @@ def parse_records(lines: Iterable[bytes], name: str, reject: Reject, before: int
     for line in lines:
         if digest is not None:
             digest.update(line)
-        for part in split_line(line):
+        for part in split_line(line) if b"\r" in line else (line,):
             number += 1
             place = f"{name}:{number}"
             try:
@@ -226,7 +225,7 @@ def parse_records(lines: Iterable[bytes], name: str, reject: Reject, before: int
             except (UnicodeDecodeError, msgspec.DecodeError, RecordError) as error:
                 if not line.endswith((b"\n", b"\r")):
                     _refuse_cut(error, part, place)
-                reject(_record_error(error, part, place, name, number == 1))
+                reject(_record_error(error, part.rstrip(b"\n"), place, name, number == 1))
             else:
                 yield record
 
