@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from bmtools.corpus.languages import nllb_code, primary_language, three_letters
 from bmtools.errors import CheckpointError, setting
 from bmtools.installation import require_ctranslate2
+from bmtools.translation.model_files import check_converted
 from bmtools.translation.settings import ModelConfig
 from bmtools.translation.translator import Translation
 
@@ -89,8 +90,7 @@ class CTranslate2Translator(NeuralTranslator):
             content = path.read_text("utf-8")
             known.update(json.loads(content) if path.suffix == ".json" else content.split("\n"))
         if not known:
-            raise CheckpointError(f"{model}: found no vocabulary; expected the directory of a "
-                                  "model converted by ct2-transformers-converter")
+            check_converted(model)
         marks = [*self.subwords.prefix, self.subwords.target_token]
         lacking = [mark for mark in marks if mark and mark not in known]
         if lacking:

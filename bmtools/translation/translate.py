@@ -12,9 +12,11 @@ from typing import Any
 from bmtools.corpus.languages import primary_language
 from bmtools.errors import RecordError, Reject, refuse, setting
 from bmtools.io.jsonl import as_records
+from bmtools.models.device import check_device
 from bmtools.records import Record
 from bmtools.search.segment import sentence_spans
 from bmtools.status import set_status
+from bmtools.translation.model_files import check_converted, check_sequence_to_sequence
 from bmtools.translation.settings import (
     DocumentConfig,
     Engine,
@@ -121,10 +123,13 @@ def load_translator(config: EngineConfig) -> Translator:
 
         return MemoryTranslator(config.memory, source, target)
     assert config.model is not None
+    check_device(config.model.device)
     if config.engine == "ctranslate2":
+        check_converted(config.model.model)
         from bmtools.translation.neural import CTranslate2Translator
 
         return CTranslate2Translator(config.model, source, target)
+    check_sequence_to_sequence(config.model.model)
     from bmtools.translation.transformers_engine import TransformersTranslator
 
     return TransformersTranslator(config.model, source, target)

@@ -85,6 +85,16 @@ MISTAKES = [
     (("tokenize", "CORPUS", "--tokenizer", "full", "-o", "out"), 1,
      "full: no tokenizer could be loaded, expected tokenizer.json or vocab.txt"),
     (("translate", "CORPUS", "--source-lang", "it", "--target-lang", "en", "--engine",
+      "transformers", "--model", "MODEL"), 1,
+     "MODEL: no model for translation (it is a BertForMaskedLM); expected one that writes text, "
+     "such as MarianMTModel: hf download Helsinki-NLP/opus-mt-en-it --local-dir opus-mt-en-it"),
+    (("translate", "CORPUS", "--source-lang", "it", "--target-lang", "en", "--engine",
+      "ctranslate2", "--model", "MODEL"), 1,
+     "MODEL: found no vocabulary; expected the directory of a model converted by "
+     "ct2-transformers-converter: ct2-transformers-converter --model MODEL --output_dir MODEL-ct2"),
+    (("translate", "CORPUS", "--source-lang", "it", "--target-lang", "en", "--engine",
+      "transformers", "--model", "MODEL", "--device", "cuda"), 1, NO_GPU),
+    (("translate", "CORPUS", "--source-lang", "it", "--target-lang", "en", "--engine",
       "transformers", "--model", "Helsinki-NLP/opus-mt-it-en"), 2,
      "hf download Helsinki-NLP/opus-mt-it-en --local-dir opus-mt-it-en"),
 ]
