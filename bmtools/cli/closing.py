@@ -12,6 +12,7 @@ from typing import Any
 
 from bmtools.cli.figures import format_estimate, format_figure, heading
 from bmtools.io.jsonl import STDIN
+from bmtools.io.output import is_special
 
 Line = Mapping[str, Any]
 Closing = tuple[str, str]
@@ -68,9 +69,8 @@ def after_find_contexts(summary: Line, sentences: int, output: str,
     missing = summary["words"] - summary["found"]
     what = (f"{summary['found']} of {summary['words']} words found, {missing} not found; "
             f"{summary['occurrences']} occurrences, {sentences} sentences sampled{_to(output)}")
-    return what, "" if output == STDIN else _command(
-        "init-weights {} --base CKPT --tokenizer {} -o initialised", output,
-        tokenizer or "vocabulary")
+    return what, _with_file("init-weights {} --base CKPT --tokenizer {} -o initialised", output,
+                            tokenizer or "vocabulary")
 
 
 def after_init_weights(line: Line) -> Closing:
@@ -161,8 +161,8 @@ def _to(output: str) -> str:
     return "" if output == STDIN else f" to {output}"
 
 
-def _with_file(command: str, output: str) -> str:
-    return "" if output == STDIN else _command(command, output)
+def _with_file(command: str, output: str, *paths: object) -> str:
+    return "" if output == STDIN or is_special(output) else _command(command, output, *paths)
 
 
 def _command(text: str, *paths: object) -> str:

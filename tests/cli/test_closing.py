@@ -20,6 +20,7 @@ TRAINED = {"checkpoint": "my model", "steps": 1200, "tokens_seen": 889000,
 
 @pytest.mark.parametrize(("found", "expected"), [
     (closing.after_import(2, {}, "-"), ("2 records", "")),
+    (closing.after_import(2, {}, "/dev/null"), ("2 records to /dev/null", "")),
     (closing.after_import(1200, {"titles": 3, "others": 0}, "my notes.jsonl"),
      ("1,200 records to my notes.jsonl; titles: 3",
       "bmtools build-vocab 'my notes.jsonl' -o vocabulary")),

@@ -236,5 +236,14 @@ def test_results_on_a_terminal_are_a_table() -> None:
     assert replayed(lines)[0].startswith('{"recipe":"biobit"')
 
 
+def test_a_pipe_loads_nothing_of_terminals(write_lines: Callable[..., Path]) -> None:
+    path = write_lines("notes.jsonl", {"id": "1", "text": "Il cuore."})
+    code = ("import sys; from bmtools.cli.main import main\n"
+            "try: main()\nfinally: assert 'rich' not in sys.modules")
+    done = subprocess.run([sys.executable, "-c", code, "import", "jsonl", str(path)],
+                          capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_dumb_terminal_gets_no_escape_codes() -> None:
     assert "\x1b" not in on_terminal("recipe", "list", TERM="dumb")[0]
