@@ -318,8 +318,8 @@ def test_a_damaged_state_is_skipped_with_a_message(
     weights = damaged / "optimizer.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1])
     resumed = start("out", *given, "--resume").succeed()
-    assert resumed.err == (f"bmtools: {damaged} was damaged; the run resumes from "
-                           "step-00000008\n")
+    assert resumed.err.startswith(f"bmtools: {damaged} was damaged; the run resumes from "
+                                  "step-00000008\n")
     assert first_step(resumed) == 10
     same_run(tmp_path / "out", never_stopped("padded"))
 
