@@ -56,7 +56,8 @@ def test_whole_words_alone(run: Callable[..., Any], corpus: Path, tiny_checkpoin
 
 def test_no_text_is_one_clear_line(run: Callable[..., Any], tiny_checkpoint: Path, tmp_path: Path,
                                    write_lines: Callable[..., Path]) -> None:
-    outcome = run("score-space", "--model", tiny_checkpoint, write_lines("none.jsonl"), "--plot",
+    blank = write_lines("blank.jsonl", {"id": "a", "text": " "})
+    outcome = run("score-space", "--model", tiny_checkpoint, blank, "--plot",
                   tmp_path / "p.png", "-o", tmp_path / "o.jsonl")
     assert (outcome.code, outcome.out) == (1, "")
     assert outcome.err == "bmtools: no words in the input; expected records with some text\n"
