@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -21,6 +22,9 @@ from bmtools.io import system as system_module
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+# Shells start background jobs with Ctrl-C ignored, nohup with hang-ups, and children inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 pytest_plugins = ["toy_models"]
 DATA = Path(os.environ.get("BMTOOLS_DATA", Path(__file__).parents[2] / "shared" / "data"))
 WARM = Path(__file__).with_name("warm_bmtools.py")
