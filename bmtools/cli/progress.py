@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sys
 import threading
@@ -9,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from stat import S_ISFIFO
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
@@ -95,12 +97,15 @@ class _Display:
             if self._ended.wait(_DELAY_SECONDS):
                 return
             seconds = _BLOCK_SECONDS
-            self._block.show()
-        while not self._ended.wait(seconds):
-            if self._block is not None:
+        while True:
+            if self._block is None:
+                if self.view.began + seconds <= time.monotonic():
+                    click.echo(self.view.line(), file=self._stderr)
+            # A command that waits for the one before it in a pipe leaves the terminal to that one.
+            elif self.view.has_status or not _reads_pipe():
                 self._block.show()
-            else:
-                click.echo(self.view.line(), file=self._stderr)
+            if self._ended.wait(seconds):
+                return
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -124,12 +129,17 @@ class _View:
 
     Args:
         command: its name.
+
+    Attributes:
+        began: when, on the monotonic clock.
+        has_status: whether any status came yet.
     """
 
     def __init__(self, command: str) -> None:
         self.command = command
         self.began = time.monotonic()
         self._status = Status("loading libraries")
+        self.has_status = False
         self._begun: dict[str, tuple[float, int]] = {}
         self._figures: dict[str, Any] = {}
         self._window: deque[tuple[float, str, float]] = deque()
@@ -139,6 +149,7 @@ class _View:
         if not status.done or status.activity not in self._begun:
             self._begun[status.activity] = (time.monotonic(), status.done or 0)
         self._status = status
+        self.has_status = True
 
     def line(self) -> str:
         """Describe the status in a line."""
@@ -243,13 +254,22 @@ class _Block:
         self._view = view
         self._live: Live | None = None
         self._lock = threading.RLock()
+        try:
+            self._terminal = os.open(os.ttyname(stream.fileno()), os.O_WRONLY | os.O_NOCTTY)
+        except OSError:  # a terminal of another namespace has no name in this one
+            self._terminal = -1
 
     def show(self) -> None:
-        """Draw the block anew."""
+        """Draw the block anew, unless another command of a pipe has one on the same terminal."""
         with self._lock:
             if self._live is not None:
                 self._live.refresh()
                 return
+            if self._terminal >= 0:
+                try:
+                    fcntl.flock(self._terminal, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except OSError:
+                    return
             self._draw()
             self._lines_above = _LinesAbove(self._stream, self._print_above)
             sys.stderr = self._lines_above
@@ -291,6 +311,9 @@ class _Block:
                 self._live = None
                 if sys.stderr is self._lines_above:
                     sys.stderr = self._stream
+            if self._terminal >= 0:
+                os.close(self._terminal)  # which unlocks it
+                self._terminal = -1
 
 
 class _LinesAbove:
@@ -317,6 +340,14 @@ class _LinesAbove:
         if end:
             self._print_lines(lines + end)
         return len(text)
+
+
+def _reads_pipe() -> bool:
+    """Tell whether stdin is a pipe."""
+    try:
+        return S_ISFIFO(os.fstat(0).st_mode)
+    except OSError:  # closed
+        return False
 
 
 def _memory() -> Iterator[str]:

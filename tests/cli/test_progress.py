@@ -163,6 +163,22 @@ def assert_lines(stream: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\x1b" not in stream.getvalue()
 
 
+def test_two_commands_of_a_pipe_share_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One has its block there, the other waits until the first is done."""
+    monkeypatch.setenv("TERM", "xterm-256color")
+    ours, theirs = pty.openpty()
+    with os.fdopen(ours, "rb", buffering=0), os.fdopen(theirs, "w") as stream:
+        monkeypatch.setattr(sys, "stderr", stream)
+        first, second = (progress._Block(stream, progress._View(name)) for name in ("a", "b"))
+        first.show()
+        second.show()
+        assert first._live is not None and second._live is None
+        first.close()
+        second.show()
+        assert second._live is not None
+        second.close()
+
+
 def test_short_commands_show_nothing(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "_DELAY_SECONDS", _SECONDS)
     began = time.monotonic()
