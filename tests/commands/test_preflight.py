@@ -23,10 +23,10 @@ def common(tiny_tokenizer: Path) -> list[Any]:
 
 
 def test_help_lists_the_options_of_pretrain_too(run: Run) -> None:
-    outcome = run("preflight", "--help")
+    outcome = run("preflight", "--help-all")
     assert outcome.code == 0
     theirs, ours = (set(re.findall(r"--[a-z][\w-]+", text))
-                    for text in (run("pretrain", "--help").out, outcome.out))
+                    for text in (run("pretrain", "--help-all").out, outcome.out))
     assert ours - theirs == {"--probe-seconds"}
     assert theirs <= ours
     assert "--probe-seconds" in outcome.out and "Preflight measurement:" in outcome.out

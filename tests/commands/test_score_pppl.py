@@ -97,10 +97,11 @@ def test_a_score_above_the_bound_fails_but_is_printed(
 def test_no_sentences_is_one_clear_line(
         run: Callable[..., Any], make_model: Callable[..., Path], tmp_path: Path,
         write_lines: Callable[..., Path]) -> None:
-    outcome = run("score-pppl", "--model", make_model("one"), write_lines("none.jsonl"),
+    path = write_lines("none.jsonl")
+    outcome = run("score-pppl", "--model", make_model("one"), path,
                   "--details", tmp_path / "d.jsonl")
     assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err == "bmtools: no sentences in the input; expected records with text\n"
+    assert outcome.err == f"bmtools: {path}: found no records, expected at least one\n"
     assert not (tmp_path / "d.jsonl").exists()
 
 

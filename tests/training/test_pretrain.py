@@ -205,6 +205,7 @@ def test_launched_by_itself_or_by_accelerate_it_gives_the_losses_of_one(
     more = ("--steps", "300", "--save-steps", "0", "--set", "schedule=constant",
             "--rejects", str(tmp_path / "rejects.jsonl"))
     expected = losses(run(*arguments(corpus, vocabulary, tmp_path / "one", *more)).records)
+    (tmp_path / "rejects.jsonl").unlink()
 
     ours = arguments(corpus, vocabulary, tmp_path / "ours", *more, "--processes", "2")
     process = launched("bmtools", *ours)
@@ -220,7 +221,9 @@ def test_launched_by_itself_or_by_accelerate_it_gives_the_losses_of_one(
         [expected[step] for step in found], abs=2e-5)
     # A slow machine reports progress every ten seconds.
     messages = [line for line in err.splitlines() if not line.startswith("pretraining: step")]
-    assert messages == ["bmtools: stopped before the end; --resume continues",
+    assert messages == ["bmtools: stopping after this step, then saving a state; a second Ctrl-C "
+                        "leaves at once, without it",
+                        "bmtools: stopped before the end; --resume continues",
                         f"bmtools: 1 bad records in {tmp_path / 'rejects.jsonl'}"]
     assert len((tmp_path / "rejects.jsonl").read_text().splitlines()) == 1
 
