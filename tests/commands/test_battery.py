@@ -553,7 +553,7 @@ def test_a_bad_line_stops_or_is_collected(kit: Kit) -> None:
     if kit.name == "preflight":
         assert kit.left() == []
         return
-    assert "1 bad records in" in outcome.err
+    assert "1 bad record in" in outcome.err
     [rejected] = (kit.folder / "rejects.jsonl").read_text().splitlines()
     assert json.loads(rejected)["place"] == f"{source}:2"
     assert json.loads(rejected)["record"] == json.loads(kit.case.bad)

@@ -157,7 +157,7 @@ def test_rejects_collects_it(run, source, options, tmp_path: Path, form: str) ->
     assert tuple(record["id"] for record in outcome.records) == SAMPLES[form].kept
     lines = [json.loads(line) for line in rejects.read_text().splitlines()]
     assert any(SAMPLES[form].told in f"{line['place']}: {line['reason']}" for line in lines)
-    assert f"bmtools: {len(lines)} bad records in" in outcome.err
+    assert f"bmtools: {len(lines)} bad record" in outcome.err
 
 
 @FORMATS
