@@ -40,6 +40,10 @@ class RecordError(DataError):
         self.reason = reason
         self.content = content
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Let it cross to another process, which knows an error by its arguments alone."""
+        return type(self), (self.place, self.reason, self.content)
+
 
 _MOST_SUGGESTIONS = 4
 _type_hints = cache(get_type_hints)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import pytest
 
 from bmtools.errors import (
+    BmtoolsError,
+    CheckpointError,
+    RecordError,
     check_choices,
     choices,
     did_you_mean,
@@ -16,6 +20,15 @@ from bmtools.errors import (
     settings_spelled_as_flags,
     suggestion,
 )
+from bmtools.io.failures import WriteError
+
+
+@pytest.mark.parametrize("error", [
+    BmtoolsError("no"), CheckpointError("model: no"), WriteError("full"),
+    RecordError("a.jsonl:3", "key 'id' is missing", {"text": "x"})])
+def test_errors_cross_to_other_processes(error: Exception) -> None:
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
 
 
 def test_settings_are_spelled_as_their_user_writes_them() -> None:

@@ -238,7 +238,7 @@ def predict_batch(model: CheckpointPredictor, masked: MaskedSequences,
             logits = lm_head(network)(part).float()
             chosen = logits.gather(1, part_targets[:, None])[:, 0]
             nats.append(logits.logsumexp(1) - chosen)
-            correct.append(chosen >= logits.amax(1))
+            correct.append(logits.argmax(1) == part_targets)  # of equal ones the lowest id
     combinations, draws = masked.variants[variants[rows]].T
     return TokenLosses(combinations, draws, sequences.texts[numbers[rows]], replacements,
                        torch.cat(nats).double().cpu().numpy(), torch.cat(correct).cpu().numpy())

@@ -76,6 +76,14 @@ def test_a_table_worked_by_hand(known: Callable[..., CheckpointPredictor]) -> No
         "segmenter:tokenizer|precision:fp32|case:kept|bmtools:")
 
 
+def test_of_equal_logits_the_lowest_id_is_the_answer(
+        known: Callable[..., CheckpointPredictor]) -> None:
+    """A model that knows nothing is not right everywhere."""
+    [line] = scored(texts_of("il cuore", "cuore il"), [known({"il": 1, "cuore": 1})],
+                    settings(mask_rate="1", corruption="100/0/0"))
+    assert line["accuracy"] == 0.5
+
+
 @pytest.mark.parametrize("corruption", ["80/10/10", "40/40/20", "100/0/0"])
 def test_equals_the_loss_of_transformers(any_model: CheckpointPredictor, records: list[Record],
                                          corruption: str) -> None:
