@@ -84,7 +84,8 @@ def check_bound(lines: Sequence[Mapping[str, Any]], metric: str, at_least: float
     failed = [f"{line[metric]} of {line['model']}" for line in lines
               if not at_least <= line[metric] <= at_most]
     if failed:
-        expected = f"at most {at_most:g}" if at_most < math.inf else f"at least {at_least:g}"
+        # All digits: a bound of 1/3 is above a score that was rounded to six.
+        expected = f"at most {at_most:.15g}" if at_most < math.inf else f"at least {at_least:.15g}"
         raise BmtoolsError(f"{metric}: found {', '.join(failed)}, expected {expected}")
 
 

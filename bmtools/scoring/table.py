@@ -84,5 +84,7 @@ def _format(value: Any) -> str:
     if isinstance(value, float):
         if abs(value) >= 10**_DIGITS:
             return f"{value:,.0f}"
+        if 0 < abs(value) < 0.001:
+            return f"{value:.2g}"
         return f"{value:.{_DIGITS}g}" if abs(value) >= 1 else f"{value:.3f}"
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

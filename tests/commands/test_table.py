@@ -93,3 +93,9 @@ def test_a_mistyped_column_is_answered_with_the_one_meant(run: Run, write_lines:
     for column, meant in (("test_f1.maen", "test_f1.mean"), ("test-f1", "test_f1")):
         assert run("table", scores, "--columns", column).err == (
             f"bmtools: no line has both 'model' and {column!r}; did you mean {meant!r}?\n")
+
+
+def test_small_numbers_are_not_shown_as_nothing(run: Run, write_lines: Run) -> None:
+    path = write_lines("p.jsonl", {"model": "a", "p": 0.00004, "mrr": 0.0, "share": 0.0123})
+    found = cells(run("table", "--columns", "p,mrr,share", path).out)
+    assert found[1] == ["a", "4e-05", "0.000", "0.012"]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bmtools.errors import BmtoolsError, DataError
-from bmtools.scoring.regression_gate import check_regression, read_reference
+from bmtools.scoring.regression_gate import check_bound, check_regression, read_reference
 
 SIGNATURE = "mrr:top5|multi_token:miss|precision:fp32|case:kept|bmtools:0.1.0|torch:2.13.0"
 
@@ -73,3 +73,10 @@ def test_other_files_are_refused(tmp_path: Path, text: str, message: str) -> Non
     with pytest.raises(DataError) as error:
         read_reference(path)
     assert message in str(error.value)
+
+
+def test_a_bound_is_shown_with_all_its_digits() -> None:
+    with pytest.raises(BmtoolsError, match="found 0.333333 of m, expected at least 0.33333333$"):
+        check_bound([{"model": "m", "mrr": 0.333333}], "mrr", at_least=0.33333333)
+    with pytest.raises(BmtoolsError, match="expected at most 12$"):
+        check_bound([{"model": "m", "pppl": 13.0}], "pppl", at_most=12.0)
