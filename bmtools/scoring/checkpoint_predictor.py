@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from bmtools.distributed import world_size
+from bmtools.errors import BmtoolsError, setting
 from bmtools.io.system import usable_cores
 from bmtools.models.architectures import max_tokens
 from bmtools.models.checkpoint import Checkpoint, load_checkpoint, load_for_inference
@@ -149,6 +150,9 @@ class CheckpointPredictor:
             states = encoder.states_at(torch.from_numpy(input_ids).to(self.device),
                                        torch.from_numpy(copies), torch.from_numpy(positions))
             logits = self._head(states).float()
+        if logits.isnan().any():  # all comparisons with it are false, so it would rank first
+            raise BmtoolsError(f"{self.name}: computed logits that are no numbers; score it with "
+                               f"{setting('precision')} float32, or train it again")
         return MaskLogits(sequences[copies], positions, logits)
 
     def _measure_int8_error(self, inputs: Sequence[MaskedCopies]) -> None:

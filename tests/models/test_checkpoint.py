@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from transformers import logging
 
 from bmtools.errors import CheckpointError
 from bmtools.io.manifest import Manifest
 from bmtools.models.architectures import build_config, build_model
-from bmtools.models.checkpoint import load_checkpoint, save_checkpoint
+from bmtools.models.checkpoint import load_checkpoint, load_for_inference, save_checkpoint
 from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.tokenizer import fingerprint, save_tokenizer
 from bmtools.vocab.trainers import train_tokenizer
@@ -48,6 +52,18 @@ def test_saving_and_loading_is_silent(saved: Path, capfd: pytest.CaptureFixture[
 def test_half_precision_is_not_trained_in_by_accident(saved: Path) -> None:
     load_checkpoint(saved).model.half().save_pretrained(saved)
     assert load_checkpoint(saved).model.dtype == torch.float32
+
+
+@pytest.mark.parametrize("load", [load_checkpoint, load_for_inference])
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_weights_that_are_not_finite_are_refused(saved: Path, load: Callable[[Path], Any],
+                                                 value: float) -> None:
+    weights = load_file(saved / "model.safetensors")
+    weights["bert.encoder.layer.0.output.dense.bias"][3] = value
+    save_file(weights, saved / "model.safetensors", {"format": "pt"})
+    with pytest.raises(CheckpointError, match=r"weights of bert\.encoder\.layer\.0\.output\.dense"
+                                              r"\.bias are not finite"):
+        load(saved)
 
 
 def test_a_swapped_tokenizer_is_refused(saved: Path) -> None:

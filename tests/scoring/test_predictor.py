@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
-from bmtools.errors import DataError
+from bmtools.errors import BmtoolsError, DataError
 from bmtools.records import Record
 from bmtools.scoring.checkpoint_predictor import CheckpointPredictor
 from bmtools.scoring.mrr_ranking import score_masked_words
@@ -112,3 +113,14 @@ def test_nothing_to_count_is_an_error(
         texts: tuple[str, ...], message: str) -> None:
     with pytest.raises(DataError, match=rf"corpus\.jsonl: {message}"):
         count(corpus(*texts), known({"il": 1}))
+
+
+def test_logits_that_are_no_numbers_are_refused(
+        known: Callable[..., CheckpointPredictor]) -> None:
+    """A comparison with NaN is false, so it would rank first."""
+    predictor = known({"il": 1, "cuore": 2})
+    with torch.no_grad():
+        predictor.checkpoint.model.cls.predictions.bias[6] = math.nan
+    copies = MaskedCopies(np.array([2, 5, 3]), np.array([[1, 2]]))
+    with pytest.raises(BmtoolsError, match="known: computed logits that are no numbers"):
+        list(predictor.predict([copies], lambda logits: logits))

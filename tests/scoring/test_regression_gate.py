@@ -76,7 +76,7 @@ def test_other_files_are_refused(tmp_path: Path, text: str, message: str) -> Non
 
 
 def test_a_bound_is_shown_with_all_its_digits() -> None:
-    with pytest.raises(BmtoolsError, match="found 0.333333 of m, expected at least 0.33333333$"):
+    with pytest.raises(BmtoolsError, match=r"found 0.333333 of m, expected at least 0.33333333$"):
         check_bound([{"model": "m", "mrr": 0.333333}], "mrr", at_least=0.33333333)
-    with pytest.raises(BmtoolsError, match="expected at most 12$"):
+    with pytest.raises(BmtoolsError, match=r"expected at most 12$"):
         check_bound([{"model": "m", "pppl": 13.0}], "pppl", at_most=12.0)
