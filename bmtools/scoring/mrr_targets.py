@@ -12,6 +12,7 @@ from tokenizers import Tokenizer, decoders
 
 from bmtools.records import MASK
 from bmtools.scoring.predictor import MaskedCopies
+from bmtools.vocab.tokenizer import METASPACE
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -118,7 +119,7 @@ class TargetLookup:
 
 
 def token_text(backend: Tokenizer, token_id: int) -> str:
-    """Write a token as people read it; the space before a word stays, and so does `##`.
+    """Write a token as people read it; the space before a word is one, and `##` stays.
 
     Bytes that are no text on their own keep the alphabet of byte-level BPE. Models may have more
     embeddings than their tokenizer has tokens; those get their number.
@@ -129,4 +130,4 @@ def token_text(backend: Tokenizer, token_id: int) -> str:
     if isinstance(backend.decoder, decoders.ByteLevel):
         text = backend.decoder.decode([token])
         return token if _NOT_TEXT in text else str(text)
-    return str(token)
+    return str(token).replace(METASPACE, " ")

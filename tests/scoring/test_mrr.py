@@ -255,6 +255,19 @@ def test_like_biobit_is_the_published_evaluation(known: Callable[..., Checkpoint
     assert "|match:caseless|like:biobit|punctuation:dropped|" in line["signature"]
 
 
+def test_like_biobit_finds_words_of_sentencepiece(unigram: CheckpointPredictor) -> None:
+    """`▁cuore` in the vocabulary is the word `cuore`."""
+    token, number = max((token, number) for token, number in unigram.tokenizer.get_vocab().items()
+                        if token[0] == "▁" and token[1:].isalpha())
+    bias = unigram.checkpoint.model.lm_head.bias
+    with torch.no_grad():
+        bias[number] += 100
+        [found] = scores([masked(token[1:], "Il cuore [MASK] il sangue.")], unigram, like="biobit")
+        bias[number] -= 100
+    assert found.reciprocal_rank == 1
+    assert words(found)[0] == f" {token[1:]}"
+
+
 def test_groups_by_sentence_and_by_word(known: Callable[..., CheckpointPredictor]) -> None:
     model = known(WEIGHTS)
     records = [masked("cuore"), masked("il", "[MASK] cuore ."), masked("cuore", "vede [MASK] .")]
