@@ -17,12 +17,16 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import msgspec
-import zstandard
 
 from bmtools.errors import DataError, RecordError, Reject, refuse, setting
 from bmtools.io.foreign import HEAD_BYTES, foreign_bytes, importer, not_utf8
 from bmtools.io.incomplete import refuse_incomplete
 from bmtools.records import ORIGINS, Record, check
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 STDIN = "-"
 _GZIP = b"\x1f\x8b"
@@ -50,12 +54,11 @@ def open_bytes(name: str) -> Iterator[BinaryIO]:
             if head[:2] == _GZIP:
                 stream = io.BufferedReader(gzip.GzipFile(fileobj=raw))
             elif head == _ZSTD:
-                reader = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
-                stream = io.BufferedReader(reader)
+                stream = io.BufferedReader(zstd.ZstdFile(raw))
             if stream.peek(3)[:3] == _BOM:
                 stream.read(3)
             yield stream
-    except (EOFError, zlib.error, zstandard.ZstdError, gzip.BadGzipFile) as error:
+    except (EOFError, zlib.error, zstd.ZstdError, gzip.BadGzipFile) as error:
         raise DataError(f"{source_name(name)}: damaged compressed data ({error}); "
                         "copy or download the file again") from error
     except (FileNotFoundError, PermissionError, IsADirectoryError) as error:

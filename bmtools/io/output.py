@@ -16,11 +16,15 @@ from stat import S_ISBLK, S_ISDIR, S_ISREG
 from typing import IO, Any, BinaryIO, cast
 
 import msgspec
-import zstandard
 
 from bmtools.errors import BmtoolsError
 from bmtools.io.failures import NamedFile, WriteError, naming, reason
 from bmtools.io.unfinished import hidden_path, locked, real_path
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 STDOUT = "-"
 encode_lines = msgspec.json.Encoder().encode_lines
@@ -88,8 +92,8 @@ def open_output(name: str) -> Iterator[IO[bytes]]:
             with gzip.GzipFile(fileobj=stream, mode="wb", filename="", mtime=0) as packed:
                 yield cast(IO[bytes], packed)
         elif name.endswith((".zst", ".zstd")):
-            compressor = zstandard.ZstdCompressor(write_checksum=True)
-            with compressor.stream_writer(stream, closefd=False) as packed:
+            options = {int(zstd.CompressionParameter.checksum_flag): 1}
+            with zstd.ZstdFile(stream, "w", options=options) as packed:
                 yield cast(IO[bytes], packed)
         else:
             yield stream

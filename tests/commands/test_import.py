@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import zstandard
+from backports import zstd
 
 from bmtools.records import Record, check
 
@@ -93,7 +93,7 @@ def test_records(run, source, options, form: str) -> None:
 
 
 @FORMATS
-@pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress, b"\xef\xbb\xbf".__add__],
+@pytest.mark.parametrize("pack", [gzip.compress, zstd.compress, b"\xef\xbb\xbf".__add__],
                          ids=["gzip", "zstd", "bom"])
 def test_stdin_equals_a_file(run, shell, source, options, form: str, pack) -> None:
     content = SAMPLES[form].good.encode()

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import zstandard
+from backports import zstd
 
 from bmtools.errors import DataError, RecordError
 from bmtools.io.jsonl import RecordReader, read_lines, read_list, read_objects, source_stem
@@ -20,9 +20,9 @@ PACKED: dict[str, Callable[[bytes], bytes]] = {
     "plain": lambda content: content,
     "gzip": gzip.compress,
     "gzip in two members": lambda c: gzip.compress(c[:9]) + gzip.compress(c[9:]),
-    "zstd": zstandard.ZstdCompressor().compress,
+    "zstd": zstd.compress,
     "zstd in two frames": lambda c: b"".join(
-        zstandard.ZstdCompressor().compress(part) for part in (c[:9], c[9:])),
+        zstd.compress(part) for part in (c[:9], c[9:])),
 }
 
 
@@ -135,6 +135,19 @@ def test_joined_files_may_each_begin_with_a_mark(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(2 * (b"\xef\xbb\xbf" + LINES))
     assert [record["id"] for record in RecordReader([str(path)])] == ["1", "2"] * 2
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstd.compress])
+def test_a_compressed_file_is_read_to_its_end_or_refused(
+        tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+    """Wherever it was cut, also where the text before ends with a line."""
+    lines = [b'{"id":"%d","text":"cuore %d"}\n' % (number, number * 7919) for number in range(3000)]
+    packed = pack(b"".join(lines))
+    path = tmp_path / "records"
+    for size in range(len(packed) // 20, len(packed), len(packed) // 20):
+        path.write_bytes(packed[:size])
+        with pytest.raises(DataError, match="damaged compressed data"):
+            list(RecordReader([str(path)]))
 
 
 def test_damaged_compression_is_one_line(tmp_path: Path) -> None:

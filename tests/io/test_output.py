@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 
 import pytest
-import zstandard
+from backports import zstd
 
 from bmtools.errors import BmtoolsError
 from bmtools.io import output as module
@@ -23,7 +23,7 @@ LINES = '{"id":"1","text":"è"}\n'.encode()
 
 @pytest.mark.parametrize(("name", "unpack"), [
     ("pipe", bytes), ("pipe.gz", gzip.decompress),
-    ("pipe.zst", lambda content: zstandard.ZstdDecompressor().decompressobj().decompress(content))])
+    ("pipe.zst", zstd.decompress)])
 def test_a_pipe_gets_what_a_file_of_its_name_would(tmp_path: Path, name: str, unpack) -> None:
     os.mkfifo(tmp_path / name)
     content: list[bytes] = []
@@ -162,7 +162,7 @@ def test_room_is_asked_for_where_a_directory_will_be(tmp_path: Path) -> None:
 
 def test_packed_files_have_checksums(tmp_path: Path) -> None:
     write_records(RECORDS, str(tmp_path / "a.zst"))
-    assert zstandard.get_frame_parameters((tmp_path / "a.zst").read_bytes()).has_checksum
+    assert (tmp_path / "a.zst").read_bytes()[4] & 4  # the frame header's flag
 
 
 def test_output_is_written_in_large_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
