@@ -12,6 +12,7 @@ from bmtools.cli.figures import format_estimate, heading
 
 Line = Mapping[str, Any]
 _UNLIMITED_WIDTH = 10_000
+_HEIGHT = 25  # without one, rich takes a dumb terminal to be 80 wide
 _PADDING = 2
 _NAME_WIDTH = 30
 # Columns that a narrow table shows first; those that are not here come after, in their order.
@@ -136,12 +137,15 @@ def fitting_columns(rows: Sequence[Mapping[str, str]], width: int,
     return [name for name in names if name in chosen]
 
 
-def terminal_width() -> int:
-    """Return the width of stdout's terminal; unlimited elsewhere."""
-    if not sys.stdout.isatty():
+def terminal_width(stream: TextIO | None = None) -> int:
+    """Return the width of a stream's terminal (stdout's), or COLUMNS; unlimited elsewhere."""
+    stream = stream or sys.stdout
+    if not stream.isatty():
         return _UNLIMITED_WIDTH
+    stated = os.environ.get("COLUMNS", "")
     try:
-        return os.get_terminal_size(sys.stdout.fileno()).columns or 80
+        return int(stated if stated.isdigit() else 0) \
+            or os.get_terminal_size(stream.fileno()).columns or 80
     except (OSError, ValueError):
         return 80
 
@@ -178,7 +182,7 @@ def _print(renderable: Any, stream: TextIO) -> None:
 
     is_tty = stream.isatty()
     # Names are text, not markup; a pipe gets no escape codes, whatever the environment says.
-    console = Console(file=stream, width=None if is_tty else _UNLIMITED_WIDTH, markup=False,
+    console = Console(file=stream, width=terminal_width(stream), height=_HEIGHT, markup=False,
                       emoji=False, highlight=False, force_terminal=is_tty,
                       color_system="auto" if is_tty else None)
     with console.capture() as printed:

@@ -31,6 +31,7 @@ class Terminal(StringIO):
 def test_nothing_is_cut(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
     shown: Any = Terminal()
     monkeypatch.setattr(sys, "stdout", shown)
+    monkeypatch.delenv("COLUMNS", raising=False)
     monkeypatch.setattr(os, "get_terminal_size", lambda *_: os.terminal_size((width, 40)))
     print_lines([LINE, {**LINE, "model": "model"}])
     heading, _, *rows = re.sub(r"\x1b\[[0-9;]*m", "", shown.getvalue()).splitlines()

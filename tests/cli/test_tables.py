@@ -23,7 +23,7 @@ SCORES = [
 def make_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make stdout a terminal of 80 columns."""
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
-    monkeypatch.setattr(tables, "terminal_width", lambda: 80)
+    monkeypatch.setattr(tables, "terminal_width", lambda *_: 80)
     monkeypatch.setenv("COLUMNS", "80")
 
 
