@@ -157,7 +157,10 @@ class _GrowingTable:
 
     def _print_row(self, line: Line) -> None:
         cells = flattened({name: value for name, value in line.items() if name != "of"})
-        if self._first is None or not alike(self._first, line):
+        # A phase with another objective has other figures.
+        if self._first is None or not alike(self._first, line) or (
+                line.get("phase") != self._first.get("phase")
+                and line.keys() != self._first.keys()):
             if self._first is not None:
                 print()
             self._first = line

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from bmtools.cli import tables
+from bmtools.cli import results, tables
 from bmtools.cli.tables import fitting_columns, flattened, print_lines
 
 SCORES = [
@@ -80,3 +80,16 @@ def test_a_pipe_gets_markdown_without_escape_codes(
     out = capsys.readouterr().out
     assert "\x1b" not in out
     assert out.splitlines()[0].startswith("| model | ") and "|---" in out.splitlines()[1]
+
+
+def test_a_phase_with_other_figures_opens_another_table(
+        monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    make_terminal(monkeypatch)
+    table = results._GrowingTable()
+    for line in ({"step": 1, "phase": "causal", "loss": 6.0, "causal_accuracy": 0.1},
+                 {"step": 2, "phase": "causal", "loss": 5.0, "causal_accuracy": 0.2},
+                 {"step": 3, "phase": "masked", "loss": 6.5, "mlm_accuracy": 0.05}):
+        table.print(line)
+    headings = [line.split() for line in shown(capsys) if "loss" in line]
+    assert ["accuracy" in names for names in headings] == [True, True]
+    assert "causal" in headings[0] and "causal" not in headings[1]
