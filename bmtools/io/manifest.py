@@ -63,8 +63,15 @@ def read_manifest(directory: Path) -> dict[str, Any]:
         CheckpointError: the file is there but is no JSON object.
     """
     path = directory / NAME
-    if not path.is_file():
-        return {}
+    return read_object(path) if path.is_file() else {}
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Read a JSON file of a checkpoint or another directory with a manifest.
+
+    Raises:
+        CheckpointError: it is no JSON object.
+    """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from bmtools.errors import BmtoolsError, setting
-from bmtools.models.checkpoint_files import POSITIONS_AFTER_PADDING
+from bmtools.models.checkpoint_files import first_position
 from bmtools.models.fast_encoder import InferenceModel
 from bmtools.models.sizes import HEAD_SIZE, named_size
 
@@ -92,13 +92,6 @@ def set_vocabulary(config: PretrainedConfig, tokenizer: PreTrainedTokenizerBase)
     for role in ("pad", "bos", "eos", "cls", "sep", "mask"):
         if hasattr(config, f"{role}_token_id"):
             setattr(config, f"{role}_token_id", getattr(tokenizer, f"{role}_token_id"))
-
-
-def first_position(config: PretrainedConfig) -> int:
-    """Number of the first position id: past the padding token in RoBERTa's relatives, else 0."""
-    if config.model_type in POSITIONS_AFTER_PADDING and config.pad_token_id is not None:
-        return int(config.pad_token_id) + 1
-    return 0
 
 
 def token_embeddings(model: PreTrainedModel) -> nn.Embedding:

@@ -87,7 +87,11 @@ def load_checkpoint(directory: Path, device: str = "cpu",
     if missing:
         raise CheckpointError(f"{directory}: no fitting weights for {missing[0]}, expected a whole "
                               f"{type(model.base_model if new_head else model).__name__}")
-    vocabulary = _check_tokenizer(directory, tokenizer, model.config.vocab_size, model_class)
+    _check_tokenizer(directory, tokenizer, model.config.vocab_size, model_class)
+    vocabulary = fingerprint(tokenizer)
+    recorded = read_manifest(directory).get("vocabulary")
+    if recorded is not None:
+        require_same_vocabulary(vocabulary, recorded, f"{directory}: tokenizer")
     return Checkpoint(directory, model.to(device).eval(), tokenizer, vocabulary, new)
 
 
@@ -96,8 +100,7 @@ def load_for_inference(directory: Path, device: str = "cpu",
     """Load a model that will only predict, without transformers where the files allow it.
 
     Its `model` is an `InferenceModel` then, which has the configuration, device and logits of
-    transformers' model, and its `tokenizer` a
-    `BackendTokenizer`.
+    transformers' model, and its `tokenizer` a `BackendTokenizer`.
 
     Args:
         directory: the checkpoint.
@@ -112,17 +115,18 @@ def load_for_inference(directory: Path, device: str = "cpu",
 
     check_checkpoint(directory)
     set_status(f"loading {directory}")
-    tokenizer = read_inference_tokenizer(directory)
-    model = None if tokenizer is None else read_inference_model(directory, device, model_class)
-    if tokenizer is None or model is None:
+    read = read_inference_tokenizer(directory)
+    model = read and read_inference_model(directory, device, model_class)
+    if not read or not model:
         return load_checkpoint(directory, device, model_class)
-    vocabulary = _check_tokenizer(directory, tokenizer, model.config.vocab_size, model_class)
+    tokenizer, vocabulary = read
+    _check_tokenizer(directory, tokenizer, model.config.vocab_size, model_class)
     return Checkpoint(directory, cast("PreTrainedModel", model), tokenizer, vocabulary)
 
 
 def _check_tokenizer(directory: Path, tokenizer: PreTrainedTokenizerFast, embedded: int,
-                     model_class: str) -> str:
-    """Make sure that a tokenizer belongs to its model, and return its fingerprint."""
+                     model_class: str) -> None:
+    """Make sure that a model embeds a tokenizer's tokens, and that those it needs are there."""
     if len(tokenizer) > embedded:
         raise CheckpointError(f"{directory}: the tokenizer has {len(tokenizer)} tokens, the model "
                               f"embeds {embedded}; put the model's own tokenizer beside it")
@@ -131,11 +135,6 @@ def _check_tokenizer(directory: Path, tokenizer: PreTrainedTokenizerFast, embedd
         if getattr(tokenizer, f"{role}_token_id") is None:
             raise CheckpointError(f"{directory}: the tokenizer has no {role} token, expected that "
                                   "of a masked language model")
-    vocabulary = fingerprint(tokenizer)
-    recorded = read_manifest(directory).get("vocabulary")
-    if recorded is not None:
-        require_same_vocabulary(vocabulary, recorded, f"{directory}: tokenizer")
-    return vocabulary
 
 
 def save_checkpoint(directory: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast,

@@ -8,10 +8,11 @@ import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from bmtools.errors import BmtoolsError, CheckpointError, setting
-from bmtools.io.manifest import read_manifest
+from bmtools.io.manifest import read_manifest, read_object
 
 CONFIG, WEIGHTS, BIN = "config.json", "model.safetensors", "pytorch_model.bin"
 LEAST_VERSIONS = {"torch": "2.9", "transformers": "5.5"}
@@ -121,14 +122,7 @@ def read_config(directory: Path, name: str = CONFIG) -> dict[str, Any]:
     Raises:
         CheckpointError: it is no JSON object.
     """
-    path = directory / name
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise CheckpointError(f"{path}: not JSON ({error}); restore the checkpoint") from error
-    if not isinstance(content, dict):
-        raise CheckpointError(f"{path}: found {type(content).__name__}, expected a JSON object")
-    return content
+    return read_object(directory / name)
 
 
 def positions(config: Mapping[str, Any]) -> int | None:
@@ -136,8 +130,19 @@ def positions(config: Mapping[str, Any]) -> int | None:
     found = config.get("max_position_embeddings")
     if found is None:
         return None
-    after_padding = config.get("model_type") in POSITIONS_AFTER_PADDING
-    return int(found) - (int(config.get("pad_token_id", 1)) + 1 if after_padding else 0)
+    return int(found) - first_position(
+        SimpleNamespace(**{"model_type": "", "pad_token_id": 1, **config}))
+
+
+def first_position(config: Any) -> int:
+    """Number of the first position id: past the padding token in RoBERTa's relatives, else 0.
+
+    Args:
+        config: transformers' configuration, or an object with the same attributes.
+    """
+    if config.model_type in POSITIONS_AFTER_PADDING and config.pad_token_id is not None:
+        return int(config.pad_token_id) + 1
+    return 0
 
 
 def check_length(max_length: int, directory: Path) -> None:

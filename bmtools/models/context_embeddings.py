@@ -17,8 +17,9 @@ from torch import Tensor
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
 from bmtools.errors import BmtoolsError, setting
-from bmtools.models.architectures import first_position, max_tokens
+from bmtools.models.architectures import max_tokens
 from bmtools.models.checkpoint import Checkpoint
+from bmtools.models.checkpoint_files import first_position
 from bmtools.models.settings import parse_layers
 from bmtools.status import counted
 

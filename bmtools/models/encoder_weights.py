@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from bmtools.models.checkpoint_files import POSITIONS_AFTER_PADDING
+from bmtools.models.checkpoint_files import first_position
 
 TensorMap = Callable[[Tensor], Tensor]
 CosSin = tuple[Tensor, Tensor]
@@ -191,7 +191,7 @@ def _extract_bert(state: State, config: Any) -> EncoderWeights:
             linear(state, f"{name}.intermediate.dense"), ACTIVATIONS[config.hidden_act],
             linear(state, f"{name}.output.dense"), *norms))
     segments = state["embeddings.token_type_embeddings.weight"]
-    first = config.pad_token_id + 1 if config.model_type in POSITIONS_AFTER_PADDING else 0
+    first = first_position(config)
     return EncoderWeights(
         InputEmbeddings(
             state["embeddings.word_embeddings.weight"].detach(),

@@ -7,7 +7,6 @@ to it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -21,7 +20,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from bmtools.errors import CheckpointError
-from bmtools.models.checkpoint_files import POSITIONS_AFTER_PADDING, WEIGHTS
+from bmtools.models.checkpoint_files import POSITIONS_AFTER_PADDING, WEIGHTS, read_config
 from bmtools.models.encoder_weights import (
     ACTIVATIONS,
     TensorMap,
@@ -104,8 +103,8 @@ def require_finite(directory: Path, state: Mapping[str, Tensor]) -> None:
 
 def read_model_config(directory: Path) -> SimpleNamespace | None:
     """Read the configuration of a family that needs no transformers; None for others."""
-    content = json.loads((directory / "config.json").read_text(encoding="utf-8"))
-    family = content.get("model_type")
+    content = read_config(directory)
+    family = content.get("model_type", "")
     if family not in _DEFAULTS:
         return None
     config = SimpleNamespace(**{**_DEFAULTS[family], **content})

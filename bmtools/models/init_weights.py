@@ -21,12 +21,12 @@ from bmtools.io.jsonl import RecordReader, as_records
 from bmtools.io.manifest import Manifest, hash_directory
 from bmtools.models.architectures import (
     build_model,
-    first_position,
     position_embeddings,
     set_vocabulary,
     token_embeddings,
 )
 from bmtools.models.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from bmtools.models.checkpoint_files import first_position
 from bmtools.models.context_embeddings import (
     Sentence,
     TokenEmbeddings,

@@ -17,7 +17,7 @@ from transformers.masking_utils import sdpa_mask
 from transformers.models.megatron_bert.modeling_megatron_bert import MegatronBertSelfAttention
 
 from bmtools.errors import BmtoolsError, CheckpointError, setting
-from bmtools.models.architectures import first_position
+from bmtools.models.checkpoint_files import first_position
 from bmtools.models.mlm import encode, require_segments
 from bmtools.models.varlen import DocumentLengths, in_best_precision, varlen_attention
 

@@ -46,8 +46,11 @@ class BackendTokenizer:
         return self.backend_tokenizer.get_vocab()
 
 
-def read_inference_tokenizer(directory: Path) -> PreTrainedTokenizerFast | None:
-    """Read a tokenizer; None where transformers might make another one of the same files.
+def read_inference_tokenizer(directory: Path) -> tuple[PreTrainedTokenizerFast, str] | None:
+    """Read a tokenizer and its fingerprint, which is that of `bmtools.json` if there is one.
+
+    Returns:
+        None where transformers might make another one of the same files.
 
     Raises:
         CheckpointError: casing that contradicts itself.
@@ -71,10 +74,11 @@ def read_inference_tokenizer(directory: Path) -> PreTrainedTokenizerFast | None:
         return None
     if recorded is None and config.get("tokenizer_class") not in _GENERIC:
         return None
-    if recorded is not None and recorded != fingerprint(tokenizer):
+    vocabulary = fingerprint(tokenizer)
+    if recorded is not None and recorded != vocabulary:
         return None
     check_casing(directory, tokenizer)
-    return tokenizer
+    return tokenizer, vocabulary
 
 
 def _content(token: Any) -> str:

@@ -71,7 +71,8 @@ def load_vocabulary(path: Path) -> Vocabulary:
         has_more = any((path / name).is_file() for name in (TOKENIZER, CONFIG, "config.json"))
         if (path / VOCAB).is_file() and not has_more:
             return _bare_wordpiece(path / VOCAB)
-        tokenizer = read_inference_tokenizer(path) or load_tokenizer(path)
+        read = read_inference_tokenizer(path)
+        tokenizer = read[0] if read else load_tokenizer(path)
         return Vocabulary(tokenizer.backend_tokenizer, is_uncased(tokenizer))
     if not path.is_file():
         raise CheckpointError(f"{path}: no such file or directory, expected a tokenizer, "

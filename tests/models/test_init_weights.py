@@ -12,8 +12,9 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer, BertTokenizer
 
 from bmtools.errors import BmtoolsError
 from bmtools.io.manifest import Manifest
-from bmtools.models.architectures import build_config, build_model, first_position, max_tokens
+from bmtools.models.architectures import build_config, build_model, max_tokens
 from bmtools.models.checkpoint import Checkpoint, save_checkpoint
+from bmtools.models.checkpoint_files import first_position
 from bmtools.models.context_embeddings import Sentence, sample_sentences
 from bmtools.models.focus import focus_embeddings
 from bmtools.models.init_weights import transfer

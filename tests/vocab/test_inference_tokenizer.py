@@ -27,9 +27,11 @@ def test_equals_that_of_transformers(tmp_path: Path, kind: TokenizerType,
         size=330, allow_fewer=True, tokenizer_type=kind, special_tokens=style))
     save_tokenizer(made, tmp_path)
     Manifest("build-vocab", {}, fingerprint(made)).write(tmp_path)
-    ours, theirs = read_inference_tokenizer(tmp_path), load_tokenizer(tmp_path)
-    assert ours is not None and type(ours).__name__ == "BackendTokenizer"
-    assert fingerprint(ours) == fingerprint(theirs)
+    read, theirs = read_inference_tokenizer(tmp_path), load_tokenizer(tmp_path)
+    assert read is not None
+    ours, vocabulary = read
+    assert type(ours).__name__ == "BackendTokenizer"
+    assert vocabulary == fingerprint(ours) == fingerprint(theirs)
     assert ours.get_vocab() == theirs.get_vocab() and len(ours) == len(theirs)
     assert {*ours.all_special_ids} == {*theirs.all_special_ids}
     assert {*ours.all_special_tokens} == {*theirs.all_special_tokens}
