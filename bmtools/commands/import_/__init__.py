@@ -1,0 +1,9 @@
+"""`bmtools import`: one subcommand for every source format, in modules by what they hold.
+
+Each module adds its commands to the group when it is imported.
+"""
+
+from bmtools.commands.import_ import annotations, texts
+from bmtools.commands.import_.importing import command
+
+__all__ = ["annotations", "command", "texts"]

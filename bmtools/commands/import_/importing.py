@@ -1,0 +1,125 @@
+"""The frame of `bmtools import`: what the commands of all formats share."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, get_args
+
+import click
+
+from bmtools.cli.closing import after_import
+from bmtools.cli.help import Choice, Group
+from bmtools.cli.options import (
+    Command,
+    allows_empty,
+    sources,
+    takes_files,
+    takes_rejects,
+    writes_records,
+)
+from bmtools.cli.results import finish, write_stream
+from bmtools.corpus.duplicates import Duplicates, with_unique_ids
+from bmtools.errors import RecordError, Reject
+from bmtools.io.jsonl import refuse_empty
+from bmtools.records import Record, check
+
+Reader = Callable[..., Iterator[Record]]
+
+
+@click.group("import", cls=Group, examples=(
+    "bmtools import text notes.txt --lang it -o notes.jsonl",
+    "bmtools import pubmed pubmed.xml.gz | bmtools build-vocab --allow-fewer -o words"))
+def command() -> None:
+    """Turn biomedical source formats into records.
+
+    Name a format, then files; "-" or nothing means stdin, and gzip or zstd is undone. Records go
+    to stdout as JSON Lines, omissions are counted on stderr. Sources without a single record are
+    an error, unless --allow-empty is given.
+    """
+
+
+def imports(read: Reader) -> Callable[..., None]:
+    """Make a command of a function that yields records.
+
+    It gets `files`, `counts` and `reject` beside its own options. The rest is the same for every
+    format: keys set by hand, the check of every record, duplicate ids, sentences, output.
+    """
+
+    @takes_files
+    @click.option("--sentences", is_flag=True,
+                  help="One record for every sentence, as ID-s1, ID-s2; needs a language.")
+    @click.option("--lang", metavar="CODE", help="Set lang, as in ISO 639-1: it, en.")
+    @click.option("--source", metavar="TEXT", help="Set source.")
+    @click.option("--licence", metavar="TEXT", help="Set licence.")
+    @click.option("--duplicates", type=Choice(get_args(Duplicates)),
+                  default="refuse", show_default=True,
+                  help="What to do with a record whose id came before.")
+    @allows_empty
+    @takes_rejects
+    @writes_records
+    @functools.wraps(read)
+    def run(files: tuple[str, ...], sentences: bool, lang: str | None, source: str | None,
+            licence: str | None, duplicates: Duplicates, allow_empty: bool, reject: Reject,
+            output: str, **options: Any) -> None:
+        counts: Counter[str] = Counter()
+        keys = {"lang": lang, "source": source, "licence": licence}
+        given = {key: value for key, value in keys.items() if value is not None}
+        names = sources(files)
+        records = read(files=names, counts=counts, reject=reject, **options)
+        records = _checked((record.replace(**given) for record in records), reject)
+        records = with_unique_ids(records, duplicates, counts, reject)
+        if sentences:
+            from bmtools.corpus.sentences import sentence_records
+
+            records = sentence_records(records, counts, reject)
+        records = _not_empty(records, names, allow_empty, counts)
+        written = write_stream(records, output, "importing")
+        finish(*after_import(written, counts, output))
+
+    return run
+
+
+def _totals(counts: Counter[str]) -> list[str]:
+    return [f"{name}: {count}" for name, count in counts.items() if count]
+
+
+def _not_empty(records: Iterator[Record], names: Sequence[str], allow_empty: bool,
+               counts: Counter[str]) -> Iterator[Record]:
+    """Refuse sources without a record at their end, and say what was left out of them."""
+    is_empty = True
+    for record in records:
+        is_empty = False
+        yield record
+    if is_empty:
+        left_out = "; ".join(_totals(counts))
+        refuse_empty(names, allow_empty, f"records ({left_out})" if left_out else "records")
+
+
+def _checked(records: Iterator[Record], reject: Reject) -> Iterator[Record]:
+    for record in records:
+        try:
+            check(record)
+        except RecordError as error:
+            reject(error)
+            continue
+        yield record
+
+
+def source_format(name: str, content: str, options: str,
+                  *examples: str) -> Callable[..., click.Command]:
+    """Make the decorator of a format's function.
+
+    Args:
+        name: of the format.
+        content: of its files, for help.
+        options: its own, in the order of help.
+        examples: arguments that run.
+    """
+    return command.command(
+        name, cls=Command, examples=[f"bmtools import {name} {example}" for example in examples],
+        groups={"Records": f"{options} sentences duplicates",
+                "Keys of all records": "lang source licence"},
+        meanings={"files": f"{content}, plain, .gz or .zst; none or - means stdin.",
+                  "output": "Write the records here; .gz and .zst compress."}, topics="records")

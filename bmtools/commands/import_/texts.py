@@ -1,0 +1,71 @@
+"""`bmtools import` of texts: PubMed, plain text, foreign JSON Lines."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import click
+
+from bmtools.commands.import_.importing import imports, source_format
+from bmtools.corpus.plain_text import Unit
+from bmtools.errors import Reject
+from bmtools.records import Record
+
+
+@source_format("pubmed", "XML of PubMed or MEDLINE", "titles other-abstracts",
+         "pubmed.xml.gz -o abstracts.jsonl",
+         "pubmed.xml.gz --sentences --duplicates drop")
+@click.option("--titles", is_flag=True,
+              help="Take the title as text where there is no abstract; otherwise none is written.")
+@click.option("--other-abstracts", is_flag=True,
+              help="Write abstracts in further languages too, as PMID-LANG.")
+@imports
+def pubmed(files: tuple[str, ...], titles: bool, other_abstracts: bool, counts: Counter[str],
+           reject: Reject) -> Iterator[Record]:
+    """PubMed and MEDLINE XML, one record for every abstract.
+
+    The abstract is English whatever the article is, so lang is en and meta.languages keeps the
+    article's. The parts of a structured abstract come one a line behind their labels, and
+    meta.sections gives their offsets. Titles in brackets, which PubMed translated, lose them.
+    """
+    from bmtools.corpus.pubmed import pubmed_records
+
+    return pubmed_records(files, titles, other_abstracts, counts, reject)
+
+
+@source_format("text", "UTF-8 text", "paragraphs whole-files",
+         "notes.txt --lang it -o notes.jsonl",
+         "notes.txt --paragraphs --sentences --lang it")
+@click.option("--paragraphs", "unit", flag_value="paragraph",
+              help="One record for every paragraph; a blank line ends it.")
+@click.option("--whole-files", "unit", flag_value="file", help="One record for every file.")
+@imports
+def text(files: tuple[str, ...], unit: Unit | None, counts: Counter[str],
+         reject: Reject) -> Iterator[Record]:
+    """Plain text, one record for every line that is not blank.
+
+    Ids are the name of the file and the number of the line.
+    """
+    from bmtools.corpus.plain_text import text_records
+
+    return text_records(files, unit or "line")
+
+
+@source_format("jsonl", "JSON Lines", "id-key text-key",
+         "other.jsonl --text-key abstract -o notes.jsonl",
+         "other.jsonl --id-key pmid --text-key abstract --lang en")
+@click.option("--id-key", default="id", show_default=True, metavar="KEY",
+              help="Key of the id.")
+@click.option("--text-key", default="text", show_default=True, metavar="KEY",
+              help="Key of the text.")
+@imports
+def jsonl(files: tuple[str, ...], id_key: str, text_key: str, counts: Counter[str],
+          reject: Reject) -> Iterator[Record]:
+    """Foreign JSON Lines, under the keys that commands agree on.
+
+    Numbers in id become text, a missing id becomes FILE:LINE, other keys pass through.
+    """
+    from bmtools.corpus.other_jsonl import jsonl_records
+
+    return jsonl_records(files, id_key, text_key, counts, reject)
