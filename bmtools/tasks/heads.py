@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from safetensors.torch import load_file
 from torch import nn
 
 from bmtools.errors import CheckpointError
 from bmtools.models.checkpoint import Checkpoint, load_checkpoint
+from bmtools.models.checkpoint_files import WEIGHTS
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
+
+
+class Head(nn.Module):
+    """A module in place of a model's output layer; it gets what that layer would.
+
+    A subclass is made of the width of its inputs and the number of labels, and draws its weights
+    as torch does.
+    """
+
+
+MakeHead = Callable[[int, int], Head]
 
 
 def load_encoder(directory: Path, model_class: str) -> Checkpoint:
@@ -35,23 +48,68 @@ def load_encoder(directory: Path, model_class: str) -> Checkpoint:
     torch.manual_seed(0)  # weights that are new are drawn once more for each seed
     checkpoint = load_checkpoint(directory, model_class=model_class, new_head=True,
                                  id2label={0: "O"}, label2id={"O": 0})
-    _output_layer(checkpoint)
+    _output_layer(checkpoint, 1)
     return checkpoint
 
 
-def with_new_head(encoder: Checkpoint, labels: Sequence[str], seed: int) -> PreTrainedModel:
+def load_with_head(directory: Path, device: str, model_class: str,
+                   make_head: MakeHead) -> Checkpoint:
+    """Load a fine-tuned model whose output layer is a `Head`.
+
+    Raises:
+        CheckpointError: see `load_checkpoint`; or weights of the head are missing.
+    """
+    checkpoint = load_checkpoint(directory, device, model_class, new_head=True)
+    model: Any = checkpoint.model
+    outputs = len(model.config.id2label)
+    name = _output_layer(checkpoint, outputs)
+    head = make_head(model.get_submodule(name).in_features, outputs)
+    weights = {key.removeprefix(f"{name}."): weight
+               for key, weight in load_file(directory / WEIGHTS, device).items()
+               if key.startswith(f"{name}.")}
+    try:
+        head.load_state_dict(weights)
+    except RuntimeError as error:
+        raise CheckpointError(f"{directory}: the weights of {name} do not fit a "
+                              f"{type(head).__name__}, expected those that bmtools finetune "
+                              "wrote with the settings of bmtools.json") from error
+    model.set_submodule(name, head.to(device).eval())
+    return checkpoint
+
+
+def head_of(model: nn.Module) -> Head:
+    """Find the `Head` of a model that has one."""
+    return next(module for module in model.modules() if isinstance(module, Head))
+
+
+def with_new_head(encoder: Checkpoint, labels: Sequence[str], seed: int,
+                  make_head: MakeHead | None = None) -> PreTrainedModel:
     """Copy a model and give it an output layer for some labels; new weights come from the seed.
 
     Source: Devlin et al. 2019, sections 4.1 and 5.3.
+
+    Args:
+        encoder: loaded by `load_encoder`.
+        labels: of the outputs, by id.
+        seed: of new weights.
+        make_head: makes a `Head` in place of the linear layer.
     """
     model: Any = copy.deepcopy(encoder.model)
-    name = _output_layer(encoder)
+    name = _output_layer(encoder, 1)
     old = model.get_submodule(name)
-    output = nn.Linear(old.in_features, len(labels), bias=old.bias is not None)
+    new = sorted(encoder.new_weights)
+    if make_head:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            output: nn.Module = make_head(old.in_features, len(labels))
+        new = [key for key in new if not key.startswith(f"{name}.")]
+    else:
+        output = nn.Linear(old.in_features, len(labels), bias=old.bias is not None)
+        new = [f"{name}.weight", f"{name}.bias", *new]
     model.set_submodule(name, output)
     rng = torch.Generator().manual_seed(seed)
     parameters = dict(model.named_parameters())
-    for key in dict.fromkeys((f"{name}.weight", f"{name}.bias", *sorted(encoder.new_weights))):
+    for key in dict.fromkeys(new):
         if key in parameters and parameters[key].ndim > 1:
             nn.init.normal_(parameters[key], std=model.config.initializer_range, generator=rng)
         elif key in parameters:
@@ -62,11 +120,11 @@ def with_new_head(encoder: Checkpoint, labels: Sequence[str], seed: int) -> PreT
     return model
 
 
-def _output_layer(encoder: Checkpoint) -> str:
-    """Name the linear layer of the head that computes the one placeholder label."""
+def _output_layer(encoder: Checkpoint, outputs: int) -> str:
+    """Name the linear layer of transformers' head that computes the labels."""
     model = encoder.model
     found = [name for name, module in model.named_modules()
-             if isinstance(module, nn.Linear) and module.out_features == 1
+             if isinstance(module, nn.Linear) and module.out_features == outputs
              and not name.startswith(f"{model.base_model_prefix}.")]
     if len(found) != 1:
         raise CheckpointError(f"{encoder.path}: the head of a {type(model).__name__} is not known, "

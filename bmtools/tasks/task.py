@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
     from bmtools.models.checkpoint import Checkpoint
+    from bmtools.tasks.heads import MakeHead
 
 _TEXTS_AT_ONCE = 256
 TRAIN, DEV, TEST = "train", "dev", "test"
@@ -143,15 +144,20 @@ class Task(ABC, Generic[ExampleT, InputT]):
 
     # Model
 
+    @classmethod
+    def make_head(cls, config: TaskConfig) -> MakeHead | None:
+        """Return what makes the module in place of transformers' output layer; None keeps that."""
+        return None
+
     def new_model(self, seed: int) -> PreTrainedModel:
         """Copy the encoder and give it a head for the labels, drawn from the seed alone."""
         from bmtools.tasks.heads import with_new_head
 
-        return with_new_head(self.checkpoint, self.labels, seed)
+        return with_new_head(self.checkpoint, self.labels, seed, self.make_head(self.config))
 
     @classmethod
     def load(cls, directory: Path, device: str, config: TaskConfig) -> Checkpoint:
-        """Load a model that this task fine-tuned; override where the head is not transformers'.
+        """Load a model that this task fine-tuned.
 
         Args:
             directory: the fine-tuned model.
@@ -161,6 +167,10 @@ class Task(ABC, Generic[ExampleT, InputT]):
         Raises:
             CheckpointError: no such directory, or weights of encoder or head are missing.
         """
+        if make_head := cls.make_head(config):
+            from bmtools.tasks.heads import load_with_head
+
+            return load_with_head(directory, device, cls.model_class, make_head)
         from bmtools.models.checkpoint import load_for_inference
 
         return load_for_inference(directory, device, cls.model_class)

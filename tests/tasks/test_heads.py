@@ -11,7 +11,7 @@ from bmtools.errors import CheckpointError
 from bmtools.io.manifest import Manifest
 from bmtools.models.checkpoint import load_checkpoint, save_checkpoint
 from bmtools.records import Record
-from bmtools.tasks.heads import load_encoder, with_new_head
+from bmtools.tasks.heads import Head, head_of, load_encoder, with_new_head
 from bmtools.tasks.inference import run_model
 from bmtools.tasks.ner import NerConfig, NerTask
 from bmtools.vocab.tokenizer import fingerprint
@@ -75,6 +75,44 @@ def test_other_architectures_tag_and_come_back(checkpoint: Path, tmp_path: Path)
     assert again.model.config.id2label == dict(enumerate(LABELS))
     for before, after in zip(found, run_model(task, again.model, examples, 2), strict=True):
         assert all((a == b).all() for a, b in zip(before, after, strict=True))
+
+
+class Deeper(Head):
+    """A hidden layer before the labels."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.layers = torch.nn.Sequential(torch.nn.Linear(inputs, 8), torch.nn.Tanh(),
+                                          torch.nn.Linear(8, outputs))
+
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        return self.layers(states)
+
+
+class DeeperTask(NerTask):
+    @classmethod
+    def make_head(cls, config: Any) -> Any:
+        return Deeper
+
+
+def test_an_own_head_is_drawn_from_the_seed_and_comes_back(checkpoint: Path,
+                                                           tmp_path: Path) -> None:
+    task = DeeperTask(NerConfig(40), load_encoder(checkpoint, TAGGER))
+    task.labels = LABELS
+    model, same, other = (task.new_model(seed).eval() for seed in (1, 1, 2))
+    [first, again, different] = (head_of(one).state_dict()["layers.0.weight"]
+                                 for one in (model, same, other))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, different)
+    save_checkpoint(tmp_path / "deeper", model, task.checkpoint.tokenizer,
+                    Manifest("test", {}, task.checkpoint.vocabulary))
+    loaded = DeeperTask.load(tmp_path / "deeper", "cpu", NerConfig(40))
+    examples = task.encode(records())
+    for expected, found in zip(run_model(task, model, examples, 2),
+                               run_model(task, loaded.model, examples, 2), strict=True):
+        assert all((a == b).all() for a, b in zip(expected, found, strict=True))
+    with pytest.raises(CheckpointError, match="do not fit a Deeper"):
+        DeeperTask.load(checkpoint, "cpu", NerConfig(40))
 
 
 def test_windows_are_tagged_as_they_would_be_alone(checkpoint: Path) -> None:
