@@ -14,7 +14,7 @@ from bmtools.errors import CheckpointError
 from bmtools.io.directories import new_directory
 from bmtools.io.failures import naming, require_room
 from bmtools.io.manifest import Manifest, read_manifest
-from bmtools.models.architectures import max_tokens
+from bmtools.models.architectures import has_segment_embeddings, max_tokens
 from bmtools.models.card import write_card
 from bmtools.models.checkpoint_files import check_checkpoint
 from bmtools.models.inference_files import read_inference_model, require_finite
@@ -171,6 +171,9 @@ def write_checkpoint_files(directory: Path, model: PreTrainedModel,
     _silence_transformers()
     model.save_pretrained(directory)
     tokenizer.model_max_length = max_tokens(model)
+    # Templates of BERT's special tokens number the segments; only some models embed them.
+    segments = ["token_type_ids"] if has_segment_embeddings(model) else []
+    tokenizer.model_input_names = ["input_ids", *segments, "attention_mask"]
     save_tokenizer(tokenizer, directory)
     content = manifest.write(directory)
     write_card(directory, model, tokenizer, content)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import logging
+from transformers import AutoModelForMaskedLM, AutoTokenizer, logging
 
 from bmtools.errors import CheckpointError
 from bmtools.io.manifest import Manifest
@@ -104,3 +104,24 @@ def test_a_damaged_manifest_is_named(saved: Path) -> None:
     (saved / "bmtools.json").write_text(json.dumps([1]))
     with pytest.raises(CheckpointError, match="expected a JSON object"):
         load_checkpoint(saved)
+
+
+@pytest.mark.parametrize("special_tokens", ["bert", "roberta", "modernbert"])
+@pytest.mark.parametrize(("architecture", "has_segments"), [
+    ("bert-1x64", True), ("megatron-bert-1x64", True), ("roberta-1x64", False),
+    ("modernbert-1x64", False)])
+def test_transformers_runs_a_pair_whatever_the_vocabulary(tmp_path: Path, architecture: str,
+                                                          has_segments: bool,
+                                                          special_tokens: Any) -> None:
+    tokenizer = train_tokenizer(["Il cuore pompa il sangue"] * 3, VocabularyConfig(
+        size=100, allow_fewer=True, special_tokens=special_tokens))
+    save_checkpoint(tmp_path / "m", build_model(build_config(architecture, tokenizer)), tokenizer,
+                    Manifest("pretrain", {}, fingerprint(tokenizer)))
+    loaded = AutoTokenizer.from_pretrained(tmp_path / "m")
+    pair = loaded("Il cuore", "il sangue", return_tensors="pt")
+    model = AutoModelForMaskedLM.from_pretrained(tmp_path / "m")
+    assert model(**pair).logits.isfinite().all()
+    assert ("token_type_ids" in pair) == has_segments
+    if has_segments:
+        assert pair["token_type_ids"].max() == (special_tokens != "roberta")
+    assert load_checkpoint(tmp_path / "m").vocabulary == fingerprint(tokenizer)
