@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bmtools.cli.figures import format_estimate, format_figure, heading
-from bmtools.io.jsonl import STDIN
-from bmtools.io.output import is_special
+from bmtools.io.output import STDOUT, is_special
 
 Line = Mapping[str, Any]
 Closing = tuple[str, str]
@@ -158,11 +157,11 @@ def after_scoring(lines: Sequence[Line], metric: str, unit: str, output: str,
 
 
 def _to(output: str) -> str:
-    return "" if output == STDIN else f" to {output}"
+    return "" if output == STDOUT else f" to {output}"
 
 
 def _with_file(command: str, output: str, *paths: object) -> str:
-    return "" if output == STDIN or is_special(output) else _command(command, output, *paths)
+    return "" if output == STDOUT or is_special(output) else _command(command, output, *paths)
 
 
 def _command(text: str, *paths: object) -> str:

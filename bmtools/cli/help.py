@@ -137,7 +137,7 @@ class DocumentedCommand(click.Command):
 
     def _records(self, ctx: click.Context) -> Iterator[tuple[str, str, tuple[str, str]]]:
         """Yield the group, the name and the help of each parameter, in the order of help."""
-        options = {_long_name(one): one for one in self.get_params(ctx)
+        options = {long_name(one): one for one in self.get_params(ctx)
                    if isinstance(one, click.Option) and not one.hidden}
         options.pop("help-all")  # the last line of help names it where it lists more
         for name, title in self._titles(options).items():
@@ -165,7 +165,7 @@ class DocumentedCommand(click.Command):
 
     def _record(self, option: click.Option, name: str, ctx: click.Context) -> tuple[str, str]:
         """Return an option's flags with its values, and its meaning with its default."""
-        flags = {one.name: f"--{_long_name(one)}" for one in self.params if one.name
+        flags = {one.name: f"--{long_name(one)}" for one in self.params if one.name
                  and isinstance(one, click.Option)}
         text = re.sub(r"\b[a-z]+(?:_[a-z0-9]+)+\b", lambda found: flags.get(found[0], found[0]),
                       self._meanings.get(name, option.help or ""))
@@ -275,7 +275,8 @@ def _show_all(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
         ctx.exit()
 
 
-def _long_name(option: click.Parameter) -> str:
+def long_name(option: click.Parameter) -> str:
+    """Return the longest name of an option, without its dashes."""
     return max(option.opts, key=len).lstrip("-")
 
 

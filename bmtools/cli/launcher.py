@@ -17,13 +17,12 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from types import FrameType
 
 import click
 
 from bmtools.cli.progress import hide_status
 from bmtools.distributed import SUPERVISED, is_launched
-from bmtools.io.system import usable_cores
+from bmtools.io.system import handling_signals, usable_cores
 from bmtools.training.signals import REPEAT_SECONDS
 
 STOPPED = 75
@@ -240,7 +239,7 @@ def _forwarding_signals(workers: Sequence[_Worker]) -> Iterator[_Signals]:
     """Forward signals to all processes; gives those that were sent."""
     signals = _Signals()
 
-    def forward(number: int, _frame: FrameType | None) -> None:
+    def forward(number: int) -> None:
         now = time.monotonic()
         if signals.first_at is None:
             signals.first_at = now
@@ -250,10 +249,5 @@ def _forwarding_signals(workers: Sequence[_Worker]) -> Iterator[_Signals]:
         for worker in workers:
             worker.process.send_signal(number)
 
-    before = {number: signal.signal(number, forward) for number in _FORWARDED_SIGNALS
-              if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN}  # nohup
-    try:
+    with handling_signals(_FORWARDED_SIGNALS, forward):
         yield signals
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -49,13 +49,9 @@ COMMANDS = {
 }
 TRACEBACK = "--traceback"
 _OBJECTS_BETWEEN_COLLECTIONS = 50_000
-
-
 # Titles of the list of commands, each before its first one.
 _STAGES = {"import": "Text", "build-vocab": "Vocabulary", "recipe": "Models",
            "score-pppl": "Scores", "help": "Help"}
-
-
 _GROUPS = ("import", "recipe", "finetune")
 
 
@@ -147,8 +143,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = 2
     except click.exceptions.Exit as exit_request:
         code = exit_request.exit_code
-    except (KeyboardInterrupt, click.Abort) as interruption:
-        code = _print_error(str(interruption) or "interrupted", 130)
+    except (KeyboardInterrupt, click.Abort):
+        code = _print_error("interrupted", 130)
     except Ended as signal:
         code = _print_error(str(signal), signal.exit_code)
     except Exception as error:

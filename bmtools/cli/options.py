@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import click
 
-from bmtools.cli.help import DocumentedCommand
+from bmtools.cli.help import DocumentedCommand, long_name
 from bmtools.cli.main import TRACEBACK
 from bmtools.cli.origins import keep_config, key_place
 from bmtools.cli.outputs import (
@@ -129,7 +129,7 @@ class Command(DocumentedCommand):
         """Name variables of the environment by flags, whatever the parameter of the function."""
         for option in self.params:
             if isinstance(option, click.Option) and option.allow_from_autoenv:
-                name = max(option.opts, key=len).lstrip("-").replace("-", "_").upper()
+                name = long_name(option).replace("-", "_").upper()
                 option.envvar = f"{ctx.auto_envvar_prefix}_{name}" if ctx.auto_envvar_prefix \
                     else None
         return super().parse_args(ctx, args)
@@ -148,7 +148,7 @@ def _read_config(ctx: click.Context, _param: click.Parameter, path: Path | None)
     own = content.get(ctx.command.name or "", {})
     spelled = {key.replace("-", "_"): key for key in {**shared, **own}}
     values = {name: {**shared, **own}[key] for name, key in spelled.items()}
-    known = {max(param.opts, key=len).lstrip("-").replace("-", "_"): param.name
+    known = {long_name(param).replace("-", "_"): param.name
              for param in ctx.command.params if isinstance(param, click.Option)}
     unknown = sorted(set(values) - set(known))
     if unknown:

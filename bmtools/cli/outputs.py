@@ -14,10 +14,11 @@ from typing import Any
 
 import click
 
+from bmtools.cli.help import long_name
 from bmtools.cli.streams import keep_going_without_stdout
 from bmtools.distributed import SUPERVISED, is_main_process
 from bmtools.errors import BmtoolsError, setting
-from bmtools.io.directories import beside, place_of, refuse_existing
+from bmtools.io.directories import BESIDE, beside, place_of, refuse_existing
 from bmtools.io.failures import cannot_write
 from bmtools.io.output import STDOUT, descriptor_of, is_special
 from bmtools.io.unfinished import real_path, reserved
@@ -25,7 +26,6 @@ from bmtools.io.unfinished import real_path, reserved
 OVERWRITE = "overwrite"
 _DATA = ("--output", "--rejects")
 """Options of files without which a command's work would be in vain."""
-_BESIDE = (".run", ".kept")
 
 
 class OutputFile(click.Path):
@@ -117,7 +117,7 @@ class _Place:
 
     def removed(self) -> list[Path]:
         """List the directories that writing this one removes."""
-        names = [Path(self.name), *(beside(Path(self.name), ending) for ending in _BESIDE)]
+        names = [Path(self.name), *(beside(Path(self.name), ending) for ending in BESIDE)]
         return [real_path(name) for name in names] if self.is_directory else []
 
     @property
@@ -130,7 +130,7 @@ def _places(context: click.Context) -> Iterator[_Place]:
     """List the inputs and outputs of a command, in the order of its parameters."""
     for param in context.command.params:
         values = context.params.get(param.name or "")
-        flag = max(param.opts, key=len) if isinstance(param, click.Option) else "FILES"
+        flag = f"--{long_name(param)}" if isinstance(param, click.Option) else "FILES"
         if values == () and flag == "FILES":
             yield _Place("stdin", STDOUT)
         for value in values if isinstance(values, tuple) else (values,):

@@ -19,8 +19,7 @@ from bmtools.cli.tables import (
     terminal_width,
 )
 from bmtools.distributed import is_main_process
-from bmtools.io.jsonl import STDIN
-from bmtools.io.output import write_records
+from bmtools.io.output import STDOUT, write_records
 from bmtools.status import counted
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -40,15 +39,15 @@ prints_results: Callable[[Function], Function] = click.option(
 """Add `--table/--json` to a command that reports; it prints by `print_results`."""
 
 
-def shows_tables(output: str = STDIN) -> bool:
+def shows_tables(output: str = STDOUT) -> bool:
     """Tell whether results go to stdout as tables rather than JSON Lines."""
     as_table = click.get_current_context().meta.get(_AS_TABLE)
     if as_table is None:
-        return output == STDIN and sys.stdout.isatty()
+        return output == STDOUT and sys.stdout.isatty()
     return bool(as_table)
 
 
-def print_results(lines: Iterable[Line], output: str = STDIN,
+def print_results(lines: Iterable[Line], output: str = STDOUT,
                   print_tables: Callable[[Sequence[Line]], object] = print_lines) -> list[Line]:
     """Print what a command reports, as tables or as JSON Lines, and return it.
 
@@ -63,7 +62,7 @@ def print_results(lines: Iterable[Line], output: str = STDIN,
         kept.append(line)
         return line
 
-    if output != STDIN:
+    if output != STDOUT:
         write_records(map(keep, lines), output, flush=True)
     elif shows_tables():
         kept.extend(lines)
@@ -96,7 +95,7 @@ def write_stream(records: Iterable[Any], output: str, activity: str, unit: str =
         activity: a few words for the status.
         unit: what they are, in the plural.
     """
-    if output == STDIN and sys.stdout.isatty():
+    if output == STDOUT and sys.stdout.isatty():
         records = _hiding_status(records)
     return write_record_stream(counted(records, activity, unit=unit), output)
 

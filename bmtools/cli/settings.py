@@ -52,9 +52,10 @@ def with_options(function: Any, kind: type, without: Sequence[str] = (), **defau
         without: fields that get no option.
         defaults: values that this command prefers to the fields' own.
     """
-    title, section = (kind.__doc__ or "").split("\n", 1)
-    help_texts = dict(re.findall(r"^        (\w+): (.+(?:\n {9,}.+)*)",
-                                 section.partition("Args:\n")[2], re.MULTILINE))
+    title = (kind.__doc__ or "").partition("\n")[0]
+    sections = [(one.__doc__ or "").partition("Args:\n")[2] for one in reversed(kind.__mro__)]
+    help_texts = dict(re.findall(r"^        (\w+): (.+(?:\n {9,}.+)*)", "".join(sections),
+                                 re.MULTILINE))
     types = typing.get_type_hints(kind)
     for field in reversed(dataclasses.fields(kind)):
         if field.name in without:

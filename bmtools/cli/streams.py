@@ -15,7 +15,6 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from types import FrameType
 from typing import Any, TextIO
 
 import click
@@ -23,9 +22,11 @@ import click
 from bmtools.distributed import is_main_process
 from bmtools.errors import BmtoolsError, BmtoolsWarning
 from bmtools.io.failures import NamedFile, cannot_write
+from bmtools.io.system import handling_signals
 
 _STDIN, _STDOUT, _STDERR = 0, 1, 2
-_ENDING = {signal.SIGTERM: "terminated", signal.SIGHUP: "hung up"}
+_ENDING: dict[int, str] = {signal.SIGTERM: "terminated", signal.SIGHUP: "hung up"}
+_INTERRUPTED = 130
 _forgiven = {_STDERR}
 
 
@@ -33,35 +34,27 @@ class Ended(BaseException):
     """A signal that ends the command.
 
     Args:
-        number: of the signal.
+        number: of the signal; all but SIGTERM and SIGHUP end it as Ctrl-C does.
+        left: what that leaves, in words.
     """
 
-    def __init__(self, number: int) -> None:
-        super().__init__(_ENDING[signal.Signals(number)])
-        self.exit_code = 128 + number
+    def __init__(self, number: int, left: str = "") -> None:
+        super().__init__(_ENDING.get(number, "interrupted") + (left and f": {left}"))
+        self.exit_code = 128 + number if number in _ENDING else _INTERRUPTED
 
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Raise `Ended` at SIGTERM and SIGHUP, but for those that the caller ignores (nohup)."""
+    """Raise `Ended` at SIGTERM and SIGHUP, unless the caller ignores or handles them."""
 
-    def end(number: int, _frame: FrameType | None) -> None:
-        for other in before:
+    def end(number: int) -> None:
+        for other in numbers:
             signal.signal(other, signal.SIG_IGN)  # what is cleaned up is cleaned up once
         raise Ended(number)
 
-    before: dict[signal.Signals, Any] = {}
-    try:
-        for number in _ENDING:
-            if signal.getsignal(number) == signal.SIG_DFL:
-                before[number] = signal.signal(number, end)
-    except ValueError:  # not in the main thread
-        pass
-    try:
+    numbers = [number for number in _ENDING if signal.getsignal(number) == signal.SIG_DFL]
+    with handling_signals(numbers, end):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextmanager

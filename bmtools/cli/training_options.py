@@ -24,6 +24,7 @@ from bmtools.cli.options import (
 )
 from bmtools.cli.results import finish, print_reports, prints_results
 from bmtools.cli.settings import with_options
+from bmtools.cli.streams import Ended
 from bmtools.data.settings import ShardConfig
 from bmtools.distributed import SUPERVISED, is_launched, is_main_process, world_size
 from bmtools.io.jsonl import STDIN
@@ -218,24 +219,23 @@ def interruptible(kept: Callable[[], str]) -> Iterator[None]:
         kept: describes what an interruption leaves.
 
     Raises:
-        KeyboardInterrupt: with this description.
+        Ended: with this description.
     """
-    interrupted = False
+    number = 0
 
-    def interrupt() -> None:
-        nonlocal interrupted
-        interrupted = True
+    def interrupt(found: int) -> None:
+        nonlocal number
+        number = found
         raise KeyboardInterrupt
 
     logging.getLogger("bmtools").addHandler(_EchoHandler())
     try:
         with handled_signals(interrupt):
             yield
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"interrupted: {kept()}") from None
-    except Exception as error:
-        if interrupted:  # some libraries raise their own error where an import is interrupted
-            raise KeyboardInterrupt(f"interrupted: {kept()}") from error
+    except (KeyboardInterrupt, Exception) as error:
+        # Some libraries raise their own error where an import is interrupted.
+        if isinstance(error, KeyboardInterrupt) or number:
+            raise Ended(number, kept()) from error
         raise
 
 

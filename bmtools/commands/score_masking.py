@@ -16,7 +16,7 @@ from bmtools.cli.settings import takes_settings
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader, read_list
 from bmtools.models.checkpoint_files import check_length
-from bmtools.scoring.settings import InferenceConfig, MaskedLmLossConfig, StatisticsConfig
+from bmtools.scoring.settings import AutocastInferenceConfig, MaskedLmLossConfig, StatisticsConfig
 from bmtools.status import counted
 
 
@@ -28,8 +28,7 @@ from bmtools.status import counted
     groups={"Model": "model", "Masking": "masking mask-rate corruption repeats terms segmenter "
                                          "max-length", "Scores": "by output"},
     topics="masking devices",
-    meanings={"output": "Write the scores here; .gz and .zst compress.",
-              "precision": "Data type of matrix products; int8 does not go with this command."})
+    meanings={"output": "Write the scores here; .gz and .zst compress."})
 @reads_records
 @takes_models
 @writes_records
@@ -39,10 +38,10 @@ from bmtools.status import counted
               metavar="FILE", help="Terms for --masking terms, one a line.")
 @takes_groups
 @takes_settings(StatisticsConfig, "statistics")
-@takes_settings(InferenceConfig, "inference")
+@takes_settings(AutocastInferenceConfig, "inference")
 def command(records: RecordReader, reject: Reject, models: tuple[Path, ...], output: str,
             config: MaskedLmLossConfig, terms: Path | None, by: tuple[str, ...],
-            statistics: StatisticsConfig, inference: InferenceConfig) -> None:
+            statistics: StatisticsConfig, inference: AutocastInferenceConfig) -> None:
     """Score checkpoints by what they restore under several ways of masking.
 
     Prints a JSON line for each checkpoint and each combination of --masking, --mask-rate and
@@ -51,7 +50,7 @@ def command(records: RecordReader, reject: Reject, models: tuple[Path, ...], out
     they are. Checkpoints that share a vocabulary get the same masks.
     """
     try:
-        config.check_usage(terms is not None, inference.precision)
+        config.check_usage(terms is not None)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     for model in models:

@@ -21,7 +21,9 @@ from bmtools.io.unfinished import (
     real_path,
 )
 
-_BESIDE = (".run", ".kept", ".logs")
+BESIDE = (".run", ".kept")
+"""Endings of the directories beside an output that hold what leads to it, until it is there."""
+_LOGS = ".logs"
 _RENAME_EXCHANGE, _CURRENT_DIRECTORY = 2, -100
 # Mount points, and directories of a container's image.
 _NOT_AS_A_WHOLE = (errno.EBUSY, errno.EXDEV)
@@ -101,7 +103,7 @@ def _is_fixed(target: Path) -> bool:
 
 def _content(target: Path) -> list[Path]:
     """List what writing a directory would replace."""
-    names = {"lost+found", *(target.name + ending for ending in _BESIDE)}
+    names = {"lost+found", *(target.name + ending for ending in (*BESIDE, _LOGS))}
     return [path for path in target.iterdir()
             if path.name not in names and not is_hidden(path, target)]
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import csv
 import re
 import shlex
+from collections.abc import Sequence
 from pathlib import PurePath
 from typing import NamedTuple
-
-from bmtools.io.spreadsheets import table_conversion
 
 _STDIN = "<stdin>"
 NOT_UTF8 = "byte {} is not UTF-8; {}"
 HEAD_BYTES = 1 << 13
 """Bytes from the start of a source that are looked at."""
 _AROUND = 12  # characters shown on either side of a byte that is not UTF-8
-_UNPACK = {".gz": "gunzip -c", ".zst": "zstd -dc", ".zstd": "zstd -dc"}
+UNPACK = {".gz": "gunzip -c", ".zst": "zstd -dc", ".zstd": "zstd -dc"}
+"""Commands that unpack a file, by its ending."""
 
 
 class _Kind(NamedTuple):
@@ -118,7 +119,7 @@ def _iconv(encoding: str, name: str, option: str = "") -> str:
     call = f"iconv {option}-f {encoding} -t UTF-8"
     if name == _STDIN:
         return f"{call} before this command in the pipe"
-    unpack = _UNPACK.get(PurePath(name).suffix)
+    unpack = UNPACK.get(PurePath(name).suffix)
     return f"{unpack} {_quoted(name)} | {call}" if unpack else f"{call} {_quoted(name)}"
 
 
@@ -160,7 +161,7 @@ def importer(line: str, name: str) -> str:
         return ("found one JSON object over several lines, expected one a line; type "
                 f"jq -c . {file} | bmtools import jsonl, or bmtools import curated {file} for "
                 "BioBIT's maskings")
-    return table_conversion([line], name)
+    return _table_conversion([line], name)
 
 
 def not_plain_text(head: bytes, name: str) -> str | None:
@@ -186,4 +187,99 @@ def not_plain_text(head: bytes, name: str) -> str | None:
         return f"found JSON Lines, expected plain text; type bmtools import jsonl {file}"
     if len(lines) >= _TAGGED_LINES and all(map(_TAGGED.fullmatch, lines)):
         return f"found tagged tokens, expected plain text; type bmtools import conll {file}"
-    return table_conversion(lines, name) or None
+    return _table_conversion(lines, name) or None
+
+
+_SUFFIXES = (".csv", ".tsv")
+_SEPARATORS = "\t,;"
+_NAME = re.compile(r"[^\W\d](?:[\w .()/%#-]{0,38}[\w)%#])?")
+_TEXT_NAMES = ("text", "abstract", "testo", "sentence", "content", "note", "body", "question")
+_ID_NAMES = ("id", "pmid", "pubmedid", "record_id", "doc_id", "index")
+_KNOWN = frozenset((*_TEXT_NAMES, *_ID_NAMES, "title", "label", "tag", "type", "source", "lang"))
+_COLUMNS_SHOWN = 4
+
+
+class _Table(NamedTuple):
+    rows: list[list[str]]
+    separator: str
+
+    @property
+    def has_header(self) -> bool:
+        """Whether the first row names columns: short, distinct, and no numbers."""
+        header = self.rows[0]
+        return len(set(header)) == len(header) and all(map(_NAME.fullmatch, header))
+
+    def column(self, names: Sequence[str]) -> int | None:
+        """Find the first column with one of the names."""
+        header = [name.lower() for name in self.rows[0]]
+        return next((header.index(name) for name in names if name in header), None)
+
+    def text_column(self) -> int:
+        """Find the column of the text: by its name, else the one with the longest values."""
+        named = self.column(_TEXT_NAMES) if self.has_header else None
+        if named is not None:
+            return named
+        widths = [sum(map(len, column)) for column in zip(*self.rows, strict=False)]
+        return widths.index(max(widths))
+
+
+def _table_conversion(lines: Sequence[str], name: str) -> str:
+    """Describe a table by its first lines, and name the command that makes records of it.
+
+    A file counts as one if it is named .csv or .tsv and its first line has several columns, or if
+    that line names columns and others follow with as many.
+
+    Args:
+        lines: first lines, whole ones.
+        name: of the source in messages.
+
+    Returns:
+        what was found, and the command; empty where this is no table.
+    """
+    table = _read_table(lines, name)
+    if table is None:
+        return ""
+    header, text = table.rows[0], table.text_column()
+    shown = ", ".join(header[:_COLUMNS_SHOWN])[:60] + ", ..." * (len(header) > _COLUMNS_SHOWN)
+    unpack = UNPACK.get(PurePath(name).suffix, "cat")
+    options = ', delimiter="\\t", quoting=3' if table.separator == "\t" else \
+        ', delimiter=";"' * (table.separator == ";")
+    if table.has_header:
+        number = table.column(_ID_NAMES)
+        id_key = "" if number is None else f" --id-key {shlex.quote(header[number])}"
+        make = (f"python3 -c 'import csv, json, sys; [print(json.dumps(row)) for row in "
+                f"csv.DictReader(sys.stdin{options})]' | bmtools import jsonl{id_key} "
+                f"--text-key {shlex.quote(header[text])}")
+    elif table.separator == "\t":
+        make = f"cut -f {text + 1} | bmtools import text"
+    else:
+        make = (f"python3 -c 'import csv, sys; [print(row[{text}]) for row in "
+                f"csv.reader(sys.stdin{options})]' | bmtools import text")
+    return (f"found a table of {len(header)} columns ({shown}); "
+            f"type {unpack} {_quoted(name)} | {make}")
+
+
+def _read_table(lines: Sequence[str], name: str) -> _Table | None:
+    path = PurePath(name)
+    suffix = PurePath(path.stem).suffix if path.suffix in UNPACK else path.suffix
+    for separator in _SEPARATORS:
+        reader = csv.reader(lines, delimiter=separator, quoting=csv.QUOTE_NONE) \
+            if separator == "\t" else csv.reader(lines, delimiter=separator)
+        rows = list(filter(None, reader))
+        if not rows or len(rows[0]) == 1:
+            continue
+        table = _Table(rows, separator)
+        if suffix.lower() in _SUFFIXES:
+            return table
+        followed = len(rows) > 1 and all(len(row) == len(rows[0]) for row in rows)
+        known = not _KNOWN.isdisjoint(one.lower() for one in rows[0])
+        if table.has_header and (known if len(rows) == 1 else followed and (
+                known or _has_numbers(rows[1:]))):
+            return table
+    return None
+
+
+def _has_numbers(rows: Sequence[Sequence[str]]) -> bool:
+    """Tell whether some column holds numbers alone."""
+    return any(all(re.fullmatch(r"-?\d+(?:[.,]\d+)?", one.strip()) for one in column)
+               for column in zip(*rows, strict=True))

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from bmtools.errors import DataError, RecordError, Reject, refuse, setting
-from bmtools.io.foreign import HEAD_BYTES, foreign_bytes, importer, not_utf8
+from bmtools.io.foreign import HEAD_BYTES, UNPACK, foreign_bytes, importer, not_utf8
 from bmtools.io.incomplete import refuse_incomplete
 from bmtools.records import ORIGINS, Record, check
 
@@ -31,7 +31,6 @@ else:
 STDIN = "-"
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
-_COMPRESSED = (".gz", ".zst", ".zstd")
 _BOM = b"\xef\xbb\xbf"
 _IGNORED = "\ufeff\x1e"  # at the start of a line: BOMs of joined files, separators of RFC 7464
 _CARRIAGE_RETURNS = re.compile(rb"\r+\n|\r")
@@ -98,7 +97,7 @@ def source_stem(name: str) -> str:
     if name == STDIN:
         return "stdin"
     path = Path(name)
-    return Path(path.stem if path.suffix in _COMPRESSED else path.name).stem
+    return Path(path.stem if path.suffix in UNPACK else path.name).stem
 
 
 def with_newlines(content: bytes) -> bytes:

@@ -1,8 +1,11 @@
-"""Cores and memory that a process may use, as the system and its containers limit it."""
+"""System: signals, and the cores and memory that a process may use within its containers."""
 
 from __future__ import annotations
 
 import os
+import signal
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 _SYSTEM = Path("/")
@@ -28,6 +31,24 @@ def usable_memory_bytes() -> int:
              for name in ("memory.max", "memory.limit_in_bytes")]
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return min([machine, *(int(limit) for limit in found if limit.isdigit())])
+
+
+@contextmanager
+def handling_signals(numbers: Iterable[int], handle: Callable[[int], None]) -> Iterator[None]:
+    """Call a function with each signal of some numbers, but for those that the caller ignores.
+
+    Does nothing outside of the main thread, where Python cannot receive signals.
+    """
+    before = {}
+    with suppress(ValueError):  # not in the main thread
+        for number in numbers:
+            if signal.getsignal(number) != signal.SIG_IGN:  # by nohup
+                before[number] = signal.signal(number, lambda number, _frame: handle(number))
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def read_system(name: str | Path) -> str:

@@ -7,6 +7,7 @@ import math
 import re
 import shlex
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -165,6 +166,7 @@ def require_length(max_length: int, limit: int | None, model: str) -> None:
                            "positions; expected that or less")
 
 
+@cache  # three milliseconds a package
 def require_versions() -> None:
     """Refuse versions of libraries that this package was not written for.
 

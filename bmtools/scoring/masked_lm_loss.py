@@ -38,7 +38,7 @@ from bmtools.scoring.masked_lm_sequences import (
     text_keys,
 )
 from bmtools.scoring.settings import (
-    InferenceConfig,
+    AutocastInferenceConfig,
     MaskedLmLossConfig,
     Models,
     StatisticsConfig,
@@ -69,7 +69,7 @@ def masked_lm_loss(records: str | PathLike[str] | Iterable[Any],
             objects: `meta.year`.
         reject: receives records without a maskable token; they are kept from all models.
         progress: wraps the iterator of passes, as `tqdm` does.
-        settings: fields of `MaskedLmLossConfig`, `InferenceConfig` and `StatisticsConfig`.
+        settings: fields of `MaskedLmLossConfig`, `AutocastInferenceConfig` and `StatisticsConfig`.
 
     Returns:
         a line for each model and combination, see `MaskedLmEvaluation.lines`.
@@ -79,8 +79,8 @@ def masked_lm_loss(records: str | PathLike[str] | Iterable[Any],
         ValueError: a setting out of range.
     """
     config, inference, statistics = split_settings(
-        settings, MaskedLmLossConfig, InferenceConfig, StatisticsConfig)
-    config.check_usage(bool(terms), inference.precision)
+        settings, MaskedLmLossConfig, AutocastInferenceConfig, StatisticsConfig)
+    config.check_usage(bool(terms))
     evaluation = MaskedLmEvaluation(load_predictors(models, inference, whole=True), config,
                                     terms=terms, by=by, seed=statistics.seed)
     deque(progress(evaluation.run(as_records(records, reject), reject)), maxlen=0)

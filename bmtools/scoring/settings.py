@@ -48,6 +48,17 @@ class InferenceConfig:
 
 
 @dataclass(frozen=True)
+class AutocastInferenceConfig(InferenceConfig):
+    """Inference: passes over masked copies, in a precision that torch can cast to.
+
+    Args:
+        precision: data type of matrix products.
+    """
+
+    precision: Literal["float32", "bf16", "fp16"] = "float32"
+
+
+@dataclass(frozen=True)
 class StatisticsConfig:
     """Confidence intervals and tests of differences.
 
@@ -204,18 +215,16 @@ class MaskedLmLossConfig:
                 "mask_rate": _parse("mask_rate", self.mask_rate, float, _RATES),
                 "corruption": _parse("corruption", self.corruption, _normalized, _PERCENTAGES)}
 
-    def check_usage(self, has_terms: bool, precision: str) -> None:
-        """Refuse terms or a precision that do not go with these settings.
+    def check_usage(self, has_terms: bool) -> None:
+        """Refuse terms that do not go with these settings.
 
         Raises:
-            ValueError: masking by terms without terms, terms without it, or a precision without
-                autocast.
+            ValueError: masking by terms without terms, or terms without it.
         """
         by_terms = "terms" in self.maskings()
         require(has_terms or not by_terms, "masking", "terms", f"{setting('terms')} as well")
         require(by_terms or not has_terms, "masking", repr(self.masking),
                 f"terms as well, as {setting('terms')} is given")
-        require(precision != "int8", "precision", "int8", "float32 or bf16 or fp16 here")
 
 
 @dataclass(frozen=True)

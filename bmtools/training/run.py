@@ -90,7 +90,7 @@ def train(plan: TrainingPlan, initial: InitialModel, data: DataConfig, reject: R
             another run is in the way, or the loss diverged.
     """
     with prepare_run(plan, initial, data, reject, make_objective) as run, \
-            handled_signals(run.trainer.stop_on_signal):
+            handled_signals(lambda _number: run.trainer.stop_on_signal()):
         for line in run.lines():
             if run.accelerator.is_main_process:
                 yield line

@@ -6,7 +6,8 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FrameType
+
+from bmtools.io.system import handling_signals
 
 _SIGNALS = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGUSR1)
 # Programs such as uv forward a Ctrl-C that the terminal has sent already.
@@ -14,31 +15,22 @@ REPEAT_SECONDS = 0.2
 
 
 @contextmanager
-def handled_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """Call `stop` at the first signal; a Ctrl-C after it raises KeyboardInterrupt.
+def handled_signals(stop: Callable[[int], None]) -> Iterator[None]:
+    """Call `stop` with the first signal; a Ctrl-C after it raises KeyboardInterrupt.
 
     Other signals are not counted: `timeout` sends SIGTERM twice, and schedulers send it after
-    their warning. Does nothing outside of the main thread, where Python cannot receive signals.
+    their warning.
     """
     first_at: float | None = None
 
-    def handle(number: int, _frame: FrameType | None) -> None:
+    def handle(number: int) -> None:
         nonlocal first_at
         now = time.monotonic()
         if first_at is None:
             first_at = now
-            stop()
+            stop(number)
         elif number == signal.SIGINT and now - first_at > REPEAT_SECONDS:
             raise KeyboardInterrupt
 
-    try:
-        before = {number: signal.signal(number, handle) for number in _SIGNALS
-                  if signal.getsignal(number) != signal.SIG_IGN}  # by nohup
-    except ValueError:
+    with handling_signals(_SIGNALS, handle):
         yield
-        return
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

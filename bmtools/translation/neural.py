@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from bmtools.corpus.languages import nllb_code, primary_language, three_letters
 from bmtools.errors import CheckpointError, setting
 from bmtools.installation import require_ctranslate2
+from bmtools.models.checkpoint_files import CONFIG, read_config
 from bmtools.translation.model_files import check_converted
 from bmtools.translation.settings import ModelConfig
 from bmtools.translation.translator import Translation
@@ -141,9 +142,8 @@ class Subwords:
         self.tokenizer = _load(self._directory)
         self.vocabulary: dict[str, int] = {
             **self.tokenizer.get_vocab(), **getattr(self.tokenizer, "lang_token_to_id", {})}
-        config = self._directory / "config.json"
-        content = json.loads(config.read_text("utf-8")) if config.is_file() else {}
-        positions = content.get("max_position_embeddings") or self.tokenizer.model_max_length
+        config = read_config(self._directory) if (self._directory / CONFIG).is_file() else {}
+        positions = config.get("max_position_embeddings") or self.tokenizer.model_max_length
         self.positions = None if positions > sys.maxsize // 2 else int(positions)
         self.max_length = settings.max_length or self.positions or 0
         if not self.max_length:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from tokenizers import Tokenizer
 
 from bmtools.io.manifest import read_manifest
-from bmtools.vocab.tokenizer import check_casing, fingerprint
+from bmtools.vocab.tokenizer import CONFIG, TOKENIZER, check_casing, fingerprint
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -56,8 +56,8 @@ def read_inference_tokenizer(directory: Path) -> tuple[PreTrainedTokenizerFast, 
         CheckpointError: casing that contradicts itself.
     """
     try:
-        config = json.loads((directory / "tokenizer_config.json").read_text(encoding="utf-8"))
-        backend = Tokenizer.from_file(str(directory / "tokenizer.json"))
+        config = json.loads((directory / CONFIG).read_text(encoding="utf-8"))
+        backend = Tokenizer.from_file(str(directory / TOKENIZER))
         backend.no_truncation()
         backend.no_padding()
         roles = {role: _content(config[f"{role}_token"])

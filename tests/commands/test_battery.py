@@ -333,7 +333,7 @@ USAGE: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {
          "--masking: found 'tokens,words', expected terms as well, as --terms is given"),
         (("--model", "MODEL", "--repeats", "0"), "--repeats: found 0, expected 1 or more"),
         (("--model", "MODEL", "--precision", "int8"),
-         "--precision: found int8, expected float32 or"),
+         "'int8' is not one of 'float32', 'bf16', 'fp16'"),
         (("--model", "nowhere"), "'nowhere' does not exist"),
     ),
     "score-space": (

@@ -228,6 +228,7 @@ def test_libraries_that_are_too_old_are_named(whole: Path, monkeypatch: pytest.M
     real = metadata.version
     monkeypatch.setattr(metadata, "version",
                         lambda asked: version if asked == name else real(asked))
+    checkpoint_files.require_versions.cache_clear()
     least = checkpoint_files.LEAST_VERSIONS[name]
     with pytest.raises(BmtoolsError) as caught:
         check_checkpoint(whole)

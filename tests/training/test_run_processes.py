@@ -424,9 +424,9 @@ def test_before_the_first_step_there_is_nothing_to_save(start: Start, tmp_path: 
     while not job.out:
         time.sleep(0.01)
     job.send(number)
-    assert job.wait() == [130], job.err + job.out
-    assert job.err == ("bmtools: interrupted: nothing to save yet; the same command starts "
-                       "again\n")
+    code, word = (143, "terminated") if number == signal.SIGTERM else (130, "interrupted")
+    assert job.wait() == [code], job.err + job.out
+    assert job.err == f"bmtools: {word}: nothing to save yet; the same command starts again\n"
     assert not list(tmp_path.glob("out*"))
 
 

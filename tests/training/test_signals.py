@@ -21,7 +21,7 @@ def send(number: int) -> None:
 def test_the_first_signal_asks_once(number: int) -> None:
     calls = []
     before = signal.getsignal(number)
-    with handled_signals(lambda: calls.append(number)):
+    with handled_signals(calls.append):
         send(number)
         send(number)
     assert calls == [number]
@@ -32,7 +32,7 @@ def test_the_first_signal_asks_once(number: int) -> None:
 def test_a_later_ctrl_c_interrupts(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(signals, "REPEAT_SECONDS", 0.01)
     reached = False
-    with handled_signals(lambda: None), pytest.raises(KeyboardInterrupt):
+    with handled_signals(lambda _: None), pytest.raises(KeyboardInterrupt):
         send(first)
         reached = True
         time.sleep(0.02)
@@ -44,7 +44,7 @@ def test_a_later_ctrl_c_interrupts(first: int, monkeypatch: pytest.MonkeyPatch) 
 def test_other_repeats_do_not(later: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """`timeout` sends SIGTERM twice, and a scheduler sends it after its warning."""
     monkeypatch.setattr(signals, "REPEAT_SECONDS", 0.0)
-    with handled_signals(lambda: None):
+    with handled_signals(lambda _: None):
         send(signal.SIGUSR1)
         send(later)
         send(later)
@@ -54,7 +54,7 @@ def test_another_thread_receives_none() -> None:
     done = []
 
     def work() -> None:
-        with handled_signals(lambda: None):
+        with handled_signals(lambda _: None):
             done.append(True)
 
     thread = threading.Thread(target=work)
