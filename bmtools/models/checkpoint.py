@@ -16,7 +16,7 @@ from bmtools.io.failures import naming, require_room
 from bmtools.io.manifest import Manifest, read_manifest
 from bmtools.models.architectures import has_segment_embeddings, max_tokens
 from bmtools.models.card import write_card
-from bmtools.models.checkpoint_files import check_checkpoint
+from bmtools.models.checkpoint_files import check_checkpoint, weight_names
 from bmtools.models.inference_files import read_inference_model, require_finite
 from bmtools.status import set_status
 from bmtools.vocab.tokenizer import (
@@ -28,6 +28,8 @@ from bmtools.vocab.tokenizer import (
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+_DEBERTA_HEAD = "lm_predictions."  # as Microsoft's checkpoints name it
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,9 @@ def load_checkpoint(directory: Path, device: str = "cpu",
     import transformers
 
     _silence_transformers()
+    if model_class == "AutoModelForMaskedLM" and \
+            any(name.startswith(_DEBERTA_HEAD) for name in weight_names(directory)):
+        options["legacy"] = False  # transformers expects the other head unless told
     try:
         model, report = getattr(transformers, model_class).from_pretrained(
             directory, dtype=torch.float32, use_safetensors=True, local_files_only=True,

@@ -19,8 +19,15 @@ CONFIG, WEIGHTS, BIN = "config.json", "model.safetensors", "pytorch_model.bin"
 LEAST_VERSIONS = {"torch": "2.9", "transformers": "5.5"}
 # Their positions are counted from behind the id of the padding token.
 POSITIONS_AFTER_PADDING = frozenset(
-    {"camembert", "data2vec-text", "roberta", "roberta-prelayernorm", "xlm-roberta",
-     "xlm-roberta-xl"})
+    {"camembert", "data2vec-text", "longformer", "mpnet", "roberta", "roberta-prelayernorm",
+     "xlm-roberta", "xlm-roberta-xl"})
+MASKED_LM_FAMILIES = frozenset((
+    "albert", "bert", "big_bird", "camembert", "convbert", "data2vec-text", "deberta",
+    "deberta-v2", "distilbert", "electra", "ernie", "esm", "eurobert", "fnet", "gte",
+    "jina_embeddings_v3", "longformer", "megatron-bert", "mobilebert", "modernbert", "mpnet",
+    "nomic_bert", "rembert", "roberta", "roberta-prelayernorm", "roformer", "squeezebert",
+    "xlm-roberta", "xlm-roberta-xl"))
+"""Values of `model_type` whose encoder and head are known here."""
 STATE_COPIES = 4
 """Weights, gradients and the optimizer's two moments, all float32. Muon keeps one moment of the
 matrices inside the encoder."""
@@ -30,6 +37,7 @@ _OTHER_WEIGHTS = ("tf_model.h5", "flax_model.msgpack", "model.onnx")
 _HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 _LFS = b"version "  # begins a file of Git LFS that stands for another
 _FINE_TUNED = re.compile(r".+For(Token|Sequence)Classification|.+ForQuestionAnswering")
+_DISCRIMINATOR = "ElectraForPreTraining"
 _SHARDS = "; it holds shards of text, which pretrain and distill read"
 _HEADER_BYTES = 8  # of a safetensors file: the length of the header behind them
 
@@ -87,14 +95,18 @@ def check_checkpoint(directory: Path) -> None:
 
     Raises:
         CheckpointError: something is missing or damaged, as far as file names, `config.json` and
-            the weights' headers say.
+            the weights' headers say; or a model that brings its own code.
         BmtoolsError: a library is too old to load it.
     """
     check_directory(directory)
     if not (directory / CONFIG).is_file():
         raise CheckpointError(f"{directory}: no {CONFIG}, expected a checkpoint directory"
                               f"{_what_it_is(directory)}")
-    read_config(directory)
+    config = read_config(directory)
+    family = config.get("model_type", "")
+    if "auto_map" in config and family not in MASKED_LM_FAMILIES:
+        raise CheckpointError(f"{directory}: found model_type {family!r}, whose code comes with "
+                              f"the model and is never run; {_expected_family()}")
     weight_bytes(directory)
     check_tokenizer(directory)
     require_versions()
@@ -104,17 +116,28 @@ def check_masked_lm(directory: Path) -> None:
     """Refuse a directory without a masked language model; see `check_checkpoint`.
 
     Raises:
-        CheckpointError: as there, or a model that was fine-tuned on a task.
+        CheckpointError: as there, a model that was fine-tuned on a task, or another family.
     """
     check_checkpoint(directory)
     settings = read_manifest(directory).get("settings", {})
-    names = read_config(directory).get("architectures") or [""]
+    config = read_config(directory)
+    names = config.get("architectures") or [""]
     if "task" in settings or _FINE_TUNED.fullmatch(names[0]):
         parent = f", such as {settings['model']}, which it was made from" \
             if "model" in settings else ""
         raise CheckpointError(
             f"{directory}: found a model that was fine-tuned ({settings.get('task', names[0])}), "
             f"expected a masked language model{parent}")
+    family = config.get("model_type")  # older files have none
+    if family and family not in MASKED_LM_FAMILIES:
+        raise CheckpointError(f"{directory}: found model_type {family!r}; {_expected_family()}")
+    if names[0] == _DISCRIMINATOR:
+        raise CheckpointError(f"{directory}: found ELECTRA's discriminator, which predicts no "
+                              "tokens; expected its generator")
+
+
+def _expected_family() -> str:
+    return f"expected a masked language model: {', '.join(sorted(MASKED_LM_FAMILIES))}"
 
 
 def read_config(directory: Path, name: str = CONFIG) -> dict[str, Any]:
@@ -194,6 +217,15 @@ def weight_bytes(directory: Path) -> int:
     """
     return sum(4 * math.prod(one["shape"]) for path in _weight_files(directory)
                for one in _read_header(path).values() if one["dtype"].startswith(("F", "BF")))
+
+
+def weight_names(directory: Path) -> set[str]:
+    """List the names of a checkpoint's weights.
+
+    Raises:
+        CheckpointError: weights are missing or damaged.
+    """
+    return {name for path in _weight_files(directory) for name in _read_header(path)}
 
 
 def _weight_files(directory: Path) -> list[Path]:

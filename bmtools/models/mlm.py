@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from bmtools.errors import CheckpointError
 from bmtools.models.architectures import has_segment_embeddings, position_embeddings
+from bmtools.models.checkpoint_files import MASKED_LM_FAMILIES
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 # time; a GPU wants larger chunks to be busy.
 _LOGITS_ON_CPU = 2**25
 _LOGITS_ON_GPU = 2**27
+# Modules of heads, in order, by the names that transformers gives them.
+_HEADS = (("cls",), ("lm_head",), ("head", "decoder"), ("predictions",),
+          ("generator_predictions", "generator_lm_head"),
+          ("vocab_transform", "activation", "vocab_layer_norm", "vocab_projector"))
 # Each new shape of a half-precision product costs a CPU some milliseconds to generate its kernel.
 _CPU_SHAPE_MULTIPLE = 64
 
@@ -96,11 +101,26 @@ def lm_head(model: PreTrainedModel) -> nn.Module:
         CheckpointError: an architecture whose head is built in a way not known here.
     """
     modules = dict(model.named_children())
-    for names in (("cls",), ("lm_head",), ("head", "decoder")):
+    if "lm_predictions" in modules:
+        return _EmbeddingHead(modules["lm_predictions"], model.get_input_embeddings())
+    for names in _HEADS:
         if modules.keys() >= {*names}:
             return nn.Sequential(*(modules[name] for name in names))
     raise CheckpointError(f"{type(model).__name__}: the head of this architecture is not known, "
-                          "expected BERT, RoBERTa, XLM-R, Megatron-BERT or ModernBERT")
+                          f"expected one of {', '.join(sorted(MASKED_LM_FAMILIES))}")
+
+
+class _EmbeddingHead(nn.Module):
+    """DeBERTa's own head, which gets the input embeddings with the states."""
+
+    def __init__(self, head: nn.Module, embeddings: nn.Module) -> None:
+        super().__init__()
+        self.head, self.embeddings = head, embeddings
+
+    def forward(self, states: Tensor) -> Tensor:
+        """Turn states into logits."""
+        logits: Tensor = self.head(states, self.embeddings)
+        return logits
 
 
 def masked_lm_loss(model: PreTrainedModel, states: Tensor, labels: Tensor,

@@ -24,6 +24,7 @@ NO_MODEL = ("TOKENIZER: no config.json, expected a checkpoint directory; it hold
             "DIR makes one")
 HUB = "a model of the Hugging Face Hub comes by: hf download bert-base-uncased --local-dir"
 TUNED = "TAGGER: found a model that was fine-tuned (ner), expected a masked language model"
+OWN_CODE = "foreign: found model_type 'neobert', whose code comes with the model and is never run"
 NO_GPU = "--device: found 'cuda', which cannot be used here ("
 
 MISTAKES = [
@@ -82,6 +83,9 @@ MISTAKES = [
      "--max-length: found 33, but MODEL has 32 positions; expected that or less"),
     (("init-weights", "CORPUS", "--base", "TOKENIZER", "--tokenizer", "TOKENIZER", "-o", "out"), 1,
      NO_MODEL),
+    *(((name, "CORPUS", "--model", "foreign"), 1, OWN_CODE) for name in (
+        "score-pppl", "score-mrr", "score-masking", "score-space", "predict")),
+    (("pretrain", "CORPUS", "--model", "foreign", "-o", "out"), 1, OWN_CODE),
     (("tokenize", "CORPUS", "--tokenizer", "full", "-o", "out"), 1,
      "full: no tokenizer could be loaded, expected tokenizer.json or vocab.txt"),
     (("translate", "CORPUS", "--source-lang", "it", "--target-lang", "en", "--engine",
@@ -124,6 +128,8 @@ def test_mistakes_are_told_before_torch_is_imported(
         json.dumps(record) + "\n" for record in corpus_records))
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()
+    (tmp_path / "foreign").mkdir()
+    (tmp_path / "foreign" / "config.json").write_text('{"model_type": "neobert", "auto_map": {}}')
     places = {"CORPUS": "corpus.jsonl", "MODEL": str(tiny_checkpoint),
               "TOKENIZER": str(tiny_tokenizer), "TAGGER": str(tagger)}
     for name, place in places.items():
@@ -140,4 +146,4 @@ def test_mistakes_are_told_before_torch_is_imported(
 
     # The first try is enough but on a busy machine.
     assert any(user_seconds() < SECONDS for _ in range(TRIES))
-    assert {path.name for path in tmp_path.iterdir()} == {"corpus.jsonl", "full"}
+    assert {path.name for path in tmp_path.iterdir()} == {"corpus.jsonl", "foreign", "full"}

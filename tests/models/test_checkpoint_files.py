@@ -195,6 +195,24 @@ def test_a_fine_tuned_model_is_no_masked_language_model(
     assert str(caught.value) == f"model: found a model that was {message}"
 
 
+@pytest.mark.parametrize(("config", "message"), [
+    ({"model_type": "neobert", "auto_map": {"AutoModelForMaskedLM": "model.NeoBERTLMHead"}},
+     "found model_type 'neobert', whose code comes with the model and is never run; expected"),
+    ({"model_type": "gpt2"}, "found model_type 'gpt2'; expected a masked language model: albert"),
+    ({"model_type": "electra", "architectures": ["ElectraForPreTraining"]},
+     "found ELECTRA's discriminator, which predicts no tokens; expected its generator")])
+def test_families_that_are_not_known_are_named(whole: Path, config: dict[str, Any],
+                                               message: str) -> None:
+    (whole / "config.json").write_text(json.dumps(config))
+    with pytest.raises(CheckpointError) as caught:
+        check_masked_lm(whole)
+    assert str(caught.value).startswith(f"model: {message}")
+    for family in ("eurobert", "distilbert"):  # known here, whatever the files bring along
+        (whole / "config.json").write_text(json.dumps({**config, "model_type": family,
+                                                       "architectures": ["AnyForMaskedLM"]}))
+        check_masked_lm(whole)
+
+
 @pytest.mark.parametrize(("content", "message"), [
     ("{", "model/config.json: not JSON"), ("[]", "model/config.json: found list, expected a JSON")])
 def test_a_damaged_configuration_is_named(whole: Path, content: str, message: str) -> None:
