@@ -24,6 +24,7 @@ from bmtools.models.settings import parse_layers
 from bmtools.status import counted
 
 _SENTENCES_AT_ONCE = 2_000
+_SPECIAL_TOKENS = 2  # around a sentence
 _WORD_START_MARKS = ("", "\u0120", "\u2581")  # by type of tokenizer
 TokenSpan = tuple[int, int, int]
 """A token's id, and its start and end in code points."""
@@ -107,47 +108,80 @@ class _Reservoirs:
             sample[replaced] = (text, start, end)
 
 
-def sample_sentences(tokenizer: PreTrainedTokenizerFast, is_new: np.ndarray,
-                     sentences: Iterable[Sentence], max_sentences: int,
-                     rng: np.random.Generator) -> dict[str, list[TokenSpan]]:
-    """Sample sentences that contain each new token, uniformly and in one pass.
-
-    Keeps only the sampled sentences in memory. A token that occurs twice in a sentence counts
-    once, at its first occurrence. A token that is a target anywhere gets its targets alone.
+class SampledSpans(NamedTuple):
+    """Occurrences of new tokens in a corpus.
 
     Args:
+        spans: the sampled ones by sentence.
+        inexact: tokens that occur, but never where the base's pieces cover them and nothing else.
+    """
+
+    spans: dict[str, list[TokenSpan]]
+    inexact: set[int]
+
+
+def sample_sentences(base: Checkpoint, tokenizer: PreTrainedTokenizerFast, is_new: np.ndarray,
+                     sentences: Iterable[Sentence], max_sentences: int,
+                     rng: np.random.Generator) -> SampledSpans:
+    """Sample sentences that contain each new token, uniformly and in one pass.
+
+    Counts only occurrences that the base's pieces cover exactly: at others, a piece's state is
+    that of its neighbours too. Keeps only the sampled sentences in memory. A token that occurs
+    twice in a sentence counts once, at its first such occurrence. A token that is a target
+    anywhere gets its targets alone. Sentences that are too long for the base are left out.
+
+    Args:
+        base: the model that will read the sentences.
         tokenizer: the new one.
         is_new: (vocabulary,) bool.
         sentences: the corpus; duplicates are as likely as they are frequent.
         max_sentences: sentences for a token, at most.
         rng: the source of all randomness.
-
-    Returns:
-        the occurrences in each sentence.
     """
     found, targeted = _Reservoirs(max_sentences, rng), _Reservoirs(max_sentences, rng)
-    vocabulary = tokenizer.get_vocab()
+    vocabulary, longest = tokenizer.get_vocab(), max_tokens(base.model) - _SPECIAL_TOKENS
+    seen: set[int] = set()
     remaining = iter(sentences)
     while chunk := list(islice(remaining, _SENTENCES_AT_ONCE)):
-        encodings = tokenizer.backend_tokenizer.encode_batch(
+        encodings, old_encodings = (one.backend_tokenizer.encode_batch(
             [sentence.text for sentence in chunk], add_special_tokens=False)
-        for sentence, encoding in zip(chunk, encodings, strict=True):
-            for span in _target_spans(sentence, encoding, is_new, vocabulary):
-                targeted.offer(sentence.text, span)
+            for one in (tokenizer, base.tokenizer))
+        for sentence, encoding, pieces in zip(chunk, encodings, old_encodings, strict=True):
+            if len(pieces.ids) > longest:
+                continue
+            text, targets = sentence.text, [*_target_spans(sentence, encoding, is_new, vocabulary)]
+            others = _new_spans(text, encoding, is_new)
+            seen.update(token for token, _, _ in (*targets, *others))
+            for span in _exact_spans(text, targets, pieces):
+                targeted.offer(text, span)
                 found.samples.pop(span[0], None)
-            ids = np.array(encoding.ids, dtype=np.int64)
-            positions = np.flatnonzero(is_new[ids])
-            offsets = encoding.offsets if len(positions) else []
-            # The last entry of a token is its first occurrence; tokens keep the order of the text.
-            firsts = {int(ids[position]): position for position in positions[::-1].tolist()}
-            for token, position in sorted(firsts.items(), key=lambda item: item[1]):
+            firsts: dict[int, TokenSpan] = {}
+            for span in _exact_spans(text, others, pieces):
+                firsts.setdefault(span[0], span)
+            for token, span in firsts.items():
                 if token not in targeted.samples:
-                    found.offer(sentence.text, (token, *_strip(sentence.text, *offsets[position])))
+                    found.offer(text, span)
     by_sentence: dict[str, list[TokenSpan]] = {}
-    for token, sample in sorted({**found.samples, **targeted.samples}.items()):
+    samples = {**found.samples, **targeted.samples}
+    for token, sample in sorted(samples.items()):
         for text, start, end in sample:
             by_sentence.setdefault(text, []).append((token, start, end))
-    return by_sentence
+    return SampledSpans(by_sentence, seen - set(samples))
+
+
+def _new_spans(text: str, encoding: Encoding, is_new: np.ndarray) -> list[TokenSpan]:
+    """List all occurrences of new tokens in a sentence."""
+    ids = np.array(encoding.ids, dtype=np.int64)
+    positions = np.flatnonzero(is_new[ids]).tolist()
+    offsets = encoding.offsets if positions else []
+    return [(int(ids[position]), *_strip(text, *offsets[position])) for position in positions]
+
+
+def _exact_spans(text: str, spans: Sequence[TokenSpan], pieces: Encoding) -> list[TokenSpan]:
+    """Keep the spans that begin where one of the base's pieces does, and end where one does."""
+    offsets = [_strip(text, *offset) for offset in pieces.offsets] if spans else []
+    starts, ends = ({one[side] for one in offsets} for side in (0, 1))
+    return [span for span in spans if span[1] in starts and span[2] in ends]
 
 
 def _target_spans(sentence: Sentence, encoding: Encoding, is_new: np.ndarray,
@@ -179,12 +213,12 @@ def locate_pieces(base: Checkpoint, spans: dict[str, list[TokenSpan]]) -> Occurr
     its tokenizer keeps nothing.
     """
     tokenizer = base.tokenizer
-    remaining, longest = iter(spans), max_tokens(base.model)
+    remaining, longest = iter(spans), max_tokens(base.model) - _SPECIAL_TOKENS
     found: list[tuple[np.ndarray, np.ndarray]] = []
     while texts := list(islice(remaining, _SENTENCES_AT_ONCE)):
         encodings = tokenizer.backend_tokenizer.encode_batch(texts, add_special_tokens=False)
         for text, encoding in zip(texts, encodings, strict=True):
-            if len(encoding.ids) + 2 <= longest:
+            if len(encoding.ids) <= longest:
                 pieces = _pieces(text, encoding.offsets, spans[text])
                 if len(pieces):
                     found.append((np.array([tokenizer.cls_token_id, *encoding.ids,

@@ -91,7 +91,9 @@ def init_weights(base: str | Path, tokenizer: str | Path,
         the model with its new vocabulary, and `report`: `tokens` in all, tokens by the source of
         their embedding (`copied`, `folded`, `contextual`, `focus`, `distil`, `averaged`,
         `random`), `sentences` read, and mean norms of old embeddings and of those of new tokens
-        (`old_norm`, `new_norm`).
+        (`old_norm`, `new_norm`). Of new tokens that methods contextual and distil find in no
+        sentence as whole pieces of the base, `inexact` counts those that occur otherwise, `unseen`
+        the others.
 
     Raises:
         BmtoolsError: a checkpoint, tokenizer, layer or record that cannot be used, no sentences,
@@ -189,7 +191,8 @@ def transfer(base: Checkpoint, tokenizer: PreTrainedTokenizerFast, config: Trans
     random embedding, the mean of its pieces' embeddings (section 4, "BM averaged"), the mean of
     the model's states for those pieces in sampled sentences (section 3), a mixture of known tokens
     (`focus`), or one fitted to sampled sentences (`token_distillation`). A token without sentences
-    falls back to the mean of its pieces.
+    in which the base's pieces cover it and nothing else falls back to the mean of its pieces; of
+    those, the paper knows only tokens that the corpus lacks.
 
     Untied output weights, and biases, are mixed like embeddings in a mixture, are 0 beside random
     embeddings, and otherwise the mean of the pieces': the paper does not say.
@@ -256,10 +259,11 @@ def _initialize(base: Checkpoint, tokenizer: PreTrainedTokenizerFast, overlap: V
         return {}, None, None
     is_new = np.zeros(len(tokenizer), dtype=bool)
     is_new[list(overlap.pieces)] = True
-    occurrences = locate_pieces(base, sample_sentences(
-        tokenizer, is_new, sentences, config.max_sentences, np.random.default_rng(config.seed)))
-    report: dict[str, Any] = {"sentences": len(occurrences.input_ids)}
+    sampled = sample_sentences(base, tokenizer, is_new, sentences, config.max_sentences,
+                               np.random.default_rng(config.seed))
+    occurrences = locate_pieces(base, sampled.spans)
     table = token_embeddings(base.model).weight.detach()
+    report: dict[str, Any] = {"sentences": len(occurrences.input_ids)}
     if config.method == "contextual":
         found = contextual_embeddings(base, occurrences, config.layers, config.batch_tokens)
     else:
@@ -273,7 +277,10 @@ def _initialize(base: Checkpoint, tokenizer: PreTrainedTokenizerFast, overlap: V
     if config.rescale and len(found.tokens):
         factor = _mean_norm(table) / _mean_norm(found.vectors)
         found = found._replace(vectors=found.vectors * factor)
-    return {config.method: len(found.tokens), **report}, None, found
+    exact, inexact = len(np.unique(occurrences.tokens)), len(sampled.inexact)
+    report |= {config.method: len(found.tokens), "inexact": inexact,
+               "unseen": len(overlap.pieces) - exact - inexact}
+    return report, None, found
 
 
 def _mean_norm(rows: Tensor) -> float:

@@ -26,7 +26,8 @@ class TransferConfig:
 
     Args:
         method: random (drawn anew), average (mean of the base's pieces), contextual (mean of the
-            base's states at those pieces, in sentences of the corpus), focus (mixture of the
+            base's states at those pieces, where they cover the token and nothing else in sentences
+            of the corpus; mean of its pieces if they never do), focus (mixture of the
             embeddings of known tokens with similar contexts there) or distil (fitted, so that the
             base's states in sentences stay as they were with the pieces).
         layers: states that contextual takes and distil fits, as a mean over them: last, all, or

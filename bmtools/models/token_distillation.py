@@ -51,11 +51,7 @@ def distil_embeddings(base: Checkpoint, occurrences: Occurrences, initial: Tenso
     Returns:
         the fitted embeddings, and the mean squared error of states before and after.
     """
-    # An occurrence that shares a piece with the one before is left out.
-    is_used = occurrences.is_exact.copy()
-    is_used[1:] &= (occurrences.sentences[1:] != occurrences.sentences[:-1]) \
-        | (occurrences.starts[1:] >= occurrences.ends[:-1])
-    occurrences = occurrences.select(np.flatnonzero(is_used))
+    occurrences = occurrences.select(_disjoint(occurrences))
     tokens, rows = np.unique(occurrences.tokens, return_inverse=True)
     student = _Student(base, initial[torch.from_numpy(tokens)], layers)
     loss_before = loss_after = 0.0
@@ -74,6 +70,17 @@ def distil_embeddings(base: Checkpoint, occurrences: Occurrences, initial: Tenso
                 weight.requires_grad_(True)
     embeddings = TokenEmbeddings(torch.from_numpy(tokens), student.embeddings.detach().cpu())
     return embeddings, loss_before, loss_after
+
+
+def _disjoint(occurrences: Occurrences) -> np.ndarray:
+    """Choose exact occurrences that share no piece with a chosen one before them."""
+    chosen, last = [], (-1, 0)  # sentence and end of the last one chosen
+    for number in np.flatnonzero(occurrences.is_exact).tolist():
+        sentence, start = int(occurrences.sentences[number]), occurrences.starts[number]
+        if sentence != last[0] or start >= last[1]:
+            chosen.append(number)
+            last = sentence, int(occurrences.ends[number])
+    return np.array(chosen, dtype=np.int64)
 
 
 class _Batches:

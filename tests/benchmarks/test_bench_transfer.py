@@ -75,7 +75,7 @@ def sentences(data: Path, abstracts: int) -> list[Sentence]:
 def sampled(base: Checkpoint, new: Any, text: list[Sentence]) -> Occurrences:
     is_new = np.zeros(len(new), dtype=bool)
     is_new[list(find_overlap(base.tokenizer, new).pieces)] = True
-    found = sample_sentences(new, is_new, text, 20, np.random.default_rng(0))
+    found = sample_sentences(base, new, is_new, text, 20, np.random.default_rng(0)).spans
     order = {one.text: number for number, one in enumerate(text)}
     return dict(sorted(found.items(), key=lambda item: order[item[0]]))
 

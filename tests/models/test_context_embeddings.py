@@ -41,9 +41,10 @@ OLD_WORDS, NEW_WORDS = tokenizer(PIECES), tokenizer([*PIECES, *NEW], uncased=Fal
 def drawn(sentences: list[Sentence], most: int = 20, seed: int = 0) -> dict[str, Any]:
     is_new = np.zeros(len(NEW_WORDS), dtype=bool)
     is_new[NEW_WORDS.convert_tokens_to_ids(NEW)] = True
-    found = sample_sentences(NEW_WORDS, is_new, sentences, most, np.random.default_rng(seed))
+    found = sample_sentences(BASE, NEW_WORDS, is_new, sentences, most,
+                             np.random.default_rng(seed))
     return {text: [(NEW_WORDS.convert_ids_to_tokens(token), start, end)
-                   for token, start, end in spans] for text, spans in found.items()}
+                   for token, start, end in spans] for text, spans in found.spans.items()}
 
 
 def base_of(model: Any) -> Checkpoint:
@@ -54,6 +55,9 @@ def small_bert() -> Checkpoint:
     config = build_config("bert-1x64", OLD_WORDS)
     config.max_position_embeddings = 40
     return base_of(build_model(config).eval())
+
+
+BASE = small_bert()
 
 
 @torch.inference_mode()
@@ -79,8 +83,8 @@ def test_batches_equal_one_sentence_at_a_time(model: Any, layers: str,
     base = base_of(model)
     is_new = np.zeros(len(NEW_WORDS), dtype=bool)
     is_new[NEW_WORDS.convert_tokens_to_ids(NEW)] = True
-    occurrences = sample_sentences(NEW_WORDS, is_new, map(Sentence, TEXTS), 20,
-                                   np.random.default_rng(0))
+    occurrences = sample_sentences(base, NEW_WORDS, is_new, map(Sentence, TEXTS), 20,
+                                   np.random.default_rng(0)).spans
     expected = one_at_a_time(base, occurrences, numbers)
     for batch_tokens in (1, 20, 4_096):
         found = contextual_embeddings(base, locate_pieces(base, occurrences), layers, batch_tokens)
@@ -101,8 +105,8 @@ def test_each_sampled_sentence_is_encoded_once(
         return read(model, layers, mask, input_ids=input_ids)
 
     monkeypatch.setattr(context_embeddings, "mean_states", counted)
-    occurrences = sample_sentences(NEW_WORDS, np.arange(len(NEW_WORDS)) >= len(OLD_WORDS),
-                                   map(Sentence, TEXTS * 2), 20, np.random.default_rng(0))
+    occurrences = sample_sentences(base, NEW_WORDS, np.arange(len(NEW_WORDS)) >= len(OLD_WORDS),
+                                   map(Sentence, TEXTS * 2), 20, np.random.default_rng(0)).spans
     assert max(map(len, occurrences.values())) > 2
     contextual_embeddings(base, locate_pieces(base, occurrences), "last", 24)
     assert sorted(rows) == sorted(tuple(OLD_WORDS(text)["input_ids"]) for text in TEXTS[:4])
@@ -166,3 +170,22 @@ def test_occurrences_covered_exactly_by_pieces_are_marked() -> None:
         20: True, 21: False, 22: False}
     chosen = located.select(np.flatnonzero(located.tokens == 20))
     assert (chosen.tokens.tolist(), len(chosen.input_ids)) == ([20], 1)
+
+
+@pytest.mark.parametrize("most", [1, 20])
+def test_only_occurrences_that_pieces_cover_exactly_are_sampled(most: int) -> None:
+    """`##oma` is two pieces of `glauc ##o ##ma`, and begins inside one of `lym ##pho ##ma`."""
+    old = tokenizer(["the", "lym", "##pho", "##ma", "glauc", "##o"])
+    new = tokenizer(["the", "lymph", "glauc", "##oma", "of"])
+    base = Checkpoint(Path(), BASE.model, old, "")
+    is_new = np.zeros(len(new), dtype=bool)
+    is_new[new.convert_tokens_to_ids(["lymph", "##oma", "of"])] = True
+    texts = [*["the lymphoma"] * 30, "the lymphoma, glaucoma", "of " * 50]
+    found = sample_sentences(base, new, is_new, map(Sentence, texts), most,
+                             np.random.default_rng(0))
+    assert found.spans == {texts[-2]: [(new.convert_tokens_to_ids("##oma"), 19, 22)]}
+    assert found.inexact == {new.convert_tokens_to_ids("lymph")}  # "of" is in a long sentence
+    targets = (("lymph", 4, 9),)
+    again = sample_sentences(base, new, is_new, [Sentence(texts[0], targets)], most,
+                             np.random.default_rng(0))
+    assert again.spans == {}

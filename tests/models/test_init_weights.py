@@ -100,6 +100,38 @@ def test_contextual_embeddings_equal_a_loop(base: Checkpoint, new: Any) -> None:
                                torch.stack(vectors).mean(dim=0), atol=1e-5, rtol=1e-4)
 
 
+@torch.inference_mode()
+def test_contexts_count_where_pieces_cover_a_token_and_nothing_else(base: Checkpoint) -> None:
+    """Every new token against a loop over its occurrences; `##stri` cuts into `##s ##triz`."""
+    new = extended(base.tokenizer, "ossi", "##gen", "##stri", "##zi", "##tato")
+    made = transfer(base, new, TransferConfig("contextual"), SENTENCES)
+    averaged = transfer(base, new, TransferConfig("average")).model
+    exact: dict[int, list[torch.Tensor]] = {}
+    seen = set()
+    for text in TEXTS:
+        given = base.tokenizer(text, return_tensors="pt", return_offsets_mapping=True)
+        offsets = given.pop("offset_mapping")[0].tolist()
+        states = base.model.bert(**given).last_hidden_state[0]
+        words = new(text, return_offsets_mapping=True, add_special_tokens=False)
+        for token, (start, end) in zip(words["input_ids"], words["offset_mapping"], strict=True):
+            inside = [n for n, (first, last) in enumerate(offsets)
+                      if first < last and first < end and start < last]
+            if token in made.overlap.pieces:
+                seen.add(token)
+                if "".join(text[slice(*offsets[n])] for n in inside) == text[start:end]:
+                    exact.setdefault(token, []).append(states[inside].mean(dim=0))
+    inexact = seen - set(exact)
+    assert new.convert_ids_to_tokens([*sorted(exact), *sorted(inexact)]) == [
+        "ossi", "##gen", "##stri", "##zi"]
+    for token in made.overlap.pieces:
+        found = made.model.get_input_embeddings().weight[token]
+        expected = torch.stack(exact[token]).mean(dim=0) if token in exact else \
+            averaged.get_input_embeddings().weight[token]
+        torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
+    report = made.report
+    assert [report[key] for key in ("contextual", "inexact", "unseen", "averaged")] == [2, 2, 1, 3]
+
+
 def test_rescaled_vectors_keep_their_direction(base: Checkpoint, new: Any) -> None:
     plain, rescaled = (
         transfer(base, new, TransferConfig("contextual", rescale=rescale), SENTENCES).model
@@ -143,13 +175,14 @@ def test_pieces_inside_words_differ_from_those_at_their_start(base: Checkpoint) 
 
 def test_sentences_are_sampled_uniformly() -> None:
     tokenizer = train_tokenizer(["uno due tre"] * 3, VocabularyConfig(size=100, allow_fewer=True))
+    base = Checkpoint(Path(), build_model(build_config("bert-1x64", tokenizer)), tokenizer, "")
     is_new = np.zeros(len(tokenizer), dtype=bool)
     is_new[tokenizer.convert_tokens_to_ids("due")] = True
     sentences = [f"due {'tre ' * n}" for n in range(40)]
     counts = dict.fromkeys(sentences, 0)
     for seed in range(300):
-        found = sample_sentences(tokenizer, is_new, map(Sentence, sentences), 10,
-                                 np.random.default_rng(seed))
+        found = sample_sentences(base, tokenizer, is_new, map(Sentence, sentences), 10,
+                                 np.random.default_rng(seed)).spans
         assert len(found) == 10
         for sentence in found:
             counts[sentence] += 1

@@ -102,6 +102,16 @@ def test_occurrences_not_covered_exactly_are_not_fitted() -> None:
     assert not len(found.tokens) and losses == [0.0, 0.0]
 
 
+def test_an_inexact_occurrence_does_not_displace_an_exact_one() -> None:
+    """Of those that share pieces the first exact one is fitted, and what follows it is not lost."""
+    base = base_of()
+    text = "the lymphoma of the heart"
+    spans = [(NEW, 4, 9), (NEW + 1, 4, 12), (NEW + 2, 7, 12), (NEW + 3, 20, 25)]
+    located = locate_pieces(base, {text: spans, "the heart": [(NEW + 3, 4, 9)]})
+    found, *_ = fit(base, located, torch.zeros(NEW + 4, 64), TokenDistillationConfig(1))
+    assert found.tokens.tolist() == [NEW + 1, NEW + 3]
+
+
 def test_the_model_stays_as_it_was() -> None:
     base = base_of()
     before = {name: weight.clone() for name, weight in base.model.state_dict().items()}
