@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import string
+import unicodedata
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 _NOT_TEXT = "\N{REPLACEMENT CHARACTER}"
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_INVISIBLE = ("Cc", "Cf")  # control characters, and formats such as the zero-width space
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +80,12 @@ class TargetLookup:
         Raises:
             ValueError: the tokenizer makes nothing of the word.
         """
-        word = target.strip()
+        word = _visible_part(target)
+        if not word:
+            raise ValueError(f"the tokenizer makes nothing of {target!r}")
         found = self._encode(text, word)
         if self._published:
-            bare = word.translate(_NO_PUNCTUATION).strip().lower()
+            bare = _compose(word.translate(_NO_PUNCTUATION)).strip().lower()
             return replace(found, correct_ids=tuple(self._ids_by_folded[bare]) if bare else ())
         if not found.correct_ids and self._ignore_case:
             for variant in (word.lower(), word.upper(), word.capitalize()):
@@ -104,8 +108,10 @@ class TargetLookup:
         ids = np.array([*encoding.ids[:start + 1], *encoding.ids[stop:]], dtype=np.int64)
         masked = MaskedCopies(ids, np.array([[start, start + 1]]))
         first, last = offsets[start][0], offsets[stop - 1][1]
-        # Some tokenizers count the space before a word in.
-        if last != end or first > begin or text[first:begin].strip():
+        # Some tokenizers count the space before a word in, and not the accents that they drop or
+        # join to their letters.
+        missing = whole[begin:first] + whole[last:end]
+        if last > end or text[first:begin].strip() or not all(map(unicodedata.combining, missing)):
             return MaskedTarget(masked, (), ())  # a token that contains more is not the word's own
         token_ids = tuple(encoding.ids[start:stop])
         if len(token_ids) > 1 or token_ids[0] == self._unknown_id:
@@ -115,7 +121,19 @@ class TargetLookup:
 
     def _fold(self, token_id: int) -> str:
         token = token_text(self._backend, token_id)
-        return token.strip().lower() if self._published else token.casefold()
+        return _compose(token).strip().lower() if self._published else token.casefold()
+
+
+def _visible_part(word: str) -> str:
+    """Strip white space and characters that show nothing from both ends."""
+    shown = [number for number, character in enumerate(word) if not (
+        character.isspace() or unicodedata.category(character) in _INVISIBLE)]
+    return word[shown[0]:shown[-1] + 1] if shown else ""
+
+
+def _compose(word: str) -> str:
+    """Make one spelling of those that look alike: a letter and its accent as one character."""
+    return unicodedata.normalize("NFC", word)
 
 
 def token_text(backend: Tokenizer, token_id: int) -> str:
