@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from bmtools.errors import DataError, Reject, refuse, setting
+from bmtools.evaluation.labels import score_labels
 from bmtools.masking.corruption import IGNORED
 from bmtools.records import Record
-from bmtools.tasks.metrics import mean_loss, score_labels
 from bmtools.tasks.pairs import PairEncoder, TextInput
 from bmtools.tasks.settings import ClassificationConfig
-from bmtools.tasks.task import TRAIN, Evaluation, Example, Split, Task, annotated
+from bmtools.tasks.task import TRAIN, Evaluation, Example, Split, Task, annotated, mean_loss
 
 if TYPE_CHECKING:
     from bmtools.models.checkpoint import Checkpoint

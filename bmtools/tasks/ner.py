@@ -12,11 +12,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bmtools.errors import CheckpointError, DataError, Reject, refuse, setting
+from bmtools.evaluation.spans import score_spans
 from bmtools.masking.corruption import IGNORED
 from bmtools.records import Record
-from bmtools.tasks.metrics import mean_loss, score_spans
 from bmtools.tasks.settings import NerConfig
-from bmtools.tasks.task import TRAIN, Evaluation, Example, Split, Task, annotated, pad
+from bmtools.tasks.task import TRAIN, Evaluation, Example, Split, Task, annotated, mean_loss, pad
 from bmtools.tasks.windows import Window, cut_into_windows
 
 OUTSIDE = "O"

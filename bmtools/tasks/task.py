@@ -7,6 +7,7 @@ settings.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
@@ -237,3 +238,15 @@ def pad(sequences: Sequence[np.ndarray], fill: int) -> np.ndarray:
     for row, sequence in zip(padded, sequences, strict=True):
         row[:len(sequence)] = sequence
     return padded
+
+
+def mean_loss(log_probabilities: np.ndarray, label_ids: np.ndarray) -> float:
+    """Average the cross-entropy over labels, in nats; infinite where there is none.
+
+    Args:
+        log_probabilities: (items, labels).
+        label_ids: (items,), IGNORED where there is no label.
+    """
+    [known] = np.nonzero(label_ids != IGNORED)
+    losses = -log_probabilities[known, label_ids[known]]
+    return float(losses.mean(dtype=np.float64)) if len(known) else math.inf

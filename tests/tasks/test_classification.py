@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
@@ -23,7 +22,6 @@ from bmtools.models.checkpoint import save_checkpoint
 from bmtools.records import Record
 from bmtools.tasks.classification import ClassificationConfig, ClassificationTask
 from bmtools.tasks.heads import load_encoder
-from bmtools.tasks.metrics import score_labels
 from bmtools.tasks.task import Evaluation
 from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.tokenizer import fingerprint
@@ -256,25 +254,6 @@ def test_pubmed_qa(data: Path, tmp_path: Path) -> None:
     described = next(line for line in lines if "split" in line)
     assert described["pairs"] == 32 and described["truncated"] > 16
     assert any("longer than 128 tokens" in line.get("note", "") for line in lines)
-
-
-def test_labels_score_as_in_scikit_learn() -> None:
-    metrics = pytest.importorskip("sklearn.metrics")
-    rng = np.random.default_rng(0)
-    for size in (1, 5, 40, 400):
-        gold = rng.choice(["a", "b", "c", "new"], size).tolist()
-        found = rng.choice(["a", "b", "c"], size).tolist()
-        ours, by_label = score_labels(gold, found)
-        assert ours["accuracy"] == pytest.approx(metrics.accuracy_score(gold, found), abs=1e-6)
-        for average in ("macro", "micro"):
-            theirs = metrics.f1_score(gold, found, average=average, zero_division=0)
-            assert ours[f"{average}_f1"] == pytest.approx(theirs, abs=1e-6)
-        report = metrics.classification_report(gold, found, output_dict=True, zero_division=0)
-        assert set(by_label) == set(gold) | set(found)
-        for label, scores in by_label.items():
-            assert [scores[name] for name in ("precision", "recall", "f1", "support")] == \
-                pytest.approx([report[label][name] for name in (
-                    "precision", "recall", "f1-score", "support")], abs=1e-6)
 
 
 def test_the_table_of_tasks_needs_no_torch() -> None:

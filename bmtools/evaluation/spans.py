@@ -1,0 +1,217 @@
+"""Scores of mentions: strict, relaxed and by characters, kinds of error, and words (PICO).
+
+A mention is a tuple of the text it is in, start, end and type; the end is exclusive. Duplicates
+count once.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from itertools import product
+from statistics import fmean
+from typing import Any, NamedTuple
+
+from bmtools.evaluation.counts import Scores, divide, rounded, score_matches
+
+Mention = tuple[Any, int, int, str]
+Span = tuple[int, int]
+Typed = tuple[int, int, str]
+
+
+def score_spans(gold: Iterable[tuple[Any, ...]],
+                predicted: Iterable[tuple[Any, ...]]) -> tuple[Scores, dict[str, Scores]]:
+    """Score mentions strictly: they are correct if text, start, end and type are.
+
+    Any tuples that end in a type can be scored, such as relations.
+
+    Returns:
+        scores of all mentions, and of each type in alphabetical order.
+    """
+    expected, found = set(gold), set(predicted)
+    correct, predictions, support = (Counter(kind for *_, kind in mentions)
+                                     for mentions in (expected & found, found, expected))
+    by_type = {kind: score_matches(correct[kind], predictions[kind], support[kind])
+               for kind in sorted(support | predictions)}
+    return score_matches(len(expected & found), len(found), len(expected)), by_type
+
+
+class Overlaps(NamedTuple):
+    """How well mentions of each side are covered by the other side's mentions of their type.
+
+    Args:
+        gold: of each gold mention, the F1 by characters of the best prediction; 0 without overlap.
+        predicted: of each prediction, that of the best gold mention.
+    """
+
+    gold: list[float]
+    predicted: list[float]
+
+
+def find_overlaps(gold: Iterable[Mention], predicted: Iterable[Mention]) -> Overlaps:
+    """Compare each mention with the mentions of the other side that have its text and type.
+
+    The F1 of two mentions has the share of the gold one's characters that the prediction covers as
+    recall, and the share of the prediction's characters in the gold one as precision. Mentions are
+    not matched one to one.
+
+    Source: MultiClinAI at SMM4H-HeaRD 2026, whose character-overlap F1 this is.
+    """
+    expected, found = _by_text_and_type(gold), _by_text_and_type(predicted)
+    return Overlaps([score for key, spans in expected.items()
+                     for score in _best_overlaps(spans, found.get(key, []))],
+                    [score for key, spans in found.items()
+                     for score in _best_overlaps(spans, expected.get(key, []))])
+
+
+def score_relaxed(gold: Iterable[Mention], predicted: Iterable[Mention]) -> Scores:
+    """Score mentions whatever their borders: text, type and at least one character must agree.
+
+    Precision is the share of predictions that overlap a gold mention, recall the share of gold
+    mentions that a prediction overlaps: the lenient measure of n2c2 2018.
+    """
+    return _of_shares(*([score > 0 for score in scores]
+                        for scores in find_overlaps(gold, predicted)))
+
+
+def score_characters(gold: Iterable[Mention], predicted: Iterable[Mention]) -> Scores:
+    """Score mentions by the characters that they share with their best counterpart.
+
+    Recall is the mean over gold mentions, precision that over predictions; see `find_overlaps`.
+    """
+    return _of_shares(*find_overlaps(gold, predicted))
+
+
+def _of_shares(gold: Sequence[float], predicted: Sequence[float]) -> Scores:
+    precision, recall = fmean(predicted or [0]), fmean(gold or [0])
+    return {"precision": rounded(precision), "recall": rounded(recall),
+            "f1": rounded(divide(2 * precision * recall, precision + recall))}
+
+
+def _by_text_and_type(mentions: Iterable[Mention]) -> dict[Hashable, list[Span]]:
+    groups: dict[Hashable, list[Span]] = defaultdict(list)
+    for text, start, end, kind in sorted(set(mentions), key=lambda one: one[1:]):
+        groups[text, kind].append((start, end))
+    return groups
+
+
+def _best_overlaps(spans: Sequence[Span], others: Sequence[Span]) -> Iterator[float]:
+    """Yield each span's F1 by characters with the best of the others, which are sorted."""
+    starts = [start for start, _ in others]
+    longest = max((end - start for start, end in others), default=0)
+    for start, end in spans:
+        near = others[bisect_left(starts, start - longest):bisect_left(starts, end)]
+        # Twice the intersection over both lengths is the F1 of its shares of either.
+        yield max((2 * max(0, min(end, last) - max(start, first)) / (end - start + last - first)
+                   for first, last in near), default=0.0)
+
+
+CORRECT, BOUNDARY, TYPE, BOTH, MISSED, SPURIOUS = (
+    "correct", "boundary", "type", "boundary_and_type", "missed", "spurious")
+_PREFERRED = (TYPE, BOUNDARY, BOTH)
+ERRORS = (BOUNDARY, TYPE, BOTH, MISSED, SPURIOUS)
+"""Kinds of error: borders alone are wrong, the type alone, both; no counterpart among predictions,
+and none among gold mentions."""
+NONE = "-"
+"""Type of what has no counterpart."""
+
+
+class Pair(NamedTuple):
+    """A gold mention and its prediction, either of which may be absent.
+
+    Args:
+        kind: correct, or one of the errors.
+        gold: type of the gold mention; `NONE` where it is spurious.
+        predicted: type of the prediction; `NONE` where it is missed.
+    """
+
+    kind: str
+    gold: str
+    predicted: str
+
+
+def pair_mentions(gold: Iterable[Mention], predicted: Iterable[Mention]) -> list[Pair]:
+    """Pair gold mentions with predictions one to one, and say what is wrong with each.
+
+    Equal mentions are paired first, then those of equal borders, then overlapping ones of equal
+    type, then overlapping ones; of several the pair that shares the most characters comes first,
+    and of those the first in the text. Each gold mention and each prediction is in one pair, so
+    that the counts of kinds add up to support and to the number of predictions.
+    """
+    expected, found = set(gold), set(predicted)
+    pairs = [Pair(CORRECT, kind, kind) for *_, kind in expected & found]
+    missed, spurious = _by_text(expected - found), _by_text(found - expected)
+    for text in missed.keys() | spurious.keys():
+        pairs += _pair_unequal(missed.get(text, set()), spurious.get(text, set()))
+    return pairs
+
+
+def _by_text(mentions: Iterable[Mention]) -> dict[Hashable, set[Typed]]:
+    groups: dict[Hashable, set[Typed]] = defaultdict(set)
+    for text, *mention in mentions:
+        groups[text].add(tuple(mention))  # type: ignore[arg-type]
+    return groups
+
+
+def _pair_unequal(missed: set[Typed], spurious: set[Typed]) -> Iterator[Pair]:
+    """Pair mentions of one text, none of which is equal to one of the other side."""
+    candidates = []
+    for one, other in product(missed, spurious):
+        shared = min(one[1], other[1]) - max(one[0], other[0])
+        if shared > 0:
+            kind = TYPE if one[:2] == other[:2] else BOUNDARY if one[2] == other[2] else BOTH
+            candidates.append((_PREFERRED.index(kind), -shared, one, other))
+    for rank, _, one, other in sorted(candidates):
+        if one in missed and other in spurious:
+            missed.remove(one)
+            spurious.remove(other)
+            yield Pair(_PREFERRED[rank], one[2], other[2])
+    yield from (Pair(MISSED, kind, NONE) for *_, kind in missed)
+    yield from (Pair(SPURIOUS, NONE, kind) for *_, kind in spurious)
+
+
+def count_errors(pairs: Iterable[Pair]) -> dict[str, int]:
+    """Count pairs by kind; all kinds are there."""
+    counts = Counter(pair.kind for pair in pairs)
+    return {kind: counts[kind] for kind in (CORRECT, *ERRORS)}
+
+
+def count_confusions(pairs: Iterable[Pair]) -> dict[str, dict[str, int]]:
+    """Count pairs by type of the gold mention, then by type of the prediction."""
+    counts = Counter((pair.gold, pair.predicted) for pair in pairs)
+    table: dict[str, dict[str, int]] = defaultdict(dict)
+    for (gold, predicted), count in sorted(counts.items()):
+        table[gold][predicted] = count
+    return dict(table)
+
+
+def find_words(text: str) -> list[Span]:
+    """Find the words of a text whose tokens are separated by white space."""
+    return [match.span() for match in re.finditer(r"\S+", text)]
+
+
+def words_in(words: Sequence[Span], entities: Iterable[Typed]) -> set[tuple[int, str]]:
+    """Name the words that entities cover or touch, by number and type."""
+    starts, ends = [start for start, _ in words], [end for _, end in words]
+    return {(word, kind) for start, end, kind in entities
+            for word in range(bisect_right(ends, start), bisect_left(starts, end))}
+
+
+def score_words(gold: Iterable[tuple[Any, ...]], predicted: Iterable[tuple[Any, ...]],
+                ) -> tuple[Scores, dict[str, Scores]]:
+    """Score words one by one: macro F1 is the mean of the types' F1, each over all words.
+
+    A word may have several types. Source: Gu et al. 2021, section 4.2 (BLURB's measure of PICO).
+
+    Args:
+        gold: tuples of text, word and type.
+        predicted: likewise.
+
+    Returns:
+        scores of all words with `macro_f1`, and of each type in alphabetical order.
+    """
+    scores, by_type = score_spans(gold, predicted)
+    macro = fmean(one["f1"] for one in by_type.values()) if by_type else 0.0
+    return {"macro_f1": rounded(macro), **scores}, by_type
