@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from tokenizers import Tokenizer, models, trainers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
@@ -28,6 +29,7 @@ _SYMBOLS = (*range(0xF0000, 0xFFFFE), *range(0x100000, 0x10FFFE))
 _RARE_CHARACTER = 1e-6  # of all characters; a rarer one is not worth a token
 _MORE_MERGES = 1.5  # times as many, where too few of the merged pieces can be used
 _UNSEEN_COUNT = 0.5  # so that a piece has a probability
+_NEWTON_STEPS = 20  # of a smooth, convex function; some five are enough
 
 
 @dataclass(frozen=True)
@@ -72,8 +74,9 @@ def extend_tokenizer(old: PreTrainedTokenizerFast, texts: Iterable[str], config:
     The text is split into old pieces, and pairs of them are merged as in BPE, the most frequent
     first. So a piece is worth the tokens that it saves in this text. BPE takes all merges as they
     come; WordPiece and Unigram do not need the steps towards a longer piece, and take the pieces
-    that save most. Ids, normalization, casing and special tokens are the old ones, and a word
-    that no new piece occurs in keeps its ids.
+    that save most, of those that the extended tokenizer uses in the text. Ids, normalization,
+    casing and special tokens are the old ones, and a word that no new piece occurs in keeps its
+    ids. Unigram's probabilities sum to 1 again.
 
     Characters that the old vocabulary cannot spell are added first.
 
@@ -103,6 +106,7 @@ def extend_tokenizer(old: PreTrainedTokenizerFast, texts: Iterable[str], config:
     before = vocabulary.count_tokens(words)
     vocabulary.append_characters(words, config)
     vocabulary.append_pieces(words, config)
+    vocabulary.normalize_scores()
     require_size(vocabulary.size, config, f" beside those of {name}")
     return _with_backend(old, vocabulary.backend), {
         "kept_tokens": kept, "added_tokens": vocabulary.size - kept,
@@ -160,16 +164,56 @@ class _GrowingVocabulary:
             self._load()
 
     def append_pieces(self, words: Counter[str], config: VocabularyConfig) -> None:
-        """Merge pieces of words, and append the best of the merged ones."""
+        """Merge pieces of words, and append the best of the merged ones.
+
+        BPE needs its steps. Of the others, pieces that the words then do not use make room for the
+        next best: longer ones cover them, or Unigram finds their parts likelier.
+        """
         runs = self._runs(words)
         room = config.size - self.size
         if not runs or not room:
             return
-        pieces = self._new_pieces(runs, room, config.min_frequency)
         total = sum(count * len(run) for run, count in runs.items())
-        self._append([(piece.token, max(piece.count, _UNSEEN_COUNT) / total) for piece in pieces])
-        if self.tokenizer_type == "bpe":
-            self.model["merges"] += [list(piece.halves) for piece in pieces]
+        old, size = self.model["vocab"], self.size
+        unused: set[str] = set()
+        candidates = self._new_pieces(runs, room, config.min_frequency)
+        while True:
+            pieces = [piece for piece in candidates if piece.token not in unused][:room]
+            self.model["vocab"], self.size = old.copy(), size
+            self._append([(piece.token, max(piece.count, _UNSEEN_COUNT) / total)
+                          for piece in pieces])
+            if self.tokenizer_type == "bpe":
+                self.model["merges"] += [list(piece.halves) for piece in pieces]
+            self._load()
+            found = set() if self.tokenizer_type == "bpe" else self._unused_since(size, words)
+            if not found:
+                return
+            unused |= found
+            if len(candidates) < room + len(unused):
+                candidates = self._new_pieces(runs, room + len(unused), config.min_frequency)
+
+    def _unused_since(self, size: int, words: Counter[str]) -> set[str]:
+        """Return tokens, of those appended since a size, that no word is encoded with."""
+        used = {number for word in words for number in self.encode(word)}
+        return {self.tokens[number] for number in range(size, self.size) if number not in used}
+
+    def normalize_scores(self) -> None:
+        """Make the probabilities of Unigram's pieces sum to 1, and split no text otherwise.
+
+        The logarithms change in proportion to the pieces' lengths, so all ways to split a text
+        change alike. Special tokens and bytes, with a logarithm of 0, are no part of the sum.
+        """
+        if self.tokenizer_type != "unigram":
+            return
+        pieces = [piece for piece in self.model["vocab"] if piece[1] < 0]
+        scores = np.array([score for _, score in pieces])
+        lengths = np.array([len(token) for token, _ in pieces])
+        slope = 0.0
+        for _ in range(_NEWTON_STEPS):
+            shares = np.exp(scores + slope * lengths)
+            slope -= np.log(shares.sum()) * shares.sum() / (shares @ lengths)
+        for piece, score in zip(pieces, scores + slope * lengths, strict=True):
+            piece[1] = float(score)
         self._load()
 
     def _append(self, tokens: Sequence[tuple[str, float]]) -> None:
@@ -208,7 +252,10 @@ class _GrowingVocabulary:
         return runs
 
     def _new_pieces(self, runs: Counter[str], room: int, min_frequency: int) -> list[_Piece]:
-        """Return the first pieces that merging makes (BPE), or those that save most tokens."""
+        """Return the first pieces that merging makes (BPE), or all, which save most tokens first.
+
+        There are as many as there is room for, if the text has them.
+        """
         merges_all = self.tokenizer_type == "bpe"
         merges = room if merges_all else math.ceil(_MORE_MERGES * room)
         while True:
@@ -218,9 +265,7 @@ class _GrowingVocabulary:
             if len(pieces) >= room or made < merges:
                 break
             merges = math.ceil(_MORE_MERGES * merges)
-        if not merges_all:
-            pieces.sort(key=lambda piece: -piece.saved)
-        return pieces[:room]
+        return pieces[:room] if merges_all else sorted(pieces, key=lambda piece: -piece.saved)
 
     def _merge(self, runs: Counter[str], merges: int,
                min_frequency: int) -> tuple[list[_Piece], int]:

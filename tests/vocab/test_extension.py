@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import random
 import subprocess
 import sys
 from collections.abc import Callable
@@ -114,6 +116,60 @@ def test_same_text_same_bytes_at_any_number_of_threads(tokenizer_type: str) -> N
                                         "TOKENIZERS_PARALLELISM": "true"}).stdout
         for threads in ("1", "4")}
     assert len(found) == 1
+
+
+def unused_pieces(old: Any, new: Any, texts: list[str]) -> list[str]:
+    """New pieces of several characters that no text has; steps of BPE that are no text either."""
+    model = new.backend_tokenizer.model
+    used = {number for text in texts for number in new(text)["input_ids"]}
+    unused = [token for token, number in new.get_vocab().items()
+              if number >= len(old) and number not in used and len(token.removeprefix("##")) > 1]
+    if isinstance(model, models.BPE):
+        return [token for token in unused if len(model.tokenize(token)) > 1]
+    return unused
+
+
+def total_probability(tokenizer: Any) -> float:
+    model = json.loads(tokenizer.backend_tokenizer.to_str())["model"]
+    return sum(math.exp(score) for token, score in model["vocab"]
+               if token not in tokenizer.all_special_tokens)
+
+
+@pytest.mark.parametrize("tokenizer_type", TRAINERS)
+def test_every_new_piece_is_used(tokenizer_type: str) -> None:
+    """Letters follow each other by chance, so parts of a piece are often likelier than it."""
+    rng = random.Random(0)
+    texts = [" ".join("".join(rng.choices("abcdefghij", weights=range(1, 11), k=rng.randint(1, 9)))
+                      for _ in range(8)) for _ in range(300)]
+    old = train_tokenizer(texts[:100], VocabularyConfig(
+        tokenizer_type=tokenizer_type, size=300 if tokenizer_type == "bpe" else 100))
+    new = extend_tokenizer(old, texts, VocabularyConfig(size=len(old) + 100), "old")[0]
+    assert not unused_pieces(old, new, texts)
+
+
+def test_probabilities_of_unigram_sum_to_one() -> None:
+    old = learned("unigram")
+    new = grown(old, 120, allow_fewer=True)[0]
+    assert total_probability(new) == pytest.approx(1, abs=1e-9)
+    again = extend_tokenizer(new, OLD + NEW, VocabularyConfig(size=len(new) + 20), "new")[0]
+    assert total_probability(again) == pytest.approx(1, abs=1e-9)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("tokenizer_type", TRAINERS)
+def test_a_real_text_uses_every_new_piece(data: Path, tokenizer_type: str) -> None:
+    general = (data / "it/corpus/general-ud.txt").read_text(encoding="utf-8").splitlines()
+    records = (data / "it/corpus/native-clinical.jsonl").read_text(encoding="utf-8").splitlines()
+    texts = [json.loads(record)["text"] for record in records]
+    old = train_tokenizer(general, VocabularyConfig(tokenizer_type=tokenizer_type, size=8000))
+    new, figures = extend_tokenizer(old, texts, VocabularyConfig(size=14_000), "old")
+    assert figures["added_tokens"] == 6000
+    assert not unused_pieces(old, new, texts)
+    for text in general:
+        before, after = (tokenizer(text)["input_ids"] for tokenizer in (old, new))
+        assert before == after or max(after) >= len(old)
+    if tokenizer_type == "unigram":
+        assert total_probability(new) == pytest.approx(1, abs=1e-9)
 
 
 def test_words_of_a_unigram_piece_do_not_grow_into_punctuation() -> None:
