@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import io
+import select
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
@@ -15,7 +15,7 @@ from bmtools.cli.streams import Ended
 from bmtools.io.incomplete import incomplete_line
 from bmtools.io.output import STDOUT, descriptor_of, encode_lines, is_special, open_output
 
-_BLOCK_BYTES = io.DEFAULT_BUFFER_SIZE
+_BLOCK_BYTES = select.PIPE_BUF  # a pipe takes them all or none
 
 
 def write_record_stream(records: Iterable[Any], output: str = STDOUT) -> int:
@@ -23,24 +23,27 @@ def write_record_stream(records: Iterable[Any], output: str = STDOUT) -> int:
 
     Where that fails after the first one, a pipe or another special file gets a last line that says
     so, which every reader of records refuses. A file needs none: it appears when it is whole.
-    Blocks of one size end anywhere in a line, so that even a kill, which nothing can answer, hardly
-    ever leaves whole lines alone.
+    Before the end it gets blocks that arrive whole or not at all and end within a line, so that a
+    reader refuses also what a kill has cut off, which nothing can answer.
     """
     count, pending = 0, bytearray()
+    is_read = _is_read_meanwhile(output)
     with open_output(output) as stream:
         try:
             for record in records:
                 pending += encode_lines([record])
                 count += 1
-                if len(pending) >= _BLOCK_BYTES:
-                    whole = len(pending) // _BLOCK_BYTES * _BLOCK_BYTES
-                    stream.write(pending[:whole])
-                    del pending[:whole]
+                while len(pending) > _BLOCK_BYTES:
+                    size = _BLOCK_BYTES - pending.endswith(b"\n", 0, _BLOCK_BYTES)
+                    stream.write(pending[:size])
+                    if is_read:
+                        stream.flush()
+                    del pending[:size]
             stream.write(pending)
         except BrokenPipeError:
             raise
         except BaseException as error:
-            if count and _is_read_meanwhile(output):
+            if count and is_read:
                 _end_incomplete(stream, pending, error)
             raise
     return count

@@ -28,7 +28,7 @@ from bmtools.cli.streams import Ended
 from bmtools.data.settings import ShardConfig
 from bmtools.distributed import SUPERVISED, is_launched, is_main_process, world_size
 from bmtools.io.jsonl import STDIN
-from bmtools.io.manifest import NAME
+from bmtools.io.manifest import is_finished
 from bmtools.models.sizes import SIZES
 from bmtools.recipes.phases import PHASE_FIELDS, PHASE_KINDS, RUN_FIELDS, RUN_KINDS
 from bmtools.recipes.toml import recipe_names
@@ -154,7 +154,7 @@ Put it below `takes_run_config`, whose config may name the architecture.
 def _find_finished(values: dict[str, Any]) -> None:
     """Exit where the run is finished already."""
     output = values["output"]
-    if values["resume"] and (output / NAME).is_file():
+    if values["resume"] and is_finished(output, runs_directory(output)):
         click.echo(f"bmtools: {output} is finished already", err=True)
         shutil.rmtree(runs_directory(output), ignore_errors=True)  # a kill may have left it
         click.get_current_context().exit()

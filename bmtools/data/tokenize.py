@@ -22,7 +22,7 @@ from bmtools.data.shards import COMMAND, Corpus, Shard, is_shards
 from bmtools.errors import BmtoolsError, CheckpointError, DataError, RecordError, Reject, setting
 from bmtools.io.directories import beside, new_directory, refuse_existing
 from bmtools.io.jsonl import RecordReader, source_name
-from bmtools.io.manifest import Manifest, read_manifest
+from bmtools.io.manifest import Manifest, is_finished, read_manifest
 from bmtools.io.parallel import Block, map_blocks, read_blocks
 from bmtools.io.unfinished import remove_abandoned
 from bmtools.records import ORIGINS
@@ -90,7 +90,7 @@ def tokenize(records: RecordReader, tokenizer: PreTrainedTokenizerBase, output: 
     check_shard_target(output, resume, overwrite)
     identity = {**asdict(settings), "vocabulary": fingerprint(tokenizer)}
     run = beside(output, ".run")
-    if resume and is_shards(output):
+    if resume and _has_shards(output):
         return _confirmed(output, run, records, identity)
     started = time.monotonic()
     if run.exists() and not resume:
@@ -127,12 +127,16 @@ def check_shard_target(output: Path, resume: bool = False, overwrite: bool = Fal
     Raises:
         BmtoolsError: there is one.
     """
-    if not (resume and is_shards(output)):
+    if not (resume and _has_shards(output)):
         refuse_existing(output, overwrite)
     run = beside(output, ".run")
     if run.exists() and not resume and not overwrite:
         raise BmtoolsError(f"{run} holds an unfinished run; {setting('resume')} continues it, "
                            f"{setting('overwrite')} starts again")
+
+
+def _has_shards(output: Path) -> bool:
+    return is_shards(output) and is_finished(output, beside(output, ".run"))
 
 
 def open_corpus(paths: Sequence[Path], vocabulary: str) -> Corpus:

@@ -93,6 +93,19 @@ def hash_directory(directory: Path) -> str:
     return digest.hexdigest()
 
 
+def is_finished(output: Path, run: Path) -> bool:
+    """Tell whether an output is whole, and not older than an unfinished run that is to replace it.
+
+    Args:
+        output: directory with a manifest, if it is whole.
+        run: directory of the unfinished run, if there is one.
+    """
+    if not (output / NAME).is_file():
+        return False
+    written = (output / NAME).stat().st_mtime_ns
+    return all(file.stat().st_mtime_ns <= written for file in run.rglob("*") if file.is_file())
+
+
 class DirectoryHashes(Mapping[str, str]):
     """Hashes of directories by role; each is computed when it is first asked for.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from accelerate import Accelerator
 
 from bmtools.errors import Reject, refuse
-from bmtools.io.manifest import NAME, read_manifest
+from bmtools.io.manifest import is_finished, read_manifest
 from bmtools.training.adversarial import AdversarialObjective
 from bmtools.training.evaluation import HELD_OUT
 from bmtools.training.model_init import load_initial_model
@@ -30,6 +30,7 @@ from bmtools.training.plan import (
     make_plan,
     make_run_config,
     pretraining_init,
+    runs_directory,
 )
 from bmtools.training.run import describe, train
 
@@ -88,7 +89,7 @@ def run_to_end(plan: TrainingPlan, start: Callable[[], Iterable[dict[str, Any]]]
         start: returns the lines of the run.
         on_report: called with each line but the last.
     """
-    if plan.resume and (plan.output / NAME).is_file():
+    if plan.resume and is_finished(plan.output, runs_directory(plan.output)):
         return describe(str(plan.output), read_manifest(plan.output))
     check_targets(plan)
     last: dict[str, Any] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -14,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from bmtools.io.failures import NamedFile
 
 BMTOOLS = f"{sys.executable} -m bmtools"
 LINES = "".join(f"Il paziente {number} ha asma e diabete mellito.\n" for number in range(2000))
@@ -53,6 +56,26 @@ def test_a_file_is_whole_or_absent_and_needs_no_mark(tmp_path: Path,
     assert record["text"] == "one"
     assert mark["command"] == "bmtools import text"
     assert mark["reason"] == outcome.err.removeprefix("bmtools: ").rstrip("\n")
+
+
+def test_a_pipe_gets_whole_blocks_that_end_no_line(
+        tmp_path: Path, run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that nobody takes what a kill leaves for all there was."""
+    size = select.PIPE_BUF // 64
+    record = '{"id":"%03d","text":"' + "a" * (size - 23) + '"}'
+    source = tmp_path / "records.jsonl"
+    source.write_text("".join(f"{record % number}\n" for number in range(300)))
+    assert len(record % 0) == size - 1
+    blocks: list[bytes] = []
+    write = NamedFile.write
+    monkeypatch.setattr(NamedFile, "write", lambda self, content: (
+        blocks.append(bytes(content)), write(self, content))[1])
+    os.mkfifo(tmp_path / "pipe")
+    with subprocess.Popen(["cat", tmp_path / "pipe"], stdout=subprocess.PIPE) as reader:
+        assert run("import", "jsonl", source, "-o", tmp_path / "pipe").code == 0
+        assert reader.stdout and reader.stdout.read() == b"".join(blocks)
+    assert max(map(len, blocks)) <= select.PIPE_BUF
+    assert [block for block in blocks if block.endswith(b"\n")] == blocks[-1:]
 
 
 def test_a_failure_before_the_first_record_leaves_stdout_empty(tmp_path: Path,

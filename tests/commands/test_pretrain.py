@@ -485,3 +485,20 @@ def test_a_finished_run_is_left_alone(run: Run, fresh: list[Any], corpus: Path) 
     assert (outcome.code, outcome.out) == (0, "")
     assert outcome.err == f"bmtools: {fresh[-1]} is finished already\n"
     assert {path: path.stat().st_mtime_ns for path in fresh[-1].iterdir()} == before
+
+
+def test_a_run_that_is_to_replace_a_finished_one_can_be_resumed(
+        run: Run, interrupted: Run, fresh: list[Any], corpus: Path, tmp_path: Path,
+        contents: Callable[..., Any]) -> None:
+    more = ("--save-steps", "2", "--mask-rate", "0.3", corpus)
+    run(*fresh[:-1], tmp_path / "whole", *more)
+    run(*fresh, corpus)
+    old = contents(fresh[-1])
+    assert interrupted(run, *fresh, *more, "--overwrite").code == 130
+    outcome = run(*fresh, *more, "--resume")
+    assert (outcome.code, outcome.err) == (
+        1, f"bmtools: {fresh[-1]} is not empty; give another name, or --overwrite to replace it\n")
+    assert contents(fresh[-1]) == old
+    resumed = run(*fresh, *more, "--overwrite", "--resume")
+    assert [line.get("step") for line in resumed.records] == [4, None]
+    assert contents(fresh[-1]) == contents(tmp_path / "whole")

@@ -141,6 +141,30 @@ def test_interrupted_twice_equals_uninterrupted(source: Path, tokenizer: Any, tm
     assert not (tmp_path / "parts.run").exists()
 
 
+def test_an_interrupted_replacement_can_be_resumed(source: Path, tokenizer: Any,
+                                                   tmp_path: Path) -> None:
+    other = tmp_path / "other.jsonl"
+    other.write_text('{"id": "a", "text": "Il cuore"}\n')
+    tokenize(RecordReader([str(other)]), tokenizer, tmp_path / "parts", SMALL)
+    whole = tokenize(RecordReader([str(source)]), tokenizer, tmp_path / "whole", SMALL)
+
+    def go(**options: Any) -> dict[str, Any]:
+        return tokenize(RecordReader([str(source)]), tokenizer, tmp_path / "parts", SMALL,
+                        resume=True, **options)
+
+    with pytest.raises(BmtoolsError, match="made of other text than this"):
+        go()
+    with pytest.raises(KeyboardInterrupt):
+        tokenize(RecordReader([str(source)]), tokenizer, tmp_path / "parts", SMALL,
+                 overwrite=True, watch=stopping_after(5))
+    with pytest.raises(BmtoolsError, match="is not empty; give another name, or overwrite"):
+        go()
+    seen: list[int] = []
+    assert go(overwrite=True, watch=counting(seen))["results"] == whole["results"]
+    assert seen[0] > 1, "encoded what was in shards already"
+    assert files_of(tmp_path / "parts") == files_of(tmp_path / "whole")
+
+
 def test_killed_equals_uninterrupted(tokenizer: Any, vocabulary: Path, source: Path,
                                      tmp_path: Path) -> None:
     """SIGKILL of the command while its input still flows; its workers must not outlive it."""
