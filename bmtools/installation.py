@@ -37,18 +37,18 @@ def install_command(extra: str = "", package: str = "") -> str:
     return f"{_pip_install()} -e {_quoted(place, extra)}"
 
 
-def require_ctranslate2(needed_by: str) -> None:
-    """Refuse what needs ctranslate2 where it is not installed.
+def require_extra(package: str, needed_by: str) -> None:
+    """Refuse what needs a package that is not installed.
 
     Args:
+        package: that an extra of the same name installs.
         needed_by: the setting and its value.
 
     Raises:
         BmtoolsError: it is not, with the command that installs it.
     """
-    if util.find_spec("ctranslate2") is None:
-        raise BmtoolsError(f"{needed_by} needs the package ctranslate2: "
-                           f"{install_command('ctranslate2')}")
+    if util.find_spec(package) is None:
+        raise BmtoolsError(f"{needed_by} needs the package {package}: {install_command(package)}")
 
 
 def _quoted(name: str, extra: str, url: str = "") -> str:

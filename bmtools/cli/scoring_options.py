@@ -13,7 +13,7 @@ from bmtools.cli.launcher import launch
 from bmtools.cli.options import add_options, masked_lm_directory, writes_file, writes_records
 from bmtools.cli.results import prints_results
 from bmtools.cli.settings import with_options
-from bmtools.installation import require_ctranslate2
+from bmtools.installation import require_extra
 from bmtools.io.jsonl import STDIN
 from bmtools.scoring.settings import InferenceConfig, StatisticsConfig
 from bmtools.status import counted
@@ -43,7 +43,7 @@ def scores_checkpoints(kind: type) -> Callable[..., Any]:
         for one in kinds:
             one(**{field.name: values[field.name] for field in fields(one)})  # checks them
         if values["precision"] == "int8":
-            require_ctranslate2("--precision int8")
+            require_extra("ctranslate2", "--precision int8")
         processes = values.pop("processes")
         if processes > 1 and (not values["files"] or STDIN in values["files"]):
             raise click.UsageError("--processes: found stdin, which processes cannot share, "

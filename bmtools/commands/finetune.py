@@ -15,6 +15,7 @@ from bmtools.cli.options import (
     input_file,
     sources,
     takes_rejects,
+    usage_errors,
     writes_directory,
 )
 from bmtools.cli.results import prints_results
@@ -22,9 +23,14 @@ from bmtools.cli.settings import takes_settings
 from bmtools.cli.training_options import interruptible, print_metrics
 from bmtools.errors import Reject
 from bmtools.io.jsonl import STDIN, RecordReader
-from bmtools.recipes.settings import LearningRateConfig, OptimizationConfig
+from bmtools.recipes.settings import (
+    FreezeConfig,
+    LearningRateConfig,
+    OptimizationConfig,
+    RegularizationConfig,
+)
 from bmtools.tasks.registry import TASKS
-from bmtools.tasks.settings import FINETUNE_DEFAULTS, FinetuneConfig
+from bmtools.tasks.settings import FINETUNE_DEFAULTS, FinetuneConfig, FinetunePlan, LoraConfig
 
 # Where these words of pretraining would mislead.
 _MEANINGS = {
@@ -65,6 +71,9 @@ class TaskGroup(Group):
         @takes_settings(FinetuneConfig, "finetuning")
         @takes_settings(LearningRateConfig, "schedule",
                         learning_rate=FINETUNE_DEFAULTS["learning_rate"])
+        @takes_settings(LoraConfig, "lora")
+        @takes_settings(RegularizationConfig, "regularization")
+        @takes_settings(FreezeConfig, "freezing")
         @takes_settings(OptimizationConfig, "optimization", without=["memory_gib"],
                         dropout=FINETUNE_DEFAULTS["dropout"])
         @prints_results
@@ -73,10 +82,11 @@ class TaskGroup(Group):
             files = {"train": train, "dev": dev, **({"test": test} if test else {})}
             if list(files.values()).count(STDIN) > 1:
                 raise click.UsageError("only one of --train, --dev and --test can be stdin")
-            with interruptible(lambda: _LEFTOVER):
-                from bmtools.tasks.finetune import FinetunePlan, run_finetuning
-
+            with usage_errors():
                 plan = FinetunePlan(name, output=output, overwrite=overwrite, **options)
+            with interruptible(lambda: _LEFTOVER):
+                from bmtools.tasks.finetune import run_finetuning
+
                 readers = {name: RecordReader(sources((file,)), reject)
                            for name, file in files.items()}
                 print_metrics(run_finetuning(plan, readers, reject), after_finetune)

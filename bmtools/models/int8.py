@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from bmtools.errors import BmtoolsError, CheckpointError, setting
-from bmtools.installation import require_ctranslate2
+from bmtools.installation import require_extra
 from bmtools.models.encoder_weights import EncoderWeights
 from bmtools.models.fast_encoder import InferenceModel, run_layer_at, weights_of
 
@@ -46,7 +46,7 @@ class Int8Encoder:
 
     def __init__(self, model: PreTrainedModel | InferenceModel, threads: int = 1,
                  compute_type: str = "int8") -> None:
-        require_ctranslate2(f"{setting('precision')} int8")
+        require_extra("ctranslate2", f"{setting('precision')} int8")
         import ctranslate2
 
         self._weights = _require_supported(model)

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
-from bmtools.errors import check_choices, require, require_at_least
+from bmtools.errors import check_choices, require, require_above_0, require_at_least, setting
+from bmtools.recipes.settings import (
+    FreezeConfig,
+    LearningRateConfig,
+    OptimizationConfig,
+    RegularizationConfig,
+)
 
 TruncationSide = Literal["right", "left"]
 
@@ -29,7 +36,31 @@ class TaskConfig:
 
 
 @dataclass(frozen=True)
-class NerConfig(TaskConfig):
+class LabelConfig(TaskConfig):
+    """Settings of a task whose inputs or words have one label each.
+
+    Args:
+        max_length: longest input in tokens, special tokens included.
+        loss: cross-entropy, or dice (Li et al. 2020, section 3.3, with the weight 1 - p of an
+            example), which easy examples of common labels hardly move.
+        class_weights: balanced weighs a label's loss by the inverse of its share of the training
+            set.
+        oversampling: share of the commonest label's inputs that those of every other label are
+            repeated to reach; 1 balances the labels, 0 repeats nothing. An input with many labels
+            counts for its rarest one.
+    """
+
+    loss: Literal["cross-entropy", "dice"] = "cross-entropy"
+    class_weights: Literal["none", "balanced"] = "none"
+    oversampling: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(0 <= self.oversampling <= 1, "oversampling", self.oversampling, "0 to 1")
+
+
+@dataclass(frozen=True)
+class NerConfig(LabelConfig):
     """Settings of named entity recognition.
 
     Args:
@@ -47,7 +78,7 @@ class NerConfig(TaskConfig):
 
 
 @dataclass(frozen=True)
-class ClassificationConfig(TaskConfig):
+class ClassificationConfig(LabelConfig):
     """Settings of classification.
 
     Args:
@@ -68,17 +99,83 @@ class FinetuneConfig:
     Args:
         seeds: runs, each with the next seed; the best on the development set is kept.
         epochs: most passes over the training set.
-        patience: epochs without a better score on the development set after which a run ends.
+        eval_steps: steps between evaluations on the development set; 0: after each epoch.
+        patience: evaluations without a better score on the development set after which a run ends.
         batch_size: inputs a step.
     """
 
     seeds: int = 3
     epochs: int = 20
+    eval_steps: int = 0
     patience: int = 3
     batch_size: int = 16
 
     def __post_init__(self) -> None:
-        require_at_least(self, seeds=1, epochs=1, patience=1, batch_size=1)
+        require_at_least(self, seeds=1, epochs=1, eval_steps=0, patience=1, batch_size=1)
+
+
+@dataclass(frozen=True)
+class LoraConfig:
+    """Low-rank adapters (Hu et al. 2021), merged into the model that is written.
+
+    All maps of the encoder's layers get an adapter; of the rest, only what lies above the layers
+    is trained.
+
+    Args:
+        lora_rank: rank of the adapters; 0 trains all weights instead.
+        lora_alpha: scale of the adapters, divided by the rank.
+    """
+
+    lora_rank: int = 0
+    lora_alpha: float = 16.0
+
+    def __post_init__(self) -> None:
+        require_at_least(self, lora_rank=0)
+        require_above_0(self, "lora_alpha")
+
+
+@dataclass(frozen=True)
+class FinetunePlan:
+    """Fine-tuning of one checkpoint on one task.
+
+    Args:
+        task: name of the task.
+        config: its settings.
+        model: checkpoint to start from.
+        output: checkpoint to write.
+        finetuning: length and number of runs.
+        optimization: its seed is the first of the seeds.
+        schedule: the learning rate over each run.
+        regularization: towards the checkpoint's weights.
+        freezing: of weights.
+        lora: adapters in place of all weights.
+        overwrite: replace the content of the output directory.
+    """
+
+    task: str
+    config: TaskConfig
+    model: Path
+    output: Path
+    finetuning: FinetuneConfig = field(default_factory=FinetuneConfig)
+    optimization: OptimizationConfig = field(default_factory=OptimizationConfig)
+    schedule: LearningRateConfig = field(default_factory=LearningRateConfig)
+    regularization: RegularizationConfig = field(default_factory=RegularizationConfig)
+    freezing: FreezeConfig = field(default_factory=FreezeConfig)
+    lora: LoraConfig = field(default_factory=LoraConfig)
+    overwrite: bool = False
+
+    def __post_init__(self) -> None:
+        regularized = self.regularization != RegularizationConfig() \
+            or self.freezing != FreezeConfig()
+        require(not (self.lora.lora_rank and regularized), "lora_rank", self.lora.lora_rank,
+                f"0 beside {setting('layer_decay')}, {setting('mixout')}, {setting('l2_sp')}, "
+                f"{setting('frozen_layers')} or {setting('frozen')}, which concern all weights")
+
+
+PLAN_PARTS = {"finetuning": FinetuneConfig, "schedule": LearningRateConfig, "lora": LoraConfig,
+              "optimization": OptimizationConfig, "regularization": RegularizationConfig,
+              "freezing": FreezeConfig}
+"""Settings of every task's fine-tuning, by their field of `FinetunePlan`."""
 
 
 @dataclass(frozen=True)

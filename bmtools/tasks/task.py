@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from bmtools.models.checkpoint import Checkpoint
     from bmtools.tasks.heads import MakeHead
+    from bmtools.tasks.losses import Loss
 
 _TEXTS_AT_ONCE = 256
 TRAIN, DEV, TEST = "train", "dev", "test"
@@ -96,6 +97,7 @@ class Task(ABC, Generic[ExampleT, InputT]):
         metric: the score that chooses the epoch and the seed, higher is better: the setting
             `metric_for_best_model`, or the first of the metrics.
         labels: of the model's outputs by id; known once `train` was read, or from a checkpoint.
+        label_loss: sums the losses of logits and label ids; None for cross-entropy.
 
     Args:
         config: settings of the task.
@@ -116,6 +118,7 @@ class Task(ABC, Generic[ExampleT, InputT]):
         self.max_length = min(config.max_length, max_tokens(checkpoint.model))
         self.metric: str = getattr(config, "metric_for_best_model", self.metrics[0])
         self.labels: list[str] = []
+        self.label_loss: Loss | None = None
 
     # Data
 
@@ -185,12 +188,14 @@ class Task(ABC, Generic[ExampleT, InputT]):
         self.labels = list(labels)
 
     def loss(self, model: PreTrainedModel, batch: Mapping[str, Tensor], labels: Tensor) -> Tensor:
-        """Sum the loss over labels, in nats."""
+        """Sum the loss over labels: cross-entropy in nats, or what `label_loss` computes."""
         from torch.nn.functional import cross_entropy
 
         labelled = labels != IGNORED
-        return cross_entropy(model(**batch).logits[labelled].float(), labels[labelled],
-                             reduction="sum")
+        logits = model(**batch).logits[labelled].float()
+        if self.label_loss is not None:
+            return self.label_loss(logits, labels[labelled])
+        return cross_entropy(logits, labels[labelled], reduction="sum")
 
     def outputs(self, model: PreTrainedModel, batch: Mapping[str, Tensor]) -> Tensor:
         """Compute what `predict` and `score` read, (batch, ...), in float32."""

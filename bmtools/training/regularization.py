@@ -20,6 +20,7 @@ from bmtools.data.shards import Corpus
 from bmtools.errors import CheckpointError, setting
 from bmtools.io.output import new_file
 from bmtools.recipes.schedule import Schedule
+from bmtools.recipes.settings import RegularizationConfig
 from bmtools.training.layers import encoder_layers, layerwise_lr_scales
 from bmtools.training.loop import LoopHooks, StepResult, Trainer
 from bmtools.training.plan import TrainingPlan, runs_directory
@@ -44,23 +45,33 @@ def make_hooks(plan: TrainingPlan, model: PreTrainedModel, state: Path | None,
         accelerator: of the run.
     """
     settings = plan.regularization
-    lr_scales = layerwise_lr_scales(model, settings.layer_decay) if settings.layer_decay != 1 \
-        else {}
-    if not (settings.mixout or settings.l2_sp):
-        return LoopHooks(lr_scales)
-    model.to(accelerator.device)
-    path = runs_directory(plan.output) / _INITIAL_WEIGHTS
-    if state:
-        initial = load_initial_weights(path, model)
-    else:
-        initial = copy_initial_weights(model)
-        if accelerator.is_main_process:
-            save_initial_weights(path, initial)
+    initial: Mapping[str, Tensor] = {}
+    if settings.mixout or settings.l2_sp:
+        model.to(accelerator.device)
+        path = runs_directory(plan.output) / _INITIAL_WEIGHTS
+        if state:
+            initial = load_initial_weights(path, model)
+        else:
+            initial = copy_initial_weights(model)
+            if accelerator.is_main_process:
+                save_initial_weights(path, initial)
+    return hooks_towards(initial, settings, model, plan.optimization.seed)
+
+
+def hooks_towards(initial: Mapping[str, Tensor], settings: RegularizationConfig,
+                  model: PreTrainedModel, seed: int) -> LoopHooks:
+    """Make the hooks of settings.
+
+    Args:
+        initial: weights that L2-SP and mixout pull towards, by name, on the model's device.
+        settings: what is on.
+        model: that is trained.
+        seed: of mixout's masks.
+    """
     return LoopHooks(
-        lr_scales,
+        layerwise_lr_scales(model, settings.layer_decay) if settings.layer_decay != 1 else {},
         L2SP(model, initial, settings.l2_sp).add_gradients if settings.l2_sp else None,
-        Mixout(model, initial, settings.mixout, plan.optimization.seed).mixed
-        if settings.mixout else None)
+        Mixout(model, initial, settings.mixout, seed).mixed if settings.mixout else None)
 
 
 def copy_initial_weights(model: nn.Module) -> dict[str, Tensor]:

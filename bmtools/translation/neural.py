@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from bmtools.corpus.languages import nllb_code, primary_language, three_letters
 from bmtools.errors import CheckpointError, setting
-from bmtools.installation import require_ctranslate2
+from bmtools.installation import require_extra
 from bmtools.models.checkpoint_files import CONFIG, read_config
 from bmtools.translation.model_files import check_converted
 from bmtools.translation.settings import ModelConfig
@@ -79,7 +79,7 @@ class CTranslate2Translator(NeuralTranslator):
     name = "ctranslate2"
 
     def __init__(self, settings: ModelConfig, source: str, target: str) -> None:
-        require_ctranslate2(f"{setting('engine')} ctranslate2")
+        require_extra("ctranslate2", f"{setting('engine')} ctranslate2")
         import ctranslate2
 
         super().__init__(settings, source, target)

@@ -17,17 +17,12 @@ from bmtools.models.architectures import build_config, build_model
 from bmtools.models.checkpoint import load_checkpoint, save_checkpoint
 from bmtools.recipes.settings import LearningRateConfig, OptimizationConfig
 from bmtools.records import Record
-from bmtools.tasks.finetune import (
-    SEEDS,
-    FinetunePlan,
-    TaskBatches,
-    run_finetuning,
-    shuffle_batches,
-)
+from bmtools.tasks.batches import TaskBatches, shuffle_batches
+from bmtools.tasks.finetune import SEEDS, run_finetuning
 from bmtools.tasks.heads import load_encoder, with_new_head
 from bmtools.tasks.inference import Predictor
 from bmtools.tasks.ner import NerConfig, NerTask
-from bmtools.tasks.settings import FinetuneConfig, PredictConfig
+from bmtools.tasks.settings import FinetuneConfig, FinetunePlan, PredictConfig
 from bmtools.tasks.task import Evaluation
 from bmtools.tasks.windows import Window
 from bmtools.vocab.settings import VocabularyConfig
@@ -237,7 +232,7 @@ def test_several_processes_are_refused(tune: Tune, monkeypatch: pytest.MonkeyPat
 
 
 def tagger(checkpoint: Path, max_length: int = 24, merge_types: str = "") -> NerTask:
-    return NerTask(NerConfig(max_length, merge_types), load_encoder(checkpoint, TAGGER))
+    return NerTask(NerConfig(max_length, merge_types=merge_types), load_encoder(checkpoint, TAGGER))
 
 
 def batches(checkpoint: Path, count: int, batch_size: int = 8, seed: int = 0,

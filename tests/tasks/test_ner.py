@@ -30,7 +30,7 @@ def make_task(tokenizer: Any, max_length: int = 512, merge_types: str = "") -> N
     model = SimpleNamespace(base_model=None, base_model_prefix="",
                             config=SimpleNamespace(max_position_embeddings=512))
     checkpoint: Any = SimpleNamespace(tokenizer=tokenizer, model=model, path="tagger")
-    return NerTask(NerConfig(max_length, merge_types), checkpoint)
+    return NerTask(NerConfig(max_length, merge_types=merge_types), checkpoint)
 
 
 def read(tokenizer: Any, *entities: dict[str, Any], text: str = TEXT, merge_types: str = ""

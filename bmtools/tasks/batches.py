@@ -1,0 +1,104 @@
+"""Batches of fine-tuning: inputs of similar length together, rare labels repeated on request."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Generic
+
+import numpy as np
+import torch
+
+from bmtools.data.batches import RankBatch
+from bmtools.masking.corruption import IGNORED
+from bmtools.tasks.task import InputT, Task
+
+_BUFFERED_BATCHES = 64
+_LABELS_AT_ONCE = 1024
+
+
+@dataclass(frozen=True)
+class TaskBatches(Generic[InputT]):
+    """Collated batches of a task's training inputs.
+
+    Args:
+        task: collates inputs and their labels.
+        inputs: to learn from.
+        order: numbers of the inputs of each batch.
+        micro_batch_size: inputs a pass; 0 for the whole batch.
+    """
+
+    task: Task[Any, InputT]
+    inputs: Sequence[InputT]
+    order: Sequence[np.ndarray]
+    micro_batch_size: int = 0
+
+    def batch(self, number: int, rank: int = 0, world_size: int = 1) -> RankBatch:
+        """Make one process's part of a batch from its number alone."""
+        inputs = [self.inputs[item] for item in self.order[number][rank::world_size]]
+        batch = self.task.collate(inputs)
+        labels = self.task.collate_labels(inputs, batch)
+        size = self.micro_batch_size or len(inputs)
+        micro_batches = [{name: torch.from_numpy(value[start:start + size])
+                          for name, value in {**batch, "labels": labels}.items()}
+                         for start in range(0, len(inputs), size)]
+        return RankBatch(micro_batches, {"tokens": int(batch["attention_mask"].sum()),
+                                         "labels": int((labels != IGNORED).sum())})
+
+
+def shuffle_batches(lengths: np.ndarray, batch_size: int, seed: int,
+                    epoch: int) -> list[np.ndarray]:
+    """Shuffle inputs into batches of indices, (batch_size,) each; the last one drawn may be short.
+
+    Inputs of some batches at a time are sorted by length, which keeps padding low, and the batches
+    are shuffled again.
+
+    Args:
+        lengths: (inputs,) tokens of each.
+        batch_size: inputs a batch.
+        seed: seed of the order, with the number of the epoch.
+        epoch: from 0.
+    """
+    rng = np.random.default_rng((seed, epoch))
+    order = rng.permutation(len(lengths))
+    batches: list[np.ndarray] = []
+    for start in range(0, len(order), batch_size * _BUFFERED_BATCHES):
+        buffer = order[start:start + batch_size * _BUFFERED_BATCHES]
+        by_length = buffer[np.argsort(lengths[buffer], kind="stable")]
+        similar = np.split(by_length, range(batch_size, len(buffer), batch_size))
+        batches.extend(similar[index] for index in rng.permutation(len(similar)))
+    return batches
+
+
+def input_labels(task: Task[Any, InputT], inputs: Sequence[InputT]) -> list[np.ndarray]:
+    """List the label ids of each input, (labels,) each, without those that are ignored."""
+    found: list[np.ndarray] = []
+    for start in range(0, len(inputs), _LABELS_AT_ONCE):
+        chunk = inputs[start:start + _LABELS_AT_ONCE]
+        for row in task.collate_labels(chunk, task.collate(chunk)):
+            ids = np.atleast_1d(row)
+            found.append(ids[ids != IGNORED])
+    return found
+
+
+def repeat_rare(labels: Sequence[np.ndarray], share: float) -> np.ndarray:
+    """Number inputs so that those with rare labels come several times.
+
+    Args:
+        labels: of each input; an input belongs to the rarest of them.
+        share: of the commonest label's inputs that every other label's are repeated to reach.
+
+    Returns:
+        (inputs after repetition,) numbers of inputs, in order.
+    """
+    counts = np.bincount(np.concatenate([np.unique(ids) for ids in labels]))
+    rarest = np.array([ids[counts[ids].argmin()] if len(ids) else -1 for ids in labels])
+    sizes = np.bincount(rarest[rarest >= 0])
+    wanted = round(share * sizes.max())
+    repeats = np.ones(len(labels), dtype=np.int64)
+    for label in np.nonzero((sizes > 0) & (sizes < wanted))[0]:
+        [members] = np.nonzero(rarest == label)
+        whole, rest = divmod(wanted, len(members))
+        repeats[members] = whole
+        repeats[members[:rest]] += 1
+    return np.repeat(np.arange(len(labels)), repeats)

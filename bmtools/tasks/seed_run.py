@@ -1,0 +1,201 @@
+"""One run of fine-tuning: a seed, trained until the development set no longer improves."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from accelerate import Accelerator
+from torch import Tensor
+
+from bmtools.models.checkpoint import check_room
+from bmtools.status import set_status
+from bmtools.tasks.batches import TaskBatches, input_labels, repeat_rare, shuffle_batches
+from bmtools.tasks.inference import run_model
+from bmtools.tasks.settings import FinetunePlan, LabelConfig
+from bmtools.tasks.task import DEV, TEST, TRAIN, Evaluation, Split, Task
+from bmtools.training.layers import freeze, frozen_names
+from bmtools.training.loop import LoopHooks, Trainer
+from bmtools.training.objectives import LossTerm, Objective
+from bmtools.training.regularization import copy_initial_weights, hooks_towards
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+_DIGITS = 6
+Report = dict[str, Any]
+
+
+class TaskObjective(Objective):
+    """The loss of a task: a mean over labels."""
+
+    def __init__(self, task: Task[Any, Any], model: PreTrainedModel) -> None:
+        super().__init__(model)
+        self.loss_terms = {"task": LossTerm(1.0, "labels")}
+        self._task = task
+
+    def forward(self, labels: Tensor, **batch: Tensor) -> dict[str, Tensor]:
+        """Sum the loss over labels, in nats."""
+        return {"task": self._task.loss(self.model, batch, labels)}
+
+
+@dataclass
+class Best:
+    """The best evaluation of a seed; the highest `rank` is best.
+
+    Args:
+        seed: of the run.
+        at: epoch and, with evaluations between epochs, step.
+        evaluations: number of this one in its run, from 1.
+        rank: score, and what decides between equal ones.
+        dev: scores on the development set.
+        weights: in main memory.
+        tokens_seen: in training up to it.
+    """
+
+    seed: int
+    at: dict[str, float]
+    evaluations: int
+    rank: tuple[float, float]
+    dev: Evaluation
+    weights: dict[str, Tensor]
+    tokens_seen: int
+
+
+class SeedRun:
+    """A model with a new head, trained with one seed.
+
+    Args:
+        plan: of all runs.
+        task: whose training set was read.
+        splits: examples of train, dev and perhaps test.
+        seed: of order, head, dropout and masks.
+        accelerator: of all runs.
+    """
+
+    def __init__(self, plan: FinetunePlan, task: Task[Any, Any],
+                 splits: Mapping[str, Split[Any]], seed: int, accelerator: Accelerator) -> None:
+        self._plan, self._task, self._splits, self._seed = plan, task, splits, seed
+        inputs = [item for example in splits[TRAIN].examples for item in example.inputs]
+        if isinstance(plan.config, LabelConfig):
+            inputs = self._balance(plan.config, inputs)
+        lengths = np.array([len(item) for item in inputs])
+        order = [batch for epoch in range(plan.finetuning.epochs)
+                 for batch in shuffle_batches(lengths, plan.finetuning.batch_size, seed, epoch)]
+        self._batches = TaskBatches(task, inputs, order, plan.optimization.micro_batch_size)
+        self._steps = len(order)
+        self.model = trainable_model(plan, task, seed)
+        check_room(plan.output, self.model)
+        self._trainer = Trainer(TaskObjective(task, self.model), self._steps,
+                                lambda step: plan.schedule.at(step, self._steps),
+                                replace(plan.optimization, seed=seed), accelerator,
+                                self._hooks(accelerator))
+
+    def _balance(self, config: LabelConfig, inputs: list[Any]) -> list[Any]:
+        """Weigh the labels of the loss and repeat inputs, as far as the settings ask for it."""
+        if config.loss == "cross-entropy" and config.class_weights == "none" \
+                and not config.oversampling:
+            return inputs
+        from bmtools.tasks.losses import make_loss
+
+        labels = input_labels(self._task, inputs)
+        self._task.label_loss = make_loss(config, labels, len(self._task.labels))
+        return [inputs[number] for number in repeat_rare(labels, config.oversampling)] \
+            if config.oversampling else inputs
+
+    def _hooks(self, accelerator: Accelerator) -> LoopHooks:
+        plan = self._plan
+        freeze(self.model, frozen_names(self.model, plan.freezing))
+        self.model.to(accelerator.device)
+        new = self._task.checkpoint.new_weights
+        encoder = f"{self.model.base_model_prefix}."
+        initial = {name: weight for name, weight in copy_initial_weights(self.model).items()
+                   if name.startswith(encoder) and name not in new} \
+            if plan.regularization.mixout or plan.regularization.l2_sp else {}
+        return hooks_towards(initial, plan.regularization, self.model, self._seed)
+
+    def run(self) -> Generator[Report, None, tuple[Best, Report]]:
+        """Train until nothing improves; yield a line for each evaluation.
+
+        Returns:
+            the best evaluation, and the seed's line of the report.
+        """
+        settings = self._plan.finetuning
+        per_epoch = self._steps // settings.epochs
+        every = settings.eval_steps or per_epoch
+        best: Best | None = None
+        losses: list[float] = []
+        tokens_seen = evaluations = 0
+        for step in self._trainer.run(self._batches):
+            losses.append(step.losses["loss"])
+            tokens_seen += step.counts["tokens"]
+            self._show(step.number, per_epoch, step.losses["loss"], tokens_seen)
+            if step.number % every and step.number != self._steps:
+                continue
+            dev = self._evaluate(DEV)
+            evaluations += 1
+            at: dict[str, float] = {"epoch": step.number // per_epoch} if every == per_epoch else \
+                {"epoch": round(step.number / per_epoch, 2), "step": step.number}
+            yield {"seed": self._seed, **at, "of": settings.epochs,
+                   "loss": round(statistics.fmean(losses), _DIGITS),
+                   "dev_loss": round(dev.loss, _DIGITS), "dev": dev.scores}
+            losses = []
+            score = dev.scores[self._task.metric]
+            # While the score is 0, a falling loss is progress too.
+            rank = score, 0.0 if score else -dev.loss
+            if best is None or rank > best.rank:
+                best = Best(self._seed, at, evaluations, rank, dev, self._weights(), tokens_seen)
+            elif evaluations - best.evaluations >= settings.patience:
+                break
+        assert best is not None
+        self.model.load_state_dict(best.weights)
+        line = {"seed": self._seed, **{f"best_{name}": value for name, value in best.at.items()},
+                "epochs": at["epoch"], "dev": {**best.dev.scores, **best.dev.details}}
+        if TEST in self._splits:
+            test = self._evaluate(TEST)
+            line["test"] = {**test.scores, **test.details}
+        return best, line
+
+    def _show(self, step: int, per_epoch: int, loss: float, tokens_seen: int) -> None:
+        epoch, remainder = divmod(step, per_epoch)
+        settings = self._plan.finetuning
+        number = self._seed - self._plan.optimization.seed + 1
+        set_status(f"seed {number} of {settings.seeds}, epoch {min(epoch + 1, settings.epochs)} "
+                   f"of {settings.epochs}", remainder or per_epoch, per_epoch, "batches",
+                   loss=loss, tokens=tokens_seen)
+
+    def _evaluate(self, name: str) -> Evaluation:
+        examples = self._splits[name].examples
+        return self._task.score(examples, run_model(self._task, self.model, examples,
+                                                    self._plan.finetuning.batch_size))
+
+    def _weights(self) -> dict[str, Tensor]:
+        return {name: value.detach().to("cpu", copy=True)
+                for name, value in self.model.state_dict().items()}
+
+
+def trainable_model(plan: FinetunePlan, task: Task[Any, Any], seed: int) -> PreTrainedModel:
+    """Copy the encoder under a new head, with adapters where the plan asks for them."""
+    model = task.new_model(seed)
+    if plan.lora.lora_rank:
+        from bmtools.tasks.adapters import add_adapters
+
+        add_adapters(model, plan.lora, seed)
+    return model
+
+
+def trained_model(plan: FinetunePlan, task: Task[Any, Any], best: Best) -> PreTrainedModel:
+    """Make the model of the best evaluation, its adapters merged."""
+    model = task.new_model(best.seed)
+    if plan.lora.lora_rank:
+        from bmtools.tasks.adapters import add_adapters
+
+        adapted = add_adapters(model, plan.lora, best.seed)
+        model.load_state_dict(best.weights)
+        merged: PreTrainedModel = adapted.merge_and_unload()
+        return merged
+    model.load_state_dict(best.weights)
+    return model

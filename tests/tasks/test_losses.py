@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from bmtools.tasks.batches import repeat_rare
+from bmtools.tasks.losses import balanced_weights, dice_losses, make_loss
+from bmtools.tasks.settings import LabelConfig
+
+LOGITS = torch.tensor([[2.0, -1.0, 0.5], [0.1, 0.2, -3.0], [-1.0, 4.0, 1.0]])
+TARGETS = torch.tensor([0, 2, 1])
+
+
+def test_dice_equals_its_definition() -> None:
+    expected = []
+    for row, target in zip(LOGITS.tolist(), TARGETS.tolist(), strict=True):
+        total = sum(map(math.exp, row))
+        terms = []
+        for label, logit in enumerate(row):
+            p, y = math.exp(logit) / total, float(label == target)
+            terms.append(1 - (2 * (1 - p) * p * y + 1) / ((1 - p) * p + y + 1))
+        expected.append(sum(terms) / len(terms))
+    assert dice_losses(LOGITS, TARGETS).tolist() == pytest.approx(expected)
+
+
+def test_dice_raises_the_right_label_wherever_it_stands() -> None:
+    for right in (-3.0, 0.0, 0.7, 3.0):
+        logits = torch.tensor([[right, 0.0]], requires_grad=True)
+        dice_losses(logits, torch.tensor([0])).sum().backward()
+        assert logits.grad is not None
+        assert logits.grad[0, 0] < 0 < logits.grad[0, 1]
+
+
+def test_balanced_weights_are_those_of_scikit_learn() -> None:
+    from sklearn.utils.class_weight import compute_class_weight
+
+    ids = np.array([0] * 7 + [1] * 2 + [3])
+    theirs = compute_class_weight("balanced", classes=np.array([0, 1, 3]), y=ids)
+    ours = balanced_weights(np.bincount(ids, minlength=5)).tolist()
+    assert [ours[0], ours[1], ours[3]] == pytest.approx(theirs.tolist())
+    assert ours[2] == ours[4] == 0
+    assert np.array(ours)[ids].mean() == pytest.approx(1)
+
+
+def test_weighted_cross_entropy_is_torch_s() -> None:
+    labels = [np.array([0, 0, 1]), np.array([2]), np.array([], dtype=np.int64)]
+    weights = balanced_weights(np.array([2, 1, 1])).float()
+    loss = make_loss(LabelConfig(class_weights="balanced"), labels, 3)(LOGITS, TARGETS)
+    theirs = torch.nn.CrossEntropyLoss(weight=weights, reduction="sum")(LOGITS, TARGETS)
+    assert float(loss) == pytest.approx(float(theirs))
+
+
+@pytest.mark.parametrize(("share", "sizes"), [
+    (1.0, [6, 6, 6]), (0.5, [6, 3, 3]), (0.2, [6, 2, 1])])
+def test_rare_labels_are_repeated_up_to_a_share(share: float, sizes: list[int]) -> None:
+    labels = [np.array([0])] * 6 + [np.array([1])] * 2 + [np.array([2])]
+    numbers = repeat_rare(labels, share)
+    assert [int((numbers < 6).sum()), int(((numbers >= 6) & (numbers < 8)).sum()),
+            int((numbers == 8).sum())] == sizes
+
+
+def test_an_input_of_many_labels_belongs_to_its_rarest() -> None:
+    labels = [np.array([0, 0]), np.array([0]), np.array([0]), np.array([0, 1, 0]),
+              np.array([], dtype=np.int64)]
+    assert repeat_rare(labels, 1.0).tolist() == [0, 1, 2, 3, 3, 3, 4]
