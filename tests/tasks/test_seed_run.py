@@ -108,7 +108,7 @@ def test_the_development_set_is_scored_every_n_steps(tuned, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("setting", [
-    {"loss": "dice"}, {"class_weights": "balanced"}, {"oversampling": 1.0}])
+    {"loss": "dice", "oversampling": 1.0}, {"class_weights": "balanced"}, {"oversampling": 1.0}])
 def test_rare_labels_count_for_more(tuned, setting: dict[str, Any]) -> None:
     plain, _ = tuned("plain")
     assert tuned("changed", **setting)[0] != plain
