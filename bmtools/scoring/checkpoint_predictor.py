@@ -26,6 +26,7 @@ from bmtools.scoring.lines import rounded
 from bmtools.scoring.predictor import MaskedCopies, MaskLogits, Reduced
 from bmtools.scoring.settings import InferenceConfig, Models
 from bmtools.status import set_status
+from bmtools.vocab.tokenizer import read_special_tokens_as_text
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -67,6 +68,7 @@ class CheckpointPredictor:
             "precision": "fp32" if config.precision == "float32" else config.precision}
         self.line_fields: dict[str, Any] = {}
         self.tokenizer: PreTrainedTokenizerBase = checkpoint.tokenizer
+        read_special_tokens_as_text(self.tokenizer)
         self.vocabulary = checkpoint.vocabulary
         self.checkpoint = checkpoint
         self.max_tokens = max_tokens(model)

@@ -34,6 +34,7 @@ from bmtools.scoring.settings import (
 from bmtools.scoring.space_sample import SampledWords, WordContext, sample_contexts
 from bmtools.scoring.space_vectors import WordVectors, are_single_tokens, fit_contexts, read_vectors
 from bmtools.status import set_status
+from bmtools.vocab.tokenizer import read_special_tokens_as_text
 from bmtools.vocab.unknown_tokens import warn_of_unknown_tokens
 
 _COMPONENTS = (1, 3, 10)
@@ -137,6 +138,7 @@ def prepare_spaces(records: Iterable[Record], models: Models, config: EmbeddingS
     device, checkpoints = resolve_device(inference.device), []
     for path in [models] if isinstance(models, str | PathLike) else models:
         checkpoints.append(load_checkpoint(Path(path), device))
+        read_special_tokens_as_text(checkpoints[-1].tokenizer)
         check_layers(checkpoints[-1].model.config, config.layers, checkpoints[-1].path)
     word_filter = partial(are_single_tokens, checkpoints=checkpoints) \
         if config.single_token_words else None

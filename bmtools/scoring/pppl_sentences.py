@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _SAMPLING = 1
 _BIOBIT_TOKENS = 170  # of a sentence, special tokens included
+_NATS_PER_BYTE = math.log(256)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ class SentenceScore:
         predictions: (copies,) int64, tokens scored in each masked copy, in the same order.
         tokens: tokens of the sentence, without special ones.
         unknown: how many of these are the unknown token.
+        spelling_nats: what spelling out the unknown ones among the scored tokens takes.
     """
 
     record: Record
@@ -50,6 +52,7 @@ class SentenceScore:
     predictions: np.ndarray
     tokens: int
     unknown: int
+    spelling_nats: float
 
     @property
     def pppl(self) -> float:
@@ -65,9 +68,14 @@ class SentenceScore:
                 "words": len(self.record["text"].split()), "unknown": self.unknown}
 
 
-_MaskedSentence = tuple[list[MaskedCopies], int, int]
-"""A sentence in as many windows as the model needs, none where it is left out; its tokens, and how
-many of them are unknown."""
+
+class _MaskedSentence(NamedTuple):
+    """A sentence in as many windows as the model needs, none where it is left out, and counts."""
+
+    windows: list[MaskedCopies]
+    tokens: int
+    unknown: int
+    spelling_nats: float = 0.0
 
 
 def score_sentences(records: Iterable[Record], predictors: Sequence[Predictor],
@@ -75,7 +83,8 @@ def score_sentences(records: Iterable[Record], predictors: Sequence[Predictor],
                     seed: int = 0) -> Iterator[SentenceScore]:
     """Score each sentence under each predictor, sentence by sentence in input order.
 
-    Every token but the special ones is scored once; unknown tokens count like others.
+    Every token but the special ones around a text is scored once. Unknown tokens count like
+    others, and what spelling them out takes is given beside.
 
     Args:
         records: sentences, or longer texts where `config.context_tokens` is set.
@@ -99,11 +108,9 @@ def _mask_sentence(predictor: Predictor, record: Record, config: PpplConfig,
     if not len(sentence.positions):
         raise RecordError(record.place, "key 'text': found no tokens to score, "
                                         "expected a sentence", record)
-    unknown_id = predictor.tokenizer.unk_token_id
-    unknown = int((sentence.input_ids[sentence.positions] == unknown_id).sum())
-    tokens = len(sentence.positions)
+    tokens, unknown = len(sentence.positions), int(np.count_nonzero(sentence.spelling_nats))
     if config.like and len(sentence.input_ids) > _BIOBIT_TOKENS:
-        return [], tokens, unknown
+        return _MaskedSentence([], tokens, unknown)
     if not config.context_tokens:
         check_length(predictor, record, len(sentence.input_ids),
                      f"score it in windows ({setting('context_tokens')} 64) or split it into "
@@ -116,13 +123,16 @@ def _mask_sentence(predictor: Predictor, record: Record, config: PpplConfig,
     except ValueError as error:
         raise RecordError(record.place, f"{error}, as {predictor.name} takes "
                                         f"{predictor.max_tokens} at a time", record) from error
-    return windows, tokens, unknown
+    costs = np.append(0, sentence.spelling_nats.cumsum())
+    ends = spans[:, 1] if config.variant == "whole-word" else spans[:, 0] + 1
+    return _MaskedSentence(windows, tokens, unknown,
+                           float((costs[ends] - costs[spans[:, 0]]).sum()))
 
 
 def _score_masked(predictors: Sequence[Predictor], index: int, records: Sequence[Record],
                   sentences: Sequence[_MaskedSentence]) -> list[SentenceScore]:
     """Predict the log probability of each scored token, in the order of the text."""
-    inputs = [window for windows, _, _ in sentences for window in windows]
+    inputs = [window for sentence in sentences for window in sentence.windows]
 
     def true_logprobs(batch: MaskLogits) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         labels = torch.tensor([[inputs[sequence].input_ids[position]] for sequence, position in
@@ -136,14 +146,14 @@ def _score_masked(predictors: Sequence[Predictor], index: int, records: Sequence
     sequences, positions, logprobs = map(np.concatenate, zip(*batches, strict=True))
     logprobs = logprobs[np.lexsort((positions, sequences))]
     scores, first = [], 0
-    for record, (windows, tokens, unknown) in zip(records, sentences, strict=True):
+    for record, sentence in zip(records, sentences, strict=True):
         # Scored tokens of each copy of each window.
         predictions = np.concatenate([np.zeros(0, np.int64), *(
             np.diff(window.spans)[:, 0] if window.predict_all
-            else np.ones(len(window.spans), np.int64) for window in windows)])
+            else np.ones(len(window.spans), np.int64) for window in sentence.windows)])
         last = first + int(predictions.sum())
-        scores.append(SentenceScore(record, index, logprobs[first:last], predictions, tokens,
-                                    unknown))
+        scores.append(SentenceScore(record, index, logprobs[first:last], predictions,
+                                    *sentence[1:]))
         first = last
     return scores
 
@@ -157,6 +167,7 @@ class EncodedSentence:
         word_ids: (tokens,) int64, number of each token's word; tokens outside words have a
             number of their own.
         positions: (scored,) int64, positions of all tokens but special ones, ascending.
+        spelling_nats: (tokens,) float64, what spelling out each takes; 0 for known tokens.
         prefix_length, suffix_length: special tokens that the tokenizer puts before and behind a
             text.
     """
@@ -164,12 +175,19 @@ class EncodedSentence:
     input_ids: np.ndarray
     word_ids: np.ndarray
     positions: np.ndarray
+    spelling_nats: np.ndarray
     prefix_length: int
     suffix_length: int
 
 
 def encode_sentence(tokenizer: PreTrainedTokenizerBase, text: str) -> EncodedSentence:
-    """Encode a text and find the positions to score: special tokens are not, wherever they are."""
+    """Encode a text and find the positions to score: all but the special tokens around it.
+
+    An unknown token says nothing of its characters, so a vocabulary that knows few would seem to
+    need few bits. It is spelled out in UTF-8 at 8 bits a byte, as vocabularies with byte fallback
+    do, and 8 more for the end (a byte that UTF-8 does not have); the model's own loss of the
+    unknown token is that of the escape. Special tokens as pieces of a text are unknown.
+    """
     encoding = tokenizer.backend_tokenizer.encode(text)
     input_ids = np.array(encoding.ids, dtype=np.int64)
     added = np.array(encoding.special_tokens_mask, dtype=bool)
@@ -178,14 +196,19 @@ def encode_sentence(tokenizer: PreTrainedTokenizerBase, text: str) -> EncodedSen
                          for position, word in enumerate(encoding.word_ids)], dtype=np.int64)
     prefix, suffix = (int(inner[0]), len(input_ids) - 1 - int(inner[-1])) if len(inner) \
         else (len(input_ids), 0)
-    special = added | np.isin(input_ids, sorted(special_ids(tokenizer)))
-    return EncodedSentence(input_ids, word_ids, np.flatnonzero(~special), prefix, suffix)
+    unknown_id = tokenizer.unk_token_id
+    if unknown_id is not None:  # SentencePiece models have special tokens among their pieces
+        input_ids[~added & np.isin(input_ids, sorted(special_ids(tokenizer)))] = unknown_id
+    spelling_nats = np.zeros(len(input_ids))
+    for position in np.flatnonzero(~added & (input_ids == unknown_id)).tolist():
+        start, end = encoding.token_to_chars(position)
+        spelled = text[start:end].strip().encode()
+        spelling_nats[position] = (len(spelled) + 1) * _NATS_PER_BYTE
+    return EncodedSentence(input_ids, word_ids, inner, spelling_nats, prefix, suffix)
 
 
 def masked_spans(sentence: EncodedSentence, variant: Variant) -> np.ndarray:
     """Choose the span that each copy of a sentence masks, (copies, 2): first position and end.
-
-    Special tokens inside a word end it.
 
     Sources: Salazar et al. 2020, section 2 (original); Kauf and Ivanova 2023, section 3
     (within-word: left to right within a word; whole-word).

@@ -277,7 +277,7 @@ class SafeSplitter:
             not content["model"].get("dropout"), self.drops_spaces or keeps_spaces, fit_in_chunks,
             *(_is_local(step, self.drops_spaces) for step in steps)))
         self.inner_prefix = _inner_prefix(content, pre_tokenizers)
-        self.separator = next(
+        self.separator = None if backend.encode_special_tokens else next(
             ((token["content"], token["id"]) for token in added
              if not (token["lstrip"] or token["rstrip"] or token["single_word"])
              and not (token["normalized"] and steps)), None)

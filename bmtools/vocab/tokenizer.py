@@ -84,6 +84,14 @@ def save_tokenizer(tokenizer: PreTrainedTokenizerBase, directory: Path) -> None:
         (directory / VOCAB).write_text(lines, encoding="utf-8")
 
 
+def read_special_tokens_as_text(tokenizer: PreTrainedTokenizerBase) -> None:
+    """Encode `[SEP]` in a text as the characters that it is, so that all models read the text.
+
+    SentencePiece models still have special tokens among their pieces.
+    """
+    tokenizer.backend_tokenizer.encode_special_tokens = True
+
+
 def fingerprint(tokenizer: PreTrainedTokenizerBase) -> str:
     """Hash all that decides which ids a text gets: tokens, ids and every step before them.
 

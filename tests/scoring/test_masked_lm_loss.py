@@ -329,6 +329,14 @@ def test_a_text_unknown_to_one_vocabulary_is_kept_from_all(
         list(MaskedLmEvaluation(models, settings()).run(texts))
 
 
+def test_special_tokens_in_a_text_are_words_like_others(
+        known: Callable[..., CheckpointPredictor]) -> None:
+    model = known({"il": 8, "[": 2, "SEP": 2, "]": 4})
+    masker = SequenceMasker(model.tokenizer, MaskedLmLossConfig())
+    encoded = masker.encode([Record(id="1", text="il [SEP]"), Record(id="2", text="il il")])
+    assert masker.maskable_counts(encoded).tolist() == [4, 2]
+
+
 def test_titles_count(known: Callable[..., CheckpointPredictor]) -> None:
     texts = [Record(id="a", text="cuore", title="il")]
     [line] = scored(texts, [known(WEIGHTS)], settings(mask_rate="1", corruption="100/0/0"))

@@ -65,10 +65,14 @@ def test_unknown_tokens_count_and_are_reported(known: Callable[..., CheckpointPr
     assert line["pppl"] == math.inf  # no weight at all on [UNK] here
 
 
-def test_a_mark_in_the_text_is_context_and_not_scored(known: Callable[...,
-                                                                      CheckpointPredictor]) -> None:
-    line = totals(texts_of("il [MASK] batte"), known({"il": 8, "batte": 8}))
-    assert (line["tokens"], line["pppl"]) == (2, 2)
+@pytest.mark.parametrize("token", ["[SEP]", "[MASK]", "[PAD]"])
+def test_special_tokens_in_a_text_count_as_characters_and_as_nats(
+        token: str, known: Callable[..., CheckpointPredictor]) -> None:
+    name = token[1:-1]
+    model = known({"il": 8, "[": 2, name: 2, "]": 4})
+    line = totals(texts_of(f"il {token}"), model)
+    assert (line["tokens"], line["characters"], line["unknown"]) == (4, 3 + len(token), 0)
+    assert line["nats_per_token"] == pytest.approx((1 + 3 + 3 + 2) / 4 * math.log(2), abs=1e-6)
 
 
 def brute_force(predictor: CheckpointPredictor, text: str) -> list[float]:
@@ -146,7 +150,7 @@ def test_the_longest_sentence_fits(any_model: CheckpointPredictor) -> None:
         list(score_sentences(texts_of(texts[lengths.index(longest) + 1]), [any_model]))
 
 
-@pytest.mark.parametrize("text", ["", " \t", "[MASK]"])
+@pytest.mark.parametrize("text", ["", " \t", "\u200b"])
 def test_a_text_without_tokens_is_refused(known: Callable[..., CheckpointPredictor],
                                           text: str) -> None:
     with pytest.raises(RecordError, match="found no tokens to score, expected a sentence"):

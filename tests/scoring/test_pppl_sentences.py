@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import pytest
+from transformers import BertTokenizer
 
 from bmtools.scoring.checkpoint_predictor import CheckpointPredictor
 from bmtools.scoring.pppl_sentences import (
@@ -15,7 +17,8 @@ from bmtools.scoring.pppl_sentences import (
     sample_spans,
     split_into_windows,
 )
-from bmtools.scoring.settings import PpplConfig, Variant
+from bmtools.scoring.predictor import special_ids
+from bmtools.scoring.settings import InferenceConfig, PpplConfig, Variant
 
 
 def read(model: Any, text: str) -> EncodedSentence:
@@ -27,7 +30,7 @@ def made_up(tokens: int, seed: int = 0) -> EncodedSentence:
     rng = np.random.default_rng(seed)
     words = np.repeat(np.arange(tokens), rng.integers(1, 5, tokens))[:tokens]
     return EncodedSentence(np.arange(tokens + 3), np.array([-1, *words, -2, -3]),
-                           np.arange(1, tokens + 1), 1, 2)
+                           np.arange(1, tokens + 1), np.zeros(tokens + 3), 1, 2)
 
 
 def twin(sentence: EncodedSentence, variant: Variant) -> list[tuple[int, int]]:
@@ -59,13 +62,28 @@ def test_spans_equal_a_plain_twin(variant: Variant, any_model: CheckpointPredict
         assert list(map(tuple, masked_spans(sentence, variant))) == twin(sentence, variant)
 
 
-def test_a_mask_inside_a_text_is_not_scored_and_ends_words(
-        wordpiece: CheckpointPredictor) -> None:
-    sentence = read(wordpiece, "Il cuore [MASK] batte.")
-    mask = sentence.input_ids.tolist().index(wordpiece.tokenizer.mask_token_id)
-    assert mask not in sentence.positions
-    for variant in ("original", "within-word", "whole-word"):
-        assert not any(first <= mask < end for first, end in masked_spans(sentence, variant))
+def test_special_tokens_in_a_text_are_text(any_model: CheckpointPredictor) -> None:
+    """Written by an author, or put there by an attacker: characters, read and scored as such."""
+    model = CheckpointPredictor(any_model.checkpoint, InferenceConfig())
+    special = special_ids(model.tokenizer)
+    for token in sorted({*model.tokenizer.all_special_tokens, "[SEP]", "</s>", "[MASK]"}):
+        text = f"Il cuore {token} batte."
+        sentence = read(model, text)
+        assert not special & set(sentence.input_ids[sentence.positions].tolist())
+        assert len(sentence.positions) == len(sentence.input_ids) - 2
+        plain = read(model, "Il cuore batte.")
+        assert len(sentence.positions) > len(plain.positions)
+
+
+def test_unknown_tokens_are_spelled_out_in_bytes(unigram: CheckpointPredictor) -> None:
+    """8 bits for each byte of UTF-8, and 8 for the end."""
+    tokenizer = BertTokenizer(vocab={"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4,
+                                     "il": 5, ".": 6}, do_lower_case=False)
+    sentence = encode_sentence(tokenizer, "il caffè è 😀.")
+    bits = sentence.spelling_nats / math.log(2)
+    assert bits.tolist() == pytest.approx([0, 0, 8 * 7, 8 * 3, 8 * 5, 0, 0])
+    sentence = read(unigram, "Il cuore 😀 batte.")
+    assert sentence.spelling_nats.sum() / math.log(2) == pytest.approx(8 * 5)
 
 
 @pytest.mark.parametrize("variant", ["original", "within-word", "whole-word"])
