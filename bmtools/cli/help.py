@@ -26,7 +26,7 @@ _BREAKABLE = str.maketrans({"\u2011": "-", "\xa0": " "})
 # Groups of options without settings behind them; those of settings come in between.
 _FIRST = {
     "Input": "files corpus replay evaluate retain train dev test terms lang segmenter allow-empty "
-             "rejects",
+             "rejects max-record-megabytes",
     "Model": "model teacher student base architecture tokenizer",
     "Output": "output json table details overwrite resume",
 }

@@ -34,6 +34,7 @@ from bmtools.errors import (
 )
 from bmtools.io.jsonl import STDIN, RecordReader
 from bmtools.io.output import STDOUT, encode_lines, open_output
+from bmtools.io.record_size import MEGABYTES, limiting_records
 from bmtools.models.checkpoint_files import (
     check_checkpoint,
     check_directory,
@@ -104,6 +105,12 @@ class Command(DocumentedCommand):
         self._takes_overwrite = any(param.name == OVERWRITE for param in self.params)
         if writes_output(self) and not self._takes_overwrite:
             self.params.append(click.Option(["--overwrite"], is_flag=True, help=_OVERWRITE_HELP))
+        if any(param.name == "files" or isinstance(param.type, InputFile)
+               for param in self.params):
+            self.params.append(click.Option(
+                ["--max-record-megabytes"], type=click.IntRange(min=1), default=MEGABYTES,
+                show_default=True, expose_value=False, callback=_limit_records,
+                help="Refuse input with a larger record, which could exhaust memory."))
         self.params.append(click.Option(
             ["--config"], type=click.Path(path_type=Path, exists=True, dir_okay=False),
             is_eager=True, expose_value=False, callback=_read_config,
@@ -157,6 +164,10 @@ def _read_config(ctx: click.Context, _param: click.Parameter, path: Path | None)
             f"{suggestion(unknown[0], sorted(known))}", ctx)
     ctx.default_map = {known[key]: value for key, value in values.items()}
     keep_config(ctx, path, {known[name] or "": key for name, key in spelled.items()})
+
+
+def _limit_records(ctx: click.Context, _param: click.Parameter, megabytes: int) -> None:
+    ctx.with_resource(limiting_records(megabytes))
 
 
 def add_options(options: Sequence[Callable[[Any], Any]],

@@ -12,12 +12,14 @@ from typing import Any
 
 from bmtools.errors import RecordError, Reject, refuse, require, setting
 from bmtools.io.jsonl import read_lines, source_name, source_stem
+from bmtools.io.record_size import check_record_size
 from bmtools.records import Record
 
 _TAG = re.compile(r"O|([BIESLU])(?:-(\S.*))?")
 _TAGS_EXPECTED = "O or one of B, I, E, S (L, U), alone or before -TYPE"
 _DOCUMENT = "-DOCSTART-"
 _NO_ID = frozenset({"", "-X-", "_", "O"})
+_ROW_BYTES = 300  # in memory, beside its text
 _OPENS, _CLOSES = frozenset("BSU"), frozenset("ESLU")
 Row = tuple[str, str | None, str | None]
 """A token with the prefix and the type of its tag."""
@@ -84,11 +86,14 @@ def _sentences(name: str, config: ConllConfig, counts: Counter[str],
     document, documents, place = "", 0, ""
     rows: list[Row] = []
     lines: list[str] = []
+    size = 0
     fault: RecordError | None = None
     for number, line in chain(read_lines(name), [(0, "")]):
         if line.strip() and not line.startswith(_DOCUMENT):
             place = place if lines else f"{source_name(name)}:{number}"
             lines.append(line)
+            size += len(line) + _ROW_BYTES
+            check_record_size(size, place)
             try:
                 rows.append(_row(line, config, f"{source_name(name)}:{number}"))
             except RecordError as error:
@@ -104,7 +109,7 @@ def _sentences(name: str, config: ConllConfig, counts: Counter[str],
         elif rows:
             entities = _entities(rows, text, config.default_type, counts)
             yield document, Record(id="", text=text, entities=entities, place=place)
-        rows, lines, fault = [], [], None
+        rows, lines, size, fault = [], [], 0, None
         if line.startswith(_DOCUMENT):
             documents += 1
             columns = _columns(line.removeprefix(_DOCUMENT).strip())
@@ -116,15 +121,18 @@ def _sentences(name: str, config: ConllConfig, counts: Counter[str],
 def _documents(sentences: Iterable[tuple[str, Record]]) -> Iterator[Record]:
     """Join neighbouring sentences of one document."""
     for document, group in groupby(sentences, key=itemgetter(0)):
-        (_, first), *others = group
-        joined = first.replace(id=document)
-        for _, sentence in others:
-            start = len(joined["text"]) + 1
-            joined["text"] += f"\n{sentence['text']}"
-            joined["entities"] += [{**entity, "start": entity["start"] + start,
-                                    "end": entity["end"] + start}
-                                   for entity in sentence["entities"]]
-        yield joined
+        texts: list[str] = []
+        entities: list[dict[str, Any]] = []
+        size, first = 0, None
+        for _, sentence in group:
+            first = first or sentence
+            entities += [{**entity, "start": entity["start"] + size, "end": entity["end"] + size}
+                         for entity in sentence["entities"]]
+            texts.append(sentence["text"])
+            size += len(sentence["text"]) + 1
+            check_record_size(size, first.place)
+        if first is not None:
+            yield first.replace(id=document, text="\n".join(texts), entities=entities)
 
 
 def _columns(line: str) -> list[str]:

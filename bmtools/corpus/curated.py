@@ -10,6 +10,7 @@ from typing import Any
 
 from bmtools.errors import DataError, RecordError, Reject, refuse
 from bmtools.io.jsonl import read_lines, source_name
+from bmtools.io.record_size import check_record_size
 from bmtools.records import MASK, Record
 
 _PUNCTUATION = ".,;:!?()[]{}\"'«»“”‘’…"  # noqa: RUF001
@@ -60,7 +61,12 @@ def unmasked_records(names: Iterable[str], reject: Reject = refuse) -> Iterator[
 
 def _items(name: str) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
     """Yield a file's sentences: id, content, and the keys that their records keep."""
-    text = "\n".join(line for _, line in read_lines(name))
+    lines, size = [], 0
+    for _, line in read_lines(name):
+        lines.append(line)
+        size += len(line) + 1
+        check_record_size(size, source_name(name))
+    text = "\n".join(lines)
     if not text.strip():
         return
     try:

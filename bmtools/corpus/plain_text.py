@@ -7,8 +7,10 @@ from typing import Literal
 
 from bmtools.io.foreign import not_plain_text
 from bmtools.io.jsonl import read_lines, source_name, source_stem
+from bmtools.io.record_size import check_record_size
 from bmtools.records import Record
 
+_LINE_BYTES = 50  # in memory, beside its text
 Unit = Literal["line", "paragraph", "file"]
 
 
@@ -36,13 +38,15 @@ def text_records(names: Iterable[str], unit: Unit = "line") -> Iterator[Record]:
 def _blocks(name: str, unit: Unit) -> Iterator[tuple[int, str]]:
     """Yield the blocks of lines that make a record, with the number of the first line."""
     lines: list[str] = []
-    first = 1
+    first, size = 1, 0
     for number, line in read_lines(name, not_plain_text):
         if lines and (unit == "line" or (unit == "paragraph" and not line.strip())):
             yield first, "\n".join(lines).strip()
-            lines = []
+            lines, size = [], 0
         if lines or line.strip():
             first = first if lines else number
             lines.append(line)
+            size += len(line) + _LINE_BYTES
+            check_record_size(size, f"{source_name(name)}:{first}")
     if lines:
         yield first, "\n".join(lines).strip()

@@ -10,11 +10,15 @@ from lxml import etree
 
 from bmtools.errors import DataError
 from bmtools.io.jsonl import open_bytes, source_name
+from bmtools.io.record_size import check_record_size
 
 if TYPE_CHECKING:
     from lxml.etree import _Element as Element
 
+_HUGE = "XML_PARSE_HUGE"  # libxml2 names it where one of its limits is passed
 _CHUNK = 1 << 16  # bytes
+_MOST_PROLOG_BYTES = 1 << 20
+_NODE_BYTES = 100  # of an element in memory, beside its text
 
 
 def xml_elements(name: str, roots: Collection[str], tags: Collection[str]) -> Iterator[Element]:
@@ -31,9 +35,11 @@ def xml_elements(name: str, roots: Collection[str], tags: Collection[str]) -> It
         tags: elements to yield; one inside another of them comes first.
 
     Raises:
-        DataError: another root, XML that is damaged or cut short, or one that declares entities.
+        DataError: another root, XML that is damaged or cut short or declares entities, or an
+            element larger than a record may be.
     """
     prolog = _Prolog(name, roots)
+    line: int | None = 1  # at which the last element before began
     parser = etree.XMLPullParser(
         events=("end",), tag=tuple(tags), resolve_entities=False, no_network=True,
         load_dtd=False, huge_tree=False, remove_comments=True, remove_pis=True)
@@ -41,16 +47,25 @@ def xml_elements(name: str, roots: Collection[str], tags: Collection[str]) -> It
         if not stream.peek(1):  # type: ignore[attr-defined]
             return
         try:
+            size = 0
             while chunk := stream.read(_CHUNK):
+                size += len(chunk) + _NODE_BYTES * chunk.count(b"<")
+                check_record_size(size, f"{source_name(name)}:{line}")
                 prolog.feed(chunk)
                 parser.feed(chunk)
-                yield from _released(parser, tags)
+                for element in _released(parser, tags):
+                    yield element
+                    size, line = 0, element.sourceline
             parser.close()
         except etree.XMLSyntaxError as error:
             # The first entry of the log is the cause of the others.
             cause = next(iter(parser.feed_error_log), None)
             line, fault = (cause.line, cause.message) if cause else (error.lineno, error.msg)
             fault = fault.partition(", line ")[0].strip()
+            if _HUGE in fault:
+                raise DataError(f"{source_name(name)}:{line}: found more than a text of ten "
+                                "megabytes or 256 levels of elements, expected less; such files "
+                                "can exhaust memory") from error
             raise DataError(f"{source_name(name)}:{line}: damaged XML ({fault}); "
                             "copy or download the file again") from error
         yield from _released(parser, tags)
@@ -81,6 +96,7 @@ class _Prolog:
         self._roots = roots
         self._expected = " or ".join(f"<{root}>" for root in roots)
         self._parser: Any = expat.ParserCreate()
+        self._size = 0
         self._parser.EntityDeclHandler = self._refuse_entity
         self._parser.StartElementHandler = self._check_root
 
@@ -88,6 +104,10 @@ class _Prolog:
         """Read the next bytes, up to the root element."""
         if self._parser is None:
             return
+        self._size += len(chunk)
+        if self._size > _MOST_PROLOG_BYTES:
+            raise DataError(f"{self._name}: found no element in the first megabyte, expected "
+                            f"{self._expected}")
         try:
             self._parser.Parse(chunk, False)
         except _RootFound:

@@ -21,6 +21,7 @@ import msgspec
 from bmtools.errors import DataError, RecordError, Reject, refuse, setting
 from bmtools.io.foreign import HEAD_BYTES, UNPACK, foreign_bytes, importer, not_utf8
 from bmtools.io.incomplete import refuse_incomplete
+from bmtools.io.record_size import limited_lines
 from bmtools.records import ORIGINS, Record, check
 
 if sys.version_info >= (3, 14):
@@ -117,10 +118,11 @@ def read_lines(name: str, find_fault: Callable[[bytes, str], str | None] = forei
     A file with CR alone is held in memory. The arguments are those of `open_text`.
 
     Raises:
-        DataError: bytes that are not UTF-8, named by line.
+        DataError: bytes that are not UTF-8, or a line larger than a record may be, by its number.
     """
     with open_text(name, find_fault) as stream:
-        for number, line in enumerate(chain.from_iterable(map(split_line, stream)), 1):
+        lines = limited_lines(stream, source_name(name))
+        for number, line in enumerate(chain.from_iterable(map(split_line, lines)), 1):
             try:
                 yield number, line.decode("utf-8")
             except UnicodeDecodeError as error:
@@ -166,8 +168,8 @@ class RecordReader:
         for name in self.names:
             digest = hashlib.sha256()
             with open_text(name) as stream:
-                for record in parse_records(stream, source_name(name), self.reject,
-                                            digest=digest):
+                lines = limited_lines(stream, source_name(name))
+                for record in parse_records(lines, source_name(name), self.reject, digest=digest):
                     is_empty = False
                     for key, found in self._origins.items():
                         if record.get(key):

@@ -27,11 +27,13 @@ from bmtools.io.jsonl import (
     source_name,
     with_newlines,
 )
+from bmtools.io.record_size import rest_of_line
 from bmtools.io.system import usable_cores
 
 Result = TypeVar("Result")
 
 _BLOCK_BYTES = 1 << 20
+_NEWLINE = b"\n"
 _BLOCKS_AHEAD = 2  # for each process
 
 
@@ -74,7 +76,8 @@ def read_blocks(records: RecordReader) -> Iterator[Block]:
         ended = True
         with open_text(name) as stream:
             while lines := stream.read(_BLOCK_BYTES):
-                lines += stream.readline()
+                place = f"{source_name(name)}:{line + lines.count(_NEWLINE)}"
+                lines += rest_of_line(stream, len(lines) - 1 - lines.rfind(_NEWLINE), place)
                 before = f"{earlier.hexdigest()} {digest.hexdigest()}"
                 digest.update(lines)
                 lines = with_newlines(lines)

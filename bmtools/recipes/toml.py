@@ -45,6 +45,7 @@ _WEIGHT_KEYS = {"weight": float, "end": float, "epochs": float}
 _EXPECTED = {str: "text", int: "a whole number", float: "a number", bool: "true or false",
              dict: "a table", list: "a list in brackets", list[str]: "a list of texts"}
 _SUFFIX = ".toml"
+_MOST_BYTES = 1 << 20
 
 
 def read_run_config(name: str) -> RunConfig:
@@ -54,7 +55,10 @@ def read_run_config(name: str) -> RunConfig:
         DataError: one line that names the file, the phase and the key.
     """
     with open_bytes(name) as stream:
-        return parse_run_config(stream.read(), source_name(name))
+        content = stream.read(_MOST_BYTES + 1)
+    if len(content) > _MOST_BYTES:
+        raise DataError(f"{source_name(name)}: found more than a megabyte, expected a phases file")
+    return parse_run_config(content, source_name(name))
 
 
 def _package_files() -> Traversable:

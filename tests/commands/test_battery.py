@@ -516,6 +516,17 @@ def test_half_a_corpus_is_refused(kit: Kit) -> None:
         (kit.folder / "rejects.jsonl").unlink()
 
 
+def test_a_record_that_is_too_large_is_refused(kit: Kit) -> None:
+    lines = [json.dumps(record).encode() for record in kit.case.records]
+    source = kit.write(*lines, b'{"id": "z", "text": "' + b"a" * 1_100_000 + b'"}', *lines)
+    outcome = kit.on(source, "--max-record-megabytes", "1")
+    assert outcome.code == 1
+    assert outcome.err.endswith(
+        f"bmtools: {source}:{len(lines) + 1}: found a record of more than 1 megabyte, expected a "
+        "smaller one; --max-record-megabytes raises the limit\n")
+    assert kit.left() == []
+
+
 READS_TOKENS = {"tokenize", "pretrain", "distill", "preflight", "finetune ner",
                 "finetune classification", "predict", "score-pppl", "score-mrr", "score-masking",
                 "score-space"}

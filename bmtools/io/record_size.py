@@ -1,0 +1,75 @@
+"""Limit on the size of a record: a few kilobytes of compressed input can unpack to gigabytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import BinaryIO
+
+from bmtools.errors import DataError, setting
+
+MEGABYTES = 32
+"""The default."""
+_MEGABYTE = 1_000_000
+
+
+@contextmanager
+def limiting_records(max_record_megabytes: int = MEGABYTES) -> Iterator[None]:
+    """Have all readers refuse a record, or what one is made from, of more bytes than this."""
+    global _most_bytes
+    before, _most_bytes = _most_bytes, max_record_megabytes * _MEGABYTE
+    try:
+        yield
+    finally:
+        _most_bytes = before
+
+
+_most_bytes = MEGABYTES * _MEGABYTE
+
+
+def limited_lines(stream: BinaryIO, name: str) -> Iterator[bytes]:
+    """Yield the lines of a stream with their ends.
+
+    Args:
+        stream: to its end.
+        name: of the source in messages.
+
+    Raises:
+        DataError: a line is larger than a record may be; it is not read further.
+    """
+    most = _most_bytes
+    for number, line in enumerate(iter(partial(stream.readline, most + 1), b""), 1):
+        if len(line) > most:
+            check_record_size(len(line), f"{name}:{number}")
+        yield line
+
+
+def rest_of_line(stream: BinaryIO, size: int, place: str) -> bytes:
+    """Read to the end of a line; see `limited_lines`.
+
+    Args:
+        stream: within the line.
+        size: bytes of the line before.
+        place: of the line in messages.
+    """
+    rest = stream.readline(max(1, _most_bytes + 1 - size))
+    check_record_size(size + len(rest), place)
+    return rest
+
+
+def check_record_size(size: int, place: str) -> None:
+    """Refuse what would be a record of more bytes than the limit.
+
+    Args:
+        size: bytes, or characters of text.
+        place: where it begins, in messages.
+
+    Raises:
+        DataError: see above.
+    """
+    if size > _most_bytes:
+        most = _most_bytes // _MEGABYTE
+        raise DataError(f"{place}: found a record of more than {most} megabyte{'s' * (most > 1)}, "
+                        "expected a smaller one; "
+                        f"{setting('max_record_megabytes')} raises the limit")
