@@ -1,6 +1,7 @@
 # make demo   installs, without the packages of the tests, and runs the quickstart
 # make test   installs, checks and runs the tests
 # make bench  measures against other programs and prints docs/performance.md's table; bench-gpu on a GPU
+# make fuzz   reads FUZZ=10000 damaged files of all kinds, and prints what became of them
 VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
@@ -9,7 +10,7 @@ READY := $(VENV)/.ready
 
 BENCHMARK := -s --benchmark-enable --benchmark-columns=min,median,max,rounds
 
-.PHONY: demo test check bench bench-gpu test-gpu italian clean
+.PHONY: demo test check bench bench-gpu test-gpu italian fuzz clean
 
 $(READY): EXTRAS := [test]
 $(INSTALLED) $(READY): pyproject.toml constraints.txt
@@ -30,6 +31,10 @@ check: $(READY)
 # Tiny models lose more to threads than they win; a process a core does the work.
 test: check
 	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --durations 5
+
+FUZZ ?= 10000
+fuzz: $(READY)
+	BMTOOLS_FUZZ=$(FUZZ) OMP_NUM_THREADS=1 $(BIN)/pytest tests/robustness/test_fuzz.py
 
 bench: $(READY)
 	mkdir -p out

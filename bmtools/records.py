@@ -99,7 +99,7 @@ def check(record: Record) -> None:
     try:
         msgspec.convert(record, RecordFields)
     except msgspec.ValidationError as error:
-        raise RecordError(record.place, _readable(str(error)), record) from None
+        raise RecordError(record.place, readable(str(error)), record) from None
     text, entities = record["text"], record.get("entities", ())
     faults = [fault for number, entity in enumerate(entities)
               for fault in span_faults(text, entity, f"entities[{number}]")]
@@ -123,7 +123,7 @@ def check(record: Record) -> None:
         raise RecordError(record.place, faults[0], record)
 
 
-def _readable(message: str) -> str:
+def readable(message: str) -> str:
     """Turn msgspec's path notation into `key: found ..., expected ...`."""
     if message.startswith("Object missing required field `"):
         field, _, path = message.removeprefix("Object missing required field `").partition("`")

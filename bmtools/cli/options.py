@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial, wraps
@@ -27,6 +26,7 @@ from bmtools.distributed import is_main_process
 from bmtools.errors import (
     BmtoolsError,
     CheckpointError,
+    DataError,
     RecordError,
     Reject,
     refuse,
@@ -146,13 +146,16 @@ def _read_config(ctx: click.Context, _param: click.Parameter, path: Path | None)
     """Take defaults from a TOML file: its top-level keys, and the command's own table."""
     if path is None:
         return
+    from bmtools.recipes.toml import parse_toml
+
     try:
-        text = path.read_text(encoding="utf-8")
-        content = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise click.UsageError(f"{path}: not TOML ({error})", ctx) from error
+        content = parse_toml(path.read_bytes(), str(path))
+    except DataError as error:
+        raise click.UsageError(str(error), ctx) from error
+    text = path.read_text(encoding="utf-8")
     shared = {key: value for key, value in content.items() if not isinstance(value, dict)}
-    own = content.get(ctx.command.name or "", {})
+    tables = {key: value for key, value in content.items() if isinstance(value, dict)}
+    own = tables.get(ctx.command.name or "", {})
     spelled = {key.replace("-", "_"): key for key in {**shared, **own}}
     values = {name: {**shared, **own}[key] for name, key in spelled.items()}
     known = {long_name(param).replace("-", "_"): param.name

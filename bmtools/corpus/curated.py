@@ -71,9 +71,11 @@ def _items(name: str) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
         return
     try:
         content = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise DataError(f"{source_name(name)}:{error.lineno}: not JSON ({error.msg}); expected "
-                        "one object with 'data' or 'contexts'") from error
+    except (ValueError, RecursionError) as error:
+        line, fault = (error.lineno, error.msg) if isinstance(error, json.JSONDecodeError) \
+            else (1, str(error))
+        raise DataError(f"{source_name(name)}:{line}: not JSON ({fault}); expected one object "
+                        "with 'data' or 'contexts'") from error
     found = content if isinstance(content, dict) else {}
     key = next((key for key in ("data", "contexts") if isinstance(found.get(key), list)), None)
     if key is None:

@@ -40,7 +40,7 @@ def jsonl_records(names: Iterable[str], id_key: str = "id", text_key: str = "tex
             try:
                 content = msgspec.json.decode(line, type=dict[str, Any])
                 record = _with_agreed_keys(Record(content, place=place), id_key, text_key)
-            except msgspec.DecodeError as error:
+            except (msgspec.DecodeError, RecursionError) as error:
                 reject(RecordError(place, f"found {line.strip()[:40]!r} ({error}), expected a JSON "
                                           "object on one line", line))
                 continue

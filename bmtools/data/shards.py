@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import mmap
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ import numpy as np
 from bmtools.data.shard_files import FORMAT, SHARDS, TYPES, EncodedDocument, concatenate, shard_path
 from bmtools.errors import CheckpointError
 from bmtools.io.manifest import read_manifest
+from bmtools.io.tensor_files import LENGTH_BYTES, parse_header
 from bmtools.masking.ragged import offsets as run_offsets
 from bmtools.masking.ragged import ranges
 from bmtools.records import ORIGINS
@@ -109,7 +109,7 @@ class Corpus:
         for directory in directories:
             manifest = read_manifest(directory) if directory.is_dir() else {}
             results, paths = manifest.get("results", {}), sorted(directory.glob(SHARDS))
-            if not paths or "shards" not in results:
+            if not paths or not {"shards", "tokens"} <= results.keys():
                 raise CheckpointError(
                     f"{directory}: found {'no manifest' if paths else 'no shards'}, expected a "
                     "directory that `bmtools tokenize` wrote")
@@ -268,23 +268,22 @@ def _map_tensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str], dic
     except ValueError as error:
         raise CheckpointError(f"{path}: found an empty file, expected a shard; "
                               f"{_REMEDY}") from error
-    base = end = 8 + int.from_bytes(content[:8], "little")
+    base = end = LENGTH_BYTES + int.from_bytes(content[:LENGTH_BYTES], "little")
     tensors, kinds = {}, {}
     try:
-        if not 10 <= base <= min(8 + _LONGEST_HEADER, len(content)):
+        if not 10 <= base <= min(LENGTH_BYTES + _LONGEST_HEADER, len(content)):
             raise ValueError("no header")
-        header = json.loads(content[8:base])
-        metadata = header.pop("__metadata__", {})
+        header, metadata = parse_header(content[LENGTH_BYTES:base])
         for name, entry in header.items():
-            kinds[name], (start, stop), [length] = (entry[key] for key in (
-                "dtype", "data_offsets", "shape"))
+            kinds[name], (start, stop), [length] = (
+                entry["dtype"], entry["data_offsets"], entry["shape"])
             dtype = TYPES.get(kinds[name])
             if dtype is None or length * dtype.itemsize != stop - start:
                 raise ValueError(f"found {length} numbers of type {kinds[name]} in "
                                  f"{stop - start} bytes")
             tensors[name] = np.frombuffer(content, dtype, length, base + start)
             end = max(end, base + stop)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except ValueError as error:
         raise CheckpointError(f"{path}: not a whole shard ({error}); {_REMEDY}") from error
     if end != len(content):
         raise CheckpointError(f"{path}: found {len(content)} bytes, expected {end}; the file is "

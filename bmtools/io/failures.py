@@ -1,4 +1,4 @@
-"""Failures of writing, which name the file, the reason and the way out."""
+"""Failures of files, which name the file, the reason and the way out."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from bmtools.errors import BmtoolsError
+from bmtools.errors import BmtoolsError, CheckpointError
 
 _HINTS = {errno.ENOSPC: "make room, or write elsewhere",
           errno.EDQUOT: "make room, or write elsewhere",
           errno.EPIPE: "its reader has gone away",
           **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), "write elsewhere")}
+_MOST_CHARACTERS = 200
 
 
 class WriteError(BmtoolsError):
@@ -64,6 +65,28 @@ def write_error(error: BaseException) -> OSError | None:
         return error
     found = re.search(r"\(os error (\d+)\)", str(error))
     return OSError(int(found[1]), os.strerror(int(found[1]))) if found else None
+
+
+def brief(error: BaseException) -> str:
+    """Return the first line of an error of a library, cut short, or its kind if it has no words."""
+    return str(error).strip().split("\n")[0][:_MOST_CHARACTERS] or type(error).__name__
+
+
+@contextmanager
+def reading(path: str | Path, fault: str, way_out: str) -> Iterator[None]:
+    """Name a path in the errors of a library that reads it.
+
+    At damaged files libraries raise anything: KeyError, TypeError, a plain Exception.
+
+    Raises:
+        CheckpointError: the path, the fault, the first line of the library's error, the way out.
+    """
+    try:
+        yield
+    except BmtoolsError:
+        raise
+    except Exception as error:
+        raise CheckpointError(f"{path}: {fault} ({brief(error)}); {way_out}") from error
 
 
 @contextmanager

@@ -265,7 +265,10 @@ def _read_table(lines: Sequence[str], name: str) -> _Table | None:
     for separator in _SEPARATORS:
         reader = csv.reader(lines, delimiter=separator, quoting=csv.QUOTE_NONE) \
             if separator == "\t" else csv.reader(lines, delimiter=separator)
-        rows = list(filter(None, reader))
+        try:
+            rows = list(filter(None, reader))
+        except csv.Error:  # cells too long for a table
+            continue
         if not rows or len(rows[0]) == 1:
             continue
         table = _Table(rows, separator)

@@ -226,7 +226,8 @@ def parse_records(lines: Iterable[bytes], name: str, reject: Reject, before: int
                     continue
                 record = Record(msgspec.json.decode(text, type=dict), place=place)
                 check(record)
-            except (UnicodeDecodeError, msgspec.DecodeError, RecordError) as error:
+            except (UnicodeDecodeError, msgspec.DecodeError, RecursionError,
+                    RecordError) as error:
                 if not line.endswith((b"\n", b"\r")):
                     _refuse_cut(error, part, place)
                 reject(_record_error(error, part.rstrip(b"\n"), place, name, number == 1))
@@ -284,7 +285,7 @@ def read_objects(*names: str) -> Iterator[tuple[str, dict[str, Any]]]:
             place, is_empty = f"{source_name(name)}:{number}", False
             try:
                 content = msgspec.json.decode(line, type=dict[str, Any])
-            except msgspec.MsgspecError as error:
+            except (msgspec.MsgspecError, RecursionError) as error:
                 raise DataError(f"{place}: found {line[:40]!r} ({error}), expected a JSON object "
                                 "on one line") from error
             refuse_incomplete(content, place)

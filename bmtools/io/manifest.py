@@ -7,14 +7,41 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
+
+import msgspec
 
 from bmtools.errors import CheckpointError
 from bmtools.installation import versions
+from bmtools.records import readable
 
 NAME = "bmtools.json"
 CARD = "README.md"
 _PACKAGES = ("torch", "transformers", "tokenizers", "accelerate")
+
+
+class _Settings(TypedDict, total=False):
+    task: str
+
+
+class _Results(TypedDict, total=False):
+    shards: int
+    tokens: int
+    languages: list[str] | dict[str, int]
+    licences: list[str] | dict[str, int]
+
+
+class _Fields(TypedDict, total=False):
+    """The keys of a manifest that commands read."""
+
+    command: str
+    settings: _Settings
+    vocabulary: str
+    seed: int | None
+    inputs: dict[str, str]
+    parents: dict[str, str]
+    tokens_seen: int
+    results: _Results
 
 
 @dataclass(frozen=True)
@@ -63,21 +90,32 @@ def read_manifest(directory: Path) -> dict[str, Any]:
         CheckpointError: the file is there but is no JSON object.
     """
     path = directory / NAME
-    return read_object(path) if path.is_file() else {}
+    return read_object(path, _Fields) if path.is_file() else {}
 
 
-def read_object(path: Path) -> dict[str, Any]:
+def read_object(path: Path, fields: Any = dict[str, Any]) -> dict[str, Any]:
     """Read a JSON file of a checkpoint or another directory with a manifest.
 
+    Args:
+        path: the file.
+        fields: TypedDict of the keys that are used, for the types of their values.
+
     Raises:
-        CheckpointError: it is no JSON object.
+        CheckpointError: it is no JSON object, or has other types.
     """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+        text = path.read_text(encoding="utf-8")
+        content = json.loads(text)
+        if "\\ud" in text.lower():  # half of a pair of surrogates cannot be printed or written
+            json.dumps(content, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{path}: not JSON ({error}); restore the checkpoint") from error
     if not isinstance(content, dict):
         raise CheckpointError(f"{path}: found {type(content).__name__}, expected a JSON object")
+    try:
+        msgspec.convert(content, fields)
+    except msgspec.ValidationError as error:
+        raise CheckpointError(f"{path}: {readable(str(error))}; restore the checkpoint") from error
     return content
 
 

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from bmtools.errors import BmtoolsError, setting
+from bmtools.io.failures import reading
 from bmtools.models.checkpoint_files import first_position
 from bmtools.models.fast_encoder import InferenceModel
 from bmtools.models.sizes import HEAD_SIZE, named_size
@@ -56,11 +57,9 @@ def _read_config(path: Path) -> PretrainedConfig:
     from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig
 
     expected = "expected the config.json of a masked language model"
-    try:
+    with reading(f"{setting('architecture')}: {path}", "no configuration could be loaded",
+                 expected):
         config = AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise BmtoolsError(f"{setting('architecture')}: {path}: "
-                           f"{str(error).strip().splitlines()[0][:200]}; {expected}") from error
     if type(config) not in MODEL_FOR_MASKED_LM_MAPPING:
         raise BmtoolsError(f"{setting('architecture')}: {path}: found model_type "
                            f"{config.model_type!r}, {expected}")

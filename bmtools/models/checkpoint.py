@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
-from safetensors import SafetensorError
 from torch import nn
 
 from bmtools.errors import CheckpointError
 from bmtools.io.directories import new_directory
-from bmtools.io.failures import naming, require_room
+from bmtools.io.failures import naming, reading, require_room
 from bmtools.io.manifest import Manifest, read_manifest
 from bmtools.models.architectures import has_segment_embeddings, max_tokens
 from bmtools.models.card import write_card
@@ -76,14 +75,11 @@ def load_checkpoint(directory: Path, device: str = "cpu",
     if model_class == "AutoModelForMaskedLM" and \
             any(name.startswith(_DEBERTA_HEAD) for name in weight_names(directory)):
         options["legacy"] = False  # transformers expects the other head unless told
-    try:
+    with reading(directory, "no model could be loaded", "expected one with safetensors weights"):
         model, report = getattr(transformers, model_class).from_pretrained(
             directory, dtype=torch.float32, use_safetensors=True, local_files_only=True,
             trust_remote_code=False, output_loading_info=True, ignore_mismatched_sizes=new_head,
             **options)
-    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        raise CheckpointError(f"{directory}: {str(error).strip().splitlines()[0][:200]}; expected "
-                              "a model with safetensors weights") from error
     require_finite(directory, model.state_dict())
     new = frozenset([*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])])
     encoder = f"{model.base_model_prefix}."

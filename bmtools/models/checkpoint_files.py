@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import shlex
@@ -10,10 +9,11 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypedDict
 
 from bmtools.errors import BmtoolsError, CheckpointError, setting
 from bmtools.io.manifest import read_manifest, read_object
+from bmtools.io.tensor_files import LENGTH_BYTES, TensorEntry, parse_header
 
 CONFIG, WEIGHTS, BIN = "config.json", "model.safetensors", "pytorch_model.bin"
 LEAST_VERSIONS = {"torch": "2.9", "transformers": "5.5"}
@@ -39,7 +39,25 @@ _LFS = b"version "  # begins a file of Git LFS that stands for another
 _FINE_TUNED = re.compile(r".+For(Token|Sequence)Classification|.+ForQuestionAnswering")
 _DISCRIMINATOR = "ElectraForPreTraining"
 _SHARDS = "; it holds shards of text, which pretrain and distill read"
-_HEADER_BYTES = 8  # of a safetensors file: the length of the header behind them
+
+
+class _Config(TypedDict, total=False):
+    """The keys of `config.json` that are read here."""
+
+    architectures: list[str] | None
+    model_type: str
+    hidden_size: int
+    num_attention_heads: int
+    num_hidden_layers: int
+    max_position_embeddings: int | None
+    pad_token_id: int | None
+    id2label: dict[str, str]
+
+
+class _Index(TypedDict):
+    """The keys of an index of several files of weights that are read here."""
+
+    weight_map: dict[str, str]
 
 
 def check_directory(path: Path) -> None:
@@ -146,7 +164,7 @@ def read_config(directory: Path, name: str = CONFIG) -> dict[str, Any]:
     Raises:
         CheckpointError: it is no JSON object.
     """
-    return read_object(directory / name)
+    return read_object(directory / name, _Config)
 
 
 def positions(config: Mapping[str, Any]) -> int | None:
@@ -235,7 +253,7 @@ def _weight_files(directory: Path) -> list[Path]:
         if not (directory / WEIGHTS).is_file():
             raise CheckpointError(f"{directory}: no {WEIGHTS}{_other_weights(directory)}")
         return [directory / WEIGHTS]
-    names = sorted(set(read_config(directory, index.name)["weight_map"].values()))
+    names = sorted(set(read_object(index, _Index)["weight_map"].values()))
     for name in names:
         if not (directory / name).is_file():
             raise CheckpointError(f"{directory}: no {name}, which {index.name} lists; download it "
@@ -268,7 +286,7 @@ def _conversion(directory: Path) -> str:
             f"{str(directory / WEIGHTS)!r}, {{'format': 'pt'}})")
 
 
-def _read_header(path: Path) -> dict[str, Any]:
+def _read_header(path: Path) -> dict[str, TensorEntry]:
     """Read what a safetensors file says of its tensors, and make sure that it holds them.
 
     Raises:
@@ -276,19 +294,18 @@ def _read_header(path: Path) -> dict[str, Any]:
     """
     size = path.stat().st_size
     with path.open("rb") as stream:
-        head = stream.read(_HEADER_BYTES)
+        head = stream.read(LENGTH_BYTES)
         if head == _LFS:
             raise CheckpointError(f"{path}: found a pointer of Git LFS, expected weights; run git "
                                   f"lfs pull in {path.parent}")
         length = int.from_bytes(head, "little")
         try:
-            header: dict[str, Any] = json.loads(stream.read(length) if length < size else b"")
-            header.pop("__metadata__", None)
-            expected = _HEADER_BYTES + length + max(
-                (one["data_offsets"][1] for one in header.values()), default=0)
-        except (ValueError, AttributeError, TypeError, KeyError):
+            header, _ = parse_header(stream.read(length) if length < size else b"")
+        except ValueError:
             raise CheckpointError(f"{path}: found {size:,} bytes that are no safetensors file; "
                                   "download or copy it again") from None
+    expected = LENGTH_BYTES + length + max(
+        (one["data_offsets"][1] for one in header.values()), default=0)
     if size < expected:
         raise CheckpointError(f"{path}: found {size:,} bytes, expected {expected:,}; the file was "
                               "cut off, download or copy it again")

@@ -168,7 +168,7 @@ def linear(state: State, name: str) -> LinearWeights:
 
 def norm(state: State, name: str, eps: float) -> NormWeights:
     """Look up a layer norm by its name."""
-    return NormWeights(*linear(state, name), eps)
+    return NormWeights(*linear(state, name), float(eps))
 
 
 def _identity(states: Tensor) -> Tensor:

@@ -14,7 +14,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 from torch.nn import functional
@@ -82,7 +81,9 @@ def read_inference_model(directory: Path, device: str, model_class: str) -> Infe
             config.id2label = config.id2label or {n: f"LABEL_{n}" for n in range(outputs)}
             if len(config.id2label) != outputs:
                 return None
-    except (OSError, ValueError, KeyError, AttributeError, TypeError, SafetensorError):
+    except CheckpointError:
+        raise
+    except Exception:  # of any kind, at damaged files
         return None  # transformers says what is wrong, or reads it all the same
     config.vocab_size = len(weights.embed.tokens)
     return InferenceModel(config, weights, head, pooled, longest)

@@ -108,16 +108,25 @@ def parse_run_config(content: bytes, place: str) -> RunConfig:
     Raises:
         DataError: one line that names the place, the phase and the key.
     """
-    try:
-        table = tomllib.loads(content.decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise DataError(f"{place}: not TOML ({error})") from error
+    table = parse_toml(content, place)
     try:
         with settings_spelled_as_flags(False):
             return _run_config(table)
     except ValueError as error:
         line = _line_of_key(content.decode("utf-8"), str(error))
         raise DataError(f"{place}{line}: {error}") from error
+
+
+def parse_toml(content: bytes, place: str) -> dict[str, Any]:
+    """Parse TOML.
+
+    Raises:
+        DataError: it is none, or it nests too deep.
+    """
+    try:
+        return tomllib.loads(content.decode("utf-8"))
+    except (ValueError, RecursionError) as error:  # also numbers of thousands of digits
+        raise DataError(f"{place}: not TOML ({error})") from error
 
 
 def _line_of_key(text: str, message: str) -> str:

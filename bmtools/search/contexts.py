@@ -281,7 +281,7 @@ def read_numbered(block: Block, reject: Reject) -> list[tuple[int, Mapping[str, 
     lines = block.lines.splitlines(keepends=True)
     try:
         found = _DECODER.decode_lines(block.lines)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         found = []
     if len(found) == len(lines) and not any(key in record for record in found
                                             for key in _CHECKED_KEYS):

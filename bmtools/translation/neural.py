@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from bmtools.corpus.languages import nllb_code, primary_language, three_letters
 from bmtools.errors import CheckpointError, setting
 from bmtools.installation import require_extra
+from bmtools.io.failures import reading
 from bmtools.models.checkpoint_files import CONFIG, read_config
 from bmtools.translation.model_files import check_converted
 from bmtools.translation.settings import ModelConfig
@@ -88,8 +89,10 @@ class CTranslate2Translator(NeuralTranslator):
         model = settings.model
         known: set[str] = set()
         for path in sorted(model.glob("*_vocabulary.*")):
-            content = path.read_text("utf-8")
-            known.update(json.loads(content) if path.suffix == ".json" else content.split("\n"))
+            with reading(path, "no vocabulary could be loaded", "convert the model again"):
+                content = path.read_text("utf-8")
+                known.update(json.loads(content) if path.suffix == ".json"
+                             else content.split("\n"))
         if not known:
             check_converted(model)
         marks = [*self.subwords.prefix, self.subwords.target_token]
@@ -191,14 +194,10 @@ class Subwords:
 def _load(directory: Path) -> PreTrainedTokenizerBase:
     from transformers import AutoTokenizer
 
-    try:
-        with warnings.catch_warnings():
-            # Marian's normaliser is not used for encoding.
-            warnings.filterwarnings("ignore", "Recommended: pip install sacremoses")
-            return AutoTokenizer.from_pretrained(
-                directory, local_files_only=True, trust_remote_code=False)
-    except (OSError, ValueError, KeyError, TypeError, ImportError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise CheckpointError(f"{directory}: found no tokenizer that can be loaded ({reason}); "
-                              f"{setting('tokenizer')} names the directory of the original "
-                              "model") from error
+    with reading(directory, "found no tokenizer that can be loaded",
+                 f"{setting('tokenizer')} names the directory of the original model"), \
+            warnings.catch_warnings():
+        # Marian's normaliser is not used for encoding.
+        warnings.filterwarnings("ignore", "Recommended: pip install sacremoses")
+        return AutoTokenizer.from_pretrained(
+            directory, local_files_only=True, trust_remote_code=False)

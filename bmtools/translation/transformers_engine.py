@@ -9,7 +9,7 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModelForSeq2SeqLM
 from transformers.utils import logging
 
-from bmtools.errors import CheckpointError
+from bmtools.io.failures import reading
 from bmtools.models.hardware import resolve_device
 from bmtools.translation.neural import NeuralTranslator
 from bmtools.translation.settings import ModelConfig
@@ -24,14 +24,11 @@ class TransformersTranslator(NeuralTranslator):
         super().__init__(settings, source, target)
         dtype = "float32" if settings.compute_type == "default" else settings.compute_type
         logging.disable_progress_bar()
-        try:
+        with reading(settings.model, "no model for translation",
+                     "expected config.json and model.safetensors"):
             model = AutoModelForSeq2SeqLM.from_pretrained(
                 settings.model, local_files_only=True, trust_remote_code=False,
                 use_safetensors=True, dtype=getattr(torch, dtype))
-        except (OSError, ValueError, KeyError) as error:
-            reason = " ".join(str(error).split())[:200]
-            raise CheckpointError(f"{settings.model}: no model for translation ({reason}); "
-                                  "expected config.json and model.safetensors") from error
         self._model = model.to(resolve_device(settings.device)).eval()
         # A forced end would make a loop look like a translation; limits are given with each call.
         self._model.generation_config.forced_eos_token_id = None

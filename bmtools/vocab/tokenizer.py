@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from tokenizers import Tokenizer
 
 from bmtools.errors import CheckpointError
+from bmtools.io.failures import reading
+from bmtools.io.manifest import read_object
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
@@ -51,12 +53,9 @@ def load_tokenizer(directory: Path) -> PreTrainedTokenizerFast:
 
     if not directory.is_dir():
         raise CheckpointError(f"{directory}: no such directory, expected a tokenizer or checkpoint")
-    try:
+    with reading(directory, "no tokenizer could be loaded", f"expected {TOKENIZER} or {VOCAB}"):
         tokenizer = AutoTokenizer.from_pretrained(
             directory, local_files_only=True, trust_remote_code=False)
-    except (OSError, ValueError, KeyError) as error:
-        raise CheckpointError(f"{directory}: no tokenizer could be loaded ({brief(error)}); "
-                              "expected tokenizer.json or vocab.txt") from error
     if not isinstance(tokenizer, PreTrainedTokenizerFast):
         raise CheckpointError(f"{directory}: the tokenizer has no tokenizer.json; "
                               "convert it with transformers first")
@@ -128,7 +127,7 @@ def check_casing(directory: Path, tokenizer: PreTrainedTokenizerBase) -> None:
         CheckpointError: they contradict each other.
     """
     uncased = is_uncased(tokenizer)
-    config, content = (json.loads(path.read_text("utf-8")) if path.is_file() else {}
+    config, content = (read_object(path) if path.is_file() else {}
                        for path in (directory / CONFIG, directory / TOKENIZER))
     stated = config.get("do_lower_case")
     written = lowercases(content.get("normalizer")) if content else uncased
@@ -144,11 +143,6 @@ def check_casing(directory: Path, tokenizer: PreTrainedTokenizerBase) -> None:
             raise CheckpointError(
                 f"{directory}: the vocabulary holds upper case ({min(cased)!r}), but text would "
                 f'be lower-cased; write {{"do_lower_case": false}} into {CONFIG}')
-
-
-def brief(error: Exception) -> str:
-    """Return the first line of an error of a library, cut short."""
-    return str(error).strip().split("\n")[0][:160]
 
 
 def flat_components(component: Component | None) -> list[Component]:

@@ -10,6 +10,7 @@ from typing import Any
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from bmtools.errors import CheckpointError
+from bmtools.io.failures import reading
 from bmtools.io.jsonl import read_lines
 from bmtools.vocab.inference_tokenizer import read_inference_tokenizer
 from bmtools.vocab.tokenizer import (
@@ -17,7 +18,6 @@ from bmtools.vocab.tokenizer import (
     METASPACE,
     TOKENIZER,
     VOCAB,
-    brief,
     is_uncased,
     load_tokenizer,
     lowercases,
@@ -79,11 +79,9 @@ def load_vocabulary(path: Path) -> Vocabulary:
                               f"a checkpoint, a {TOKENIZER} or a {VOCAB}")
     if path.suffix != ".json":
         return _bare_wordpiece(path)
-    try:
+    with reading(path, "no tokenizer could be loaded",
+                 f"expected a {TOKENIZER}, a {VOCAB} or a directory"):
         backend = Tokenizer.from_file(str(path))
-    except Exception as error:  # the library raises nothing more precise
-        raise CheckpointError(f"{path}: no tokenizer could be loaded ({brief(error)}); expected "
-                              f"a {TOKENIZER}, a {VOCAB} or a directory") from error
     backend.no_truncation()
     backend.no_padding()
     return Vocabulary(backend, lowercases(json.loads(backend.to_str())["normalizer"]))

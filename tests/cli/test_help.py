@@ -163,8 +163,10 @@ def test_a_group_lists_its_commands_with_their_whole_sentence(run, words: tuple[
     (("translate", "--engine", "transformer"), "'transformers'"),
     (("pretrain", "--max-lenght", "9"), "'--max-length'"),
     (("pretrain", "-o", "out", "--set", "mask_rat=0.1"), "'mask_rate'")])
-def test_a_mistyped_name_is_answered_with_the_one_meant(run, arguments: tuple[str, ...],
-                                                        meant: str) -> None:
+def test_a_mistyped_name_is_answered_with_the_one_meant(
+        run, arguments: tuple[str, ...], meant: str, tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     outcome = run(*arguments)
     assert (outcome.code, outcome.out) == (2, "")
     assert f"did you mean {meant}?" in outcome.err

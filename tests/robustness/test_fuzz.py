@@ -1,0 +1,100 @@
+"""Damaged input of every reader is refused in one line that names it, or is read; nothing else.
+
+`make fuzz FUZZ=10000` tries so many inputs, prints a table and keeps those that fail, with what was
+said of them, in out/fuzz; without a number a few of each reader are tried.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from robustness.fuzz_pool import READ, REFUSED, VERDICTS, Input, Result, clear, fuzz, run
+from robustness.fuzz_readers import READERS, make_kit
+
+INPUTS = int(os.environ.get("BMTOOLS_FUZZ", "120"))
+SEED = int(os.environ.get("BMTOOLS_FUZZ_SEED", "0"))
+CHOSEN = os.environ.get("BMTOOLS_FUZZ_READERS", "")
+KEPT = Path("out/fuzz")
+SECONDS = 30
+
+
+@pytest.fixture(scope="module")
+def kit(tmp_path_factory: pytest.TempPathFactory, tiny_tokenizer: Path, tiny_checkpoint: Path,
+        make_tagger: Callable[[Path], Path]) -> Path:
+    folder = tmp_path_factory.mktemp("kit")
+
+    def call(*arguments: object) -> None:
+        code, _, err = run(" ".join(map(str, arguments)))
+        assert code == 0, err
+
+    make_kit(folder, call, tokenizer=tiny_tokenizer, model=tiny_checkpoint,
+             tagger=make_tagger(tiny_checkpoint))
+    return folder
+
+
+def inputs() -> Iterator[Input]:
+    chosen = [number for number, reader in enumerate(READERS) if CHOSEN in reader.name]
+    share = INPUTS / sum(READERS[number].weight for number in chosen)
+    for reader in chosen:
+        for number in range(max(1, round(share * READERS[reader].weight))):
+            yield Input(reader, SEED * 1_000_000 + number)
+
+
+def test_the_readers_read_what_is_whole(kit: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(kit)
+    for reader in READERS:
+        code, _, err = run(reader.command)
+        assert code == 0, (reader.name, err)
+        clear()
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_damage_is_read_or_refused_in_one_line(
+        kit: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tried = sorted(inputs(), key=lambda one: one.number)  # every reader's first, then the second
+    processes = max(1, len(os.sched_getaffinity(0)) // int(
+        os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
+    results = list(fuzz(kit, tried, processes, SECONDS))
+    failed = [result for result in results if result.verdict not in (READ, REFUSED)]
+    with capsys.disabled():
+        if "BMTOOLS_FUZZ" in os.environ:
+            print("\n" + table(results))
+            keep(failed, kit)
+    assert len(results) == len(tried)
+    assert not failed, "\n".join(f"{READERS[one.input.reader].name} {one.input.number}: "
+                                 f"{one.verdict} {one.said}" for one in failed[:20])
+
+
+def table(results: list[Result]) -> str:
+    """Count the verdicts of each reader."""
+    counts = Counter((result.input.reader, result.verdict) for result in results)
+    rows = [[reader.name, *(counts[number, verdict] for verdict in VERDICTS)]
+            for number, reader in enumerate(READERS)]
+    rows.append(["all", *(sum(row[column] for row in rows)
+                          for column in range(1, len(VERDICTS) + 1))])
+    header = f"{'':52}{'inputs':>8}" + "".join(f"{verdict:>11}" for verdict in VERDICTS)
+    return "\n".join([header, *(
+        f"{name:52}{sum(numbers):>8}" + "".join(f"{number:>11}" for number in numbers)
+        for name, *numbers in rows if sum(numbers))])
+
+
+def keep(failed: list[Result], kit: Path) -> None:
+    """Write the damaged files of failures, and what was said of them."""
+    for result in failed:
+        reader = READERS[result.input.reader]
+        folder = KEPT / f"{result.input.reader:02}-{result.input.number}"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / Path(reader.file).name).write_bytes(
+            result.input.damaged((kit / reader.file).read_bytes()))
+        (folder / "said.txt").write_text(f"{reader.command}\n{result.verdict}\n{result.said}\n")
+
+
+def test_damage_does_some(kit: Path) -> None:
+    whole = (kit / "in.jsonl").read_bytes()
+    damaged = [Input(6, number).damaged(whole) for number in range(40)]
+    assert len({*damaged, whole}) > 30
+    assert damaged == [Input(6, number).damaged(whole) for number in range(40)]
