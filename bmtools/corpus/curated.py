@@ -72,9 +72,8 @@ def _items(name: str) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
-        line, fault = (error.lineno, error.msg) if isinstance(error, json.JSONDecodeError) \
-            else (1, str(error))
-        raise DataError(f"{source_name(name)}:{line}: not JSON ({fault}); expected one object "
+        place, fault = getattr(error, "lineno", 1), getattr(error, "msg", error)
+        raise DataError(f"{source_name(name)}:{place}: not JSON ({fault}); expected one object "
                         "with 'data' or 'contexts'") from error
     found = content if isinstance(content, dict) else {}
     key = next((key for key in ("data", "contexts") if isinstance(found.get(key), list)), None)
