@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, takewhile
+from typing import NamedTuple
 
 from bmtools.corpus.languages import primary_language, three_letters
 from bmtools.errors import BmtoolsError, setting
@@ -25,7 +28,7 @@ _MINUS = re.compile(r"(?<![\w)\]])-(?=\d)")
 _RESERVED = re.compile(r"[\[\]{}^$@\\/<>]")
 _MARKED = re.compile(r"(?:[*#@]|\\@)((?:\\.|[^\s*#@\\])*)")
 _ESCAPED = re.compile(r"\\(.)")
-_EDGES = re.compile(r"^\W+|\W+$")
+_WORD = re.compile(r"\w(?:.*\w)?", re.DOTALL)
 # Rules that move the parts of a compound ("12-week study") leave no space where the English had
 # none: "studiodi12 settimane". A blank on either side of the hyphen becomes that space.
 _HYPHEN = re.compile(r"\b(follow-up|x-ray|(?:twen|thir|for|fif|six|seven|eigh|nine)ty-[a-z]+)"
@@ -33,6 +36,8 @@ _HYPHEN = re.compile(r"\b(follow-up|x-ray|(?:twen|thir|for|fif|six|seven|eigh|ni
 _GAP = "[-]"
 # Words that move away leave their space before a full stop or a comma.
 _LOOSE = re.compile(r" (?=[.,](?: |$))")
+_PATIENCE_SECONDS = 60
+_TEST = "test .[0]"
 _USELESS_GAP = re.compile(r"(?:\[-\])+(?=[\s.,;:!?)%]|\\\])")
 
 
@@ -43,6 +48,14 @@ class _Passed:
     text: str
     unknown: tuple[str, ...] = ()
     is_lost: bool = False
+
+
+class _Run(NamedTuple):
+    """Lines that came back, and perhaps an empty one; how the program ended."""
+
+    lines: list[str]
+    ending: str
+    is_stalled: bool
 
 
 class ApertiumTranslator:
@@ -64,13 +77,14 @@ class ApertiumTranslator:
         modes = installed_modes()
         steps = [source, via, target] if via else [source, target]
         self.details = {"via": via} if via else {}
+        self.restarts = 0
         self._modes = [_mode(left, right, modes) for left, right in pairwise(steps)]
 
     def translate(self, sentences: Sequence[str]) -> list[Translation]:
         """Translate sentences, and count the words that some stage did not know."""
         passed = [_Passed(sentence) for sentence in sentences]
         for mode in self._modes:
-            stage = _stage(mode, [one.text for one in passed])
+            stage = self._stage(mode, [one.text for one in passed])
             # A word that two stages do not know counts once.
             passed = [_Passed(after.text,
                               before.unknown + tuple(word for word in after.unknown
@@ -80,6 +94,40 @@ class ApertiumTranslator:
         return [Translation("", fault="apertium gives nothing back; change the sentence")
                 if one.is_lost else Translation(one.text, unknown=len(one.unknown))
                 for one in passed]
+
+    def _stage(self, mode: str, sentences: list[str]) -> list[_Passed]:
+        """Run sentences through one mode.
+
+        Each goes in with a full stop, as Apertium's own reader of plain text adds one, and with its
+        number as an untranslatable blank, then NUL, at which every program of the pipe flushes. So
+        one that crashes or shifts is noticed; the input is then halved until the culprit is alone.
+        One at which the pipe stands still is tried again alone, and what follows it after that.
+
+        Raises:
+            BmtoolsError: the program gives nothing back whatever it is given.
+        """
+        if not sentences:
+            return []
+        run = _run(mode, [f"{_hidden(sentence, mode.startswith('en'))} .[{number}]"
+                          for number, sentence in enumerate(sentences)])
+        self.restarts += run.is_stalled
+        whole = [_shown(line.rpartition(".[")[0]) for _, line in takewhile(
+            lambda item: item[1].endswith(f".[{item[0]}]"),
+            enumerate(run.lines[:len(sentences)]))]
+        if len(whole) == len(sentences):
+            return whole
+        if len(sentences) == 1:
+            test = _run(mode, [_TEST])
+            if not test.lines[0].endswith(".[0]"):
+                raise BmtoolsError(f"apertium {mode} {test.ending}; try: echo test | "
+                                   f"apertium {mode}")
+            return [_Passed("", is_lost=True)]
+        if run.is_stalled:
+            at = len(whole)
+            return (whole + self._stage(mode, sentences[at:at + 1])
+                    + self._stage(mode, sentences[at + 1:]))
+        middle = len(sentences) // 2
+        return self._stage(mode, sentences[:middle]) + self._stage(mode, sentences[middle:])
 
 
 def installed_modes() -> list[str]:
@@ -91,7 +139,12 @@ def installed_modes() -> list[str]:
     if shutil.which("apertium") is None:
         raise BmtoolsError(f"{setting('engine')} apertium needs the program apertium; on Debian: "
                            "apt install apertium apertium-eng-cat apertium-cat-ita")
-    listed = subprocess.run(["apertium", "-l"], capture_output=True, text=True, check=False)
+    try:
+        listed = subprocess.run(["apertium", "-l"], capture_output=True, text=True, check=False,
+                                timeout=_PATIENCE_SECONDS)
+    except subprocess.TimeoutExpired as error:
+        raise BmtoolsError(f"apertium -l stood still for {_PATIENCE_SECONDS} seconds; try it "
+                           "yourself") from error
     return listed.stdout.split()
 
 
@@ -111,39 +164,38 @@ def _mode(source: str, target: str, modes: list[str]) -> str:
         f"apertium-{left}-{right} (or apertium-{right}-{left}: one package, two directions)")
 
 
-def _stage(mode: str, sentences: list[str]) -> list[_Passed]:
-    """Run sentences through one mode.
+def _run(mode: str, lines: list[str]) -> _Run:
+    """Send lines through a mode, and stop it where nothing comes back for a while."""
+    stream: bytes | None = "".join(f"{line}\0" for line in lines).encode()
+    received, is_stalled = 0, False
+    with subprocess.Popen(
+            ["apertium", "-z", "-f", "none", mode], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, env={**os.environ, "LC_ALL": "C.UTF-8"},
+            process_group=0) as process:
+        try:
+            while True:
+                try:
+                    out, err = process.communicate(stream, _PATIENCE_SECONDS)
+                    break
+                except subprocess.TimeoutExpired as waiting:
+                    stream, before = None, received
+                    received = len(waiting.output or b"")
+                    if received == before:
+                        is_stalled = True
+                        _kill(process)
+        except BaseException:
+            _kill(process)
+            raise
+    said = " ".join(err.decode("utf-8", "replace").split())[:200] or "it said nothing"
+    ending = f"stood still for {_PATIENCE_SECONDS} seconds" if is_stalled else \
+        f"ended with code {process.returncode}: {said}"
+    return _Run(out.decode("utf-8", "replace").split("\0"), ending, is_stalled)
 
-    Each goes in with a full stop, as Apertium's own reader of plain text adds one, and with its
-    number as an untranslatable blank, then NUL, at which every program of the pipe flushes. So
-    one that crashes or shifts is noticed; the input is then halved until the culprit is alone.
 
-    Raises:
-        BmtoolsError: the program gives nothing back whatever it is given.
-    """
-    lines, _ = _run(mode, [f"{_hidden(sentence, mode.startswith('en'))} .[{number}]"
-                           for number, sentence in enumerate(sentences)])
-    if len(lines) >= len(sentences) and all(
-            line.endswith(f".[{number}]") for number, line in enumerate(lines[:len(sentences)])):
-        return [_shown(line.rpartition(".[")[0]) for line in lines[:len(sentences)]]
-    if len(sentences) == 1:
-        lines, complaint = _run(mode, ["test .[0]"])
-        if not lines[0].endswith(".[0]"):
-            raise BmtoolsError(f"apertium {mode} {complaint}; try: echo test | apertium {mode}")
-        return [_Passed("", is_lost=True)]
-    middle = len(sentences) // 2
-    return _stage(mode, sentences[:middle]) + _stage(mode, sentences[middle:])
-
-
-def _run(mode: str, lines: list[str]) -> tuple[list[str], str]:
-    """Send lines through a mode; returns its lines, and empty ones, and how it ended."""
-    stream = "".join(f"{line}\0" for line in lines)
-    done = subprocess.run(
-        ["apertium", "-z", "-f", "none", mode], input=stream.encode(), capture_output=True,
-        check=False, env={**os.environ, "LC_ALL": "C.UTF-8"})
-    said = " ".join(done.stderr.decode("utf-8", "replace").split())[:200] or "it said nothing"
-    return (done.stdout.decode("utf-8", "replace").split("\0"),
-            f"ended with code {done.returncode}: {said}")
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill a program and the others of its pipe."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def _hidden(text: str, is_english: bool) -> str:
@@ -154,7 +206,8 @@ def _hidden(text: str, is_english: bool) -> str:
 
 def _shown(line: str) -> _Passed:
     line = _USELESS_GAP.sub("", line.replace(f"{_GAP}-{_GAP}", "-")).replace(_GAP, " ")
-    words = tuple(_EDGES.sub("", word) for word in _MARKED.findall(line) if word)
+    words = tuple(core[0] if (core := _WORD.search(word)) else ""
+                  for word in _MARKED.findall(line) if word)
     plain = _ESCAPED.sub(r"\1", _MARKED.sub(r"\1", line))
     text = _LOOSE.sub("", " ".join(plain.split())).translate(_SHOW)
     return _Passed(text, words)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +15,7 @@ from bmtools.translation.translator import Translation
 if TYPE_CHECKING:
     from lxml.etree import _Element as Element
 
-_FINAL = re.compile(r"[\s.!?:;,…]*$")
+_FINAL = ".!?:;,…" + "".join(filter(str.isspace, map(chr, range(0x3001))))
 _LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 # These contain code of the original format, not text.
 _CODE = frozenset(("bpt", "ept", "it", "ph", "ut", "sub"))
@@ -32,6 +31,7 @@ class MemoryTranslator:
     name = "memory"
     marks_unknown = False
     batch_sentences = 2000
+    restarts = 0
 
     def __init__(self, path: Path, source: str, target: str) -> None:
         self.details = {"memory": path.name}
@@ -40,17 +40,17 @@ class MemoryTranslator:
         self._loose: dict[str, str] = {}
         for sentence, translation in read_pairs(path, source, target):
             self._exact.setdefault(sentence, translation)
-            self._loose.setdefault(_FINAL.sub("", sentence).casefold(), translation)
+            self._loose.setdefault(sentence.rstrip(_FINAL).casefold(), translation)
 
     def translate(self, sentences: Sequence[str]) -> list[Translation]:
         """Look sentences up."""
         translations = []
         for sentence in sentences:
-            bare = _FINAL.sub("", sentence)
+            bare = sentence.rstrip(_FINAL)
             found = self._exact.get(sentence)
             if found is None and (loose := self._loose.get(bare.casefold())) is not None:
                 # The final punctuation and the initial capital are those of the sentence.
-                found = _FINAL.sub("", loose) + sentence[len(bare):]
+                found = loose.rstrip(_FINAL) + sentence[len(bare):]
                 found = found[:1].upper() + found[1:] if sentence[:1].isupper() else found
             translations.append(Translation(found) if found is not None else
                                 Translation("", fault=f"not in {self._path}; add it there"))

@@ -41,6 +41,7 @@ class NeuralTranslator(ABC):
     name: str
     marks_unknown = False
     batch_sentences = 256
+    restarts = 0
 
     def __init__(self, settings: ModelConfig, source: str, target: str) -> None:
         self.settings = settings

@@ -46,6 +46,7 @@ class TranslationCounts:
         missing: sentences kept or dropped for lack of a translation.
         stripped: records that lost annotations.
         passed_on: records in another language that were left as they are.
+        restarts: times that the engine's program stood still and was started again.
     """
 
     records: int = 0
@@ -56,6 +57,7 @@ class TranslationCounts:
     missing: int = 0
     stripped: int = 0
     passed_on: int = 0
+    restarts: int = 0
 
     def lines(self) -> Iterator[str]:
         """Yield lines for people: totals, and counts that deserve a look."""
@@ -70,6 +72,9 @@ class TranslationCounts:
             yield f"{self.stripped} records lost their annotations"
         if self.passed_on:
             yield f"{self.passed_on} records in other languages, left as they were"
+        if self.restarts:
+            times = f"time{'s' * (self.restarts > 1)}"
+            yield f"the engine stood still {self.restarts} {times} and was started again"
 
 
 def translate(records: str | PathLike[str] | Iterable[Any], source_lang: str, target_lang: str,
@@ -220,6 +225,7 @@ class _DocumentTranslator:
         if sentences:
             self.translations.update(zip(sentences, self.translator.translate(sentences),
                                          strict=True))
+        self.counts.restarts = self.translator.restarts
         self.counts.distinct += len(sentences)
         for document in documents:
             record = document.record

@@ -30,12 +30,14 @@ class Translator(Protocol):
         details: further facts about the origin of a translation.
         marks_unknown: the engine reports words that it does not know.
         batch_sentences: sentences that make a call worth its cost.
+        restarts: times that the engine's program stood still and was started again.
     """
 
     name: str
     details: dict[str, str]
     marks_unknown: bool
     batch_sentences: int
+    restarts: int
 
     def translate(self, sentences: Sequence[str]) -> list[Translation]:
         """Translate sentences, each without line breaks or control characters."""

@@ -45,6 +45,7 @@ class Dictionary:
 
     name = "dictionary"
     marks_unknown = True
+    restarts = 0
 
     def __init__(self, known: Mapping[str, str], batch_sentences: int = 2) -> None:
         self.details = {"edition": "first"}

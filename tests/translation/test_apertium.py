@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
+import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from bmtools.errors import BmtoolsError
+from bmtools.errors import BmtoolsError, RecordError
+from bmtools.records import Record
 from bmtools.translation import apertium
 from bmtools.translation.apertium import ApertiumTranslator, installed_modes
+from bmtools.translation.settings import DocumentConfig
+from bmtools.translation.translate import TranslationCounts, translate_records
 
 CHAIN = {"eng-cat", "cat-ita", "eng-spa", "spa-ita"}
 _is_there = shutil.which("apertium") is not None and set(installed_modes()) >= CHAIN
@@ -28,7 +33,8 @@ def modes(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     def pretend(*names: str, run: Callable[[str, list[str]], list[str]] | None = None) -> None:
         monkeypatch.setattr(apertium, "installed_modes", lambda: list(names))
         act = run or (lambda _mode, lines: lines)
-        monkeypatch.setattr(apertium, "_run", lambda mode, lines: (act(mode, lines), "ended"))
+        monkeypatch.setattr(apertium, "_run", lambda mode, lines: apertium._Run(
+            act(mode, lines), "ended", False))
 
     return pretend
 
@@ -69,7 +75,7 @@ def test_signs_of_the_text_survive_and_apertium_s_own_are_counted(
     (r"\@drug", "drug", ["drug"]), ("#dare# via", "dare via", ["dare"]),
     (r"\[*IL-6\] a\/*b", "[IL-6] a/b", ["IL-6", "b"]), ("*a b  c .", "a b c.", ["a"]),
     ("studio[-]di[-]12 mesi", "studio di 12 mesi", []), ("bambino[-].", "bambino.", []),
-    ("uno[-]-[-]due", "uno-due", [])])
+    ("uno[-]-[-]due", "uno-due", []), ("*(a.b), *?", "(a.b), ?", ["a.b", ""])])
 def test_the_stream_is_read_back(line: str, text: str, unknown: list[str]) -> None:
     passed = apertium._shown(line)
     assert (passed.text, list(passed.unknown)) == (text, unknown)
@@ -111,6 +117,53 @@ def test_a_program_that_fails_on_everything_is_not_blamed_on_a_sentence(
     modes("eng-ita", run=lambda _mode, _lines: [""])
     with pytest.raises(BmtoolsError, match=r"eng-ita ended; try: echo test \| apertium"):
         ApertiumTranslator("en", "it").translate(["One.", "Two."])
+
+
+HANGING = """#!{python} -S
+import os, subprocess, sys, time
+if sys.argv[1] == "-l":
+    sys.exit(print("eng-ita"))
+for line in sys.stdin.buffer.read().split(b"\\0")[:-1]:
+    if b"HANG" in line or (b"ONCE" in line and not os.path.exists("{once}")):
+        open("{once}", "w").close()
+        subprocess.run(["sleep", "1000"])  # a child, as in Apertium's pipe
+    sys.stdout.buffer.write(line + b"\\0")
+    sys.stdout.buffer.flush()
+"""
+
+
+@pytest.fixture
+def hanging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Install a program that stands still at some sentences, at one of them the first time."""
+    program = tmp_path / "apertium"
+    program.write_text(HANGING.format(python=sys.executable, once=tmp_path / "once"))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(apertium, "_PATIENCE_SECONDS", 1)
+
+
+@pytest.mark.usefixtures("hanging")
+def test_a_program_that_stands_still_is_started_again() -> None:
+    counts = TranslationCounts()
+    records = [Record(id=str(number), text=f"Sentence {number}.") for number in range(9)]
+    records[2]["text"], records[5]["text"] = "ONCE.", "HANG."
+    rejected: list[RecordError] = []
+    found = list(translate_records(records, ApertiumTranslator("en", "it"),
+                                   DocumentConfig("en", "it"), rejected.append, counts))
+    assert [one["text"] for one in found] == [
+        one["text"] for one in records if one["text"] != "HANG."]
+    [error] = rejected
+    assert error.reason.startswith("no translation of 'HANG.': apertium gives nothing back")
+    assert counts.restarts == 3
+    assert "the engine stood still 3 times and was started again" in counts.lines()
+
+
+@pytest.mark.usefixtures("hanging")
+def test_a_program_that_always_stands_still_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apertium, "_hidden", lambda text, _is_english: f"HANG {text}")
+    monkeypatch.setattr(apertium, "_TEST", "HANG .[0]")
+    with pytest.raises(BmtoolsError, match=r"^apertium eng-ita stood still for 1 seconds; try"):
+        ApertiumTranslator("en", "it").translate(["One."])
 
 
 @needs_apertium

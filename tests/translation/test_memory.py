@@ -80,3 +80,11 @@ def test_exact_matches_win_and_loose_ones_keep_case_and_punctuation(tmp_path: Pa
         "Nessun dolore.", "NIENTE", "nessun dolore.", "Nessun dolore!", "Febbre", "febbre;", ""]
     assert [bool(one.fault) for one in found] == [False] * 6 + [True]
     assert found[-1].fault == f"not in {path}; add it there"
+
+
+def test_long_segments_take_no_longer_than_their_length(tmp_path: Path) -> None:
+    """A pattern for final punctuation took five seconds for 40,000 characters."""
+    path = _written(tmp_path / "m.tsv", "A" + ". " * 500_000 + "b\u3000!\tBene.\n")
+    translator = MemoryTranslator(path, "en", "it")
+    [found] = translator.translate(["a" + ". " * 500_000 + "B?"])
+    assert found.text == "Bene?"
