@@ -27,7 +27,7 @@ from bmtools.scoring.settings import MrrConfig
     "--word-report words.jsonl"),
     essential="model terms top-k multi-token ignore-case baseline by output fail-under plot",
     groups={"Model": "model baseline", "Masked words": "terms mask-unit",
-            "Measure": "top-k multi-token ignore-case beam-size like",
+            "Measure": "top-k multi-token ignore-case beam-size context-tokens like",
             "Scores": "by details word-report output fail-under fail-below-baseline",
             "Plots": "plot plot-format sentence overwrite"}, topics="masking devices",
     meanings={"output": "Write the scores here; .gz and .zst compress.",

@@ -7,7 +7,7 @@ sentence one at a time. There people chose the words; here a list or annotated e
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import NamedTuple
 
@@ -35,7 +35,8 @@ class _Span(NamedTuple):
 
 
 def make_clozes(records: Iterable[Record], terms: WordList | None, unit: MaskUnit = "word",
-                reject: Reject = refuse, skipped: Counter[str] | None = None) -> Iterator[Record]:
+                reject: Reject = refuse, skipped: Counter[str] | None = None,
+                check: Callable[[Record], None] | None = None) -> Iterator[Record]:
     """Mask each word of each mention once, alone: one record for each, in order of position.
 
     Mentions are the record's entities and the terms that occur between word borders, in any case.
@@ -57,6 +58,7 @@ def make_clozes(records: Iterable[Record], terms: WordList | None, unit: MaskUni
         reject: receives records whose entities are outside their text.
         skipped: counts the records in which nothing was found, and the discontinuous entities,
             which are not masked.
+        check: raises `RecordError` for a record whose words shall not be masked.
     """
     skipped = Counter() if skipped is None else skipped
     matcher = Matcher(terms.folded, Folding(terms.rule)) if terms is not None else None
@@ -79,6 +81,8 @@ def make_clozes(records: Iterable[Record], terms: WordList | None, unit: MaskUni
                 continue
             try:
                 mentions = [*_entity_spans(record, skipped), *found]
+                if check and mentions:
+                    check(record)
             except RecordError as error:
                 reject(error)
                 continue

@@ -8,6 +8,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from os import PathLike
 from typing import Any
 
@@ -20,7 +21,7 @@ from bmtools.scoring.checkpoint_predictor import load_predictors
 from bmtools.scoring.cloze import make_clozes
 from bmtools.scoring.evaluation import Progress, collect_scores
 from bmtools.scoring.lines import DIGITS, NO_VALUE, Groups, Line, signed
-from bmtools.scoring.mrr_ranking import MaskScore, score_masked_words
+from bmtools.scoring.mrr_ranking import MaskScore, check_text, score_masked_words
 from bmtools.scoring.predictor import Predictor, count_frequencies
 from bmtools.scoring.settings import (
     InferenceConfig,
@@ -78,7 +79,8 @@ def mrr(records: str | PathLike[str] | Iterable[Any], models: Any, *,
     checkpoints = len(predictors)
     if baseline is not None:
         predictors += count_frequencies(baseline, predictors, reject)
-    clozes = make_clozes(as_records(records, reject), term_list, mask_unit, reject, skipped)
+    clozes = make_clozes(as_records(records, reject), term_list, mask_unit, reject, skipped,
+                         None if config.context_tokens else partial(check_text, predictors))
     scores = score_masked_words(clozes, predictors, config, reject)
     totals = [MrrTotals(predictor, config, by, statistics) for predictor in predictors]
     lines = collect_scores(scores, totals, statistics, details, progress, on_score)
@@ -180,6 +182,7 @@ class MrrTotals:
                      match="caseless" if config.ignore_case or config.like else "exact",
                      beam=max(config.beam_size, config.top_k)
                      if config.multi_token == "joint" else None,
+                     context=config.context_tokens or None,
                      like=config.like, punctuation="dropped" if config.like else None,
                      **self.predictor.signature_fields),
         }

@@ -21,7 +21,7 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from bmtools.errors import RecordError, Reject, refuse
+from bmtools.errors import BmtoolsError, RecordError, Reject, refuse, setting
 from bmtools.records import MASK, Record
 from bmtools.scoring.evaluation import score_in_windows
 from bmtools.scoring.lines import DIGITS
@@ -32,6 +32,7 @@ from bmtools.scoring.settings import MrrConfig
 Word = tuple[int, ...]
 Ranking = tuple[int | None, float, float, tuple[tuple[str, float], ...]]
 """The last fields of `MaskScore`."""
+_MOST_BYTES = 4  # of a character, each at most a token
 _LEAST_PROPOSALS = 5  # looked up, however few count
 
 
@@ -76,7 +77,12 @@ def score_masked_words(records: Iterable[Record], predictors: Sequence[Predictor
     """Rank each masked word under each predictor, record by record in input order.
 
     Every token of the vocabulary is a proposal, pieces of words and special tokens included.
+
+    Raises:
+        BmtoolsError: more context than a predictor takes.
     """
+    for predictor in predictors:
+        _check_context(predictor, config.context_tokens)
     tokenizers = {predictor.vocabulary: predictor.tokenizer for predictor in predictors}
     lookups = {vocabulary: TargetLookup(tokenizer, config.ignore_case, bool(config.like))
                for vocabulary, tokenizer in tokenizers.items()}
@@ -90,17 +96,44 @@ def score_masked_words(records: Iterable[Record], predictors: Sequence[Predictor
             raise RecordError(record.place, f"key 'target' is missing, expected the word behind "
                                             f"{MASK} (bmtools import curated writes it)", record)
         try:
-            target = lookups[predictor.vocabulary].find(record["text"], record["target"])
+            target = lookups[predictor.vocabulary].find(
+                record["text"], record["target"],
+                predictor.max_tokens if config.context_tokens else 0)
         except ValueError as error:
             raise RecordError(record.place, f"key 'target': {error}, expected a visible word",
                               record) from error
         masks = len(target.token_ids) if config.multi_token == "joint" and target.splits else 1
-        check_length(predictor, record, len(target.masked.input_ids) + masks - 1,
-                     "shorten the text around the mask")
+        check_length(predictor, record, len(target.masked.input_ids) + masks - 1, _windows_hint())
         return target
 
     rank = partial(_rank_targets, predictors, config)
     return score_in_windows(records, predictors, find_target, rank, reject)
+
+
+def check_text(predictors: Sequence[Predictor], record: Record) -> None:
+    """Refuse a text that some predictor cannot take whole, before each word of it is masked.
+
+    Raises:
+        RecordError: names both lengths and the way out.
+    """
+    for predictor in predictors:
+        text: str = record["text"]
+        if len(text) * _MOST_BYTES > predictor.max_tokens:
+            tokens = len(predictor.tokenizer.backend_tokenizer.encode(text).ids)
+            check_length(predictor, record, tokens, _windows_hint())
+
+
+def _check_context(predictor: Predictor, context: int) -> None:
+    special = predictor.tokenizer.backend_tokenizer.num_special_tokens_to_add(is_pair=False)
+    most = (predictor.max_tokens - special - 1) // 2
+    if context > most:
+        raise BmtoolsError(f"{setting('context_tokens')}: found {context}, expected at most {most},"
+                           f" as {predictor.name} takes {predictor.max_tokens} tokens at a time")
+
+
+def _windows_hint() -> str:
+    return (f"score it in windows ({setting('context_tokens')} 64) or shorten the text around the "
+            "mask")
 
 
 def _rank_targets(predictors: Sequence[Predictor], config: MrrConfig, index: int,

@@ -124,6 +124,9 @@ class MrrConfig:
         ignore_case: count a proposal that equals the word but for case.
         beam_size: prefixes that joint keeps at each step, left to right; a word that so many
             proposals surpass has no rank.
+        context_tokens: score words of texts longer than the model takes in windows, in which each
+            word sees at least this many tokens on either side, where the text has them; 0 refuses
+            such texts.
         like: biobit scores as the evaluation that Buonocore et al. published: the first five,
             caseless, single tokens only, punctuation removed from words, reciprocal ranks rounded
             to two digits, and the lower place where a word is proposed in two spellings.
@@ -133,15 +136,18 @@ class MrrConfig:
     multi_token: Literal["miss", "first", "joint", "skip"] = "miss"
     ignore_case: bool = False
     beam_size: int = 20
+    context_tokens: int = 0
     like: Evaluation | None = None
 
     def __post_init__(self) -> None:
         check_choices(self)
         require(self.top_k >= 1, "top_k", self.top_k, "1 or more")
         require(self.beam_size >= 1, "beam_size", self.beam_size, "1 or more")
-        plain = self.top_k == 5 and self.multi_token == "miss"
+        require(self.context_tokens >= 0, "context_tokens", self.context_tokens, "0 or more")
+        plain = self.top_k == 5 and self.multi_token == "miss" and self.context_tokens == 0
         require(plain or not self.like, f"like {self.like}",
-                f"{setting('top_k')} or {setting('multi_token')} beside it", "neither of them")
+                f"{setting('top_k')}, {setting('multi_token')} or {setting('context_tokens')} "
+                "beside it", "none of them")
 
 
 @dataclass(frozen=True)

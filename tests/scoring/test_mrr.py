@@ -320,8 +320,9 @@ def test_what_models_agree_in(known: Callable[..., CheckpointPredictor]) -> None
     (Record(id="1", text="[MASK] [MASK]", place="m.jsonl:5"),
      "m.jsonl:5: key 'text': found 2 [MASK], expected one"),
     (masked("il", "[MASK]" + " il" * 70), "m.jsonl:1: found 73 tokens, but known takes at most "
-                                          "64, special ones included; "
-                                          "shorten the text around the mask"),
+                                          "64, special ones included; score it in "
+                                          "windows (context_tokens 64) or shorten the text around "
+                                          "the mask"),
 ])
 def test_bad_records_are_named(
         known: Callable[..., CheckpointPredictor], record: Record, message: str) -> None:
@@ -348,7 +349,7 @@ def test_details_name_the_record(known: Callable[..., CheckpointPredictor]) -> N
 @pytest.mark.parametrize(("settings", "message"), [
     ({"top_k": 0}, "top_k: found 0"), ({"multi_token": "maybe"}, "multi_token: found maybe"),
     ({"beam_size": 0}, "beam_size: found 0"), ({"like": "x"}, "like: found x, expected biobit"),
-    ({"like": "biobit", "top_k": 3}, "like biobit: found top_k or multi_token beside it")])
+    ({"like": "biobit", "top_k": 3}, "like biobit: found top_k, multi_token or context_")])
 def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         MrrConfig(**settings)
