@@ -74,6 +74,10 @@ class CheckpointPredictor:
         self.max_tokens = max_tokens(model)
         self.device = torch.device(model.device)
         self.dtype = AUTOCAST_DTYPES.get(config.precision)
+        if self.dtype and model.config.model_type == "deberta":
+            raise BmtoolsError(f"{setting('precision')}: found {config.precision}, which "
+                               f"transformers cannot compute {self.name} (deberta) in; expected "
+                               "float32")
         on_cpu = self.device.type == "cpu"
         self.threads = (config.threads or max(1, usable_cores() // world_size())) if on_cpu else 0
         self.tokens_per_pass = config.batch_tokens or (_TOKENS_ON_CPU if on_cpu else _TOKENS_ON_GPU)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -118,6 +119,13 @@ def is_uncased(tokenizer: PreTrainedTokenizerBase) -> bool:
     """Return whether a tokenizer lower-cases text."""
     normalizer = tokenizer.backend_tokenizer.normalizer
     return normalizer is not None and lowercases(json.loads(normalizer.__getstate__()))
+
+
+def strips_accents(tokenizer: PreTrainedTokenizerBase) -> bool:
+    """Return whether a tokenizer drops accents from letters."""
+    normalizer = tokenizer.backend_tokenizer.normalizer
+    return normalizer is not None and "\u0301" not in unicodedata.normalize(
+        "NFD", normalizer.normalize_str("\u00e9"))
 
 
 def check_casing(directory: Path, tokenizer: PreTrainedTokenizerBase) -> None:

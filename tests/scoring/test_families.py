@@ -12,11 +12,13 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForMaskedLM
 
+from bmtools.errors import BmtoolsError
 from bmtools.io.manifest import Manifest
 from bmtools.models.architectures import max_tokens
 from bmtools.models.checkpoint import save_checkpoint
 from bmtools.models.checkpoint_files import MASKED_LM_FAMILIES
 from bmtools.models.mlm import encode, lm_head
+from bmtools.models.mlm import masked_lm_loss as mlm_loss
 from bmtools.records import MASK
 from bmtools.scoring.embedding_space import embedding_space
 from bmtools.scoring.masked_lm_loss import masked_lm_loss
@@ -87,6 +89,30 @@ def brute_force(directory: Path, tokenizer: Any) -> float:
                 logits = model(input_ids=masked, attention_mask=torch.ones_like(ids)).logits
             losses.append(-logits[0, position].log_softmax(0)[ids[0, position]].item())
     return sum(losses) / len(losses)
+
+
+@pytest.mark.parametrize(("family", "changes"), SCORED)
+def test_gradients_of_heads_equal_those_of_the_whole_model(
+        family: str, changes: dict[str, Any]) -> None:
+    model = tiny(family, 60, **changes)
+    ids = torch.randint(5, 60, (2, 20), generator=torch.Generator().manual_seed(0))
+    masked = torch.arange(40).view(2, 20) % 3 == 1
+    mask = torch.ones_like(ids)
+    model(input_ids=ids, attention_mask=mask, labels=ids.where(masked, -100)).loss.backward()
+    expected = {name: weight.grad.clone() for name, weight in model.named_parameters()
+                if weight.grad is not None}
+    model.zero_grad()
+    # Few at a time, so that gradients of the head add up over chunks.
+    loss, _ = mlm_loss(model, encode(model, ids, mask.bool())[masked], ids[masked], chunk_size=3)
+    (loss / masked.sum()).backward()
+    found = {name: weight.grad for name, weight in model.named_parameters()
+             if weight.grad is not None}
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
+
+
+def test_deberta_is_refused_in_half_precision(saved: Callable[..., Path]) -> None:
+    with pytest.raises(BmtoolsError, match="precision: found bf16, which transformers cannot"):
+        pppl([{"id": "1", "text": "Il cuore."}], saved("deberta"), device="cpu", precision="bf16")
 
 
 @pytest.mark.parametrize(("family", "changes"), SCORED)
