@@ -2,6 +2,7 @@
 # make test   installs, checks and runs the tests
 # make bench  measures against other programs and prints docs/performance.md's table; bench-gpu on a GPU
 # make fuzz   reads FUZZ=10000 damaged files of all kinds, and prints what became of them
+# make kill   ends commands by KILLS=100 signals at random moments, and prints what stood then
 VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
@@ -10,7 +11,7 @@ READY := $(VENV)/.ready
 
 BENCHMARK := -s --benchmark-enable --benchmark-columns=min,median,max,rounds
 
-.PHONY: demo test check bench bench-gpu test-gpu italian fuzz clean
+.PHONY: demo test check bench bench-gpu test-gpu italian fuzz kill clean
 
 $(READY): EXTRAS := [test]
 $(INSTALLED) $(READY): pyproject.toml constraints.txt
@@ -35,6 +36,10 @@ test: check
 FUZZ ?= 10000
 fuzz: $(READY)
 	BMTOOLS_FUZZ=$(FUZZ) OMP_NUM_THREADS=1 $(BIN)/pytest tests/robustness/test_fuzz.py
+
+KILLS ?= 100
+kill: $(READY)
+	BMTOOLS_KILLS=$(KILLS) OMP_NUM_THREADS=1 $(BIN)/pytest -s tests/robustness/test_kill.py
 
 bench: $(READY)
 	mkdir -p out

@@ -5,7 +5,8 @@
     python -S -E warm_bmtools.py call SOCKET script.py ...    # or one script
 
 The command gets the caller's arguments, folder, environment and open files, and is otherwise a
-process of its own, so tests spend no time on imports. Linux only.
+process of its own, so tests spend no time on imports. Linux only. KILLED_AT in the environment, as
+in `7 15`, has its seventh change to files begin with signal 15.
 """
 # pathlib would take as long to import as all the rest of a call.
 # ruff: noqa: PTH100, PTH109, PTH110, PTH120, PTH208
@@ -13,25 +14,49 @@ process of its own, so tests spend no time on imports. Linux only.
 import json
 import os
 import socket
+import struct
 import sys
 
 _LENGTH_BYTES = 8
 _MOST_STREAMS = 64
 # Descriptors from here on are free.
 _FREE = 100
+BEGUN, ENDED = struct.Struct("!I"), struct.Struct("!BI")
+"""What a process sends: its number, then its exit code and how many changes it made to files."""
+_CHANGES = ("os.chmod", "os.chown", "os.link", "os.mkdir", "os.remove", "os.rename", "os.rmdir",
+            "os.symlink", "os.truncate", "os.utime")
+_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+
+
+def start(path: str, arguments: list[str], folder: str, environment: dict[str, str],
+          streams: dict[int, int]) -> socket.socket:
+    """Have the server run `bmtools` or a script, and return the connection to its process.
+
+    Args:
+        path: of the server's socket.
+        arguments: `bmtools` or a script, and its own.
+        folder: to run in.
+        environment: all of it.
+        streams: open files by the numbers that the process gives them.
+    """
+    content = json.dumps([arguments, folder, environment, list(streams)]).encode()
+    connection = socket.socket(socket.AF_UNIX)
+    connection.connect(path)
+    socket.send_fds(connection, [len(content).to_bytes(_LENGTH_BYTES, "big")],
+                    list(streams.values()))
+    connection.sendall(content)
+    return connection
 
 
 def call(path: str, arguments: list[str]) -> int:
     """Have the server run `bmtools` or a script, and return its exit code."""
     streams = [int(name) for name in os.listdir("/proc/self/fd")]
     streams = [number for number in streams if os.path.exists(f"/proc/self/fd/{number}")]
-    content = json.dumps([arguments, os.getcwd(), dict(os.environ), streams]).encode()
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.connect(path)
-        socket.send_fds(connection, [len(content).to_bytes(_LENGTH_BYTES, "big")], streams)
-        connection.sendall(content)
-        answer = connection.recv(1)
-    return answer[0] if answer else 1
+    with start(path, arguments, os.getcwd(), dict(os.environ),
+               dict(zip(streams, streams, strict=True))) as connection:
+        connection.recv(BEGUN.size, socket.MSG_WAITALL)
+        answer = connection.recv(ENDED.size, socket.MSG_WAITALL)
+    return ENDED.unpack(answer)[0] if len(answer) == ENDED.size else 1
 
 
 def serve(path: str) -> None:
@@ -78,6 +103,8 @@ def _run(connection: socket.socket) -> None:
     os.environ.clear()
     os.environ.update(environment)
     sys.argv = arguments
+    changes = _count_changes(os.environ.pop("KILLED_AT", "0 0"))
+    connection.sendall(BEGUN.pack(os.getpid()))
     code = 1
     try:
         if arguments[0] == "bmtools":
@@ -94,8 +121,25 @@ def _run(connection: socket.socket) -> None:
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
-        connection.sendall(bytes([code]))
+        connection.sendall(ENDED.pack(code, len(changes)))
         os._exit(code)
+
+
+def _count_changes(killed_at: str) -> list[str]:
+    """Collect what this process does to files from now on; one of it begins with a signal."""
+    position, number = map(int, killed_at.split())
+    changes: list[str] = []
+    own = os.getpid()
+
+    def see(event: str, arguments: tuple) -> None:
+        if os.getpid() == own and (event in _CHANGES or (
+                event == "open" and isinstance(arguments[2], int) and arguments[2] & _WRITES)):
+            changes.append(event)
+            if len(changes) == position:
+                os.kill(own, number)
+
+    sys.addaudithook(see)
+    return changes
 
 
 if __name__ == "__main__":

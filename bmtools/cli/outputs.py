@@ -99,9 +99,14 @@ class _Place:
     is_directory: bool = False
 
     @property
+    def is_open(self) -> bool:
+        """Whether it stands for a file that is open, such as stdin."""
+        return self._descriptor is not None
+
+    @property
     def is_file(self) -> bool:
         """Whether it is a regular file to write, or a free name."""
-        return self._descriptor is None and not is_special(self.name)
+        return not self.is_open and not is_special(self.name)
 
     @property
     def identity(self) -> tuple[Any, ...]:
@@ -163,7 +168,7 @@ def _refuse_collisions(inputs: Sequence[_Place], outputs: Sequence[_Place]) -> N
                    or len(outputs) > 1]
         for other in found.values() if removed else ():
             path = real_path(other.name)
-            if other is not output and any(
+            if other is not output and not other.is_open and any(
                     path.is_relative_to(directory) for directory in removed) \
                     and (path != removed[0] or other.is_output):
                 raise click.UsageError(f"{other.flag}: found {other.name}, which writing "

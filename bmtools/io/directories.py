@@ -12,7 +12,7 @@ from stat import S_IMODE
 
 from bmtools.errors import BmtoolsError, setting
 from bmtools.io.failures import WriteError, cannot_write, reason, write_error
-from bmtools.io.system import read_system
+from bmtools.io.system import read_system, signals_deferred
 from bmtools.io.unfinished import (
     hidden_path,
     is_hidden,
@@ -55,11 +55,13 @@ def new_directory(path: Path, overwrite: bool = False) -> Iterator[Path]:
             _set_permissions(partial, target)
         except BaseException as error:
             explained = _explained(error, partial, path)
-            shutil.rmtree(partial, ignore_errors=True)
+            with signals_deferred():
+                shutil.rmtree(partial, ignore_errors=True)
             if explained is error:
                 raise
             raise explained from error
-        _put_in_place(partial, target, path)
+        with signals_deferred():
+            _put_in_place(partial, target, path)
 
 
 def refuse_existing(path: Path, overwrite: bool) -> None:

@@ -19,6 +19,7 @@ import msgspec
 
 from bmtools.errors import BmtoolsError
 from bmtools.io.failures import NamedFile, WriteError, naming, reason
+from bmtools.io.system import signals_deferred
 from bmtools.io.unfinished import hidden_path, locked, real_path
 
 if sys.version_info >= (3, 14):
@@ -76,7 +77,8 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
                 os.fsync(descriptor)
             _rename(partial, target, path)
     except BaseException:
-        partial.unlink(missing_ok=True)
+        with signals_deferred():
+            partial.unlink(missing_ok=True)
         raise
 
 

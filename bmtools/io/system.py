@@ -51,6 +51,18 @@ def handling_signals(numbers: Iterable[int], handle: Callable[[int], None]) -> I
             signal.signal(number, handler)
 
 
+@contextmanager
+def signals_deferred() -> Iterator[None]:
+    """Let signals that end a process wait for the end of a block, which cleans up."""
+    found: list[int] = []
+    try:
+        with handling_signals((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), found.append):
+            yield
+    finally:
+        for number in found:
+            signal.raise_signal(number)
+
+
 def read_system(name: str | Path) -> str:
     """Read a file of the system, such as `proc/cpuinfo`; empty where there is none."""
     try:

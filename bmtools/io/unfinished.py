@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 
 from bmtools.errors import BmtoolsError
-from bmtools.io.system import read_system
+from bmtools.io.system import read_system, signals_deferred
 
 _MOST_NAME_BYTES = 150  # of 255; the rest is for the machine and the process
 _HIDDEN = re.compile(r"\.(?P<name>.+)\.(?P<host>[^.]+)-(?P<boot>\w+)-\d+-\w{4}\."
@@ -96,9 +96,10 @@ def reserved(target: Path, place: Path) -> Iterator[None]:
             remove_abandoned(place, target)
             yield
         finally:
-            with suppress(OSError):
-                path.unlink()
-            os.close(descriptor)
+            with signals_deferred():
+                with suppress(OSError):
+                    path.unlink()
+                os.close(descriptor)
     finally:
         with suppress(OSError):
             for parent in missing:

@@ -150,12 +150,13 @@ def manifest() -> Callable[[Path], dict[str, Any]]:
     return _manifest
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def contents() -> Callable[[Path], dict[str, Any]]:
     """Read a directory without what may change from run to run: time, names of files."""
 
     def read(directory: Path) -> dict[str, Any]:
-        files: dict[str, Any] = {path.name: path.read_bytes() for path in directory.iterdir()}
+        files: dict[str, Any] = {path.name: path.read_bytes() for path in directory.iterdir()
+                                 if path.is_file()}
         files["bmtools.json"] = _timeless(_manifest(directory))
         files.pop("README.md", None)  # it repeats the manifest, names of files included
         if "metrics.jsonl" in files:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bmtools.errors import BmtoolsError
 from bmtools.io import unfinished
+from bmtools.io.directories import new_directory
+from bmtools.io.output import new_file
 from bmtools.io.unfinished import hidden_path, locked_directory, remove_abandoned, reserved
 
 # What a process leaves that is killed while it writes a file, a directory or an exchange.
@@ -129,6 +134,30 @@ def test_one_process_at_a_time(tmp_path: Path) -> None:
         with reserved(target.with_name("other"), target.parent):
             pass
     assert not list(tmp_path.iterdir()), "a directory made for nothing goes"
+
+
+@pytest.mark.parametrize("make", [new_file, new_directory])
+def test_a_signal_while_it_cleans_up_waits_for_it(tmp_path: Path, make: Callable[..., Any],
+                                                  monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "out"
+    sent: list[Path] = []
+
+    def interrupted(remove: Callable[..., Any]) -> Callable[..., Any]:
+        def call(path: Path, **options: Any) -> None:
+            sent.append(path)
+            os.kill(os.getpid(), signal.SIGINT)
+            remove(path, **options)
+
+        return call
+
+    monkeypatch.setattr(Path, "unlink", interrupted(Path.unlink))
+    monkeypatch.setattr(shutil, "rmtree", interrupted(shutil.rmtree))
+    with pytest.raises(KeyboardInterrupt), reserved(target, tmp_path), make(target):
+        raise BmtoolsError("a failure")
+    assert len(sent) == 2 and not list(tmp_path.iterdir())
+    with pytest.raises(KeyboardInterrupt), reserved(target, tmp_path), make(target):
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
 def test_file_systems_without_locks_are_written(tmp_path: Path,

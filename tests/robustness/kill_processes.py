@@ -1,0 +1,116 @@
+"""Commands in pipelines, one of which gets a signal at a chosen moment."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from warm_bmtools import BEGUN, ENDED, start
+
+SECONDS = 120.0
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A signal, and when a process gets it.
+
+    Args:
+        number: of the signal.
+        change: the change to files that it comes before, counted from 1; 0 for none.
+        seconds: how long after the start it comes, where that is not said by a change.
+    """
+
+    number: int
+    change: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a command ended.
+
+    Args:
+        code: its exit code; None where a signal killed it.
+        changes: that it made to files; 0 where a signal killed it.
+        err: its stderr.
+        seconds: from its start to its end.
+    """
+
+    code: int | None
+    changes: int
+    err: str
+    seconds: float
+
+
+class _Process:
+    def __init__(self, server: Path, arguments: Sequence[str], folder: Path,
+                 streams: dict[int, int], moment: Moment | None) -> None:
+        self.moment = moment
+        environment = dict(os.environ)
+        if moment and moment.change:
+            environment["KILLED_AT"] = f"{moment.change} {int(moment.number)}"
+        self._connection = start(str(server), ["bmtools", *arguments], str(folder), environment,
+                                 streams)
+        self._connection.settimeout(SECONDS)
+        [self._id] = BEGUN.unpack(self._connection.recv(BEGUN.size, socket.MSG_WAITALL))
+        self._began = time.monotonic()
+
+    def end(self) -> tuple[int | None, int, float]:
+        """Wait for its end, and send the signal on the way."""
+        with closing(self._connection):
+            answer = b""
+            if self.moment and not self.moment.change:
+                self._connection.settimeout(max(
+                    self._began + self.moment.seconds - time.monotonic(), 1e-3))
+                try:
+                    answer = self._connection.recv(ENDED.size, socket.MSG_WAITALL)
+                except TimeoutError:
+                    with suppress(ProcessLookupError):
+                        os.kill(self._id, self.moment.number)
+                else:
+                    return *_unpacked(answer), time.monotonic() - self._began
+            self._connection.settimeout(SECONDS)
+            answer = self._connection.recv(ENDED.size, socket.MSG_WAITALL)
+            return *_unpacked(answer), time.monotonic() - self._began
+
+
+def _unpacked(answer: bytes) -> tuple[int | None, int]:
+    return ENDED.unpack(answer) if len(answer) == ENDED.size else (None, 0)
+
+
+def run_pipeline(server: Path, commands: Sequence[Sequence[str]], folder: Path, errors: Path,
+                 moment: Moment | None = None, victim: int = 0) -> list[Ending]:
+    """Run commands, each of which reads what the one before it writes, and wait for all.
+
+    Args:
+        server: socket of the server of `warm_bmtools`.
+        commands: arguments of `bmtools`.
+        folder: that they run in.
+        errors: file for their stderr; the number of each is added to its name.
+        moment: of the signal to one of them.
+        victim: the one that gets it.
+    """
+    processes: list[_Process] = []
+    files = [errors.with_stem(f"{errors.stem}-{number}") for number in range(len(commands))]
+    before: Any = os.open(os.devnull, os.O_RDONLY)
+    for number, arguments in enumerate(commands):
+        after, out = os.pipe() if number + 1 < len(commands) else (
+            -1, os.open(os.devnull, os.O_WRONLY))
+        err = os.open(files[number], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        processes.append(_Process(server, arguments, folder, {0: before, 1: out, 2: err},
+                                  moment if number == victim else None))
+        for stream in (before, out, err):
+            os.close(stream)
+        before = after
+    # The signal comes in time: what is before the victim ends with it.
+    found = {}
+    for number in sorted(range(len(commands)), key=lambda number: number != victim):
+        found[number] = processes[number].end()
+    return [Ending(*found[number][:2], files[number].read_text(), found[number][2])
+            for number in range(len(commands))]
