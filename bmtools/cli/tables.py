@@ -26,7 +26,7 @@ _PREFERRED = (
     "records", "title", "phases", "entities", "tokens", "unknown", "words", "learning_rate",
     "start.loss", "probe.loss", "memory_gib", "steps", "batch_size", "hours")
 # Identities that people look up, but do not compare.
-_LAST = ("signature", "vocabulary", "state")
+_LAST = ("signature", "vocabulary", "data", "state")
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None,

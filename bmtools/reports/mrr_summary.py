@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +28,8 @@ class MrrItem:
         target: the word behind the mask.
         domain: subject of the sentence, if known.
         ranks: of the word among the proposals, from 1, one per model; None where it has none.
-        reciprocal_ranks: as they count for the score, one per model.
+        reciprocal_ranks: as they count for the score, one per model; not a number where a model
+            leaves the word out.
         proposals: best tokens with their probabilities, best first, one list per model.
     """
 
@@ -38,6 +40,11 @@ class MrrItem:
     ranks: tuple[int | None, ...]
     reciprocal_ranks: tuple[float, ...]
     proposals: tuple[tuple[tuple[str, float], ...], ...]
+
+    @property
+    def counted(self) -> bool:
+        """Whether all models count it."""
+        return not any(map(math.isnan, self.reciprocal_ranks))
 
     @property
     def spread(self) -> float:
@@ -53,7 +60,7 @@ class MrrCollector:
     """
 
     def __init__(self, models: int) -> None:
-        self.items: list[MrrItem] = []
+        self._items: list[MrrItem] = []
         self._models = models
         self._scores: list[MaskScore] = []
 
@@ -65,27 +72,44 @@ class MrrCollector:
         if len(self._scores) == self._models:
             record = score.record
             columns = ((one.rank, one.reciprocal_rank, one.proposals) for one in self._scores)
-            self.items.append(MrrItem(str(record.get("id")), record["text"], record["target"],
+            self._items.append(MrrItem(str(record.get("id")), record["text"], record["target"],
                                       record.get("domain"), *zip(*columns, strict=True)))
             self._scores = []
+
+    @property
+    def items(self) -> list[MrrItem]:
+        """Masked words that all models count."""
+        return [item for item in self._items if item.counted]
 
     def word_lines(self, models: Sequence[str]) -> Iterator[dict[str, Any]]:
         """Summarize the maskings of each word, in order of appearance.
 
         Yields:
-            lines: `word`; number of `maskings`; `mrr` by model; `found`: never, always (first
-            under all models, in each masking) or sometimes.
+            lines: `word`; number of `maskings`; `mrr` by model, over those that it counts; `found`:
+            never, always (first under all models, in each masking) or sometimes, over those that
+            all models count, or skipped where there are none.
         """
         by_word: defaultdict[str, list[MrrItem]] = defaultdict(list)
-        for item in self.items:
+        for item in self._items:
             by_word[item.target].append(item)
         for word, items in by_word.items():
-            columns = list(zip(*(item.reciprocal_ranks for item in items), strict=True))
-            values = [value for column in columns for value in column]
-            found = "never" if not any(values) else "always" if min(values) == 1 else "sometimes"
-            yield {"word": word, "maskings": len(items), "found": found,
-                   "mrr": {model: round(sum(column) / len(items), _DIGITS)
+            columns = zip(*(item.reciprocal_ranks for item in items), strict=True)
+            yield {"word": word, "maskings": len(items),
+                   "found": _found([value for item in items if item.counted
+                                    for value in item.reciprocal_ranks]),
+                   "mrr": {model: _mean_counted(column)
                            for model, column in zip(models, columns, strict=True)}}
+
+
+def _found(values: Sequence[float]) -> str:
+    if not values:
+        return "skipped"
+    return "never" if not any(values) else "always" if min(values) == 1 else "sometimes"
+
+
+def _mean_counted(values: Sequence[float]) -> float | None:
+    counted = [value for value in values if not math.isnan(value)]
+    return round(sum(counted) / len(counted), _DIGITS) if counted else None
 
 
 class MrrEstimate(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from array import array
 from collections.abc import Callable, Mapping, Sequence
@@ -48,6 +49,21 @@ def signed(metric: str, variant: str, tokenizer: PreTrainedTokenizerBase, vocabu
 def rounded(value: float) -> float | None:
     """Round for output; None for what is not a number."""
     return None if math.isnan(value) else round(float(value), DIGITS)
+
+
+def content_key(*parts: str) -> int:
+    """Hash texts to 64 bits, the same in every run; the sum of such keys is a hash of data."""
+    digest = hashlib.blake2b("\0".join(parts).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little")
+
+
+def data_fields(keys: int) -> Line:
+    """Make the keys of a line that name its data, whatever their order.
+
+    Args:
+        keys: sum of the `content_key` of each item that counts.
+    """
+    return {"data": f"{keys % (1 << 64):016x}"[:FINGERPRINT_DIGITS]}
 
 
 def safe_exp(nats: float) -> float:

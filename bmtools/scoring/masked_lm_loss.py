@@ -24,10 +24,18 @@ from bmtools.errors import DataError, RecordError, Reject, refuse
 from bmtools.io.jsonl import as_records
 from bmtools.masking.corruption import Coverage
 from bmtools.models.checkpoint_files import require_length
-from bmtools.records import Record
+from bmtools.records import Record, full_text
 from bmtools.scoring.checkpoint_predictor import CheckpointPredictor, load_predictors
 from bmtools.scoring.evaluation import Progress, gather_records
-from bmtools.scoring.lines import Groups, Line, rounded, safe_exp, signed
+from bmtools.scoring.lines import (
+    Groups,
+    Line,
+    content_key,
+    data_fields,
+    rounded,
+    safe_exp,
+    signed,
+)
 from bmtools.scoring.masked_lm_sequences import (
     REPLACEMENTS,
     MaskedSequences,
@@ -123,6 +131,7 @@ class MaskedLmEvaluation:
             len(self._combinations), config.repeats, len(REPLACEMENTS), 3))) for model in models]
         self._groups = Groups(by)
         self._keys: list[np.ndarray] = []
+        self._data = 0
 
     def run(self, records: Iterable[Record], reject: Reject = refuse) -> Iterator[int]:
         """Predict all texts, some megabytes at a time; the order of texts does not matter.
@@ -157,6 +166,7 @@ class MaskedLmEvaluation:
         self._keys.append(keys)
         for record in records:
             self._groups.add(record)
+            self._data += content_key(full_text(record))
         for totals in self._totals:
             totals.windows.append(np.zeros((len(self._combinations), len(records), 3)))
         for name, vocabulary in self._vocabularies.items():
@@ -237,6 +247,7 @@ class MaskedLmEvaluation:
             "by_replacement": {name: _figures(own) for name, own in
                                zip(REPLACEMENTS, sums.sum(axis=0), strict=True) if own[_MASKED]},
             **({"by": by} if by else {}),
+            **data_fields(self._data),
             **signed("mlm", combination.masking, totals.model.tokenizer, totals.model.vocabulary,
                      rate=combination.mask_rate, corruption=combination.corruption,
                      repeats=self._config.repeats, seed=self._seed,
@@ -288,7 +299,7 @@ def _scores(by_text: np.ndarray, keys: np.ndarray, statistics: StatisticsConfig)
         statistics: of the interval.
     """
     ordered = by_text[np.argsort(keys, kind="stable")]
-    bounds = interval(ordered.T[:2], statistics)
+    bounds = interval([ordered.T[:2]], statistics)
     return {**_figures(ordered.sum(axis=0)),
             **({"interval": [rounded(safe_exp(bound)) for bound in bounds]} if bounds else {}),
             "records": len(by_text)}

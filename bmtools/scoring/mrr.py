@@ -20,7 +20,15 @@ from bmtools.records import MASK
 from bmtools.scoring.checkpoint_predictor import load_predictors
 from bmtools.scoring.cloze import make_clozes
 from bmtools.scoring.evaluation import Progress, collect_scores
-from bmtools.scoring.lines import DIGITS, NO_VALUE, Groups, Line, signed
+from bmtools.scoring.lines import (
+    DIGITS,
+    NO_VALUE,
+    Groups,
+    Line,
+    content_key,
+    data_fields,
+    signed,
+)
 from bmtools.scoring.mrr_ranking import MaskScore, check_text, score_masked_words
 from bmtools.scoring.predictor import Predictor, count_frequencies
 from bmtools.scoring.settings import (
@@ -30,7 +38,7 @@ from bmtools.scoring.settings import (
     StatisticsConfig,
     split_settings,
 )
-from bmtools.scoring.statistics import RatioMetric, interval
+from bmtools.scoring.statistics import Metric, interval
 from bmtools.search.case_folding import CASELESS
 from bmtools.search.word_lists import read_word_list
 from bmtools.vocab.unknown_tokens import UnknownTokens
@@ -109,8 +117,9 @@ class MrrTotals:
         self._by = by
         self._groups = Groups(by or ("domain",))
         self._values = array("d")
-        # Whole texts, by hash, tell the maskings of one sentence from those of another.
-        self._sentences: dict[int, int] = {}
+        # Whole texts tell the maskings of one sentence from those of another.
+        self._sentences = array("Q")
+        self._data = 0
         self._multi_token = self._unknown = 0
         self._unknown_tokens = UnknownTokens(predictor.name, predictor.tokenizer.unk_token_id)
 
@@ -119,25 +128,27 @@ class MrrTotals:
         target, record = score.target, score.record
         self._unknown_tokens.add(target.masked.input_ids, record)
         sentence = str(record["text"]).replace(MASK, record["target"])
-        # No token and no known tokens: a larger token contains the word.
-        multi_token = not target.correct_ids and len(target.token_ids) != 1
-        self._multi_token += multi_token
-        self._unknown += not (target.correct_ids or multi_token)
-        counts = not (multi_token and self.config.multi_token == "skip")
+        self._multi_token += score.multi_token
+        self._unknown += not (target.correct_ids or score.multi_token)
         rank = np.nan if score.rank is None else score.rank
-        number = self._sentences.setdefault(hash(sentence), len(self._sentences))
-        self._values.extend((score.reciprocal_rank, rank, score.probability, counts, number))
+        self._values.extend((score.reciprocal_rank, rank, score.probability))
+        self._sentences.append(content_key(sentence))
+        if not np.isnan(score.reciprocal_rank):
+            place = str(record["text"].index(MASK))
+            self._data += content_key(str(self._sentences[-1]), place, record["target"])
         self._groups.add({"sentence": sentence, **record})
 
     @property
     def reciprocal_ranks(self) -> np.ndarray:
         """Reciprocal rank of each masking, (maskings,); not a number for those left out."""
-        table, _, _ = self._select()
-        return np.where(table[:, 3] > 0, table[:, 0], np.nan)
+        return self._table()[:, 0]
 
-    def metrics(self) -> dict[str, RatioMetric]:
-        """Return the metric that models are compared by, as sums over sentences."""
-        return {"mrr": RatioMetric(*self._select()[1:])}
+    def metrics(self, members: np.ndarray | slice = slice(None)) -> dict[str, Metric]:
+        """Return the metric of some maskings that models are compared by."""
+        found = self.reciprocal_ranks[members]
+        return {"mrr": Metric(np.array([np.nan_to_num(found), ~np.isnan(found)]),
+                              np.frombuffer(self._sentences, np.uint64)[members],
+                              items="maskings")}
 
     def line(self) -> Line:
         """Return the scores, what they rest on and their signature.
@@ -145,8 +156,10 @@ class MrrTotals:
         Returns:
             `mrr`: equation 2, with an `interval` over sentences; `hits_at_1`, `hits_at_5` and
             `hits_at_10`: shares of maskings whose word is ranked first, or among the first five
-            or ten; `mean_rank`: of the `ranked` maskings whose word has a rank; `probability`:
-            mean probability of the word; `maskings`; `sentences`: distinct texts behind them;
+            or ten; `median_rank`: null where half of the maskings have a word without a rank;
+            `mean_rank`: null where one has, since the mean over the others favours vocabularies
+            that have few; `ranked`: maskings whose word has a rank; `probability`: mean
+            probability of the word; `maskings`; `sentences`: distinct texts behind them;
             `multi_token` and `unknown`: words that are no single token, or none at all, of the
             vocabulary; `unknown_tokens`: share of the tokens read that are; `by`: the same for
             each value of a key.
@@ -176,6 +189,7 @@ class MrrTotals:
             "unknown_tokens": round(self._unknown_tokens.share, DIGITS),
             **({"by": by} if by else {}),
             **self.predictor.line_fields,
+            **data_fields(self._data),
             **signed("mrr", f"top{config.top_k}", self.predictor.tokenizer,
                      self.predictor.vocabulary, multi_token=config.multi_token, proposals="all",
                      ties="lower-id",
@@ -187,37 +201,30 @@ class MrrTotals:
                      **self.predictor.signature_fields),
         }
 
-    def _select(self, members: np.ndarray | slice = slice(None),
-                ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """View what is kept of some maskings, and sum it by sentence.
-
-        Returns:
-            (maskings, 5) float64: reciprocal rank, rank, probability, whether it counts and number
-            of the sentence; sums of reciprocal ranks, and counts of maskings, (sentences,) each.
-        """
-        table = np.frombuffer(self._values).reshape(-1, 5)[members]
-        size, counts, sentences = len(self._sentences), table[:, 3], table[:, 4].astype(int)
-        return (table, np.bincount(sentences, weights=table[:, 0] * counts, minlength=size),
-                np.bincount(sentences, weights=counts, minlength=size))
+    def _table(self) -> np.ndarray:
+        """View reciprocal rank, rank and probability of each masking, (maskings, 3)."""
+        return np.frombuffer(self._values).reshape(-1, 3)
 
     def _scores(self, members: np.ndarray | slice = slice(None)) -> Line:
         """Score some of the maskings; nothing where none of them counts."""
-        table, sums, counts = self._select(members)
-        counted = table[table[:, 3] > 0]
-        if not len(counted):
+        metric = self.metrics(members)["mrr"]
+        table = self._table()[members][metric.counted]
+        if not len(table):
             return {}
-        bounds = interval([sums, counts], self._statistics)
-        ranks = counted[:, 1]
-        ranked = ranks[~np.isnan(ranks)]
+        sums = metric.by_unit()
+        bounds = interval([sums], self._statistics)
+        ranks, ranked = table[:, 1], ~np.isnan(table[:, 1])
+        median = float(np.median(np.where(ranked, ranks, np.inf)))
         scores = {
-            "mrr": counted[:, 0].mean(),
+            "mrr": metric.value,
             **({"interval": bounds} if bounds else {}),
             **{f"hits_at_{most}": (ranks <= most).mean() for most in _HITS},
-            "mean_rank": ranked.mean() if len(ranked) else None,
-            "ranked": len(ranked),
-            "probability": counted[:, 2].mean(),
-            "maskings": len(counted),
-            "sentences": int((counts > 0).sum()),
+            "median_rank": median if np.isfinite(median) else None,
+            "mean_rank": ranks.mean() if ranked.all() else None,
+            "ranked": int(ranked.sum()),
+            "probability": table[:, 2].mean(),
+            "maskings": len(table),
+            "sentences": sums.shape[1],
         }
         return {name: value if value is None or isinstance(value, int)
                 else np.round(value, DIGITS).tolist() for name, value in scores.items()}

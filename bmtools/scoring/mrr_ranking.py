@@ -24,7 +24,7 @@ from torch import Tensor
 from bmtools.errors import BmtoolsError, RecordError, Reject, refuse, setting
 from bmtools.records import MASK, Record
 from bmtools.scoring.evaluation import score_in_windows
-from bmtools.scoring.lines import DIGITS
+from bmtools.scoring.lines import DIGITS, rounded
 from bmtools.scoring.mrr_targets import MaskedTarget, TargetLookup, token_text
 from bmtools.scoring.predictor import MaskedCopies, MaskLogits, Predictor, check_length
 from bmtools.scoring.settings import MrrConfig
@@ -46,7 +46,8 @@ class MaskScore:
         target: the word in the predictor's vocabulary.
         rank: of the word among all proposals, from 1; None where it cannot be proposed, or is
             beyond a beam.
-        reciprocal_rank: 1/rank, 0 where the word is not among the proposals that count.
+        reciprocal_rank: 1/rank, 0 where the word is not among the proposals that count; not a
+            number where the word is left out.
         probability: of the word, in all spellings that count.
         proposals: the best tokens (words of as many tokens where the word is ranked jointly) with
             their probabilities, best first.
@@ -60,13 +61,18 @@ class MaskScore:
     probability: float
     proposals: tuple[tuple[str, float], ...]
 
+    @property
+    def multi_token(self) -> bool:
+        """Whether the word is of several tokens, or part of a larger one."""
+        return _is_multi_token(self.target)
+
     def line(self) -> dict[str, Any]:
         """Return the score as a line of details."""
         domain = {"domain": self.record["domain"]} if "domain" in self.record else {}
         return {"id": self.record.get("id"), **domain, "target": self.record["target"],
                 # Of a word that a larger token contains, two are counted.
                 "tokens": len(self.target.token_ids) or 2, "rank": self.rank,
-                "reciprocal_rank": round(self.reciprocal_rank, DIGITS),
+                "reciprocal_rank": rounded(self.reciprocal_rank),
                 "probability": round(self.probability, DIGITS),
                 "proposals": [word for word, _ in self.proposals],
                 "probabilities": [round(share, DIGITS) for _, share in self.proposals]}
@@ -149,8 +155,18 @@ def _rank_targets(predictors: Sequence[Predictor], config: MrrConfig, index: int
     rank_batch = partial(_rank_batch, predictor, config, correct_ids)
     for part in predictor.predict([targets[number].masked for number in single], rank_batch):
         rankings.update((single[sequence], ranking) for sequence, ranking in part)
+    if policy == "skip":
+        for number, target in enumerate(targets):
+            if _is_multi_token(target):
+                rank, _, probability, proposals = rankings[number]
+                rankings[number] = rank, math.nan, probability, proposals
     return [MaskScore(record, index, target, *rankings[number])
             for number, (record, target) in enumerate(zip(records, targets, strict=True))]
+
+
+def _is_multi_token(target: MaskedTarget) -> bool:
+    # No token and no known tokens: a larger token contains the word.
+    return not target.correct_ids and len(target.token_ids) != 1
 
 
 def _rank_batch(predictor: Predictor, config: MrrConfig, correct_ids: Sequence[tuple[int, ...]],

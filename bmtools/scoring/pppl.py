@@ -18,11 +18,19 @@ from bmtools.errors import DataError, Reject, refuse, setting
 from bmtools.io.jsonl import as_records
 from bmtools.scoring.checkpoint_predictor import load_predictors
 from bmtools.scoring.evaluation import Progress, collect_scores
-from bmtools.scoring.lines import Groups, Line, rounded, safe_exp, signed
+from bmtools.scoring.lines import (
+    Groups,
+    Line,
+    content_key,
+    data_fields,
+    rounded,
+    safe_exp,
+    signed,
+)
 from bmtools.scoring.pppl_sentences import SentenceScore, score_sentences
 from bmtools.scoring.predictor import Predictor, count_frequencies
 from bmtools.scoring.settings import InferenceConfig, PpplConfig, StatisticsConfig, split_settings
-from bmtools.scoring.statistics import RatioMetric, SamplingError, interval
+from bmtools.scoring.statistics import Metric, SamplingError, interval
 from bmtools.vocab.unknown_tokens import UnknownTokens
 
 _COLUMNS = ("nats", "scored", "tokens", "characters", "words", "unknown", "pppl")
@@ -69,7 +77,7 @@ def pppl(records: str | PathLike[str] | Iterable[Any], models: Any, *,
 class PpplTotals:
     """Corpus-level pseudo-perplexity of one predictor.
 
-    About sixty bytes are kept for each sentence: intervals are drawn over sentences.
+    About seventy bytes are kept for each sentence: intervals are drawn over sentences.
 
     Args:
         predictor: gave the scores.
@@ -85,6 +93,8 @@ class PpplTotals:
         self._statistics = statistics or StatisticsConfig()
         self._groups = Groups(by)
         self._values = array("d")
+        self._keys = array("Q")
+        self._data = 0
         self._sampling = SamplingError()
         self._unknown = UnknownTokens(predictor.name, predictor.tokenizer.unk_token_id)
 
@@ -94,18 +104,34 @@ class PpplTotals:
         self._unknown.add_counts(score.unknown, score.tokens, score.record)
         self._values.extend((nats.sum(), len(nats), score.tokens, len(score.record["text"]),
                              len(score.record["text"].split()), score.unknown, score.pppl))
+        self._keys.append(content_key(str(score.record.get("id")), score.record["text"]))
+        if len(nats) or not self.config.like:
+            self._data += content_key(score.record["text"])
         self._groups.add(score.record)
         if self.config.sample < 1 and len(nats):
             starts = np.cumsum(score.predictions) - score.predictions
             self._sampling.add(np.add.reduceat(nats, starts), score.predictions)
 
-    def metrics(self) -> dict[str, RatioMetric]:
-        """Return the metrics that models are compared by, each as sums over sentences."""
-        sums = self._sums()
-        # Loss of all tokens, as the scored ones let it expect.
-        bits = sums.nats / self.config.sample / math.log(2)
-        return {"bits_per_character": RatioMetric(bits, sums.characters),
-                "nats_per_token": RatioMetric(sums.nats, sums.scored, self.predictor.vocabulary)}
+    def metrics(self, members: np.ndarray | slice = slice(None)) -> dict[str, Metric]:
+        """Return the metrics of some sentences, those that models are compared by.
+
+        Under `like` these are the mean over sentences, too, and sentences that were left out do
+        not count. Of a sample, bits are those that its tokens let all tokens expect.
+        """
+        sums = self._sums(members)
+        keys = np.frombuffer(self._keys, np.uint64)[members]
+        vocabulary, counts = self.predictor.vocabulary, np.ones(len(sums))
+        if self.config.like:
+            counts = (sums.scored > 0).astype(float)
+        bits = [sums.nats / math.log(2), sums.characters * counts]
+        if self.config.sample < 1:
+            bits[1:1] = [sums.scored, sums.tokens]
+        metrics = {"bits_per_character": Metric(np.array(bits), keys),
+                   "nats_per_token": Metric(np.array([sums.nats, sums.scored]), keys, vocabulary)}
+        if self.config.like:
+            values = np.where(counts > 0, sums.pppl, 0)
+            metrics["pppl"] = Metric(np.array([values, counts]), keys, vocabulary)
+        return metrics
 
     def line(self) -> Line:
         """Return the scores, what they rest on and their signature.
@@ -131,15 +157,16 @@ class PpplTotals:
                             f"left out, or {setting('sample')} drew none; expected shorter "
                             "sentences or a larger share")
         self._unknown.warn()
-        by = self._groups.scores(lambda members: self._scores(sums[members]))
+        by = self._groups.scores(self._scores)
         left_out = int((sums.scored == 0).sum()) if config.like else 0
         return {
             "model": self.predictor.name,
-            **self._scores(sums),
+            **self._scores(slice(None)),
             **({"left_out": left_out} if left_out else {}),
             **(self._sampling_fields(sums) if sampled else {}),
             **({"by": by} if by else {}),
             **self.predictor.line_fields,
+            **data_fields(self._data),
             **signed("pppl", config.variant, self.predictor.tokenizer, self.predictor.vocabulary,
                      unit="token", special=False, sample=config.sample if sampled else None,
                      sample_seed=self._statistics.seed if sampled else None,
@@ -147,32 +174,30 @@ class PpplTotals:
                      **self.predictor.signature_fields),
         }
 
-    def _sums(self) -> np.recarray:
-        """View the sums as named columns, (sentences,) each."""
-        return np.frombuffer(self._values).view([(name, "f8") for name in _COLUMNS]).view(
+    def _sums(self, members: np.ndarray | slice = slice(None)) -> np.recarray:
+        """View the sums of some sentences as named columns, (sentences,) each."""
+        return np.frombuffer(self._values).view([(name, "f8") for name in _COLUMNS])[members].view(
             np.recarray)
 
-    def _scores(self, sums: np.recarray) -> Line:
+    def _scores(self, members: np.ndarray | slice) -> Line:
         """Score some of the sentences."""
+        sums, metrics = self._sums(members), self.metrics(members)
         kept = sums[sums.scored > 0] if self.config.like else sums
-        scored = kept.scored.sum()
-        if not scored:
+        if not kept.scored.any():
             return {"pppl": None, "sentences": len(kept), "tokens": int(kept.tokens.sum())}
-        nats = kept.nats.sum() / scored
-        bits = nats * kept.tokens.sum() / math.log(2)
+        bits, nats = metrics["bits_per_character"].value, metrics["nats_per_token"].value
         mean = float(kept.pppl.mean()) if self.config.sample == 1 else math.nan
-        if self.config.like:
-            score, bounds = mean, interval([kept.pppl, np.ones(len(kept))], self._statistics)
-        else:
-            score, bounds = safe_exp(nats), interval([kept.nats, kept.scored], self._statistics)
+        bounds = interval([metrics["pppl" if self.config.like else "nats_per_token"].by_unit()],
+                          self._statistics)
+        if not self.config.like:
             bounds = bounds and (safe_exp(bounds[0]), safe_exp(bounds[1]))
         return {
-            "pppl": rounded(score),
+            "pppl": rounded(mean if self.config.like else safe_exp(nats)),
             **({"interval": [rounded(bound) for bound in bounds]} if bounds else {}),
             **({"mean_sentence_pppl": rounded(mean)} if self.config.sample == 1 else {}),
             "nats_per_token": rounded(nats),
-            "bits_per_character": rounded(bits / kept.characters.sum()),
-            "bits_per_word": rounded(bits / max(kept.words.sum(), 1)),
+            "bits_per_character": rounded(bits),
+            "bits_per_word": rounded(bits * kept.characters.sum() / max(kept.words.sum(), 1)),
             "sentences": len(kept),
             **{name: int(kept[name].sum())
                for name in ("tokens", "characters", "words", "unknown")},

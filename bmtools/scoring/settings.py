@@ -63,8 +63,8 @@ class StatisticsConfig:
     """Confidence intervals and tests of differences.
 
     Args:
-        resamples: bootstrap resamples of sentences behind an interval, and exchanges of two
-            checkpoints' results behind a p-value; 0 for neither.
+        resamples: bootstrap resamples of sentences behind an interval, of ten sentences or more,
+            and exchanges of two checkpoints' results behind a p-value; 0 for neither.
         confidence: confidence level of intervals, such as 0.95.
         seed: seed of the draws.
     """
@@ -255,8 +255,8 @@ class EmbeddingSpaceConfig:
         layers: hidden states to average: last, all, or numbers such as 0,-1 (0: embeddings, -1:
             last layer).
         neighbours: nearest words of each whose band is compared.
-        resamples: bootstrap resamples of the words, by band, behind each 95 % interval; 0 for no
-            intervals.
+        resamples: bootstrap resamples of the words, by band, behind each 95 % interval, where
+            a band has ten or more; 0 for no intervals.
         projection: projection of words onto the plane of the plot: pca, or tsne (as in BIOptimus).
         seed: seed of samples, resamples and t-SNE.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter
 from typing import Any
@@ -126,7 +127,7 @@ class Scored:
     def __init__(self, number: int, predictor: int, target: str, reciprocal: float) -> None:
         self.record = Record(id=str(number), text="il [MASK]", target=target, domain="Cardio")
         self.predictor, self.reciprocal_rank = predictor, reciprocal
-        self.rank = round(1 / reciprocal) if reciprocal else None
+        self.rank = round(1 / reciprocal) if reciprocal > 0 else None
         self.proposals = (("cuore", 0.5),)
 
 
@@ -155,3 +156,15 @@ def test_words_by_whether_they_are_found() -> None:
         {"word": "cuore", "maskings": 2, "found": "sometimes", "mrr": {"a": 1, "b": 0.75}},
         {"word": "rene", "maskings": 1, "found": "never", "mrr": {"a": 0, "b": 0}},
         {"word": "aria", "maskings": 1, "found": "always", "mrr": {"a": 1, "b": 1}}]
+
+
+def test_words_that_a_model_leaves_out() -> None:
+    """A masking that one model skips tells nothing of how they compare."""
+    nan = math.nan
+    collector = gather(2, ("cuore", nan, 1.0), ("cuore", 1.0, 1.0), ("rene", 0, nan),
+                       ("aria", nan, nan))
+    assert list(collector.word_lines(["a", "b"])) == [
+        {"word": "cuore", "maskings": 2, "found": "always", "mrr": {"a": 1, "b": 1}},
+        {"word": "rene", "maskings": 1, "found": "skipped", "mrr": {"a": 0, "b": None}},
+        {"word": "aria", "maskings": 1, "found": "skipped", "mrr": {"a": None, "b": None}}]
+    assert [item.name for item in collector.items] == ["1"]

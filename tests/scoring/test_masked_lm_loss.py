@@ -358,13 +358,14 @@ def test_scores_apart_by_a_key(known: Callable[..., CheckpointPredictor]) -> Non
 
 def test_the_interval_is_over_texts(known: Callable[..., CheckpointPredictor]) -> None:
     config = settings(mask_rate="1", corruption="100/0/0")
-    [even] = scored(texts_of("il", "il il", "il"), [known(WEIGHTS)], config)
+    [even] = scored(texts_of(*["il", "il il", "il"] * 4), [known(WEIGHTS)], config)
     assert even["interval"] == [even["perplexity"]] * 2
-    [uneven] = scored(texts_of("il", "cuore", ".", "il", "batte"), [known(WEIGHTS)], config)
+    [uneven] = scored(texts_of(*["il", "cuore", ".", "il", "batte"] * 2), [known(WEIGHTS)], config)
     low, high = uneven["interval"]
     assert 2 <= low < uneven["perplexity"] < high <= 16
     evaluation = MaskedLmEvaluation([known(WEIGHTS)], config)
-    list(evaluation.run(texts_of("il", "cuore")))
+    list(evaluation.run(texts_of(*["il", "cuore"] * 5)))
+    assert "interval" in next(evaluation.lines())
     assert "interval" not in next(evaluation.lines(StatisticsConfig(resamples=0)))
 
 

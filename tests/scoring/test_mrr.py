@@ -89,7 +89,11 @@ def test_the_mean_by_domain_and_what_was_counted(known: Callable[..., Checkpoint
     line = totals(records, model)
     assert line["mrr"] == pytest.approx((1 + 0 + 1 / 4 + 0 + 0) / 5)
     assert (line["hits_at_1"], line["hits_at_5"], line["hits_at_10"]) == (0.2, 0.4, 0.6)
-    assert (line["mean_rank"], line["ranked"]) == (pytest.approx((1 + 4 + 6) / 3, abs=1e-6), 3)
+    # Of five words two have no rank: the third of 1, 4 and 6 is in the middle.
+    assert (line["median_rank"], line["mean_rank"], line["ranked"]) == (6, None, 3)
+    one = line["by"]["domain"]["Ortopedia"]
+    assert (one["median_rank"], one["mean_rank"], one["ranked"]) == (6, 6, 1)
+    assert line["by"]["domain"]["Cardiologia"]["median_rank"] is None
     # The weights add up to 219.
     assert line["probability"] == pytest.approx((60 + 30 + 10) / 219 / 5, abs=1e-6)
     assert (line["maskings"], line["sentences"]) == (5, 5)
@@ -287,12 +291,13 @@ def test_groups_by_sentence_and_by_word(known: Callable[..., CheckpointPredictor
 
 
 def test_intervals_are_drawn_over_sentences(known: Callable[..., CheckpointPredictor]) -> None:
-    """Ten maskings of two sentences vary as two do."""
+    """Sixty maskings of twelve sentences vary as twelve do."""
     model = known(WEIGHTS)
-    records = [masked("cuore")] * 5 + [masked("mano", "vede [MASK] .")] * 5
-    line = totals(records, model)
-    assert line["interval"] == [0, 1]
-    assert "interval" not in totals(records[:5], model)
+    found = [masked(word, f"{'il ' * number}[MASK] .") for number, word in
+             enumerate(["cuore", "mano"] * 6, 1)]
+    line = totals(found * 5, model)
+    assert (line["interval"], line["sentences"]) == (totals(found, model)["interval"], 12)
+    assert "interval" not in totals(found[:9] * 5, model)
 
 
 def test_what_models_agree_in(known: Callable[..., CheckpointPredictor]) -> None:

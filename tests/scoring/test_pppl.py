@@ -323,10 +323,14 @@ def test_groups_intervals_and_words(known: Callable[..., CheckpointPredictor]) -
     assert (neuro["pppl"], neuro["sentences"]) == (2, 1)
     assert cardio["sentences"] + neuro["sentences"] == line["sentences"]
     assert line["bits_per_word"] == pytest.approx(17 / 6, abs=1e-6)
+    assert "interval" not in line
+    several = [record.replace(id=f"{record['id']}-{number}") for number in range(5)
+               for record in records]
+    line = totals(several, model, by=["domain"])
     low, high = line["interval"]
     assert 2 <= low <= line["pppl"] <= high <= 2 ** (10 / 3) + 1e-6
-    assert "interval" not in neuro
-    assert "interval" not in totals(records, model, resamples=0)
+    assert ["interval" in one for one in line["by"]["domain"].values()] == [True, False]
+    assert "interval" not in totals(several, model, resamples=0)
 
 
 def test_models_are_compared_in_bits_and_by_token_where_they_share_a_vocabulary(
