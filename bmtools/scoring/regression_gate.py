@@ -61,7 +61,12 @@ def check_regression(path: Path, reference: Sequence[Mapping[str, Any]],
             best = max(reference, key=lambda one: one["mrr"])
             for name, there, here in (
                     ("signature", _way_of_scoring(best), _way_of_scoring(line)),
-                    ("maskings", best.get("maskings"), line["maskings"])):
+                    ("maskings", best.get("maskings"), line["maskings"]),
+                    ("data", best.get("data"), line["data"])):
+                if there is None:
+                    raise DataError(f"{path}: found no key {name!r} in the score of "
+                                    f"{best['model']}, expected it to tell other maskings from "
+                                    "these; score it again with this version")
                 if there != here:
                     raise DataError(f"{path}: found {name} {there!r}, expected {here!r} as in this "
                                     "run; score both on the same maskings in the same way")

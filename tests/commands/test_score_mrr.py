@@ -162,6 +162,35 @@ def test_words_of_several_models(
         ("cuore", "sometimes"), ("batte", "always"), ("cuore batte", "never"), ("Il", "never")]
 
 
+def test_skipped_words_are_left_out_of_every_report(
+        run: Callable[..., Any], model: Path, tmp_path: Path,
+        write_lines: Callable[..., Path]) -> None:
+    outcome = run("score-mrr", "--model", model, "--model", model, "--multi-token", "skip",
+                  "--word-report", tmp_path / "w.jsonl", "--details", tmp_path / "d.jsonl",
+                  "--plot", tmp_path / "page", write_lines("m.jsonl", *MASKINGS))
+    assert outcome.code == 0, outcome.err
+    lines = [json.loads(line) for line in (tmp_path / "w.jsonl").read_text().splitlines()]
+    assert [(line["word"], line["found"], *line["mrr"].values()) for line in lines] == [
+        ("cuore", "sometimes", 0.5), ("batte", "always", 1), ("cuore batte", "skipped", None),
+        ("Il", "never", 0)]
+    details = [json.loads(line) for line in (tmp_path / "d.jsonl").read_text().splitlines()]
+    assert [line["reciprocal_rank"] for line in details[::2]] == [0.5, 1, None, 0]
+    page = (tmp_path / "page" / "index.html").read_text()
+    assert ("batte" in page, "cuore batte" in page) == (True, False)
+    *_, compared, found = outcome.records
+    assert (compared["maskings"], found["maskings"], found["never"]) == (3, 3, 1)
+
+
+def test_the_reports_are_two_files(run: Callable[..., Any], model: Path, tmp_path: Path,
+                                   write_lines: Callable[..., Path]) -> None:
+    outcome = run("score-mrr", "--model", model, write_lines("m.jsonl", *MASKINGS),
+                  "--word-report", tmp_path / "r.jsonl", "--details", f"{tmp_path}/./r.jsonl")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "--details" in outcome.err
+    assert "--word-report" in outcome.err
+    assert not (tmp_path / "r.jsonl").exists()
+
+
 def test_a_page_with_pictures(
         run: Callable[..., Any], model: Path, tmp_path: Path,
         write_lines: Callable[..., Path]) -> None:
@@ -190,6 +219,39 @@ def test_an_earlier_run_is_the_bar(
     if code:
         assert outcome.err == (f"bmtools: mrr: found 0.375 of {model}, expected at least 0.376, "
                                f"that of old ({bar})\n")
+
+
+def test_other_maskings_of_the_same_number_are_no_bar(
+        run: Callable[..., Any], model: Path, tmp_path: Path,
+        write_lines: Callable[..., Path]) -> None:
+    path = write_lines("m.jsonl", *MASKINGS)
+    other = write_lines("other.jsonl", *MASKINGS[:3], {**MASKINGS[3], "target": "il"})
+    order = write_lines("order.jsonl", *({**one, "id": one["id"] * 2} for one in MASKINGS[::-1]))
+    [line], [second], [third] = (run("score-mrr", "--model", model, one).records
+                                 for one in (path, other, order))
+    assert line["data"] == third["data"] != second["data"]
+    for earlier, code in ((line, 0), (third, 0), (second, 1)):
+        bar = write_lines("bar.jsonl", {**earlier, "mrr": 0.1})
+        outcome = run("score-mrr", "--model", model, path, "--fail-below-baseline", bar)
+        assert outcome.code == code
+    assert outcome.err == (
+        f"bmtools: {bar}: found data '{second['data']}', expected '{line['data']}' as in this run; "
+        "score both on the same maskings in the same way\n")
+    del second["data"]
+    bar = write_lines("bar.jsonl", second)
+    outcome = run("score-mrr", "--model", model, path, "--fail-below-baseline", bar)
+    assert (outcome.code, len(outcome.err.splitlines())) == (1, 1)
+    assert "found no key 'data' in the score of" in outcome.err
+
+
+def test_a_score_that_rounds_to_the_bound_is_told_with_all_digits(
+        run: Callable[..., Any], model: Path, write_lines: Callable[..., Path]) -> None:
+    third = {"id": "e", "text": "[MASK] cuore .", "target": "il"}
+    outcome = run("score-mrr", "--model", model, write_lines("m.jsonl", third),
+                  "--fail-under", 1 / 3)
+    assert outcome.code == 1
+    assert outcome.err == (f"bmtools: mrr: found 0.333333 of {model}, expected at least "
+                           "0.333333333333333\n")
 
 
 def test_frequencies_are_the_bar(

@@ -15,8 +15,8 @@ SIGNATURE = "mrr:top5|multi_token:miss|precision:fp32|case:kept|bmtools:0.1.0|to
 
 
 def line(mrr: float, **keys: Any) -> dict[str, Any]:
-    return {"model": "new", "mrr": mrr, "maskings": 9, "vocabulary": "v", "signature": SIGNATURE,
-            **keys}
+    return {"model": "new", "mrr": mrr, "maskings": 9, "data": "d", "vocabulary": "v",
+            "signature": SIGNATURE, **keys}
 
 
 @pytest.fixture
@@ -44,12 +44,23 @@ def test_other_versions_and_precisions_may_be_compared(earlier: Path) -> None:
 @pytest.mark.parametrize(("changed", "message"), [
     ({"signature": SIGNATURE.replace("top5", "top10")},
      "found signature 'mrr:top5|multi_token:miss', expected 'mrr:top10|multi_token:miss'"),
-    ({"maskings": 8}, "found maskings 9, expected 8 as in this run")])
+    ({"maskings": 8}, "found maskings 9, expected 8 as in this run"),
+    ({"data": "e"}, "found data 'd', expected 'e' as in this run; score both on the same")])
 def test_scores_made_otherwise_are_refused(
         earlier: Path, changed: dict[str, Any], message: str) -> None:
     with pytest.raises(DataError) as error:
         check_regression(earlier, read_reference(earlier), [line(0.5, **changed)], 1)
     assert message in str(error.value)
+
+
+def test_an_earlier_score_without_a_hash_is_to_be_made_again(earlier: Path) -> None:
+    reference = [{key: value for key, value in one.items() if key != "data"}
+                 for one in read_reference(earlier)]
+    with pytest.raises(DataError) as error:
+        check_regression(earlier, reference, [line(0.5)], 1)
+    assert str(error.value) == (
+        f"{earlier}: found no key 'data' in the score of older, expected it to tell other maskings "
+        "from these; score it again with this version")
 
 
 def test_records_ask_for_the_baseline_of_the_same_vocabulary(tmp_path: Path) -> None:
