@@ -33,6 +33,7 @@ from bmtools.scoring.settings import (
 )
 from bmtools.scoring.space_sample import SampledWords, WordContext, sample_contexts
 from bmtools.scoring.space_vectors import WordVectors, are_single_tokens, fit_contexts, read_vectors
+from bmtools.scoring.statistics import FEWEST_UNITS
 from bmtools.status import set_status
 from bmtools.vocab.tokenizer import read_special_tokens_as_text
 from bmtools.vocab.unknown_tokens import warn_of_unknown_tokens
@@ -151,10 +152,10 @@ def compare_spaces(checkpoints: Sequence[Checkpoint], sample: SampledWords,
     """Measure one model after the other on the same words in the same contexts.
 
     Yields:
-        a model's line, with 95 % intervals and, from the second model on, the change from the
-        first; and its vectors. Words are resampled by band (bootstrap, percentiles), the same for
-        all models, so the interval of a change is paired. Neighbours and silhouettes of words are
-        not computed anew in each resample.
+        a model's line, with 95 % intervals where each band has ten words, and, from the second
+        model on, the change from the first; and its vectors. Words are resampled by band
+        (bootstrap, percentiles), the same for all models, so the interval of a change is paired.
+        Neighbours and silhouettes of words are not computed anew in each resample.
 
     Raises:
         DataError: there is no occurrence that all models can read.
@@ -173,8 +174,9 @@ def compare_spaces(checkpoints: Sequence[Checkpoint], sample: SampledWords,
                                occurrences, renumbered)
         word_statistics = WordStatistics.of(space, config)
         values = word_statistics.estimate(np.ones((1, len(space.sample.words))))
+        fewest = np.unique(space.sample.bands, return_counts=True)[1].min()
         resamples = word_statistics.estimate(bootstrap_weights(space.sample.bands, config)) \
-            if config.resamples else {}
+            if config.resamples and fewest >= FEWEST_UNITS else {}
         name = str(checkpoint.path)
         line: Line = {"model": name, **_overall(space, values),
                       "intervals": {measure: [rounded(end) for end in

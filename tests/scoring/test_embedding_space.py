@@ -25,6 +25,8 @@ from bmtools.scoring.space_vectors import WordVectors
 pytestmark = pytest.mark.usefixtures("one_thread")
 FREQUENT = ["cuore", "sangue", "asma"]
 RARE = ["mellito", "artrosi", "respiro"]
+MORE = (["dolore", "paziente", "nausea", "spalla", "farmaco", "cervello", "sonno"],
+        ["dopamina", "neuroni", "addome", "pressione", "cronica", "malattia", "anziano"])
 
 
 def settings(**changed: Any) -> EmbeddingSpaceConfig:
@@ -32,8 +34,10 @@ def settings(**changed: Any) -> EmbeddingSpaceConfig:
                                    "occurrences": 2, "neighbours": 2, "resamples": 200, **changed})
 
 
-def lines_of(models: list[Any], chosen: EmbeddingSpaceConfig) -> list[dict[str, Any]]:
-    texts = [" ".join(FREQUENT)] * 6 + [" ".join([*FREQUENT, *RARE])] * 2
+def lines_of(models: list[Any], chosen: EmbeddingSpaceConfig,
+             more: tuple[list[str], list[str]] = ([], [])) -> list[dict[str, Any]]:
+    frequent, rare = FREQUENT + more[0], RARE + more[1]
+    texts = [" ".join(frequent)] * 6 + [" ".join([*frequent, *rare])] * 2
     records = [Record(id=str(number), text=text) for number, text in enumerate(texts)]
     return [line for line, _ in compare_spaces(
         [model.checkpoint for model in models], *sample_contexts(records, chosen), chosen,
@@ -89,7 +93,8 @@ def test_resamples_are_those_of_each_band() -> None:
 
 def test_a_line_for_each_model_with_the_change_from_the_first(wordpiece: Any,
                                                               modernbert: Any) -> None:
-    first, same, other = lines_of([wordpiece, wordpiece, modernbert], settings())
+    first, same, other = lines_of([wordpiece, wordpiece, modernbert],
+                                  settings(words_per_band=10), MORE)
     assert (first["model"], other["model"]) == ("wordpiece", "modernbert")
     assert "change" not in first
     assert same["average_cosine"] == first["average_cosine"]
@@ -101,10 +106,16 @@ def test_a_line_for_each_model_with_the_change_from_the_first(wordpiece: Any,
     assert changed["value"] == pytest.approx(other["average_cosine"] - first["average_cosine"],
                                              abs=2e-6)
     assert changed["low"] < changed["high"]
-    assert (first["words"], first["occurrences"]) == (6, 12)
+    assert (first["words"], first["occurrences"]) == (20, 40)
     assert first["adjusted_self_similarity"] == pytest.approx(
         first["self_similarity"] - first["average_cosine"], abs=2e-6)
-    assert "layers:last|bands:2|words_per_band:3" in first["signature"]
+    assert "layers:last|bands:2|words_per_band:10" in first["signature"]
+
+
+def test_bands_of_few_words_have_no_intervals(wordpiece: Any) -> None:
+    first, same = lines_of([wordpiece, wordpiece], settings())
+    assert first["intervals"] == same["intervals"] == {}
+    assert same["change"]["average_cosine"] == {"value": 0}
 
 
 def test_bands_are_measured_one_by_one(wordpiece: Any) -> None:
