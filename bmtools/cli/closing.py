@@ -122,6 +122,11 @@ def after_finetune(line: Line) -> Closing:
             _command("predict FILE --model {}", line["checkpoint"]))
 
 
+def after_merge(line: Line) -> Closing:
+    """Close `merge`."""
+    return f"wrote {line['checkpoint']}: the mean of {line['models']} models", ""
+
+
 def after_predict(records: int, output: str, model: object) -> Closing:
     """Close `predict`."""
     return f"{records:,} records with predictions of {model}{_to(output)}", ""

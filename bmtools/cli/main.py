@@ -39,6 +39,7 @@ COMMANDS = {
     "pretrain": "Train a masked language model from scratch or from a checkpoint, in phases.",
     "distill": "Train a smaller masked language model to predict as a larger one.",
     "finetune": "Train a checkpoint on an annotated task, with several seeds.",
+    "merge": "Average the weights of checkpoints: seeds, folds or stages of one run.",
     "predict": "Add a fine-tuned model's predictions to records.",
     "score-pppl": "Score checkpoints by pseudo-perplexity.",
     "score-mrr": "Score checkpoints by mean reciprocal rank of masked words.",

@@ -20,39 +20,40 @@ from bmtools.cli.results import finish, write_stream
 from bmtools.cli.settings import takes_settings
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
-from bmtools.tasks.checks import check_into, find_task
+from bmtools.tasks.checks import check_into, find_tasks
 from bmtools.tasks.registry import TASKS
 from bmtools.tasks.settings import PredictConfig
 
 
 @click.command("predict", cls=Command, examples=(
     "bmtools predict notes.jsonl --model tagger -o found.jsonl",
-    "bmtools import text notes.txt | bmtools predict --model tagger"),
+    "bmtools import text notes.txt | bmtools predict --model seed-0 --model seed-1"),
     groups={"Model": "model task max-length batch-size device",
             "Output": "into output overwrite"}, topics="records devices",
     meanings={"output": "Write the records here; .gz and .zst compress."})
 @reads_records
 @allows_empty
 @writes_records
-@click.option("--model", type=checkpoint_directory, required=True, metavar="DIR",
-              help="Fine-tuned model.")
+@click.option("--model", "models", type=checkpoint_directory, required=True, multiple=True,
+              metavar="DIR", help="Fine-tuned model. May be given again: models vote.")
 @click.option("--task", type=Choice(list(TASKS)), default=None,
               show_default="from bmtools.json",
               help="Task of a model that was fine-tuned elsewhere.")
 @takes_settings(PredictConfig, "config")
-def command(records: RecordReader, reject: Reject, output: str, model: Path, task: str | None,
-            config: PredictConfig) -> None:
+def command(records: RecordReader, reject: Reject, output: str, models: tuple[Path, ...],
+            task: str | None, config: PredictConfig) -> None:
     """Add a fine-tuned model's predictions to records.
 
     Predictions are an object under the key "predicted": entities, or label, score and
-    probabilities. Annotations stay as they are, unless --into names their key.
+    probabilities. Annotations stay as they are, unless --into names their key. Several models vote:
+    entities that more than half of them find stay, probabilities are averaged.
     """
     with usage_errors():
-        check_into(config.into, find_task(model, task or ""))
+        check_into(config.into, find_tasks(models, task or ""))
     from bmtools.tasks.inference import Predictor
 
-    predictor = Predictor(model, config, task or "")
+    predictor = Predictor(models, config, task or "")
     written = write_stream(predictor.predict(records), output, "predicting")
     for note in predictor.notes:
         click.echo(f"bmtools: {note}", err=True)
-    finish(*after_predict(written, output, model))
+    finish(*after_predict(written, output, " and ".join(map(str, models))))

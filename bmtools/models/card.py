@@ -10,7 +10,7 @@ from bmtools.io.manifest import CARD
 from bmtools.vocab.tokenizer import is_uncased
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerFast
+    from transformers import PretrainedConfig, PreTrainedTokenizerFast
 
 _TEMPLATE = "card.md.jinja"
 # Suffix of transformers' classes: the Hub's name of the task, and a title.
@@ -25,13 +25,14 @@ _TRAINING = ("objective", "steps", "tokens", "epochs", "seeds", "batch_size", "m
              "learning_rate", "schedule", "masking", "mask_rate", "dropout", "optimizer")
 
 
-def write_card(directory: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast,
-               manifest: Mapping[str, Any]) -> None:
+def write_card(directory: Path, config: PretrainedConfig, weights: int,
+               tokenizer: PreTrainedTokenizerFast, manifest: Mapping[str, Any]) -> None:
     """Write `README.md` into a checkpoint; the same checkpoint gets the same bytes.
 
     Args:
         directory: of the checkpoint.
-        model: in it.
+        config: of the model, which names its class.
+        weights: their number.
         tokenizer: of the model.
         manifest: content of `bmtools.json`.
     """
@@ -40,14 +41,15 @@ def write_card(directory: Path, model: PreTrainedModel, tokenizer: PreTrainedTok
     environment = Environment(loader=PackageLoader("bmtools", "models"), trim_blocks=True,
                               lstrip_blocks=True, undefined=StrictUndefined,
                               keep_trailing_newline=True)
-    text = environment.get_template(_TEMPLATE).render(**_card(model, tokenizer, manifest))
+    text = environment.get_template(_TEMPLATE).render(
+        **_card(config, weights, tokenizer, manifest))
     (directory / CARD).write_text(text, encoding="utf-8", newline="\n")
 
 
-def _card(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast,
+def _card(config: PretrainedConfig, weights: int, tokenizer: PreTrainedTokenizerFast,
           manifest: Mapping[str, Any]) -> dict[str, Any]:
     """Collect what the template shows."""
-    kind, settings = type(model).__name__, manifest["settings"]
+    kind, settings = (config.architectures or ["model"])[0], manifest["settings"]
     tag, title = next((value for suffix, value in _HEADS.items() if kind.endswith(suffix)),
                       ("", "Model"))
     bases = {role: settings[role] for role in _BASES if settings.get(role)}
@@ -59,19 +61,19 @@ def _card(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast,
         "licences": list(manifest["results"].get("licences", ())),
         "mask": tokenizer.mask_token, "max_length": tokenizer.model_max_length,
         "is_wordpiece": tokenizer_type == "WordPiece", "has_base": bool(bases),
-        "facts": [*_architecture(model), ("vocabulary", f"{len(tokenizer):,} tokens, "
-                  f"{tokenizer_type}, {'uncased' if is_uncased(tokenizer) else 'cased'}"),
+        "facts": [*_architecture(kind, config, weights), (
+                      "vocabulary", f"{len(tokenizer):,} tokens, {tokenizer_type}, "
+                      f"{'uncased' if is_uncased(tokenizer) else 'cased'}"),
                   ("longest input", f"{tokenizer.model_max_length:,} tokens"),
                   *_origin(manifest, bases)],
         "training": _training(settings), "scores": list(_scores(manifest["results"]))}
 
 
-def _architecture(model: PreTrainedModel) -> Iterator[tuple[str, str]]:
-    config = model.config
-    yield "architecture", (f"{type(model).__name__}, {config.num_hidden_layers} layers of "
-                           f"{config.hidden_size}")
-    yield "weights", f"{model.num_parameters():,}"
-    if not type(model).__name__.endswith("ForMaskedLM"):
+def _architecture(kind: str, config: PretrainedConfig,
+                  weights: int) -> Iterator[tuple[str, str]]:
+    yield "architecture", f"{kind}, {config.num_hidden_layers} layers of {config.hidden_size}"
+    yield "weights", f"{weights:,}"
+    if not kind.endswith("ForMaskedLM"):
         yield "labels", ", ".join((config.id2label or {}).values())
 
 
@@ -80,6 +82,8 @@ def _origin(manifest: Mapping[str, Any], bases: Mapping[str, str]) -> Iterator[t
     for role, path in bases.items():
         digest = manifest["parents"].get(role, "")[:_HASH_DIGITS]
         yield _BASES[role], f"`{Path(path).name}`" + (f" (SHA-256 {digest}...)" if digest else "")
+    if merged := manifest["settings"].get("merged"):
+        yield "mean of", ", ".join(f"`{Path(path).name}`" for path in merged)
     if not bases:
         yield "initial weights", "random"
     names = dict.fromkeys(Path(name).name for name in manifest["inputs"])

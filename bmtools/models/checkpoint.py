@@ -177,7 +177,7 @@ def write_checkpoint_files(directory: Path, model: PreTrainedModel,
     tokenizer.model_input_names = ["input_ids", *segments, "attention_mask"]
     save_tokenizer(tokenizer, directory)
     content = manifest.write(directory)
-    write_card(directory, model, tokenizer, content)
+    write_card(directory, model.config, model.num_parameters(), tokenizer, content)
     return content
 
 

@@ -233,7 +233,7 @@ def weight_bytes(directory: Path) -> int:
     Raises:
         CheckpointError: weights are missing or damaged.
     """
-    return sum(4 * math.prod(one["shape"]) for path in _weight_files(directory)
+    return sum(4 * math.prod(one["shape"]) for path in weight_files(directory)
                for one in _read_header(path).values() if one["dtype"].startswith(("F", "BF")))
 
 
@@ -243,10 +243,10 @@ def weight_names(directory: Path) -> set[str]:
     Raises:
         CheckpointError: weights are missing or damaged.
     """
-    return {name for path in _weight_files(directory) for name in _read_header(path)}
+    return {name for path in weight_files(directory) for name in _read_header(path)}
 
 
-def _weight_files(directory: Path) -> list[Path]:
+def weight_files(directory: Path) -> list[Path]:
     """List the files of a checkpoint's weights."""
     index = directory / f"{WEIGHTS}.index.json"
     if not index.is_file():

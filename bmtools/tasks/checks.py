@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 from bmtools.errors import CheckpointError, require, setting
 from bmtools.io.manifest import NAME, read_manifest
-from bmtools.models.checkpoint_files import read_config
+from bmtools.models.checkpoint_files import check_checkpoint, read_config
 from bmtools.records import RecordFields
 from bmtools.tasks.registry import TASKS, load_task
 
@@ -45,6 +46,24 @@ def find_task(directory: Path, task: str = "") -> str:
         raise CheckpointError(f"{directory}: found a model for {tuned_for}, expected one for "
                               f"{task}; leave {setting('task')} out or name {tuned_for}")
     return task or trained
+
+
+def find_tasks(directories: Sequence[Path], task: str = "") -> str:
+    """Name the one task that models were fine-tuned on; see `find_task`.
+
+    Raises:
+        ValueError: no model is given.
+        CheckpointError: models of several tasks.
+    """
+    require(bool(directories), "model", "none", "one or more")
+    for directory in directories:
+        check_checkpoint(directory)
+    name = find_task(directories[0], task)
+    for directory in directories[1:]:
+        if (other := find_task(directory, task)) != name:
+            raise CheckpointError(f"{directory}: found a model for {other}, expected one for "
+                                  f"{name}, as {directories[0]}; they vote together")
+    return name
 
 
 def check_into(into: str, task: str) -> None:

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -101,10 +102,13 @@ class ClassificationTask(Task[LabelledExample, TextInput]):
                 outputs: Sequence[np.ndarray]) -> dict[str, Any]:
         """Make the likeliest `label`, its probability as `score`, and all `probabilities`."""
         [log_probabilities] = outputs
-        probabilities = {label: round(math.exp(value), _DIGITS)
-                         for label, value in zip(self.labels, log_probabilities, strict=True)}
-        label = self.labels[int(log_probabilities.argmax())]
-        return {"label": label, "score": probabilities[label], "probabilities": probabilities}
+        return _likeliest({label: math.exp(value) for label, value
+                           in zip(self.labels, log_probabilities, strict=True)})
+
+    def vote(self, record: Record, predictions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Average the models' probabilities."""
+        return _likeliest({label: fmean(one["probabilities"][label] for one in predictions)
+                           for label in self.labels})
 
     def score(self, examples: Sequence[LabelledExample],
               outputs: Sequence[Sequence[np.ndarray]]) -> Evaluation:
@@ -114,3 +118,9 @@ class ClassificationTask(Task[LabelledExample, TextInput]):
         scores, by_label = score_labels([example.label for example in examples], predicted)
         label_ids = np.array([example.inputs[0].label_id for example in examples])
         return Evaluation(scores, {"by_label": by_label}, mean_loss(log_probabilities, label_ids))
+
+
+def _likeliest(probabilities: Mapping[str, float]) -> dict[str, Any]:
+    label = max(probabilities, key=probabilities.__getitem__)
+    rounded = {name: round(value, _DIGITS) for name, value in probabilities.items()}
+    return {"label": label, "score": rounded[label], "probabilities": rounded}

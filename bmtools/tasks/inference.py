@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from bmtools.errors import RecordError, setting
+from bmtools.errors import CheckpointError, RecordError, setting
 from bmtools.io.jsonl import as_records
 from bmtools.io.manifest import read_manifest
-from bmtools.models.checkpoint_files import check_checkpoint
 from bmtools.models.hardware import resolve_device
 from bmtools.records import Record
-from bmtools.tasks.checks import check_into, find_task
+from bmtools.tasks.checks import check_into, find_tasks
 from bmtools.tasks.registry import load_task
 from bmtools.tasks.settings import PredictConfig
 from bmtools.tasks.task import ExampleT, InputT, Task
@@ -32,59 +31,65 @@ _BATCHES_AT_ONCE = 8
 
 
 class Predictor:
-    """A fine-tuned model and its task.
+    """Fine-tuned models of one task, which vote where there are several.
 
     Attributes:
         notes: a line each about what predictions replaced, complete after the last record.
 
     Args:
-        directory: the fine-tuned model.
+        directories: the models.
         config: input length, batch size and device.
         task: name of the task; empty for the one that `bmtools.json` names.
 
     Raises:
         ValueError: predictions would replace another key of records than the task's own.
-        CheckpointError: no task is named, or no model of this task.
+        CheckpointError: no task is named, no model of this task, or models with other labels.
         BmtoolsError: no such task or device.
     """
 
-    def __init__(self, directory: Path, config: PredictConfig | None = None,
+    def __init__(self, directories: Sequence[Path], config: PredictConfig | None = None,
                  task: str = "") -> None:
         self.config = config or PredictConfig()
         self.notes: list[str] = []
-        check_checkpoint(directory)
-        name = find_task(directory, task)
+        name = find_tasks(directories, task)
         check_into(self.config.into, name)
-        task_class = load_task(name)
-        trained = read_manifest(directory).get("settings", {})
-        known = {field.name for field in fields(task_class.config_class)}
-        if self.config.max_length:
-            trained["max_length"] = self.config.max_length
-        task_config = task_class.config_class(
-            **{name: value for name, value in trained.items() if name in known})
-        checkpoint = task_class.load(directory, resolve_device(self.config.device), task_config)
-        self.task = task_class(task_config, checkpoint)
-        labels: Any = checkpoint.model.config.id2label
-        self.task.accept_labels([labels[number] for number in range(len(labels))])
+        self._tasks = [_load(directory, self.config, name) for directory in directories]
+        self.task = self._tasks[0]
+        for directory, other in zip(directories, self._tasks, strict=True):
+            if other.labels != self.task.labels:
+                raise CheckpointError(f"{directory}: found the labels {', '.join(other.labels)}, "
+                                      f"expected those of {directories[0]}, "
+                                      f"{', '.join(self.task.labels)}")
 
     def predict(self, records: Iterable[Record]) -> Iterator[Record]:
         """Add predictions to records, in order; some batches of records are held at a time."""
         replaced: Counter[str] = Counter()
-        checkpoint = self.task.checkpoint
-        unknown = UnknownTokens(str(checkpoint.path), checkpoint.tokenizer.unk_token_id)
+        checkpoints = [task.checkpoint for task in self._tasks]
+        unknown = [UnknownTokens(str(checkpoint.path), checkpoint.tokenizer.unk_token_id)
+                   for checkpoint in checkpoints]
         pending = iter(records)
         while chunk := list(islice(pending, self.config.batch_size * _BATCHES_AT_ONCE)):
-            examples = self.task.encode(chunk)
-            outputs = run_model(self.task, self.task.checkpoint.model, examples,
-                                self.config.batch_size)
-            for record, example, output in zip(chunk, examples, outputs, strict=True):
-                for item in example.inputs:
-                    unknown.add(item.ids, record)
-                yield self._add(record, self.task.predict(record, example, output), replaced)
-        unknown.warn()
+            each = [self._predict(task, chunk, count)
+                    for task, count in zip(self._tasks, unknown, strict=True)]
+            for record, *predictions in zip(chunk, *each, strict=True):
+                yield self._add(record, predictions[0] if len(predictions) == 1
+                                else self.task.vote(record, predictions), replaced)
+        for count in unknown:
+            count.warn()
         notes = self.task.replaced if self.config.into == self.task.key else \
             {self.config.into: f"predictions of {{}} records under {self.config.into!r} replaced"}
         self.notes = [note.format(replaced[key]) for key, note in notes.items() if replaced[key]]
+
+    def _predict(self, task: Task[Any, Any], records: Sequence[Record],
+                 unknown: UnknownTokens) -> list[dict[str, Any]]:
+        """Make one model's predictions for some records."""
+        examples = task.encode(records)
+        for record, example in zip(records, examples, strict=True):
+            for item in example.inputs:
+                unknown.add(item.ids, record)
+        outputs = run_model(task, task.checkpoint.model, examples, self.config.batch_size)
+        return [task.predict(record, example, output)
+                for record, example, output in zip(records, examples, outputs, strict=True)]
 
     def _add(self, record: Record, predictions: Mapping[str, Any],
              replaced: Counter[str]) -> Record:
@@ -103,13 +108,31 @@ class Predictor:
         return record.without(*(self.task.replaced.keys() - predictions)).replace(**predictions)
 
 
-def predict(records: str | PathLike[str] | Iterable[Any], model: str | PathLike[str], *,
+def _load(directory: Path, config: PredictConfig, name: str) -> Task[Any, Any]:
+    """Load a fine-tuned model with its task and the settings that it was trained with."""
+    task_class = load_task(name)
+    trained = read_manifest(directory).get("settings", {})
+    known = {field.name for field in fields(task_class.config_class)}
+    if config.max_length:
+        trained["max_length"] = config.max_length
+    task_config = task_class.config_class(
+        **{name: value for name, value in trained.items() if name in known})
+    task = task_class(task_config, task_class.load(directory, resolve_device(config.device),
+                                                   task_config))
+    labels: Any = task.checkpoint.model.config.id2label
+    task.accept_labels([labels[number] for number in range(len(labels))])
+    return task
+
+
+def predict(records: str | PathLike[str] | Iterable[Any],
+            model: str | PathLike[str] | Sequence[str | PathLike[str]], *,
             task: str = "", **settings: Any) -> Iterator[Record]:
     """Add a fine-tuned model's predictions to records.
 
     Args:
         records: records or dictionaries with `id`, `text` and what else the task reads, or a file.
-        model: directory that `finetune` wrote, or a model fine-tuned elsewhere.
+        model: directory that `finetune` wrote, or a model fine-tuned elsewhere; or several, which
+            vote: entities that more than half of them find, means of probabilities.
         task: name of the task, for a model without `bmtools.json`.
         settings: fields of `PredictConfig`: into, max_length, batch_size, device.
 
@@ -124,7 +147,9 @@ def predict(records: str | PathLike[str] | Iterable[Any], model: str | PathLike[
         CheckpointError: no model of a known task.
         BmtoolsError: no such task or device.
     """
-    return Predictor(Path(model), PredictConfig(**settings), task).predict(as_records(records))
+    models = [model] if isinstance(model, str | PathLike) else model
+    return Predictor([Path(one) for one in models], PredictConfig(**settings),
+                     task).predict(as_records(records))
 
 
 def run_model(task: Task[ExampleT, InputT], model: PreTrainedModel, examples: Sequence[ExampleT],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -166,11 +166,20 @@ class NerTask(Task[TaggedText, Window]):
     def predict(self, record: Record, example: TaggedText,
                 outputs: Sequence[np.ndarray]) -> dict[str, Any]:
         """Make `entities`; a score is the mean probability of their tags."""
-        return {"entities": [
-            {"id": f"T{number}", "start": start, "end": end, "type": kind,
-             "text": record["text"][start:end], "score": round(score, _DIGITS)}
-            for number, (start, end, kind, score)
-            in enumerate(self.decode(example.words, outputs), 1)]}
+        return _entities(record["text"], self.decode(example.words, outputs))
+
+    def vote(self, record: Record, predictions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Keep the entities that more than half of the models found; scores are their means.
+
+        A model that did not find an entity gives it the score 0.
+        """
+        scores: dict[Span, list[float]] = defaultdict(list)
+        for prediction in predictions:
+            for entity in prediction["entities"]:
+                scores[entity["start"], entity["end"], entity["type"]].append(entity["score"])
+        return _entities(record["text"], (
+            (*span, sum(given) / len(predictions)) for span, given in sorted(scores.items())
+            if 2 * len(given) > len(predictions)))
 
     def score(self, examples: Sequence[TaggedText],
               outputs: Sequence[Sequence[np.ndarray]]) -> Evaluation:
@@ -185,6 +194,13 @@ class NerTask(Task[TaggedText, Window]):
         log_probabilities = [rows for output in outputs for rows in output]
         loss = mean_loss(np.concatenate(log_probabilities), np.concatenate(label_ids))
         return Evaluation(scores, {"by_type": by_type}, loss)
+
+
+def _entities(text: str, found: Iterable[tuple[int, int, str, float]]) -> dict[str, Any]:
+    return {"entities": [
+        {"id": f"T{number}", "start": start, "end": end, "type": kind, "text": text[start:end],
+         "score": round(score, _DIGITS)}
+        for number, (start, end, kind, score) in enumerate(found, 1)]}
 
 
 def tag_words(words: np.ndarray, entities: Iterable[Span]) -> tuple[list[str], Counter[str]]:

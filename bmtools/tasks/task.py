@@ -213,6 +213,10 @@ class Task(ABC, Generic[ExampleT, InputT]):
         """Make the predictions for a record, by key, from the output of each of its inputs."""
 
     @abstractmethod
+    def vote(self, record: Record, predictions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Make one prediction for a record from those of several models of the task."""
+
+    @abstractmethod
     def score(self, examples: Sequence[ExampleT],
               outputs: Sequence[Sequence[np.ndarray]]) -> Evaluation:
         """Score predictions for a set, from the output of each input of each example."""

@@ -63,7 +63,8 @@ def files(make_tokenizer: Callable[..., Path], make_checkpoint: Callable[..., Pa
     model = make_checkpoint(vocabulary, max_length=128)
     for name, target in (("vocabulary", vocabulary), ("model", model),
                          ("base", make_checkpoint(make_tokenizer("Il mellito"), max_length=128)),
-                         ("tagger", make_tagger(model))):
+                         ("tagger", make_tagger(model)), ("seed-0", make_tagger(model)),
+                         ("seed-1", make_tagger(model))):
         (folder / name).symlink_to(target)
 
     def write(name: str, *records: dict[str, Any]) -> None:

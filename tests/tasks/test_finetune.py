@@ -117,7 +117,7 @@ def test_a_random_model_learns_marked_words(tune: Tune, tmp_path: Path,
 def test_predictions_have_exact_offsets(tune: Tune, tmp_path: Path) -> None:
     tune()
     given = records(4, 10, words=70)
-    predictor = Predictor(tmp_path / "tuned", PredictConfig(batch_size=4))
+    predictor = Predictor([tmp_path / "tuned"], PredictConfig(batch_size=4))
     assert predictor.task.max_length == 32, "windows are as long as in training"
     stripped = [r.without("entities") for r in given]
     for gold, record in zip(given, predictor.predict(stripped), strict=True):
@@ -138,7 +138,7 @@ def test_the_saved_model_scores_as_reported(tune: Tune, tmp_path: Path) -> None:
     given = records(2, 12)
     gold = {(r["id"], e["start"], e["end"], e["type"]) for r in given for e in r["entities"]}
     found = {(r["id"], e["start"], e["end"], e["type"])
-             for r in Predictor(tmp_path / "tuned").predict(given)
+             for r in Predictor([tmp_path / "tuned"]).predict(given)
              for e in r["predicted"]["entities"]}
     assert len(gold & found) == best["dev"]["correct"]
     assert len(found) == best["dev"]["predicted"]
@@ -353,4 +353,4 @@ def test_other_labels_are_refused(checkpoint: Path, tmp_path: Path) -> None:
     save_checkpoint(tmp_path / "m", model, loaded.tokenizer,
                     Manifest("test", {}, loaded.vocabulary))
     with pytest.raises(CheckpointError, match="found labels LABEL_0, LABEL_1, expected O"):
-        Predictor(tmp_path / "m", task="ner")
+        Predictor([tmp_path / "m"], task="ner")

@@ -1,0 +1,140 @@
+"""The mean of checkpoints' weights: seeds, folds or stages of one run as one model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from bmtools.errors import CheckpointError, require
+from bmtools.io.directories import new_directory
+from bmtools.io.failures import require_room
+from bmtools.io.manifest import Manifest, hash_directory, read_manifest
+from bmtools.models.card import write_card
+from bmtools.models.checkpoint_files import (
+    WEIGHTS,
+    check_checkpoint,
+    read_config,
+    weight_bytes,
+    weight_files,
+    weight_names,
+)
+from bmtools.models.inference_files import require_finite
+from bmtools.status import set_status
+from bmtools.vocab.tokenizer import (
+    fingerprint,
+    load_tokenizer,
+    require_same_vocabulary,
+    save_tokenizer,
+)
+
+# Keys of config.json that say where a model was, not what it is.
+_UNIMPORTANT = frozenset({"_name_or_path", "dtype", "torch_dtype", "transformers_version"})
+
+
+def merge(models: Sequence[str | PathLike[str]], output: str | PathLike[str], *,
+          overwrite: bool = False) -> dict[str, Any]:
+    """Write a checkpoint whose weights are the means of those of others, in float32.
+
+    Its tokenizer, labels and settings are theirs; a task's model can `predict`.
+
+    Source: Wortsman et al. 2022 (Model soups), section 2, uniform soup.
+
+    Args:
+        models: checkpoints of one architecture and vocabulary, with the same labels.
+        output: directory to write.
+        overwrite: replace the content of the output directory.
+
+    Returns:
+        `checkpoint`, the number of `models` and of `weights`, and their mean `distance` to the
+        first model, as a share of the norm of its weights.
+
+    Raises:
+        ValueError: fewer than two models.
+        CheckpointError: models that do not fit, or weights that are not finite.
+    """
+    paths = [Path(model) for model in models]
+    require(len(paths) > 1, "models", len(paths), "2 or more")
+    first = paths[0]
+    for path in paths:
+        check_checkpoint(path)
+        _require_same_model(path, first)
+    tokenizer = load_tokenizer(first)
+    vocabulary = fingerprint(tokenizer)
+    for path in paths[1:]:
+        require_same_vocabulary(fingerprint(load_tokenizer(path)), vocabulary,
+                                f"{path}: tokenizer")
+    from transformers import AutoConfig
+
+    config = AutoConfig.from_pretrained(first, local_files_only=True, trust_remote_code=False)
+    means = dict(_means(paths))
+    weights = sum(weight.numel() for weight in means.values())
+    distance = _distance(first, means)
+    manifest = Manifest("merge", {**read_manifest(first).get("settings", {}),
+                                  "merged": [str(path) for path in paths]}, vocabulary,
+                        parents={f"merged {number}": hash_directory(path)
+                                 for number, path in enumerate(paths, 1)})
+    with new_directory(Path(output), overwrite) as partial:
+        require_room(partial / WEIGHTS, weight_bytes(first))
+        config.save_pretrained(partial)
+        save_file(means, partial / WEIGHTS, metadata={"format": "pt"})
+        save_tokenizer(tokenizer, partial)
+        write_card(partial, config, weights, tokenizer, manifest.write(partial))
+    return {"checkpoint": str(output), "models": len(paths), "weights": weights,
+            "distance": round(distance, 6)}
+
+
+def _require_same_model(path: Path, first: Path) -> None:
+    """Refuse a model that differs from the first in its configuration or the names of weights."""
+    found, expected = read_config(path), read_config(first)
+    for key in sorted((found.keys() | expected.keys()) - _UNIMPORTANT):
+        if found.get(key) != expected.get(key):
+            raise CheckpointError(f"{path}: found {key} {found.get(key)!r}, expected that of "
+                                  f"{first}, {expected.get(key)!r}")
+    tasks = [read_manifest(one).get("settings", {}).get("task") for one in (path, first)]
+    if tasks[0] != tasks[1]:
+        raise CheckpointError(f"{path}: found a model for {tasks[0]}, expected one for {tasks[1]}, "
+                              f"as {first}")
+    if differing := sorted(weight_names(path) ^ weight_names(first)):
+        raise CheckpointError(f"{path}: found that only one of it and {first} has the weights "
+                              f"{differing[0]}, expected the same ones")
+
+
+def _means(paths: Sequence[Path]) -> Iterator[tuple[str, Tensor]]:
+    """Yield the mean of each weight; only means and one weight of each model are in memory."""
+    models = [dict(_weights(path)) for path in paths]
+    names = sorted(models[0])
+    for number, name in enumerate(names, 1):
+        set_status("merging", number, len(names), "weights")
+        values = [model[name]() for model in models]
+        for path, value in zip(paths, values, strict=True):
+            if value.shape != values[0].shape:
+                raise CheckpointError(f"{path}: found {name} of shape {tuple(value.shape)}, "
+                                      f"expected {tuple(values[0].shape)}, as in {paths[0]}")
+            require_finite(path, {name: value})
+        mean = torch.stack([value.double() for value in values]).mean(dim=0)
+        yield name, mean.float().contiguous()
+
+
+def _weights(path: Path) -> Iterator[tuple[str, Any]]:
+    """Yield the names of a model's weights, each with a function that reads it."""
+    for file in weight_files(path):
+        stream = safe_open(file, framework="pt")
+        for name in stream.keys():  # noqa: SIM118, it is no mapping
+            yield name, lambda stream=stream, name=name: stream.get_tensor(name)
+
+
+def _distance(first: Path, means: dict[str, Tensor]) -> float:
+    """Compute how far means lie from a model's weights, as a share of their norm."""
+    moved = norm = 0.0
+    for name, read in _weights(first):
+        weight = read().double()
+        moved += float((means[name].double() - weight).square().sum())
+        norm += float(weight.square().sum())
+    return float((moved / norm) ** 0.5) if norm else 0.0

@@ -1,0 +1,109 @@
+"""`bmtools merge`, and models of one task that vote."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+import bmtools.tasks
+from bmtools.records import Record
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture(scope="session")
+def taggers(tiny_checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Three seeds of one task."""
+    folder = tmp_path_factory.mktemp("seeds")
+    text = "Il cuore pompa il sangue."
+    records = [Record(id="a", text=text, entities=[{"start": 3, "end": 8, "type": "X"}])]
+    for seed in range(3):
+        bmtools.tasks.finetune("ner", tiny_checkpoint, records, records, folder / str(seed),
+                               seeds=1, epochs=1, seed=seed, max_length=32)
+    return [folder / str(seed) for seed in range(3)]
+
+
+def test_weights_are_means_and_the_rest_stays(run: Any, taggers: list[Path],
+                                              tmp_path: Path) -> None:
+    done = run("merge", *taggers, "-o", tmp_path / "merged")
+    assert done.code == 0, done.err
+    line = json.loads(done.out)
+    assert line["models"] == 3
+    assert 0 < line["distance"] < 1
+    merged, *each = (load_file(path / "model.safetensors")
+                     for path in (tmp_path / "merged", *taggers))
+    assert merged.keys() == each[0].keys()
+    for name, mean in merged.items():
+        np.testing.assert_allclose(mean, np.mean([one[name] for one in each], axis=0), atol=1e-7)
+    assert line["weights"] == sum(weight.size for weight in merged.values())
+    card = (tmp_path / "merged" / "README.md").read_text()
+    assert "mean of" in card
+    found = bmtools.tasks.predict([{"id": "a", "text": "Il cuore."}], tmp_path / "merged")
+    assert "predicted" in next(found)
+
+
+def edited(model: Path, folder: Path, name: str, change: Callable[[Any], None]) -> Path:
+    """Copy a model and change its JSON file of a name, or its weights."""
+    folder.mkdir()
+    for file in model.iterdir():
+        (folder / file.name).write_bytes(file.read_bytes())
+    if name.endswith(".json"):
+        content = json.loads((folder / name).read_text())
+        change(content)
+        (folder / name).write_text(json.dumps(content))
+    else:
+        weights = load_file(folder / name)
+        change(weights)
+        save_file(weights, folder / name)
+    return folder
+
+
+def test_what_does_not_fit_is_refused_by_name(run: Any, taggers: list[Path],
+                                              tmp_path: Path) -> None:
+    cases: dict[str, tuple[str, Callable[[Any], None], str]] = {
+        "labels": ("config.json", lambda c: c["id2label"].update({"0": "B-Y"}),
+                   "found id2label"),
+        "task": ("bmtools.json", lambda c: c["settings"].update(task="classification"),
+                 "found a model for classification, expected one for ner"),
+        "names": ("model.safetensors", lambda w: w.pop("classifier.bias"), "classifier.bias"),
+        "shape": ("model.safetensors",
+                  lambda w: w.update({"classifier.bias": np.zeros(5, np.float32)}),
+                  "found classifier.bias of shape (5,), expected (3,)"),
+        "values": ("model.safetensors", lambda w: w["classifier.bias"].fill(np.nan),
+                   "weights of classifier.bias are not finite")}
+    for case, (name, change, told) in cases.items():
+        other = edited(taggers[1], tmp_path / case, name, change)
+        done = run("merge", taggers[0], other, "-o", tmp_path / "out")
+        assert done.code == 1, case
+        assert done.err.count("\n") == 1, done.err
+        assert f"{other}: " in done.err, case
+        assert told in done.err, (case, done.err)
+        assert not (tmp_path / "out").exists()
+    alone = run("merge", taggers[0], "-o", tmp_path / "out")
+    assert (alone.code, "found 1, expected 2 or more" in alone.err) == (2, True)
+
+
+def test_models_vote(run: Any, taggers: list[Path], tmp_path: Path) -> None:
+    file = tmp_path / "text.jsonl"
+    file.write_text(json.dumps({"id": "a", "text": "Il cuore pompa il sangue nelle arterie."}))
+
+    def entities_of(*models: Path) -> list[dict[str, Any]]:
+        given = [word for model in models for word in ("--model", model)]
+        return json.loads(run("predict", file, *given).out)["predicted"]["entities"]
+
+    each = [entities_of(tagger) for tagger in taggers]
+    together = entities_of(*taggers)
+    votes: dict[Any, list[float]] = {}
+    for entities in each:
+        for entity in entities:
+            key = entity["start"], entity["end"], entity["type"]
+            votes.setdefault(key, []).append(entity["score"])
+    expected = {key: sum(scores) / 3 for key, scores in votes.items() if len(scores) > 1}
+    assert {(e["start"], e["end"], e["type"]): e["score"] for e in together} \
+        == pytest.approx(expected, abs=1e-4)
