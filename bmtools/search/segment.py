@@ -4,26 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
 import sentencex
+
+from bmtools.errors import DataError
 
 Span = tuple[int, int]
 
 _WORD = re.compile(r"\S+")
-# Before a point, these announce something: never the end of a sentence.
-_LEADING = frozenset(_WORD.findall("""
-    fig figs figg tab eq eqs ref refs vol vols ed eds suppl sect
-    e.g i.e eg ie cf viz vs approx ca c.a
-    mr mrs ms dr drs prof profs st
-    sig sigg sig.ra sig.na sig.ri dott dott.ssa dr.ssa prof.ssa avv
-    es ad.es p.es per.es pag pagg cap capp
-"""))
-# These may end a sentence, unless a small letter, a figure or a bracket follows.
-_OPEN = frozenset(_WORD.findall("""
-    al sp spp ssp subsp var cv i.v i.m s.c p.o i.p i.d i.n e.v b.i.d t.i.d q.i.d
-    wt min max temp conc diam est resp incl excl avg no nos nr n nn num pt pts pz paz dept
-    sin dx sx aa v.n v ecc etc cosid cfr art artt insuff fem tot sup inf ant post lat med
-"""))
 _UNITS = frozenset(_WORD.findall("""
     kg g mg ug µg μg mcg microg ng pg l ml dl cc mm cm m km s sec h hr hrs min d wk wks mo yr yrs
     mol mmol nmol pmol hg mmhg gg sett aa ore fa
@@ -38,6 +29,19 @@ _STARTERS = frozenset(_WORD.findall("""
     Uno
 """))
 _PARTICLES = frozenset({"La", "Le", "Lo"})  # in surnames, after an initial
+_SPECIES = frozenset(_WORD.findall("""
+    albicans aeruginosa aureus baumannii cerevisiae coli difficile epidermidis faecalis faecium
+    hominis influenzae meningitidis mirabilis pneumoniae pylori pyogenes typhi tuberculosis
+"""))
+
+# A letter after these, or after a sign, is the beginning of a name; after a noun it rather belongs
+# to the noun (`linfociti T.`).
+_FUNCTION_WORDS = frozenset(_WORD.findall("""
+    a ad agli ai al all alla alle allo and as at by come con da dagli dai dal dall dalla dalle de
+    degli dei del dell della delle dello di dottor dottoressa e ed for fra from gli i il in istituto
+    la le lo negli nei nel nell nella nelle o of on or ospedale per policlinico professor signor
+    signora su sul sulla sulle the to tra un una uno van von vs with
+"""))
 
 _WINDOW = 16384  # characters
 _LOOK_BACK = 2000  # characters searched for an open bracket
@@ -48,9 +52,17 @@ _LAST_WORD = re.compile(r"(?:^|[^\w.])([\w.]*\w)\.$")
 _NUMBER_BEFORE = re.compile(r"(?:\d|/)\s*$")
 _GOES_ON = re.compile(r"[(\[]?(?:[^\W\d_A-ZÀ-Þ]|\d)")
 _NEXT_WORD = re.compile(r"([A-ZÀ-Þ]\w*)(?!\w|\.)")
+_CAPITALISED = re.compile(r"[A-ZÀ-Þ]\w*")
+_INITIAL = re.compile(r"[A-ZÀ-Þ][.,:]")
+# The number of a list's item, at the beginning of a line.
+_ITEM_LENGTH = 8
+_ITEM = re.compile(r"(?:^|\n)[^\S\n]*\d{1,2}\.$")
+_WORD_BEFORE = re.compile(r"[^\W\d_]*$")
+_DOTTED = re.compile(r"(?:[^\W\d_]{1,3}\.)+[^\W\d_]{1,3}")
+_CUT_SHORT = re.compile(r"[a-z]{1,6}[b-df-hj-np-tv-z]")  # Italian words end in a vowel
 # A letter after these is a name (`vitamin K.`), not an initial.
 _LETTERED = re.compile(r"\b(?:hepatitis|vitamin|influenza|group|type|stage|class|epatite|vitamina|"
-                       r"gruppo|tipo|stadio|classe)\s+[A-Z]\.$", re.IGNORECASE)
+                       r"vit\.|gruppo|tipo|stadio|classe)\s+[A-Z]\.$", re.IGNORECASE)
 _POINT = re.compile(r"(?<=[\w%°)\]])\.\s+(?=[A-ZÀ-Þ])")
 
 # A plain word, or a bracket or per cent, and its point, white space, a capitalised word. The point
@@ -66,7 +78,55 @@ _ONE_SENTENCE = re.compile(r"[^.!?\n]*+(?:(?<=\d)\.(?=\d)[^.!?\n]*+)*+[.!?]?\s*"
 _PLAIN_LANGUAGES = frozenset({"en", "it", "de", "fr", "es", "pt", "nl"})
 
 
-def sentence_spans(text: str, lang: str) -> list[Span]:
+@dataclass(frozen=True)
+class Abbreviations:
+    """Abbreviations of a language, in small letters and without their last point.
+
+    Args:
+        leading: never end a sentence: they announce something.
+        others: end a sentence where a capitalised word follows.
+    """
+
+    leading: frozenset[str]
+    others: frozenset[str]
+
+
+@cache
+def read_abbreviations(language: str, more: Path | None = None) -> Abbreviations:
+    """Read the lists of a language, of all where it has none, and one of the user's.
+
+    Args:
+        language: two letters.
+        more: file with an abbreviation a line, such as `vit.`, or `dott. ...` where something
+            always follows; `#` begins a comment.
+
+    Raises:
+        DataError: a line with something else, or no such file.
+    """
+    lists = Path(__file__).with_name("abbreviations")
+    own = lists / f"{language}.txt"
+    paths = [lists / "all.txt", own] if own.is_file() else sorted(lists.glob("*.txt"))
+    found: dict[bool, set[str]] = {True: set(), False: set()}
+    for path in [*paths, more] if more else paths:
+        for number, line in enumerate(_lines(path), 1):
+            words = line.partition("#")[0].split()
+            if words:
+                if len(words) > 1 and words[1:] != ["..."]:
+                    raise DataError(f"{path}:{number}: found {line.strip()!r}, expected an "
+                                    "abbreviation, such as 'vit.', or 'dott. ...' where something "
+                                    "always follows")
+                found[len(words) > 1].add(words[0].lower().removesuffix("."))
+    return Abbreviations(*(frozenset(found[leading]) for leading in (True, False)))
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: {error}; expected a text file in UTF-8") from error
+
+
+def sentence_spans(text: str, lang: str, abbreviations: Path | None = None) -> list[Span]:
     """Find the sentences of a text.
 
     A blank line always ends a sentence, a single line break does not.
@@ -74,31 +134,33 @@ def sentence_spans(text: str, lang: str) -> list[Span]:
     Args:
         text: one document.
         lang: ISO 639-1 code; a region or script after it is ignored (`it`, `it-IT`).
+        abbreviations: file of more of them, see `read_abbreviations`.
 
     Returns:
         (start, end) of every sentence in code points, end exclusive, in order and without
         surrounding white space; between two spans there is only white space.
     """
+    language = re.split(r"[-_]", lang.lower(), maxsplit=1)[0]
+    splitter = _Splitter(text, language, read_abbreviations(language, abbreviations))
     spans: list[Span] = []
-    for start, end in _split(text, _pieces(text, lang)):
+    for start, end in splitter.split(_pieces(text, language)):
         end = start + len(text[start:end].rstrip())
         start = end - len(text[start:end].lstrip())
         if start >= end:
             continue
-        if spans and _belong_together(text, spans[-1][1], start):
+        if spans and splitter.belong_together(spans[-1][1], start):
             spans[-1] = (spans[-1][0], end)
         else:
             spans.append((start, end))
     return spans
 
 
-def _pieces(text: str, lang: str) -> Iterator[Span]:
+def _pieces(text: str, language: str) -> Iterator[Span]:
     """Split the text at blank lines and as sentencex does; the pieces touch each other.
 
     sentencex takes quadratic time, so it sees a long text through a window that moves on to
     the last border found in it. A window without border ends at its last white space.
     """
-    language = re.split(r"[-_]", lang.lower(), maxsplit=1)[0]
     plain = _WIDE_SPACE.sub(" ", text)
     start = 0
     for end in [*(blank.end() for blank in _PARAGRAPH.finditer(plain)), len(plain)]:
@@ -117,33 +179,93 @@ def _lengths(language: str, text: str) -> list[int]:
     return [len(one["text"]) for one in sentencex.get_sentence_boundaries(language, text)]
 
 
-def _split(text: str, pieces: Iterable[Span]) -> Iterator[Span]:
-    """Split once more where sentencex took a unit, an acronym or a letter for an abbreviation."""
-    for start, end in pieces:
-        for point in _POINT.finditer(text, start, end):
-            end_of_sentence = point.start() + 1
-            if (_can_end(text, end_of_sentence, point.end())
-                and _is_balanced(text[max(start, end_of_sentence - _LOOK_BACK):end_of_sentence])):
-                yield start, point.end()
-                start = point.end()
-        yield start, end
+class _Splitter:
+    """Corrections of a text's borders."""
 
+    def __init__(self, text: str, language: str, abbreviations: Abbreviations) -> None:
+        self._text = text
+        self._language = language
+        self._abbreviations = abbreviations
 
-def _can_end(text: str, end: int, following: int) -> bool:
-    """Return whether the point before `end` may close a sentence."""
-    if text[end - 2] in "%°)]":
-        return True
-    word, after_number = _last_word(text, end)
-    next_word = _NEXT_WORD.match(text, following)
-    if next_word is None or (word.lower() in _LEADING and not after_number):
-        return False
-    if len(word) == 1 and word.isupper():
-        lettered = _LETTERED.search(text, max(0, end - 40), end) is not None
-        return lettered or next_word[1] in _STARTERS - _PARTICLES
-    is_plain = word.islower() and len(word) > 4 and "." not in word
-    is_acronym = word.isupper() and word.isalnum()
-    is_unit = after_number and word.lower() in _UNITS
-    return is_plain or is_acronym or is_unit or next_word[1] in _STARTERS
+    def split(self, pieces: Iterable[Span]) -> Iterator[Span]:
+        """Split where sentencex took a unit, an acronym or a letter for an abbreviation."""
+        for start, end in pieces:
+            for point in _POINT.finditer(self._text, start, end):
+                border = point.start() + 1
+                if self._can_end(border, point.end()) \
+                        and _is_balanced(self._text[max(start, border - _LOOK_BACK):border]):
+                    yield start, point.end()
+                    start = point.end()
+            yield start, end
+
+    def belong_together(self, end: int, following: int) -> bool:
+        """Return whether the sentence up to `end` stops at a point that only shortens a word."""
+        if _PARAGRAPH.search(self._text, end, following):
+            return False
+        written, after_number = self._last_word(end)
+        if self._announces(written, after_number, end, following):
+            return True
+        word = written.lower()
+        if not word or _GOES_ON.match(self._text, following) is None:
+            return False
+        if word in self._abbreviations.others and not after_number:
+            return True
+        is_short = len(word) == 1 or "." in word or word in _UNITS \
+            or (self._language == "it" and _CUT_SHORT.fullmatch(written) is not None)
+        return is_short and self._text[following].islower()
+
+    def _can_end(self, end: int, following: int) -> bool:
+        """Return whether the point before `end` may close a sentence."""
+        if self._text[end - 2] in "%°)]":
+            return True
+        word, after_number = self._last_word(end)
+        next_word = _NEXT_WORD.match(self._text, following)
+        if next_word is None or self._announces(word, after_number, end, following):
+            return False
+        is_plain = word.islower() and len(word) > 4 and "." not in word
+        is_acronym = len(word) > 1 and word.isupper() and word.isalnum()
+        is_unit = after_number and word.lower() in _UNITS
+        return is_plain or is_acronym or is_unit or self._is_lettered(end) \
+            or next_word[1] in _STARTERS
+
+    def _is_lettered(self, end: int) -> bool:
+        return _LETTERED.search(self._text, max(0, end - 40), end) is not None
+
+    def _announces(self, word: str, after_number: bool, end: int, following: int) -> bool:
+        """Return whether a word with a point never stands at the end, before what follows it."""
+        if _ITEM.search(self._text, max(0, end - _ITEM_LENGTH), end):
+            return True
+        if after_number:
+            return False
+        if word.lower() in self._abbreviations.leading:
+            return True
+        found = _CAPITALISED.match(self._text, following)
+        next_word = found[0] if found else ""
+        if len(word) == 1 and word.isupper() and not self._is_lettered(end):
+            if _INITIAL.match(self._text, following) or next_word.lower() in _SPECIES:
+                return True
+            return bool(next_word) and next_word not in _STARTERS - _PARTICLES \
+                and self._begins_name(end - 2)
+        # `dell'U.O. Medicina`, `S.p.A. Milano`, but `S.p.A. Ricetta:`
+        return self._language == "it" and _DOTTED.fullmatch(word) is not None \
+            and not word.islower() and found is not None and next_word not in _STARTERS \
+            and self._text[found.end():found.end() + 1] != ":"
+
+    def _begins_name(self, start: int) -> bool:
+        """Return whether a letter stands where the first name of a person or a genus does."""
+        before = self._text[max(0, start - 20):start].rstrip(" ")
+        if not before or before[-1] in "\n.,;:(['\u2013\u2019":
+            return True
+        found = _WORD_BEFORE.search(before)
+        return found is not None and found[0].lower() in _FUNCTION_WORDS
+
+    def _last_word(self, end: int) -> tuple[str, bool]:
+        """Return the word before the point at the end, and whether a number or `/` precedes it."""
+        tail = self._text[max(0, end - 40):end]
+        found = _LAST_WORD.search(tail)
+        if found is None:
+            return "", False
+        return found[1], _NUMBER_BEFORE.search(tail, 0, found.start(1)) is not None
 
 
 def _is_balanced(sentence: str) -> bool:
@@ -151,31 +273,6 @@ def _is_balanced(sentence: str) -> bool:
     pairs = ("()", "[]", "“”", "«»")
     return (sentence.count('"') % 2 == 0
             and all(sentence.count(pair[0]) <= sentence.count(pair[1]) for pair in pairs))
-
-
-def _last_word(text: str, end: int) -> tuple[str, bool]:
-    """Return the word before the point at the end, and whether a number or `/` precedes it."""
-    tail = text[max(0, end - 40):end]
-    found = _LAST_WORD.search(tail)
-    if found is None:
-        return "", False
-    return found[1], _NUMBER_BEFORE.search(tail, 0, found.start(1)) is not None
-
-
-def _belong_together(text: str, end: int, following: int) -> bool:
-    """Return whether the sentence up to `end` stops at a point that only shortens a word."""
-    if _PARAGRAPH.search(text, end, following):
-        return False
-    word, after_number = _last_word(text, end)
-    word = word.lower()
-    if word in _LEADING and not after_number:
-        return True
-    if not word or _GOES_ON.match(text, following) is None:
-        return False
-    if word in _OPEN and not after_number:
-        return True
-    is_short = len(word) == 1 or "." in word or word in _UNITS
-    return is_short and text[following].islower()
 
 
 def stretches(text: str) -> list[Span]:
