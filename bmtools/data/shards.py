@@ -12,7 +12,7 @@ import numpy as np
 
 from bmtools.data.shard_files import FORMAT, SHARDS, TYPES, EncodedDocument, concatenate, shard_path
 from bmtools.errors import CheckpointError
-from bmtools.io.manifest import read_manifest
+from bmtools.io.manifest import add_input, read_manifest
 from bmtools.io.tensor_files import LENGTH_BYTES, parse_header
 from bmtools.masking.ragged import offsets as run_offsets
 from bmtools.masking.ragged import ranges
@@ -123,9 +123,10 @@ class Corpus:
                 raise CheckpointError(
                     f"{directory}: found shards of several vocabularies; {_REMEDY}")
             shards += own
-            inputs |= manifest.get("inputs", {})
-            for name, found in origins.items():
-                found.update(results.get(name, ()))
+            for name, digest in manifest.get("inputs", {}).items():
+                add_input(inputs, name, digest)
+            for key, found in origins.items():
+                found.update(results.get(key, ()))
             if own[0].vocabulary != shards[0].vocabulary:
                 raise CheckpointError(
                     f"{directory}: found vocabulary {own[0].vocabulary[:12]}, expected "

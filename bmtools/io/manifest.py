@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, TypedDict
 
 import msgspec
@@ -71,16 +72,46 @@ class Manifest:
     results: Mapping[str, Any] = field(default_factory=dict)
 
     def write(self, directory: Path) -> dict[str, Any]:
-        """Write `bmtools.json` and return its content."""
+        """Write `bmtools.json` and return its content.
+
+        Directories of this machine, which may tell of its people, are left out of paths; files of
+        one name are numbered.
+        """
+        inputs: dict[str, str] = {}
+        for name, digest in self.inputs.items():
+            add_input(inputs, _without_place(name), digest)
         content = {
-            "command": self.command, "settings": dict(self.settings), "seed": self.seed,
-            "vocabulary": self.vocabulary, "inputs": dict(self.inputs),
+            "command": self.command, "settings": _without_place(dict(self.settings)),
+            "seed": self.seed, "vocabulary": self.vocabulary, "inputs": inputs,
             "parents": dict(self.parents), "tokens_seen": self.tokens_seen,
             "wall_seconds": round(self.wall_seconds, 3), "results": dict(self.results),
             "versions": versions(*_PACKAGES)}
         text = json.dumps(content, indent=2, ensure_ascii=False, default=str)
         (directory / NAME).write_text(text + "\n", encoding="utf-8")
         return content
+
+
+def add_input(inputs: dict[str, str], name: str, digest: str) -> None:
+    """Add the hash of a file by its name, or by a number after it where another has the name."""
+    number, key = 1, name
+    while inputs.get(key, digest) != digest:
+        number += 1
+        key = f"{name} ({number})"
+    inputs[key] = digest
+
+
+def _without_place(value: Any) -> Any:
+    """Replace paths by names, in dictionaries and lists too; those below the directory in which
+    the command runs stay as they were given."""
+    if isinstance(value, Mapping):
+        return {key: _without_place(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_place(one) for one in value]
+    if isinstance(value, str | PurePath):
+        path = PurePath(value)
+        if path.is_absolute() or ".." in path.parts:
+            return PurePath(os.path.normpath(path)).name or str(path)
+    return value
 
 
 def read_manifest(directory: Path) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from safetensors.torch import load_file, save_file
 from bmtools.errors import CheckpointError, setting
 from bmtools.io.directories import new_directory
 from bmtools.io.failures import require_room
-from bmtools.io.manifest import Manifest
+from bmtools.io.manifest import Manifest, add_input
 from bmtools.io.output import encode_lines
 from bmtools.models.checkpoint import write_checkpoint_files
 from bmtools.recipes.toml import to_toml
@@ -176,7 +176,10 @@ class Checkpointer:
                      for value in corpus.origins.get(name, ())}
             results |= {name: sorted(found)} if found else {}
         corpora = (*self.datasets.train.values(), *self.datasets.auxiliary.values())
-        hashes = {file: digest for corpus in corpora for file, digest in corpus.inputs.items()}
+        hashes: dict[str, str] = {}
+        for corpus in corpora:
+            for file, digest in corpus.inputs.items():
+                add_input(hashes, file, digest)
         return Manifest(plan.command, plan.settings(), self.initial.vocabulary,
                         plan.optimization.seed, hashes, plan.parents,
                         progress.tokens_seen, progress.wall_seconds, results)

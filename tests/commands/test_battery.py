@@ -529,6 +529,26 @@ def test_a_record_that_is_too_large_is_refused(kit: Kit) -> None:
     assert kit.left() == []
 
 
+def test_no_directory_of_this_machine_is_written(kit: Kit) -> None:
+    """Who publishes a model does not publish where its text was."""
+    if not kit.writes_directory:
+        pytest.skip("writes no directory")
+    secret = kit.folder / "mario-rossi"
+    secret.mkdir()
+    kit.good().rename(secret / "notes.jsonl")
+    more = ("--save-steps", "2", "--evaluate", secret / "notes.jsonl") \
+        if kit.name in ("pretrain", "distill") else ()
+    outcome = kit.on(secret / "notes.jsonl", *more)
+    assert outcome.code == 0, outcome.err
+    written = [path for path in (kit.folder / "out").rglob("*") if path.is_file()]
+    assert any(b"notes.jsonl" in path.read_bytes() for path in written)
+    places = {str(path.parent).encode() for path in (secret, *kit.paths.values())}
+    for path in written:
+        content = path.read_bytes()
+        assert b"mario-rossi" not in content, path
+        assert not [place for place in places if place in content], path
+
+
 READS_TOKENS = {"tokenize", "pretrain", "distill", "preflight", "finetune ner",
                 "finetune classification", "predict", "score-pppl", "score-mrr", "score-masking",
                 "score-space"}

@@ -100,10 +100,10 @@ def test_the_directory_says_how_it_was_made(
         "phases": resolved(RunConfig((phase,)))["phases"], **asdict(OptimizationConfig(seed=5)),
         **asdict(ReportingConfig(logging_steps=2)), **asdict(RegularizationConfig()),
         **asdict(ReplayConfig()), **asdict(AdversarialConfig()),
-        **asdict(DistillationConfig(temperature=3)), "teacher": str(tiny_checkpoint),
-        "student": str(student), "architecture": None, "terms": None}
+        **asdict(DistillationConfig(temperature=3)), "teacher": tiny_checkpoint.name,
+        "student": student.name, "architecture": None, "terms": None}
     assert content["seed"] == 5
-    assert content["inputs"] == {str(corpus): hashlib.sha256(corpus.read_bytes()).hexdigest()}
+    assert content["inputs"] == {corpus.name: hashlib.sha256(corpus.read_bytes()).hexdigest()}
     assert content["parents"] == {"teacher": hash_directory(tiny_checkpoint),
                                   "student": hash_directory(student)}
     assert content["vocabulary"] == manifest(tiny_checkpoint)["vocabulary"]

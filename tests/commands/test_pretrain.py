@@ -79,9 +79,9 @@ def test_the_directory_says_how_it_was_made(
         "phases": resolved(RunConfig((phase,)))["phases"], **asdict(OptimizationConfig(seed=5)),
         **asdict(ReportingConfig(logging_steps=2)), **asdict(RegularizationConfig()),
         **asdict(ReplayConfig()), **asdict(AdversarialConfig()),
-        "model": str(tiny_checkpoint), "architecture": None, "tokenizer": None, "terms": None}
+        "model": tiny_checkpoint.name, "architecture": None, "tokenizer": None, "terms": None}
     assert content["seed"] == 5
-    assert content["inputs"] == {str(corpus): hashlib.sha256(corpus.read_bytes()).hexdigest()}
+    assert content["inputs"] == {corpus.name: hashlib.sha256(corpus.read_bytes()).hexdigest()}
     assert content["parents"] == {"model": hash_directory(tiny_checkpoint)}
     assert content["vocabulary"] == manifest(tiny_checkpoint)["vocabulary"]
     assert content["wall_seconds"] > 0

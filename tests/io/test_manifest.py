@@ -27,6 +27,22 @@ def test_a_manifest_survives_a_round_trip(tmp_path: Path) -> None:
             for name in ("torch", "transformers", "tokenizers", "accelerate")}}}
 
 
+def test_places_of_this_machine_are_left_out(tmp_path: Path) -> None:
+    settings = {"model": "/home/anna/first", "base": Path("../anna/base/"), "here": "models/base",
+                "files": ["/a/b", ("c/../d",)], "up": "..", "root": "/", "rate": "80/10/10",
+                "nested": {"terms": "/x/terms.txt", "n": 3}, "none": None}
+    written = Manifest("pretrain", settings, "", inputs={
+        "/a/notes.jsonl": "aa", "/b/notes.jsonl": "bb", "../c/notes.jsonl": "aa",
+        "data/notes.jsonl": "cc", "<stdin>": "dd"}).write(tmp_path)
+    assert written["settings"] == {
+        "model": "first", "base": "base", "here": "models/base", "files": ["b", ["d"]],
+        "up": "..", "root": "/", "rate": "80/10/10", "nested": {"terms": "terms.txt", "n": 3},
+        "none": None}
+    assert written["inputs"] == {"notes.jsonl": "aa", "notes.jsonl (2)": "bb",
+                                 "data/notes.jsonl": "cc", "<stdin>": "dd"}
+    assert written == read_manifest(tmp_path)
+
+
 def test_it_is_readable_text(tmp_path: Path) -> None:
     Manifest("pretrain", {"config": Path("a/b"), "note": "caffè"}, "").write(tmp_path)
     text = (tmp_path / "bmtools.json").read_text("utf-8")
