@@ -25,6 +25,7 @@ from bmtools.cli.streams import (
     warnings_as_lines,
 )
 from bmtools.errors import BmtoolsError, did_you_mean, settings_spelled_as_flags
+from bmtools.io.failures import not_utf8_name
 
 COMMANDS = {
     "import": "Turn biomedical source formats into records.",
@@ -134,6 +135,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         with settings_spelled_as_flags(), ended_by_signals(), warnings_as_lines():
             if "_BMTOOLS_COMPLETE" in os.environ:
                 bmtools.main(args=arguments, prog_name="bmtools")
+            _check_encoding(arguments)
             # click's own `main` exits with 1 when a pipe closes.
             with bmtools.make_context("bmtools", arguments) as context:
                 bmtools.invoke(context)
@@ -155,6 +157,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
             code = _print_error(*message_and_code(error))
     finish_stdout()
     sys.exit(code)
+
+
+def _check_encoding(arguments: Sequence[str]) -> None:
+    """Refuse words that are not UTF-8, such as old names of files.
+
+    Results and manifests name inputs in UTF-8, and the libraries of weights and tokenizers open no
+    other names.
+    """
+    for word in arguments:
+        if fault := not_utf8_name(word):
+            raise click.UsageError(f"{fault}; rename the file, or name a link to it (ln -s)")
 
 
 def message_and_code(error: BaseException) -> tuple[str, int]:

@@ -19,7 +19,7 @@ from bmtools.cli.streams import keep_going_without_stdout
 from bmtools.distributed import SUPERVISED, is_main_process
 from bmtools.errors import BmtoolsError, setting
 from bmtools.io.directories import BESIDE, beside, place_of, refuse_existing
-from bmtools.io.failures import cannot_write
+from bmtools.io.failures import cannot_write, not_utf8_name
 from bmtools.io.output import STDOUT, descriptor_of, is_special
 from bmtools.io.unfinished import real_path, reserved
 
@@ -76,6 +76,9 @@ def prepare_outputs(context: click.Context, overwrite: bool) -> None:
     for output in written:
         target = real_path(output.name)
         place = place_of(target) if output.is_directory else target.parent
+        if output.is_directory and (fault := not_utf8_name(target)):
+            raise BmtoolsError(f"{output.name}: {fault}; libraries write no weights and tokenizers "
+                               "there, so write elsewhere")
         try:
             context.with_resource(reserved(target, place))
         except OSError as error:

@@ -68,8 +68,8 @@ def write_error(error: BaseException) -> OSError | None:
 
 
 def brief(error: BaseException) -> str:
-    """Return the first line of an error of a library, cut short, or its kind if it has no words."""
-    return str(error).strip().split("\n")[0][:_MOST_CHARACTERS] or type(error).__name__
+    """Return an error of a library on one line, cut short, or its kind if it has no words."""
+    return " ".join(str(error).split())[:_MOST_CHARACTERS] or type(error).__name__
 
 
 @contextmanager
@@ -79,7 +79,7 @@ def reading(path: str | Path, fault: str, way_out: str) -> Iterator[None]:
     At damaged files libraries raise anything: KeyError, TypeError, a plain Exception.
 
     Raises:
-        CheckpointError: the path, the fault, the first line of the library's error, the way out.
+        CheckpointError: the path, the fault, the beginning of the library's error, the way out.
     """
     try:
         yield
@@ -96,6 +96,12 @@ def naming(path: str | Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise cannot_write(path, error) from error
+
+
+def not_utf8_name(name: str | Path) -> str:
+    """Say that a name is not UTF-8; empty where it is."""
+    shown = str(name).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return "" if shown == str(name) else f"found '{shown}', which is not UTF-8, expected UTF-8"
 
 
 def require_room(path: Path, needed_bytes: int) -> None:

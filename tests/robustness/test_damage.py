@@ -1,0 +1,131 @@
+"""Damage of known kinds: what is said of each file, in one line, before anything is written."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Run = Callable[..., Any]
+Change = Callable[[bytes], bytes]
+DEEP = 100_000
+SCORE = ("score-pppl", "--model", "model", "in.jsonl")
+TRAIN = ("pretrain", "--model", "model", "in.jsonl", "--steps", "1", "--max-length", "16", "-o",
+         "out")
+
+
+def header(**entries: Any) -> Change:
+    """Put other entries into the header of a safetensors file."""
+    def change(content: bytes) -> bytes:
+        end = 8 + int.from_bytes(content[:8], "little")
+        text = json.dumps({**json.loads(content[8:end]), **entries}).encode()
+        return len(text).to_bytes(8, "little") + text + content[end:]
+
+    return change
+
+
+def keys(**values: Any) -> Change:
+    """Put other values into a JSON object."""
+    return lambda content: json.dumps({**json.loads(content), **values}).encode()
+
+
+def bytes_of(content: bytes) -> Change:
+    return lambda _: content
+
+
+@pytest.fixture
+def files(tmp_path: Path, tiny_checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(tiny_checkpoint, "model")
+    for name, text in (("in.jsonl", '{"id": "1", "text": "Il paziente ha asma."}\n'),
+                       ("in.txt", "asma\n"), ("c.toml", ""), ("p.toml", ""), ("c.json", "")):
+        Path(name).write_text(text)
+    return tmp_path
+
+
+@pytest.mark.parametrize(("file", "change", "command", "message"), [
+    ("model/model.safetensors", lambda content: content[:-1], SCORE, "the file was cut off"),
+    ("model/model.safetensors", lambda content: content[:100], SCORE, "are no safetensors file"),
+    ("model/model.safetensors", bytes_of(b""), SCORE, "found 0 bytes that are no safetensors"),
+    ("model/model.safetensors", bytes_of(b"\xff" * 16), SCORE, "are no safetensors file"),
+    ("model/model.safetensors", header(x={"shape": [1]}), SCORE, "are no safetensors file"),
+    ("model/model.safetensors", header(x={"dtype": 1, "shape": [1], "data_offsets": [0, 4]}),
+     SCORE, "are no safetensors file"),
+    ("model/model.safetensors", header(x={"dtype": "F32", "shape": [-1], "data_offsets": [0, 4]}),
+     SCORE, "are no safetensors file"),
+    ("model/model.safetensors.index.json", bytes_of(b"{}"), SCORE,
+     "key 'weight_map' is missing"),
+    ("model/model.safetensors.index.json", bytes_of(b'{"weight_map": {"a": ["b"]}}'), SCORE,
+     "found a list, expected text"),
+    ("model/config.json", bytes_of(b'{"a":' * DEEP), SCORE, "not JSON (maximum recursion depth"),
+    ("model/config.json", bytes_of(b'{"a": ' + b"7" * 5000 + b"}"), SCORE, "not JSON (Exceeds"),
+    ("model/config.json", keys(model_type="\ud800"), SCORE, "surrogates not allowed"),
+    ("model/config.json", keys(hidden_act=3), SCORE, "Field 'hidden_act' expected str"),
+    ("model/config.json", keys(layer_norm_eps={}), SCORE,
+     "Field 'layer_norm_eps' expected float"),
+    ("model/config.json", keys(num_attention_heads=0.5), SCORE,
+     "key 'num_attention_heads': found a number, expected a whole number"),
+    ("model/config.json", keys(num_hidden_layers=None), TRAIN, "expected a whole number"),
+    ("model/tokenizer.json", keys(version="2"), SCORE, "no tokenizer could be loaded (Unknown"),
+    ("model/tokenizer.json", keys(truncation=3), TRAIN, "no tokenizer could be loaded (invalid"),
+    ("model/tokenizer.json", bytes_of(b"3"), TRAIN, "no tokenizer could be loaded ("),
+    ("model/tokenizer_config.json", bytes_of(b"[]"), SCORE, "no tokenizer could be loaded ("),
+    ("model/tokenizer_config.json", keys(pad_token=3), TRAIN, "no tokenizer could be loaded ("),
+    ("model/bmtools.json", keys(settings=3), SCORE, "found a whole number, expected an object"),
+    ("in.jsonl", bytes_of(b'{"id":' * DEEP + b"\n"), SCORE, ":1: found "),
+    ("in.jsonl", bytes_of(b'{"id": "1", "text": "\\ud800"}\n'), SCORE, ":1: found "),
+    ("in.jsonl", bytes_of(b'{"id": "1", "n": ' + b"7" * 5000 + b', "text": "a"}\n'), SCORE,
+     ":1: found "),
+    ("in.jsonl", bytes_of(b'[' * DEEP + b"\n"), ("table", "in.jsonl"), ":1: found "),
+    ("in.jsonl", bytes_of(b'[' * DEEP + b"\n"), ("import", "jsonl", "in.jsonl"), ":1: found "),
+    ("c.json", bytes_of(b'[' * DEEP), ("import", "curated", "c.json"), ":1: not JSON (maximum"),
+    ("c.json", bytes_of(b"7" * 5000), ("import", "curated", "c.json"), ":1: not JSON (Exceeds"),
+    ("p.toml", bytes_of(b"a = " + b"[" * DEEP), (*TRAIN, "--phases", "p.toml"),
+     "not TOML (maximum recursion depth"),
+    ("p.toml", bytes_of(b"a = " + b"7" * 5000), (*TRAIN, "--phases", "p.toml"),
+     "not TOML (Exceeds"),
+])
+def test_damaged_files_are_named(files: Path, run: Run, file: str, change: Change,
+                                 command: tuple[str, ...], message: str) -> None:
+    path = Path(file)
+    path.write_bytes(change(path.read_bytes() if path.exists() else b""))
+    before = sorted(files.iterdir())
+    outcome = run(*command)
+    assert outcome.code == 1, outcome.err
+    assert outcome.err.startswith(f"bmtools: {path.parts[0]}") and outcome.err.count("\n") == 1
+    assert message in outcome.err and "report it" not in outcome.err
+    assert sorted(files.iterdir()) == before
+
+
+@pytest.mark.parametrize(("content", "message"), [
+    (b"jsonl = 1", "c.toml:1: found unknown key 'jsonl'"),
+    (b"jsonl = [1]", "c.toml:1: found unknown key 'jsonl'"),
+    (b"a = " + b"[" * DEEP, "c.toml: not TOML (maximum recursion depth"),
+    (b"a = " + b"7" * 5000, "c.toml: not TOML (Exceeds the limit"),
+    (b"\xff", "c.toml: not TOML ("),
+])
+def test_a_damaged_config_is_wrong_usage(files: Path, run: Run, content: bytes,
+                                         message: str) -> None:
+    Path("c.toml").write_bytes(content)
+    outcome = run("import", "jsonl", "in.jsonl", "--config", "c.toml")
+    assert outcome.code == 2, outcome.err
+    assert outcome.err.startswith(f"bmtools: {message}") and outcome.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(("changes", "message"), [
+    ({"results": {"shards": 1}}, "shards: found no manifest"),
+    ({"results": {"shards": [1], "tokens": 2}}, "bmtools.json: key 'results.shards': found a list"),
+    ({"results": []}, "bmtools.json: key 'results': found a list, expected an object"),
+])
+def test_a_manifest_of_shards_is_checked(files: Path, run: Run, changes: dict[str, Any],
+                                         message: str) -> None:
+    assert run("tokenize", "--tokenizer", "model", "-o", "shards", "in.jsonl").code == 0
+    path = Path("shards", "bmtools.json")
+    path.write_bytes(keys(**changes)(path.read_bytes()))
+    outcome = run(*(word.replace("in.jsonl", "shards") for word in TRAIN))
+    assert outcome.code == 1
+    assert message in outcome.err and outcome.err.count("\n") == 1
