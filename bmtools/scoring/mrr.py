@@ -212,7 +212,8 @@ class MrrTotals:
         if not len(table):
             return {}
         sums = metric.by_unit()
-        bounds = interval([sums], self._statistics)
+        # Where all words are found first or none at all, resamples would claim to be sure of it.
+        bounds = interval([sums], self._statistics) if 0 < metric.value < 1 else None
         ranks, ranked = table[:, 1], ~np.isnan(table[:, 1])
         median = float(np.median(np.where(ranked, ranks, np.inf)))
         scores = {

@@ -1,8 +1,8 @@
-"""Groups by keys, counted by hand."""
+"""Groups by keys, counted by hand; hashes of data."""
 
 from __future__ import annotations
 
-from bmtools.scoring.lines import Groups
+from bmtools.scoring.lines import Groups, content_key, data_fields
 
 
 def test_values_and_their_members() -> None:
@@ -24,3 +24,17 @@ def test_no_keys_make_no_groups() -> None:
     groups = Groups([])
     groups.add({"domain": "Cardio"})
     assert groups.scores(lambda members: {"members": members.tolist()}) == {}
+
+
+def test_a_hash_of_data_tells_what_it_was_made_from_in_any_order() -> None:
+    texts = [("il [MASK]", "cuore"), ("il [MASK]", "rene"), ("il [MASK] cuore", ""),
+             ("il [MASK]", "rene")]
+    keys = [content_key(*one) for one in texts]
+    assert keys[0] == 8994825106018832395  # the same in every run
+    assert len(set(keys)) == 3
+    [shown] = data_fields(sum(keys)).values()
+    assert data_fields(sum(keys[::-1])) == {"data": shown}
+    assert len(shown) == 12
+    # Twice the same is not once, and other texts are others.
+    others = [sum(keys[:3]), sum(keys[1:]), sum([*keys[:3], content_key("il [MASK]", "mano")])]
+    assert shown not in {value for one in others for value in data_fields(one).values()}

@@ -369,6 +369,17 @@ def test_the_interval_is_over_texts(known: Callable[..., CheckpointPredictor]) -
     assert "interval" not in next(evaluation.lines(StatisticsConfig(resamples=0)))
 
 
+def test_lines_tell_their_data_whatever_its_order_and_ids(
+        known: Callable[..., CheckpointPredictor]) -> None:
+    def data(*texts: str) -> set[str]:
+        return {line["data"] for line in scored(texts_of(*texts), [known(WEIGHTS)], settings())}
+
+    one = data("il cuore batte", "il")
+    assert len(one) == 1
+    assert data("il", "il cuore batte") == one
+    assert data("il", "il cuore il") != one
+
+
 def test_a_loss_without_bound_is_no_error(known: Callable[..., CheckpointPredictor]) -> None:
     model = known({"il": 1, "cuore": 0})
     with torch.no_grad():

@@ -298,6 +298,10 @@ def test_intervals_are_drawn_over_sentences(known: Callable[..., CheckpointPredi
     line = totals(found * 5, model)
     assert (line["interval"], line["sentences"]) == (totals(found, model)["interval"], 12)
     assert "interval" not in totals(found[:9] * 5, model)
+    for word, mrr in (("cuore", 1), ("mano", 0)):
+        line = totals([record for record in found * 3 if record["target"] == word] * 3
+                      + [masked(word, f"[MASK] {'il ' * number}") for number in range(9)], model)
+        assert (line["mrr"], line["sentences"], "interval" in line) == (mrr, 15, False)
 
 
 def test_what_models_agree_in(known: Callable[..., CheckpointPredictor]) -> None:

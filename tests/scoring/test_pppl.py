@@ -333,6 +333,18 @@ def test_groups_intervals_and_words(known: Callable[..., CheckpointPredictor]) -
     assert "interval" not in totals(several, model, resamples=0)
 
 
+def test_lines_tell_their_data_whatever_its_order_and_ids(
+        known: Callable[..., CheckpointPredictor], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pppl_sentences, "_BIOBIT_TOKENS", 6)
+    model = known({"il": 8, "cuore": 4})
+    one, other = texts_of("il cuore", "il"), texts_of("il", "il cuore")
+    assert totals(one, model)["data"] == totals(other, model)["data"]
+    longer = texts_of("il", "il cuore", "il il il il il")
+    assert totals(longer, model)["data"] != totals(one, model)["data"]
+    # What --like leaves out is no part of the data that was scored.
+    assert totals(longer, model, like="biobit")["data"] == totals(one, model)["data"]
+
+
 def test_models_are_compared_in_bits_and_by_token_where_they_share_a_vocabulary(
         known: Callable[..., CheckpointPredictor], wordpiece: CheckpointPredictor) -> None:
     one, two = known({"il": 3, "cuore": 1}), known({"il": 1, "cuore": 1}, name="two")
