@@ -12,7 +12,7 @@ import numpy as np
 
 from bmtools.installation import versions
 from bmtools.scoring.table import get_nested
-from bmtools.vocab.tokenizer import is_uncased
+from bmtools.vocab.tokenizer import is_uncased, strips_accents
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -38,12 +38,16 @@ def signed(metric: str, variant: str, tokenizer: PreTrainedTokenizerBase, vocabu
     Returns:
         `vocabulary`: its short fingerprint; `signature`: metric, settings and versions, one line.
     """
-    fields = {metric: variant, **settings,
-              "case": "folded" if is_uncased(tokenizer) else "kept",
-              **versions(*_PACKAGES)}
+    fields = {metric: variant, **settings, **text_fields(tokenizer), **versions(*_PACKAGES)}
     shown = (f"{name}:{_SHOWN[value] if isinstance(value, bool) else value}"
              for name, value in fields.items() if value is not None)
     return {"vocabulary": vocabulary[:FINGERPRINT_DIGITS], "signature": "|".join(shown)}
+
+
+def text_fields(tokenizer: PreTrainedTokenizerBase) -> dict[str, str]:
+    """Say what a tokenizer drops of a text before it is read: its case, and its accents."""
+    return {"case": "folded" if is_uncased(tokenizer) else "kept",
+            "accents": "stripped" if strips_accents(tokenizer) else "kept"}
 
 
 def rounded(value: float) -> float | None:

@@ -7,6 +7,7 @@ equation 1.
 from __future__ import annotations
 
 import math
+import warnings
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 from os import PathLike
@@ -14,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from bmtools.errors import DataError, Reject, refuse, setting
+from bmtools.errors import BmtoolsWarning, DataError, Reject, refuse, setting
 from bmtools.io.jsonl import as_records
 from bmtools.scoring.checkpoint_predictor import load_predictors
 from bmtools.scoring.evaluation import Progress, collect_scores
@@ -26,6 +27,7 @@ from bmtools.scoring.lines import (
     rounded,
     safe_exp,
     signed,
+    text_fields,
 )
 from bmtools.scoring.pppl_sentences import SentenceScore, score_sentences
 from bmtools.scoring.predictor import Predictor, count_frequencies
@@ -33,7 +35,7 @@ from bmtools.scoring.settings import InferenceConfig, PpplConfig, StatisticsConf
 from bmtools.scoring.statistics import Metric, SamplingError, interval
 from bmtools.vocab.unknown_tokens import UnknownTokens
 
-_COLUMNS = ("nats", "scored", "tokens", "characters", "words", "unknown", "pppl")
+_COLUMNS = ("nats", "scored", "tokens", "characters", "words", "unknown", "spelling", "pppl")
 
 
 def pppl(records: str | PathLike[str] | Iterable[Any], models: Any, *,
@@ -66,12 +68,24 @@ def pppl(records: str | PathLike[str] | Iterable[Any], models: Any, *,
     config, inference, statistics = split_settings(
         settings, PpplConfig, InferenceConfig, StatisticsConfig)
     predictors: list[Predictor] = [*load_predictors(models, inference)]
+    _warn_of_other_texts(predictors)
     if baseline is not None:
         predictors += count_frequencies(baseline, predictors, reject)
     scores = score_sentences(as_records(records, reject), predictors, config, reject,
                              statistics.seed)
     totals = [PpplTotals(predictor, config, by, statistics) for predictor in predictors]
     return collect_scores(scores, totals, statistics, details, progress, on_score)
+
+
+def _warn_of_other_texts(predictors: Sequence[Predictor]) -> None:
+    """Warn where bits per character cannot be compared."""
+    read = {predictor.name: ", ".join(
+        f"{name} {done}" for name, done in text_fields(predictor.tokenizer).items())
+        for predictor in predictors}
+    if len(set(read.values())) > 1:
+        models = "; ".join(f"{name}: {text}" for name, text in read.items())
+        warnings.warn(f"bits per character are compared only between models that read the same "
+                      f"text, which these do not ({models})", BmtoolsWarning, stacklevel=3)
 
 
 class PpplTotals:
@@ -103,7 +117,8 @@ class PpplTotals:
         nats = -score.logprobs
         self._unknown.add_counts(score.unknown, score.tokens, score.record)
         self._values.extend((nats.sum(), len(nats), score.tokens, len(score.record["text"]),
-                             len(score.record["text"].split()), score.unknown, score.pppl))
+                             len(score.record["text"].split()), score.unknown,
+                             score.spelling_nats, score.pppl))
         self._keys.append(content_key(str(score.record.get("id")), score.record["text"]))
         if len(nats) or not self.config.like:
             self._data += content_key(score.record["text"])
@@ -116,17 +131,20 @@ class PpplTotals:
         """Return the metrics of some sentences, those that models are compared by.
 
         Under `like` these are the mean over sentences, too, and sentences that were left out do
-        not count. Of a sample, bits are those that its tokens let all tokens expect.
+        not count. Of a sample, bits are those that its tokens let all tokens expect. Bits include
+        the spelling of unknown tokens, and models that fold case or accents alone have no bits in
+        common: they predict less text.
         """
         sums = self._sums(members)
         keys = np.frombuffer(self._keys, np.uint64)[members]
         vocabulary, counts = self.predictor.vocabulary, np.ones(len(sums))
         if self.config.like:
             counts = (sums.scored > 0).astype(float)
-        bits = [sums.nats / math.log(2), sums.characters * counts]
+        bits = [(sums.nats + sums.spelling) / math.log(2), sums.characters * counts]
         if self.config.sample < 1:
             bits[1:1] = [sums.scored, sums.tokens]
-        metrics = {"bits_per_character": Metric(np.array(bits), keys),
+        text = ", ".join(text_fields(self.predictor.tokenizer).values())
+        metrics = {"bits_per_character": Metric(np.array(bits), keys, text),
                    "nats_per_token": Metric(np.array([sums.nats, sums.scored]), keys, vocabulary)}
         if self.config.like:
             values = np.where(counts > 0, sums.pppl, 0)
@@ -142,8 +160,10 @@ class PpplTotals:
             Buonocore et al. published, where one odd sentence can outweigh all others (and which
             is `pppl` under `like="biobit"`); `nats_per_token`: the mean loss;
             `bits_per_character` and `bits_per_word`: the same loss per character of text and per
-            word between white space, which compare models with different vocabularies; `by`: the
-            same for each value of a key; `sampling_error`: how far off a sample may be.
+            word between white space, which compare models with different vocabularies, as
+            unknown tokens are spelled out (see `encode_sentence`); `unknown_bits_per_character`:
+            what that takes of them, where there are unknown tokens; `by`: the same for each value
+            of a key; `sampling_error`: how far off a sample may be.
 
         Raises:
             DataError: nothing was counted.
@@ -168,7 +188,8 @@ class PpplTotals:
             **self.predictor.line_fields,
             **data_fields(self._data),
             **signed("pppl", config.variant, self.predictor.tokenizer, self.predictor.vocabulary,
-                     unit="token", special=False, sample=config.sample if sampled else None,
+                     unit="token", special=False, unknown="utf-8",
+                     sample=config.sample if sampled else None,
                      sample_seed=self._statistics.seed if sampled else None,
                      context=config.context_tokens or None, like=config.like,
                      **self.predictor.signature_fields),
@@ -186,6 +207,8 @@ class PpplTotals:
         if not kept.scored.any():
             return {"pppl": None, "sentences": len(kept), "tokens": int(kept.tokens.sum())}
         bits, nats = metrics["bits_per_character"].value, metrics["nats_per_token"].value
+        unknown = bits * kept.spelling.sum() / (kept.nats + kept.spelling).sum() \
+            if kept.spelling.any() else 0
         mean = float(kept.pppl.mean()) if self.config.sample == 1 else math.nan
         bounds = interval([metrics["pppl" if self.config.like else "nats_per_token"].by_unit()],
                           self._statistics)
@@ -197,6 +220,7 @@ class PpplTotals:
             **({"mean_sentence_pppl": rounded(mean)} if self.config.sample == 1 else {}),
             "nats_per_token": rounded(nats),
             "bits_per_character": rounded(bits),
+            **({"unknown_bits_per_character": rounded(unknown)} if unknown else {}),
             "bits_per_word": rounded(bits * kept.characters.sum() / max(kept.words.sum(), 1)),
             "sentences": len(kept),
             **{name: int(kept[name].sum())

@@ -10,7 +10,8 @@ from typing import Any
 from bmtools.errors import BmtoolsError, DataError
 from bmtools.io.jsonl import read_objects
 
-_NOT_COMPARED = frozenset(("case", "precision", "baseline", "bmtools", "torch", "transformers"))
+_NOT_COMPARED = frozenset(("accents", "case", "precision", "baseline", "bmtools", "torch",
+                           "transformers"))
 """Fields of a signature that tell models and machines apart, not ways of scoring."""
 
 

@@ -146,14 +146,14 @@ class Metric:
         sums: (2 * ratios, items) float64, numerators and denominators in turn; the score is the
             product of the ratios. An item whose denominators are all 0 does not count.
         units: (items,) key of the unit of each item; items of one are drawn together.
-        vocabulary: fingerprint of the vocabulary that the score depends on; models of other
-            vocabularies cannot be compared by it. Empty where they can.
+        basis: what else the score depends on, such as the fingerprint of a vocabulary; models of
+            another one cannot be compared by it.
         items: what they are called in lines.
     """
 
     sums: np.ndarray
     units: np.ndarray
-    vocabulary: str = ""
+    basis: str = ""
     items: str = "sentences"
 
     @property
@@ -219,7 +219,7 @@ def compare_models(totals: Sequence[ModelTotals],
         for name, one in first.metrics().items():
             other = others[name]
             both = one.counted & other.counted
-            if one.vocabulary != other.vocabulary or not both.any():
+            if one.basis != other.basis or not both.any():
                 continue
             sums = one.select(both).by_unit()
             difference, bounds, p_value = paired_difference(

@@ -73,7 +73,7 @@ def test_a_table_worked_by_hand(known: Callable[..., CheckpointPredictor]) -> No
         "masked": {name: line[name] for name in line["by_replacement"]["masked"]}}
     assert line["signature"].startswith(
         "mlm:words|rate:1.0|corruption:100/0/0|repeats:2|seed:0|max_length:32|"
-        "segmenter:tokenizer|precision:fp32|case:kept|bmtools:")
+        "segmenter:tokenizer|precision:fp32|case:kept|accents:kept|bmtools:")
 
 
 def test_of_equal_logits_the_lowest_id_is_the_answer(

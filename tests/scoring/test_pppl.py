@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 import torch
+from transformers import BertTokenizer
 
 import bmtools.scoring
-from bmtools.errors import BmtoolsError, DataError, RecordError
+from bmtools.errors import BmtoolsError, BmtoolsWarning, DataError, RecordError
 from bmtools.records import Record
 from bmtools.scoring import pppl_sentences
 from bmtools.scoring.checkpoint_predictor import CheckpointPredictor, load_predictors
@@ -23,6 +24,7 @@ from bmtools.scoring.pppl import PpplTotals, pppl
 from bmtools.scoring.pppl_sentences import SentenceScore, score_sentences
 from bmtools.scoring.settings import InferenceConfig, PpplConfig, Precision, StatisticsConfig
 from bmtools.scoring.statistics import compare_models
+from bmtools.vocab.tokenizer import fingerprint
 
 TEXTS = (
     "La malattia di Parkinson riduce la dopamina nel cervello.", "Il cuore batte.",
@@ -55,7 +57,7 @@ def test_a_table_worked_by_hand(known: Callable[..., CheckpointPredictor]) -> No
     assert (line["sentences"], line["tokens"], line["characters"], line["unknown"]) == (3, 7, 25, 0)
     assert line["model"] == "known"
     assert line["signature"].startswith(
-        "pppl:original|unit:token|special:no|precision:fp32|case:kept|bmtools:")
+        "pppl:original|unit:token|special:no|unknown:utf-8|precision:fp32|case:kept|accents:kept|bmtools:")
     assert line["vocabulary"] == model.vocabulary[:12]
 
 
@@ -63,6 +65,80 @@ def test_unknown_tokens_count_and_are_reported(known: Callable[..., CheckpointPr
     line = totals(texts_of("il rene"), known({"il": 1, "cuore": 1}))
     assert (line["tokens"], line["unknown"]) == (2, 1)
     assert line["pppl"] == math.inf  # no weight at all on [UNK] here
+
+
+def knows_little(known: Callable[..., CheckpointPredictor]) -> CheckpointPredictor:
+    """A model of a vocabulary of full stops: p([UNK]) = p(.) = 1/2."""
+    model = known({".": 1}, name="full stops")
+    with torch.no_grad():
+        bias = model.checkpoint.model.cls.predictions.bias
+        bias[1] = bias[5]
+    return model
+
+
+def test_unknown_tokens_are_charged_for_their_characters(
+        known: Callable[..., CheckpointPredictor]) -> None:
+    """Bits of the three tokens, and 8 for each byte of the unknown ones and for their ends."""
+    line = totals(texts_of("il caffè ."), knows_little(known))
+    assert line["nats_per_token"] == pytest.approx(math.log(2), abs=1e-6)
+    assert line["unknown"] == 2
+    spelled = 8 * (len(b"il") + 1 + len("caffè".encode()) + 1)
+    assert line["bits_per_character"] == pytest.approx((3 + spelled) / 10, abs=1e-6)
+    assert line["unknown_bits_per_character"] == pytest.approx(spelled / 10, abs=1e-6)
+    assert line["bits_per_word"] == pytest.approx((3 + spelled) / 3, abs=1e-6)
+    assert "unknown_bits_per_character" not in totals(texts_of("."), knows_little(known))
+
+
+def test_a_vocabulary_that_knows_little_is_not_the_better_model(
+        known: Callable[..., CheckpointPredictor]) -> None:
+    records = texts_of(*[f"{' '.join(['il cuore batte'] * times)} ." for times in range(1, 13)])
+    models = [knows_little(known), known({"il": 4, "cuore": 2, "batte": 1, ".": 1}, name="words")]
+    with pytest.warns(BmtoolsWarning, match="full stops: 234 of 246 tokens"):
+        first, second, compared = pppl_of(records, models)
+    assert first["pppl"] < second["pppl"]
+    assert first["bits_per_character"] > 8 > 1 > second["bits_per_character"]
+    assert compared["metric"] == "bits_per_character"
+    assert compared["difference"] == pytest.approx(
+        first["bits_per_character"] - second["bits_per_character"], abs=1e-5)
+
+
+@pytest.mark.parametrize("variant", ["original", "within-word", "whole-word"])
+def test_a_sample_charges_the_unknown_tokens_in_it(known: Callable[..., CheckpointPredictor],
+                                                   variant: str) -> None:
+    records = texts_of(*["il cuore batte ." * 5] * 60)
+    model = knows_little(known)
+    whole, part = (totals(records, model, variant=variant, sample=share) for share in (1, 0.3))
+    assert part["scored_tokens"] < 0.4 * whole["tokens"]
+    assert part["bits_per_character"] == pytest.approx(whole["bits_per_character"], rel=0.05)
+
+
+def pppl_of(records: Sequence[Record], models: Sequence[Any]) -> list[dict[str, Any]]:
+    """Score models that were never saved, and compare them."""
+    config, statistics = PpplConfig(), StatisticsConfig(100)
+    sums = [PpplTotals(model, config, statistics=statistics) for model in models]
+    for sentence in score_sentences(records, models, config):
+        sums[sentence.predictor].add(sentence)
+    return [*(one.line() for one in sums), *compare_models(sums, statistics)]
+
+
+def test_bits_of_models_that_read_other_texts_are_not_compared(
+        known: Callable[..., CheckpointPredictor], save: Callable[..., Path]) -> None:
+    cased = known({"il": 1}, name="cased")
+    folding = BertTokenizer(vocab=dict(cased.tokenizer.get_vocab()), do_lower_case=True)
+    uncased = CheckpointPredictor(replace(
+        cased.checkpoint, path=Path("uncased"), tokenizer=folding, vocabulary=fingerprint(folding)),
+        InferenceConfig())
+    assert "accents:stripped" in totals(texts_of("il"), uncased)["signature"]
+    paths = [save(cased), save(uncased)]
+    texts = [{"id": str(number), "text": " ".join(["il"] * number)} for number in range(1, 15)]
+    with pytest.warns(BmtoolsWarning, match=(
+            "compared only between models that read the same text, which these do not "
+            r"\(.*cased: case kept, accents kept; .*uncased: case folded, accents stripped\)")):
+        lines = pppl(texts, paths, device="cpu")
+    assert [line["metric"] for line in lines if "compared" in line] == []
+    lines = pppl(texts, [paths[0], paths[0]], device="cpu")
+    assert {line["metric"] for line in lines if "compared" in line} == {
+        "bits_per_character", "nats_per_token"}
 
 
 @pytest.mark.parametrize("token", ["[SEP]", "[MASK]", "[PAD]"])
