@@ -148,8 +148,13 @@ def after_scoring(lines: Sequence[Line], metric: str, unit: str, output: str,
     if not scored:
         return f"scored {len(lines)} checkpoints", next_command
     ranked = metric
-    if metric == "pppl" and len({line.get("vocabulary") for line in scored}) > 1:
-        ranked = "bits_per_character"  # tokens of different vocabularies do not compare
+    per_token = metric in ("pppl", "perplexity")
+    if per_token and len({line.get("vocabulary") for line in scored}) > 1:
+        # Tokens of different vocabularies do not compare, nor characters of different texts.
+        ranked = "bits_per_character"
+        if metric != "pppl" or len({_text_read(line) for line in scored}) > 1:
+            return (f"scored {len(scored)} checkpoints that have no measure in common",
+                    next_command)
     best = (min if lowest else max)(scored, key=lambda line: line[ranked])
     bounds = best.get("interval") or best.get("intervals", {}).get(metric)
     score = f"{heading(metric)} {format_estimate(metric, best[metric], bounds)}"
@@ -159,6 +164,12 @@ def after_scoring(lines: Sequence[Line], metric: str, unit: str, output: str,
     among = f"the {'lowest' if lowest else 'highest'} of {models}, " if models > 1 else ""
     return (f"{best['model']} has {among}{score} over {best[unit]:,} {unit.replace('_', ' ')}",
             next_command)
+
+
+def _text_read(line: Line) -> tuple[str, ...]:
+    """Find what a signature says of the text that a model reads."""
+    return tuple(field for field in line.get("signature", "").split("|")
+                 if field.startswith(("case:", "accents:")))
 
 
 def _to(output: str) -> str:
