@@ -11,6 +11,7 @@ import numpy as np
 from bmtools.errors import require, setting
 from bmtools.keyed_random import Purpose, bits_per_key, to_uniform
 from bmtools.masking.mask_units import MaskRates, mask_random_units, mask_units_by_rank
+from bmtools.masking.ragged import offsets
 from bmtools.masking.settings import Masking
 from bmtools.masking.terms import TermList
 from bmtools.masking.token_batch import MaskUnits, TokenBatch
@@ -73,12 +74,14 @@ def mask_spans(text: TokenBatch, rates: MaskRates) -> np.ndarray:
     """Mask spans of whole words in random order until a share of each sample's tokens is masked.
 
     A span begins at any word with the same probability and takes 1 to 10 words, 3.8 on average
-    before it meets the end of the sample, a special token or another span. Two departures from
-    the source: each word begins one span at most, and the span that crosses the budget is cut
-    between words, the last word masked by chance, so that the rate is met on average as in
-    `mask_units_by_rank`. Runs of masked words are therefore somewhat shorter than the spans drawn,
-    by the cut, or longer, where spans touch. The source also replaces all tokens of a span alike;
-    here each token draws its own replacement.
+    before it meets another span. Three departures from the source: a span that meets the end of
+    the sample goes on at its beginning, so that every word is as likely to be masked as any other
+    (in the source the first word is masked a third as often); each word begins one span at most;
+    and the span that crosses the budget is cut between words, the last word masked by chance, so
+    that the rate is met on average as in `mask_units_by_rank`. Runs of masked words are therefore
+    somewhat shorter than the spans drawn, by the cut and at the ends, or longer, where spans
+    touch. The source also replaces all tokens of a span alike; here each token draws its own
+    replacement.
 
     Source: Joshi et al. 2020 (SpanBERT), section 3.1.
 
@@ -92,7 +95,8 @@ def mask_spans(text: TokenBatch, rates: MaskRates) -> np.ndarray:
         ValueError: a rate outside 0 to 1.
     """
     words = text.words
-    ranks = _span_ranks(_span_lengths(text), bits_per_key(text.keys, words.borders, Purpose.ORDER))
+    ranks = _span_ranks(_span_lengths(text), bits_per_key(text.keys, words.borders, Purpose.ORDER),
+                        words.borders)
     return mask_units_by_rank(text, words, ranks, rates)
 
 
@@ -127,24 +131,30 @@ def span_length_chances() -> list[float]:
 
 
 def _span_lengths(text: TokenBatch) -> np.ndarray:
-    """Draw the length in words of the span that begins at each word, clipped to its run."""
-    words = text.words
-    drawn = to_uniform(bits_per_key(text.keys, words.borders, Purpose.SPAN_LENGTH))
+    """Draw the length of the span that begins at each word, at most the words of its sample."""
+    borders = text.words.borders
+    drawn = to_uniform(bits_per_key(text.keys, borders, Purpose.SPAN_LENGTH))
     lengths = 1 + np.searchsorted(list(accumulate(span_length_chances()[:-1])), drawn, side="right")
-    apart = np.ones(len(words.begins) + 1, dtype=bool)
-    apart[1:-1] = words.begins[1:] != (words.begins + words.sizes)[:-1]
-    apart[words.borders] = True
-    ends = np.flatnonzero(apart)
-    run_ends = np.repeat(ends[1:], ends[1:] - ends[:-1])
-    return np.minimum(lengths, run_ends - np.arange(len(lengths)))
+    counts = borders[1:] - borders[:-1]
+    return np.minimum(lengths, counts.repeat(counts))
 
 
-def _span_ranks(lengths: np.ndarray, ranks: np.ndarray) -> np.ndarray:
-    """Rank each word by the lowest-ranked span that covers it, then by its position in the span."""
-    codes = ranks >> _SPAN_SHIFT << _SPAN_SHIFT
+def _span_ranks(lengths: np.ndarray, ranks: np.ndarray, borders: np.ndarray) -> np.ndarray:
+    """Rank each word by the lowest-ranked span that covers it, then by its position in the span.
+
+    A sample's words are a ring: before its first word its last ones are put once more.
+    """
+    before = LONGEST_SPAN - 1
+    counts = borders[1:] - borders[:-1]
+    firsts, sizes = borders[:-1][counts > 0], counts[counts > 0]
+    begins = offsets(sizes + before)
+    places = np.arange(begins[-1]) - begins[:-1].repeat(sizes + before) - before
+    numbers = places % sizes.repeat(sizes + before) + firsts.repeat(sizes + before)
+    codes = (ranks >> _SPAN_SHIFT << _SPAN_SHIFT)[numbers]
+    lengths = lengths[numbers]
     covered = codes.copy()
-    for position in range(1, min(LONGEST_SPAN, len(ranks))):
+    for position in range(1, min(LONGEST_SPAN, len(codes))):
         within = codes[:-position] | np.uint64(position) << _POSITION_SHIFT
         reached = np.where(lengths[:-position] > position, within, _NONE)
         np.minimum(covered[position:], reached, out=covered[position:])
-    return covered
+    return covered[places >= 0]

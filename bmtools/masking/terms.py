@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +15,11 @@ from bmtools.masking.ragged import offsets
 from bmtools.masking.token_batch import MaskUnits, TokenBatch
 
 if TYPE_CHECKING:
+    from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerBase
+
+# What a term may follow: nothing, a space, and signs that tokenizers treat differently.
+_LEADS = ("", "a ", "a(", "a'", "a°", "a °")
 
 
 class TermList:
@@ -121,14 +127,45 @@ def mask_terms(text: TokenBatch, rates: MaskRates, inside: np.ndarray,
 
 
 def spellings(tokenizer: PreTrainedTokenizerBase, terms: Iterable[str]) -> list[list[int]]:
-    """Encode terms as at the beginning of a text and as after a space.
+    """Encode terms as at the beginning of a text, after a space, and beside signs.
 
-    Byte-level tokenizers have different tokens for the two, others do not. Terms with a capital
-    at the beginning of a sentence are another spelling, which the caller may list too.
+    Byte-level tokenizers and Metaspace have different tokens for these, and WordPiece after signs
+    that its pre-tokenizer keeps, such as `°`. Where the vocabulary has tokens that join a sign to
+    the first or last character of a term (`3)`), the term is also spelled with these, as it
+    cannot be masked without. Terms with a capital at the beginning of a sentence are another
+    spelling, which the caller may list too.
     """
-    texts = [spelled for term in terms for spelled in (term, f" {term}")]
-    encodings = tokenizer.backend_tokenizer.encode_batch(texts, add_special_tokens=False)
-    return [list(ids) for ids in dict.fromkeys(tuple(one.ids) for one in encodings)]
+    backend = tokenizer.backend_tokenizer
+    before, after = _joined_signs(backend)
+    contexts = [(lead, term, end) for term in filter(None, map(str.strip, terms))
+                for lead in (*_LEADS, *(f"a{space}{sign}" for sign in _signs_of(before, term[0])
+                                        for space in ("", " ")))
+                for end in ("", *_signs_of(after, term[-1]))]
+    encodings = backend.encode_batch(["".join(one) for one in contexts], add_special_tokens=False)
+    found: dict[tuple[int, ...], None] = {}
+    for (lead, term, _), one in zip(contexts, encodings, strict=True):
+        begin, end = len(lead.rstrip()), len(lead) + len(term)
+        found[tuple(number for number, (first, last) in zip(one.ids, one.offsets, strict=True)
+                    if last > begin and first < end)] = None
+    return [list(ids) for ids in found if ids]
+
+
+def _joined_signs(backend: Tokenizer) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
+    """Find for each letter or figure the signs before and after it in some token."""
+    from bmtools.vocab.tokenizer import token_texts
+    from bmtools.vocab.words import is_sign
+
+    before, after = defaultdict(set), defaultdict(set)
+    for left, right in {pair for text in token_texts(backend).values() for pair in pairwise(text)}:
+        if is_sign(left) and right.isalnum():
+            before[right].add(left)
+        elif left.isalnum() and is_sign(right):
+            after[left].add(right)
+    return before, after
+
+
+def _signs_of(signs: Mapping[str, set[str]], character: str) -> list[str]:
+    return sorted(set().union(*(signs.get(one, ()) for one in (character, character.lower()))))
 
 
 def _build_trie(ids: np.ndarray, lengths: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:

@@ -22,6 +22,7 @@ from bmtools.scoring.evaluation import score_in_windows
 from bmtools.scoring.lines import DIGITS, Line, rounded, safe_exp
 from bmtools.scoring.predictor import MaskedCopies, MaskLogits, Predictor, check_length, special_ids
 from bmtools.scoring.settings import PpplConfig, Variant
+from bmtools.vocab.words import word_starts
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -164,8 +165,7 @@ class EncodedSentence:
 
     Args:
         input_ids: (tokens,) int64, special tokens included.
-        word_ids: (tokens,) int64, number of each token's word; tokens outside words have a
-            number of their own.
+        word_ids: (tokens,) int64, number of each token's word, as `bmtools.vocab.words` has them.
         positions: (scored,) int64, positions of all tokens but special ones, ascending.
         spelling_nats: (tokens,) float64, what spelling out each takes; 0 for known tokens.
         prefix_length, suffix_length: special tokens that the tokenizer puts before and behind a
@@ -192,8 +192,7 @@ def encode_sentence(tokenizer: PreTrainedTokenizerBase, text: str) -> EncodedSen
     input_ids = np.array(encoding.ids, dtype=np.int64)
     added = np.array(encoding.special_tokens_mask, dtype=bool)
     inner = np.flatnonzero(~added)
-    word_ids = np.array([-1 - position if word is None else word
-                         for position, word in enumerate(encoding.word_ids)], dtype=np.int64)
+    word_ids = word_starts(tokenizer.backend_tokenizer, [text], [encoding]).cumsum()
     prefix, suffix = (int(inner[0]), len(input_ids) - 1 - int(inner[-1])) if len(inner) \
         else (len(input_ids), 0)
     unknown_id = tokenizer.unk_token_id

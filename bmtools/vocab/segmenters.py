@@ -31,7 +31,7 @@ Segmenter = Callable[[str], Sequence[int]]
 """Finds the offsets, in code points, at which the words of a text begin."""
 
 
-def word_starts(text: str, offsets: ArrayLike, segment: Segmenter) -> np.ndarray:
+def segmented_starts(text: str, offsets: ArrayLike, segment: Segmenter) -> np.ndarray:
     """Mark the tokens at which a segmenter's words begin.
 
     White space ahead of a word belongs to it, in its token or in a separate one. Of several tokens

@@ -1,4 +1,10 @@
-"""Words, the same for all tokenizers, and fragmentation: how far a tokenizer breaks them up."""
+"""Words, the same for all tokenizers, and fragmentation: how far a tokenizer breaks them up.
+
+A word is an unbroken run of letters, combining marks and numbers of any script, so `CYP2D6` and
+`H1N1` are one. Hyphens, apostrophes, points and all other signs separate words (`beta-blocker`,
+`l'asma`, `0.5`), and each is masked by itself. Each ideograph is a word, too, unless a segmenter
+finds longer ones.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +12,10 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 
-from tokenizers import Tokenizer
+import numpy as np
+from tokenizers import Encoding, Tokenizer
 
 from bmtools.vocab.segmenters import Segmenter
 from bmtools.vocab.tokenizer import METASPACE, unknown_ids
@@ -20,36 +27,157 @@ _WORDS_AT_ONCE = 10_000
 # A word is encoded after another, so that it has the space before it that it has in a text.
 _PRECEDING = "a"
 
+# Kinds of characters. A mark belongs to the letter or sign before it, or begins a word.
+_SPACE, _SIGN, _LETTER, _MARK, _UNSEEN = range(5)
+_KINDS = np.full(0x110000, _UNSEEN, dtype=np.uint8)  # filled on first use
+_SPACES = (METASPACE, "\u0120")  # tokens of a space alone, of Metaspace and of byte-level BPE
+# As BERT's normalizer sets them apart.
+_IDEOGRAPHS = ((0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x2A6DF),
+               (0x2A700, 0x2CEAF), (0x2F800, 0x2FA1F))
+
+
+def is_sign(character: str) -> bool:
+    """Return whether a character is a word by itself: a sign, or an ideograph."""
+    return _kind(character) == _SIGN
+
+
+def _kind(character: str) -> int:
+    if character.isspace():
+        return _SPACE
+    category = unicodedata.category(character)[0]
+    if category == "M" or character in _INVISIBLE:
+        return _MARK
+    is_ideograph = any(low <= ord(character) <= high for low, high in _IDEOGRAPHS)
+    return _LETTER if category in "LN" and not is_ideograph else _SIGN
+
 
 class _Separated(dict[int, int | str]):
     """Table for `str.translate` that turns what ends a word into a space, filled on first use."""
 
+    def __init__(self, ideographs_apart: bool) -> None:
+        super().__init__()
+        self._ideographs_apart = ideographs_apart
+
     def __missing__(self, code: int) -> int | str:
-        in_word = (unicodedata.category(chr(code))[0] in "LMN") or chr(code) in _INVISIBLE
-        self[code] = code if in_word else " "
+        character = chr(code)
+        kind = _kind(character)
+        self[code] = " " if kind in (_SPACE, _SIGN) else code
+        if kind == _SIGN and character.isalpha():
+            self[code] = f" {character} " if self._ideographs_apart else code
         return self[code]
 
 
-_SEPARATED = _Separated()
+_SEPARATED = _Separated(ideographs_apart=True)
+_SEGMENTED = _Separated(ideographs_apart=False)
 
 
 def find_words(text: str, segmenter: Segmenter | None = None) -> list[str]:
     """Find the words of a text, in order and as they are written.
 
-    A word is an unbroken run of letters, combining marks and numbers of any script with a letter
-    or a number in it. Digits and letters are one word together (`CYP2D6`, `H1N1`); hyphens,
-    apostrophes, points and all other signs separate words (`beta-blocker`, `l'asma`, `0.5` are
-    two each), and are no words. Case and accents stay.
-
-    Scripts that put no spaces between words need a segmenter; without one, all text between two
-    signs is one word.
+    Signs separate words and are none; a word has a letter or a number in it. Case and accents
+    stay. Scripts that put no spaces between words need a segmenter; without one, all text between
+    two signs is one word, and each ideograph.
 
     Args:
         segmenter: finds word starts where no spaces do.
     """
     chunks = (text,) if segmenter is None else _split_at(text, segmenter(text))
-    return [word for chunk in chunks for run in chunk.translate(_SEPARATED).split()
-            if any(map(str.isalnum, word := run.strip(_INVISIBLE)))]
+    return list(_words_in(chunks, segmenter is not None))
+
+
+def _words_in(chunks: Iterable[str], segmented: bool) -> Iterator[str]:
+    table = _SEGMENTED if segmented else _SEPARATED
+    return (word for chunk in chunks for run in chunk.translate(table).split()
+            if any(map(str.isalnum, word := run.strip(_INVISIBLE))))
+
+
+def word_starts(backend: Tokenizer, texts: Sequence[str],
+                encodings: Sequence[Encoding]) -> np.ndarray:
+    """Mark the tokens at which words begin, by the characters of the text.
+
+    A sign is a word by itself. A space ahead of a word belongs to it, in its token or in one that
+    the tokenizer splits off; other white space is a word. A token across the border of two words
+    joins them, as neither could be masked alone; of several tokens of one character only the first
+    can begin a word.
+
+    Args:
+        backend: the tokenizer.
+        texts: as they were encoded.
+        encodings: of each text.
+
+    Returns:
+        (all tokens,) bool.
+    """
+    spans = np.fromiter(chain.from_iterable(chain.from_iterable(one.offsets for one in encodings)),
+                        np.int64).reshape(-1, 2)
+    sizes = np.array([len(one) for one in encodings], dtype=np.int64)
+    lengths = np.fromiter(map(len, texts), np.int64, len(texts)) + 1
+    spans += (lengths.cumsum() - lengths).repeat(sizes)[:, None]
+    borders, next_visible = _word_borders("\n".join([*texts, ""]))
+    begins, ends = spans.T
+    visible = next_visible[begins] < ends
+    begins = np.where(visible, next_visible[begins], begins)
+    starts = borders[begins] | ~visible
+    starts[1:] &= (begins[1:] >= np.maximum.accumulate(ends)[:-1]) | (begins[1:] == ends[1:])
+    after_space = np.flatnonzero(~visible[:-1] & visible[1:])
+    if len(after_space):
+        ids = np.fromiter(chain.from_iterable(one.ids for one in encodings), np.int64, len(spans))
+        spaces = [number for number in map(backend.token_to_id, _SPACES) if number is not None]
+        after_space = after_space[np.isin(ids[after_space], spaces)] + 1
+        starts[[place for place in after_space.tolist()
+                if not str(backend.id_to_token(ids[place])).startswith(_SPACES)]] = False
+    starts[(sizes.cumsum() - sizes)[sizes > 0]] = True
+    return starts
+
+
+class PrefixedWords:
+    """Word starts by ids alone, where a prefix marks the tokens inside words.
+
+    Args:
+        backend: a tokenizer that splits text at white space and ASCII signs at least.
+        prefix: such as WordPiece's `##`.
+    """
+
+    def __init__(self, backend: Tokenizer, prefix: str) -> None:
+        tokens = backend.get_vocab()
+        ids = np.fromiter(tokens.values(), np.int64, len(tokens))
+        inner = np.array([token.startswith(prefix) for token in tokens], dtype=bool)
+        # Each between two letters: other signs may stand inside what the tokenizer calls a word.
+        pieces = [f"x{token.removeprefix(prefix)}x" for token in tokens]
+        borders, _ = _word_borders("".join(pieces))
+        after = np.cumsum([0, *map(len, pieces)])
+        marks = np.array([_kind(piece[1]) == _MARK for piece in pieces], dtype=bool)
+        self._begins, self._ends, self._joins = np.zeros((3, ids.max(initial=-1) + 1), dtype=bool)
+        self._begins[ids] = ~inner | borders[after[:-1] + 1]
+        self._ends[ids] = borders[after[1:] - 1]
+        self._joins[ids] = inner & marks
+
+    def starts(self, ids: np.ndarray) -> np.ndarray:
+        """Mark the tokens at which words begin, (tokens,) bool."""
+        starts = self._begins[ids]
+        starts[1:] |= self._ends[ids[:-1]] & ~self._joins[ids[1:]]
+        return starts
+
+
+def _word_borders(text: str) -> tuple[np.ndarray, np.ndarray]:
+    """Mark the characters before which a word begins, and find the next visible one of each."""
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+    kinds = _KINDS[codes]
+    if kinds.max(initial=0) == _UNSEEN:
+        for code in np.unique(codes[kinds == _UNSEEN]).tolist():
+            _KINDS[code] = _kind(chr(code))
+        kinds = _KINDS[codes]
+    positions = np.arange(len(kinds))
+    marks = kinds == _MARK
+    if marks.any():
+        kinds = kinds[np.maximum.accumulate(np.where(marks, 0, positions))]
+        kinds[marks & (kinds != _SIGN)] = _LETTER
+    borders = kinds == _SIGN
+    borders[1:] |= kinds[:-1] != _LETTER
+    borders[:1] = True
+    borders[marks & (kinds == _SIGN)] = False
+    hidden = np.where(kinds == _SPACE, len(kinds), positions)
+    return borders, np.minimum.accumulate(hidden[::-1])[::-1]
 
 
 def count_words(texts: Iterable[str], segmenter: Segmenter | None = None) -> Counter[str]:
@@ -85,7 +213,7 @@ class WordCounter:
 
     def words(self) -> Counter[str]:
         """Return all words so far with their counts."""
-        return count_words_of(self._chunks)
+        return _counted(self._chunks, self._segmenter is not None)
 
 
 def count_words_of(texts: Mapping[str, int], segmenter: Segmenter | None = None) -> Counter[str]:
@@ -95,9 +223,19 @@ def count_words_of(texts: Mapping[str, int], segmenter: Segmenter | None = None)
         texts: distinct ones with their counts.
         segmenter: as in `count_words`.
     """
-    words: Counter[str] = Counter()
+    if segmenter is None:
+        return _counted(texts, segmented=False)
+    chunks: Counter[str] = Counter()
     for text, count in texts.items():
-        for word in find_words(text, segmenter):
+        for chunk in _split_at(text, segmenter(text)):
+            chunks[chunk] += count
+    return _counted(chunks, segmented=True)
+
+
+def _counted(chunks: Mapping[str, int], segmented: bool) -> Counter[str]:
+    words: Counter[str] = Counter()
+    for chunk, count in chunks.items():
+        for word in _words_in((chunk,), segmented):
             words[word] += count
     return words
 

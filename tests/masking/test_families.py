@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,9 +14,13 @@ import pytest
 
 from bmtools.masking.corruption import count_coverage
 from bmtools.masking.strategies import make_strategy
-from bmtools.masking.terms import TermList
+from bmtools.masking.terms import TermList, spellings
 from bmtools.masking.token_batch import TokenBatch
-from bmtools.vocab.segmenters import Segmenter, load_segmenter, word_starts
+from bmtools.vocab.encoding import encode
+from bmtools.vocab.segmenters import Segmenter, load_segmenter, segmented_starts
+from bmtools.vocab.settings import VocabularyConfig
+from bmtools.vocab.trainers import train_tokenizer
+from bmtools.vocab.words import find_words, word_starts
 
 pytestmark = pytest.mark.data
 
@@ -30,9 +36,8 @@ class Encoded:
         self.spans: list[tuple[int, int, int]] = []
         encodings = tokenizer.encode_batch(texts, add_special_tokens=False)
         for number, (text, one) in enumerate(zip(texts, encodings, strict=True)):
-            words = np.array([-1 if word is None else word for word in one.word_ids])
-            starts = np.append(True, words[1:] != words[:-1]) if segment is None \
-                else word_starts(text, np.array(one.offsets).reshape(-1, 2), segment)
+            starts = word_starts(tokenizer, [text], [one]) if segment is None \
+                else segmented_starts(text, np.array(one.offsets).reshape(-1, 2), segment)
             for first in range(0, len(one.ids) - tokens + 1, tokens):
                 own = slice(first, first + tokens)
                 self.samples.append((one.ids[own], starts[own].tolist()))
@@ -76,9 +81,7 @@ def test_no_run_of_letters_is_half_hidden(encoded: tuple[list[str], Encoded],
     texts, found = encoded
     if texts[0].count(" ") < 20:
         pytest.skip("letters say nothing about words where no spaces are written")
-    # A fraction sign counts as a letter there, but not for tokenizers.
-    letters = [[run.span() for run in re.finditer(r"[^\W\d_]{2,}", text) if run[0].isalpha()]
-               for text in texts]
+    letters = [[run.span() for run in re.finditer(r"[^\W_]{2,}", text)] for text in texts]
     half, whole = halves(found, lay, [len(text) for text in texts], letters)
     assert half == 0
     assert whole > 100
@@ -95,6 +98,61 @@ def test_no_segmented_word_is_half_hidden(learn: Callable[..., Any], lay: Callab
     half, whole = halves(encoded, lay, [len(text) for text in texts], words)
     assert half == 0
     assert whole > 50
+
+
+@pytest.mark.parametrize("tokenizer_type", ["wordpiece", "bpe", "unigram"])
+@pytest.mark.parametrize("split_digits", [False, True])
+def test_words_and_terms_are_those_of_the_text(
+        tokenizer_type: Any, split_digits: bool, read: Callable[[str], list[str]],
+        data: Path) -> None:
+    texts = [*read("en"), "IL-6 (histamine), histamine1 and 37°C/CYP2D6-positive 'sepsis', 5-HT3)."]
+    terms = sorted({*bc5cdr_terms(data), "CYP2D6", "histamine", "sepsis", "C", "5-HT3"})
+    tokenizer = train_tokenizer(texts, VocabularyConfig(
+        size=2_500, tokenizer_type=tokenizer_type, split_digits=split_digits))
+    backend = tokenizer.backend_tokenizer
+    marks = TermList(spellings(tokenizer, terms))
+    by_word = defaultdict(list)
+    for term in terms:
+        by_word[re.split(r"[\W_]", term)[0]].append(term)
+    places = found = 0
+    for text, encoded in zip(texts, encode(tokenizer, texts), strict=True):
+        offsets = backend.encode(text, add_special_tokens=False).offsets
+        tokens = len(encoded.ids)
+        # Where words begin, and what is in a term, by characters.
+        begins, inside = np.zeros((2, len(text) + 1), dtype=bool)
+        marked, _ = marks.mark(TokenBatch(
+            encoded.ids.astype(np.int64), encoded.word_starts, np.ones(tokens, dtype=bool),
+            np.zeros(tokens, dtype=np.int64), np.zeros(1, dtype=np.uint64)))
+        for (begin, end), is_start, is_marked in zip(offsets, encoded.word_starts, marked,
+                                                     strict=True):
+            begin += len(text[begin:end]) - len(text[begin:end].lstrip())
+            begins[begin] |= is_start
+            inside[begin:end] |= is_marked
+        for word in re.finditer(r"[^\W_]+", text):
+            assert find_words(word[0]) == [word[0]]
+            assert not begins[word.start() + 1:word.end()].any(), word[0]
+            for term in by_word.get(word[0], ()):
+                end = word.start() + len(term)
+                if text[word.start():end] == term and not text[end:end + 1].isalnum():
+                    places += 1
+                    found += all(one or text[place].isspace() for place, one
+                                 in enumerate(inside[word.start():end], word.start()))
+    assert found == places > 1_000
+    assert not inside[text.index("histamine1")]
+
+
+def bc5cdr_terms(data: Path) -> set[str]:
+    """Read the mentions of a task of one token, or several with spaces alone between them."""
+    terms: set[str] = set()
+    words: list[str] = []
+    for line in (data / "en/ner/BC5CDR/test.tsv").read_text("utf-8").splitlines():
+        token, _, tag = line.partition("\t")
+        if not tag.startswith("I-"):
+            terms.add(" ".join(words))
+            words = []
+        if tag[:2] in ("B-", "I-"):
+            words.append(token)
+    return {term for term in terms if term.replace(" ", "").isalnum()}
 
 
 def halves(found: Encoded, lay: Callable[..., TokenBatch], lengths: list[int],

@@ -23,9 +23,8 @@ def plain_pick(text: TokenBatch, number: int, rate: float) -> list[int]:
     key = int(text.keys[number])
     left, hidden = sum(map(len, own)) * rate, []
     for start in sorted(range(len(own)), key=lambda n: int(bits(key, n, Purpose.ORDER)) >> 32):
-        for word in range(start, min(start + plain_length(key, start), len(own))):
-            if word > start and own[word][0] != own[word - 1][-1] + 1:
-                break
+        for word in range(start, start + min(plain_length(key, start), len(own))):
+            word %= len(own)
             if own[word][0] in hidden:
                 continue
             if len(own[word]) > left:
@@ -70,12 +69,22 @@ def test_one_span_is_as_long_as_drawn(lay: Callable[..., TokenBatch]) -> None:
     text = lay([(list(range(9, 2009)), [True] * 2000)] * 50)
     one = np.flatnonzero(mask_spans(text, 1e-6)).searchsorted(text.borders)
     assert one.tolist() == list(range(51))
-    # A budget of ten words holds the first span whole.
+    # A budget of ten words holds the first span whole; it goes on at the beginning of the sample.
     first = [int(bits(key, np.arange(2000), Purpose.ORDER).argmin()) for key in text.keys]
     picked = mask_spans(text, 10 / 2000).reshape(50, 2002)[:, 1:-1]
     for row, (start, key) in enumerate(zip(first, text.keys, strict=True)):
-        length = min(plain_length(int(key), start), 2000 - start)
-        assert picked[row, start:start + length].all()
+        assert picked[row, np.arange(start, start + plain_length(int(key), start)) % 2000].all()
+
+
+@pytest.mark.parametrize("words", [7, 40])
+def test_every_place_of_a_sample_is_as_likely_as_any_other(lay: Callable[..., TokenBatch],
+                                                           words: int) -> None:
+    samples = 20_000
+    text = lay([(list(range(9, 9 + words)), [True] * words)] * samples, special=False)
+    shares = mask_spans(text, 0.15).reshape(samples, words).mean(axis=0)
+    if words == 40:
+        assert shares.mean() == pytest.approx(0.15, abs=0.001)
+    assert np.abs(shares - shares.mean()).max() < 4.5 * np.sqrt(0.15 * 0.85 / samples)
 
 
 def test_the_rate_is_met_on_average(lay: Callable[..., TokenBatch], long_words: Any) -> None:

@@ -6,6 +6,7 @@ import gzip
 import itertools
 import json
 import random
+import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -125,11 +126,48 @@ def tokenizer(request: pytest.FixtureRequest) -> Any:
 
 
 def by_library(tokenizer: Any, texts: Sequence[str]) -> Iterator[tuple[list[int], list[bool]]]:
-    """What tokenizers itself says, text by text."""
-    for found in tokenizer.backend_tokenizer.encode_batch(list(texts), add_special_tokens=False):
-        words = found.word_ids
-        yield found.ids, [place == 0 or word is None or word != words[place - 1]
-                          for place, word in enumerate(words)]
+    """What tokenizers itself says, text by text, and words by plain loops over characters."""
+    backend = tokenizer.backend_tokenizer
+    for text in texts:
+        found = backend.encode(text, add_special_tokens=False)
+        offsets = found.offsets
+        if type(backend.model).__name__ == "WordPiece":  # words of the text that the tokens spell
+            text, offsets = "", []
+            for token in found.tokens:
+                text += token.removeprefix("##") if token.startswith("##") else f" {token}"
+                offsets.append((offsets[-1][1] if offsets else 0, len(text)))
+        yield found.ids, plain_starts(backend, text, found.ids, offsets)
+
+
+def plain_starts(backend: Tokenizer, text: str, ids: list[int],
+                 offsets: list[tuple[int, int]]) -> list[bool]:
+    """The brute-force twin: number the words of a text, character by character."""
+    words: list[int] = []
+    kind = "space"
+    for character in text:
+        is_new = True
+        if character.isspace():
+            kind = "space"
+        elif unicodedata.category(character)[0] == "M" or character in "\u00ad\u200d\u200c\ufeff":
+            is_new, kind = kind == "space", "letter" if kind == "space" else kind
+        elif unicodedata.category(character)[0] in "LN" and not "\u4e00" <= character <= "\u9fff":
+            is_new, kind = kind != "letter", "letter"
+        else:
+            kind = "sign"
+        words.append((words[-1] if words else 0) + is_new)
+    starts: list[bool] = []
+    seen, space_before = 0, False
+    for number, (begin, end) in zip(ids, offsets, strict=True):
+        token = backend.id_to_token(number)
+        place = next((n for n in range(begin, end) if not text[n].isspace()), None)
+        first = begin if place is None else place
+        is_start = first >= seen or begin == end
+        if place is not None:
+            is_start &= place == 0 or words[place] != words[place - 1]
+            is_start &= not (space_before and token[0] not in "▁Ġ")
+        starts.append(is_start or not starts)
+        seen, space_before = max(seen, end), place is None and token in ("▁", "Ġ")
+    return starts
 
 
 def as_lists(tokenizer: Any, texts: Sequence[str]) -> list[tuple[list[int], list[bool]]]:

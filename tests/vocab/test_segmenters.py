@@ -13,7 +13,7 @@ import pytest
 
 from bmtools.errors import BmtoolsError
 from bmtools.vocab import segmenters
-from bmtools.vocab.segmenters import load_segmenter, word_starts
+from bmtools.vocab.segmenters import load_segmenter, segmented_starts
 
 PACKAGES = {"japanese": "sudachipy", "chinese": "rjieba", "thai": "pythainlp"}
 WORDS = {
@@ -26,7 +26,7 @@ WORDS = {
 
 def marked(text: str, offsets: list[tuple[int, int]], *words: int) -> list[int]:
     """Tokens that begin a word, for a segmenter that gives the offsets of `words`."""
-    found = word_starts(text, np.array(offsets).reshape(-1, 2), lambda _: words)
+    found = segmented_starts(text, np.array(offsets).reshape(-1, 2), lambda _: words)
     return np.flatnonzero(found).tolist()
 
 
@@ -117,7 +117,7 @@ def test_segmenters_travel_to_other_processes() -> None:
     segment = pickle.loads(pickle.dumps(load_segmenter("chinese")))
     text = "".join(WORDS["chinese"])
     offsets = np.array([(n, n + 1) for n in range(len(text))])
-    assert word_starts(text, offsets, segment).sum() == len(WORDS["chinese"])
+    assert segmented_starts(text, offsets, segment).sum() == len(WORDS["chinese"])
 
 
 def every_second(text: str) -> list[int]:
@@ -134,7 +134,7 @@ def test_packages_add_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
         every_second=every_second))
     segment = load_segmenter("pairs")
     assert segment is not None
-    starts = word_starts("abcd", [(0, 1), (1, 2), (2, 3), (3, 4)], segment)
+    starts = segmented_starts("abcd", [(0, 1), (1, 2), (2, 3), (3, 4)], segment)
     assert starts.tolist() == [1, 0, 1, 0]
     with pytest.raises(BmtoolsError, match="segmenter: found other, expected tokenizer or "
                                            "japanese or chinese or thai or pairs"):

@@ -40,7 +40,7 @@ from bmtools.vocab.words import (
     ("मधुमेह रोग है।", "मधुमेह रोग है"),
     ("مرض السكري، نوع ٢", "مرض السكري نوع ٢"),
     ("می\u200cشود \u200fسیب\u200f", "می\u200cشود سیب"),
-    ("東京 の 病院。心臓", "東京 の 病院 心臓"),
+    ("東京 のどの 病院。心臓", "東 京 のどの 病 院 心 臓"),
     ("\ufeffone\u00a0two\u2003three\u200bfour", "one two three four"),
     ("co\u00adoperate \u00ad - \u0301 … ❤️ ++", "co\u00adoperate"),
     ("", ""),
@@ -86,7 +86,10 @@ def test_a_segmenter_finds_words_where_no_spaces_do() -> None:
 
     assert find_words("心臓病院。東", starts) == ["心臓", "病院", "東"]
     assert count_words(["心臓病院", "心臓"], starts) == {"心臓": 2, "病院": 1}
-    assert count_words(["心臓病院"]) == {"心臓病院": 1}
+    assert count_words(["心臓病院"]) == {"心": 1, "臓": 1, "病": 1, "院": 1}
+    counter = WordCounter(starts)
+    counter.add(["心臓病院。東"])
+    assert counter.words() == {"心臓": 1, "病院": 1, "東": 1}
 
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]",
