@@ -139,7 +139,7 @@ def after_scoring(lines: Sequence[Line], metric: str, unit: str, output: str,
     Args:
         lines: those of checkpoints have the metric.
         metric: key that checkpoints are ranked by.
-        unit: key of what was counted.
+        unit: key of what was counted; models that count others than each other are not ranked.
         output: file of the lines.
         lowest: whether lower is better.
     """
@@ -147,6 +147,10 @@ def after_scoring(lines: Sequence[Line], metric: str, unit: str, output: str,
     next_command = _with_file("table {}", output)
     if not scored:
         return f"scored {len(lines)} checkpoints", next_command
+    models, counted = len({line["model"] for line in scored}), unit.replace("_", " ")
+    if len({line.get("data") for line in scored}) > 1:
+        return (f"scored {models} models, each on other {counted}; their comparisons are over "
+                "those that both count"), next_command
     ranked = metric
     per_token = metric in ("pppl", "perplexity")
     if per_token and len({line.get("vocabulary") for line in scored}) > 1:
@@ -160,10 +164,8 @@ def after_scoring(lines: Sequence[Line], metric: str, unit: str, output: str,
     score = f"{heading(metric)} {format_estimate(metric, best[metric], bounds)}"
     if ranked != metric:
         score = f"{heading(ranked)} {format_figure(ranked, best[ranked])}, {score}"
-    models = len({line["model"] for line in scored})
     among = f"the {'lowest' if lowest else 'highest'} of {models}, " if models > 1 else ""
-    return (f"{best['model']} has {among}{score} over {best[unit]:,} {unit.replace('_', ' ')}",
-            next_command)
+    return f"{best['model']} has {among}{score} over {best[unit]:,} {counted}", next_command
 
 
 def _text_read(line: Line) -> tuple[str, ...]:

@@ -94,6 +94,12 @@ TRAINED = {"checkpoint": "my model", "steps": 1200, "tokens_seen": 889000,
                             {"model": "b", "mrr": 0.3, "maskings": 9, "interval": [0.2, 0.4]}],
                            "mrr", "maskings", "-", lowest=False),
      ("b has the highest of 2, mrr 0.300 [0.200, 0.400] over 9 maskings", "")),
+    # Words that one model skips are not the other's: the lines do not compare.
+    (closing.after_scoring([{"model": "a", "mrr": 0.1, "maskings": 9, "data": "x"},
+                            {"model": "b", "mrr": 0.3, "maskings": 9, "data": "y"}],
+                           "mrr", "maskings", "m.jsonl", lowest=False),
+     ("scored 2 models, each on other maskings; their comparisons are over those that both count",
+      "bmtools table m.jsonl")),
 ])
 def test_each_command_ends_with_its_own(found: Closing, expected: Closing) -> None:
     assert found == expected
