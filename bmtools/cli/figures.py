@@ -101,7 +101,7 @@ def format_clock(seconds: float) -> str:
 
 
 def _format_mapping(name: str, value: Mapping[str, Any]) -> str:
-    if set(value) == {"mean", "deviation"}:
+    if {"mean", "deviation"} <= set(value):
         mean, deviation = (format_figure(name, value[key]) for key in ("mean", "deviation"))
         return mean if value["deviation"] is None else f"{mean.removesuffix('%')} ± {deviation}"
     return ", ".join(f"{key} {format_figure(key, one)}" for key, one in value.items())

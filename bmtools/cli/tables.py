@@ -219,7 +219,7 @@ def alike(line: Line, other: Line) -> bool:
 
 
 def _is_one_value(value: Mapping[str, Any]) -> bool:
-    return set(value) == {"mean", "deviation"} or \
+    return {"mean", "deviation"} <= set(value) or \
         all(isinstance(one, int) and not isinstance(one, bool) for one in value.values())
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import statistics
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, fields
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from accelerate import Accelerator
 
 from bmtools.errors import BmtoolsError, Reject, refuse, setting
 from bmtools.io.directories import new_directory, refuse_existing
@@ -21,11 +22,12 @@ from bmtools.io.output import encode_lines
 from bmtools.models.checkpoint import write_checkpoint_files
 from bmtools.records import Record
 from bmtools.status import set_status
+from bmtools.tasks.grid import grid_plans
 from bmtools.tasks.heads import load_encoder
 from bmtools.tasks.registry import load_task
 from bmtools.tasks.seed_run import Best, Report, SeedRun, trained_model
 from bmtools.tasks.settings import FINETUNE_DEFAULTS, PLAN_PARTS, FinetunePlan
-from bmtools.tasks.task import DEV, TEST, TRAIN, Task
+from bmtools.tasks.task import DEV, TEST, TRAIN, Split, Task
 from bmtools.training.distributed import make_accelerator
 from bmtools.vocab.unknown_tokens import warn_of_unknown_tokens
 
@@ -57,9 +59,10 @@ def finetune(task: str, model: str | PathLike[str], train: Source, dev: Source,
 
     Returns:
         `checkpoint`, `model`, `best_seed`, `seeds` (their number), for each metric of the task
-        `dev_METRIC` and, with a test set, `test_METRIC` (each `mean` and sample `deviation` over
-        seeds, None for one seed), and `wall_seconds`. Scores of each seed, by type or label too,
-        are in the directory's `seeds.jsonl`.
+        `dev_METRIC` and, with a test set, `test_METRIC` (each `mean`, `median` and sample
+        `deviation` over seeds, None for one seed), the chosen values of a `grid`, and
+        `wall_seconds`. Scores of each seed, by type or label too, are in the directory's
+        `seeds.jsonl`.
 
     Raises:
         TypeError: a setting that none of them has.
@@ -90,8 +93,8 @@ def run_finetuning(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]],
                    reject: Reject = refuse) -> Iterator[Report]:
     """Fine-tune with each seed, write the one that is best on `dev`, and yield reports.
 
-    A line for each set, epoch and seed, then a summary. Weights of the best seed and of the one in
-    training are in main memory.
+    A line for each set, evaluation, seed and combination of a grid, then a summary. Weights of the
+    best seed and of the one in training are in main memory.
 
     Args:
         plan: task, checkpoints and settings.
@@ -103,6 +106,7 @@ def run_finetuning(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]],
         BmtoolsError: several processes, or a loss that is not finite.
     """
     started = time.monotonic()
+    plans = list(grid_plans(plan))
     refuse_existing(plan.output, plan.overwrite)
     accelerator = make_accelerator(plan.optimization)
     if accelerator.num_processes > 1:
@@ -121,31 +125,64 @@ def run_finetuning(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]],
             sum(map(len, ids)), map(source_name, getattr(records, "names", ())))
         yield from ({"note": note} for note in splits[name].notes)
         yield {"split": name, **splits[name].counts}
+    chosen: _Runs | None = None
+    for values, one in plans:
+        runs = yield from _run_seeds(one, task, splits, values, accelerator)
+        if values:
+            yield {"grid": values, f"dev_{task.metric}": summarize(
+                [line[DEV][task.metric] for line in runs.lines])}
+        chosen = runs if chosen is None or runs.score > chosen.score else chosen
+    assert chosen is not None
+    yield _write(chosen, task, sources, started)
+
+
+@dataclass(frozen=True)
+class _Runs:
+    """The runs of one combination of settings: best evaluation, lines, mean score on dev."""
+
+    plan: FinetunePlan
+    values: dict[str, Any]
+    best: Best
+    lines: list[Report]
+    score: float
+
+
+def _run_seeds(plan: FinetunePlan, task: Task[Any, Any], splits: Mapping[str, Split[Any]],
+               values: dict[str, Any], accelerator: Accelerator) -> Generator[Report, None, _Runs]:
+    """Train with each seed, and yield a line for each evaluation and seed."""
     best: Best | None = None
     lines = []
-    for seed in range(plan.optimization.seed, plan.optimization.seed + plan.finetuning.seeds):
+    for seed in plan.finetuning.seed_numbers(plan.optimization.seed):
         found, line = yield from SeedRun(plan, task, splits, seed, accelerator).run()
-        lines.append(line)
-        yield line
+        lines.append({**line, **({"grid": values} if values else {})})
+        yield lines[-1]
         best = found if best is None or found.rank > best.rank else best
         accelerator.free_memory()
     assert best is not None
-    yield _write(plan, task, sources, best, lines, started)
+    return _Runs(plan, values, best, lines,
+                 statistics.fmean(line[DEV][task.metric] for line in lines))
 
 
-def _write(plan: FinetunePlan, task: Task[Any, Any], sources: Mapping[str, Iterable[Record]],
-           best: Best, lines: Sequence[Report], started: float) -> Report:
+def summarize(values: Sequence[float]) -> dict[str, float | None]:
+    """Compute mean, median and sample deviation over seeds; one seed has no deviation."""
+    return {"mean": round(statistics.fmean(values), _DIGITS),
+            "median": round(statistics.median(values), _DIGITS),
+            "deviation": round(statistics.stdev(values), _DIGITS) if len(values) > 1 else None}
+
+
+def _write(runs: _Runs, task: Task[Any, Any], sources: Mapping[str, Iterable[Record]],
+           started: float) -> Report:
     """Write the best model, its manifest with the resolved settings, and the seeds' lines.
 
     Returns:
-        the summary: of each metric mean and sample deviation over seeds, None for one seed.
+        the summary: of each metric mean, median and sample deviation over seeds.
     """
-    summary: Report = {"best_seed": best.seed, "seeds": len(lines)}
+    plan, best, lines = runs.plan, runs.best, runs.lines
+    summary: Report = {"best_seed": best.seed, "seeds": len(lines),
+                       **({"grid": runs.values} if runs.values else {})}
     for name, metric in itertools.product((DEV, TEST), task.metrics):
         if values := [line[name][metric] for line in lines if name in line]:
-            summary[f"{name}_{metric}"] = {
-                "mean": round(statistics.fmean(values), _DIGITS),
-                "deviation": round(statistics.stdev(values), _DIGITS) if len(values) > 1 else None}
+            summary[f"{name}_{metric}"] = summarize(values)
     wall_seconds = round(time.monotonic() - started, 3)
     files = {name: source for name, source in sources.items() if isinstance(source, RecordReader)}
     names = {name: files[name].names[0] if name in files else "<memory>" for name in sources}

@@ -162,10 +162,10 @@ class SeedRun:
     def _show(self, step: int, per_epoch: int, loss: float, tokens_seen: int) -> None:
         epoch, remainder = divmod(step, per_epoch)
         settings = self._plan.finetuning
-        number = self._seed - self._plan.optimization.seed + 1
-        set_status(f"seed {number} of {settings.seeds}, epoch {min(epoch + 1, settings.epochs)} "
-                   f"of {settings.epochs}", remainder or per_epoch, per_epoch, "batches",
-                   loss=loss, tokens=tokens_seen)
+        seeds = settings.seed_numbers(self._plan.optimization.seed)
+        set_status(f"seed {seeds.index(self._seed) + 1} of {len(seeds)}, epoch "
+                   f"{min(epoch + 1, settings.epochs)} of {settings.epochs}",
+                   remainder or per_epoch, per_epoch, "batches", loss=loss, tokens=tokens_seen)
 
     def _evaluate(self, name: str) -> Evaluation:
         examples = self._splits[name].examples

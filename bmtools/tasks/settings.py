@@ -98,20 +98,37 @@ class FinetuneConfig:
 
     Args:
         seeds: runs, each with the next seed; the best on the development set is kept.
+        seed_list: seeds of the runs instead, separated by commas, such as 13,42,100.
         epochs: most passes over the training set.
         eval_steps: steps between evaluations on the development set; 0: after each epoch.
         patience: evaluations without a better score on the development set after which a run ends.
         batch_size: inputs a step.
+        grid: settings to try, each with all seeds; the best mean on the development set is kept.
+            Values by name, such as "learning_rate=1e-5,3e-5 batch_size=16,32", or blurb or
+            bioptimus for those that a paper tried.
     """
 
     seeds: int = 3
+    seed_list: str = ""
     epochs: int = 20
     eval_steps: int = 0
     patience: int = 3
     batch_size: int = 16
+    grid: str = ""
 
     def __post_init__(self) -> None:
         require_at_least(self, seeds=1, epochs=1, eval_steps=0, patience=1, batch_size=1)
+        try:
+            numbers = [int(number) for number in self.seed_list.split(",") if self.seed_list]
+        except ValueError:
+            numbers = [-1]
+        require(min(numbers, default=0) >= 0 and len(set(numbers)) == len(numbers), "seed_list",
+                repr(self.seed_list), "different whole numbers, such as 13,42,100")
+
+    def seed_numbers(self, first: int) -> list[int]:
+        """List the seeds of the runs, from `first` where they are not listed."""
+        return [int(number) for number in self.seed_list.split(",")] if self.seed_list \
+            else list(range(first, first + self.seeds))
 
 
 @dataclass(frozen=True)

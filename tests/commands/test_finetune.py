@@ -51,7 +51,7 @@ def test_stdout_has_a_line_per_set_epoch_and_seed(run: Callable[..., Any],
     assert [line["epoch"] for line in lines if "epoch" in line] == [1, 2]
     assert [line["seed"] for line in lines if "best_epoch" in line] == [0]
     assert Path(lines[-1]["checkpoint"]).name == "tuned"
-    assert set(lines[-1]["dev_f1"]) == {"mean", "deviation"}
+    assert set(lines[-1]["dev_f1"]) == {"mean", "median", "deviation"}
 
 
 def test_the_manifest_describes_the_run(run: Callable[..., Any], arguments: list[Any],

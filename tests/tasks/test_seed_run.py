@@ -114,3 +114,16 @@ def test_rare_labels_count_for_more(tuned, setting: dict[str, Any]) -> None:
     assert tuned("changed", **setting)[0] != plain
     _, lines = tuned("longer", **setting, epochs=16, patience=16)
     assert lines[-1]["dev_accuracy"]["mean"] == 1.0
+
+
+def test_seeds_are_listed_and_a_grid_keeps_what_is_best(tuned, tmp_path: Path) -> None:
+    _, lines = tuned(seed_list="5,3", grid="learning_rate=1e-9,3e-3", epochs=16, patience=16)
+    tried = [line for line in lines if "grid" in line and "dev" not in line]
+    assert [line["grid"]["learning_rate"] for line in tried] == [1e-9, 3e-3, 3e-3]
+    assert lines[-1]["grid"] == {"learning_rate": 3e-3}
+    assert lines[-1]["dev_accuracy"] == tried[1]["dev_accuracy"]
+    assert lines[-1]["dev_accuracy"]["mean"] > tried[0]["dev_accuracy"]["mean"]
+    seeds = list(map(json.loads, (tmp_path / "tuned" / "seeds.jsonl").read_text().splitlines()))
+    assert [line["seed"] for line in seeds] == [5, 3]
+    settings = json.loads((tmp_path / "tuned" / "bmtools.json").read_text())["settings"]
+    assert settings["learning_rate"] == 3e-3
