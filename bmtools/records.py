@@ -124,17 +124,23 @@ def check(record: Record) -> None:
 
 
 def readable(message: str) -> str:
-    """Turn msgspec's path notation into `key: found ..., expected ...`."""
+    """Turn msgspec's path notation into `key: found ..., expected ...`; keep other messages."""
     if message.startswith("Object missing required field `"):
         field, _, path = message.removeprefix("Object missing required field `").partition("`")
         where = path.removeprefix(" - at `$.").rstrip("`")
         return f"key '{where + '.' if where else ''}{field}' is missing"
     what, _, path = message.partition(" - at `$.")
-    expected, _, found = what.removeprefix("Expected ").partition(", got ")
-    names = {"`str`": "text", "`int`": "a whole number", "`float`": "a number", "`null`": "null",
-             "`object`": "an object", "`array`": "a list", "`bool`": "true or false"}
-    return (f"key '{path.rstrip('`')}': found {names.get(found, found)}, "
-            f"expected {names.get(expected, expected)}")
+    expected, got, found = what.removeprefix("Expected ").partition(", got ")
+    if not got:
+        return message
+    return f"key '{path.rstrip('`')}': found {_in_words(found)}, expected {_in_words(expected)}"
+
+
+def _in_words(types: str) -> str:
+    """Name types as people do: "`int | null`" is a whole number or null."""
+    names = {"str": "text", "int": "a whole number", "float": "a number", "object": "an object",
+             "array": "a list", "bool": "true or false"}
+    return " or ".join(names.get(one, one) for one in types.strip("`").split(" | "))
 
 
 def span_faults(text: str, entity: Mapping[str, Any], key: str) -> Iterator[str]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator
 from difflib import SequenceMatcher
 from typing import Any
 
 from bmtools.errors import DataError, RecordError, Reject, refuse
-from bmtools.io.jsonl import read_lines, source_name
+from bmtools.io.jsonl import parse_json, read_lines, source_name
 from bmtools.io.record_size import check_record_size
 from bmtools.records import MASK, Record
 
@@ -70,8 +69,8 @@ def _items(name: str) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
     if not text.strip():
         return
     try:
-        content = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        content = parse_json(text)
+    except ValueError as error:
         place, fault = getattr(error, "lineno", 1), getattr(error, "msg", error)
         raise DataError(f"{source_name(name)}:{place}: not JSON ({fault}); expected one object "
                         "with 'data' or 'contexts'") from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
+import json
 import re
 import sys
 import zlib
@@ -269,6 +270,22 @@ def _record_error(error: Exception, line: bytes, place: str, name: str,
     prose = "; for plain text, type bmtools import text" \
         if is_first and not text.lstrip().startswith(("{", "[", '"')) else ""
     return RecordError(place, f"found {found}, expected a JSON object on one line{prose}", text)
+
+
+def parse_json(text: str) -> Any:
+    """Parse a JSON file of any size and form.
+
+    Raises:
+        ValueError: it is none, nests too deep, or has half of a surrogate pair, which could not be
+            written again.
+    """
+    try:
+        content = json.loads(text)
+    except RecursionError as error:
+        raise ValueError(str(error)) from error
+    if "\\ud" in text.lower():
+        json.dumps(content, ensure_ascii=False).encode()
+    return content
 
 
 def read_objects(*names: str) -> Iterator[tuple[str, dict[str, Any]]]:

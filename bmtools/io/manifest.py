@@ -14,6 +14,7 @@ import msgspec
 
 from bmtools.errors import CheckpointError
 from bmtools.installation import versions
+from bmtools.io.jsonl import parse_json
 from bmtools.records import readable
 
 NAME = "bmtools.json"
@@ -135,11 +136,8 @@ def read_object(path: Path, fields: Any = dict[str, Any]) -> dict[str, Any]:
         CheckpointError: it is no JSON object, or has other types.
     """
     try:
-        text = path.read_text(encoding="utf-8")
-        content = json.loads(text)
-        if "\\ud" in text.lower():  # half of a pair of surrogates cannot be printed or written
-            json.dumps(content, ensure_ascii=False).encode()
-    except (ValueError, RecursionError) as error:
+        content = parse_json(path.read_text(encoding="utf-8"))
+    except ValueError as error:
         raise CheckpointError(f"{path}: not JSON ({error}); restore the checkpoint") from error
     if not isinstance(content, dict):
         raise CheckpointError(f"{path}: found {type(content).__name__}, expected a JSON object")

@@ -5,14 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
+
+import msgspec
 
 from bmtools.errors import BmtoolsError, DataError
 from bmtools.io.jsonl import read_objects
+from bmtools.records import readable
 
 _NOT_COMPARED = frozenset(("accents", "case", "precision", "baseline", "bmtools", "torch",
                            "transformers"))
 """Fields of a signature that tell models and machines apart, not ways of scoring."""
+
+
+class _Reference(TypedDict):
+    mrr: float
+    signature: str
 
 
 def read_reference(path: Path) -> list[dict[str, Any]]:
@@ -27,7 +35,10 @@ def read_reference(path: Path) -> list[dict[str, Any]]:
     lines = []
     for place, line in read_objects(str(path)):
         if "mrr" in line and "signature" in line:
-            lines.append(line)
+            try:
+                lines.append(msgspec.convert(line, _Reference) and line)
+            except msgspec.ValidationError as error:
+                raise DataError(f"{place}: {readable(str(error))}") from error
         elif "text" in line and not lines:
             return []
         elif "compared" not in line:

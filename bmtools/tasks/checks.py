@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from bmtools.errors import CheckpointError, require, setting
+from bmtools.errors import CheckpointError, require, setting, suggestion
 from bmtools.io.manifest import NAME, read_manifest
 from bmtools.models.checkpoint_files import check_checkpoint, read_config
 from bmtools.records import RecordFields
@@ -41,6 +41,9 @@ def find_task(directory: Path, task: str = "") -> str:
             f"{directory}: found no task in {NAME}, expected a model that bmtools finetune wrote; "
             f"for one fine-tuned elsewhere set {setting('task')} "
             f"({tuned_for or ' or '.join(TASKS)})")
+    if not task and trained not in TASKS:
+        raise CheckpointError(f"{directory / NAME}: found the task {trained!r}, "
+                              f"{suggestion(trained, TASKS)}")
     load_task(task or trained)
     if task and tuned_for not in ("", task):
         raise CheckpointError(f"{directory}: found a model for {tuned_for}, expected one for "

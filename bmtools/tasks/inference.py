@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import replace
 from itertools import chain, islice
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 import torch
 
 from bmtools.errors import CheckpointError, RecordError, setting
 from bmtools.io.jsonl import as_records
-from bmtools.io.manifest import read_manifest
+from bmtools.io.manifest import NAME, read_manifest
 from bmtools.models.hardware import resolve_device
-from bmtools.records import Record
+from bmtools.records import Record, readable
 from bmtools.tasks.checks import check_into, find_tasks
 from bmtools.tasks.registry import load_task
 from bmtools.tasks.settings import PredictConfig
@@ -111,12 +112,14 @@ class Predictor:
 def _load(directory: Path, config: PredictConfig, name: str) -> Task[Any, Any]:
     """Load a fine-tuned model with its task and the settings that it was trained with."""
     task_class = load_task(name)
-    trained = read_manifest(directory).get("settings", {})
-    known = {field.name for field in fields(task_class.config_class)}
+    try:
+        task_config = msgspec.convert(read_manifest(directory).get("settings", {}),
+                                      task_class.config_class)
+    except msgspec.ValidationError as error:
+        raise CheckpointError(f"{directory / NAME}: settings: {readable(str(error))}; restore the "
+                              "checkpoint") from error
     if config.max_length:
-        trained["max_length"] = config.max_length
-    task_config = task_class.config_class(
-        **{name: value for name, value in trained.items() if name in known})
+        task_config = replace(task_config, max_length=config.max_length)
     task = task_class(task_config, task_class.load(directory, resolve_device(config.device),
                                                    task_config))
     labels: Any = task.checkpoint.model.config.id2label

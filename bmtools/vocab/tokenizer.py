@@ -157,7 +157,7 @@ def flat_components(component: Component | None) -> list[Component]:
     """List a component, or those of a nested sequence one after the other."""
     if component is None:
         return []
-    if component["type"] != "Sequence":
+    if component.get("type") != "Sequence":
         return [component]
     return [one for key in _NESTED for inner in component.get(key, ())
             for one in flat_components(inner)]
@@ -165,7 +165,7 @@ def flat_components(component: Component | None) -> list[Component]:
 
 def lowercases(normalizer: Component | None) -> bool:
     """Return whether a normalizer lower-cases text."""
-    return any(one["type"] == "Lowercase" or one.get("lowercase")
+    return any(one.get("type") == "Lowercase" or one.get("lowercase")
                for one in flat_components(normalizer))
 
 

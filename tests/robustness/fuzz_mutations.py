@@ -12,6 +12,7 @@ _WORD = re.compile(rb'"[^"\n]*"|[^\s"<>=,:|\[\]{}]+')
 _HEADER_BYTES = 8  # of a safetensors file: the length of the header behind them
 _MOST_DAMAGE = 4
 _DEEP = 100_000
+_LONG = 1000  # bytes of a line
 _TEXTS = (b"", b"null", b"true", b"-1", b"0", b"1.5", b"1e400", b"NaN", b"Infinity", b"-0", b"[]",
           b"{}", b'""', b'"x"', b"[1]", b'{"a": 1}', b"9223372036854775808", b"1000000000000",
           b"7" * 5000, b'"\\ud800"', b"\xed\xa0\x80", b"\xff", b"\0", b"\xe2\x80\xae",
@@ -85,7 +86,7 @@ def _change_lines(content: bytes, rng: Random) -> bytes:
     elif way == 2:
         lines[one], lines[other] = lines[other], lines[one]
     else:
-        lines[one] = lines[one] * rng.choice((2, 1000))
+        lines[one] = lines[one] * (1000 if len(lines[one]) < _LONG and rng.random() < 0.5 else 2)
     return b"".join(lines)
 
 

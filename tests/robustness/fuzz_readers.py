@@ -92,6 +92,8 @@ _PPPL = "score-pppl --model model in.jsonl"
 _MRR = "score-mrr --model model maskings.jsonl"
 _PRETRAIN = f"pretrain --model model in.jsonl {_STEPS}"
 _TRANSLATE = "translate --engine memory --source-lang en --target-lang it --memory"
+# What can be loaded, and trained with no result.
+_DIVERGED = ("the loss is nan", "the loss is inf", "found no list of layers")
 READERS = (
     Reader("in.txt", "import text in.txt --paragraphs --sentences --lang it -o OUT"),
     Reader("in.xml", "import pubmed in.xml --titles --other-abstracts"),
@@ -125,9 +127,9 @@ READERS = (
            "tokenize --tokenizer tokenizer --processes 1 -o OUT in.jsonl"),
     Reader("vocabulary/bmtools.json", "compare-vocab --vocab vocabulary in.jsonl"),
     Reader("bare/vocab.txt", "compare-vocab --vocab bare in.jsonl"),
-    *(Reader(f"model/{name}", command) for command in (_PPPL, _PRETRAIN) for name in (
-        "config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json",
-        "bmtools.json")),
+    *(Reader(f"model/{name}", command, said=_DIVERGED) for command in (_PPPL, _PRETRAIN)
+      for name in ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json",
+                   "bmtools.json")),
     Reader("sharded/model.safetensors.index.json", _PPPL.replace("model in", "sharded in")),
     Reader("tagger/config.json", "predict --model tagger tagged.jsonl"),
     Reader("tagger/model.safetensors", "predict --model tagger tagged.jsonl"),

@@ -70,6 +70,8 @@ def files(tmp_path: Path, tiny_checkpoint: Path, monkeypatch: pytest.MonkeyPatch
     ("model/config.json", keys(num_attention_heads=0.5), SCORE,
      "key 'num_attention_heads': found a number, expected a whole number"),
     ("model/config.json", keys(num_hidden_layers=None), TRAIN, "expected a whole number"),
+    ("model/config.json", keys(pad_token_id="x"), TRAIN,
+     "key 'pad_token_id': found text, expected a whole number or null"),
     ("model/tokenizer.json", keys(version="2"), SCORE, "no tokenizer could be loaded (Unknown"),
     ("model/tokenizer.json", keys(truncation=3), TRAIN, "no tokenizer could be loaded (invalid"),
     ("model/tokenizer.json", bytes_of(b"3"), TRAIN, "no tokenizer could be loaded ("),
@@ -83,6 +85,11 @@ def files(tmp_path: Path, tiny_checkpoint: Path, monkeypatch: pytest.MonkeyPatch
     ("in.jsonl", bytes_of(b'[' * DEEP + b"\n"), ("table", "in.jsonl"), ":1: found "),
     ("in.jsonl", bytes_of(b'[' * DEEP + b"\n"), ("import", "jsonl", "in.jsonl"), ":1: found "),
     ("c.json", bytes_of(b'[' * DEEP), ("import", "curated", "c.json"), ":1: not JSON (maximum"),
+    ("c.json", bytes_of(b'{"data": [{"original": "\\ud800", "masked": ["[MASK]"]}]}'),
+     ("import", "curated", "c.json"), ":1: not JSON ('utf-8' codec"),
+    ("c.json", bytes_of(b'{"mrr": {}, "signature": "x"}\n'),
+     ("score-mrr", "--model", "model", "in.jsonl", "--fail-below-baseline", "c.json"),
+     ":1: key 'mrr': found an object, expected a number"),
     ("c.json", bytes_of(b"7" * 5000), ("import", "curated", "c.json"), ":1: not JSON (Exceeds"),
     ("p.toml", bytes_of(b"a = " + b"[" * DEEP), (*TRAIN, "--phases", "p.toml"),
      "not TOML (maximum recursion depth"),
@@ -129,3 +136,18 @@ def test_a_manifest_of_shards_is_checked(files: Path, run: Run, changes: dict[st
     outcome = run(*(word.replace("in.jsonl", "shards") for word in TRAIN))
     assert outcome.code == 1
     assert message in outcome.err and outcome.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(("settings", "message"), [
+    ({"task": "x"}, "found the task 'x', expected one of ner, classification"),
+    ({"task": "ner", "max_length": 0}, "settings: --max-length: found 0, expected 8 or more"),
+    ({"task": "ner", "max_length": "x"}, "key 'max_length': found text, expected a whole number"),
+])
+def test_settings_of_a_fine_tuned_model_are_checked(files: Path, run: Run, settings: dict[str, Any],
+                                                    message: str) -> None:
+    path = Path("model", "bmtools.json")
+    path.write_bytes(keys(settings=settings)(path.read_bytes()))
+    outcome = run("predict", "--model", "model", "in.jsonl")
+    assert outcome.code == 1, outcome.err
+    assert outcome.err.startswith(f"bmtools: {path}: ") and outcome.err.count("\n") == 1
+    assert message in outcome.err
