@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
 from bmtools.cli.figures import format_estimate, heading
+from bmtools.reports.labels import without_controls
 
 Line = Mapping[str, Any]
 _UNLIMITED_WIDTH = 10_000
@@ -54,8 +55,8 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], title: str
     if stream.isatty():
         looks = {"box": box.SIMPLE_HEAD, "show_edge": False, "padding": (0, 1, 0, 0)}
     table = Table(header_style="bold", border_style="bright_black", **looks)
-    cells = [[str(cell) for cell in row] for row in rows]
-    for number, name in enumerate(header):
+    cells = [[without_controls(str(cell)) for cell in row] for row in rows]
+    for number, name in enumerate(map(without_controls, header)):
         is_text = number < text_columns
         widest = max([*(len(row[number]) for row in cells), *map(len, name.split())])
         table.add_column(name, justify="left" if is_text else "right", overflow="fold",
@@ -64,7 +65,7 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], title: str
     for row in cells:
         table.add_row(*row)
     if title:
-        _print(Text(title, "bold"), stream)
+        _print(Text(without_controls(title), "bold"), stream)
     _print(table, stream)
 
 
@@ -173,7 +174,7 @@ def _print_names(line: Line) -> None:
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for name, cell in flattened(line).items():
-        table.add_row(heading(name), cell)
+        table.add_row(*map(without_controls, (heading(name), cell)))
     _print(table, sys.stdout)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from functools import cache
+from html.entities import html5
 from typing import TYPE_CHECKING, Any
 from xml.parsers import expat
 
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from lxml.etree import _Element as Element
 
 _HUGE = "XML_PARSE_HUGE"  # libxml2 names it where one of its limits is passed
+_XML_NAMES = ("amp;", "lt;", "gt;", "quot;", "apos;")
+_UNKNOWN_ENTITY = (etree.ErrorTypes.ERR_UNDECLARED_ENTITY, etree.ErrorTypes.WAR_UNDECLARED_ENTITY)
 _CHUNK = 1 << 16  # bytes
 _MOST_PROLOG_BYTES = 1 << 20
 _NODE_BYTES = 100  # of an element in memory, beside its text
@@ -25,9 +29,9 @@ def xml_elements(name: str, roots: Collection[str], tags: Collection[str]) -> It
     """Yield the elements with some tags as they end, in memory that does not grow.
 
     An element that is in no other one with these tags is emptied when the next one is requested,
-    and those before it are removed. Nothing is fetched, no entity is expanded, and libxml2 keeps
-    its limits of ten megabytes for a piece of text and 256 levels (`huge_tree` would lift those on
-    entities, too).
+    and those before it are removed. Nothing is fetched: in place of any DTD, the one of the file
+    is that of HTML's and MathML's names of characters. libxml2 keeps its limits of ten megabytes
+    for a piece of text and 256 levels (`huge_tree` would lift those on entities, too).
 
     Args:
         name: a file, or `-` for stdin.
@@ -41,8 +45,9 @@ def xml_elements(name: str, roots: Collection[str], tags: Collection[str]) -> It
     prolog = _Prolog(name, roots)
     line: int | None = 1  # at which the last element before began
     parser = etree.XMLPullParser(
-        events=("end",), tag=tuple(tags), resolve_entities=False, no_network=True,
-        load_dtd=False, huge_tree=False, remove_comments=True, remove_pis=True)
+        events=("end",), tag=tuple(tags), resolve_entities="internal", no_network=True,
+        load_dtd=True, huge_tree=False, remove_comments=True, remove_pis=True)
+    parser.resolvers.add(_OwnDtd())
     with open_bytes(name) as stream:
         if not stream.peek(1):  # type: ignore[attr-defined]
             return
@@ -53,11 +58,13 @@ def xml_elements(name: str, roots: Collection[str], tags: Collection[str]) -> It
                 check_record_size(size, f"{source_name(name)}:{line}")
                 prolog.feed(chunk)
                 parser.feed(chunk)
+                _refuse_unknown_entity(parser, name)
                 for element in _released(parser, tags):
                     yield element
                     size, line = 0, element.sourceline
             parser.close()
         except etree.XMLSyntaxError as error:
+            _refuse_unknown_entity(parser, name)
             # The first entry of the log is the cause of the others.
             cause = next(iter(parser.feed_error_log), None)
             line, fault = (cause.line, cause.message) if cause else (error.lineno, error.msg)
@@ -69,6 +76,35 @@ def xml_elements(name: str, roots: Collection[str], tags: Collection[str]) -> It
             raise DataError(f"{source_name(name)}:{line}: damaged XML ({fault}); "
                             "copy or download the file again") from error
         yield from _released(parser, tags)
+
+
+class _OwnDtd(etree.Resolver):
+    """DTD in place of those that files name, which are never read."""
+
+    def resolve(self, _url: str, _public_id: str, context: Any) -> Any:
+        return self.resolve_string(_character_names(), context)
+
+
+@cache
+def _character_names() -> str:
+    """Declare the names of characters in HTML, which include MathML's."""
+    return "".join(
+        f'<!ENTITY {name[:-1]} "{"".join(map(_reference, characters))}">'
+        for name, characters in html5.items() if name.endswith(";") and name not in _XML_NAMES)
+
+
+def _reference(character: str) -> str:
+    # Twice escaped, what would be markup stays text.
+    return f"&{'#38;' * (character in '<&')}#{ord(character)};"
+
+
+def _refuse_unknown_entity(parser: etree.XMLPullParser, name: str) -> None:
+    """Refuse an entity that libxml2 would leave out of attributes, and spell in text."""
+    for entry in parser.feed_error_log:
+        if entry.type in _UNKNOWN_ENTITY:
+            entity = entry.message.partition("'")[2].partition("'")[0]
+            raise DataError(f"{source_name(name)}:{entry.line}: found the entity '&{entity};', "
+                            "which the file does not declare; write the character in its place")
 
 
 def _released(parser: etree.XMLPullParser, tags: Collection[str]) -> Iterator[Element]:

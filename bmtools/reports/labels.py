@@ -10,6 +10,9 @@ from collections.abc import Sequence
 
 ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 DASH = "\N{EN DASH}"
+_UNPRINTABLE = {"Cc", "Cs", "Cn"}  # controls, halves of surrogate pairs, unassigned code points
+# Embeddings, overrides and isolates; the marks of one direction turn nothing.
+_TURNING = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 
 
 def short_names(models: Sequence[str]) -> list[str]:
@@ -30,12 +33,19 @@ def short_names(models: Sequence[str]) -> list[str]:
 
 
 def printable(text: str) -> str:
-    """Replace characters that cannot be printed or are not allowed in XML."""
-    # Control characters, halves of surrogate pairs and unassigned code points.
-    spelled = "".join(" " if sign.isspace() else "\N{REPLACEMENT CHARACTER}"
-                      if unicodedata.category(sign) in {"Cc", "Cs", "Cn"} else sign
-                      for sign in text)
+    """Replace what `without_controls` does, and show white space that stands alone."""
+    spelled = without_controls(text)
     return spelled if spelled.strip() else "\N{OPEN BOX}" * max(len(spelled), 1)
+
+
+def without_controls(text: str) -> str:
+    """Replace characters that cannot be printed, command a terminal, turn what stands around them
+    into the other direction, or are not allowed in XML."""
+    if text.isprintable():
+        return text
+    return "".join(" " if sign.isspace() else "\N{REPLACEMENT CHARACTER}"
+                   if unicodedata.category(sign) in _UNPRINTABLE or sign in _TURNING else sign
+                   for sign in text)
 
 
 def ordinal(number: int | None) -> str:

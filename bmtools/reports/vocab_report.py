@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bmtools.reports.drawing import figure_file
+from bmtools.reports.labels import printable
 from bmtools.scoring.table import gather_rows
 
 Table = tuple[str | None, list[str], list[list[str]], int]
@@ -85,7 +86,7 @@ def plot_pieces(pieces_per_word: Mapping[str, Mapping[str, float]], path: Path) 
                            fontsize="x-small", padding=2)
             groups.append(bars)
         axes.axhline(1, color="black", linewidth=0.8, linestyle=":")
-        axes.set_xticks(range(len(scopes)), scopes)
+        axes.set_xticks(range(len(scopes)), [*map(printable, scopes)])
         axes.set_ylabel("pieces per word (1: all words whole)")
-        figure.legend(groups, list(pieces_per_word), loc="outside lower center", ncols=2,
-                      frameon=False)
+        figure.legend(groups, [*map(printable, pieces_per_word)], loc="outside lower center",
+                      ncols=2, frameon=False)

@@ -39,6 +39,14 @@ def test_wrong_usage_is_one_line_and_exit_2(run, arguments: tuple[str, ...]) -> 
     assert "--help" in outcome.err
 
 
+def test_a_message_commands_no_terminal(run, tmp_path: Path) -> None:
+    path = tmp_path / "a\x1b[2J\u202eb"
+    path.write_bytes(b"%PDF")
+    outcome = run("import", "text", path)
+    assert outcome.code == 1
+    assert "a\ufffd[2J\ufffdb" in outcome.err
+
+
 def test_traceback_shows_where_an_error_arose(shell, tmp_path: Path) -> None:
     bad = tmp_path / "bad.jsonl"
     bad.write_text("{}\n")

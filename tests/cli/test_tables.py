@@ -93,3 +93,18 @@ def test_a_phase_with_other_figures_opens_another_table(
     headings = [line.split() for line in shown(capsys) if "loss" in line]
     assert ["accuracy" in names for names in headings] == [True, True]
     assert "causal" in headings[0] and "causal" not in headings[1]
+
+
+@pytest.mark.parametrize("is_tty", [True, False])
+@pytest.mark.parametrize("count", [1, 2])
+def test_names_command_neither_terminal_nor_direction(
+        monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], is_tty: bool,
+        count: int) -> None:
+    if is_tty:
+        make_terminal(monkeypatch)
+    line = {"model": "a\x1b]0;b\x07\u202ec\nd", "pppl\u202e": 1.5, "text": "عربي \u200fx"}
+    print_lines([line] * count)
+    text = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
+    assert "a\ufffd]0;b\ufffd\ufffdc d" in text and "pppl\ufffd" in text
+    assert "عربي \u200fx" in text
+    assert not set(text) & set("\x1b\x07\u202e")

@@ -67,6 +67,14 @@ def test_labels_and_their_offsets(source) -> None:
                 ("AIM", "Why \U0001d4b3?"), ("METHODS", "We looked."), ("UNLABELLED", "Loose.")]
 
 
+def test_names_of_characters_are_characters_in_labels_too(source) -> None:
+    dtd = '<!DOCTYPE MedlineCitationSet PUBLIC "-//NLM//DTD" "https://dtd.nlm.nih.gov/p.dtd">'
+    path = Path(source(citation(abstract(part("The &alpha;-form.", Label="TGF-&beta;")))))
+    path.write_text(path.read_text("utf-8").replace("<Med", f"{dtd}<Med", 1),
+                    encoding="utf-8")
+    assert one(str(path))["text"] == "TGF-\u03b2: The \u03b1-form."
+
+
 def test_inline_markup_keeps_its_text_and_unicode_stays(source) -> None:
     text = ('<i>E.\u00a0coli</i> at 10<sup>-5</sup>\u2009M, <mml:math xmlns:mml="urn:m"><mml:mi>β'
             "</mml:mi></mml:math> &lt; 1 &#x3b1;")

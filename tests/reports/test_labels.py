@@ -27,6 +27,8 @@ def test_names_are_as_short_as_they_can_be(models: list[str], names: list[str]) 
 
 def test_text_is_made_fit_to_print() -> None:
     assert printable("a\x00b\ud800\uffff\n\tc\u200dd") == "a\ufffdb\ufffd\ufffd  c\u200dd"
+    assert printable("a\u202eb\u2067c\u2069d\x1b[31me\u200ff") == \
+        "a\ufffdb\ufffdc\ufffdd\ufffd[31me\u200ff"
     assert (printable(""), printable("  ")) == ("\u2423", "\u2423\u2423")
     assert [ordinal(n) for n in (1, 2, 3, 4, 11, 12, 13, 21, 102, 111, 1013)] == [
         "1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "102nd", "111th", "1013th"]

@@ -187,3 +187,14 @@ def test_the_page_explains_the_choice_of_the_masking() -> None:
     assert "differ most" not in page_of([other, picked], MODELS, other)
     alone = masking("c", 1)
     assert "differ most" not in page_of([alone], MODELS[:1], alone)
+
+
+def test_no_text_turns_the_page_around_it() -> None:
+    turning = "\u202ab\u202bc\u202cd\u202de\u202ef\u2066g\u2067h\u2068i\u2069"
+    item = MrrItem(f"id{turning}", f"Il [MASK]{turning}", f"cuore{turning}", f"area{turning}",
+                   (1, 2), (1.0, 0.5), (((f"cuore{turning}", 0.5),),) * 2)
+    page = page_of([item], [f"m{turning}", "n"], item, [
+        {"model": "n", "mrr": 0.5, "signature": turning,
+         "by": {f"kind{turning}": {f"group{turning}": {"mrr": 0.1}}}}])
+    assert "\ufffdb\ufffdc" in page
+    assert not set(page) & set(turning) - set("bcdefghi")
