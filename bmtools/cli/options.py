@@ -219,6 +219,11 @@ allows_empty = click.option(
     "--allow-empty", is_flag=True,
     help="Accept input without a single record, and write none; otherwise it is an error.")
 """Add `--allow-empty`, for commands that write records."""
+takes_abbreviations = click.option(
+    "--abbreviations", type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE", help="More abbreviations that end no sentence, one a line: vit. or, where "
+                         "something always follows, dott. ...")
+"""Add `--abbreviations`, for commands that split sentences."""
 takes_rejects = partial(add_options, [click.option(
     "--rejects", type=OutputFile(), metavar="FILE",
     help="Collect bad records here, with their reason, and go on.")], _open_rejects)

@@ -14,6 +14,7 @@ from bmtools.cli.options import (
     allows_empty,
     existing_directory,
     reads_records,
+    takes_abbreviations,
     usage_errors,
     writes_records,
 )
@@ -37,7 +38,7 @@ from bmtools.translation.settings import (
     "bmtools translate english.jsonl --source-lang en --target-lang it "
     "--engine memory --memory memory.tsv --missing keep -o italian.jsonl.zst"),
     essential="source-lang target-lang engine memory via model missing output device rejects",
-    groups={"Languages": "source-lang target-lang source-code target-code",
+    groups={"Languages": "source-lang target-lang source-code target-code abbreviations",
             "Engine": "engine memory via model tokenizer",
             "Sentences without translation": "missing other-languages drop-annotations rejects",
             "Generation by a model": "beam-size batch-tokens max-length compute-type device"},
@@ -61,6 +62,7 @@ from bmtools.translation.settings import (
 @click.option("--drop-annotations", is_flag=True,
               help="Remove entities, relations, answers, target and predicted, instead of refusing "
                    "them.")
+@takes_abbreviations
 @click.option("--memory", type=click.Path(path_type=Path, exists=True, dir_okay=False),
               help="Translation memory, for engine memory: a TMX file, or a TSV with a column for "
                    "each language.")

@@ -8,6 +8,7 @@ from typing import Any
 
 from bmtools.errors import RecordError, Reject, refuse, setting
 from bmtools.records import Record
+from bmtools.search.abbreviations import Abbreviations
 from bmtools.search.segment import sentence_spans
 
 # Keys whose value belongs to the document as a whole and would be wrong for a sentence of it.
@@ -15,7 +16,8 @@ _WHOLE = ("answers", "target", "text_pair")
 
 
 def sentence_records(records: Iterable[Record], counts: Counter[str] | None = None,
-                     reject: Reject = refuse) -> Iterator[Record]:
+                     reject: Reject = refuse,
+                     abbreviations: Abbreviations | None = None) -> Iterator[Record]:
     """Yield a record for every sentence, as `ID-s1`, `ID-s2` and so on.
 
     A blank line and the end of a section in `meta.sections` always end a sentence. Sentences that
@@ -27,6 +29,7 @@ def sentence_records(records: Iterable[Record], counts: Counter[str] | None = No
         records: documents whose `lang` is set.
         counts: counts the borders that an entity or a relation removed.
         reject: receives documents without language, or with answers, a target or a second text.
+        abbreviations: beside those known of the languages.
     """
     counts = Counter() if counts is None else counts
     for record in records:
@@ -39,7 +42,7 @@ def sentence_records(records: Iterable[Record], counts: Counter[str] | None = No
                                              "cannot share; leave out "
                                              f"{setting('sentences')}", record))
         else:
-            spans = list(_spans(record))
+            spans = list(_spans(record, abbreviations))
             joined = _joined(spans, _links(record))
             counts["sentence borders inside an entity or a relation left out"] += max(
                 0, len(spans) - len(joined))
@@ -57,11 +60,11 @@ def _sections(record: Record) -> list[dict[str, Any]]:
     return sections if marked else []
 
 
-def _spans(record: Record) -> Iterator[tuple[int, int]]:
+def _spans(record: Record, abbreviations: Abbreviations | None) -> Iterator[tuple[int, int]]:
     """Yield the sentences; a section begins at the end of the one before, so it has its label."""
     text, start = record["text"], 0
     for border in [*(section["end"] for section in _sections(record)), len(text)]:
-        for first, last in sentence_spans(text[start:border], record["lang"]):
+        for first, last in sentence_spans(text[start:border], record["lang"], abbreviations):
             yield start + first, start + last
         start = max(start, border)
 

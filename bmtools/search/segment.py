@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 
 import sentencex
 
-from bmtools.errors import DataError
+from bmtools.search.abbreviations import Abbreviations, known_abbreviations
 
 Span = tuple[int, int]
 
@@ -78,55 +75,8 @@ _ONE_SENTENCE = re.compile(r"[^.!?\n]*+(?:(?<=\d)\.(?=\d)[^.!?\n]*+)*+[.!?]?\s*"
 _PLAIN_LANGUAGES = frozenset({"en", "it", "de", "fr", "es", "pt", "nl"})
 
 
-@dataclass(frozen=True)
-class Abbreviations:
-    """Abbreviations of a language, in small letters and without their last point.
-
-    Args:
-        leading: never end a sentence: they announce something.
-        others: end a sentence where a capitalised word follows.
-    """
-
-    leading: frozenset[str]
-    others: frozenset[str]
-
-
-@cache
-def read_abbreviations(language: str, more: Path | None = None) -> Abbreviations:
-    """Read the lists of a language, of all where it has none, and one of the user's.
-
-    Args:
-        language: two letters.
-        more: file with an abbreviation a line, such as `vit.`, or `dott. ...` where something
-            always follows; `#` begins a comment.
-
-    Raises:
-        DataError: a line with something else, or no such file.
-    """
-    lists = Path(__file__).with_name("abbreviations")
-    own = lists / f"{language}.txt"
-    paths = [lists / "all.txt", own] if own.is_file() else sorted(lists.glob("*.txt"))
-    found: dict[bool, set[str]] = {True: set(), False: set()}
-    for path in [*paths, more] if more else paths:
-        for number, line in enumerate(_lines(path), 1):
-            words = line.partition("#")[0].split()
-            if words:
-                if len(words) > 1 and words[1:] != ["..."]:
-                    raise DataError(f"{path}:{number}: found {line.strip()!r}, expected an "
-                                    "abbreviation, such as 'vit.', or 'dott. ...' where something "
-                                    "always follows")
-                found[len(words) > 1].add(words[0].lower().removesuffix("."))
-    return Abbreviations(*(frozenset(found[leading]) for leading in (True, False)))
-
-
-def _lines(path: Path) -> list[str]:
-    try:
-        return path.read_text("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: {error}; expected a text file in UTF-8") from error
-
-
-def sentence_spans(text: str, lang: str, abbreviations: Path | None = None) -> list[Span]:
+def sentence_spans(text: str, lang: str,
+                   abbreviations: Abbreviations | None = None) -> list[Span]:
     """Find the sentences of a text.
 
     A blank line always ends a sentence, a single line break does not.
@@ -134,14 +84,14 @@ def sentence_spans(text: str, lang: str, abbreviations: Path | None = None) -> l
     Args:
         text: one document.
         lang: ISO 639-1 code; a region or script after it is ignored (`it`, `it-IT`).
-        abbreviations: file of more of them, see `read_abbreviations`.
+        abbreviations: beside those known of the language.
 
     Returns:
         (start, end) of every sentence in code points, end exclusive, in order and without
         surrounding white space; between two spans there is only white space.
     """
     language = re.split(r"[-_]", lang.lower(), maxsplit=1)[0]
-    splitter = _Splitter(text, language, read_abbreviations(language, abbreviations))
+    splitter = _Splitter(text, language, known_abbreviations(language, abbreviations))
     spans: list[Span] = []
     for start, end in splitter.split(_pieces(text, language)):
         end = start + len(text[start:end].rstrip())

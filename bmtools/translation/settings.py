@@ -8,6 +8,7 @@ from typing import Literal
 
 from bmtools.corpus.languages import primary_language
 from bmtools.errors import check_choices, setting
+from bmtools.search.abbreviations import Abbreviations
 
 Engine = Literal["memory", "apertium", "ctranslate2", "transformers"]
 Missing = Literal["reject", "keep", "drop"]
@@ -26,6 +27,7 @@ class DocumentConfig:
         missing: a sentence without a translation: reject its record, keep it, or drop it.
         other_languages: a record whose lang is another language: reject or keep it.
         drop_annotations: remove the keys whose offsets would be wrong afterwards.
+        abbreviations: beside those known of the source language.
     """
 
     source_lang: str
@@ -33,6 +35,7 @@ class DocumentConfig:
     missing: Missing = "reject"
     other_languages: OtherLanguages = "reject"
     drop_annotations: bool = False
+    abbreviations: Abbreviations | None = None
 
     def __post_init__(self) -> None:
         check_choices(self)

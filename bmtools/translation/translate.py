@@ -14,6 +14,7 @@ from bmtools.errors import RecordError, Reject, refuse, setting
 from bmtools.io.jsonl import as_records
 from bmtools.models.device import check_device
 from bmtools.records import Record
+from bmtools.search.abbreviations import Abbreviations, read_abbreviations
 from bmtools.search.segment import sentence_spans
 from bmtools.status import set_status
 from bmtools.translation.model_files import check_converted, check_sequence_to_sequence
@@ -82,7 +83,7 @@ def translate(records: str | PathLike[str] | Iterable[Any], source_lang: str, ta
               memory: Path | None = None, via: str | None = None,
               model: ModelConfig | None = None, missing: Missing = "reject",
               other_languages: OtherLanguages = "reject", drop_annotations: bool = False,
-              reject: Reject = refuse,
+              abbreviations: Path | None = None, reject: Reject = refuse,
               counts: TranslationCounts | None = None) -> Iterator[Record]:
     """Translate records sentence by sentence.
 
@@ -97,6 +98,7 @@ def translate(records: str | PathLike[str] | Iterable[Any], source_lang: str, ta
         missing: a sentence without a translation: reject its record, keep it, or drop it.
         other_languages: a record whose lang is another language: reject or keep it.
         drop_annotations: remove the keys whose offsets would be wrong afterwards.
+        abbreviations: file of more of them, see `read_abbreviations`.
         reject: receives records that cannot be translated.
         counts: updated while records go by.
 
@@ -105,7 +107,8 @@ def translate(records: str | PathLike[str] | Iterable[Any], source_lang: str, ta
         BmtoolsError: the engine's program, package, pair of languages or checkpoint is missing.
     """
     documents = DocumentConfig(source_lang, target_lang, missing, other_languages,
-                               drop_annotations)
+                               drop_annotations,
+                               read_abbreviations(abbreviations) if abbreviations else None)
     translator = load_translator(
         EngineConfig(engine, source_lang, target_lang, memory, via, model))
     return translate_records(as_records(records, reject), translator, documents, reject, counts)
@@ -214,8 +217,9 @@ class _DocumentTranslator:
             fault = (f"key '{annotation}': refers to the words of the original, expected "
                      f"plain text; {setting('drop_annotations')} removes it")
         else:
-            return _Document(record, {key: _pieces(record[key], source)
-                                      for key in TEXTS if key in record})
+            return _Document(record, {
+                key: _pieces(record[key], source, self.config.abbreviations)
+                for key in TEXTS if key in record})
         self.reject(RecordError(record.place, fault, record))
         return None
 
@@ -278,10 +282,10 @@ class _DocumentTranslator:
         return text
 
 
-def _pieces(text: str, lang: str) -> list[str]:
+def _pieces(text: str, lang: str, abbreviations: Abbreviations | None) -> list[str]:
     """Split into white space and sentences by turns; each sentence becomes one plain line."""
     pieces, last = [], 0
-    for start, end in sentence_spans(text, lang):
+    for start, end in sentence_spans(text, lang, abbreviations):
         sentence = _BLANK.sub(" ", text[start:end]).strip()
         if sentence:
             pieces += [text[last:start], sentence]

@@ -180,6 +180,23 @@ def test_sentences(run, source, options, form: str) -> None:
         f"{SAMPLES[form].ids[0]}-s1", f"{SAMPLES[form].ids[0]}-s2", f"{SAMPLES[form].ids[1]}-s1"]
 
 
+def test_sentences_by_own_abbreviations(run, source, tmp_path: Path) -> None:
+    own = tmp_path / "own.txt"
+    own.write_text("amb. ...\n")
+    text = source("Visto in amb. Cardiologia. Sta bene.\n")
+    arguments = "import", "text", text, "--lang", "it", "--abbreviations", own
+    outcome = run(*arguments, "--sentences")
+    assert [record["text"] for record in outcome.records] == [
+        "Visto in amb. Cardiologia.", "Sta bene."]
+    alone = run(*arguments)
+    assert (alone.code, alone.out) == (2, "")
+    assert "--abbreviations: expected --sentences beside it" in alone.err
+    own.write_text("two words\n")
+    wrong = run(*arguments, "--sentences")
+    assert (wrong.code, wrong.err.count("\n")) == (1, 1)
+    assert "own.txt:1: found 'two words', expected an abbreviation" in wrong.err
+
+
 def test_sentences_need_a_language(run, source) -> None:
     outcome = run("import", "text", source("One. Two.\n"), "--sentences")
     assert outcome.code == 1

@@ -53,6 +53,16 @@ def test_a_file_and_stdin_give_the_same(
     assert written.read_text(encoding="utf-8") == from_file.out
 
 
+def test_sentences_end_at_no_abbreviation_of_ones_own(
+        run: Run, memory: tuple[str, ...], write_lines: Callable[..., Path],
+        tmp_path: Path) -> None:
+    (tmp_path / "own.txt").write_text("pain. ...\n")
+    notes = write_lines("notes.jsonl", NOTES[0])
+    outcome = run(*memory, notes, "--missing", "keep", "--abbreviations", tmp_path / "own.txt")
+    assert outcome.code == 0, outcome.err
+    assert outcome.records[0]["meta"]["translation"]["sentences"] == 1
+
+
 def test_nothing_in_nothing_out(shell: Run, memory: tuple[str, ...]) -> None:
     outcome = shell(*memory, "--allow-empty")
     assert (outcome.code, outcome.out) == (0, "")

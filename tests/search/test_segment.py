@@ -12,12 +12,8 @@ from pathlib import Path
 import pytest
 
 from bmtools.errors import DataError
-from bmtools.search.segment import (
-    read_abbreviations,
-    sentence_spans,
-    stretch_spans,
-    stretches,
-)
+from bmtools.search.abbreviations import read_abbreviations
+from bmtools.search.segment import sentence_spans, stretch_spans, stretches
 
 CORPUS = Path(__file__).parents[1] / "corpus"
 
@@ -93,11 +89,11 @@ def test_own_abbreviations(tmp_path: Path) -> None:
     own = tmp_path / "own.txt"
     own.write_text("# of our hospital\nriab.  # riabilitazione\n\nAmb. ...\n")
     text = "Visto in Amb. Cardiologia dopo riab. (3 mesi) a casa. Sta bene."
+    more = read_abbreviations(own)
+    assert (more.leading, more.others) == ({"amb"}, {"riab"})
     assert len(sentence_spans(text, "it")) == 4
-    assert [text[start:end] for start, end in sentence_spans(text, "it", own)] == [
+    assert [text[start:end] for start, end in sentence_spans(text, "it", more)] == [
         "Visto in Amb. Cardiologia dopo riab. (3 mesi) a casa.", "Sta bene."]
-    assert "riab" in read_abbreviations("it", own).others
-    assert {"fig", "dott"} <= read_abbreviations("it").leading
 
 
 @pytest.mark.parametrize(("content", "message"), [
@@ -108,7 +104,7 @@ def test_bad_abbreviations_are_named(tmp_path: Path, content: bytes | None, mess
     if content is not None:
         own.write_bytes(content)
     with pytest.raises(DataError, match=message):
-        sentence_spans("Uno. Due.", "it", own)
+        read_abbreviations(own)
 
 
 def test_a_blank_line_ends_a_sentence_and_a_line_break_does_not() -> None:

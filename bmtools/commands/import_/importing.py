@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, get_args
 
 import click
@@ -15,6 +16,7 @@ from bmtools.cli.options import (
     Command,
     allows_empty,
     sources,
+    takes_abbreviations,
     takes_files,
     takes_rejects,
     writes_records,
@@ -50,6 +52,7 @@ def imports(read: Reader) -> Callable[..., None]:
     @takes_files
     @click.option("--sentences", is_flag=True,
                   help="One record for every sentence, as ID-s1, ID-s2; needs a language.")
+    @takes_abbreviations
     @click.option("--lang", metavar="CODE", help="Set lang, as in ISO 639-1: it, en.")
     @click.option("--source", metavar="TEXT", help="Set source.")
     @click.option("--licence", metavar="TEXT", help="Set licence.")
@@ -60,9 +63,11 @@ def imports(read: Reader) -> Callable[..., None]:
     @takes_rejects
     @writes_records
     @functools.wraps(read)
-    def run(files: tuple[str, ...], sentences: bool, lang: str | None, source: str | None,
-            licence: str | None, duplicates: Duplicates, allow_empty: bool, reject: Reject,
-            output: str, **options: Any) -> None:
+    def run(files: tuple[str, ...], sentences: bool, abbreviations: Path | None,
+            lang: str | None, source: str | None, licence: str | None, duplicates: Duplicates,
+            allow_empty: bool, reject: Reject, output: str, **options: Any) -> None:
+        if abbreviations and not sentences:
+            raise click.UsageError("--abbreviations: expected --sentences beside it")
         counts: Counter[str] = Counter()
         keys = {"lang": lang, "source": source, "licence": licence}
         given = {key: value for key, value in keys.items() if value is not None}
@@ -72,8 +77,10 @@ def imports(read: Reader) -> Callable[..., None]:
         records = with_unique_ids(records, duplicates, counts, reject)
         if sentences:
             from bmtools.corpus.sentences import sentence_records
+            from bmtools.search.abbreviations import read_abbreviations
 
-            records = sentence_records(records, counts, reject)
+            more = read_abbreviations(abbreviations) if abbreviations else None
+            records = sentence_records(records, counts, reject, more)
         records = _not_empty(records, names, allow_empty, counts)
         written = write_stream(records, output, "importing")
         finish(*after_import(written, counts, output))
@@ -119,7 +126,7 @@ def source_format(name: str, content: str, options: str,
     """
     return command.command(
         name, cls=Command, examples=[f"bmtools import {name} {example}" for example in examples],
-        groups={"Records": f"{options} sentences duplicates",
+        groups={"Records": f"{options} sentences abbreviations duplicates",
                 "Keys of all records": "lang source licence"},
         meanings={"files": f"{content}, plain, .gz or .zst; none or - means stdin.",
                   "output": "Write the records here; .gz and .zst compress."}, topics="records")
