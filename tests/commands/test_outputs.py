@@ -24,6 +24,10 @@ from commands.test_battery import CASES, Case, Kit, kit_paths  # noqa: F401
 
 from bmtools.cli import options
 from bmtools.cli.main import bmtools
+from bmtools.errors import BmtoolsError
+from bmtools.io.directories import place_of
+from bmtools.io.manifest import Manifest
+from bmtools.io.unfinished import reserved
 
 Run = Callable[..., Any]
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -293,6 +297,44 @@ def test_an_existing_directory_is_filled(kit: Kit, kind: str, disk: Path,
     assert stat.S_IMODE((place / "bmtools.json").stat().st_mode) == 0o640
     assert path.is_symlink() == (kind == "link")
     assert kit.left() == sorted({"disk", "out", "scratch"} & set(names(kit.folder)))
+
+
+@pytest.mark.parametrize("state", ["missing", "empty", "full"])
+def test_a_second_run_in_one_directory_is_refused_at_once(
+        kit: Kit, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first one holds it to its last step; the second one may even want to resume."""
+    target, write, asked = kit.folder / "out", Manifest.write, []
+
+    def write_last(manifest: Manifest, directory: Path) -> Any:
+        with pytest.raises(BmtoolsError, match=f"^{target}: process {os.getpid()} on .+ is writing "
+                           "it; wait for it"), reserved(target, place_of(target)):
+            pass
+        asked.append(directory)
+        return write(manifest, directory)
+
+    if state != "missing":
+        target.mkdir()
+    if state == "full":
+        (target / "older").touch()
+    options = ("--overwrite",) if state == "full" else ()
+    with reserved(target, place_of(target)):
+        for more in ((), ("--resume",)) if "resume" in kit_options(kit.name) else ((),):
+            outcome = kit.on(kit.good(), *options, *more)
+            assert (outcome.code, outcome.out) == (1, "")
+            assert outcome.err.startswith(f"bmtools: {target}: process {os.getpid()} on ")
+            assert outcome.err.count("\n") == 1
+    monkeypatch.setattr(Manifest, "write", write_last)
+    outcome = kit.on(kit.good(), *options)
+    assert outcome.code == 0, outcome.err
+    assert asked
+
+
+def kit_options(name: str) -> set[str | None]:
+    """Names of the options of a command."""
+    command: Any = bmtools
+    for word in name.split():
+        command = command.get_command(click.Context(command), word)
+    return {param.name for param in command.params}
 
 
 def test_existing_output_is_refused_before_anything_heavy(
