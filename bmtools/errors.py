@@ -45,7 +45,7 @@ class RecordError(DataError):
         return type(self), (self.place, self.reason, self.content)
 
 
-_MOST_SUGGESTIONS = 4
+_MOST_SUGGESTIONS = 6
 _type_hints = cache(get_type_hints)
 Reject = Callable[[RecordError], None]
 

@@ -129,7 +129,8 @@ def after_merge(line: Line) -> Closing:
 
 def after_predict(records: int, output: str, model: object) -> Closing:
     """Close `predict`."""
-    return f"{records:,} records with predictions of {model}{_to(output)}", ""
+    return (f"{records:,} records with predictions of {model}{_to(output)}",
+            _with_file("score-tasks FILE {}", output))
 
 
 def after_scoring(lines: Sequence[Line], metric: str, unit: str, output: str,

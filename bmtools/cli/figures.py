@@ -15,6 +15,7 @@ _HEADINGS = {
     "mlm_accuracy": "accuracy", "tokens_per_second": "tokens/s", "bits_per_character": "bits/char",
     "bits_per_word": "bits/word", "nats_per_token": "nats/token", "seconds_left": "left",
     "wall_seconds": "took", "tokens_seen": "tokens", "p_holm": "p (Holm)",
+    "p_over_seeds_holm": "p over seeds (Holm)",
     "model_flop_utilisation": "of peak", "perplexity_sd": "sd over draws",
 }
 _PLAIN_INTEGERS = ("seed", "best_seed", "year", "id")

@@ -42,6 +42,7 @@ COMMANDS = {
     "finetune": "Train a checkpoint on an annotated task, with several seeds.",
     "merge": "Average the weights of checkpoints: seeds, folds or stages of one run.",
     "predict": "Add a fine-tuned model's predictions to records.",
+    "score-tasks": "Score predictions of a task against gold records, and compare models.",
     "score-pppl": "Score checkpoints by pseudo-perplexity.",
     "score-mrr": "Score checkpoints by mean reciprocal rank of masked words.",
     "score-masking": "Score checkpoints by what they restore under several ways of masking.",
@@ -53,7 +54,7 @@ TRACEBACK = "--traceback"
 _OBJECTS_BETWEEN_COLLECTIONS = 50_000
 # Titles of the list of commands, each before its first one.
 _STAGES = {"import": "Text", "build-vocab": "Vocabulary", "recipe": "Models",
-           "score-pppl": "Scores", "help": "Help"}
+           "score-tasks": "Scores", "help": "Help"}
 _GROUPS = ("import", "recipe", "finetune")
 
 

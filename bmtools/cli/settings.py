@@ -21,7 +21,7 @@ _METAVARS = {
     "lang": "CODE", "segmenter": "NAME", "device": "auto|cpu|cuda[:N]", "layers": "last|all|N,...",
     "terms": "FILE", "candidates": "N,...", "compare": "METHOD,...", "budget": "TIME",
     "trackers": "NAME,...", "frozen": "NAME,...", "masking": "UNIT,...", "mask_rate": "X,...",
-    "corruption": "M/R/S,...", "merge_types": "NAME",
+    "corruption": "M/R/S,...", "merge_types": "NAME", "negative": "LABEL", "predicted": "KEY",
     "seed_list": "N,...", "grid": "NAME=X,..."}
 
 

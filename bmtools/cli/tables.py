@@ -21,11 +21,12 @@ _PREFERRED = (
     "model", "compared", "metric", "method", "vocabulary", "scope", "recipe", "split", "seed",
     "step", "epoch", "phase", "masking", "mask_rate", "corruption", "value", "name", "loss",
     "mlm_accuracy", "dev_loss", "dev.f1", "dev.macro_f1", "dev.accuracy", "pppl", "mrr",
-    "perplexity", "average_cosine", "difference", "p_holm", "hits_at_1", "hits_at_10", "accuracy",
-    "dev.precision", "dev.recall", "best_epoch", "test.f1", "test.macro_f1", "test.accuracy",
-    "test_f1", "tokens_per_second", "seconds_left", "bits_per_character", "sentences", "maskings",
-    "records", "title", "phases", "entities", "tokens", "unknown", "words", "learning_rate",
-    "start.loss", "probe.loss", "memory_gib", "steps", "batch_size", "hours")
+    "f1", "macro_f1", "micro_f1", "pearson", "exact_match", "strict_accuracy", "mean", "precision",
+    "recall", "perplexity", "average_cosine", "difference", "p_holm", "hits_at_1", "hits_at_10",
+    "accuracy", "dev.precision", "dev.recall", "best_epoch", "test.f1", "test.macro_f1",
+    "test.accuracy", "test_f1", "tokens_per_second", "seconds_left", "bits_per_character",
+    "sentences", "maskings", "records", "title", "phases", "entities", "tokens", "unknown", "words",
+    "learning_rate", "start.loss", "probe.loss", "memory_gib", "steps", "batch_size", "hours")
 # Identities that people look up, but do not compare.
 _LAST = ("signature", "vocabulary", "data", "state")
 
@@ -90,17 +91,17 @@ def flattened(line: Line, prefix: str = "") -> dict[str, Any]:
     Counts by name, means with deviations and lists stay one value.
     """
     cells: dict[str, Any] = {}
-    bounds = line.get("interval")
+    bounds = {**line.get("intervals", {}), estimated(line): line.get("interval")}
     for key, value in line.items():
         name = prefix + key
-        if key == "interval" and estimated(line):
+        if key == "intervals" or (key == "interval" and estimated(line)):
             continue
         if isinstance(value, Mapping) and value and not _is_one_value(value):
             cells |= flattened(value, f"{name}.")
         elif isinstance(value, list) and value and isinstance(value[0], Mapping):
             continue  # lists of objects are for programs
         elif value not in ({}, []):
-            cells[name] = format_estimate(name, value, bounds if key == estimated(line) else None)
+            cells[name] = format_estimate(name, value, bounds.get(key))
     return cells
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from statistics import fmean
+from typing import TypeVar
 
 import numpy as np
 
 from bmtools.evaluation.counts import Scores, divide, rounded, score_matches
+
+DocumentT = TypeVar("DocumentT", bound=Hashable)
 
 
 def score_labels(gold: Sequence[str], predicted: Sequence[str],
@@ -87,15 +90,15 @@ def score_label_sets(gold: Sequence[Collection[str]], predicted: Sequence[Collec
     return scores, by_label
 
 
-def join_by_document(documents: Iterable[Hashable],
-                     labels: Iterable[Iterable[str]]) -> Mapping[Hashable, set[str]]:
+def join_by_document(documents: Iterable[DocumentT],
+                     labels: Iterable[Iterable[str]]) -> dict[DocumentT, set[str]]:
     """Join the labels of each document's sentences; documents in order of appearance.
 
     Args:
         documents: the document of each sentence.
         labels: of each sentence.
     """
-    joined: dict[Hashable, set[str]] = defaultdict(set)
+    joined: dict[DocumentT, set[str]] = defaultdict(set)
     for document, own in zip(documents, labels, strict=True):
         joined[document].update(own)
     return joined

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from itertools import product
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -50,7 +50,8 @@ class Overlaps(NamedTuple):
     predicted: list[float]
 
 
-def find_overlaps(gold: Iterable[Mention], predicted: Iterable[Mention]) -> Overlaps:
+def find_overlaps(gold: Iterable[Mention],
+                  predicted: Iterable[Mention]) -> dict[tuple[Any, str], Overlaps]:
     """Compare each mention with the mentions of the other side that have its text and type.
 
     The F1 of two mentions has the share of the gold one's characters that the prediction covers as
@@ -58,12 +59,14 @@ def find_overlaps(gold: Iterable[Mention], predicted: Iterable[Mention]) -> Over
     not matched one to one.
 
     Source: MultiClinAI at SMM4H-HeaRD 2026, whose character-overlap F1 this is.
+
+    Returns:
+        overlaps by text and type.
     """
     expected, found = _by_text_and_type(gold), _by_text_and_type(predicted)
-    return Overlaps([score for key, spans in expected.items()
-                     for score in _best_overlaps(spans, found.get(key, []))],
-                    [score for key, spans in found.items()
-                     for score in _best_overlaps(spans, expected.get(key, []))])
+    return {key: Overlaps([*_best_overlaps(expected.get(key, []), found.get(key, []))],
+                          [*_best_overlaps(found.get(key, []), expected.get(key, []))])
+            for key in sorted(expected.keys() | found.keys(), key=lambda key: key[1])}
 
 
 def score_relaxed(gold: Iterable[Mention], predicted: Iterable[Mention]) -> Scores:
@@ -72,8 +75,7 @@ def score_relaxed(gold: Iterable[Mention], predicted: Iterable[Mention]) -> Scor
     Precision is the share of predictions that overlap a gold mention, recall the share of gold
     mentions that a prediction overlaps: the lenient measure of n2c2 2018.
     """
-    return _of_shares(*([score > 0 for score in scores]
-                        for scores in find_overlaps(gold, predicted)))
+    return _of_shares(find_overlaps(gold, predicted).values(), lambda score: score > 0)
 
 
 def score_characters(gold: Iterable[Mention], predicted: Iterable[Mention]) -> Scores:
@@ -81,17 +83,19 @@ def score_characters(gold: Iterable[Mention], predicted: Iterable[Mention]) -> S
 
     Recall is the mean over gold mentions, precision that over predictions; see `find_overlaps`.
     """
-    return _of_shares(*find_overlaps(gold, predicted))
+    return _of_shares(find_overlaps(gold, predicted).values(), float)
 
 
-def _of_shares(gold: Sequence[float], predicted: Sequence[float]) -> Scores:
+def _of_shares(overlaps: Collection[Overlaps], value: Callable[[float], float]) -> Scores:
+    gold = [value(score) for own in overlaps for score in own.gold]
+    predicted = [value(score) for own in overlaps for score in own.predicted]
     precision, recall = fmean(predicted or [0]), fmean(gold or [0])
     return {"precision": rounded(precision), "recall": rounded(recall),
             "f1": rounded(divide(2 * precision * recall, precision + recall))}
 
 
-def _by_text_and_type(mentions: Iterable[Mention]) -> dict[Hashable, list[Span]]:
-    groups: dict[Hashable, list[Span]] = defaultdict(list)
+def _by_text_and_type(mentions: Iterable[Mention]) -> dict[tuple[Any, str], list[Span]]:
+    groups: dict[tuple[Any, str], list[Span]] = defaultdict(list)
     for text, start, end, kind in sorted(set(mentions), key=lambda one: one[1:]):
         groups[text, kind].append((start, end))
     return groups

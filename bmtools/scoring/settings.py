@@ -63,8 +63,8 @@ class StatisticsConfig:
     """Confidence intervals and tests of differences.
 
     Args:
-        resamples: bootstrap resamples of sentences behind an interval, of ten sentences or more,
-            and exchanges of two checkpoints' results behind a p-value; 0 for neither.
+        resamples: bootstrap resamples of sentences or documents behind an interval, of ten or
+            more, and exchanges of two models' results behind a p-value; 0 for neither.
         confidence: confidence level of intervals, such as 0.95.
         seed: seed of the draws.
     """

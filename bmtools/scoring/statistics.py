@@ -13,13 +13,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from statistics import NormalDist
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from bmtools.scoring.lines import rounded
-from bmtools.scoring.predictor import Predictor
 from bmtools.scoring.settings import StatisticsConfig
+
+if TYPE_CHECKING:
+    from bmtools.scoring.predictor import Predictor
 
 Sums = Sequence[np.ndarray] | np.ndarray
 """A model's numerators and denominators in turn, (2 * ratios, units); the latter are 0 or more."""
@@ -28,8 +30,8 @@ Interval = tuple[float, float]
 
 FEWEST_UNITS = 10
 """Units that an interval needs: with fewer, no method tried holds the truth often enough."""
-_NUMBERS_AT_ONCE = 1 << 18  # some megabytes, or one resample where it has more units
-_RESAMPLING, _EXCHANGING = range(2)  # purposes, so that their draws differ under one seed
+NUMBERS_AT_ONCE = 1 << 18  # some megabytes, or one resample where it has more units
+RESAMPLING, _EXCHANGING = range(2)  # purposes, so that their draws differ under one seed
 _WORD_BITS = 32
 _ROUNDING = 1e-10  # of a ratio: far more than sums lose, far less than models differ by
 
@@ -72,10 +74,10 @@ def interval(models: Sequence[Sums], settings: StatisticsConfig) -> Interval | N
     counted = np.count_nonzero(columns[1::2], axis=1).min()
     if not settings.resamples or counted < FEWEST_UNITS or not np.isfinite(columns).all():
         return None
-    generator = np.random.default_rng((settings.seed, _RESAMPLING))
+    generator = np.random.default_rng((settings.seed, RESAMPLING))
     units = columns.shape[1]
     resampled = np.empty((len(columns), settings.resamples))
-    step = max(1, _NUMBERS_AT_ONCE // units)
+    step = max(1, NUMBERS_AT_ONCE // units)
     for start in range(0, settings.resamples, step):
         stop = min(start + step, settings.resamples)
         drawn = generator.integers(0, units, size=(stop - start, units))
@@ -85,12 +87,12 @@ def interval(models: Sequence[Sums], settings: StatisticsConfig) -> Interval | N
     defined = values[np.isfinite(values)]
     if not len(defined):
         return None
-    tail = _tail(units, settings.confidence)
+    tail = expanded_tail(units, settings.confidence)
     low, high = np.quantile(defined, [tail, 1 - tail])
     return float(low), float(high)
 
 
-def _tail(units: int, confidence: float) -> float:
+def expanded_tail(units: int, confidence: float) -> float:
     """Compute the share of resamples below an interval (Hesterberg 2015, section 5.3)."""
     z, freedom = NormalDist().inv_cdf((1 + confidence) / 2), units - 1
     # Quantile of the t distribution (Abramowitz and Stegun, 26.7.5); scipy takes 0.2 s to import.
@@ -311,7 +313,7 @@ def _p_value(columns: np.ndarray, settings: StatisticsConfig) -> float:
     size = max(_difference(np.abs(one).sum(axis=1), 1) for one in (first, second))
     least = np.abs(_difference(totals, 2)) - _ROUNDING * size
     extreme = counted = 1
-    for exchanged in _exchanges(columns.shape[1], settings):
+    for exchanged in exchanges(columns.shape[1], settings):
         moved = exchanged @ swaps
         differences = _difference((totals + np.hstack([moved, -moved])).T, 2)
         extreme += int(np.count_nonzero(np.abs(differences) >= least))
@@ -319,12 +321,12 @@ def _p_value(columns: np.ndarray, settings: StatisticsConfig) -> float:
     return extreme / counted
 
 
-def _exchanges(units: int, settings: StatisticsConfig) -> Iterator[np.ndarray]:
+def exchanges(units: int, settings: StatisticsConfig) -> Iterator[np.ndarray]:
     """Yield which units are swapped, (exchanges, units) of 0 and 1, some exchanges at a time.
 
     These are all exchanges but the observed one, or random ones.
     """
-    step = max(1, _NUMBERS_AT_ONCE // units)
+    step = max(1, NUMBERS_AT_ONCE // units)
     if units < _WORD_BITS and 1 << units < settings.resamples:
         for start in range(1, 1 << units, step):
             numbers = np.arange(start, min(start + step, 1 << units))

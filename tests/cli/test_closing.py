@@ -76,7 +76,7 @@ TRAINED = {"checkpoint": "my model", "steps": 1200, "tokens_seen": 889000,
                              "dev_accuracy": {"mean": 0.7, "deviation": None}}),
      ("wrote t: dev accuracy 70.0% (one seed)", "bmtools predict FILE --model t")),
     (closing.after_predict(45, "out.jsonl", "t"),
-     ("45 records with predictions of t to out.jsonl", "")),
+     ("45 records with predictions of t to out.jsonl", "bmtools score-tasks FILE out.jsonl")),
     (closing.after_scoring(SCORES[:1], "pppl", "sentences", "s.jsonl"),
      ("base has pppl 256 [246, 266] over 1,090 sentences", "bmtools table s.jsonl")),
     # Tokens of two vocabularies do not compare, so bits per character decide.

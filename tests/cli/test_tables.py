@@ -37,6 +37,9 @@ def test_values_are_joined_with_their_intervals() -> None:
                       "dev": {"f1": 0.5, "found": 12}, "types": {"A": 1}}) == {
         "mask_rate": "15.0%", "mrr": "0.129 [0.0790, 0.182]", "dev.f1": "50.0%",
         "dev.found": "12", "types": "A 1"}
+    assert flattened({"f1": 0.5, "interval": [0.4, 0.6], "recall": 0.2, "precision": 0.1,
+                      "intervals": {"recall": [0.1, 0.3]}}) == {
+        "f1": "50.0% [40.0%, 60.0%]", "recall": "20.0% [10.0%, 30.0%]", "precision": "10.0%"}
 
 
 @pytest.mark.parametrize(("width", "columns"), [

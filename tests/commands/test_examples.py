@@ -78,6 +78,9 @@ def files(make_tokenizer: Callable[..., Path], make_checkpoint: Callable[..., Pa
     write("notes.jsonl", *texts[:8])
     for name in ("train", "dev", "test"):
         write(f"{name}.jsonl", *annotated[::16])
+    for name in ("found", "found-0", "found-1"):
+        write(f"{name}.jsonl", *({**record, "predicted": {"entities": record["entities"]}}
+                                 for record in annotated[::16]))
     write("curated.jsonl", *({"id": text["id"], "target": "sangue",
                               "text": text["text"].replace("sangue", "[MASK]")}
                              for text in texts[:40] if "sangue" in text["text"]))

@@ -53,5 +53,12 @@ def test_prediction_needs_torch_alone(make_tagger: Callable[[Path], Path], tiny_
     assert imported(_HEAVY, "predict", plain, "--model", make_tagger(tiny_checkpoint)) == ""
 
 
+def test_scores_of_predictions_need_no_torch(tmp_path: Path) -> None:
+    path = tmp_path / "found.jsonl"
+    path.write_text(json.dumps({"id": "0", "text": "Asma.", "label": "a",
+                                "predicted": {"label": "b"}}))
+    assert imported(("torch", "scipy", *_HEAVY), "score-tasks", path, path) == ""
+
+
 def test_vocabularies_need_no_torch(tiny_checkpoint: Path, plain: Path) -> None:
     assert imported(("torch", *_HEAVY), "compare-vocab", plain, "--vocab", tiny_checkpoint) == ""

@@ -208,7 +208,7 @@ def test_fewer_units_than_ten_would_hold_it_too_rarely(
 @pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.99])
 @pytest.mark.parametrize("units", [FEWEST_UNITS, 20, 1000])
 def test_expanded_percentiles_are_scipys(units: int, confidence: float) -> None:
-    assert statistics._tail(units, confidence) == pytest.approx(
+    assert statistics.expanded_tail(units, confidence) == pytest.approx(
         (1 - expanded(units, confidence)) / 2, abs=1e-4)
 
 
@@ -227,13 +227,13 @@ def test_memory_changes_nothing(units: int, monkeypatch: pytest.MonkeyPatch) -> 
     settings = StatisticsConfig(1001)
     expected = paired_difference(first, second, settings), interval([first], settings)
     for numbers in (1, 7 * units, 1000 * units):
-        monkeypatch.setattr(statistics, "_NUMBERS_AT_ONCE", numbers)
+        monkeypatch.setattr(statistics, "NUMBERS_AT_ONCE", numbers)
         assert (paired_difference(first, second, settings), interval([first], settings)) == expected
 
 
 def test_rows_of_units_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(statistics, "_NUMBERS_AT_ONCE", 100)
-    shapes = [one.shape for one in statistics._exchanges(40, StatisticsConfig(5))]
+    monkeypatch.setattr(statistics, "NUMBERS_AT_ONCE", 100)
+    shapes = [one.shape for one in statistics.exchanges(40, StatisticsConfig(5))]
     assert shapes == [(2, 40), (2, 40), (1, 40)]
 
 

@@ -1,0 +1,74 @@
+"""`bmtools score-tasks`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from bmtools.cli.closing import after_scoring
+from bmtools.cli.options import Command, InputFile, takes_rejects, usage_errors, writes_records
+from bmtools.cli.results import finish, print_results, prints_results
+from bmtools.cli.scoring_options import takes_groups
+from bmtools.cli.settings import with_options
+from bmtools.errors import Reject
+from bmtools.evaluation.settings import TaskScoresConfig
+from bmtools.io.jsonl import STDIN
+from bmtools.scoring.settings import StatisticsConfig
+
+
+class NamedInputFile(InputFile):
+    """A file to read, or `-` for stdin, which may have a name in front: NAME=PATH."""
+
+    def convert(self, value: Any, param: click.Parameter | None,
+                ctx: click.Context | None) -> Any:
+        """Check the file; the name stays in front."""
+        from bmtools.evaluation.task_scores import split_name
+
+        name, path = split_name(value)
+        found = super().convert(path, param, ctx)
+        return f"{name}={found}" if name else found
+
+
+@click.command("score-tasks", cls=Command, examples=(
+    "bmtools score-tasks test.jsonl found.jsonl",
+    "bmtools score-tasks test.jsonl bio=found-0.jsonl bio=found-1.jsonl base=found.jsonl"),
+    groups={"Predictions": "predicted task negative group-seeds",
+            "Scores": "by output fail-under"}, topics="records",
+    meanings={"output": "Write the scores here; .gz and .zst compress."})
+@click.argument("gold", type=InputFile())
+@click.argument("predictions", nargs=-1, type=NamedInputFile(),
+                metavar="[[NAME=]PREDICTIONS]...")
+@takes_rejects
+@takes_groups
+@writes_records
+@prints_results
+@click.option("--fail-under", type=float, metavar="X",
+              help="Exit with 1 if the first metric of any predictions is below X.")
+@(lambda function: with_options(function, TaskScoresConfig))
+@(lambda function: with_options(function, StatisticsConfig))
+def command(gold: str, predictions: tuple[str, ...], reject: Reject, output: str,
+            fail_under: float | None, **options: Any) -> None:
+    """Score predictions of a task against gold records, and compare models.
+
+    GOLD has annotated records, PREDICTIONS the same ones as predict wrote them, in any order; none
+    or - means stdin. Prints a JSON line per file: the task's metrics with intervals over
+    documents, counts, kinds of error, and the same by type or label. Files of one NAME are seeds
+    of one model: a line per metric has their mean, spread and intervals. A line for each two
+    models has their difference with a permutation test.
+    """
+    from bmtools.evaluation.samples import TASK_METRICS
+    from bmtools.evaluation.task_scores import name_predictions, task_scores
+    from bmtools.scoring.regression_gate import check_bound
+
+    with usage_errors():
+        if gold == STDIN and STDIN in (predictions or (STDIN,)):
+            raise click.UsageError("found stdin for GOLD and for PREDICTIONS, expected one of them")
+        runs = name_predictions(predictions or (STDIN,), options["group_seeds"])
+        lines = task_scores(gold, runs, reject=reject, **options)
+    print_results(lines, output)
+    scored = [line for line in lines if "task" in line]
+    main = TASK_METRICS[scored[0]["task"]].compared[0]
+    if fail_under is not None:
+        check_bound(scored, main, at_least=fail_under)
+    finish(*after_scoring(lines, main, "records", output, lowest=False))

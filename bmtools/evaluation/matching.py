@@ -1,0 +1,157 @@
+"""Gold records and predictions for them, matched by id."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bmtools.errors import BmtoolsError, DataError, RecordError, Reject, refuse, setting
+from bmtools.evaluation.samples import TASK_METRICS
+from bmtools.records import Record, check
+
+_KEYS = {"relations": "relations", "labels": "multilabel", "label": "classification",
+         "entities": "ner", "answers": "qa", "score": "similarity"}
+"""Task by the key of its annotations; a label's score is its probability."""
+_MOST_NAMED = 3
+
+
+def read_gold(records: Iterable[Record], reject: Reject = refuse) -> dict[str, Record]:
+    """Read records by id; a repeated id is rejected."""
+    gold: dict[str, Record] = {}
+    for record in records:
+        if record["id"] in gold:
+            reject(RecordError(record.place, f"found the id {record['id']!r} again, expected each "
+                               f"once; it is at {gold[record['id']].place}", record))
+        else:
+            gold[record["id"]] = record
+    return gold
+
+
+def require_same_ids(gold: Mapping[str, Record], predicted: Mapping[str, Record],
+                     name: str) -> None:
+    """Refuse gold records without predictions, and predictions without gold records.
+
+    Args:
+        gold: records by id.
+        predicted: likewise.
+        name: of the source of the predictions.
+
+    Raises:
+        DataError: names ids that one side lacks.
+    """
+    for some, others, what in ((gold, predicted, "no prediction for {} of {} gold records"),
+                               (predicted, gold, "{} of {} records that gold lacks")):
+        if missing := [one for one in some if one not in others]:
+            named = ", ".join(map(repr, missing[:_MOST_NAMED]))
+            more = ", ..." if len(missing) > _MOST_NAMED else ""
+            raise DataError(f"{name}: found {what.format(len(missing), len(some))} (ids {named}"
+                            f"{more}), expected one prediction for each gold record")
+
+
+def find_task(gold: Mapping[str, Record], predicted: Mapping[str, Record], key: str) -> str:
+    """Name the task whose annotations both sides have.
+
+    Args:
+        gold: records by id.
+        predicted: the same ones.
+        key: of the predictions.
+
+    Raises:
+        BmtoolsError: no predictions, or of none or several tasks, so that it must be named.
+    """
+    if key in _KEYS:
+        return _KEYS[key]
+    first = next(iter(predicted.values()))
+    held = first.get(key)
+    if not isinstance(held, dict):
+        return _refuse_without(first, key)
+    known = [name for name in _KEYS if name in held and name in gold[first["id"]]]
+    if "label" in known and "score" in known:
+        known.remove("score")
+    if len(known) != 1:
+        own = ", ".join(name for name in _KEYS if name in held) or "none of them"
+        raise BmtoolsError(f"{first.place}: found {own} under {key!r} and "
+                           f"{', '.join(known) or 'none of these'} in the gold record, expected "
+                           f"one of {', '.join(_KEYS)} in both; {setting('task')} names the task")
+    return _KEYS[known[0]]
+
+
+def match_predictions(gold: Mapping[str, Record], predicted: Mapping[str, Record], task: str,
+                      key: str) -> list[Record]:
+    """Put predictions in the place of annotations, in the order of gold records.
+
+    Args:
+        gold: records by id, with the task's annotations.
+        predicted: the same ones.
+        task: name of the task.
+        key: of the predictions: an object of them, or the task's own key.
+
+    Raises:
+        RecordError: predictions for another text, or without the task's key.
+    """
+    return [_predictions(record, predicted[one], task, key) for one, record in gold.items()]
+
+
+def _predictions(gold: Record, record: Record, task: str, key: str) -> Record:
+    """Make a record of the predictions alone."""
+    own = TASK_METRICS[task].key
+    held = record if key == own else record.get(key)
+    if not isinstance(held, dict):
+        return _refuse_without(record, key)
+    if own not in held:
+        found = ", ".join(held) or "nothing"
+        raise RecordError(record.place, f"key '{key}.{own}' is missing; found {found}; "
+                          f"{setting('task')} names another task than {task}", record)
+    if record["text"] != gold["text"]:
+        raise RecordError(record.place, "found another text than the gold record has at "
+                          f"{gold.place}; expected predictions for the same text", record)
+    made = Record(id=record["id"], text=record["text"], place=record.place, **{own: held[own]})
+    if own == "relations":  # these are between the prediction's entities, or the record's own
+        made["entities"] = held.get("entities", record.get("entities", []))
+    try:
+        check(made)
+    except RecordError as error:
+        raise RecordError(record.place, error.reason.replace("key '", f"key '{key}.", 1)
+                          if key != own else error.reason, record) from None
+    return made
+
+
+def _refuse_without(record: Record, key: str) -> Any:
+    """Refuse a record without predictions, and name its keys that may be such."""
+    hint = ""
+    for name, value in record.items():
+        if isinstance(value, dict) and not value.keys().isdisjoint(_KEYS):
+            hint = f"; {setting('predicted')} {name} takes those under {name!r}"
+            break
+        if name in _KEYS:
+            hint = (f"; where they took the place of annotations, {setting('predicted')} {name} "
+                    "takes these")
+    raise RecordError(record.place, f"key {key!r} is missing, expected an object of predictions, "
+                      f"as bmtools predict writes it{hint}", record)
+
+
+def require_annotations(gold: Mapping[str, Record], task: str) -> None:
+    """Refuse gold records without the task's annotations.
+
+    Raises:
+        RecordError: names the first.
+    """
+    key = TASK_METRICS[task].key
+    for record in gold.values():
+        if key not in record:
+            raise RecordError(record.place, f"key {key!r} is missing; expected the gold annotation "
+                              f"of {task}; {setting('task')} names another task", record)
+
+
+def number_documents(records: Sequence[Mapping[str, Any]]) -> np.ndarray:
+    """Number the documents that records come from: `meta.document`, or the record itself."""
+    numbers: dict[str, int] = {}
+    return np.array([numbers.setdefault(document_of(record), len(numbers)) for record in records],
+                    dtype=int)
+
+
+def document_of(record: Mapping[str, Any]) -> str:
+    """Name the document of a record: `meta.document`, or its id."""
+    return str(record.get("meta", {}).get("document", record["id"]))

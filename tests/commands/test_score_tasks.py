@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Run = Callable[..., Any]
+Write = Callable[..., Path]
+LABELS = ("asma", "diabete")
+
+
+@pytest.fixture
+def gold(write_lines: Write) -> Path:
+    return write_lines("gold.jsonl", *records())
+
+
+def records() -> list[dict[str, Any]]:
+    return [{"id": str(number), "text": f"Il paziente {number}.", "label": LABELS[number % 2],
+             "section": ["title", "body"][number % 3 > 0]} for number in range(40)]
+
+
+@pytest.fixture
+def write_found(write_lines: Write) -> Write:
+    def write(name: str, seed: int, rate: float) -> Path:
+        rng = random.Random(seed)
+        return write_lines(name, *({**record, "predicted": {"label": rng.choice(LABELS)
+                                    if rng.random() < rate else record["label"]}}
+                                   for record in records()))
+
+    return write
+
+
+def test_two_models_and_their_difference(run: Run, gold: Path, write_found: Write) -> None:
+    bio, base = write_found("bio.jsonl", 1, 0.1), write_found("base.jsonl", 2, 0.9)
+    outcome = run("score-tasks", gold, bio, base, "--by", "section", "--resamples", 200)
+    assert outcome.code == 0, outcome.err
+    first, second, accuracy, macro = outcome.records
+    assert (first["model"], second["model"], first["task"]) == ("bio", "base", "classification")
+    assert list(first)[:4] == ["model", "task", "accuracy", "interval"]
+    assert list(first["by"]) == ["label", "section"]
+    assert (accuracy["metric"], macro["metric"]) == ("accuracy", "macro_f1")
+    assert accuracy["difference"] == pytest.approx(first["accuracy"] - second["accuracy"])
+    assert accuracy["p"] == accuracy["p_holm"] < 0.05
+    closing, _, time = outcome.err.rpartition(" in ")
+    assert closing.startswith("bmtools: bio has the highest of 2, accuracy ")
+    assert closing.endswith("over 40 records") and time.endswith(" s\n")
+
+
+def test_seeds_by_name_and_by_number(run: Run, gold: Path, write_found: Write) -> None:
+    seeds = [write_found(f"bio-{seed}.jsonl", seed, 0.2) for seed in range(3)]
+    base = write_found("base.jsonl", 7, 0.9)
+    named = run("score-tasks", gold, *(f"bio={seed}" for seed in seeds), f"base={base}")
+    numbered = run("score-tasks", gold, *seeds, base, "--group-seeds")
+    assert named.code == 0, named.err
+    assert named.out == numbered.out
+    lines = named.records
+    assert [line["model"] for line in lines[:4]] == ["bio-0", "bio-1", "bio-2", "base"]
+    assert [(line["model"], line["seeds"]) for line in lines[4:6]] == [("bio", 3)] * 2
+    assert lines[6]["compared"] == ["bio", "base"]
+    assert (lines[6]["seeds"], lines[6]["p"], lines[6]["p_over_seeds"]) == ([3, 1], None, None)
+    apart = run("score-tasks", gold, *seeds, base)
+    assert sum("compared" in line for line in apart.records) == 12
+
+
+def test_a_bound_fails(run: Run, gold: Path, write_found: Write, tmp_path: Path) -> None:
+    found, output = write_found("bio.jsonl", 1, 0.5), tmp_path / "scores.jsonl"
+    arguments = ("score-tasks", gold, found, "-o", output, "--overwrite", "--fail-under")
+    assert run(*arguments, 0.5).code == 0
+    outcome = run(*arguments, 0.99)
+    [line] = map(json.loads, output.read_text().splitlines())
+    assert (outcome.code, outcome.err) == (
+        1, f"bmtools: accuracy: found {line['accuracy']} of bio, expected at least 0.99\n")
+
+
+def test_tables_show_the_metrics(run: Run, gold: Path, write_found: Write) -> None:
+    outcome = run("score-tasks", gold, write_found("bio.jsonl", 1, 0.2),
+                  write_found("base.jsonl", 2, 0.3), "--table")
+    assert outcome.code == 0, outcome.err
+    tables = [[[cell.strip() for cell in line.split("|")[1:-1]]
+               for line in table.strip().splitlines()]
+              for table in outcome.out.strip().split("\n\n")]
+    models, labels, differences = tables
+    assert models[0][:4] == ["model", "task", "accuracy", "macro f1"]
+    models = models[:4]
+    assert [row[:2] for row in models[2:]] == [["bio", "classification"],
+                                               ["base", "classification"]]
+    assert all("%" in cell and "[" in cell for row in models[2:] for cell in row[2:4])
+    assert labels[0][:3] == ["model", "label", "f1"] and len(labels) == 6
+    assert differences[0][:3] == ["compared", "metric", "difference"]
+
+
+def test_rejected_predictions_are_missed(run: Run, gold: Path, write_found: Write,
+                                         tmp_path: Path) -> None:
+    """A bad line can be collected; that its record has no prediction is still an error."""
+    found = write_found("bio.jsonl", 1, 0.2)
+    _, *lines = found.read_text().splitlines(keepends=True)
+    found.write_text("".join([*lines, "{}\n"]))
+    outcome = run("score-tasks", gold, found, "--rejects", tmp_path / "bad.jsonl")
+    assert outcome.code == 1
+    assert outcome.err.endswith(f"bmtools: {found}: found no prediction for 1 of 40 gold records "
+                                "(ids '0'), expected one prediction for each gold record\n")
+    assert "1 bad record in" in outcome.err
+
+
+def test_what_predict_wrote_can_be_scored(run: Run, make_tagger: Callable[[Path], Path],
+                                          tiny_checkpoint: Path, write_lines: Write) -> None:
+    test = write_lines("test.jsonl", {"id": "0", "text": "Il paziente ha asma.", "entities": [
+        {"start": 15, "end": 19, "type": "DIS"}]})
+    for into, key in (("predicted", "predicted"), ("entities", "entities")):
+        found = test.with_name(f"{into}.jsonl")
+        tagger = make_tagger(tiny_checkpoint)
+        assert run("predict", test, "--model", tagger, "--into", into, "-o", found).code == 0
+        outcome = run("score-tasks", test, found, "--predicted", key)
+        assert outcome.code == 0, outcome.err
+        [line] = outcome.records
+        made = json.loads(found.read_text())
+        entities = made["entities"] if into == "entities" else made["predicted"]["entities"]
+        assert (line["support"], line["predicted"]) == (1, len(entities))
+        assert "interval" not in line  # of one document
