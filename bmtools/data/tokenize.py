@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import time
@@ -15,13 +14,16 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from bmtools.data.encode_blocks import BlockEncoder, EncodedBlock
 from bmtools.data.settings import ShardConfig
 from bmtools.data.shard_files import PROGRESS, SHARDS, ShardWriter, shard_path
 from bmtools.data.shards import COMMAND, Corpus, Shard, is_shards
 from bmtools.errors import BmtoolsError, CheckpointError, DataError, RecordError, Reject, setting
 from bmtools.io.directories import beside, new_directory, refuse_existing
-from bmtools.io.jsonl import RecordReader, source_name
+from bmtools.io.failures import reading
+from bmtools.io.jsonl import RecordReader, parse_json, source_name
 from bmtools.io.manifest import Manifest, is_finished, read_manifest
 from bmtools.io.parallel import Block, map_blocks, read_blocks
 from bmtools.io.unfinished import remove_abandoned
@@ -55,7 +57,7 @@ class _Progress:
     before: str = ""
     taken: int = 0
     counts: Mapping[str, int] | None = None
-    rejects: Sequence[Any] = ()
+    rejects: Sequence[tuple[str, str, Any]] = ()
 
 
 def tokenize(records: RecordReader, tokenizer: PreTrainedTokenizerBase, output: Path,
@@ -212,11 +214,11 @@ def _read_progress(run: Path, identity: Mapping[str, Any],
     progress, number = _Progress(identity), 0
     while shard_path(run, number).exists():
         path = run / PROGRESS.format(number)
-        try:
-            progress = _Progress(**json.loads(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError) as error:
-            raise CheckpointError(f"{path}: cannot be read ({error}); the unfinished run is "
-                                  f"damaged, start again with {setting('overwrite')}") from error
+        with reading(path, "cannot be read", "the unfinished run is damaged, start again with "
+                     f"{setting('overwrite')}"):
+            content = parse_json(path.read_text(encoding="utf-8"))
+            msgspec.convert(content, _Progress)
+            progress = _Progress(**content)
         _same_identity(run, progress.identity, identity)
         for each in progress.rejects:
             reject(RecordError(*each))

@@ -9,17 +9,19 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
+import msgspec
 import torch
 from safetensors.torch import load_file, save_file
 
 from bmtools.errors import CheckpointError, setting
 from bmtools.io.directories import new_directory
-from bmtools.io.failures import require_room
-from bmtools.io.manifest import Manifest, add_input
+from bmtools.io.failures import reading, require_room
+from bmtools.io.manifest import Manifest, add_input, read_object
 from bmtools.io.output import encode_lines
 from bmtools.models.checkpoint import write_checkpoint_files
 from bmtools.recipes.toml import to_toml
@@ -39,6 +41,10 @@ PHASES = "phases.toml"
 _STATE = "state.json"
 _OPTIMIZER = "optimizer.safetensors"
 _HEADS = "objective.safetensors"
+
+
+class _State(TypedDict):
+    files: dict[str, int]
 
 
 @dataclass
@@ -238,9 +244,9 @@ def list_states(directory: Path) -> tuple[list[Path], list[Path]]:
     damaged: list[Path] = []
     for state in sorted(directory.glob(STATES), reverse=True):
         try:
-            sizes = json.loads((state / _STATE).read_text(encoding="utf-8"))["files"]
+            sizes = read_object(state / _STATE, _State)["files"]
             is_whole = all((state / name).stat().st_size == size for name, size in sizes.items())
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        except (OSError, CheckpointError):
             is_whole = False
         (whole if is_whole else damaged).append(state)
     return whole, damaged
@@ -253,11 +259,12 @@ def read_progress(state: Path, identity: Mapping[str, Any]) -> Progress:
         CheckpointError: a setting, the data or the vocabulary differs, or another version of
             bmtools wrote the state.
     """
-    content = json.loads((state / _STATE).read_text(encoding="utf-8"))
+    content = read_object(state / _STATE)
     content.pop("files")
     try:
+        msgspec.convert(content, Progress)
         progress = Progress(**content)
-    except TypeError as error:
+    except (TypeError, msgspec.ValidationError) as error:
         raise CheckpointError(
             f"{state}: written by another version of bmtools ({error}); resume with that one, or "
             f"start again with {setting('overwrite')}") from error
@@ -273,15 +280,23 @@ def read_progress(state: Path, identity: Mapping[str, Any]) -> Progress:
 
 def restore_heads(state: Path, objective: Objective) -> None:
     """Load the weights trained beside the model; call it before weights are sharded."""
-    if (state / _HEADS).exists():
+    if not (state / _HEADS).exists():
+        return
+    with _restoring(state / _HEADS):
         objective.load_state_dict(load_file(state / _HEADS), strict=False)
 
 
 def restore_optimizer(state: Path, objective: Objective, optimizer: torch.optim.Optimizer) -> None:
     """Load the optimizer's state, sharded as the weights are."""
     weights = dict(objective.named_parameters())
-    for key, value in load_file(state / _OPTIMIZER).items():
-        name, _, kind = key.rpartition("|")
-        weight = weights[name]
-        dtype = torch.float32 if kind == "step" else weight.dtype
-        optimizer.state[weight][kind] = shard_like(value.to(dtype), weight)
+    with _restoring(state / _OPTIMIZER):
+        for key, value in load_file(state / _OPTIMIZER).items():
+            name, _, kind = key.rpartition("|")
+            weight = weights[name]
+            dtype = torch.float32 if kind == "step" else weight.dtype
+            optimizer.state[weight][kind] = shard_like(value.to(dtype), weight)
+
+
+def _restoring(path: Path) -> AbstractContextManager[None]:
+    return reading(path, "cannot be restored", f"remove {path.parent} to resume from an earlier "
+                   f"state, or start again with {setting('overwrite')}")

@@ -18,6 +18,7 @@ from bmtools.data.batches import Batches
 from bmtools.data.sampler import Sampler
 from bmtools.data.shards import Corpus
 from bmtools.errors import CheckpointError, setting
+from bmtools.io.failures import reading
 from bmtools.io.output import new_file
 from bmtools.recipes.schedule import Schedule
 from bmtools.recipes.settings import RegularizationConfig
@@ -95,7 +96,8 @@ def load_initial_weights(path: Path, model: nn.Module) -> dict[str, Tensor]:
     if not path.is_file():
         raise CheckpointError(f"{path}: found no initial weights, which mixout and L2-SP need; "
                               f"start the run again with {setting('overwrite')}")
-    initial = load_file(path)
+    with reading(path, "cannot be read", f"start the run again with {setting('overwrite')}"):
+        initial = load_file(path)
     weights = dict(model.named_parameters())
     for name, weight in initial.items():
         expected = weights[name].shape if name in weights else None

@@ -105,7 +105,9 @@ def test_a_process_that_does_not_write_writes_nothing(model: Any, save: Any,
     lambda state: (state / "state.json").write_text("{"),
     lambda state: (state / "state.json").write_text("[]"),
     lambda state: (state / "state.json").unlink(),
-], ids=["shorter", "missing", "no JSON", "no object", "no state"])
+    lambda state: (state / "state.json").write_text("[" * 100_000),
+    lambda state: (state / "state.json").write_text('{"files": {"model.safetensors": "x"}}'),
+], ids=["shorter", "missing", "no JSON", "no object", "no state", "deep", "no sizes"])
 def test_a_damaged_state_is_no_state(model: Any, save: Any, tmp_path: Path, damage: Any) -> None:
     objective, optimizer = trained(model)
     for step in (3, 6):
@@ -142,6 +144,30 @@ def test_a_state_of_another_run_is_refused(model: Any, save: Any, tmp_path: Path
     assert read_progress(state, {"seed": 1, "of": (1, 2)}).step == 3
     with pytest.raises(CheckpointError, match=message):
         read_progress(state, identity)
+
+
+def test_weights_damaged_inside_are_named(model: Any, save: Any, tmp_path: Path) -> None:
+    objective, optimizer = trained(model)
+    save(objective, optimizer, Progress({}, 3))
+    state = tmp_path / "step-00000003"
+    for name in ("optimizer.safetensors", "objective.safetensors"):
+        content = (state / name).read_bytes()
+        (state / name).write_bytes(content[:8] + b"x" * 20 + content[28:])
+    assert list_states(tmp_path) == ([state], [])  # their sizes are right
+    with pytest.raises(CheckpointError, match=r"optimizer\.safetensors: cannot be restored \("):
+        restore_optimizer(state, objective, optimizer)
+    with pytest.raises(CheckpointError, match=r"objective\.safetensors: cannot be restored \("):
+        restore_heads(state, objective)
+
+
+@pytest.mark.parametrize("changes", [{"step": "x"}, {"metrics": 3}, {"identity": [1]}])
+def test_progress_of_other_types_is_refused(model: Any, save: Any, tmp_path: Path,
+                                            changes: dict[str, Any]) -> None:
+    save(*trained(model), Progress({}, 3))
+    path = tmp_path / "step-00000003" / "state.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    with pytest.raises(CheckpointError, match="written by another version of bmtools"):
+        read_progress(path.parent, {})
 
 
 def test_a_state_of_another_version_is_refused(model: Any, save: Any, tmp_path: Path) -> None:

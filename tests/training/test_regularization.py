@@ -145,6 +145,9 @@ def test_initial_weights_of_another_model_are_refused(model: Any, tmp_path: Path
     path = tmp_path / "initial.safetensors"
     with pytest.raises(CheckpointError, match="found no initial weights"):
         load_initial_weights(path, model)
+    path.write_bytes(b"x" * 20)
+    with pytest.raises(CheckpointError, match=r"initial\.safetensors: cannot be read \("):
+        load_initial_weights(path, model)
     save_initial_weights(path, {"cls.predictions.bias": torch.zeros(3)})
     with pytest.raises(CheckpointError, match=r"found cls.predictions.bias of shape \(3,\)"):
         load_initial_weights(path, model)
