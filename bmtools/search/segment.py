@@ -42,6 +42,7 @@ _FUNCTION_WORDS = frozenset(_WORD.findall("""
 
 _WINDOW = 16384  # characters
 _LOOK_BACK = 2000  # characters searched for an open bracket
+_LOOK_AHEAD = 1000  # and for the one that closes it
 # sentencex 1.0.32 panics after an initial where white space takes more than one byte.
 _WIDE_SPACE = re.compile(r"[^\S\x00-\x7f]")
 _PARAGRAPH = re.compile(r"\n\s*\n")
@@ -143,7 +144,7 @@ class _Splitter:
             for point in _POINT.finditer(self._text, start, end):
                 border = point.start() + 1
                 if self._can_end(border, point.end()) \
-                        and _is_balanced(self._text[max(start, border - _LOOK_BACK):border]):
+                        and self._is_balanced(max(start, border - _LOOK_BACK), border):
                     yield start, point.end()
                     start = point.end()
             yield start, end
@@ -173,7 +174,7 @@ class _Splitter:
         if next_word is None or self._announces(word, after_number, end, following):
             return False
         is_plain = word.islower() and len(word) > 4 and "." not in word
-        is_acronym = len(word) > 1 and word.isupper() and word.isalnum()
+        is_acronym = len(word) > 1 and word[-1].isupper() and word.isalnum()
         is_unit = after_number and word.lower() in _UNITS
         return is_plain or is_acronym or is_unit or self._is_lettered(end) \
             or next_word[1] in _STARTERS
@@ -192,7 +193,8 @@ class _Splitter:
         found = _CAPITALISED.match(self._text, following)
         next_word = found[0] if found else ""
         if len(word) == 1 and word.isupper() and not self._is_lettered(end):
-            if _INITIAL.match(self._text, following) or next_word.lower() in _SPECIES:
+            follows = _INITIAL.match(self._text, following) and self._text[end - 3:end - 2] != "-"
+            if follows or next_word.lower() in _SPECIES:
                 return True
             return bool(next_word) and next_word not in _STARTERS - _PARTICLES \
                 and self._begins_name(end - 2)
@@ -209,6 +211,20 @@ class _Splitter:
         found = _WORD_BEFORE.search(before)
         return found is not None and found[0].lower() in _FUNCTION_WORDS
 
+    def _is_balanced(self, start: int, end: int) -> bool:
+        """Return whether no bracket and no double quotation mark is left open.
+
+        A bracket whose like opens once more before any closes was forgotten, and is not counted.
+        """
+        sentence, after = self._text[start:end], self._text[end:end + _LOOK_AHEAD]
+        if sentence.count('"') % 2:
+            return False
+        for opening, closing in ("()", "[]", "“”", "«»"):
+            if sentence.count(opening) > sentence.count(closing) \
+                    and closing in after.partition(opening)[0]:
+                return False
+        return True
+
     def _last_word(self, end: int) -> tuple[str, bool]:
         """Return the word before the point at the end, and whether a number or `/` precedes it."""
         tail = self._text[max(0, end - 40):end]
@@ -216,13 +232,6 @@ class _Splitter:
         if found is None:
             return "", False
         return found[1], _NUMBER_BEFORE.search(tail, 0, found.start(1)) is not None
-
-
-def _is_balanced(sentence: str) -> bool:
-    """Return whether no bracket and no double quotation mark is left open."""
-    pairs = ("()", "[]", "“”", "«»")
-    return (sentence.count('"') % 2 == 0
-            and all(sentence.count(pair[0]) <= sentence.count(pair[1]) for pair in pairs))
 
 
 def stretches(text: str) -> list[Span]:

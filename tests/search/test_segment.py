@@ -53,6 +53,8 @@ def sentences(text: str, lang: str) -> list[str]:
            "paziente aveva emofilia A.|Stava bene."),
     ("it", "G. R., uomo di 71 anni, giunge in PS.|All'E. O. torace libero."),
     ("it", "Assume tp. antibiotica e sol. orale.|Al lab. anemia."),
+    ("it", "Chemioterapia (Mitotane, poi recidiva.|Fu operata (2010).|Sindrome da Iper IgM.|Data "
+           "la citopenia, SGA-B.|P.A. normale."),
     ("en", "Sodium rose to 172 mEq/L.|Six days later it fell."),
     ("en", "It was written by A. Smith and J. Doe, and by S. Aureus.|Good."),
 ])
