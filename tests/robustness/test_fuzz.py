@@ -19,7 +19,7 @@ INPUTS = int(os.environ.get("BMTOOLS_FUZZ", "120"))
 SEED = int(os.environ.get("BMTOOLS_FUZZ_SEED", "0"))
 CHOSEN = os.environ.get("BMTOOLS_FUZZ_READERS", "")
 KEPT = Path("out/fuzz")
-SECONDS = 30
+SECONDS = 60
 
 
 @pytest.fixture(scope="module")
