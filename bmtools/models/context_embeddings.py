@@ -179,9 +179,18 @@ def _new_spans(text: str, encoding: Encoding, is_new: np.ndarray) -> list[TokenS
 
 def _exact_spans(text: str, spans: Sequence[TokenSpan], pieces: Encoding) -> list[TokenSpan]:
     """Keep the spans that begin where one of the base's pieces does, and end where one does."""
-    offsets = [_strip(text, *offset) for offset in pieces.offsets] if spans else []
-    starts, ends = ({one[side] for one in offsets} for side in (0, 1))
-    return [span for span in spans if span[1] in starts and span[2] in ends]
+    offsets = pieces.offsets if spans else []
+    if not offsets:
+        return []
+    starts, ends = map(frozenset, zip(*offsets, strict=True))
+
+    def begins(start: int) -> bool:
+        # Some tokenizers count the space before a word as part of it.
+        while start not in starts and start and text[start - 1].isspace():
+            start -= 1
+        return start in starts
+
+    return [span for span in spans if span[2] in ends and begins(span[1])]
 
 
 def _target_spans(sentence: Sentence, encoding: Encoding, is_new: np.ndarray,
