@@ -119,8 +119,7 @@ class Folding:
 
     def _fold_cluster(self, characters: str) -> np.ndarray:
         """Fold a character, or one with its marks."""
-        folded = self._normalize(characters).strip(_BORDER_MARKS)
-        return np.array([ord(one) | int(_kind(one)) for one in folded], dtype=np.uint32)
+        return as_codes(self._normalize(characters).strip(_BORDER_MARKS))
 
     def _replaced(self, text: str, codes: np.ndarray) -> Folded:
         """Drop characters that vanish, and insert the codes of clusters."""
@@ -156,6 +155,15 @@ class Folding:
                 self._clusters[cluster] = self._fold_cluster(cluster)
             found.append((start, end, self._clusters[cluster]))
         return found
+
+
+def as_codes(folded: str) -> np.ndarray:
+    """Turn a folded text with single spaces into codes, without folding it again.
+
+    Some rules change what they have folded once more: accents taken from a Greek letter leave one
+    that would then be spelled out.
+    """
+    return np.array([ord(one) | int(_kind(one)) for one in folded], dtype=np.uint32)
 
 
 def as_string(codes: np.ndarray) -> str:

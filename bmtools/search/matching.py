@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bmtools.search.case_folding import UNSPACED, WORD, Folded, Folding, as_string
+from bmtools.search.case_folding import UNSPACED, WORD, Folded, Folding, as_codes, as_string
 from bmtools.vocab.segmenters import Segmenter
 
 Spans = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -60,7 +60,7 @@ class Matcher:
                  segmenter: Segmenter | None = None) -> None:
         self._folding = folding
         self._segmenter = segmenter
-        codes = [folding.fold(word).codes for word in words]
+        codes = [as_codes(word) for word in words]
         self._unspaced = np.array([(one >= UNSPACED).any() for one in codes], dtype=bool)
         runs: dict[bytes, int] = {}
         parts: dict[bytes, set[tuple[int, int]]] = defaultdict(set)

@@ -127,8 +127,8 @@ class DocumentSample:
     """Sample of a stream's documents, each with the same chance.
 
     A document's number and the seed decide its random key, and the documents with the lowest keys
-    that fit into the bound are kept. So the sample does not depend on batches, threads or
-    machines.
+    that fit into the bound are kept; one that is larger than the bound alone is passed over. So
+    the sample does not depend on batches, threads or machines.
 
     Args:
         max_bytes: bound of the sample, in bytes of UTF-8.
@@ -160,7 +160,7 @@ class DocumentSample:
         for text in texts:
             content = text.encode("utf-8", "surrogatepass")
             key = random_key(self.seed, "sample", self.documents)
-            if key < self._key_limit:
+            if key < self._key_limit and len(content) <= self.max_bytes:
                 heapq.heappush(self._kept, (-key, self.documents, content))
                 self.sampled_bytes += len(content)
             self.documents += 1

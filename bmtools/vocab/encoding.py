@@ -16,7 +16,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from bmtools.vocab.segmenters import Segmenter, segmented_starts
-from bmtools.vocab.tokenizer import Component, flat_components
+from bmtools.vocab.tokenizer import METASPACE, Component, flat_components
 from bmtools.vocab.words import PrefixedWords, word_starts
 
 if TYPE_CHECKING:
@@ -34,10 +34,11 @@ _START = np.uint32(1 << 31)  # marks, beside the id, a token that begins a word
 _LOCAL = frozenset({"BertNormalizer", "Lowercase", "NFC", "NFD", "NFKC", "NFKD", "Nmt",
                     "Precompiled", "StripAccents"})
 _KEEP_ASCII = frozenset({"NFC", "NFD", "NFKC", "NFKD", "StripAccents"})
-_SAFE_PATTERNS = ({"String": "``"}, {"String": "''"},  # ALBERT
-                  {"Regex": " {2,}"},  # XLM-R
-                  {"Regex": r"\s{2,}|[\n\r\t]"},  # DeBERTa
-                  {"Regex": SPACES}, {"Regex": MICRO})
+_SPACE_PATTERNS = ({"Regex": " {2,}"},  # XLM-R
+                   {"Regex": r"\s{2,}|[\n\r\t]"},  # DeBERTa
+                   {"Regex": SPACES})
+_SAFE_PATTERNS = (*_SPACE_PATTERNS, {"String": "``"}, {"String": "''"},  # ALBERT
+                  {"Regex": MICRO})
 _SPLIT_AT_SPACES = frozenset({"BertPreTokenizer", "WhitespaceSplit", "Whitespace"})
 _LETTER = "x"
 
@@ -170,12 +171,15 @@ class Encoder:
             # As one text, with a token between the chunks that keeps them apart.
             separator, separator_id = self._splitter.separator
             [flat] = self._encode_whole([separator.join(inner)])
-            ids = np.frombuffer(flat, dtype=np.uint32) & ~_START
-            borders = 4 * np.flatnonzero(ids == separator_id)
+            marked = np.append(np.frombuffer(flat, dtype=np.uint32), np.uint32(0))
+            borders = np.flatnonzero(marked[:-1] & ~_START == separator_id)
             if len(borders) == len(inner) - 1:
-                begins, ends = [0, *(borders + 4).tolist()], [*borders.tolist(), len(flat)]
+                begins = np.append(0, borders + 1)
+                marked[begins] |= _START
+                flat, ends = marked.tobytes(), 4 * np.append(borders, len(marked) - 1)
                 self._packed_ids |= {chunk: flat[begin:end] for chunk, begin, end
-                                     in zip(inner, begins, ends, strict=True)}
+                                     in zip(inner, (4 * begins).tolist(), ends.tolist(),
+                                            strict=True)}
                 inner = []
         whole = inner + first
         self._packed_ids.update(zip(whole, self._encode_whole(whole), strict=True))
@@ -308,7 +312,8 @@ class SafeSplitter:
         if chunk[-1:].isspace() or not chunk:
             return False
         normal = self._normalize(chunk + _LETTER)
-        return (normal[-1:] == _LETTER and len(normal) > 1 and not normal[-2].isspace()
+        return (normal[-1:] == _LETTER and len(normal) > 1
+                and not (normal[-2].isspace() or normal[-2] == METASPACE)  # as XLM-R writes several
                 and (chunk[0] != " " or normal[0] == " "))
 
     def with_added_tokens(self, chunks: Sequence[str]) -> set[str]:
@@ -332,7 +337,9 @@ def _is_local(step: Component, drops_spaces: bool) -> bool:
         found, content = step["pattern"].get("String", ""), step["content"]
         is_one_character = (len(found) == 1 and bool(content)
                             and not any(map(str.isspace, found + content)))
-        return step["pattern"] in _SAFE_PATTERNS or is_one_character
+        # Where words end at spaces, what spaces become must end them, too.
+        return is_one_character or (step["pattern"] in _SAFE_PATTERNS and not (
+            drops_spaces and step["pattern"] in _SPACE_PATTERNS and content.strip()))
     if step["type"] == "Strip":
         return drops_spaces or not step["strip_left"]
     return step["type"] in _LOCAL

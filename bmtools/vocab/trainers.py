@@ -34,9 +34,13 @@ _MAX_PIECE_CHARACTERS = 32  # long enough for the names of most substances
 _FORMS = {"nfc": normalizers.NFC, "nfkc": normalizers.NFKC}
 _GREEK = [(letter, unicodedata.name(letter).split()[-1].lower().replace("lamda", "lambda"))
           for letter in map(chr, range(0x3B1, 0x3CA))]  # with the final sigma
-GREEK = {"\u03d1": "theta", "\u03d5": "phi", "\u03f0": "kappa", "\u03f1": "rho",
-         "\u03f5": "epsilon"} | {one: name if one.islower() else name.capitalize()
-                                 for letter, name in _GREEK for one in (letter, letter.upper())}
+_PLAIN_GREEK = {"\u03d1": "theta", "\u03d5": "phi", "\u03f0": "kappa", "\u03f1": "rho",
+                "\u03f5": "epsilon"} | {
+                    one: name if one.islower() else name.capitalize()
+                    for letter, name in _GREEK for one in (letter, letter.upper())}
+# Those with an accent stand for plain ones in many abstracts: TNF-\u03ac.
+GREEK = _PLAIN_GREEK | {letter: _PLAIN_GREEK[plain[0]] for letter in map(chr, range(0x386, 0x3CF))
+                        if len(plain := unicodedata.normalize("NFD", letter)) > 1}
 """Greek letters and their names; a capital letter has a capital name."""
 
 

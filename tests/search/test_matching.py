@@ -10,10 +10,12 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from tokenizers import normalizers
 
 from bmtools.search import matching
 from bmtools.search.case_folding import CASELESS, EXACT, Folding
 from bmtools.search.matching import Matcher
+from bmtools.search.word_lists import WordList
 
 BERT = json.dumps({"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True,
                    "strip_accents": None, "lowercase": True})
@@ -124,6 +126,19 @@ def test_bert_keeps_the_final_sigma_and_drops_accents() -> None:
     assert said(BERT, ["strasse"], "Straße STRASSE") == ["STRASSE"]
     assert said(BERT, ["izmir"], "İzmir i\u0307zmir") == ["İzmir", "i\u0307zmir"]
     assert said(BERT, ["perche"], "perche\u0301 x") == ["perche\u0301"]
+
+
+def test_words_are_folded_once() -> None:
+    """Spelling Greek before accents are taken off makes another word of what is folded."""
+    steps = [normalizers.Replace("α", "alpha"), normalizers.NFD(), normalizers.StripAccents()]
+    rule = json.dumps(json.loads(normalizers.Sequence(steps).__getstate__()))
+    words = WordList.of(["TNF-ά", "α"], rule)
+    matcher = Matcher(words.folded, Folding(rule))
+    text = "TNF-ά, α, TNF-α"
+    found = matcher.find([text])
+    assert [(words.words[number], text[start:end]) for number, start, end
+            in zip(found.words, found.starts, found.ends, strict=True)] == [
+                ("TNF-ά", "TNF-ά"), ("α", "α"), ("α", "α")]
 
 
 def test_a_segmenter_says_where_japanese_words_end() -> None:

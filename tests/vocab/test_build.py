@@ -71,6 +71,13 @@ def test_batches_do_not_matter_and_seeds_do() -> None:
     assert list(sampled(texts, 200, seed=1)) != list(sampled(texts, 200))
 
 
+def test_a_document_larger_than_the_bound_leaves_room_for_others() -> None:
+    texts = [f"{number:04}" for number in range(50)]
+    for place in (0, 25, 50):
+        found = dict(sampled([*texts[:place], "x" * 101, *texts[place:]], 100))
+        assert len(found) == 25 and place not in found
+
+
 def test_every_document_has_the_same_chance() -> None:
     texts = ["four"] * 20
     found = Counter(number for seed in range(2_000) for number, _ in sampled(texts, 20, seed))

@@ -102,6 +102,13 @@ def xlm_roberta() -> Any:
                    normalizers.NFKC(), odd())
 
 
+def xlm_roberta_now() -> Any:
+    """As transformers converts it; spaces in a row, and what becomes one, are written as a sign."""
+    steps = [normalizers.Nmt(), normalizers.NFKC(), normalizers.Strip(left=False, right=True),
+             normalizers.Replace(Regex(" {2,}"), "▁")]
+    return unigram(pre_tokenizers.Metaspace(prepend_scheme="first"), normalizers.Sequence(steps))
+
+
 FAMILIES: dict[str, Callable[[], Any]] = {
     "WordPiece": wordpiece,
     "WordPiece, uncased": lambda: wordpiece(uncased=True),
@@ -114,10 +121,11 @@ FAMILIES: dict[str, Callable[[], Any]] = {
         normalizers.Sequence([normalizers.NFKC(), normalizers.Replace(Regex(" {2,}"), " ")])),
     "Unigram, DeBERTa": deberta,
     "Unigram, XLM-R": xlm_roberta,
+    "Unigram, XLM-R now": xlm_roberta_now,
 }
 KEEP_WORDS = [name for name in FAMILIES
               if name not in ("WordPiece, uncased", "Unigram, first piece differs",
-                              "Unigram, DeBERTa", "Unigram, XLM-R")]
+                              "Unigram, DeBERTa", "Unigram, XLM-R", "Unigram, XLM-R now")]
 
 
 @pytest.fixture(scope="module", params=FAMILIES)
@@ -210,6 +218,15 @@ def test_any_mixture_becomes_what_the_library_makes_of_it(tokenizer: Any) -> Non
     found = Encoder(tokenizer.backend_tokenizer).encode([TEXTS[0], *texts])
     assert found.in_chunks
     assert as_lists(tokenizer, [TEXTS[0], *texts])[1:] == list(by_library(tokenizer, texts))
+
+
+def test_signs_for_spaces_keep_chunks_together() -> None:
+    tokenizer = xlm_roberta_now()
+    rng = random.Random(1)
+    texts = ["".join(rng.choices([" ", "\x85", "\ufeff", "▁", "il", "\t"], k=rng.randrange(9)))
+             for _ in range(3_000)]
+    found = [ids for ids, _ in as_lists(tokenizer, [TEXTS[0], *texts])[1:]]
+    assert found == [ids for ids, _ in by_library(tokenizer, texts)]
 
 
 @pytest.mark.data
@@ -346,6 +363,8 @@ REFUSED = {
     "something is put before every text": made_of(
         pre_tokenizers.Metaspace(), normalizers.Prepend("▁")),
     "the space ahead is stripped": made_of(pre_tokenizers.Metaspace(), normalizers.Strip()),
+    "spaces become a sign that no longer splits": made_of(
+        pre_tokenizers.WhitespaceSplit(), normalizers.Replace(Regex(" {2,}"), "▁")),
     "an unknown replacement": made_of(
         pre_tokenizers.BertPreTokenizer(), normalizers.Replace(Regex("a b"), "c")),
     "dropout": dropping(0.1),

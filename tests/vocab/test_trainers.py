@@ -191,6 +191,8 @@ def normal(text: str, tokenizer_type: str = "bpe", **choices: Any) -> str:
     ({"uncased": True, "strip_accents": True}, "PERCH\u00c9", "perche"),
     ({"spell_greek": True}, "TNF-\u03b1, \u0394F508 \u03c2", "TNF-alpha, DeltaF508 sigma"),
     ({"spell_greek": True, "uncased": True}, "\u0394F508", "deltaf508"),
+    ({"spell_greek": True}, "TNF-\u03ac \u0388 \u0390 \u03b1\u0301",
+     "TNF-alpha Epsilon iota alpha"),
     ({"spell_greek": True}, "5 \u00b5g, 5 \u03bcM, \u03bc-opioid", "5 ug, 5 uM, mu-opioid"),
 ])
 def test_normalizers_follow_the_settings(tokenizer_type: str, choices: dict[str, Any],
@@ -212,7 +214,7 @@ def test_unigram_knows_only_plain_spaces() -> None:
 
 
 def test_every_letter_of_the_alphabet_has_its_unicode_name() -> None:
-    assert len(GREEK) == 24 * 2 + 1 + 5
+    assert len(GREEK) == 24 * 2 + 1 + 5 + 20
     for letter, name in GREEK.items():
         words = unicodedata.name(letter).replace("LAMDA", "LAMBDA").split()
         assert name.upper() in words
