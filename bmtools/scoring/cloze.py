@@ -134,7 +134,8 @@ def _precedence(span: _Span) -> tuple[int, bool]:
 def _word_spans(text: str, mention: _Span) -> Iterator[_Span]:
     """Find the words of a mention; words come in order, so each is the next of its spelling."""
     end = mention.start
-    for word in find_words(text[mention.start:mention.end]):
+    # Ideographs of a mention stay together, as if segmented.
+    for word in find_words(text[mention.start:mention.end], lambda _: []):
         start = text.index(word, end)
         end = start + len(word)
         # A single letter that an apostrophe ties to another word is no word of its own.
