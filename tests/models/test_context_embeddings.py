@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tokenizers import processors
 from transformers import BertTokenizer
 
 from bmtools.models import context_embeddings
@@ -196,6 +197,8 @@ def test_only_occurrences_that_pieces_cover_exactly_are_sampled(most: int) -> No
 def test_the_space_that_a_tokenizer_counts_to_a_word_makes_no_difference() -> None:
     words = train_tokenizer(["the lymphoma grew", "a lymphoma"] * 9, VocabularyConfig(
         size=300, allow_fewer=True, tokenizer_type="bpe", special_tokens="roberta"))
+    words.backend_tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
+    assert words.backend_tokenizer.encode("the lymphoma").offsets == [(0, 3), (3, 12)]
     base = Checkpoint(Path(), BASE.model, words, "")
     is_new = np.zeros(len(words), dtype=bool)
     word = words.tokenize(" lymphoma")
