@@ -5,8 +5,8 @@
     python -S -E warm_bmtools.py call SOCKET script.py ...    # or one script
 
 The command gets the caller's arguments, folder, environment and open files, and is otherwise a
-process of its own, so tests spend no time on imports. Linux only. KILLED_AT in the environment, as
-in `7 15`, has its seventh change to files begin with signal 15.
+process of its own, so tests spend no time on imports. Linux only. With REACHES=7 in the environment
+it waits before its seventh change to files until its caller sends a byte.
 """
 # pathlib would take as long to import as all the rest of a call.
 # ruff: noqa: PTH100, PTH109, PTH110, PTH120, PTH208
@@ -23,6 +23,8 @@ _MOST_STREAMS = 64
 _FREE = 100
 BEGUN, ENDED = struct.Struct("!I"), struct.Struct("!BI")
 """What a process sends: its number, then its exit code and how many changes it made to files."""
+REACHED = b"\xff"
+"""What it sends before the change at which it waits."""
 _CHANGES = ("os.chmod", "os.chown", "os.link", "os.mkdir", "os.remove", "os.rename", "os.rmdir",
             "os.symlink", "os.truncate", "os.utime")
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
@@ -103,7 +105,7 @@ def _run(connection: socket.socket) -> None:
     os.environ.clear()
     os.environ.update(environment)
     sys.argv = arguments
-    changes = _count_changes(os.environ.pop("KILLED_AT", "0 0"))
+    changes = _count_changes(connection, int(os.environ.pop("REACHES", "0")))
     connection.sendall(BEGUN.pack(os.getpid()))
     code = 1
     try:
@@ -125,9 +127,8 @@ def _run(connection: socket.socket) -> None:
         os._exit(code)
 
 
-def _count_changes(killed_at: str) -> list[str]:
-    """Collect what this process does to files from now on; one of it begins with a signal."""
-    position, number = map(int, killed_at.split())
+def _count_changes(connection: socket.socket, reached: int) -> list[str]:
+    """Collect what this process does to files from now on; wait before one of it."""
     changes: list[str] = []
     own = os.getpid()
 
@@ -135,8 +136,9 @@ def _count_changes(killed_at: str) -> list[str]:
         if os.getpid() == own and (event in _CHANGES or (
                 event == "open" and isinstance(arguments[2], int) and arguments[2] & _WRITES)):
             changes.append(event)
-            if len(changes) == position:
-                os.kill(own, number)
+            if len(changes) == reached:
+                connection.sendall(REACHED)
+                connection.recv(1)
 
     sys.addaudithook(see)
     return changes

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from warm_bmtools import BEGUN, ENDED, start
+from warm_bmtools import BEGUN, ENDED, REACHED, start
 
 SECONDS = 120.0
+_GO_ON = b"."
 
 
 @dataclass(frozen=True)
@@ -22,8 +23,8 @@ class Moment:
 
     Args:
         number: of the signal.
-        change: the change to files that it comes before, counted from 1; 0 for none.
-        seconds: how long after the start it comes, where that is not said by a change.
+        change: the change to files that it comes at, counted from 1; 0 for the start.
+        seconds: how long after that it comes.
     """
 
     number: int
@@ -51,10 +52,10 @@ class Ending:
 class _Process:
     def __init__(self, server: Path, arguments: Sequence[str], folder: Path,
                  streams: dict[int, int], moment: Moment | None) -> None:
-        self.moment = moment
+        self._moment = moment
         environment = dict(os.environ)
         if moment and moment.change:
-            environment["KILLED_AT"] = f"{moment.change} {int(moment.number)}"
+            environment["REACHES"] = str(moment.change)
         self._connection = start(str(server), ["bmtools", *arguments], str(folder), environment,
                                  streams)
         self._connection.settimeout(SECONDS)
@@ -65,23 +66,33 @@ class _Process:
         """Wait for its end, and send the signal on the way."""
         with closing(self._connection):
             answer = b""
-            if self.moment and not self.moment.change:
-                self._connection.settimeout(max(
-                    self._began + self.moment.seconds - time.monotonic(), 1e-3))
-                try:
-                    answer = self._connection.recv(ENDED.size, socket.MSG_WAITALL)
-                except TimeoutError:
-                    with suppress(ProcessLookupError):
-                        os.kill(self._id, self.moment.number)
-                else:
-                    return *_unpacked(answer), time.monotonic() - self._began
+            if self._moment and self._moment.change:
+                answer = self._receive(len(REACHED))
+            if self._moment and answer in (b"", REACHED):
+                answer = self._disturb(self._moment)
+            answer += self._receive(ENDED.size - len(answer))
+        code, changes = ENDED.unpack(answer) if len(answer) == ENDED.size else (None, 0)
+        return code, changes, time.monotonic() - self._began
+
+    def _disturb(self, moment: Moment) -> bytes:
+        """Send the signal when it is time, unless the process ends before; return what it sent."""
+        self._connection.settimeout(moment.seconds)
+        with suppress(BrokenPipeError, ProcessLookupError):  # it has ended
+            if moment.change and moment.seconds:
+                self._connection.sendall(_GO_ON)
+            with suppress(BlockingIOError, TimeoutError):
+                return self._receive(ENDED.size)
+            os.kill(self._id, moment.number)
             self._connection.settimeout(SECONDS)
-            answer = self._connection.recv(ENDED.size, socket.MSG_WAITALL)
-            return *_unpacked(answer), time.monotonic() - self._began
+            if moment.change and not moment.seconds:
+                self._connection.sendall(_GO_ON)
+        return b""
 
-
-def _unpacked(answer: bytes) -> tuple[int | None, int]:
-    return ENDED.unpack(answer) if len(answer) == ENDED.size else (None, 0)
+    def _receive(self, size: int) -> bytes:
+        try:
+            return self._connection.recv(size, socket.MSG_WAITALL) if size else b""
+        except ConnectionResetError:  # it was killed before it could go on
+            return b""
 
 
 def run_pipeline(server: Path, commands: Sequence[Sequence[str]], folder: Path, errors: Path,

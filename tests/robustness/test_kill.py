@@ -35,7 +35,8 @@ PIPELINES = (("import jsonl", "build-vocab"), ("import jsonl", "pretrain"),
 NAMES = [("import jsonl", "build-vocab"), ("tokenize",), ("score-mrr",),
          *((name,) for name in ALL if name not in (*WRITE_NOTHING, "tokenize", "score-mrr")),
          *PIPELINES[1:]]
-COPIES = 60
+COPIES = 120
+AFTER = (0.0, 0.0001, 0.001, 0.003, 0.01)  # seconds from a change to files to the signal
 FREE, OLDER, FILLED = "a free name", "an older output", "an older directory that stays"
 STATES = ("nothing", "old", "whole", "between")
 OLD_MANIFEST: dict[str, Any] = {"settings": {}, "inputs": {}, "results": {}}
@@ -111,9 +112,9 @@ class Victim:
         """Choose a signal, and a change to files or a time at which a command gets it."""
         [number] = rng.choices(list(SIGNALS), list(SIGNALS.values()))
         ending = self.endings[victim]
-        if rng.random() < 0.5 and ending.changes:
-            return Moment(number, rng.randint(1, ending.changes))
-        return Moment(number, seconds=rng.uniform(0, ending.seconds))
+        if rng.random() < 0.25 or not ending.changes:
+            return Moment(number, seconds=rng.uniform(0, ending.seconds))
+        return Moment(number, rng.randint(1, ending.changes), rng.choice(AFTER))
 
     def rerun(self, kind: str) -> list[Ending]:
         """Run it again as a person would after an interruption."""
