@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -15,7 +16,7 @@ from torch import Tensor
 from bmtools.data.sampler import Sampler
 from bmtools.data.samples import mask_keys, token_counts
 from bmtools.data.shards import Corpus
-from bmtools.errors import BmtoolsError, setting
+from bmtools.errors import BmtoolsError, CheckpointError, setting
 from bmtools.masking.corruption import IGNORED, MaskedTokens, corrupt, count_coverage
 from bmtools.masking.ragged import offsets, ranges
 from bmtools.masking.strategies import MaskStrategy
@@ -77,6 +78,11 @@ class SpecialTokens:
                    tokenizer.mask_token_id, special,
                    np.setdiff1d(np.arange(len(tokenizer)), special))
 
+    @cached_property
+    def last(self) -> int:
+        """Last id of the vocabulary."""
+        return int(max(self.special.max(initial=0), self.ordinary.max(initial=0)))
+
 
 @dataclass(frozen=True, eq=False)
 class Collator:
@@ -101,8 +107,16 @@ class Collator:
 
     def __call__(self, samples: np.ndarray, objective: ObjectiveConfig,
                  mask_rate: float) -> tuple[dict[str, Tensor], dict[str, int]]:
-        """Make the inputs of one micro-batch, and count its tokens, masks and pairs."""
+        """Make the inputs of one micro-batch, and count its tokens, masks and pairs.
+
+        Raises:
+            CheckpointError: damaged shards, with ids beyond the vocabulary.
+        """
         ids, word_starts, token_types, lengths = self._concatenate(samples)
+        if (found := int(ids.max())) > self.special_tokens.last:
+            raise CheckpointError(f"the shards are damaged: found the token {found}, expected "
+                                  f"{self.special_tokens.last} or less; make them again with "
+                                  "`bmtools tokenize`")
         counts = {"tokens": len(ids)}
         if objective.objective == "causal":
             masked = MaskedTokens(ids, np.full_like(ids, IGNORED))

@@ -138,6 +138,20 @@ def test_a_manifest_of_shards_is_checked(files: Path, run: Run, changes: dict[st
     assert message in outcome.err and outcome.err.count("\n") == 1
 
 
+def test_ids_beyond_the_vocabulary_are_damage(files: Path, run: Run) -> None:
+    assert run("tokenize", "--tokenizer", "model", "-o", "shards", "in.jsonl").code == 0
+    path = Path("shards", "shard-00000.safetensors")
+    content = path.read_bytes()
+    base = 8 + int.from_bytes(content[:8], "little")
+    start, end = json.loads(content[8:base])["ids"]["data_offsets"]
+    ids = b"\xff" * (end - start)
+    path.write_bytes(content[:base + start] + ids + content[base + end:])
+    outcome = run(*(word.replace("in.jsonl", "shards") for word in TRAIN))
+    assert outcome.code == 1 and not Path("out").exists()
+    assert outcome.err.splitlines()[-1].startswith(
+        "bmtools: the shards are damaged: found the token 65535, expected ")
+
+
 @pytest.mark.parametrize(("settings", "message"), [
     ({"task": "x"}, "found the task 'x', expected one of ner, classification"),
     ({"task": "ner", "max_length": 0}, "settings: --max-length: found 0, expected 8 or more"),
