@@ -90,6 +90,19 @@ class InputFile(click.Path):
         return super().convert(value, param, ctx)
 
 
+class InputSet(InputFile):
+    """A file to read, a folder or zip archive of such, a path into an archive, or `-`."""
+
+    def convert(self, value: Any, param: click.Parameter | None,
+                ctx: click.Context | None) -> Any:
+        """Accept what leads to files; which of them are read is up to the format."""
+        from bmtools.io.folders import archive_of
+
+        if Path(value).is_dir() or archive_of(value):
+            return value
+        return super().convert(value, param, ctx)
+
+
 existing_directory = CheckedDirectory(check_directory)
 checkpoint_directory = CheckedDirectory(check_checkpoint)
 masked_lm_directory = CheckedDirectory(check_masked_lm)
@@ -215,6 +228,8 @@ def _open_rejects(values: dict[str, Any]) -> None:
 
 
 takes_files = click.argument("files", nargs=-1, metavar="[FILES]...", type=input_file)
+takes_sets = click.argument("files", nargs=-1, metavar="[FILES]...", type=InputSet())
+"""Add FILES, which may be folders and zip archives, too."""
 allows_empty = click.option(
     "--allow-empty", is_flag=True,
     help="Accept input without a single record, and write none; otherwise it is an error.")

@@ -10,7 +10,7 @@ import re
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from itertools import chain
 from os import PathLike
@@ -41,6 +41,29 @@ _UNEXPECTED_END = "unexpected end of data"  # Python's for UTF-8 that does
 _SOURCES_NAMED = 3
 
 
+class MemberName(str):
+    """Name of a file in an archive, which knows how to open it.
+
+    Args:
+        name: as a path through the archive.
+        opener: opens it.
+    """
+
+    __slots__ = ("opener",)
+    opener: Callable[[], BinaryIO]
+
+    def __new__(cls, name: str, opener: Callable[[], BinaryIO]) -> MemberName:
+        self = super().__new__(cls, name)
+        self.opener = opener
+        return self
+
+
+def _open_raw(name: str) -> AbstractContextManager[Any]:
+    if isinstance(name, MemberName):
+        return name.opener()
+    return nullcontext(sys.stdin.buffer) if name == STDIN else Path(name).open("rb")
+
+
 @contextmanager
 def open_bytes(name: str) -> Iterator[BinaryIO]:
     """Open a file, or stdin for `-`, undoing gzip or zstd by content and dropping a UTF-8 BOM.
@@ -49,8 +72,7 @@ def open_bytes(name: str) -> Iterator[BinaryIO]:
         DataError: the file is missing, unreadable or damaged.
     """
     try:
-        raw: Any
-        with nullcontext(sys.stdin.buffer) if name == STDIN else Path(name).open("rb") as raw:
+        with _open_raw(name) as raw:
             stream, head = raw, raw.peek(4)[:4]
             if head[:2] == _GZIP:
                 stream = io.BufferedReader(gzip.GzipFile(fileobj=raw))

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import subprocess
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from bmtools.io.jsonl import RecordReader
 XML = ("<PubmedArticleSet><PubmedArticle><MedlineCitation><PMID>1</PMID><Article><Abstract>"
        "<AbstractText>{}</AbstractText></Abstract></Article></MedlineCitation></PubmedArticle>"
        "</PubmedArticleSet>")
+DDI = '<document id="d"><sentence id="d.s0" text="One."/></document>'
 CURATED = {"data": [{"original": sentence, "masked": [sentence.replace("sangue", "[MASK]")]}
                     for sentence in SENTENCES if "sangue" in sentence]}
 
@@ -96,6 +98,8 @@ def files(make_tokenizer: Callable[..., Path], make_checkpoint: Callable[..., Pa
         (folder / name).write_text(content, encoding="utf-8")
     tokenize(RecordReader([str(folder / "corpus.jsonl")]), load_tokenizer(vocabulary),
              folder / "shards")
+    with zipfile.ZipFile(folder / "DDICorpus-2013.zip", "w") as archive:
+        archive.writestr("DDICorpus/Train/a.xml", DDI)
     (folder / "pubmed.xml.gz").write_bytes(gzip.compress(XML.format("One. Two.").encode()))
     return folder
 

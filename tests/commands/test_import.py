@@ -29,6 +29,8 @@ XML = ("<PubmedArticleSet>\n<PubmedArticle><MedlineCitation><PMID>{0}</PMID><Art
        "</PubmedArticle>\n<PubmedArticle><MedlineCitation><PMID>{1}</PMID><Article><Abstract>"
        "<AbstractText>Three.</AbstractText></Abstract></Article></MedlineCitation>"
        "</PubmedArticle>\n</PubmedArticleSet>\n")
+DDI = ('<document id="d"><sentence id="d.s0" text="One. Two."/>\n'
+       '<sentence id="d.s1" {0}/></document>\n')
 CURATED = '{{"data": [{{"original": "One. Two.", "masked": ["One. [MASK].", "{0} Two."]}}]}}'
 SAMPLES = {
     "pubmed": Sample(XML.format(1, 2), XML.format(1, ""), "in:3: found a citation without PMID",
@@ -39,6 +41,8 @@ SAMPLES = {
                        "in:2: found 'Three.', expected id|text", ("a", "b"), ("a",)),
     "curated": Sample(CURATED.format("[MASK]."), CURATED.format("One."), "in (0-1): found 0 [MASK]",
                       ("0-0", "0-1"), ("0-0",)),
+    "ddi": Sample(DDI.format('text="Three."'), DDI.format(""),
+                  "in:2: found <sentence> without text", ("d.s0", "d.s1"), ("d.s0",)),
     "text": Sample("One. Two.\n\nThree.\n", "One.\nTw\udcff.\n", "in:2: byte 3 is not UTF-8",
                    ("in:1", "in:3"), ()),
     "jsonl": Sample('{"id": 1, "text": "One. Two."}\n{"text": "Three."}\n',

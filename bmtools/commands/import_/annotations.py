@@ -9,7 +9,7 @@ import click
 
 from bmtools.cli.options import usage_errors
 from bmtools.commands.import_.importing import imports, source_format
-from bmtools.errors import Reject, refuse
+from bmtools.errors import Reject
 from bmtools.records import Record
 
 
@@ -55,8 +55,7 @@ def standoff(files: tuple[str, ...], annotations: tuple[str, ...], counts: Count
     """
     from bmtools.corpus.standoff import standoff_records
 
-    lose = None if reject is refuse else reject
-    return standoff_records(files, annotations, counts, reject, lose)
+    return standoff_records(files, annotations, counts, reject)
 
 
 @source_format("curated", "JSON of curated sentences", "unmasked",

@@ -19,6 +19,7 @@ from bmtools.cli.options import (
     takes_abbreviations,
     takes_files,
     takes_rejects,
+    takes_sets,
     writes_records,
 )
 from bmtools.cli.results import finish, write_stream
@@ -42,14 +43,19 @@ def command() -> None:
     """
 
 
-def imports(read: Reader) -> Callable[..., None]:
+def imports(read: Reader,
+            takes: Callable[..., Any] = takes_files) -> Callable[..., None]:
     """Make a command of a function that yields records.
 
     It gets `files`, `counts` and `reject` beside its own options. The rest is the same for every
     format: keys set by hand, the check of every record, duplicate ids, sentences, output.
+
+    Args:
+        read: the function.
+        takes: adds the argument FILES.
     """
 
-    @takes_files
+    @takes
     @click.option("--sentences", is_flag=True,
                   help="One record for every sentence, as ID-s1, ID-s2; needs a language.")
     @takes_abbreviations
@@ -88,6 +94,10 @@ def imports(read: Reader) -> Callable[..., None]:
     return run
 
 
+imports_folders = functools.partial(imports, takes=takes_sets)
+"""Do the same for formats of many files, which also come as folders and zip archives."""
+
+
 def _totals(counts: Counter[str]) -> list[str]:
     return [f"{name}: {count}" for name, count in counts.items() if count]
 
@@ -115,7 +125,7 @@ def _checked(records: Iterator[Record], reject: Reject) -> Iterator[Record]:
 
 
 def source_format(name: str, content: str, options: str,
-                  *examples: str) -> Callable[..., click.Command]:
+                  *examples: str, folders: bool = False) -> Callable[..., click.Command]:
     """Make the decorator of a format's function.
 
     Args:
@@ -123,10 +133,12 @@ def source_format(name: str, content: str, options: str,
         content: of its files, for help.
         options: its own, in the order of help.
         examples: arguments that run.
+        folders: whether the files also come in folders.
     """
+    come = ", in folders or zip archives" if folders else ""
     return command.command(
         name, cls=Command, examples=[f"bmtools import {name} {example}" for example in examples],
         groups={"Records": f"{options} sentences abbreviations duplicates",
                 "Keys of all records": "lang source licence"},
-        meanings={"files": f"{content}, plain, .gz or .zst; none or - means stdin.",
+        meanings={"files": f"{content}, plain, .gz or .zst{come}; none or - means stdin.",
                   "output": "Write the records here; .gz and .zst compress."}, topics="records")

@@ -1,0 +1,212 @@
+"""Annotated mentions and relations: found in their text, even where their offsets are wrong."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from bmtools.errors import RecordError, Reject, refuse
+
+MATCHED = "annotations at their offset"
+MOVED = "moved to the nearest occurrence of their mention"
+LOST = "annotations lost"
+REPEATED = "repeated annotations left out"
+RELATIONS_LOST = "relations lost"
+Span = tuple[int, int]
+Lose = Callable[[str, str, str, Any], None]
+"""Takes what is lost, as it is counted, its place, the reason, and the line or record."""
+_SHORT = 5  # characters
+_FARTHEST_SHIFT = 2  # characters
+# A marker put into the text for its translation, and left in the mention.
+_MARKER = re.compile(r"^\^+_\w+_ ?> *")
+
+
+@dataclass(frozen=True)
+class Mention:
+    """An annotated mention, as a file names it.
+
+    Args:
+        type: of the entity.
+        spans: its parts, in offsets whose end is exclusive; most have one.
+        text: the mention as the file spells it; None where it does not.
+        id: by which relations name it; empty where it has none.
+        more: further keys of the entity.
+        place: of the annotation, as `file:line`.
+        content: the annotation itself, for `--rejects`.
+    """
+
+    type: str
+    spans: tuple[Span, ...]
+    text: str | None = None
+    id: str = ""
+    more: Mapping[str, Any] = field(default_factory=dict)
+    place: str = field(default="", compare=False)
+    content: Any = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class Arc:
+    """A relation, as a file names it.
+
+    Args:
+        head: id of the mention it starts from.
+        tail: id of the mention it leads to.
+        type: of the relation.
+        more: further keys of the relation.
+        place: of the relation, as `file:line`.
+        content: the relation itself, for `--rejects`.
+    """
+
+    head: str
+    tail: str
+    type: str
+    more: Mapping[str, Any] = field(default_factory=dict)
+    place: str = field(default="", compare=False)
+    content: Any = field(default=None, compare=False)
+
+
+def counted_losses(counts: Counter[str], reject: Reject) -> Lose:
+    """Make the function that counts what is lost of a record that stays.
+
+    Args:
+        counts: counts by what is lost.
+        reject: receives each with its reason, unless it is `refuse`: a loss stops no run.
+    """
+    def lose(what: str, place: str, reason: str, content: Any) -> None:
+        counts[what] += 1
+        if reject is not refuse:
+            reject(RecordError(place, reason, content))
+
+    return lose
+
+
+def entities(text: str, mentions: Sequence[Mention], counts: Counter[str],
+             lose: Lose) -> list[dict[str, Any]]:
+    """Make the entities of a text, in order; mentions that it does not contain are lost."""
+    found = []
+    for mention, spans in zip(mentions, locate(text, mentions, counts), strict=True):
+        if isinstance(spans, str):
+            lose(LOST, mention.place, spans, mention.content)
+            continue
+        start, end = min(start for start, _ in spans), max(end for _, end in spans)
+        parts = " ".join(text[first:last] for first, last in spans)
+        found.append({**({"id": mention.id} if mention.id else {}), "start": start, "end": end,
+                      "type": mention.type, "text": parts, **mention.more,
+                      **({"spans": [list(span) for span in spans]} if len(spans) > 1 else {})})
+    return sorted(found, key=lambda entity: (entity["start"], entity["end"]))
+
+
+def relations(arcs: Iterable[Arc], ids: Iterable[str], lose: Lose) -> list[dict[str, Any]]:
+    """Make the relations of a record; those of absent entities are lost.
+
+    Args:
+        arcs: as the file names them.
+        ids: of the record's entities.
+        lose: receives the others.
+    """
+    known, found = frozenset(ids), []
+    for arc in arcs:
+        absent = [repr(end) for end in (arc.head, arc.tail) if end not in known]
+        if absent:
+            lose(RELATIONS_LOST, arc.place, f"found a relation of {' and '.join(absent)}, expected "
+                 "the ids of entities in the text", arc.content)
+        else:
+            found.append({"head": arc.head, "tail": arc.tail, "type": arc.type, **arc.more})
+    return found
+
+
+def locate(text: str, mentions: Sequence[Mention],
+           counts: Counter[str]) -> list[tuple[Span, ...] | str]:
+    """Find the spans of mentions, or the reason why one is not in the text.
+
+    A mention that is not at its offset moves to the nearest occurrence that no other mention has,
+    in its own letters first and then in any case; a short one prefers whole words. White space at
+    the ends is removed. The parts of a discontinuous one move together, by a character or two.
+
+    Args:
+        text: of the document.
+        mentions: all of the document.
+        counts: counts those at their offset and those that moved.
+    """
+    found = [_at_offset(text, mention) for mention in mentions]
+    taken = {spans for spans in found if not isinstance(spans, str)}
+    counts[MATCHED] += sum(not isinstance(spans, str) for spans in found)
+    for number, mention in enumerate(mentions):
+        if isinstance(found[number], str) and mention.text and mention.text.strip():
+            spans = _moved_parts(text, mention) if len(mention.spans) > 1 else \
+                _nearest(text, mention.text, mention.spans[0][0], taken)
+            found[number] = spans
+            if not isinstance(spans, str):
+                counts[MOVED] += 1
+                taken.add(spans)
+    return found
+
+
+def _at_offset(text: str, mention: Mention) -> tuple[Span, ...] | str:
+    """Return the spans without white space at their ends, where they hold the mention."""
+    spans = mention.spans
+    if any(not 0 <= start < end <= len(text) for start, end in spans):
+        return (f"found the offsets {spans[0][0]} to {spans[-1][1]}, expected some within the text "
+                f"of {len(text)} characters")
+    parts = [text[start:end] for start, end in spans]
+    if mention.text is not None and not _is_same(parts, mention.text):
+        return (f"found the mention {mention.text!r} at {spans[0][0]}, where the text has "
+                f"{' '.join(parts)!r}")
+    if not all(map(str.strip, parts)):
+        return "found a mention of white space only, expected a word"
+    return tuple((start + len(part) - len(part.lstrip()), start + len(part.rstrip()))
+                 for (start, _), part in zip(spans, parts, strict=True))
+
+
+def _is_same(parts: Sequence[str], mention: str) -> bool:
+    """Compare parts with their mention, which may have other white space: a blank, a line break."""
+    if len(parts) > 1:
+        return "".join("".join(parts).split()) == "".join(mention.split())
+    return parts[0] == mention or (len(parts[0]) == len(mention)
+                                   and parts[0].split() == mention.split())
+
+
+def _moved_parts(text: str, mention: Mention) -> tuple[Span, ...] | str:
+    for shift in range(-_FARTHEST_SHIFT, _FARTHEST_SHIFT + 1):
+        moved = Mention(mention.type, tuple((start + shift, end + shift)
+                                            for start, end in mention.spans), mention.text)
+        spans = _at_offset(text, moved)
+        if not isinstance(spans, str):
+            return spans
+    return _at_offset(text, mention)
+
+
+def _nearest(text: str, mention: str, start: int,
+             taken: set[tuple[Span, ...]]) -> tuple[Span, ...] | str:
+    spans = _occurrences(text, mention)
+    free = [span for span in spans if (span,) not in taken]
+    if free:
+        return (min(free, key=lambda span: (_is_scrap(text, *span), abs(span[0] - start))),)
+    why = "every occurrence is annotated already" if spans else "the text does not contain it"
+    return f"found the mention {mention!r} at {start}, but {why}"
+
+
+def _occurrences(text: str, mention: str) -> list[Span]:
+    """Find a mention in a text: as it is, else in any case, else without its marker."""
+    plain = mention.strip()
+    for candidate in (plain, _MARKER.sub("", plain)):
+        for flags in (re.NOFLAG, re.IGNORECASE):
+            found = re.finditer(re.escape(candidate), text, flags)
+            spans = [match.span() for match in found if match.start() < match.end()]
+            if spans:
+                return spans
+    return []
+
+
+def _is_scrap(text: str, start: int, end: int) -> bool:
+    """Return whether a short mention is only a part of a word there, as `Se` is in `Senza`.
+
+    A long one may well be a part: translation glues words, as in `doxorubicinaindotta`.
+    """
+    if end - start >= _SHORT:
+        return False
+    joined_before = start > 0 and text[start - 1:start + 1].isalnum()
+    return joined_before or (end < len(text) and text[end - 1:end + 1].isalnum())

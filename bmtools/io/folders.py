@@ -1,0 +1,115 @@
+"""Files of a set: in folders and zip archives, by paths that lead into both."""
+
+from __future__ import annotations
+
+import io
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO
+
+from bmtools.errors import DataError
+from bmtools.io.jsonl import STDIN, MemberName, open_text, source_name, with_newlines
+from bmtools.io.record_size import check_record_size
+
+_PACKED = (".gz", ".zst", ".zstd")
+_CHUNK = 1 << 16  # bytes
+
+
+def set_files(names: Iterable[str], *endings: str) -> Iterator[str]:
+    """Yield the names of a set's files: those that are given, and those in folders and archives.
+
+    Names in an archive can be read as long as the next one is not asked for.
+
+    Args:
+        names: files, folders, zip archives, or folders in these (`set.zip/train`); `-` for stdin.
+        endings: of the files that are taken from folders and archives, as `.xml`.
+
+    Raises:
+        DataError: a folder without such a file, or a damaged archive.
+    """
+    for name in names:
+        archive = archive_of(name)
+        if archive is not None:
+            yield from _archived(archive, name[len(str(archive)):].strip("/"), endings)
+        elif name != STDIN and Path(name).is_dir():
+            found = [path for path in sorted(Path(name).rglob("*"))
+                     if path.is_file() and _is_wanted(path.relative_to(name), endings)]
+            if not found:
+                raise _no_files(name, endings)
+            yield from map(str, found)
+        else:
+            yield name
+
+
+def archive_of(name: str) -> Path | None:
+    """Return the zip archive that a path leads to or into; None where there is none."""
+    path = Path(name)
+    found = next((one for one in (path, *path.parents) if one.is_file()), None)
+    return found if found is not None and zipfile.is_zipfile(found) else None
+
+
+def read_text(name: str) -> str:
+    """Read a file whole, as UTF-8 with LF at the ends of lines.
+
+    Raises:
+        DataError: it is not UTF-8, or larger than a record may be.
+    """
+    chunks, size = [], 0
+    with open_text(name) as stream:
+        while chunk := stream.read(_CHUNK):
+            chunks.append(chunk)
+            size += len(chunk)
+            check_record_size(size, source_name(name))
+    content = with_newlines(b"".join(chunks))
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise DataError(f"{source_name(name)}:{line}: byte {error.start + 1} of the file is not "
+                        "UTF-8, expected UTF-8; find out its encoding (file -i names one), then "
+                        "convert it with iconv") from error
+
+
+def _archived(archive: Path, folder: str, endings: tuple[str, ...]) -> Iterator[str]:
+    with _naming_damage(archive), zipfile.ZipFile(archive) as opened:
+        members = sorted(member for member in opened.namelist() if not member.endswith("/"))
+        wanted = [folder] if folder in members else [
+            member for member in members if member.startswith(f"{folder}/" if folder else "")
+            and _is_wanted(PurePosixPath(member), endings)]
+        if not wanted:
+            raise _no_files(f"{archive}/{folder}" if folder else str(archive), endings)
+        for member in wanted:
+            yield MemberName(f"{archive}/{member}", partial(_open_member, opened, member))
+
+
+def _open_member(archive: zipfile.ZipFile, member: str) -> BinaryIO:
+    """Unpack a file of an archive, which may be no larger than a record."""
+    place = f"{archive.filename}/{member}"
+    check_record_size(archive.getinfo(member).file_size, place)
+    with _naming_damage(place):
+        return io.BufferedReader(io.BytesIO(archive.read(member)))
+
+
+@contextmanager
+def _naming_damage(place: object) -> Iterator[None]:
+    try:
+        yield
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, struct.error) as error:
+        raise DataError(f"{place}: this zip archive cannot be read ({error}); unpack it, or "
+                        "copy or download it again") from error
+
+
+def _is_wanted(path: Path | PurePosixPath, endings: tuple[str, ...]) -> bool:
+    """Tell whether a file has the ending, packed or not, and is not hidden, as macOS's copies."""
+    name = path.stem if path.suffix in _PACKED else path.name
+    hidden = any(part.startswith((".", "__MACOSX")) for part in path.parts)
+    return name.lower().endswith(endings) and not hidden
+
+
+def _no_files(name: str, endings: tuple[str, ...]) -> DataError:
+    return DataError(f"{name}: found no file in {' or '.join(endings)}, expected one at least")
