@@ -35,7 +35,7 @@ PIPELINES = (("import jsonl", "build-vocab"), ("import jsonl", "pretrain"),
 NAMES = [("import jsonl", "build-vocab"), ("tokenize",), ("score-mrr",),
          *((name,) for name in ALL if name not in (*WRITE_NOTHING, "tokenize", "score-mrr")),
          *PIPELINES[1:]]
-COPIES = 120
+STREAM, COPIES = ("import jsonl", "translate", "predict", "find-contexts", "tokenize"), 120
 AFTER = (0.0, 0.0001, 0.001, 0.003, 0.01)  # seconds from a change to files to the signal
 FREE, OLDER, FILLED = "a free name", "an older output", "an older directory that stays"
 STATES = ("nothing", "old", "whole", "between")
@@ -143,10 +143,11 @@ def find_victim(kit_paths: dict[str, Path], corpus_records: list[dict[str, Any]]
         kits = [make_kit(name, folder, kit_paths, lambda *call: list(map(str, call)),
                          lambda _, *call: list(map(str, call)), corpus_records) for name in names]
         records = next((ALL[name].records for name in names if ALL[name].records), corpus_records)
-        copies = 1 if names[0] in DIRECTORIES else COPIES
+        copies = COPIES if names[0] in STREAM else 1
         source = kits[0].write(*(json.dumps(
             {**record, "id": f"{record['id']}-{copy}",
-             "text": record["text"] + f" {copy}" * (names[0] != "translate")}).encode()
+             "text": record["text"] + f" {copy}" * (names[0] != "translate")}
+            if copies > 1 else record).encode()
             for copy in range(copies) for record in records), name="records.in")
         commands = [kits[0].on(source)]
         commands += [kit.on_stdin(source, True, "out") for kit in kits[1:]]
