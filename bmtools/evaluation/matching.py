@@ -29,20 +29,22 @@ def read_gold(records: Iterable[Record], reject: Reject = refuse) -> dict[str, R
     return gold
 
 
-def require_same_ids(gold: Mapping[str, Record], predicted: Mapping[str, Record],
+def require_same_ids(gold: Mapping[str, Record], gold_name: str, predicted: Mapping[str, Record],
                      name: str) -> None:
     """Refuse gold records without predictions, and predictions without gold records.
 
     Args:
         gold: records by id.
-        predicted: likewise.
-        name: of the source of the predictions.
+        gold_name: of their source.
+        predicted: records by id.
+        name: of their source.
 
     Raises:
         DataError: names ids that one side lacks.
     """
-    for some, others, what in ((gold, predicted, "no prediction for {} of {} gold records"),
-                               (predicted, gold, "{} of {} records that gold lacks")):
+    for some, others, what in (
+            (gold, predicted, f"no prediction for {{}} of {{}} records of {gold_name}"),
+            (predicted, gold, f"{{}} of {{}} records that {gold_name} lacks")):
         if missing := [one for one in some if one not in others]:
             named = ", ".join(map(repr, missing[:_MOST_NAMED]))
             more = ", ..." if len(missing) > _MOST_NAMED else ""
@@ -112,6 +114,10 @@ def _predictions(gold: Record, record: Record, task: str, key: str) -> Record:
         made["entities"] = held.get("entities", record.get("entities", []))
     try:
         check(made)
+        for number, answer in enumerate(made.get("answers", ())):
+            if not isinstance(answer.get("score", 0), int | float):
+                raise RecordError(record.place, f"key 'answers[{number}].score': found "
+                                  f"{answer['score']!r}, expected a number")
     except RecordError as error:
         raise RecordError(record.place, error.reason.replace("key '", f"key '{key}.", 1)
                           if key != own else error.reason, record) from None

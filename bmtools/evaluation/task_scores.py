@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec.json import encode as encode_json
 
 from bmtools import __version__
 from bmtools.errors import DataError, Reject, refuse, setting
@@ -31,7 +32,7 @@ from bmtools.evaluation.seeds import interval_over_both, p_over_seeds, seeds_nee
 from bmtools.evaluation.settings import TaskScoresConfig
 from bmtools.io.jsonl import RecordReader, as_records, source_name, source_stem
 from bmtools.records import Record
-from bmtools.scoring.lines import NO_VALUE, Groups
+from bmtools.scoring.lines import NO_VALUE, Groups, content_key, data_fields
 from bmtools.scoring.settings import StatisticsConfig, split_settings
 from bmtools.scoring.statistics import Interval, holm
 
@@ -57,8 +58,7 @@ class Predictions:
     @property
     def place(self) -> str:
         """Name of the source in messages."""
-        return source_name(str(self.source)) if isinstance(self.source, str | PathLike) \
-            else self.name
+        return _source_name(self.source, self.name)
 
 
 def name_predictions(files: Sequence[str], group_seeds: bool = False) -> list[Predictions]:
@@ -105,10 +105,11 @@ def task_scores(gold: Source, predictions: Sequence[str | Predictions], *,
         settings: fields of `TaskScoresConfig` and `StatisticsConfig`.
 
     Returns:
-        a line for each file: the task's metrics, those it is compared by first, with an `interval`
-        of the first and `intervals` of the others over documents; counts; errors; the same `by`
-        type or label and by keys. For each model of several seeds and each metric, a line of
-        `summarize_seeds`. For each two models and each metric, a line of their difference.
+        a line for each file: the task's metrics, the main one first, with an `interval` of it and
+        `intervals` of the others over documents; counts; errors; the same `by` type or label and by
+        keys; `data`: a hash of the gold annotations. For each model of several seeds and each
+        metric, a line of `summarize_seeds`. For each two models and each metric, a line of their
+        difference.
 
     Raises:
         BmtoolsError: records without annotations or predictions, or whose ids do not match.
@@ -120,7 +121,7 @@ def task_scores(gold: Source, predictions: Sequence[str | Predictions], *,
     expected = read_gold(_read(gold, reject), reject)
     found = [read_gold(_read(one.source, reject), reject) for one in runs]
     for one, own in zip(runs, found, strict=True):
-        require_same_ids(expected, own, one.place)
+        require_same_ids(expected, _source_name(gold), own, one.place)
     task = config.task or find_task(expected, found[0], config.predicted)
     require_annotations(expected, task)
     metrics, records = TASK_METRICS[task], [*expected.values()]
@@ -128,17 +129,24 @@ def task_scores(gold: Source, predictions: Sequence[str | Predictions], *,
     kinds = sorted({kind for side in (records, *matched) for record in side
                     for kind in metrics.kinds(record)})
     owners = number_documents(records)
+    data = data_fields(sum(content_key(record["id"], record["text"], encode_json(
+        record[metrics.key]).decode()) for record in records))
     samples: dict[str, list[Sample]] = defaultdict(list)
     lines = []
     for one, predicted in zip(runs, matched, strict=True):
         pairs = Pairs(records, predicted, owners, len(set(owners.tolist())), kinds,
                       config.negative or None)
-        samples[one.model].append(metrics.sample(pairs))
+        sample = metrics.sample(pairs)
+        samples[one.model].append(sample)
         lines.append({"model": one.name, "task": task,
-                      **_whole_line(pairs, metrics, by, statistics),
+                      **_whole_line(sample, pairs, metrics, by, statistics), **data,
                       "signature": _signature(task, config)})
     return [*lines, *_seed_lines(samples, metrics, statistics),
             *_comparisons(samples, metrics, statistics)]
+
+
+def _source_name(source: Source, other: str = "gold") -> str:
+    return source_name(str(source)) if isinstance(source, str | PathLike) else other
 
 
 def _read(source: Source, reject: Reject) -> Iterable[Record]:
@@ -147,10 +155,9 @@ def _read(source: Source, reject: Reject) -> Iterable[Record]:
         else as_records(source, reject)
 
 
-def _whole_line(pairs: Pairs, metrics: TaskMetrics, by: Sequence[str],
+def _whole_line(sample: Sample, pairs: Pairs, metrics: TaskMetrics, by: Sequence[str],
                 statistics: StatisticsConfig) -> Line:
     """Make the keys of a line that hold scores."""
-    sample = metrics.sample(pairs)
     broken_down = {**_by_kind(sample, pairs, metrics, statistics),
                    **_by_keys(pairs, metrics, by, statistics)}
     return {**_scores(sample, pairs, metrics, statistics), **metrics.details(pairs),

@@ -124,7 +124,7 @@ CASES = {
         ("GOLD",),
         ("[ner|pico|relations|classification|multilabel|similarity|qa|factoid]",
          "--predicted", "--group-seeds", "--by KEY", "--fail-under X", "--resamples"),
-        blank="FILE: found no prediction for 4 of 4 gold records (ids '0', '1', '2', ...), "
+        blank="FILE: found no prediction for 4 of 4 records of GOLD (ids '0', '1', '2', ...), "
               "expected one prediction for each gold record", records=PREDICTED),
     "score-pppl": Case(
         ("--model", "MODEL"),
@@ -495,7 +495,8 @@ def test_empty_input_is_one_clear_line(kit: Kit, blank: bool) -> None:
         assert outcome.code == 0, outcome.err
         return
     assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err == f"bmtools: {message.replace('FILE', str(source))}\n"
+    message = message.replace("GOLD", str(kit.paths["GOLD"])).replace("FILE", str(source))
+    assert outcome.err == f"bmtools: {message}\n"
     assert kit.left() == []
 
 

@@ -101,8 +101,8 @@ def test_rejected_predictions_are_missed(run: Run, gold: Path, write_found: Writ
     found.write_text("".join([*lines, "{}\n"]))
     outcome = run("score-tasks", gold, found, "--rejects", tmp_path / "bad.jsonl")
     assert outcome.code == 1
-    assert outcome.err.endswith(f"bmtools: {found}: found no prediction for 1 of 40 gold records "
-                                "(ids '0'), expected one prediction for each gold record\n")
+    assert outcome.err.endswith(f"bmtools: {found}: found no prediction for 1 of 40 records of "
+                                f"{gold} (ids '0'), expected one prediction for each gold record\n")
     assert "1 bad record in" in outcome.err
 
 

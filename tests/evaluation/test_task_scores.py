@@ -347,10 +347,10 @@ FOUND = predicted(GOLD, lambda record: {"label": "a"})
 
 
 @pytest.mark.parametrize(("gold", "found", "message"), [
-    (GOLD, FOUND[1:], "m0: found no prediction for 1 of 4 gold records (ids '0'), expected one "
+    (GOLD, FOUND[1:], "m0: found no prediction for 1 of 4 records of gold (ids '0'), expected one "
                       "prediction for each gold record"),
     (GOLD[2:], FOUND, "m0: found 2 of 4 records that gold lacks (ids '0', '1'), expected"),
-    (GOLD[:3], FOUND[3:], "m0: found no prediction for 3 of 3 gold records (ids '0', '1', '2')"),
+    (GOLD[:3], FOUND[3:], "m0: found no prediction for 3 of 3 records of gold (ids '0', '1', '2')"),
     (GOLD, [*FOUND, FOUND[0]], "record 5: found the id '0' again, expected each once; it is at "
                                "record 1"),
     ([*GOLD, GOLD[1]], FOUND, "record 5: found the id '1' again"),
@@ -366,6 +366,9 @@ FOUND = predicted(GOLD, lambda record: {"label": "a"})
      "record 2: key 'predicted.label' is missing; found score; task names another task"),
     (GOLD, [FOUND[0], {**FOUND[1], "predicted": {"label": 7}}, *FOUND[2:]],
      "record 2: key 'predicted.label': found a whole number, expected text"),
+    (texts(1, answers=lambda number: []), [{**texts(1)[0], "predicted": {"answers": [
+        {"text": "il", "score": "0.9"}]}}],
+     "record 1: key 'predicted.answers[0].score': found '0.9', expected a number"),
     ([{k: v for k, v in GOLD[0].items() if k != "label"}, *GOLD[1:]], [*FOUND[1:], FOUND[0]],
      "record 1: key 'label' is missing; expected the gold annotation of classification"),
 ])

@@ -7,8 +7,9 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
+from bmtools.evaluation.settings import TaskName
 from bmtools.io.output import write_records
 
 TEXTS = ("Il paziente ha diabete mellito e asma.", "Il cuore pompa il sangue nelle arterie.",
@@ -19,6 +20,16 @@ _TAGGED = [{"id": "0", "text": "Il paziente ha asma.",
             "entities": [{"start": 15, "end": 19, "type": "DIS", "text": "asma"}]}]
 _MASKINGS = [{"id": "0", "text": "Il [MASK] ha diabete mellito e asma.", "target": "paziente"}]
 _SCORES = [{"model": name, "metric": "pppl", "pppl": 12.5, "sentences": 3} for name in "ab"]
+_ANNOTATED = [{
+    "id": str(number), "text": text, "meta": {"document": "d", "question": "q"}, "label": "a",
+    "labels": ["a", "b"], "score": 1.5, "answers": [{"text": "ha", "start": text.find("ha")}],
+    "entities": [{"id": "T1", "start": 0, "end": 2, "type": "X"},
+                 {"id": "T2", "start": 3, "end": 8, "type": "Y"}],
+    "relations": [{"head": "T1", "tail": "T2", "type": "R"}]} for number, text in enumerate(
+    TEXTS[:1] * 2)]
+_PREDICTED = [{"id": record["id"], "text": record["text"], "predicted": {
+    **{key: record[key] for key in ("label", "labels", "score", "entities", "relations")},
+    "answers": [{**record["answers"][0], "score": 0.5}]}} for record in _ANNOTATED]
 _CITATION = """<PubmedArticleSet><PubmedArticle><MedlineCitation><PMID Version="1">{0}</PMID>
 <Article><Journal><Title>J</Title><JournalIssue><PubDate><Year>1998</Year></PubDate></JournalIssue>
 </Journal><ArticleTitle>Asthma &amp; age.</ArticleTitle><Abstract><AbstractText Label="AIM">To
@@ -60,6 +71,7 @@ _FILES = {
     "config.toml": 'lang = "it"\n[text]\nsource = "notes"\nduplicates = "refuse"\n'}
 _LINES: dict[str, list[dict[str, Any]]] = {
     "in.jsonl": _RECORDS, "tagged.jsonl": _TAGGED, "maskings.jsonl": _MASKINGS,
+    "annotated.jsonl": _ANNOTATED, "predicted.jsonl": _PREDICTED,
     "scores.jsonl": _SCORES, "notes.jsonl": [{"id": "0", "text": "Il paziente.", "lang": "en"}]}
 
 
@@ -115,6 +127,9 @@ READERS = (
     Reader("tagged.jsonl", "predict --model tagger tagged.jsonl", weight=.5),
     Reader("scores.jsonl", "table --columns pppl,sentences scores.jsonl",
            said=("no line has",)),
+    *(Reader(file, f"score-tasks annotated.jsonl predicted.jsonl --resamples 9 --task {task}",
+             weight=.2)
+      for task in get_args(TaskName) for file in ("annotated.jsonl", "predicted.jsonl")),
     Reader("mrr.jsonl", f"{_MRR} --fail-below-baseline mrr.jsonl", weight=.5),
     Reader("memory.tmx", f"{_TRANSLATE} memory.tmx notes.jsonl"),
     Reader("memory.tsv", f"{_TRANSLATE} memory.tsv notes.jsonl"),
