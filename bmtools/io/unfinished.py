@@ -90,16 +90,19 @@ def reserved(target: Path, place: Path) -> Iterator[None]:
     missing = [parent for parent in (place, *place.parents) if not parent.exists()]
     place.mkdir(parents=True, exist_ok=True)
     path = place / _lock_name(target)
+    descriptor = None
     try:
-        descriptor = _open_lock(path, target)
         try:
+            with signals_deferred():
+                descriptor = _open_lock(path, target)
             remove_abandoned(place, target)
             yield
         finally:
-            with signals_deferred():
-                with suppress(OSError):
-                    path.unlink()
-                os.close(descriptor)
+            if descriptor is not None:
+                with signals_deferred():
+                    with suppress(OSError):
+                        path.unlink()
+                    os.close(descriptor)
     finally:
         with suppress(OSError):
             for parent in missing:
