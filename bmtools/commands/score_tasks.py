@@ -7,7 +7,14 @@ from typing import Any
 import click
 
 from bmtools.cli.closing import after_scoring
-from bmtools.cli.options import Command, InputFile, takes_rejects, usage_errors, writes_records
+from bmtools.cli.options import (
+    Command,
+    InputFile,
+    takes_rejects,
+    usage_errors,
+    writes_file,
+    writes_records,
+)
 from bmtools.cli.results import finish, print_results, prints_results
 from bmtools.cli.scoring_options import takes_groups
 from bmtools.cli.settings import with_options
@@ -34,13 +41,15 @@ class NamedInputFile(InputFile):
     "bmtools score-tasks test.jsonl found.jsonl",
     "bmtools score-tasks test.jsonl bio=found-0.jsonl bio=found-1.jsonl base=found.jsonl"),
     groups={"Predictions": "predicted task negative group-seeds",
-            "Scores": "by output fail-under"}, topics="records",
+            "Scores": "by details output fail-under"}, topics="records",
     meanings={"output": "Write the scores here; .gz and .zst compress."})
 @click.argument("gold", type=InputFile())
 @click.argument("predictions", nargs=-1, type=NamedInputFile(),
                 metavar="[[NAME=]PREDICTIONS]...")
 @takes_rejects
 @takes_groups
+@writes_file("--details", "Write a line for each error of mentions, relations and label sets, or "
+             "for each record, here.")
 @writes_records
 @prints_results
 @click.option("--fail-under", type=float, metavar="X",

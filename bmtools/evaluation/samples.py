@@ -10,16 +10,11 @@ import numpy as np
 
 from bmtools.evaluation.answers import match_answer, merge_answers, rank_factoid
 from bmtools.evaluation.counts import Scores, divide
+from bmtools.evaluation.details import relations_of
 from bmtools.evaluation.labels import join_by_document
 from bmtools.evaluation.resampling import CountSample, PairSample, Sample, Values
-from bmtools.evaluation.spans import (
-    count_confusions,
-    count_errors,
-    find_overlaps,
-    find_words,
-    pair_mentions,
-    words_in,
-)
+from bmtools.evaluation.span_errors import count_confusions, count_errors, pair_mentions
+from bmtools.evaluation.spans import find_overlaps, find_words, words_in
 
 Record = Mapping[str, Any]
 Entry = tuple[int, str, int, float]
@@ -142,24 +137,9 @@ def _word_sample(pairs: Pairs) -> CountSample:
                        _word_metrics)
 
 
-def _relations(number: int, record: Record, gold: Record) -> Iterable[tuple[Any, ...]]:
-    """Yield relations between the gold record's entities, which other ids may name, too."""
-    ids = {(one["start"], one["end"], one["type"]): one["id"]
-           for one in gold.get("entities", ()) if "id" in one}
-    spans = {one["id"]: (one["start"], one["end"], one["type"])
-             for one in record.get("entities", ()) if "id" in one}
-    same = {one["id"] for one in gold.get("entities", ())
-            if "id" in one and spans.get(one["id"]) == (one["start"], one["end"], one["type"])}
-    for relation in record["relations"]:
-        ends = (relation[role] if relation[role] in same
-                else ids.get(spans[relation[role]], spans[relation[role]])
-                for role in ("head", "tail"))
-        yield (number, *ends, relation["type"])
-
-
 def _relation_sample(pairs: Pairs) -> CountSample:
-    gold, predicted = ([one for number, (record, own) in enumerate(zip(
-        records, pairs.gold, strict=True)) for one in _relations(number, record, own)]
+    gold, predicted = ([(number, *relation) for number, (record, own) in enumerate(zip(
+        records, pairs.gold, strict=True)) for relation in relations_of(record, own)]
         for records in (pairs.gold, pairs.predicted))
     return CountSample(pairs.tally(_strict_entries(pairs.owners, gold, predicted), 3), matches)
 
@@ -296,7 +276,7 @@ class TaskMetrics:
         by: what scores are broken down by: type or label; empty for nothing.
         measure_kind: computes the metrics of one of them.
         counts: columns of the counts that lines show, by name.
-        details: counts of kinds of error and the like.
+        errors: counts of kinds of error and confusions.
     """
 
     key: str
@@ -306,7 +286,7 @@ class TaskMetrics:
     by: str = ""
     measure_kind: Measure = matches
     counts: Mapping[str, int] = field(default_factory=lambda: _COUNTS)
-    details: Callable[[Pairs], Scores] = lambda pairs: {}
+    errors: Callable[[Pairs], Scores] = lambda pairs: {}
 
 
 def _types(key: str) -> Callable[[Record], Iterable[str]]:
@@ -315,12 +295,12 @@ def _types(key: str) -> Callable[[Record], Iterable[str]]:
 
 TASK_METRICS: dict[str, TaskMetrics] = {
     "ner": TaskMetrics("entities", ("f1", "relaxed_f1", "character_f1"), _mention_sample,
-                       _types("entities"), "type", mention_metrics, details=_mention_errors),
+                       _types("entities"), "type", mention_metrics, errors=_mention_errors),
     "pico": TaskMetrics("entities", ("macro_f1",), _word_sample, _types("entities"), "type"),
     "relations": TaskMetrics("relations", ("f1",), _relation_sample, _types("relations"), "type"),
     "classification": TaskMetrics(
         "label", ("accuracy", "macro_f1"), _label_sample, lambda record: (record["label"],),
-        "label", counts={"support": SUPPORT, "correct": CORRECT}, details=_label_confusion),
+        "label", counts={"support": SUPPORT, "correct": CORRECT}, errors=_label_confusion),
     "multilabel": TaskMetrics("labels", ("micro_f1", "macro_f1", "example_f1"),
                               _label_set_sample, lambda record: record["labels"], "label"),
     "similarity": TaskMetrics("score", ("pearson", "spearman"), _score_sample),

@@ -1,4 +1,4 @@
-"""Scores of mentions: strict, relaxed and by characters, kinds of error, and words (PICO).
+"""Scores of mentions: strict, relaxed, by characters and by words.
 
 A mention is a tuple of the text it is in, start, end and type; the end is exclusive. Duplicates
 count once.
@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
-from itertools import product
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -110,85 +109,6 @@ def _best_overlaps(spans: Sequence[Span], others: Sequence[Span]) -> Iterator[fl
         # Twice the intersection over both lengths is the F1 of its shares of either.
         yield max((2 * max(0, min(end, last) - max(start, first)) / (end - start + last - first)
                    for first, last in near), default=0.0)
-
-
-CORRECT, BOUNDARY, TYPE, BOTH, MISSED, SPURIOUS = (
-    "correct", "boundary", "type", "boundary_and_type", "missed", "spurious")
-_PREFERRED = (TYPE, BOUNDARY, BOTH)
-ERRORS = (BOUNDARY, TYPE, BOTH, MISSED, SPURIOUS)
-"""Kinds of error: borders alone are wrong, the type alone, both; no counterpart among predictions,
-and none among gold mentions."""
-NONE = "-"
-"""Type of what has no counterpart."""
-
-
-class Pair(NamedTuple):
-    """A gold mention and its prediction, either of which may be absent.
-
-    Args:
-        kind: correct, or one of the errors.
-        gold: type of the gold mention; `NONE` where it is spurious.
-        predicted: type of the prediction; `NONE` where it is missed.
-    """
-
-    kind: str
-    gold: str
-    predicted: str
-
-
-def pair_mentions(gold: Iterable[Mention], predicted: Iterable[Mention]) -> list[Pair]:
-    """Pair gold mentions with predictions one to one, and say what is wrong with each.
-
-    Equal mentions are paired first, then those of equal borders, then overlapping ones of equal
-    type, then overlapping ones; of several the pair that shares the most characters comes first,
-    and of those the first in the text. Each gold mention and each prediction is in one pair, so
-    that the counts of kinds add up to support and to the number of predictions.
-    """
-    expected, found = set(gold), set(predicted)
-    pairs = [Pair(CORRECT, kind, kind) for *_, kind in expected & found]
-    missed, spurious = _by_text(expected - found), _by_text(found - expected)
-    for text in missed.keys() | spurious.keys():
-        pairs += _pair_unequal(missed.get(text, set()), spurious.get(text, set()))
-    return pairs
-
-
-def _by_text(mentions: Iterable[Mention]) -> dict[Hashable, set[Typed]]:
-    groups: dict[Hashable, set[Typed]] = defaultdict(set)
-    for text, *mention in mentions:
-        groups[text].add(tuple(mention))  # type: ignore[arg-type]
-    return groups
-
-
-def _pair_unequal(missed: set[Typed], spurious: set[Typed]) -> Iterator[Pair]:
-    """Pair mentions of one text, none of which is equal to one of the other side."""
-    candidates = []
-    for one, other in product(missed, spurious):
-        shared = min(one[1], other[1]) - max(one[0], other[0])
-        if shared > 0:
-            kind = TYPE if one[:2] == other[:2] else BOUNDARY if one[2] == other[2] else BOTH
-            candidates.append((_PREFERRED.index(kind), -shared, one, other))
-    for rank, _, one, other in sorted(candidates):
-        if one in missed and other in spurious:
-            missed.remove(one)
-            spurious.remove(other)
-            yield Pair(_PREFERRED[rank], one[2], other[2])
-    yield from (Pair(MISSED, kind, NONE) for *_, kind in missed)
-    yield from (Pair(SPURIOUS, NONE, kind) for *_, kind in spurious)
-
-
-def count_errors(pairs: Iterable[Pair]) -> dict[str, int]:
-    """Count pairs by kind; all kinds are there."""
-    counts = Counter(pair.kind for pair in pairs)
-    return {kind: counts[kind] for kind in (CORRECT, *ERRORS)}
-
-
-def count_confusions(pairs: Iterable[Pair]) -> dict[str, dict[str, int]]:
-    """Count pairs by type of the gold mention, then by type of the prediction."""
-    counts = Counter((pair.gold, pair.predicted) for pair in pairs)
-    table: dict[str, dict[str, int]] = defaultdict(dict)
-    for (gold, predicted), count in sorted(counts.items()):
-        table[gold][predicted] = count
-    return dict(table)
 
 
 def find_words(text: str) -> list[Span]:

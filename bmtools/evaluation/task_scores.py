@@ -18,6 +18,7 @@ from msgspec.json import encode as encode_json
 from bmtools import __version__
 from bmtools.errors import DataError, Reject, refuse, setting
 from bmtools.evaluation.counts import rounded
+from bmtools.evaluation.details import detail_lines
 from bmtools.evaluation.matching import (
     find_task,
     match_predictions,
@@ -31,6 +32,7 @@ from bmtools.evaluation.samples import TASK_METRICS, Pairs, TaskMetrics
 from bmtools.evaluation.seeds import interval_over_both, p_over_seeds, seeds_needed, summarize_seeds
 from bmtools.evaluation.settings import TaskScoresConfig
 from bmtools.io.jsonl import RecordReader, as_records, source_name, source_stem
+from bmtools.io.output import write_records
 from bmtools.records import Record
 from bmtools.scoring.lines import NO_VALUE, Groups, content_key, data_fields
 from bmtools.scoring.settings import StatisticsConfig, split_settings
@@ -91,7 +93,8 @@ def split_name(file: str) -> tuple[str, str]:
 
 
 def task_scores(gold: Source, predictions: Sequence[str | Predictions], *,
-                by: Sequence[str] = (), reject: Reject = refuse, **settings: Any) -> list[Line]:
+                by: Sequence[str] = (), details: str | None = None, reject: Reject = refuse,
+                **settings: Any) -> list[Line]:
     """Score predictions: `task_scores("test.jsonl", ["bio.jsonl", "base.jsonl"])`.
 
     Gold annotations and all predictions are held in memory.
@@ -101,6 +104,8 @@ def task_scores(gold: Source, predictions: Sequence[str | Predictions], *,
         predictions: files of the same records with predictions, see `name_predictions`, or named
             records.
         by: keys of records; those of each value are also scored apart. Dots reach into objects.
+        details: file to write a line for each error or record of each model to, see
+            `detail_lines`.
         reject: receives bad records.
         settings: fields of `TaskScoresConfig` and `StatisticsConfig`.
 
@@ -128,6 +133,12 @@ def task_scores(gold: Source, predictions: Sequence[str | Predictions], *,
     matched = [match_predictions(expected, own, task, config.predicted) for own in found]
     kinds = sorted({kind for side in (records, *matched) for record in side
                     for kind in metrics.kinds(record)})
+    if config.negative and (metrics.key != "label" or config.negative not in kinds):
+        known = ", ".join(kinds) if metrics.key == "label" else f"none, as {task} has no classes"
+        raise DataError(f"{setting('negative')}: found {config.negative!r}, expected {known}")
+    if details is not None:
+        write_records(({"model": one.name, **line} for one, own in zip(runs, matched, strict=True)
+                       for line in detail_lines(records, own, metrics.key)), details)
     owners = number_documents(records)
     data = data_fields(sum(content_key(record["id"], record["text"], encode_json(
         record[metrics.key]).decode()) for record in records))
@@ -160,7 +171,7 @@ def _whole_line(sample: Sample, pairs: Pairs, metrics: TaskMetrics, by: Sequence
     """Make the keys of a line that hold scores."""
     broken_down = {**_by_kind(sample, pairs, metrics, statistics),
                    **_by_keys(pairs, metrics, by, statistics)}
-    return {**_scores(sample, pairs, metrics, statistics), **metrics.details(pairs),
+    return {**_scores(sample, pairs, metrics, statistics), **metrics.errors(pairs),
             **({"by": broken_down} if broken_down else {})}
 
 

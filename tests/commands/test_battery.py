@@ -37,8 +37,8 @@ TAGGED = tuple({"id": str(number), "text": "Il paziente ha asma.", "entities": [
 CLASSIFIED = tuple({"id": str(number), "text": f"Il paziente ha {illness}.", "label": illness}
                    for number, illness in enumerate(["asma", "diabete"] * 2))
 NOTES = ({"id": "a", "text": "No pain. Fever."}, {"id": "b", "text": "Fever."})
-PREDICTED = tuple({**record, "predicted": {"entities": record["entities"]}}
-                  for record in TAGGED)
+PREDICTED = tuple({**record, "predicted": {"entities": record["entities"][number % 2:]}}
+                  for number, record in enumerate(TAGGED))
 SCORES = ({"model": "base", "pppl": 12.3456}, {"model": "small", "pppl": 23456.7})
 
 

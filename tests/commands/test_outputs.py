@@ -35,6 +35,7 @@ ALL = {**CASES, "import jsonl": Case((), ())}
 WRITE_NOTHING = ("preflight", "table")
 FURTHER = {"compare-vocab": (("--plot", "p.png"),),
            "find-contexts": (("--report", "r.jsonl"),),
+           "score-tasks": (("--details", "d.jsonl"),),
            "score-pppl": (("--details", "d.jsonl"),),
            "score-mrr": (("--details", "d.jsonl"), ("--word-report", "w.jsonl")),
            "score-space": (("--plot", "p.png"), ("--vectors", "v.npz"))}

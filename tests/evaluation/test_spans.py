@@ -8,19 +8,8 @@ import pytest
 
 from bmtools.evaluation.counts import score_matches
 from bmtools.evaluation.spans import (
-    BOTH,
-    BOUNDARY,
-    CORRECT,
-    MISSED,
-    NONE,
-    SPURIOUS,
-    TYPE,
     Mention,
-    Pair,
-    count_confusions,
-    count_errors,
     find_words,
-    pair_mentions,
     score_characters,
     score_relaxed,
     score_spans,
@@ -69,7 +58,6 @@ def test_nothing_scores_nothing() -> None:
     for score in (score_relaxed, score_characters):
         assert score([], []) == {"precision": 0.0, "recall": 0.0, "f1": 0.0}
     assert score_words([], []) == ({"macro_f1": 0.0, **score_matches(0, 0, 0)}, {})
-    assert pair_mentions([], []) == []
 
 
 def assert_equals_seqeval(gold: list[list[str]], found: list[list[str]]) -> None:
@@ -197,39 +185,6 @@ def test_the_figures_that_multiclinai_publishes() -> None:
     assert score_characters(gold, found) == {
         "precision": pytest.approx(0.6444, abs=5e-5), "recall": pytest.approx(0.9667, abs=5e-5),
         "f1": pytest.approx(0.7733, abs=5e-5)}
-
-
-@pytest.mark.parametrize(("found", "kinds"), [
-    ([(0, 4, "X")], [Pair(CORRECT, "X", "X")]),
-    ([(0, 4, "Y")], [Pair(TYPE, "X", "Y")]),
-    ([(1, 4, "X")], [Pair(BOUNDARY, "X", "X")]),
-    ([(3, 9, "Y")], [Pair(BOTH, "X", "Y")]),
-    ([(4, 9, "X")], [Pair(MISSED, "X", NONE), Pair(SPURIOUS, NONE, "X")]),
-    ([(0, 4, "X"), (0, 4, "Y")], [Pair(CORRECT, "X", "X"), Pair(SPURIOUS, NONE, "Y")]),
-    ([(0, 3, "X"), (0, 4, "Y")], [Pair(TYPE, "X", "Y"), Pair(SPURIOUS, NONE, "X")]),
-    ([(0, 1, "X"), (0, 3, "X")], [Pair(BOUNDARY, "X", "X"), Pair(SPURIOUS, NONE, "X")]),
-    ([], [Pair(MISSED, "X", NONE)]),
-])
-def test_kinds_of_error(found: list[tuple[int, int, str]], kinds: list[Pair]) -> None:
-    assert pair_mentions([("a", 0, 4, "X")], [("a", *one) for one in found]) == kinds
-    elsewhere = pair_mentions([("a", 0, 4, "X")], [("b", *one) for one in found])
-    assert {pair.kind for pair in elsewhere} <= {MISSED, SPURIOUS}
-
-
-def test_errors_add_up() -> None:
-    rng = random.Random(2)
-    for _ in range(200):
-        gold, found = random_mentions(rng, 8), random_mentions(rng, 8)
-        errors = count_errors(pair_mentions(gold, found))
-        strict = score_spans(gold, found)[0]
-        assert errors[CORRECT] == strict["correct"]
-        assert sum(errors.values()) - errors[SPURIOUS] == strict["support"]
-        assert sum(errors.values()) - errors[MISSED] == strict["predicted"]
-        confusions = count_confusions(pair_mentions(gold, found))
-        for kind in "XY":
-            assert sum(confusions.get(kind, {}).values()) == \
-                sum(one[3] == kind for one in set(gold))
-        assert sum(confusions.get(NONE, {}).values()) == errors[SPURIOUS]
 
 
 def test_words_of_entities() -> None:
