@@ -22,7 +22,10 @@ _METAVARS = {
     "terms": "FILE", "candidates": "N,...", "compare": "METHOD,...", "budget": "TIME",
     "trackers": "NAME,...", "frozen": "NAME,...", "masking": "UNIT,...", "mask_rate": "X,...",
     "corruption": "M/R/S,...", "merge_types": "NAME", "negative": "LABEL", "predicted": "KEY",
-    "seed_list": "N,...", "grid": "NAME=X,..."}
+    "seed_list": "N,...", "grid": "NAME=X,...",
+    "label_names": "VALUE=LABEL,...", "delimiter": "CHARACTER|tab", "labels_separator": "CHARACTER",
+    **dict.fromkeys((f"{key}_column" for key in (
+        "text", "text_pair", "question", "label", "labels", "score", "id", "document")), "COLUMN")}
 
 
 def takes_settings(kind: type, parameter: str, without: Sequence[str] = (),

@@ -241,22 +241,14 @@ def _table_conversion(lines: Sequence[str], name: str) -> str:
         return ""
     header, text = table.rows[0], table.text_column()
     shown = ", ".join(header[:_COLUMNS_SHOWN])[:60] + ", ..." * (len(header) > _COLUMNS_SHOWN)
-    unpack = UNPACK.get(PurePath(name).suffix, "cat")
-    options = ', delimiter="\\t", quoting=3' if table.separator == "\t" else \
-        ', delimiter=";"' * (table.separator == ";")
     if table.has_header:
         number = table.column(_ID_NAMES)
-        id_key = "" if number is None else f" --id-key {shlex.quote(header[number])}"
-        make = (f"python3 -c 'import csv, json, sys; [print(json.dumps(row)) for row in "
-                f"csv.DictReader(sys.stdin{options})]' | bmtools import jsonl{id_key} "
-                f"--text-key {shlex.quote(header[text])}")
-    elif table.separator == "\t":
-        make = f"cut -f {text + 1} | bmtools import text"
+        id_column = "" if number is None else f" --id-column {shlex.quote(header[number])}"
+        options = f"{id_column} --text-column {shlex.quote(header[text])}"
     else:
-        make = (f"python3 -c 'import csv, sys; [print(row[{text}]) for row in "
-                f"csv.reader(sys.stdin{options})]' | bmtools import text")
+        options = f" --no-header --text-column {text + 1}"
     return (f"found a table of {len(header)} columns ({shown}); "
-            f"type {unpack} {_quoted(name)} | {make}")
+            f"type bmtools import table {_quoted(name)}{options}")
 
 
 def _read_table(lines: Sequence[str], name: str) -> _Table | None:

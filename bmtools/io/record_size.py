@@ -28,6 +28,11 @@ def limiting_records(max_record_megabytes: int = MEGABYTES) -> Iterator[None]:
 _most_bytes = MEGABYTES * _MEGABYTE
 
 
+def most_bytes() -> int:
+    """Return the size that no record may exceed."""
+    return _most_bytes
+
+
 def limited_lines(stream: BinaryIO, name: str) -> Iterator[bytes]:
     """Yield the lines of a stream with their ends.
 

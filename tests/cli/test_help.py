@@ -184,8 +184,7 @@ def test_a_file_in_place_of_a_format_lists_the_formats(run, tmp_path: Path) -> N
         f"bmtools: found the file '{tmp_path}/notes.txt', expected a command before it: {formats}. "
         "See 'bmtools import --help'.\n")
     assert run("import", "docx").err == (
-        f"bmtools: No such command 'docx'; expected one of {formats}. "
-        "See 'bmtools import --help'.\n")
+        "bmtools: No such command 'docx'. See 'bmtools import --help'.\n")
 
 
 def test_help_lists_the_topics(run) -> None:

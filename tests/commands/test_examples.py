@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import os
 import re
 import subprocess
+import tarfile
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -94,12 +96,22 @@ def files(make_tokenizer: Callable[..., Path], make_checkpoint: Callable[..., Pa
             ("memory.tsv", "en\tit\nNo pain.\tNessun dolore.\nFever.\tFebbre.\n"),
             ("train.tsv", "-DOCSTART-\n\nIl O\ncuore B-ORGAN\n\nFebbre O\n"),
             ("texts.txt", "a|Il cuore.\n"),
+            ("notes.csv", "number,note\n1,Il cuore.\n"), ("pairs.tsv", "Il cuore.\tFebbre.\tno\n"),
+            ("gad.tsv", "@GENE$ in @DISEASE$.\t1\n"),
+            ("hoc.tsv", "index\ttext\tlabels\n1_s0\tIl cuore.\tx\n"),
+            ("biosses.tsv", "sentence1\tsentence2\tscore\nIl cuore.\tFebbre.\t0.5\n"),
+            ("yesno.tsv", "yesno_label\tquestion\tideal_answer\n1\tPompa?\tIl cuore.\n"),
             ("mentions.txt", "a\t3\t8\tcuore\tORGAN\n"), ("curated.json", json.dumps(CURATED))):
         (folder / name).write_text(content, encoding="utf-8")
     tokenize(RecordReader([str(folder / "corpus.jsonl")]), load_tokenizer(vocabulary),
              folder / "shards")
     with zipfile.ZipFile(folder / "DDICorpus-2013.zip", "w") as archive:
         archive.writestr("DDICorpus/Train/a.xml", DDI)
+    with tarfile.open(folder / "hoc-original.tar.gz", "w:gz") as packed:
+        for name, text in (("text/1.txt", b"Il cuore.\n"), ("labels/1.txt", b"<x--y")):
+            member = tarfile.TarInfo(name)
+            member.size = len(text)
+            packed.addfile(member, io.BytesIO(text))
     (folder / "pubmed.xml.gz").write_bytes(gzip.compress(XML.format("One. Two.").encode()))
     return folder
 

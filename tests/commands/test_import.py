@@ -48,6 +48,21 @@ SAMPLES = {
     "jsonl": Sample('{"id": 1, "text": "One. Two."}\n{"text": "Three."}\n',
                     '{"id": 1, "text": "One. Two."}\n{"title": "x"}\n',
                     "in:2: key 'text': found no such key", ("1", "in:2"), ("1",)),
+    "table": Sample("id,text\n7,One. Two.\n8,Three.\n", "id,text\n7,One. Two.\n8,\n",
+                    "in:3: found nothing in the column of the text", ("in:2", "in:3"), ("in:2",)),
+    "gad": Sample("One. Two.\t1\nThree.\t0\n", "One. Two.\t1\nThree.\t2\n",
+                  "in:2: found the label '2', expected 0 or 1", ("in:1", "in:2"), ("in:1",)),
+    "hoc": Sample("index\ttext\tlabels\na_s0\tOne. Two.\tx,y\na_s1\tThree.\t\n",
+                  "index\ttext\tlabels\na_s0\tOne. Two.\tx,y\na_s1\tThree.\n",
+                  "in:3: found 2 columns, expected 3", ("a_s0", "a_s1"), ("a_s0",)),
+    "biosses": Sample("sentence1\tsentence2\tscore\nOne. Two.\tOne.\t4\nThree.\tThree.\t0.5\n",
+                      "sentence1\tsentence2\tscore\nOne. Two.\tOne.\t4\nThree.\tThree.\tnan\n",
+                      "in:3: found the score 'nan', expected a number", ("in:2", "in:3"),
+                      ("in:2",)),
+    "bioasq-yesno": Sample(
+        "yesno_label\tquestion\tideal_answer\n1\tWhy?\tOne. Two.\n0\tWho?\tThree.\n",
+        "yesno_label\tquestion\tideal_answer\n1\tWhy?\tOne. Two.\nno\tWho?\tThree.\n",
+        "in:3: found the label 'no', expected 0 or 1", ("in:2", "in:3"), ("in:2",)),
 }
 FORMATS = pytest.mark.parametrize("form", SAMPLES)
 

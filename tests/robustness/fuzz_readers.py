@@ -63,6 +63,8 @@ _FILES = {
     "in.conll": "-DOCSTART-\n\nIl O\npaziente O\nha O\nasma B-DIS\n. O\n\nIl O\ncuore B-ORG\n",
     "in.standoff": "1|Il paziente ha asma.\n2|Il cuore pompa.\n",
     "mentions.txt": "1\t15\t19\tasma\tDIS\n2\t3\t8\tcuore\tORG\n",
+    "in.csv": 'n;note;kind;score\n1;"Il paziente; ha asma.";a;0.5\n2;Febbre.;b;1\n',
+    "hoc.tsv": "index\ttext\tlabels\r\n1_s0\tFebbre.\ta,b\r\n1_s1\tAsma \"alta\".\t\r\n",
     "curated.json": json.dumps({"data": [{
         "original": TEXTS[0], "masked": ["Il [MASK] ha diabete mellito e asma."],
         "type": "a", "source": "b"}]}, indent=1),
@@ -113,6 +115,9 @@ READERS = (
     Reader("in.standoff", "import standoff in.standoff --annotations mentions.txt"),
     Reader("mentions.txt", "import standoff in.standoff --annotations mentions.txt"),
     Reader("curated.json", "import curated curated.json"),
+    Reader("in.csv", "import table in.csv --text-column note --id-column n --label-column kind "
+           "--score-column score"),
+    Reader("hoc.tsv", "import hoc hoc.tsv"),
     Reader("in.jsonl", "import jsonl in.jsonl -o OUT"),
     Reader("in.jsonl.gz", "import jsonl in.jsonl.gz", packed=True),
     Reader("in.jsonl.zst", "import jsonl in.jsonl.zst", packed=True),

@@ -1,0 +1,264 @@
+"""Tables, CSV or TSV, whose columns become the keys of records."""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Literal
+
+from bmtools.errors import (
+    DataError,
+    RecordError,
+    Reject,
+    check_choices,
+    refuse,
+    require,
+    setting,
+    suggestion,
+)
+from bmtools.io.jsonl import read_lines, source_name, source_stem
+from bmtools.io.record_size import most_bytes
+from bmtools.records import Record
+
+_DELIMITERS = "\t,;|"
+_SENTENCE = re.compile(r"(.+)_s\d+")  # of BLUE's ids of sentences: 11724768_s0
+
+
+@dataclass(frozen=True)
+class TableConfig:
+    """Columns of a table.
+
+    A column is the name that the first line gives it, or its number, counted from 1.
+
+    Args:
+        text_column: column of the text.
+        text_pair_column: column of a second text.
+        question_column: column of a question to the text.
+        label_column: column of the label.
+        labels_column: column of a list of labels.
+        score_column: column of a number.
+        id_column: column of the id; without one ids are FILE:LINE.
+        document_column: column of the document that a text comes from, for `meta.document`.
+        labels_separator: character between the labels of `labels_column`.
+        label_names: labels by the values of `label_column`, as 0=no,1=yes; others are refused.
+        header: the first line names the columns; others than those above go to `meta`.
+        delimiter: character between columns, or tab; found in the first line if not given.
+        quoting: on: a field in double quotes may contain delimiters and line breaks. off: quotes
+            are letters. auto: off where tabs delimit the columns.
+    """
+
+    text_column: str = "text"
+    text_pair_column: str = ""
+    question_column: str = ""
+    label_column: str = ""
+    labels_column: str = ""
+    score_column: str = ""
+    id_column: str = ""
+    document_column: str = ""
+    labels_separator: str = ","
+    label_names: str = ""
+    header: bool = True
+    delimiter: str = ""
+    quoting: Literal["auto", "on", "off"] = "auto"
+
+    def __post_init__(self) -> None:
+        check_choices(self)
+        require(bool(self.text_column), "text_column", "nothing", "a column")
+        require(bool(self.labels_separator), "labels_separator", "nothing", "a character")
+        require(len(self.delimiter) <= 1 or self.delimiter == "tab", "delimiter",
+                repr(self.delimiter), "one character, or tab")
+        require(all("=" in one for one in self.label_names.split(",")) or not self.label_names,
+                "label_names", repr(self.label_names), "VALUE=LABEL, separated by commas")
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The columns that are read, by the key of records that each fills."""
+        keys = ("text", "text_pair", "question", "label", "labels", "score", "id", "document")
+        given = {key: getattr(self, f"{key}_column") for key in keys}
+        return {key: column for key, column in given.items() if column}
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Labels by their values in the table; empty where these are the labels."""
+        pairs = (one.partition("=") for one in self.label_names.split(",") if one)
+        return {value.strip(): label.strip() for value, _, label in pairs}
+
+
+GAD = TableConfig("sentence", label_column="label", label_names="0=0,1=1")
+BIOSSES = TableConfig("sentence1", "sentence2", score_column="score")
+BIOASQ_YESNO = TableConfig("ideal_answer", question_column="question", label_column="yesno_label",
+                           label_names="0=no,1=yes")
+HOC = TableConfig("text", labels_column="labels", id_column="index")
+
+
+def table_records(names: Iterable[str], config: TableConfig | None = None,
+                  reject: Reject = refuse, headless: Sequence[str] = ()) -> Iterator[Record]:
+    """Yield a record for every line of tables.
+
+    White space around values is removed, empty values are left out, and further named columns go
+    to `meta`. Delimiter and header are found file by file. Ids are those of the id column, or
+    `STEM:LINE`.
+
+    Args:
+        names: files, compressed or not; `-` for stdin.
+        config: which column is what.
+        reject: receives a line with too few columns, without text, or with a wrong label or score.
+        headless: names of the columns of files whose first line does not name them.
+
+    Raises:
+        DataError: no such column, or a quote that does not end.
+    """
+    config = config or TableConfig()
+    for name in names:
+        reader = None
+        for place, row in _rows(name, config):
+            if reader is None:
+                header, is_header = _header(row, config, headless)
+                reader = _Reader(header, config, place)
+                if is_header:
+                    continue
+            try:
+                yield reader.read(row, place, f"{source_stem(name)}:{place.rpartition(':')[2]}")
+            except RecordError as error:
+                reject(error)
+
+
+def sentences_of_documents(records: Iterable[Record]) -> Iterator[Record]:
+    """Set `meta.document` by BLUE's ids of sentences: `11724768_s0`."""
+    for record in records:
+        if found := _SENTENCE.fullmatch(record["id"]):
+            record = record.replace(meta={**record.get("meta", {}), "document": found[1]})
+        yield record
+
+
+def _rows(name: str, config: TableConfig) -> Iterator[tuple[str, list[str]]]:
+    """Yield the rows that are not blank, each after the place of its first line."""
+    lines = (f"{line}\n" for _, line in read_lines(name))
+    first = next(lines, "")
+    delimiter = "\t" if config.delimiter == "tab" else config.delimiter or _delimiter(first)
+    quoting = delimiter != "\t" if config.quoting == "auto" else config.quoting == "on"
+    csv.field_size_limit(most_bytes())
+    rows = csv.reader(chain([first], lines), delimiter=delimiter, strict=True,
+                      quoting=csv.QUOTE_MINIMAL if quoting else csv.QUOTE_NONE)
+    place = f"{source_name(name)}:1"
+    try:
+        for row in rows:
+            if any(map(str.strip, row)):
+                yield place, [value.strip() for value in row]
+            place = f"{source_name(name)}:{rows.line_num + 1}"
+    except csv.Error as error:
+        raise DataError(f"{place}: found a quoted field that goes wrong ({error}), expected a "
+                        f"quote at its end; {setting('quoting')} off takes quotes for letters"
+                        ) from error
+
+
+def _delimiter(line: str) -> str:
+    """Find the delimiter of a table in its first line: tab before all others."""
+    return next((one for one in _DELIMITERS if one in line), ",")
+
+
+def _header(row: list[str], config: TableConfig, headless: Sequence[str]) -> tuple[list[str], bool]:
+    """Name the columns, by the first row or by numbers; tell whether that row holds names."""
+    if headless and not set(config.columns.values()) <= set(row):
+        return list(headless), False
+    return (row, True) if config.header else (list(map(str, range(1, len(row) + 1))), False)
+
+
+def _find_columns(header: Sequence[str], config: TableConfig, place: str) -> dict[str, int]:
+    """Find the index of each column that is read, by name before number.
+
+    Raises:
+        DataError: there is no such column.
+    """
+    found = {}
+    for key, column in config.columns.items():
+        if column in header:
+            found[key] = header.index(column)
+        elif column.isdecimal() and 0 < int(column) <= len(header):
+            found[key] = int(column) - 1
+        else:
+            raise DataError(f"{place}: found no column {column!r}, {suggestion(column, header)}; "
+                            f"{setting(f'{key}_column')} names it")
+    return found
+
+
+class _Reader:
+    """Reader of one file's rows.
+
+    Args:
+        header: names of the columns.
+        config: which column is what.
+        place: of the header.
+    """
+
+    def __init__(self, header: Sequence[str], config: TableConfig, place: str) -> None:
+        self._columns = _find_columns(header, config, place)
+        self._most = len(header)
+        self._needed = max(self._columns.values()) + 1
+        self._config = config
+        self._others = {name: number for number, name in enumerate(header)
+                        if config.header and number not in self._columns.values() and name}
+
+    def read(self, row: Sequence[str], place: str, default_id: str) -> Record:
+        """Make a record of a row.
+
+        Raises:
+            RecordError: see `table_records`.
+        """
+        if not self._needed <= len(row) <= self._most:
+            raise RecordError(place, f"found {len(row)} columns, expected {self._most} as in the "
+                                     "first line", list(row))
+        value = {key: row[number] for key, number in self._columns.items()}
+        if not value["text"]:
+            raise RecordError(place, "found nothing in the column of the text, expected text; "
+                                     f"{setting('text_column')} names another", list(row))
+        others = {name: row[number] for name, number in self._others.items()
+                  if number < len(row) and row[number]}
+        document = {"document": value["document"]} if value.get("document") else {}
+        record = Record(id=value.get("id") or default_id, text=value["text"], place=place)
+        record |= {key: value[key] for key in ("text_pair", "question") if value.get(key)}
+        try:
+            record |= self._labels(value)
+        except ValueError as error:
+            raise RecordError(place, str(error), list(row)) from error
+        if others or document:
+            record["meta"] = others | document
+        return record
+
+    def _labels(self, value: Mapping[str, str]) -> dict[str, Any]:
+        """Read label, labels and score of a row, those that have a column."""
+        found: dict[str, Any] = {}
+        if "label" in value:
+            found["label"] = self._named(value["label"])
+        if "labels" in value:
+            parts = map(str.strip, value["labels"].split(self._config.labels_separator))
+            found["labels"] = list(dict.fromkeys(filter(None, parts)))
+        if "score" in value:
+            found["score"] = _number(value["score"])
+        return found
+
+    def _named(self, value: str) -> str:
+        """Translate a label by `label_names`.
+
+        Raises:
+            ValueError: it is empty, or not listed.
+        """
+        names = self._config.labels
+        if not value or (names and value not in names):
+            raise ValueError(f"found the label {value!r}, expected "
+                             f"{' or '.join(names) or 'the name of a class'}")
+        return names.get(value, value)
+
+
+def _number(value: str) -> float:
+    try:
+        number = float(value)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise ValueError(f"found the score {value!r}, expected a number")
+    return number

@@ -1,0 +1,156 @@
+"""Tables with named columns, and the sets that come as tables."""
+
+from __future__ import annotations
+
+import csv
+import io
+import random
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+
+from bmtools.corpus.tables import (
+    BIOASQ_YESNO,
+    BIOSSES,
+    GAD,
+    TableConfig,
+    table_records,
+)
+from bmtools.errors import DataError, RecordError
+from bmtools.records import Record, check
+
+Write = Callable[[str], str]
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Write:
+    def write(content: str) -> str:
+        path = tmp_path / "set.tsv"
+        path.write_bytes(content.encode())
+        return str(path)
+
+    return write
+
+
+def rows(name: str, config: TableConfig | None = None, headless: tuple[str, ...] = (),
+         ) -> list[Record]:
+    found = list(table_records([name], config, headless=headless))
+    for record in found:
+        check(record)
+    return found
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize(("delimiter", "given"), [
+    ("\t", ""), (",", ""), (";", ""), ("|", ""), ("\t", "tab"), (":", ":")])
+def test_every_key(source: Write, end: str, delimiter: str, given: str) -> None:
+    table = [["n", "a", "b", "why", "kind", "all", "grade", "doc", "year", "none"],
+             ["7", " x y ", "z", "Q?", "1", "p/ q/p", "-1.5", "d", "1998", ""],
+             ["8", "w", "", "", "0", "", "2e1", "", "", ""]]
+    config = TableConfig("a", "b", "why", "kind", "all", "grade", "n", "doc", "/", "1=yes,0=no",
+                         delimiter=given)
+    found = rows(source("".join(delimiter.join(row) + end for row in table)), config)
+    assert found == [
+        {"id": "7", "text": "x y", "text_pair": "z", "question": "Q?", "label": "yes",
+         "labels": ["p", "q"], "score": -1.5, "meta": {"year": "1998", "document": "d"}},
+        {"id": "8", "text": "w", "label": "no", "labels": [], "score": 20.0}]
+    assert found[1].place.endswith("set.tsv:3")
+
+
+def test_columns_by_number_with_and_without_a_header(source: Write) -> None:
+    name = source("a\t1\nb\t2\n")
+    assert rows(name, TableConfig("1", label_column="2", header=False)) == [
+        {"id": "set:1", "text": "a", "label": "1"}, {"id": "set:2", "text": "b", "label": "2"}]
+    assert rows(source("a\tx\nb\t2\n"), TableConfig("1", label_column="2")) == [
+        {"id": "set:2", "text": "b", "label": "2"}]
+    assert rows(source("2\t1\nb\tc\n"), TableConfig("2"))[0]["text"] == "b"  # the name comes first
+
+
+def test_quotes_are_letters_between_tabs_alone(source: Write) -> None:
+    assert [record["text"] for record in rows(source('text\n"a\n"b" c\n'), TableConfig(
+        delimiter="tab"))] == ['"a', '"b" c']
+    assert rows(source('text\tn\n"a\tb\n\nc"\t1\n'), TableConfig(quoting="on"))[0]["text"] == \
+        "a\tb\n\nc"
+    assert rows(source('text,n\n"a,1\n'), TableConfig(quoting="off"))[0]["text"] == '"a'
+
+
+def test_csv_equals_pythons_reader_on_random_tables(source: Write) -> None:
+    draw = random.Random(4)
+    for _ in range(50):
+        table = [["text", "id"], *(["x" + "".join(draw.choices('ab,;"\n \t', k=6)) + "x", str(n)]
+                                   for n in range(5))]
+        stream = io.StringIO()
+        csv.writer(stream, lineterminator="\n").writerows(table)
+        found = rows(source(stream.getvalue()), TableConfig(delimiter=",", id_column="id"))
+        assert [[record["text"], record["id"]] for record in found] == table[1:]
+
+
+@pytest.mark.parametrize(("content", "config", "fault"), [
+    ("text,label\na,\n", TableConfig(label_column="label"),
+     "set.tsv:2: found the label '', expected the name of a class"),
+    ("text,label\na,b,c\n", TableConfig(), "set.tsv:2: found 3 columns, expected 2"),
+    ("n,text\na\n", TableConfig(), "set.tsv:2: found 1 columns, expected 2"),
+    ('text,n\n"a\nb",1\n ,2\n', TableConfig(), "set.tsv:4: found nothing in the column of the"),
+    ("text,label\na,b\n", TableConfig(label_column="label", label_names="1=x,0=y"),
+     "found the label 'b', expected 1 or 0"),
+    ("text,s\na,1.2.3\n", TableConfig(score_column="s"), "found the score '1.2.3', expected a num"),
+    ("text,s\na,inf\n", TableConfig(score_column="s"), "found the score 'inf'")])
+def test_bad_rows(source: Write, content: str, config: TableConfig, fault: str) -> None:
+    faults: list[RecordError] = []
+    assert list(table_records([source(content)], config, faults.append)) == [] or '"a\n' in content
+    assert [fault in str(one) for one in faults] == [True]
+
+
+@pytest.mark.parametrize(("content", "config", "fault"), [
+    ("abstract,n\na,b\n", TableConfig("abstrct"), "no column 'abstrct', did you mean 'abstract'?"),
+    ("a,b\n", TableConfig("3"), "no column '3', expected one of a, b; text_column names it"),
+    ("a,b\n1,2\n", TableConfig("a", label_column="c"), "label_column names it"),
+    ('text,n\na,1\n"b,2\nc,3\n', TableConfig(), "set.tsv:3: found a quoted field that goes wrong"),
+    ('text,n\n"a" b,1\n', TableConfig(), "quoting off takes quotes for letters")])
+def test_tables_that_cannot_be_read(source: Write, content: str, config: TableConfig,
+                                    fault: str) -> None:
+    with pytest.raises(DataError) as refused:
+        list(table_records([source(content)], config, lambda error: None))
+    assert fault in str(refused.value)
+
+
+@pytest.mark.parametrize(("settings", "fault"), [
+    ({"text_column": ""}, "text_column: found nothing"),
+    ({"delimiter": ",;"}, "delimiter: found ',;', expected one character, or tab"),
+    ({"label_names": "1,0"}, "label_names: found '1,0', expected VALUE=LABEL"),
+    ({"quoting": "yes"}, "quoting"), ({"labels_separator": ""}, "labels_separator")])
+def test_wrong_settings(settings: dict[str, str], fault: str) -> None:
+    with pytest.raises(ValueError, match=r"expected") as refused:
+        TableConfig(**settings)  # type: ignore[arg-type]
+    assert fault in str(refused.value)
+
+
+@pytest.mark.data
+def test_gad(data: Path) -> None:
+    headless = ("sentence", "label")
+    train, test = (rows(str(data / f"en/re/GAD/{part}.tsv"), GAD, headless)
+                   for part in ("train", "test"))
+    assert (len(train), len(test)) == (4796, 534)
+    assert Counter(record["label"] for record in train) == {"1": 2520, "0": 2276}
+    assert all("@GENE$" in one["text"] and "@DISEASE$" in one["text"] for one in train + test)
+    assert test[0]["text"].startswith("These results suggest that the C1772T polymorphism")
+
+
+@pytest.mark.data
+def test_biosses_is_the_mean_of_five(data: Path) -> None:
+    found = rows(str(data / "en/sts/BIOSSES/biosses.tsv"), BIOSSES)
+    assert len(found) == 100
+    assert all(record["text_pair"] and record["score"] == pytest.approx(
+        fmean(float(record["meta"][one]) for one in "ABCDE")) for record in found)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(("part", "count", "yes"), [("train", 728, 579), ("test", 128, 102)])
+def test_yes_no_questions(data: Path, part: str, count: int, yes: int) -> None:
+    found = rows(str(data / f"en/qa/bioasq/yesno/{part}.tsv"), BIOASQ_YESNO)
+    labels = Counter(record["label"] for record in found)
+    assert labels == {"yes": yes, "no": count - yes}
+    assert all(record["question"] for record in found)
