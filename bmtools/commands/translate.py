@@ -94,7 +94,7 @@ def command(records: RecordReader, reject: Reject, output: str, model: Path | No
     """Translate records sentence by sentence.
 
     Texts are split into sentences, and put together again around what was between them. Each
-    different sentence is translated once. How many came from where is told on stderr.
+    different sentence is translated once. How many came from where is written to stderr.
     """
     from bmtools.translation.translate import TranslationCounts, translate
 

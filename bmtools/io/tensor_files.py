@@ -12,7 +12,7 @@ _Size = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class TensorEntry(TypedDict):
-    """What a header says of a tensor; offsets count from the end of the header."""
+    """A tensor as its header describes it; offsets count from the end of the header."""
 
     dtype: str
     shape: list[_Size]

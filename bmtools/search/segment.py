@@ -183,7 +183,7 @@ class _Splitter:
         return _LETTERED.search(self._text, max(0, end - 40), end) is not None
 
     def _announces(self, word: str, after_number: bool, end: int, following: int) -> bool:
-        """Return whether a word with a point never stands at the end, before what follows it."""
+        """Return whether a word with a point never ends a sentence before what follows it."""
         if _ITEM.search(self._text, max(0, end - _ITEM_LENGTH), end):
             return True
         if after_number:
