@@ -15,6 +15,7 @@ import numpy as np
 from accelerate import Accelerator
 
 from bmtools.errors import BmtoolsError, Reject, refuse, setting
+from bmtools.evaluation.seeds import t_interval
 from bmtools.io.directories import new_directory, refuse_existing
 from bmtools.io.jsonl import RecordReader, as_records, source_name
 from bmtools.io.manifest import Manifest, hash_directory
@@ -33,6 +34,7 @@ from bmtools.vocab.unknown_tokens import warn_of_unknown_tokens
 
 SEEDS = "seeds.jsonl"
 _DIGITS = 6
+_CONFIDENCE = 0.95
 Source = str | PathLike[str] | Iterable[Any]
 
 
@@ -59,10 +61,10 @@ def finetune(task: str, model: str | PathLike[str], train: Source, dev: Source,
 
     Returns:
         `checkpoint`, `model`, `best_seed`, `seeds` (their number), for each metric of the task
-        `dev_METRIC` and, with a test set, `test_METRIC` (each `mean`, `median` and sample
-        `deviation` over seeds, None for one seed), the chosen values of a `grid`, and
-        `wall_seconds`. Scores of each seed, by type or label too, are in the directory's
-        `seeds.jsonl`.
+        `dev_METRIC` and, with a test set, `test_METRIC` (each `mean`, `median`, sample
+        `deviation` over seeds, None for one seed, and the mean's 95 % `interval` by Student's t),
+        the chosen values of a `grid`, and `wall_seconds`. Scores of each seed, by type or label
+        too, are in the directory's `seeds.jsonl`.
 
     Raises:
         TypeError: a setting that none of them has.
@@ -163,11 +165,13 @@ def _run_seeds(plan: FinetunePlan, task: Task[Any, Any], splits: Mapping[str, Sp
                  statistics.fmean(line[DEV][task.metric] for line in lines))
 
 
-def summarize(values: Sequence[float]) -> dict[str, float | None]:
-    """Compute mean, median and sample deviation over seeds; one seed has no deviation."""
+def summarize(values: Sequence[float]) -> dict[str, Any]:
+    """Compute mean, median, sample deviation and t interval over seeds; one has no last two."""
+    bounds = t_interval(values, _CONFIDENCE)
     return {"mean": round(statistics.fmean(values), _DIGITS),
             "median": round(statistics.median(values), _DIGITS),
-            "deviation": round(statistics.stdev(values), _DIGITS) if len(values) > 1 else None}
+            "deviation": round(statistics.stdev(values), _DIGITS) if len(values) > 1 else None,
+            **({"interval": [round(bound, _DIGITS) for bound in bounds]} if bounds else {})}
 
 
 def _write(runs: _Runs, task: Task[Any, Any], sources: Mapping[str, Iterable[Record]],
@@ -175,7 +179,7 @@ def _write(runs: _Runs, task: Task[Any, Any], sources: Mapping[str, Iterable[Rec
     """Write the best model, its manifest with the resolved settings, and the seeds' lines.
 
     Returns:
-        the summary: of each metric mean, median and sample deviation over seeds.
+        the summary: of each metric mean, median, sample deviation and interval over seeds.
     """
     plan, best, lines = runs.plan, runs.best, runs.lines
     summary: Report = {"best_seed": best.seed, "seeds": len(lines),

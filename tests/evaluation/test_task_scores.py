@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import random
 import subprocess
 import sys
@@ -247,6 +248,56 @@ def test_untyped_and_typed_tags_score_as_in_seqeval(data: Path, name: str, suppo
         *tags, average="micro", zero_division=0)
     assert count == line["support"] == support
     assert shows(line, {"precision": precision, "recall": recall, "f1": f1})
+
+
+@pytest.mark.data
+def test_words_of_real_abstracts_score_as_in_scikit_learn(data: Path) -> None:
+    """BLURB's measure of EBM-NLP; the file's tags are the words' labels."""
+    metrics = pytest.importorskip("sklearn.metrics")
+    gold = [*conll_records([str(data / "en/pico/EBM-NLP/test.txt")], ConllConfig())]
+    rng = random.Random(0)
+    found = predicted(gold, lambda record: {"entities": [
+        {**entity, "type": rng.choice([entity["type"], "OUT", "PAR"]), "text": text}
+        for entity in record["entities"] if rng.random() < 0.9
+        for text in [record["text"][entity["start"]:entity["end"]]]]})
+    [line] = score(gold, found, task="pico")
+    tags = [[tag for record, own in zip(gold, side, strict=True)
+             for tag in labels_of_words(record["text"], own)]
+            for side in ([record["entities"] for record in gold],
+                         [record["predicted"]["entities"] for record in found])]
+    kinds = sorted({*tags[0]} - {"O"})
+    assert (len(gold), line["documents"], len(kinds)) == (2064, 191, 3)
+    assert line["macro_f1"] == pytest.approx(
+        metrics.f1_score(*tags, labels=kinds, average="macro"), abs=1e-6)
+    assert [line["by"]["type"][kind]["f1"] for kind in kinds] == pytest.approx(
+        metrics.f1_score(*tags, labels=kinds, average=None).tolist(), abs=1e-6)
+
+
+def labels_of_words(text: str, spans: list[Line]) -> list[str]:
+    return [next((one["type"] for one in spans if one["start"] <= start < one["end"]), "O")
+            for start, _ in find_words(text)]
+
+
+@pytest.mark.data
+def test_real_relations_score_as_in_scikit_learn(data: Path) -> None:
+    metrics = pytest.importorskip("sklearn.metrics")
+    lines = (data / "en/re/chemprot/test.txt").read_text(encoding="utf-8").splitlines()
+    gold = [{"id": str(number), **json.loads(line)} for number, line in enumerate(lines)]
+    labels = sorted({record["label"] for record in gold})
+    assert (len(gold), len(labels)) == (3469, 12)
+    rng = random.Random(0)
+    found = predicted(gold, lambda record: {
+        "label": record["label"] if rng.random() < 0.7 else rng.choice(labels)})
+    [line] = score(gold, found, negative=labels[0])
+    sides = [[record["label"] for record in gold],
+             [record["predicted"]["label"] for record in found]]
+    assert line["accuracy"] == pytest.approx(metrics.accuracy_score(*sides), abs=1e-6)
+    for average in ("micro", "macro", "weighted"):
+        assert line[f"{average}_f1"] == pytest.approx(metrics.f1_score(
+            *sides, labels=labels[1:], average=average), abs=1e-6)
+    table = metrics.confusion_matrix(*sides, labels=labels)
+    assert [[line["confusion"][one].get(other, 0) for other in labels] for one in labels] == \
+        table.tolist()
 
 
 def bio(text: str, spans: list[Line]) -> list[str]:

@@ -18,7 +18,7 @@ from bmtools.models.checkpoint import load_checkpoint, save_checkpoint
 from bmtools.recipes.settings import LearningRateConfig, OptimizationConfig
 from bmtools.records import Record
 from bmtools.tasks.batches import TaskBatches, shuffle_batches
-from bmtools.tasks.finetune import SEEDS, run_finetuning
+from bmtools.tasks.finetune import SEEDS, run_finetuning, summarize
 from bmtools.tasks.heads import load_encoder, with_new_head
 from bmtools.tasks.inference import Predictor
 from bmtools.tasks.ner import NerConfig, NerTask
@@ -101,7 +101,8 @@ def test_a_random_model_learns_marked_words(tune: Tune, tmp_path: Path,
     for line in seeds:
         assert line["dev"]["f1"] == line["test"]["f1"] == 1
         assert set(line["test"]["by_type"]) == {"DIS", "DRUG"}
-    assert lines[-1]["dev_f1"] == {"mean": 1.0, "median": 1.0, "deviation": 0.0}
+    assert lines[-1]["dev_f1"] == {"mean": 1.0, "median": 1.0, "deviation": 0.0,
+                                   "interval": [1.0, 1.0]}
     assert lines[-1]["test_f1"] == lines[-1]["dev_f1"]
     assert lines[-1]["model"] == str(checkpoint)
     output = Path(lines[-1]["checkpoint"])
@@ -354,3 +355,13 @@ def test_other_labels_are_refused(checkpoint: Path, tmp_path: Path) -> None:
                     Manifest("test", {}, loaded.vocabulary))
     with pytest.raises(CheckpointError, match="found labels LABEL_0, LABEL_1, expected O"):
         Predictor([tmp_path / "m"], task="ner")
+
+
+def test_seeds_are_summarized_with_students_interval() -> None:
+    stats = pytest.importorskip("scipy.stats")
+    values = [0.61, 0.66, 0.63]
+    summary = summarize(values)
+    theirs = stats.t.interval(0.95, 2, loc=np.mean(values), scale=np.std(values, ddof=1) / 3**0.5)
+    assert summary.pop("interval") == pytest.approx(theirs, abs=1e-6)
+    assert summary == {"mean": 0.633333, "median": 0.63, "deviation": 0.025166}
+    assert summarize([0.5]) == {"mean": 0.5, "median": 0.5, "deviation": None}
