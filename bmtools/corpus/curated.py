@@ -8,8 +8,8 @@ from difflib import SequenceMatcher
 from typing import Any
 
 from bmtools.errors import DataError, RecordError, Reject, refuse
-from bmtools.io.jsonl import parse_json, read_lines, source_name
-from bmtools.io.record_size import check_record_size
+from bmtools.io.folders import read_json
+from bmtools.io.jsonl import source_name
 from bmtools.records import MASK, Record
 
 _PUNCTUATION = ".,;:!?()[]{}\"'«»“”‘’…"  # noqa: RUF001
@@ -60,20 +60,9 @@ def unmasked_records(names: Iterable[str], reject: Reject = refuse) -> Iterator[
 
 def _items(name: str) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
     """Yield a file's sentences: id, content, and the keys that their records keep."""
-    lines, size = [], 0
-    for _, line in read_lines(name):
-        lines.append(line)
-        size += len(line) + 1
-        check_record_size(size, source_name(name))
-    text = "\n".join(lines)
-    if not text.strip():
+    content = read_json(name, "one object with 'data' or 'contexts'")
+    if content is None:
         return
-    try:
-        content = parse_json(text)
-    except ValueError as error:
-        place, fault = getattr(error, "lineno", 1), getattr(error, "msg", error)
-        raise DataError(f"{source_name(name)}:{place}: not JSON ({fault}); expected one object "
-                        "with 'data' or 'contexts'") from error
     found = content if isinstance(content, dict) else {}
     key = next((key for key in ("data", "contexts") if isinstance(found.get(key), list)), None)
     if key is None:

@@ -18,10 +18,11 @@ RELATIONS_LOST = "relations lost"
 Span = tuple[int, int]
 Lose = Callable[[str, str, str, Any], None]
 """Takes what is lost, as it is counted, its place, the reason, and the line or record."""
+_LIKENESS = 0.8  # of a broken type to a known one
 _SHORT = 5  # characters
 _FARTHEST_SHIFT = 2  # characters
 # A marker put into the text for its translation, and left in the mention.
-_MARKER = re.compile(r"^\^+_\w+_ ?> *")
+_MARKER = re.compile(r"^\^[\^ ]*_[\w-]+_ ?> *")
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,24 @@ def relations(arcs: Iterable[Arc], ids: Iterable[str], lose: Lose) -> list[dict[
     return found
 
 
+def mended_type(name: str, known: Sequence[str]) -> str | None:
+    """Return the known type of a name that translation may have broken; None where there is none.
+
+    `GENE -Y` and `CHEMIC AL` have blanks, `GENE- Livelli di Y` words of the text in between.
+    """
+    from difflib import get_close_matches
+
+    if name in known:
+        return name
+    plain = "".join(name.split())
+    for kind in sorted(known, key=len, reverse=True):
+        if len(plain) >= len(kind) and any(
+                plain.startswith(kind[:at]) and plain.endswith(kind[at:])
+                for at in range(len(kind) + 1)):
+            return kind
+    return next(iter(get_close_matches(plain, known, 1, _LIKENESS)), None)
+
+
 def locate(text: str, mentions: Sequence[Mention],
            counts: Counter[str]) -> list[tuple[Span, ...] | str]:
     """Find the spans of mentions, or the reason why one is not in the text.
@@ -152,11 +171,11 @@ def _at_offset(text: str, mention: Mention) -> tuple[Span, ...] | str:
         return (f"found the offsets {spans[0][0]} to {spans[-1][1]}, expected some within the text "
                 f"of {len(text)} characters")
     parts = [text[start:end] for start, end in spans]
+    if not all(map(str.strip, parts if mention.text is None else [mention.text, *parts])):
+        return "found a mention of white space only, expected a word"
     if mention.text is not None and not _is_same(parts, mention.text):
         return (f"found the mention {mention.text!r} at {spans[0][0]}, where the text has "
                 f"{' '.join(parts)!r}")
-    if not all(map(str.strip, parts)):
-        return "found a mention of white space only, expected a word"
     return tuple((start + len(part) - len(part.lstrip()), start + len(part.rstrip()))
                  for (start, _), part in zip(spans, parts, strict=True))
 

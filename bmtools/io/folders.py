@@ -10,14 +10,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from bmtools.errors import DataError
-from bmtools.io.jsonl import STDIN, MemberName, open_text, source_name, with_newlines
+from bmtools.io.jsonl import STDIN, MemberName, parse_json, read_lines, source_name
 from bmtools.io.record_size import check_record_size
 
 _PACKED = (".gz", ".zst", ".zstd")
-_CHUNK = 1 << 16  # bytes
 
 
 def set_files(names: Iterable[str], *endings: str) -> Iterator[str]:
@@ -59,20 +58,40 @@ def read_text(name: str) -> str:
     Raises:
         DataError: it is not UTF-8, or larger than a record may be.
     """
-    chunks, size = [], 0
-    with open_text(name) as stream:
-        while chunk := stream.read(_CHUNK):
-            chunks.append(chunk)
-            size += len(chunk)
-            check_record_size(size, source_name(name))
-    content = with_newlines(b"".join(chunks))
+    lines, size = [], 0
+    for _, line in read_lines(name):
+        lines.append(line)
+        size += len(line) + 1
+        check_record_size(size, source_name(name))
+    return "\n".join(lines)
+
+
+def read_json(name: str, expected: str) -> Any:
+    """Read a JSON file whole.
+
+    Args:
+        name: of the file; `-` for stdin.
+        expected: what the file should hold, for messages.
+
+    Returns:
+        its content; None where it is blank.
+
+    Raises:
+        DataError: it is no JSON.
+    """
+    return whole_json(read_text(name), name, expected)
+
+
+def whole_json(text: str, name: str, expected: str) -> Any:
+    """Parse the text of a JSON file; see `read_json`."""
+    if not text.strip():
+        return None
     try:
-        return content.decode()
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise DataError(f"{source_name(name)}:{line}: byte {error.start + 1} of the file is not "
-                        "UTF-8, expected UTF-8; find out its encoding (file -i names one), then "
-                        "convert it with iconv") from error
+        return parse_json(text)
+    except ValueError as error:
+        line, fault = getattr(error, "lineno", 1), getattr(error, "msg", error)
+        raise DataError(f"{source_name(name)}:{line}: not JSON ({fault}); expected "
+                        f"{expected}") from error
 
 
 def _archived(archive: Path, folder: str, endings: tuple[str, ...]) -> Iterator[str]:

@@ -101,6 +101,12 @@ def files(make_tokenizer: Callable[..., Path], make_checkpoint: Callable[..., Pa
             ("hoc.tsv", "index\ttext\tlabels\n1_s0\tIl cuore.\tx\n"),
             ("biosses.tsv", "sentence1\tsentence2\tscore\nIl cuore.\tFebbre.\t0.5\n"),
             ("yesno.tsv", "yesno_label\tquestion\tideal_answer\n1\tPompa?\tIl cuore.\n"),
+            ("abstracts.tsv", "1\tOn DF.\tDF blocks sigma-1.\n"),
+            ("entities.tsv", "1\tT1\tCHEMICAL\t3\t5\tDF\n1\tT2\tGENE-Y\t17\t24\tsigma-1\n"),
+            ("relations.tsv", "1\tCPR:4\tY \tINHIBITOR\tArg1:T1\tArg2:T2\n"),
+            ("marked.jsonl", '{"text": "<< DF >> blocks [[ sigma-1 ]]", "label": "INHIBITOR"}\n'),
+            ("texts.json", '{"data": [{"PMID": "1", "Testo": "DF."}]}'),
+            ("concepts.txt", "1\t0\t2\tDF\tCHEMICALENTITY\tD1\n"), ("related.txt", ""),
             ("mentions.txt", "a\t3\t8\tcuore\tORGAN\n"), ("curated.json", json.dumps(CURATED))):
         (folder / name).write_text(content, encoding="utf-8")
     tokenize(RecordReader([str(folder / "corpus.jsonl")]), load_tokenizer(vocabulary),

@@ -29,6 +29,8 @@ XML = ("<PubmedArticleSet>\n<PubmedArticle><MedlineCitation><PMID>{0}</PMID><Art
        "</PubmedArticle>\n<PubmedArticle><MedlineCitation><PMID>{1}</PMID><Article><Abstract>"
        "<AbstractText>Three.</AbstractText></Abstract></Article></MedlineCitation>"
        "</PubmedArticle>\n</PubmedArticleSet>\n")
+MARKED = '{"text": "<< One >>. [[ Two ]].", "label": "x"}\n'
+TEXTS = '{{"data": [{{"PMID": "a", "Testo": "One. Two."}},\n {{"PMID": "b", "{0}": "Three."}}]}}\n'
 DDI = ('<document id="d"><sentence id="d.s0" text="One. Two."/>\n'
        '<sentence id="d.s1" {0}/></document>\n')
 CURATED = '{{"data": [{{"original": "One. Two.", "masked": ["One. [MASK].", "{0} Two."]}}]}}'
@@ -41,6 +43,10 @@ SAMPLES = {
                        "in:2: found 'Three.', expected id|text", ("a", "b"), ("a",)),
     "curated": Sample(CURATED.format("[MASK]."), CURATED.format("One."), "in (0-1): found 0 [MASK]",
                       ("0-0", "0-1"), ("0-0",)),
+    "biored": Sample(TEXTS.format("Testo"), TEXTS.format("Text"),
+                     "in (data[1]): found no PMID or no Testo", ("a", "b"), ("a",)),
+    "chemprot": Sample(MARKED * 2, f'{MARKED}{{"text": "Three.", "label": "x"}}\n',
+                       "in:2: found no text with << a >>", ("in:1", "in:2"), ("in:1",)),
     "ddi": Sample(DDI.format('text="Three."'), DDI.format(""),
                   "in:2: found <sentence> without text", ("d.s0", "d.s1"), ("d.s0",)),
     "text": Sample("One. Two.\n\nThree.\n", "One.\nTw\udcff.\n", "in:2: byte 3 is not UTF-8",
@@ -82,7 +88,10 @@ def options(tmp_path: Path):
     """What a format cannot do without."""
     mentions = tmp_path / "ann.txt"
     mentions.write_text("a\t0\t3\tOne\tX\nb\t0\t3\tNine\tX\n")
-    return {"standoff": ("--annotations", mentions)}
+    nothing = tmp_path / "nothing.txt"
+    nothing.touch()
+    return {"standoff": ("--annotations", mentions),
+            "biored": ("--entities", nothing, "--relations", nothing)}
 
 
 @FORMATS
@@ -275,7 +284,8 @@ def test_columns(run, source) -> None:
 
 @pytest.mark.parametrize("arguments", [
     ("conll", "--token-column", "2", "--tag-column", "2"), ("conll", "--default-type", ""),
-    ("conll", "--tag-column", "0"), ("standoff",), ("text", "absent.txt"),
+    ("conll", "--tag-column", "0"), ("chemprot", "--entities", __file__), ("biored",),
+    ("standoff",), ("text", "absent.txt"),
     ("text", "--duplicates", "burn"), ("nonsense",)])
 def test_wrong_usage_exits_2_before_anything_is_read(run, arguments: tuple[str, ...]) -> None:
     outcome = run("import", *arguments)

@@ -1,15 +1,84 @@
-"""`bmtools import` of sets with entities and relations: DDI."""
+"""`bmtools import` of sets with entities and relations: BioRED, ChemProt, DDI."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any, get_args
 
 import click
 
-from bmtools.commands.import_.importing import imports_folders, source_format
+from bmtools.cli.help import Choice
+from bmtools.commands.import_.importing import imports, imports_folders, source_format
+from bmtools.corpus.choices import Genes, MentionPairs, RelationTypes
 from bmtools.errors import Reject
 from bmtools.records import Record
+
+
+def _takes_table(name: str, required: bool = False) -> Callable[[Any], Any]:
+    return click.option(f"--{name}", multiple=True, required=required, metavar="FILE",
+                        type=click.Path(exists=True, dir_okay=False),
+                        help=f"Table of {name} by tab. May be given again.")
+
+
+takes_mention_pairs = click.option(
+    "--mention-pairs", type=Choice(get_args(MentionPairs)), default="closest", show_default=True,
+    help="Mentions of two related concepts that make relations: each of the one that has more, "
+         "with the closest of the other; as BioBIT, only where the head comes first; all.")
+
+
+@source_format("biored", "BioBIT's JSON of texts", "entities relations mention-pairs",
+               "texts.json --entities concepts.txt --relations related.txt -o train.jsonl")
+@_takes_table("entities", required=True)
+@_takes_table("relations", required=True)
+@takes_mention_pairs
+@imports
+def biored(files: tuple[str, ...], entities: tuple[str, ...], relations: tuple[str, ...],
+           mention_pairs: MentionPairs, counts: Counter[str], reject: Reject) -> Iterator[Record]:
+    """BioBIT's Italian BioRED, one record for every abstract.
+
+    A mention that is not at its offset moves to its nearest occurrence. Relations are between
+    concepts, so that pairs of their mentions are made. What is lost is counted, and collected
+    under --rejects. The original BioRED is read by import pubtator or import bioc.
+    """
+    from bmtools.corpus.biored import biored_records
+
+    return biored_records(files, entities, relations, mention_pairs, counts, reject)
+
+
+@source_format("chemprot", "Abstracts by tab, BioBIT's JSON, or SciBERT's JSON Lines",
+               "entities relations genes relation-types default-type",
+               "abstracts.tsv --entities entities.tsv --relations relations.tsv -o train.jsonl",
+               "marked.jsonl")
+@_takes_table("entities")
+@_takes_table("relations")
+@click.option("--genes", type=Choice(get_args(Genes)), default="keep", show_default=True,
+              help="Keep the types GENE-Y and GENE-N, or merge them to GENE.")
+@click.option("--relation-types", type=Choice(get_args(RelationTypes)), default="group",
+              show_default=True,
+              help="Type of relations: their group, as CPR:4, or their label, as INHIBITOR.")
+@click.option("--default-type", default="ENTITY", show_default=True, metavar="NAME",
+              help="Type of SciBERT's entities, which have none.")
+@imports
+def chemprot(files: tuple[str, ...], entities: tuple[str, ...], relations: tuple[str, ...],
+             genes: Genes, relation_types: RelationTypes, default_type: str, counts: Counter[str],
+             reject: Reject) -> Iterator[Record]:
+    """ChemProt as BioCreative VI, BioBIT or SciBERT publish it.
+
+    BioCreative's and BioBIT's three files give one record for every abstract; the group of a
+    relation is its type, its label stays under label. A mention that is not at its offset moves to
+    its nearest occurrence. Mentions and relations that are lost are counted, and collected under
+    --rejects. Without --entities and --relations, sentences marked by << a >> and [[ b ]] are
+    read, with one relation each.
+    """
+    from bmtools.corpus.chemprot import chemprot_records, marked_records
+
+    if bool(entities) != bool(relations):
+        raise click.UsageError("found one of --entities and --relations, expected both, or neither "
+                               "for SciBERT's lines")
+    if not entities:
+        return marked_records(files, default_type, reject)
+    return chemprot_records(files, entities, relations, genes, relation_types, counts, reject)
 
 
 @source_format("ddi", "XML of DDI-2013", "default-type",

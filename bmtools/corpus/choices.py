@@ -1,0 +1,10 @@
+"""Values of the readers' settings, apart from them so that help loads none."""
+
+from typing import Literal
+
+Genes = Literal["keep", "merge"]
+"""Whether ChemProt's GENE-Y and GENE-N stay apart or are GENE."""
+RelationTypes = Literal["group", "label"]
+"""Whether the type of ChemProt's relations is their group or their label."""
+MentionPairs = Literal["closest", "biobit", "all"]
+"""Which mentions stand for two concepts that are related."""
