@@ -37,6 +37,7 @@ from bmtools.records import Record
 from bmtools.scoring.lines import NO_VALUE, Groups, content_key, data_fields
 from bmtools.scoring.settings import StatisticsConfig, split_settings
 from bmtools.scoring.statistics import Interval, holm
+from bmtools.status import counted, set_status
 
 Line = dict[str, Any]
 Source = str | PathLike[str] | Iterable[Any]
@@ -121,16 +122,9 @@ def task_scores(gold: Source, predictions: Sequence[str | Predictions], *,
         ValueError: a setting out of range, or a file named twice.
     """
     config, statistics = split_settings(settings, TaskScoresConfig, StatisticsConfig)
-    runs = [one if isinstance(one, Predictions) else name_predictions([one])[0]
-            for one in predictions]
-    expected = read_gold(_read(gold, reject), reject)
-    found = [read_gold(_read(one.source, reject), reject) for one in runs]
-    for one, own in zip(runs, found, strict=True):
-        require_same_ids(expected, _source_name(gold), own, one.place)
-    task = config.task or find_task(expected, found[0], config.predicted)
-    require_annotations(expected, task)
-    metrics, records = TASK_METRICS[task], [*expected.values()]
-    matched = [match_predictions(expected, own, task, config.predicted) for own in found]
+    runs = _named(predictions, config.group_seeds)
+    task, records, matched = _match(gold, runs, config, reject)
+    metrics = TASK_METRICS[task]
     kinds = sorted({kind for side in (records, *matched) for record in side
                     for kind in metrics.kinds(record)})
     if config.negative and (metrics.key != "label" or config.negative not in kinds):
@@ -140,20 +134,49 @@ def task_scores(gold: Source, predictions: Sequence[str | Predictions], *,
         write_records(({"model": one.name, **line} for one, own in zip(runs, matched, strict=True)
                        for line in detail_lines(records, own, metrics.key)), details)
     owners = number_documents(records)
-    data = data_fields(sum(content_key(record["id"], record["text"], encode_json(
-        record[metrics.key]).decode()) for record in records))
+    last_keys = {**data_fields(sum(content_key(
+        record["id"], record["text"], encode_json(record[metrics.key]).decode())
+        for record in records)), "signature": _signature(task, config)}
     samples: dict[str, list[Sample]] = defaultdict(list)
     lines = []
-    for one, predicted in zip(runs, matched, strict=True):
+    for one, predicted in counted(zip(runs, matched, strict=True), "scoring", len(runs), "files"):
         pairs = Pairs(records, predicted, owners, len(set(owners.tolist())), kinds,
                       config.negative or None)
         sample = metrics.sample(pairs)
         samples[one.model].append(sample)
         lines.append({"model": one.name, "task": task,
-                      **_whole_line(sample, pairs, metrics, by, statistics), **data,
-                      "signature": _signature(task, config)})
+                      **_whole_line(sample, pairs, metrics, by, statistics), **last_keys})
+    set_status("comparing models")
     return [*lines, *_seed_lines(samples, metrics, statistics),
             *_comparisons(samples, metrics, statistics)]
+
+
+def _named(predictions: Sequence[str | Predictions], group_seeds: bool) -> list[Predictions]:
+    """Name files, which are told apart among each other; other predictions have names."""
+    named = iter(name_predictions([one for one in predictions if isinstance(one, str)],
+                                  group_seeds))
+    return [next(named) if isinstance(one, str) else one for one in predictions]
+
+
+def _match(gold: Source, runs: Sequence[Predictions], config: TaskScoresConfig,
+           reject: Reject) -> tuple[str, list[Record], list[list[Record]]]:
+    """Read gold records and predictions.
+
+    Returns:
+        the task; gold records; for each of the runs, its predictions in their order.
+    """
+    name = _source_name(gold)
+    expected = read_gold(_read(gold, reject), reject)
+    found = [read_gold(_read(one.source, reject), reject) for one in runs]
+    if not expected or not runs:
+        raise DataError(f"{name}: found no {'predictions' if expected else 'records'}, expected "
+                        "at least one")
+    for one, own in zip(runs, found, strict=True):
+        require_same_ids(expected, name, own, one.place)
+    task = config.task or find_task(expected, found[0], config.predicted)
+    require_annotations(expected, task)
+    return task, [*expected.values()], [
+        match_predictions(expected, own, task, config.predicted) for own in found]
 
 
 def _source_name(source: Source, other: str = "gold") -> str:

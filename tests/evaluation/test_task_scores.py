@@ -446,6 +446,26 @@ def test_offsets_of_predictions_are_checked() -> None:
         score(gold, found)
 
 
+def test_files_and_records_are_taken_alike(write_lines: Callable[..., Path]) -> None:
+    for folder in ("a", "b"):
+        (write_lines("gold.jsonl", *GOLD).parent / folder).mkdir()
+    paths = [str(write_lines(f"{folder}/bio-{seed}.jsonl", *FOUND))
+             for folder, seed in (("a", 1), ("b", 1), ("b", 2))]
+    gold = str(write_lines("gold.jsonl", *GOLD))
+    lines = task_scores(gold, [*paths, Predictions("base", FOUND, "base")], resamples=0)
+    assert [line["model"] for line in lines] == [*paths[:2], "bio-2", "base"]
+    grouped = task_scores(gold, paths[1:], group_seeds=True)
+    assert [line["model"] for line in grouped] == ["bio-1", "bio-2", "bio", "bio"]
+
+
+@pytest.mark.parametrize(("gold", "found", "message"), [
+    ([], [FOUND], "gold: found no records"), (GOLD, [], "gold: found no predictions"),
+    (GOLD, [[]], "m0: found no prediction for 4 of 4 records")])
+def test_nothing_is_refused(gold: list[Line], found: list[list[Line]], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        score(gold, *found)
+
+
 def test_order_does_not_matter() -> None:
     gold = texts(30, label=lambda number: "ab"[number % 2])
     found = noisy(gold, 1, 0.3)
