@@ -45,16 +45,30 @@ class Ended(BaseException):
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Raise `Ended` at SIGTERM and SIGHUP, unless the caller ignores or handles them."""
+    """Raise `Ended` at SIGTERM and SIGHUP, unless the caller ignores or handles them.
+
+    What a library makes of a signal, such as the failed import that Ctrl-C leaves inside of one,
+    becomes that signal again.
+    """
+    received: list[int] = []
 
     def end(number: int) -> None:
+        received.append(number)
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
         for other in numbers:
             signal.signal(other, signal.SIG_IGN)  # what is cleaned up is cleaned up once
         raise Ended(number)
 
-    numbers = [number for number in _ENDING if signal.getsignal(number) == signal.SIG_DFL]
-    with handling_signals(numbers, end):
-        yield
+    numbers = [number for number in (signal.SIGINT, *_ENDING) if signal.getsignal(number)
+               in (signal.SIG_DFL, signal.default_int_handler)]
+    try:
+        with handling_signals(numbers, end):
+            yield
+    except Exception as error:
+        if received:
+            raise Ended(received[0]) from error
+        raise
 
 
 @contextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -27,6 +26,7 @@ from bmtools.cli.settings import with_options
 from bmtools.cli.streams import Ended
 from bmtools.data.settings import ShardConfig
 from bmtools.distributed import SUPERVISED, is_launched, is_main_process, world_size
+from bmtools.io.directories import discard_run
 from bmtools.io.jsonl import STDIN
 from bmtools.io.manifest import is_finished
 from bmtools.models.sizes import SIZES
@@ -156,7 +156,7 @@ def _find_finished(values: dict[str, Any]) -> None:
     output = values["output"]
     if values["resume"] and is_finished(output, runs_directory(output)):
         click.echo(f"bmtools: {output} is finished already", err=True)
-        shutil.rmtree(runs_directory(output), ignore_errors=True)  # a kill may have left it
+        discard_run(runs_directory(output))  # a kill may have left it
         click.get_current_context().exit()
 
 

@@ -21,7 +21,7 @@ from bmtools.data.settings import ShardConfig
 from bmtools.data.shard_files import PROGRESS, SHARDS, ShardWriter, shard_path
 from bmtools.data.shards import COMMAND, Corpus, Shard, is_shards
 from bmtools.errors import BmtoolsError, CheckpointError, DataError, RecordError, Reject, setting
-from bmtools.io.directories import beside, new_directory, refuse_existing
+from bmtools.io.directories import beside, discard_run, new_directory, refuse_existing
 from bmtools.io.failures import reading
 from bmtools.io.jsonl import RecordReader, parse_json, source_name
 from bmtools.io.manifest import Manifest, is_finished, read_manifest
@@ -247,7 +247,7 @@ def _confirmed(output: Path, run: Path, records: RecordReader,
         raise CheckpointError(f"{output}: made of other text than this; give another name, or "
                               f"{setting('overwrite')} without {setting('resume')} to replace it")
     Corpus.open(output)
-    shutil.rmtree(run, ignore_errors=True)  # a kill may have left it
+    discard_run(run)  # a kill may have left it
     return manifest
 
 
@@ -262,5 +262,5 @@ def _finish(run: Path, output: Path, tokenizer: PreTrainedTokenizerBase, manifes
                 path.rename(unfinished / path.name)
         save_tokenizer(tokenizer, unfinished)
         written = manifest.write(unfinished)
-    shutil.rmtree(run)
+    discard_run(run)
     return written

@@ -93,6 +93,15 @@ def beside(path: Path, ending: str) -> Path:
     return path / name if inside else path.with_name(name)
 
 
+def discard_run(run: Path) -> None:
+    """Remove the directory of a run that is finished, from its place in one step."""
+    target = run.with_name(run.name.removesuffix(BESIDE[0]))
+    hidden = hidden_path(target, "partial", run.parent)
+    with suppress(FileNotFoundError):
+        run.rename(hidden)
+        shutil.rmtree(hidden, ignore_errors=True)
+
+
 def _is_fixed(target: Path) -> bool:
     """Tell whether an existing directory cannot be exchanged for another one."""
     with suppress(FileNotFoundError):

@@ -170,7 +170,8 @@ def is_finished(output: Path, run: Path) -> bool:
     if not (output / NAME).is_file():
         return False
     written = (output / NAME).stat().st_mtime_ns
-    return all(file.stat().st_mtime_ns <= written for file in run.rglob("*") if file.is_file())
+    of_run = [run, *run.rglob("*")] if run.exists() else []
+    return all(path.stat().st_mtime_ns <= written for path in of_run)
 
 
 class DirectoryHashes(Mapping[str, str]):

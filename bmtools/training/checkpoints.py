@@ -19,7 +19,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from bmtools.errors import CheckpointError, setting
-from bmtools.io.directories import new_directory
+from bmtools.io.directories import discard_run, new_directory
 from bmtools.io.failures import reading, require_room
 from bmtools.io.manifest import Manifest, add_input, read_object
 from bmtools.io.output import encode_lines
@@ -142,7 +142,7 @@ class Checkpointer:
         """Write the final checkpoint, remove the states, and return the manifest's content."""
         written = self._write(self.plan.output, self.plan.overwrite)
         if self.trainer.accelerator.is_main_process:
-            shutil.rmtree(runs_directory(self.plan.output), ignore_errors=True)
+            discard_run(runs_directory(self.plan.output))
         self.trainer.accelerator.wait_for_everyone()
         return written
 

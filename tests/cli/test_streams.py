@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from bmtools.cli.streams import Ended, ended_by_signals
+
 
 @pytest.fixture
 def text(tmp_path: Path) -> Path:
@@ -103,3 +105,13 @@ def test_a_signal_to_a_process(tmp_path: Path, number: signal.Signals, ignored: 
         assert process.returncode == 128 + number
         assert err in (b"bmtools: terminated\n", b"bmtools: hung up\n")
         assert not list(tmp_path.iterdir())
+
+
+def test_an_error_that_a_signal_causes_is_that_signal() -> None:
+    """As Ctrl-C within the import of a compiled module, which becomes an ImportError."""
+    with pytest.raises(Ended) as ended, ended_by_signals():
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            raise ImportError("initialization failed") from None
+    assert (str(ended.value), ended.value.exit_code) == ("interrupted", 130)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from bmtools import __version__
 from bmtools.errors import CheckpointError
-from bmtools.io.manifest import Manifest, hash_directory, read_manifest
+from bmtools.io.directories import discard_run
+from bmtools.io.manifest import NAME, Manifest, hash_directory, is_finished, read_manifest
 
 
 def test_a_manifest_survives_a_round_trip(tmp_path: Path) -> None:
@@ -84,3 +86,22 @@ def test_the_hash_depends_on_files_and_not_on_descriptions(tmp_path: Path) -> No
     changed = hash_directory(tmp_path)
     (tmp_path / "model").rename(tmp_path / "renamed")
     assert len({before, changed, hash_directory(tmp_path)}) == 3
+
+
+def test_a_run_just_begun_over_an_older_output_is_not_finished(tmp_path: Path) -> None:
+    output, run = tmp_path / "out", tmp_path / "out.run"
+    output.mkdir()
+    (output / NAME).write_text("{}")
+    assert is_finished(output, run)
+    run.mkdir()
+    os.utime(output / NAME, ns=(0, 0))
+    assert not is_finished(output, run)
+
+
+def test_a_finished_run_goes_in_one_step(tmp_path: Path) -> None:
+    run = tmp_path / "out.run"
+    run.mkdir()
+    (run / "state").write_text("")
+    discard_run(run)
+    discard_run(run)
+    assert list(tmp_path.iterdir()) == []
