@@ -17,7 +17,7 @@ from bmtools.records import Record
 if TYPE_CHECKING:
     from lxml.etree import _Element as Element
 
-_SPAN = re.compile(r"(\d+)-(\d+)")
+_SPAN = re.compile(r"(\d{1,18})-(\d{1,18})")
 
 
 def ddi_records(names: Iterable[str], default_type: str = "int",

@@ -126,6 +126,10 @@ def check_checkpoint(directory: Path) -> None:
         raise CheckpointError(f"{directory}: found model_type {family!r}, whose code comes with "
                               f"the model and is never run; {_expected_family()}")
     weight_bytes(directory)
+    layers, tensors = config.get("num_hidden_layers"), len(weight_names(directory))
+    if isinstance(layers, int) and layers > tensors:  # a library would build them all
+        raise CheckpointError(f"{directory / CONFIG}: found num_hidden_layers {layers}, but "
+                              f"{WEIGHTS} has {tensors} tensors; restore the checkpoint")
     check_tokenizer(directory)
     require_versions()
 

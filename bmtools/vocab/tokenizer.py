@@ -35,6 +35,8 @@ CONFIG = "tokenizer_config.json"
 TOKENIZER = "tokenizer.json"
 VOCAB = "vocab.txt"
 """Files of a tokenizer directory."""
+RARE = "\U00010380"
+"""A letter (Ugaritic) that few vocabularies have: it shows whether unknown text can be encoded."""
 _MACHINE_BOUND = ("is_local", "local_files_only", "name_or_path")
 
 Component = Mapping[str, Any]
@@ -63,6 +65,8 @@ def load_tokenizer(directory: Path) -> PreTrainedTokenizerFast:
     check_casing(directory, tokenizer)
     tokenizer.backend_tokenizer.no_truncation()
     tokenizer.backend_tokenizer.no_padding()
+    with reading(directory, "the tokenizer cannot encode text", "restore the tokenizer"):
+        tokenizer.backend_tokenizer.encode(RARE)
     return tokenizer
 
 

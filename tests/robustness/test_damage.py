@@ -57,6 +57,12 @@ def files(tmp_path: Path, tiny_checkpoint: Path, monkeypatch: pytest.MonkeyPatch
      SCORE, "are no safetensors file"),
     ("model/model.safetensors", header(x={"dtype": "F32", "shape": [-1], "data_offsets": [0, 4]}),
      SCORE, "are no safetensors file"),
+    ("model/config.json", keys(num_hidden_layers=2**31), SCORE,
+     "found num_hidden_layers 2147483648, but model.safetensors has"),
+    ("model/tokenizer.json", lambda content: content.replace(b'"[UNK]"', b'"[unk]"', 1)
+     .replace(b'"unk_token":"[UNK]"', b'"unk_token":"[none]"')
+     .replace(b'"unk_token": "[UNK]"', b'"unk_token": "[none]"'),
+     SCORE, "the tokenizer cannot encode text (WordPiece error: Missing [UNK] token"),
     ("model/model.safetensors.index.json", bytes_of(b"{}"), SCORE,
      "key 'weight_map' is missing"),
     ("model/model.safetensors.index.json", bytes_of(b'{"weight_map": {"a": ["b"]}}'), SCORE,
