@@ -101,8 +101,8 @@ def offsets(start: str, end: str, place: str, line: str) -> Span:
         RecordError: they are no whole numbers.
     """
     if not (_OFFSET.fullmatch(start.strip()) and _OFFSET.fullmatch(end.strip())):
-        raise RecordError(place, f"found the offsets {start[:20]!r} and {end[:20]!r}, expected whole "
-                                 "numbers", line)
+        raise RecordError(place, f"found the offsets {start[:20]!r} and {end[:20]!r}, expected "
+                                 "whole numbers", line)
     return int(start), int(end)
 
 

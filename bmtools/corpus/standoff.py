@@ -119,8 +119,8 @@ def _annotation(line: str, place: str) -> _Annotation:
                                  "or without", line)
     document, start, end, mention, kind = fields
     if not (_OFFSET.fullmatch(start) and _OFFSET.fullmatch(end)):
-        raise RecordError(place, f"found the offsets {start[:20]!r} and {end[:20]!r}, expected whole "
-                                 "numbers", line)
+        raise RecordError(place, f"found the offsets {start[:20]!r} and {end[:20]!r}, expected "
+                                 "whole numbers", line)
     if not kind.strip():
         raise RecordError(place, "found no type in the last column, expected one", line)
     return _Annotation(document, int(start), int(end), mention, kind.strip(), part == "A", place,
