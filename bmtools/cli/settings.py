@@ -22,6 +22,7 @@ _METAVARS = {
     "terms": "FILE", "candidates": "N,...", "compare": "METHOD,...", "budget": "TIME",
     "trackers": "NAME,...", "frozen": "NAME,...", "masking": "UNIT,...", "mask_rate": "X,...",
     "corruption": "M/R/S,...", "merge_types": "NAME", "negative": "LABEL", "predicted": "KEY",
+    "task": "NAME",
     "seed_list": "N,...", "grid": "NAME=X,...",
     "label_names": "VALUE=LABEL,...", "delimiter": "CHARACTER|tab", "labels_separator": "CHARACTER",
     **dict.fromkeys((f"{key}_column" for key in (

@@ -14,6 +14,8 @@ from bmtools.evaluation.counts import Scores, rounded
 
 MOST_ANSWERS = 5
 """Answers to a factoid question that BioASQ takes."""
+MOST_ITEMS = 100
+"""Answers to a list question that BioASQ takes."""
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 

@@ -8,7 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from bmtools.evaluation.answers import match_answer, merge_answers, rank_factoid
+from bmtools.evaluation.answers import (
+    MOST_ANSWERS,
+    MOST_ITEMS,
+    match_answer,
+    match_list,
+    merge_answers,
+    rank_factoid,
+)
 from bmtools.evaluation.counts import Scores, divide
 from bmtools.evaluation.details import relations_of
 from bmtools.evaluation.labels import join_by_document
@@ -213,7 +220,7 @@ def _score_sample(pairs: Pairs) -> PairSample:
 
 
 def _texts(record: Record) -> list[str]:
-    return [answer["text"] for answer in record["answers"]]
+    return _spellings(record["answers"])
 
 
 def _answer_metrics(totals: np.ndarray) -> Values:
@@ -241,24 +248,58 @@ def question_of(record: Record) -> str:
     return str(record.get("meta", {}).get("question", record["id"]))
 
 
-def _factoid_metrics(totals: np.ndarray) -> Values:
-    both = totals.sum(axis=1)
-    return {name: divide(both[..., column], both[..., 3]) for column, name in enumerate(
-        ("strict_accuracy", "lenient_accuracy", "mrr"))}
+def _question_sample(pairs: Pairs, names: Sequence[str], most: int,
+                     judge: Callable[[Sequence[Record], Sequence[str]], Sequence[float]],
+                     ) -> CountSample:
+    """Count questions, each of which belongs to the document of its first record.
 
+    A question without a gold answer in any of its snippets cannot be answered rightly.
 
-def _factoid_sample(pairs: Pairs) -> CountSample:
-    """Count questions; each belongs to the document of its first record."""
+    Args:
+        pairs: records, of which several may be snippets of one question.
+        names: of the metrics, which are means over questions.
+        most: answers to a question that count.
+        judge: computes them for a question from its gold answers and the merged ones.
+    """
     questions = [question_of(record) for record in pairs.gold]
     merged = merge_answers(questions, (
         [(answer["text"], answer.get("score", -place))
-         for place, answer in enumerate(record["answers"])] for record in pairs.predicted))
-    golds = join_by_document(questions, map(_texts, pairs.gold))
+         for place, answer in enumerate(record["answers"])] for record in pairs.predicted), most)
+    golds: dict[str, list[Record]] = {question: [] for question in questions}
+    for question, record in zip(questions, pairs.gold, strict=True):
+        golds[question] += record["answers"]
     owners = dict(zip(reversed(questions), reversed(pairs.owners.tolist()), strict=True))
-    return CountSample(pairs.tally(
-        ((owners[question], "", column, amount) for question, gold in golds.items() if gold
-         for column, amount in enumerate((*rank_factoid(gold, merged[question]), 1))), 4),
-        _factoid_metrics)
+    counts = pairs.tally(((owners[question], "", column, amount)
+                          for question, gold in golds.items()
+                          for column, amount in enumerate((*judge(gold, merged[question]), 1))),
+                         len(names) + 1)
+
+    def measure(totals: np.ndarray) -> Values:
+        both = totals.sum(axis=1)
+        return {name: divide(both[..., column], both[..., -1])
+                for column, name in enumerate(names)}
+
+    return CountSample(counts, measure)
+
+
+def _factoid_sample(pairs: Pairs) -> CountSample:
+    return _question_sample(pairs, ("strict_accuracy", "lenient_accuracy", "mrr"), MOST_ANSWERS,
+                            lambda gold, found: rank_factoid(_spellings(gold), found))
+
+
+def _list_sample(pairs: Pairs) -> CountSample:
+    def judge(gold: Sequence[Record], found: Sequence[str]) -> Sequence[float]:
+        items: dict[Any, list[str]] = {}
+        for answer in gold:
+            items.setdefault(answer.get("item", answer["text"]), []).append(answer["text"])
+        precision, recall, f1 = match_list([*items.values()], found)
+        return f1, precision, recall
+
+    return _question_sample(pairs, ("f1", "precision", "recall"), MOST_ITEMS, judge)
+
+
+def _spellings(answers: Sequence[Record]) -> list[str]:
+    return [answer["text"] for answer in answers]
 
 
 # The table of tasks
@@ -308,4 +349,5 @@ TASK_METRICS: dict[str, TaskMetrics] = {
                       _answer_metrics, {"support": 2}),
     "factoid": TaskMetrics("answers", ("strict_accuracy", "lenient_accuracy", "mrr"),
                            _factoid_sample, counts={"questions": 3}),
+    "list": TaskMetrics("answers", ("f1",), _list_sample, counts={"questions": 3}),
 }

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
-from bmtools.errors import check_choices, require
+from bmtools.errors import did_you_mean, require
 
-TaskName = Literal["ner", "pico", "relations", "classification", "multilabel", "similarity", "qa",
-                   "factoid"]
+TASKS = ("ner", "pico", "relations", "classification", "multilabel", "similarity", "qa", "factoid",
+         "list")
 
 
 @dataclass(frozen=True)
@@ -16,9 +15,10 @@ class TaskScoresConfig:
     """Predictions: where they are, and what they are predictions of.
 
     Args:
-        task: whose metrics are computed; by default the one that the keys of gold records and
-            predictions belong to. Classification is also that of nli and yesno; factoid scores
-            answers as BioASQ does, merged over the snippets of a question.
+        task: whose metrics are computed: ner, pico, relations, classification (also of nli and
+            yesno), multilabel, similarity, qa, or BioASQ's factoid and list, which merge the
+            answers of a question's snippets; by default what the keys of gold records and
+            predictions belong to.
         predicted: key of the predictions: an object of them as `predict` writes it, or the task's
             own key, such as entities, where they took the place of annotations.
         negative: class that is no finding, such as a pair without a relation; it counts for
@@ -27,11 +27,13 @@ class TaskScoresConfig:
             bio-0.jsonl and bio-1.jsonl, for seeds of one model.
     """
 
-    task: TaskName | None = None
+    task: str = ""
     predicted: str = "predicted"
     negative: str = ""
     group_seeds: bool = False
 
     def __post_init__(self) -> None:
-        check_choices(self)
+        meant = did_you_mean(self.task, TASKS)
+        require(not self.task or self.task in TASKS, "task", repr(self.task),
+                f"one of {', '.join(TASKS)}{meant and f'; {meant}'}")
         require(bool(self.predicted), "predicted", repr(self.predicted), "a key")

@@ -122,7 +122,7 @@ CASES = {
                     None),
     "score-tasks": Case(
         ("GOLD",),
-        ("[ner|pico|relations|classification|multilabel|similarity|qa|factoid]",
+        ("--task NAME",
          "--predicted", "--group-seeds", "--by KEY", "--fail-under X", "--resamples"),
         blank="FILE: found no prediction for 4 of 4 records of GOLD (ids '0', '1', '2', ...), "
               "expected one prediction for each gold record", records=PREDICTED),
@@ -319,7 +319,8 @@ USAGE: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {
         (("corpus.jsonl", "bio=absent.jsonl"), "'absent.jsonl' does not exist"),
         (("-", "-"), "found stdin for GOLD and for PREDICTIONS, expected one of them"),
         (("corpus.jsonl", "corpus.jsonl", "bio=corpus.jsonl"), "found corpus.jsonl twice"),
-        (("corpus.jsonl", "--task", "tagging"), "'--task': 'tagging' is not one of 'ner'"),
+        (("corpus.jsonl", "--task", "tagging"), "--task: found 'tagging', expected one of ner, "),
+        (("corpus.jsonl", "--task", "nre"), "factoid, list; did you mean 'ner'?"),
         (("corpus.jsonl", "--predicted", ""), "--predicted: found '', expected a key"),
         (("corpus.jsonl", "--resamples", "-1"), "--resamples: found -1, expected 0 or more"),
     ),

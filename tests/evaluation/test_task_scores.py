@@ -13,7 +13,7 @@ import pytest
 
 from bmtools.corpus.conll import ConllConfig, conll_records
 from bmtools.errors import BmtoolsError, DataError, RecordError
-from bmtools.evaluation.answers import score_answers, score_factoids
+from bmtools.evaluation.answers import score_answers, score_factoids, score_lists
 from bmtools.evaluation.correlation import score_correlation
 from bmtools.evaluation.labels import join_by_document, score_label_sets, score_labels
 from bmtools.evaluation.spans import (
@@ -198,6 +198,21 @@ def test_factoids_are_merged_over_snippets() -> None:
         [["cuore"]] * 3, [["sangue", "vene", "Cuore"], [], ["cuore", "vene"]]).items()
         if name != "support"})
     assert line["questions"] == 3
+    unanswered = [{**record, "answers": []} for record in gold]
+    [line] = score(unanswered, found, task="factoid")
+    assert (line["mrr"], line["questions"]) == (0.0, 3)
+
+
+def test_lists_are_judged_item_by_item() -> None:
+    items = [{"text": "cuore", "item": 0}, {"text": "il cuore", "item": 0}, {"text": "vene"}]
+    gold = [{"id": name, "text": TEXT, "answers": items} for name in "ab"]
+    found = predicted(gold, lambda record: {"answers": {
+        "a": answers("Il cuore", "cuore", "VENE"), "b": []}[record["id"]]})
+    [line] = score(gold, found, task="list")
+    assert shows(line, {name: value for name, value in score_lists(
+        [[["cuore", "il cuore"], ["vene"]]] * 2, [["il cuore", "cuore", "vene"], []]).items()
+        if name != "support"})
+    assert (line["questions"], line["recall"]) == (2, 0.5)
 
 
 def relation(head: str, tail: str, kind: str = "EFFECT") -> Line:

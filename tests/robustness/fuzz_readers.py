@@ -7,9 +7,9 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
-from bmtools.evaluation.settings import TaskName
+from bmtools.evaluation.settings import TASKS
 from bmtools.io.output import write_records
 
 TEXTS = ("Il paziente ha diabete mellito e asma.", "Il cuore pompa il sangue nelle arterie.",
@@ -134,7 +134,7 @@ READERS = (
            said=("no line has",)),
     *(Reader(file, f"score-tasks annotated.jsonl predicted.jsonl --resamples 9 --task {task}",
              weight=.2)
-      for task in get_args(TaskName) for file in ("annotated.jsonl", "predicted.jsonl")),
+      for task in TASKS for file in ("annotated.jsonl", "predicted.jsonl")),
     Reader("mrr.jsonl", f"{_MRR} --fail-below-baseline mrr.jsonl", weight=.5),
     Reader("memory.tmx", f"{_TRANSLATE} memory.tmx notes.jsonl"),
     Reader("memory.tsv", f"{_TRANSLATE} memory.tsv notes.jsonl"),
