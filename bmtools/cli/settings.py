@@ -22,8 +22,7 @@ _METAVARS = {
     "terms": "FILE", "candidates": "N,...", "compare": "METHOD,...", "budget": "TIME",
     "trackers": "NAME,...", "frozen": "NAME,...", "masking": "UNIT,...", "mask_rate": "X,...",
     "corruption": "M/R/S,...", "merge_types": "NAME", "negative": "LABEL", "predicted": "KEY",
-    "task": "NAME",
-    "seed_list": "N,...", "grid": "NAME=X,...",
+    "types": "NAME,...", "seed_list": "N,...", "grid": "NAME=X,...", "task": "NAME",
     "label_names": "VALUE=LABEL,...", "delimiter": "CHARACTER|tab", "labels_separator": "CHARACTER",
     **dict.fromkeys((f"{key}_column" for key in (
         "text", "text_pair", "question", "label", "labels", "score", "id", "document")), "COLUMN")}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors.torch import load_file
-from torch import nn
+from torch import Tensor, nn
 
 from bmtools.errors import CheckpointError
 from bmtools.models.checkpoint import Checkpoint, load_checkpoint
@@ -24,7 +24,20 @@ class Head(nn.Module):
 
     A subclass is made of the width of its inputs and the number of labels, and draws its weights
     as torch does.
+
+    Attributes:
+        attention_mask: of the batch that the model is reading, (batch, tokens).
     """
+
+    attention_mask: Tensor | None = None
+
+    def _before_model(self, _model: nn.Module, _args: Any, inputs: dict[str, Any]) -> None:
+        self.attention_mask = inputs.get("attention_mask")
+
+    def replace_layer(self, model: nn.Module, name: str) -> None:
+        """Take the place of a model's layer."""
+        model.set_submodule(name, self)
+        model.register_forward_pre_hook(self._before_model, with_kwargs=True)
 
 
 MakeHead = Callable[[int, int], Head]
@@ -73,7 +86,7 @@ def load_with_head(directory: Path, device: str, model_class: str,
         raise CheckpointError(f"{directory}: the weights of {name} do not fit a "
                               f"{type(head).__name__}, expected those that bmtools finetune "
                               "wrote with the settings of bmtools.json") from error
-    model.set_submodule(name, head.to(device).eval())
+    head.to(device).eval().replace_layer(model, name)
     return checkpoint
 
 
@@ -101,12 +114,12 @@ def with_new_head(encoder: Checkpoint, labels: Sequence[str], seed: int,
     if make_head:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            output: nn.Module = make_head(old.in_features, len(labels))
+            make_head(old.in_features, len(labels)).replace_layer(model, name)
         new = [key for key in new if not key.startswith(f"{name}.")]
     else:
-        output = nn.Linear(old.in_features, len(labels), bias=old.bias is not None)
+        model.set_submodule(name, nn.Linear(old.in_features, len(labels),
+                                            bias=old.bias is not None))
         new = [f"{name}.weight", f"{name}.bias", *new]
-    model.set_submodule(name, output)
     rng = torch.Generator().manual_seed(seed)
     parameters = dict(model.named_parameters())
     for key in dict.fromkeys(new):

@@ -1,13 +1,14 @@
-"""Named entity recognition: one BIO tag a word, predicted at the word's first token."""
+"""Named entity recognition: tags of words, predicted at each word's first token."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
-from typing import Any, ClassVar
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -15,12 +16,27 @@ from bmtools.errors import CheckpointError, DataError, Reject, refuse, setting
 from bmtools.evaluation.spans import score_spans
 from bmtools.masking.corruption import IGNORED
 from bmtools.records import Record
-from bmtools.tasks.settings import NerConfig
+from bmtools.tasks.settings import NerConfig, TaskConfig
+from bmtools.tasks.tagging import (
+    OUTSIDE,
+    Span,
+    group_labels,
+    iob2_spans,
+    tag_words,
+    tags_to_spans,
+)
 from bmtools.tasks.task import TRAIN, Evaluation, Example, Split, Task, annotated, mean_loss, pad
 from bmtools.tasks.windows import Window, cut_into_windows
 
-OUTSIDE = "O"
-Span = tuple[int, int, str]
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import PreTrainedModel
+
+    from bmtools.models.checkpoint import Checkpoint
+    from bmtools.tasks.heads import MakeHead
+
+SUBTOKEN = "subtoken_f1"
+WORDS = "words"
 _DIGITS = 4
 _FAULTS = {
     "repeated": "annotated twice",
@@ -44,19 +60,29 @@ class TaggedText(Example[Window]):
 
 
 class NerTask(Task[TaggedText, Window]):
-    """Named entity recognition with a linear layer over each word's first token.
+    """Named entity recognition: a tag for each word, read at its first token.
 
-    Source: Devlin et al. 2019, section 5.3. A word's later tokens have no label.
+    Source: Devlin et al. 2019, section 5.3: a linear layer, and a word's later tokens have no
+    label. A word has one tag, or one of each group where types may overlap.
+
+    Attributes:
+        groups: tags of each group, by the number that a label has within it.
     """
 
     config: NerConfig
     config_class = NerConfig
     model_class = "AutoModelForTokenClassification"
     key = "entities"
-    metrics = ("f1",)
+    metrics: tuple[str, ...] = ("f1",)
     replaced: ClassVar[Mapping[str, str]] = {
         "entities": "{} entities of the input replaced",
         "relations": "{} relations of the input dropped, as their entities went"}
+
+    def __init__(self, config: NerConfig, checkpoint: Checkpoint) -> None:
+        super().__init__(config, checkpoint)
+        self.groups: list[list[str]] = []
+        if config.protocol == "biobit":
+            self.metrics = (*self.metrics, SUBTOKEN)
 
     def read(self, name: str, records: Iterable[Record],
              reject: Reject = refuse) -> Split[TaggedText]:
@@ -70,40 +96,34 @@ class NerTask(Task[TaggedText, Window]):
         and entities by `types` and `unseen_types`.
 
         Raises:
-            DataError: a set without entities.
+            DataError: a set without entities of the types to find.
         """
         kept = annotated(records, "entities", "a list, empty where the text names nothing", reject)
-        merged = self.config.merge_types
+        chosen, merged = self.config.chosen_types, self.config.merge_types
+        entities = [[entity for entity in record["entities"]
+                     if not chosen or entity["type"] in chosen] for record in kept]
         golds = [frozenset((entity["start"], entity["end"], merged or entity["type"])
-                           for entity in record["entities"]) for record in kept]
+                           for entity in own) for own in entities]
         types = Counter(kind for gold in golds for _, _, kind in gold)
-        if not types:
-            raise DataError(f"{setting(name)}: found no entities in {len(kept)} records, "
-                            "expected records whose key 'entities' names some")
+        self._require_types(name, kept)
         if name == TRAIN:
-            self.labels = [OUTSIDE, *(f"{prefix}-{kind}" for kind in sorted(types)
-                                      for prefix in "BI")]
-        ids = {label: number for number, label in enumerate(self.labels)}
+            self._set_groups(sorted(types))
         counts: Counter[str] = Counter()
         examples = []
-        for record, gold, text in zip(kept, golds, self.encode(kept), strict=True):
-            tags, faults = tag_words(text.words, gold)
-            label_ids = iter([ids.get(tag, IGNORED) for tag in tags])
-            windows = [replace(window, label_ids=np.array(
-                [*islice(label_ids, len(window.firsts))], dtype=np.int64))
-                for window in text.inputs]
+        for own, gold, text in zip(entities, golds, self.encode(kept), strict=True):
+            label_ids, tagged, faults = self._tag(text.words, gold)
+            windows = [*_labelled(text.inputs, label_ids)]
             if name == TRAIN:  # some windows are a part of an endless word and have no label
                 windows = [window for window in windows if len(window.firsts)]
-            examples.append(TaggedText(windows, text.words, gold))
-            tagged = {(text.words[first, 0], text.words[after - 1, 1], kind)
-                      for first, after, kind in tags_to_spans(tags)}
+            examples.append(replace(text, inputs=windows, gold=gold))
             counts.update(
-                records=1, windows=len(text.inputs), words=len(tags), entities=len(gold),
-                repeated=len(record["entities"]) - len(gold),
-                discontinuous=sum(len(e.get("spans", ())) > 1 for e in record["entities"]),
+                records=1, windows=len(text.inputs), words=len(text.words), entities=len(gold),
+                repeated=len(own) - len(gold),
+                discontinuous=sum(len(e.get("spans", ())) > 1 for e in own),
                 unaligned=faults["unaligned"], overlapping=faults["overlapping"],
                 reachable=len(gold & tagged))
-        unseen = {kind: types[kind] for kind in sorted(types) if f"B-{kind}" not in self.labels}
+        known = {tag.partition("-")[2] for group in self.groups for tag in group}
+        unseen = {kind: types[kind] for kind in sorted(types) if kind not in known}
         of = f"of {counts['entities']} entities"
         notes = [f"{count} {of} are {kind}, which {setting(TRAIN)} lacks; they count as missed"
                  for kind, count in unseen.items()]
@@ -114,6 +134,46 @@ class NerTask(Task[TaggedText, Window]):
                                 "unseen_types": unseen},
                      [f"{setting(name)}: {note}" for note in notes])
 
+    def _require_types(self, name: str, records: Sequence[Record]) -> None:
+        """Refuse a set that has no entities to find, or a training set that lacks a type."""
+        types = {entity["type"] for record in records for entity in record["entities"]}
+        chosen = self.config.chosen_types
+        lacking = [kind for kind in chosen if kind not in types]
+        if types and lacking and (name == TRAIN or len(lacking) == len(chosen)):
+            raise DataError(f"{setting(name)}: found no entities of the type {lacking[0]} in "
+                            f"{len(records)} records, expected {setting('types')} among "
+                            f"{', '.join(sorted(types))}")
+        if not types:
+            raise DataError(f"{setting(name)}: found no entities in {len(records)} records, "
+                            "expected records whose key 'entities' names some")
+
+    def _set_groups(self, types: Sequence[str]) -> None:
+        """Make the labels of some types; where types overlap, each has an O of its own."""
+        self.groups = group_labels(self.config.scheme, types, self.config.overlapping)
+        self.labels = [f"{OUTSIDE}-{kind}" if tag == OUTSIDE else tag
+                       for kind, tags in zip(types, self.groups, strict=True) for tag in tags] \
+            if self.config.overlapping else self.groups[0]
+
+    def _tag(self, words: np.ndarray,
+             gold: Collection[Span]) -> tuple[np.ndarray, set[Span], Counter[str]]:
+        """Tag a text's words in each group.
+
+        Returns:
+            label ids, (words,) or (words, groups), IGNORED for types that training lacks; the
+            entities that come back from the tags; and faults of entities.
+        """
+        columns, tagged, faults = [], set[Span](), Counter[str]()
+        for tags in self.groups:
+            own = gold if len(self.groups) == 1 else \
+                [span for span in gold if f"I-{span[2]}" in tags]
+            found, own_faults = tag_words(words, own, self.config.scheme)
+            ids = {tag: number for number, tag in enumerate(tags)}
+            columns.append(np.array([ids.get(tag, IGNORED) for tag in found], dtype=np.int64))
+            tagged |= {(words[first, 0], words[after - 1, 1], kind)
+                       for first, after, kind in tags_to_spans(found)}
+            faults += own_faults
+        return columns[0] if len(columns) == 1 else np.stack(columns, axis=1), tagged, faults
+
     def encode(self, records: Sequence[Record]) -> Sequence[TaggedText]:
         """Cut texts into windows."""
         texts = [record["text"] for record in records]
@@ -121,52 +181,137 @@ class NerTask(Task[TaggedText, Window]):
             self.checkpoint.tokenizer, texts, self.max_length)]
 
     def collate(self, inputs: Sequence[Window]) -> dict[str, np.ndarray]:
-        """Put windows between special tokens and pad them; all (batch, tokens) int64."""
+        """Put windows between special tokens and pad them; all (batch, tokens) int64.
+
+        With a CRF, `words` has 1 at first tokens; it is no argument of the model.
+        """
         tokenizer = self.checkpoint.tokenizer
         ids = [np.array([tokenizer.cls_token_id, *window.ids, tokenizer.sep_token_id])
                for window in inputs]
-        return {"input_ids": pad(ids, tokenizer.pad_token_id),
-                "attention_mask": pad([np.ones_like(item) for item in ids], 0)}
+        batch = {"input_ids": pad(ids, tokenizer.pad_token_id),
+                 "attention_mask": pad([np.ones_like(item) for item in ids], 0)}
+        if self.config.crf:
+            batch[WORDS] = np.zeros_like(batch["input_ids"])
+            for row, window in zip(batch[WORDS], inputs, strict=True):
+                row[window.firsts + 1] = 1
+        return batch
 
     def collate_labels(self, inputs: Sequence[Window],
                        batch: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Put label ids at the words' first tokens, (batch, tokens) int64."""
-        labels = np.full_like(batch["input_ids"], IGNORED)
+        """Put label ids at the words' first tokens, or at all, (batch, tokens) int64.
+
+        Where types overlap, (batch, tokens, groups).
+        """
+        shape = batch["input_ids"].shape
+        labels = np.full(shape if len(self.groups) == 1 else (*shape, len(self.groups)), IGNORED)
         for row, window in zip(labels, inputs, strict=True):
-            row[window.firsts + 1] = window.label_ids
+            if self.config.labels_all_pieces:
+                row[1:len(window) + 1] = self._piece_labels(window)
+            else:
+                row[window.firsts + 1] = window.label_ids
         return labels
 
+    def _piece_labels(self, window: Window) -> np.ndarray:
+        """Label all tokens of a window, (tokens,) or (tokens, groups), as `label_pieces` says.
+
+        Tokens of white space, and those of a word that began in another window, have none.
+        """
+        words = np.searchsorted(window.firsts, np.arange(len(window)), side="right") - 1
+        labels = np.full((len(window), *window.label_ids.shape[1:]), IGNORED)
+        labels[words >= 0] = window.label_ids[words[words >= 0]]
+        inside = np.array([[tags.index(re.sub("^[A-Z]-", "I-", tag)) for tag in tags]
+                           for tags in self.groups])
+        later = labels != IGNORED
+        later[window.firsts] = False
+        columns = np.broadcast_to(np.arange(len(self.groups)), labels.shape)
+        labels[later] = inside[columns[later] if labels.ndim > 1 else 0, labels[later]]
+        labels[window.blanks] = IGNORED
+        return labels
+
+    @classmethod
+    def make_head(cls, config: TaskConfig) -> MakeHead | None:
+        """Make the layers that the settings ask for; a linear layer is transformers' own."""
+        assert isinstance(config, NerConfig)
+        if config.head == "linear" and not config.crf:
+            return None
+        from bmtools.tasks.tagging_heads import TaggingHead
+
+        return partial(TaggingHead, config)
+
+    def logits(self, model: PreTrainedModel, batch: Mapping[str, Tensor]) -> Tensor:
+        """Compute logits, (batch, tokens, labels); by groups, (batch, tokens, groups, labels)."""
+        found = super().logits(model, {key: value for key, value in batch.items() if key != WORDS})
+        return found.unflatten(-1, (len(self.groups), -1)) \
+            if self.config.crf or len(self.groups) > 1 else found
+
+    def loss(self, model: PreTrainedModel, batch: Mapping[str, Tensor], labels: Tensor) -> Tensor:
+        """Sum the loss over labels in nats; with a CRF, the negative log likelihood of tags."""
+        if not self.config.crf:
+            return super().loss(model, batch, labels)
+        from bmtools.tasks.tagging_heads import crf_loss
+
+        return crf_loss(model, self.logits(model, batch), labels)
+
+    def outputs(self, model: PreTrainedModel, batch: Mapping[str, Tensor]) -> Tensor:
+        """Compute log probabilities; with a CRF, its marginals and then the likeliest label id."""
+        if not self.config.crf:
+            return super().outputs(model, batch)
+        from bmtools.tasks.tagging_heads import crf_outputs
+
+        return crf_outputs(model, self.logits(model, batch), batch[WORDS])
+
     def trim(self, item: Window, output: np.ndarray) -> np.ndarray:
-        """Keep the log probabilities at the words' first tokens, (words, labels)."""
-        return output[item.firsts + 1]
+        """Keep the outputs at the words' first tokens, (words, ...), or at all that are scored."""
+        return output[1:len(item) + 1] if self.config.protocol == "biobit" \
+            else output[item.firsts + 1]
 
     def accept_labels(self, labels: Sequence[str]) -> None:
-        """Take the tags of a loaded model.
+        """Take the tags of a loaded model, of any scheme.
 
         Raises:
-            CheckpointError: labels that are not BIO tags.
+            CheckpointError: labels that are not tags.
         """
-        if not all(re.match("O$|[BI]-.", label) for label in labels):
+        pattern = "[OBILU]-." if self.config.overlapping else "O$|[BILUES]-."
+        if not all(re.match(pattern, label) for label in labels):
             raise CheckpointError(
                 f"{self.checkpoint.path}: found labels {', '.join(labels[:5])}, expected O, B-TYPE "
-                "and I-TYPE; train a model with bmtools finetune ner")
+                "and I-TYPE, or tags of the schemes BIOUL (IOBES) or IO; train a model with "
+                "bmtools finetune ner")
         self.labels = list(labels)
+        apart = [number for number, label in enumerate(labels) if label.startswith("O-")]
+        self.groups = [[OUTSIDE, *labels[start + 1:after]] for start, after in pairwise(
+            [*apart, len(labels)])] if self.config.overlapping else [self.labels]
 
-    def decode(self, words: np.ndarray,
+    def decode(self, example: TaggedText,
                outputs: Sequence[np.ndarray]) -> list[tuple[int, int, str, float]]:
-        """Read entities from each word's likeliest tag: start, end, type, mean probability."""
-        log_probabilities = np.concatenate(
-            [np.zeros((0, len(self.labels)), dtype=np.float32), *outputs])
-        tags = [self.labels[best] for best in log_probabilities.argmax(axis=1)]
-        probabilities = np.exp(log_probabilities.max(axis=1))
-        return [(int(words[first, 0]), int(words[after - 1, 1]), kind,
-                 float(probabilities[first:after].mean()))
-                for first, after, kind in tags_to_spans(tags)]
+        """Read entities from each word's likeliest tags: start, end, type, mean probability."""
+        log_probabilities, best = self._split(self._at_words(example, outputs))
+        likeliest = np.take_along_axis(log_probabilities, best[..., None], axis=2)[..., 0]
+        words = example.words
+        found = []
+        for tags, ids, column in zip(self.groups, best.T, np.exp(likeliest).T, strict=True):
+            found += [(int(words[first, 0]), int(words[after - 1, 1]), kind,
+                       float(column[first:after].mean()))
+                      for first, after, kind in tags_to_spans([tags[number] for number in ids])]
+        return sorted(found) if len(self.groups) > 1 else found
+
+    def _at_words(self, example: TaggedText, outputs: Sequence[np.ndarray]) -> np.ndarray:
+        """Join the outputs of windows at first tokens, (words, ...)."""
+        kept = [rows[window.firsts] for window, rows in zip(
+            example.inputs, outputs, strict=True)] if self.config.protocol == "biobit" else outputs
+        empty = np.zeros((0, len(self.labels) + len(self.groups) * self.config.crf), np.float32)
+        return np.concatenate([rows.reshape(len(rows), -1) for rows in kept] or [empty])
+
+    def _split(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Split outputs into log probabilities, (words, groups, labels), and best label ids."""
+        rows = rows.reshape(len(rows), len(self.groups), -1)
+        return (rows[..., :-1], rows[..., -1].astype(np.int64)) if self.config.crf \
+            else (rows, rows.argmax(axis=2))
 
     def predict(self, record: Record, example: TaggedText,
                 outputs: Sequence[np.ndarray]) -> dict[str, Any]:
         """Make `entities`; a score is the mean probability of their tags."""
-        return _entities(record["text"], self.decode(example.words, outputs))
+        return _entities(record["text"], self.decode(example, outputs))
 
     def vote(self, record: Record, predictions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Keep the entities that more than half of the models found; scores are their means.
@@ -184,16 +329,49 @@ class NerTask(Task[TaggedText, Window]):
     def score(self, examples: Sequence[TaggedText],
               outputs: Sequence[Sequence[np.ndarray]]) -> Evaluation:
         """Score entities strictly (borders and type), and the mean loss of words in nats."""
-        gold = [(number, *span) for number, example in enumerate(examples)
-                for span in example.gold]
-        predicted = [(number, start, end, kind)
-                     for number, (example, output) in enumerate(zip(examples, outputs, strict=True))
-                     for start, end, kind, _ in self.decode(example.words, output)]
-        scores, by_type = score_spans(gold, predicted)
-        label_ids = [window.label_ids for example in examples for window in example.inputs]
-        log_probabilities = [rows for output in outputs for rows in output]
-        loss = mean_loss(np.concatenate(log_probabilities), np.concatenate(label_ids))
-        return Evaluation(scores, {"by_type": by_type}, loss)
+        predicted = [[span for *span, _ in self.decode(example, output)]
+                     for example, output in zip(examples, outputs, strict=True)]
+        scores, details = self.score_entities(examples, predicted)
+        if self.config.protocol == "biobit":
+            scores[SUBTOKEN] = self._score_tokens(examples, outputs)
+        label_ids = np.concatenate([window.label_ids.reshape(-1) for example in examples
+                                    for window in example.inputs])
+        log_probabilities, _ = self._split(np.concatenate(
+            [self._at_words(*pair) for pair in zip(examples, outputs, strict=True)]))
+        loss = mean_loss(log_probabilities.reshape(len(label_ids), -1), label_ids)
+        return Evaluation(scores, details, loss)
+
+    def score_entities(self, examples: Sequence[TaggedText], predicted: Sequence[Sequence[Any]],
+                       ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Score the entities found in each text; returns scores and details."""
+        scores, by_type = score_spans(
+            [(number, *span) for number, example in enumerate(examples) for span in example.gold],
+            [(number, *span) for number, spans in enumerate(predicted) for span in spans])
+        return scores, {"by_type": by_type}
+
+    def _score_tokens(self, examples: Sequence[TaggedText],
+                      outputs: Sequence[Sequence[np.ndarray]]) -> float:
+        """Compute the F1 of entities as runs of tokens that have a label."""
+        sides: tuple[list[Any], list[Any]] = [], []
+        for number, (example, output) in enumerate(zip(examples, outputs, strict=True)):
+            gold = np.concatenate([np.zeros(0, dtype=np.int64),
+                                   *map(self._piece_labels, example.inputs)])
+            found = np.concatenate([np.zeros(0, dtype=np.int64),
+                                    *(rows.argmax(axis=1) for rows in output)])
+            for side, ids in zip(sides, (gold, found), strict=True):
+                tags = [self.labels[one] for one in ids[gold != IGNORED]]
+                side += [(number, *span) for span in iob2_spans(tags)]
+        f1: float = score_spans(*sides)[0]["f1"]
+        return f1
+
+
+def _labelled(windows: Sequence[Window], label_ids: np.ndarray) -> Iterator[Window]:
+    """Give windows the labels of their words."""
+    start = 0
+    for window in windows:
+        after = start + len(window.firsts)
+        yield replace(window, label_ids=label_ids[start:after])
+        start = after
 
 
 def _entities(text: str, found: Iterable[tuple[int, int, str, float]]) -> dict[str, Any]:
@@ -201,45 +379,3 @@ def _entities(text: str, found: Iterable[tuple[int, int, str, float]]) -> dict[s
         {"id": f"T{number}", "start": start, "end": end, "type": kind, "text": text[start:end],
          "score": round(score, _DIGITS)}
         for number, (start, end, kind, score) in enumerate(found, 1)]}
-
-
-def tag_words(words: np.ndarray, entities: Iterable[Span]) -> tuple[list[str], Counter[str]]:
-    """Tag words in the BIO scheme; of entities that share a word the longest is tagged.
-
-    Args:
-        words: (words, 2) start and end of each word.
-        entities: start, end and type.
-
-    Returns:
-        a tag for each word, and how many entities are `unaligned` or `overlapping`.
-    """
-    tags = [OUTSIDE] * len(words)
-    faults: Counter[str] = Counter()
-    for start, end, kind in sorted(entities, key=lambda span: (span[0] - span[1], *span)):
-        first = int(np.searchsorted(words[:, 1], start, side="right"))
-        after = int(np.searchsorted(words[:, 0], end, side="left"))
-        if first >= after or words[first, 0] != start or words[after - 1, 1] != end:
-            faults["unaligned"] += 1
-        if any(tag != OUTSIDE for tag in tags[first:after]):
-            faults["overlapping"] += 1
-        elif first < after:
-            tags[first:after] = [f"B-{kind}"] + [f"I-{kind}"] * (after - first - 1)
-    return tags, faults
-
-
-def tags_to_spans(tags: Sequence[str]) -> list[Span]:
-    """Read spans from tags, whatever a model made of them: first word, word after the last, type.
-
-    An `I-` that continues nothing of its type opens a span, as in the CoNLL-2000 script and in
-    seqeval's default mode.
-    """
-    spans: list[Span] = []
-    start, open_kind = 0, ""
-    for index, tag in enumerate([*tags, OUTSIDE]):
-        prefix, _, kind = tag.partition("-")
-        if open_kind and (prefix != "I" or kind != open_kind):
-            spans.append((start, index, open_kind))
-            open_kind = ""
-        if kind and not open_kind:
-            start, open_kind = index, kind
-    return spans

@@ -66,15 +66,69 @@ class NerConfig(LabelConfig):
     Args:
         max_length: longest window in tokens, special tokens included; shorter where the model
             reads less.
+        types: types of entities to find, separated by commas; empty for all of the training set.
         merge_types: one name for entities of every type; empty keeps the types apart.
+        overlapping: tag each type apart, so that entities of different types may overlap.
+        scheme: tags of an entity's words: bio (beginning, inside), bioul (also last and unit;
+            IOBES and BILOU are the same) or io, which joins neighbours of one type.
+        label_pieces: tokens of a word that have a label in training: the first, or all, where an
+            entity's later ones get that of its inside. A prediction is that of the first.
+        head: layers over the encoder: linear, mlp (`head_layers` with ReLU below it) or bilstm
+            (a bidirectional LSTM below it).
+        head_layers: hidden layers of mlp or bilstm.
+        head_size: width of a hidden layer; half of it each direction of an LSTM.
+        head_dropout: dropout after hidden layers.
+        crf: conditional random field over the words' tags, one a type with `overlapping`. What
+            the scheme forbids is impossible. The scores of predictions are its marginals.
+        protocol: strict, or biobit: labels on all pieces, and `subtoken_f1` is reported too, the
+            F1 of entities as runs of tokens.
     """
 
+    types: str = ""
     merge_types: str = ""
+    overlapping: bool = False
+    scheme: Literal["bio", "bioul", "io"] = "bio"
+    label_pieces: Literal["first", "all"] = "first"
+    head: Literal["linear", "mlp", "bilstm"] = "linear"
+    head_layers: int = 1
+    head_size: int = 512
+    head_dropout: float = 0.5
+    crf: bool = False
+    protocol: Literal["strict", "biobit"] = "strict"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self.merge_types == self.merge_types.strip(), "merge_types",
                 repr(self.merge_types), "a name without spaces around it")
+        listed = self.chosen_types
+        require(not self.types or (all(listed) and len(set(listed)) == len(listed)), "types",
+                repr(self.types), "different names, such as Chemical,Disease")
+        require_at_least(self, head_layers=1, head_size=2)
+        require(self.head_size % 2 == 0, "head_size", self.head_size, "an even number")
+        require(0 <= self.head_dropout < 1, "head_dropout", self.head_dropout, "0 to below 1")
+        beside = f"beside {setting('crf')}"
+        require(not self.crf or self.loss == "cross-entropy", "loss", self.loss,
+                f"cross-entropy {beside}, which has a loss of its own")
+        require(not self.crf or self.class_weights == "none", "class_weights", self.class_weights,
+                f"none {beside}, whose loss is that of whole sequences")
+        require(not self.crf or not self.labels_all_pieces,
+                "label_pieces" if self.label_pieces == "all" else "protocol",
+                self.label_pieces if self.label_pieces == "all" else self.protocol,
+                f"{'first' if self.label_pieces == 'all' else 'strict'} {beside}, whose "
+                "sequences are words")
+        require(self.protocol == "strict" or (self.scheme == "bio" and not self.overlapping),
+                "protocol", self.protocol, f"strict beside {setting('overlapping')} or another "
+                f"{setting('scheme')} than bio; BioBIT's labels are BIO tags, one a token")
+
+    @property
+    def chosen_types(self) -> list[str]:
+        """Names of the types to find; none for all."""
+        return [name.strip() for name in self.types.split(",")] if self.types else []
+
+    @property
+    def labels_all_pieces(self) -> bool:
+        """Whether all tokens of a word have a label."""
+        return self.label_pieces == "all" or self.protocol == "biobit"
 
 
 @dataclass(frozen=True)

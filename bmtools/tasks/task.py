@@ -108,7 +108,7 @@ class Task(ABC, Generic[ExampleT, InputT]):
     model_class: ClassVar[str]
     key: ClassVar[str]
     replaced: ClassVar[Mapping[str, str]]
-    metrics: ClassVar[tuple[str, ...]]
+    metrics: tuple[str, ...]
 
     def __init__(self, config: TaskConfig, checkpoint: Checkpoint) -> None:
         from bmtools.models.architectures import max_tokens
@@ -187,19 +187,24 @@ class Task(ABC, Generic[ExampleT, InputT]):
         """
         self.labels = list(labels)
 
+    def logits(self, model: PreTrainedModel, batch: Mapping[str, Tensor]) -> Tensor:
+        """Compute logits of a batch, (batch, ..., labels)."""
+        found: Tensor = model(**batch).logits
+        return found
+
     def loss(self, model: PreTrainedModel, batch: Mapping[str, Tensor], labels: Tensor) -> Tensor:
         """Sum the loss over labels: cross-entropy in nats, or what `label_loss` computes."""
         from torch.nn.functional import cross_entropy
 
         labelled = labels != IGNORED
-        logits = model(**batch).logits[labelled].float()
+        logits = self.logits(model, batch)[labelled].float()
         if self.label_loss is not None:
             return self.label_loss(logits, labels[labelled])
         return cross_entropy(logits, labels[labelled], reduction="sum")
 
     def outputs(self, model: PreTrainedModel, batch: Mapping[str, Tensor]) -> Tensor:
         """Compute what `predict` and `score` read, (batch, ...), in float32."""
-        return model(**batch).logits.float().log_softmax(dim=-1)
+        return self.logits(model, batch).float().log_softmax(dim=-1)
 
     def trim(self, item: InputT, output: np.ndarray) -> np.ndarray:
         """Keep of an input's output what is needed; padding is still in it."""

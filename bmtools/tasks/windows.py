@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from unicodedata import category
 
@@ -34,12 +34,15 @@ class Window:
     Args:
         ids: (tokens,) int32, no special tokens added.
         firsts: (words,) int32, index of each word's first token.
-        label_ids: (words,) int64, IGNORED where there is none; empty in prediction.
+        label_ids: (words,) int64, or (words, groups) where a word has several labels, IGNORED
+            where there is none; empty in prediction.
+        blanks: (tokens of white space,) int32, their indices.
     """
 
     ids: np.ndarray
     firsts: np.ndarray
     label_ids: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    blanks: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -62,19 +65,26 @@ def cut_into_windows(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str],
         contain them all in order, none where the text has no token.
     """
     for text, encoding in zip(texts, encode_texts(tokenizer, texts), strict=True):
-        words, first_tokens, leads = _words(text, encoding)
+        words, first_tokens, leads, blank_tokens = _words(text, encoding)
         ids = np.array(encoding.ids, dtype=np.int32)
         firsts = np.array(first_tokens, dtype=np.int32)
+        blanks = np.array(blank_tokens, dtype=np.int32)
         windows, start = [], 0
         for end in _borders(text, words, leads, len(ids), max_length - 2):
             first, after = np.searchsorted(firsts, (start, end))
-            windows.append(Window(ids[start:end], firsts[first:after] - start))
+            window = Window(ids[start:end], firsts[first:after] - start)
+            if blank_tokens:
+                window = replace(window, blanks=blanks[(blanks >= start) & (blanks < end)] - start)
+            windows.append(window)
             start = end
         yield np.array(words, dtype=np.int64).reshape(-1, 2), windows
 
 
-def _words(text: str, encoding: Encoding) -> tuple[list[tuple[int, int]], list[int], list[int]]:
+def _words(text: str, encoding: Encoding,
+           ) -> tuple[list[tuple[int, int]], list[int], list[int], list[int]]:
     """Find words: spans in the text, first tokens, and first tokens with the space before them.
+
+    The last list has the tokens of white space alone.
 
     Words are those of the tokenizer's pre-tokenizer, cut once more at signs and between
     characters of unspaced scripts where a token begins there: Metaspace leaves `(cancer),` and
@@ -84,6 +94,7 @@ def _words(text: str, encoding: Encoding) -> tuple[list[tuple[int, int]], list[i
     spans: list[tuple[int, int]] = []
     firsts: list[int] = []
     leads: list[int] = []
+    blanks: list[int] = []
     lead, word_before = 0, None
     for index, ((start, end), word) in enumerate(
             zip(encoding.offsets, encoding.word_ids, strict=True)):
@@ -91,6 +102,7 @@ def _words(text: str, encoding: Encoding) -> tuple[list[tuple[int, int]], list[i
         start += len(token) - len(token.lstrip())
         end = start + len(token.strip())
         if start == end:
+            blanks.append(index)
             continue
         if not spans or _begins(text, spans[-1][1], start, word != word_before):
             spans.append((start, end))
@@ -104,7 +116,7 @@ def _words(text: str, encoding: Encoding) -> tuple[list[tuple[int, int]], list[i
         while end < limit and category(text[end]) in _MARKS:
             end += 1
         spans[number] = (start, end)
-    return spans, firsts, leads
+    return spans, firsts, leads, blanks
 
 
 def _begins(text: str, end_before: int, start: int, other_word: bool) -> bool:

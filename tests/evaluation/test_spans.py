@@ -16,7 +16,7 @@ from bmtools.evaluation.spans import (
     score_words,
     words_in,
 )
-from bmtools.tasks.ner import tags_to_spans
+from bmtools.tasks.tagging import tags_to_spans
 
 TAGS = ["O", "O", "O", "B-X", "I-X", "B-Y", "I-Y"]
 

@@ -9,13 +9,8 @@ import pytest
 
 from bmtools.errors import CheckpointError, DataError, RecordError
 from bmtools.records import Record
-from bmtools.tasks.ner import (
-    NerConfig,
-    NerTask,
-    TaggedText,
-    tag_words,
-    tags_to_spans,
-)
+from bmtools.tasks.ner import NerConfig, NerTask, TaggedText
+from bmtools.tasks.tagging import tag_words, tags_to_spans
 
 TEXT = "Caffe\u0301 🧬🧬 e diabete mellito, ipertensione arteriosa."
 
@@ -153,7 +148,7 @@ def test_windows_are_padded_between_special_tokens(tokenizer: Any) -> None:
         assert np.all(row[~seen] == tokenizer.pad_token_id)
 
 
-@pytest.mark.parametrize("labels", [["LABEL_0"], ["O", "X"], ["B-"], ["S-X"]])
+@pytest.mark.parametrize("labels", [["LABEL_0"], ["O", "X"], ["B-"], ["Q-X"]])
 def test_labels_of_other_schemes_are_refused(tokenizer: Any, labels: list[str]) -> None:
     task = make_task(tokenizer)
     task.accept_labels(["O", "B-X", "I-X"])

@@ -1,0 +1,112 @@
+"""Tags of words: schemes, entities as tags, tags as entities."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+OUTSIDE = "O"
+SCHEMES = {"bio": "BI", "bioul": "BILU", "io": "I"}
+"""Prefixes of each scheme's tags. BIOUL is also called BILOU, and IOBES with other letters."""
+_OPENING, _CLOSING = "BUS", "LEUS"
+Span = tuple[int, int, str]
+
+
+def scheme_labels(scheme: str, types: Iterable[str]) -> list[str]:
+    """List the tags of a scheme, O first, then those of each type."""
+    return [OUTSIDE, *(f"{prefix}-{kind}" for kind in types for prefix in SCHEMES[scheme])]
+
+
+def group_labels(scheme: str, types: Sequence[str], overlapping: bool) -> list[list[str]]:
+    """List the tags of each group, of which a word has one: all types, or each apart."""
+    return [scheme_labels(scheme, [kind]) for kind in types] if overlapping \
+        else [scheme_labels(scheme, types)]
+
+
+def can_follow(scheme: str, tag: str, following: str) -> bool:
+    """Test whether a scheme allows a tag right after another one."""
+    if scheme == "io":
+        return True
+    (before, _, kind), (prefix, _, own_kind) = tag.partition("-"), following.partition("-")
+    is_open, continues = before in ("B", "I"), prefix in ("I", "L")
+    if continues:
+        return is_open and kind == own_kind
+    return scheme == "bio" or not is_open
+
+
+def tag_words(words: np.ndarray, entities: Iterable[Span],
+              scheme: str = "bio") -> tuple[list[str], Counter[str]]:
+    """Tag words; of entities that share a word the longest is tagged.
+
+    Args:
+        words: (words, 2) start and end of each word.
+        entities: start, end and type.
+        scheme: of the tags.
+
+    Returns:
+        a tag for each word, and how many entities are `unaligned` or `overlapping`.
+    """
+    tags = [OUTSIDE] * len(words)
+    faults: Counter[str] = Counter()
+    for start, end, kind in sorted(entities, key=lambda span: (span[0] - span[1], *span)):
+        first = int(np.searchsorted(words[:, 1], start, side="right"))
+        after = int(np.searchsorted(words[:, 0], end, side="left"))
+        if first >= after or words[first, 0] != start or words[after - 1, 1] != end:
+            faults["unaligned"] += 1
+        if any(tag != OUTSIDE for tag in tags[first:after]):
+            faults["overlapping"] += 1
+        elif first < after:
+            tags[first:after] = [f"{prefix}-{kind}" for prefix in _prefixes(after - first, scheme)]
+    return tags, faults
+
+
+def _prefixes(length: int, scheme: str) -> str:
+    """Name the prefixes of an entity's words."""
+    if scheme == "io":
+        return "I" * length
+    if scheme == "bio":
+        return "B" + "I" * (length - 1)
+    return "U" if length == 1 else f"B{'I' * (length - 2)}L"
+
+
+def tags_to_spans(tags: Sequence[str]) -> list[Span]:
+    """Read spans from tags of any scheme, whatever a model made of them.
+
+    A tag that continues nothing of its type opens a span, and an open span ends where another
+    begins, as in the CoNLL-2000 script and in seqeval's default mode. E and S are read as L and U.
+
+    Returns:
+        first word, word after the last, and type.
+    """
+    spans: list[Span] = []
+    start, open_kind = 0, ""
+    for index, tag in enumerate([*tags, OUTSIDE]):
+        prefix, _, kind = tag.partition("-")
+        if open_kind and (prefix in _OPENING or kind != open_kind):
+            spans.append((start, index, open_kind))
+            open_kind = ""
+        if kind and not open_kind:
+            start, open_kind = index, kind
+        if open_kind and prefix in _CLOSING:
+            spans.append((start, index + 1, open_kind))
+            open_kind = ""
+    return spans
+
+
+def iob2_spans(tags: Sequence[str]) -> list[Span]:
+    """Read spans from BIO tags strictly: an I that continues nothing of its type is no entity.
+
+    Source: seqeval's strict mode with its scheme IOB2.
+    """
+    spans: list[Span] = []
+    start, open_kind = 0, ""
+    for index, tag in enumerate([*tags, OUTSIDE]):
+        prefix, _, kind = tag.partition("-")
+        if open_kind and (prefix, kind) != ("I", open_kind):
+            spans.append((start, index, open_kind))
+            open_kind = ""
+        if prefix == "B":
+            start, open_kind = index, kind
+    return spans

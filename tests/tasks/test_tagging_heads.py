@@ -1,0 +1,198 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from bmtools.errors import CheckpointError, DataError
+from bmtools.io.manifest import Manifest
+from bmtools.models.architectures import build_config, build_model
+from bmtools.models.checkpoint import load_checkpoint, save_checkpoint
+from bmtools.models.fast_encoder import InferenceModel
+from bmtools.models.merge import merge
+from bmtools.records import Record
+from bmtools.tasks.finetune import finetune
+from bmtools.tasks.heads import head_of, load_encoder
+from bmtools.tasks.inference import Predictor, run_model
+from bmtools.tasks.ner import NerTask
+from bmtools.tasks.settings import NerConfig
+from bmtools.vocab.settings import VocabularyConfig
+from bmtools.vocab.tokenizer import fingerprint
+from bmtools.vocab.trainers import train_tokenizer
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+TAGGER = "AutoModelForTokenClassification"
+MENTIONS = {"asma grave": "DIS", "insulina": "DRUG", "diabete": "DIS"}
+
+
+def record(number: int) -> Record:
+    """Mentions between other words; `asma grave` contains a sign, too."""
+    text, entities = "", []
+    for word in range(8):
+        mention = [*MENTIONS, "il", "con due", "febbre"][(number * 5 + word * (number + 3)) % 6]
+        start = len(text)
+        text += f"{mention} "
+        if mention in MENTIONS:
+            entities.append({"start": start, "end": start + len(mention), "type":
+                             MENTIONS[mention]})
+        if mention == "asma grave":
+            entities.append({"start": start + 5, "end": start + 10, "type": "SIGN"})
+    return Record(id=str(number), text=text.strip(), entities=entities)
+
+
+RECORDS = [record(number) for number in range(40)]
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A masked language model of one layer with random weights."""
+    directory = tmp_path_factory.mktemp("models") / "random"
+    tokenizer = train_tokenizer((r["text"] for r in RECORDS),
+                                VocabularyConfig(size=100, allow_fewer=True))
+    torch.manual_seed(0)
+    save_checkpoint(directory, build_model(build_config("bert-1x64", tokenizer)), tokenizer,
+                    Manifest("test", {}, fingerprint(tokenizer)))
+    return directory
+
+
+def tune(encoder: Path, output: Path, **settings: Any) -> dict[str, Any]:
+    return finetune("ner", encoder, RECORDS, RECORDS[:12], output, **{
+        "max_length": 24, "seeds": 1, "epochs": 8, "batch_size": 4, "learning_rate": 3e-3,
+        "head_size": 32, "head_dropout": 0.1, **settings})
+
+
+def found(output: Path, batch_size: int = 32) -> list[set[tuple[int, int, str]]]:
+    predictor = Predictor([output])
+    predictor.config = predictor.config.__class__(batch_size=batch_size)
+    return [{(e["start"], e["end"], e["type"]) for e in r["predicted"]["entities"]}
+            for r in predictor.predict([r.without("entities") for r in RECORDS])]
+
+
+@pytest.mark.parametrize("settings", [
+    {"head": "mlp", "head_layers": 2}, {"head": "bilstm"}, {"crf": True, "scheme": "bioul"},
+    {"head": "bilstm", "crf": True}, {"scheme": "io"}, {"label_pieces": "all"},
+    {"protocol": "biobit"}], ids=str)
+def test_every_head_learns_and_comes_back(encoder: Path, tmp_path: Path,
+                                          settings: dict[str, Any]) -> None:
+    summary = tune(encoder, tmp_path / "tuned", types="DIS,DRUG", **settings)
+    reachable = 1 if settings.get("scheme") != "io" else 0.6
+    assert summary["dev_f1"]["mean"] >= reachable
+    if settings.get("protocol") == "biobit":
+        assert summary["dev_subtoken_f1"]["mean"] > 0.95
+    alone, together = found(tmp_path / "tuned", 1), found(tmp_path / "tuned")
+    assert alone == together
+    if reachable == 1:
+        assert together[:12] == [{(e["start"], e["end"], e["type"]) for e in r["entities"]
+                                  if e["type"] != "SIGN"} for r in RECORDS[:12]]
+
+
+@pytest.mark.parametrize("settings", [{}, {"crf": True, "scheme": "bioul"}], ids=str)
+def test_overlapping_entities_of_different_types_come_back(
+        encoder: Path, tmp_path: Path, settings: dict[str, Any]) -> None:
+    tune(encoder, tmp_path / "tuned", overlapping=True, **settings)
+    gold = [{(e["start"], e["end"], e["type"]) for e in r["entities"]} for r in RECORDS]
+    assert found(tmp_path / "tuned") == gold
+    merge([tmp_path / "tuned", tmp_path / "tuned"], tmp_path / "merged")
+    assert found(tmp_path / "merged") == gold
+    both = [*Predictor([tmp_path / "tuned", tmp_path / "merged"]).predict(RECORDS)]
+    assert [{(e["start"], e["end"], e["type"]) for e in r["predicted"]["entities"]}
+            for r in both] == gold
+    assert all(0 < e["score"] <= 1 for r in both for e in r["predicted"]["entities"])
+
+
+def test_a_tagger_with_a_plain_head_needs_no_transformers(encoder: Path, tmp_path: Path) -> None:
+    tune(encoder, tmp_path / "tuned", scheme="bioul", overlapping=True, epochs=1)
+    assert isinstance(Predictor([tmp_path / "tuned"]).task.checkpoint.model, InferenceModel)
+    assert load_checkpoint(tmp_path / "tuned", model_class=TAGGER).model.config.id2label == dict(
+        enumerate(f"{prefix}-{kind}" for kind in ("DIS", "DRUG", "SIGN") for prefix in "OBILU"))
+
+
+@pytest.mark.parametrize("settings", [{"head": "bilstm", "head_layers": 2}, {"crf": True},
+                                      {"head": "bilstm", "crf": True, "overlapping": True}],
+                         ids=str)
+def test_padding_changes_nothing(encoder: Path, settings: dict[str, Any]) -> None:
+    """Outputs and the loss of windows in one batch are those that each has alone."""
+    task = NerTask(NerConfig(24, **settings), load_encoder(encoder, TAGGER))
+    split = task.read("train", [*RECORDS[:4], Record(id="x", text="asma", entities=[])])
+    model = task.new_model(1).eval()
+    inputs = [item for example in split.examples for item in example.inputs]
+    assert len({len(item) for item in inputs}) > 2
+    for alone, together in zip(run_model(task, model, split.examples, 1),
+                               run_model(task, model, split.examples, 9), strict=True):
+        for one, other in zip(alone, together, strict=True):
+            assert one == pytest.approx(other, abs=1e-4)
+
+    def loss(items: list[Any]) -> float:
+        batch = task.collate(items)
+        labels = torch.from_numpy(task.collate_labels(items, batch))
+        with torch.inference_mode():
+            return float(task.loss(model, {key: torch.from_numpy(value)
+                                           for key, value in batch.items()}, labels))
+
+    assert loss(inputs) == pytest.approx(sum(loss([item]) for item in inputs), rel=1e-4)
+
+
+def test_dropout_of_the_head_is_its_own(encoder: Path) -> None:
+    task = NerTask(NerConfig(24, head="mlp", head_dropout=0.9), load_encoder(encoder, TAGGER))
+    task.read("train", RECORDS[:4])
+    from bmtools.training.loop import set_dropout
+
+    model = task.new_model(1)
+    set_dropout(model, 0.0)
+    head, states = head_of(model).train(), torch.ones(1, 1, 64)
+    assert not torch.equal(head(states), head(states))
+    head.eval()
+    assert torch.equal(head(states), head(states))
+
+
+def test_a_head_needs_the_settings_that_it_was_trained_with(encoder: Path, tmp_path: Path) -> None:
+    tune(encoder, tmp_path / "tuned", crf=True, epochs=1)
+    with pytest.raises(CheckpointError, match="do not fit a TaggingHead"):
+        NerTask.load(tmp_path / "tuned", "cpu", NerConfig(24, head="bilstm", head_size=32))
+
+
+@pytest.mark.parametrize(("types", "message"), [
+    ("GENE", "train: found no entities of the type GENE in 40 records, expected types among DIS, "
+             "DRUG, SIGN"),
+    ("DIS,GENE", "type GENE")])
+def test_types_that_training_lacks_are_refused(encoder: Path, tmp_path: Path, types: str,
+                                               message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        tune(encoder, tmp_path / "tuned", types=types)
+
+
+def test_chosen_types_alone_are_found_and_expected(encoder: Path) -> None:
+    task = NerTask(NerConfig(24, types="SIGN, DRUG"), load_encoder(encoder, TAGGER))
+    counts = task.read("train", RECORDS).counts
+    assert list(counts["types"]) == ["DRUG", "SIGN"]
+    assert counts["overlapping"] == 0, "the disease around a sign is not there"
+    assert task.labels == ["O", "B-DRUG", "I-DRUG", "B-SIGN", "I-SIGN"]
+
+
+def labels_of(encoder: Path, text: str, **settings: Any) -> list[str]:
+    """Name the label of each token, `-` without any."""
+    task = NerTask(NerConfig(24, **settings), load_encoder(encoder, TAGGER))
+    start = text.index("insulina")
+    [example] = task.read("train", [Record(id="1", text=text, entities=[
+        {"start": start, "end": len(text), "type": "X"}])]).examples
+    batch = task.collate(example.inputs)
+    [row] = task.collate_labels(example.inputs, batch)
+    return [task.labels[one] if one >= 0 else "-" for one in row]
+
+
+def test_later_pieces_are_inside_what_their_word_is_in(encoder: Path) -> None:
+    text = "due febbreasma insulinaasma asmadue"
+    first = labels_of(encoder, text)
+    pieces = labels_of(encoder, text, label_pieces="all")
+    bioul = labels_of(encoder, text, label_pieces="all", scheme="bioul")
+    assert first[0] == pieces[0] == pieces[-1] == "-", "special tokens"
+    assert "-" in first[1:-1] and "-" not in pieces[1:-1]
+    inside = "O"
+    for word, piece, of_bioul in zip(first[1:-1], pieces[1:-1], bioul[1:-1], strict=True):
+        assert piece == (inside if word == "-" else word)
+        if word == "-":
+            assert of_bioul == inside
+        inside = piece.replace("B-", "I-")
+    assert [label for label in bioul if label[0] in "BLU"] == ["B-X", "L-X"]
