@@ -58,7 +58,7 @@ def with_options(function: Any, kind: type, without: Sequence[str] = (), **defau
     """
     title = (kind.__doc__ or "").partition("\n")[0]
     sections = [(one.__doc__ or "").partition("Args:\n")[2] for one in reversed(kind.__mro__)]
-    help_texts = dict(re.findall(r"^        (\w+): (.+(?:\n {9,}.+)*)", "".join(sections),
+    help_texts = dict(re.findall(r"^        (\w+): (.+(?:\n {9,}.+)*)", "\n".join(sections),
                                  re.MULTILINE))
     types = typing.get_type_hints(kind)
     for field in reversed(dataclasses.fields(kind)):

@@ -296,15 +296,15 @@ class NerTask(Task[TaggedText, Window]):
         return sorted(found) if len(self.groups) > 1 else found
 
     def _at_words(self, example: TaggedText, outputs: Sequence[np.ndarray]) -> np.ndarray:
-        """Join the outputs of windows at first tokens, (words, ...)."""
+        """Join the outputs of windows at first tokens, (words, groups, ...)."""
         kept = [rows[window.firsts] for window, rows in zip(
             example.inputs, outputs, strict=True)] if self.config.protocol == "biobit" else outputs
-        empty = np.zeros((0, len(self.labels) + len(self.groups) * self.config.crf), np.float32)
-        return np.concatenate([rows.reshape(len(rows), -1) for rows in kept] or [empty])
+        shape = len(self.groups), len(self.groups[0]) + self.config.crf
+        return np.concatenate([np.zeros((0, *shape), dtype=np.float32),
+                               *(rows.reshape(len(rows), *shape) for rows in kept)])
 
     def _split(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Split outputs into log probabilities, (words, groups, labels), and best label ids."""
-        rows = rows.reshape(len(rows), len(self.groups), -1)
         return (rows[..., :-1], rows[..., -1].astype(np.int64)) if self.config.crf \
             else (rows, rows.argmax(axis=2))
 
@@ -338,7 +338,7 @@ class NerTask(Task[TaggedText, Window]):
                                     for window in example.inputs])
         log_probabilities, _ = self._split(np.concatenate(
             [self._at_words(*pair) for pair in zip(examples, outputs, strict=True)]))
-        loss = mean_loss(log_probabilities.reshape(len(label_ids), -1), label_ids)
+        loss = mean_loss(log_probabilities.reshape(-1, len(self.groups[0])), label_ids)
         return Evaluation(scores, details, loss)
 
     def score_entities(self, examples: Sequence[TaggedText], predicted: Sequence[Sequence[Any]],

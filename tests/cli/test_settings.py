@@ -30,6 +30,18 @@ class Paint:
     layers: int = 1
 
 
+@dataclass(frozen=True)
+class Varnish(Paint):
+    """Varnish.
+
+    Args:
+        color: of the wood below it.
+        drying: hours.
+    """
+
+    drying: int = 3
+
+
 @click.command()
 @takes_settings(Paint, "paint")
 def command(paint: Paint) -> None:
@@ -53,3 +65,14 @@ def test_another_value_is_wrong_usage() -> None:
     outcome = CliRunner().invoke(command, ["--color", "blue"])
     assert outcome.exit_code == 2
     assert "Invalid value for '--color': 'blue' is not one of 'red', 'green'" in outcome.output
+
+
+def test_an_inherited_setting_is_described_once() -> None:
+    @click.command()
+    @takes_settings(Varnish, "varnish")
+    def varnish(varnish: Varnish) -> None: ...
+
+    shown = " ".join(CliRunner().invoke(varnish, ["--help"]).output.split())
+    assert "--color [red|green] Of the wood below it. [default: red]" in shown
+    assert "How much it shines; none for plain. --" in shown and "Coats." in shown
+    assert "Its hue" not in shown
