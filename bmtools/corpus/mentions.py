@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -156,7 +156,7 @@ def locate(text: str, mentions: Sequence[Mention],
     for number, mention in enumerate(mentions):
         if isinstance(found[number], str) and mention.text and mention.text.strip():
             spans = _moved_parts(text, mention) if len(mention.spans) > 1 else \
-                _nearest(text, mention.text, mention.spans[0][0], taken)
+                nearest(text, mention.text, mention.spans[0][0], taken)
             found[number] = spans
             if not isinstance(spans, str):
                 counts[MOVED] += 1
@@ -198,8 +198,16 @@ def _moved_parts(text: str, mention: Mention) -> tuple[Span, ...] | str:
     return _at_offset(text, mention)
 
 
-def _nearest(text: str, mention: str, start: int,
-             taken: set[tuple[Span, ...]]) -> tuple[Span, ...] | str:
+def nearest(text: str, mention: str, start: int,
+            taken: Collection[tuple[Span, ...]] = ()) -> tuple[Span] | str:
+    """Find the occurrence of a mention nearest to an offset, or say why there is none.
+
+    Args:
+        text: of the document.
+        mention: its words; in any case where the text does not have them as they are.
+        start: offset that the mention should have.
+        taken: spans of other mentions, which this one cannot have.
+    """
     spans = _occurrences(text, mention)
     free = [span for span in spans if (span,) not in taken]
     if free:

@@ -248,6 +248,15 @@ def question_of(record: Record) -> str:
     return str(record.get("meta", {}).get("question", record["id"]))
 
 
+def _right_answers(record: Record) -> list[Record]:
+    """List the right answers: those of `meta.exact_answer`, of which a snippet may have none."""
+    exact = record.get("meta", {}).get("exact_answer")
+    if not isinstance(exact, list):
+        return record["answers"]
+    return [{"text": spelling, "item": number} for number, item in enumerate(exact)
+            for spelling in ([item] if isinstance(item, str) else item)]
+
+
 def _question_sample(pairs: Pairs, names: Sequence[str], most: int,
                      judge: Callable[[Sequence[Record], Sequence[str]], Sequence[float]],
                      ) -> CountSample:
@@ -267,7 +276,7 @@ def _question_sample(pairs: Pairs, names: Sequence[str], most: int,
          for place, answer in enumerate(record["answers"])] for record in pairs.predicted), most)
     golds: dict[str, list[Record]] = {question: [] for question in questions}
     for question, record in zip(questions, pairs.gold, strict=True):
-        golds[question] += record["answers"]
+        golds[question] += _right_answers(record)
     owners = dict(zip(reversed(questions), reversed(pairs.owners.tolist()), strict=True))
     counts = pairs.tally(((owners[question], "", column, amount)
                           for question, gold in golds.items()

@@ -12,9 +12,12 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
+import msgspec
+
 from bmtools.errors import DataError
 from bmtools.io.jsonl import STDIN, MemberName, parse_json, read_lines, source_name
-from bmtools.io.record_size import check_record_size
+from bmtools.io.record_size import MEGABYTE, check_record_size, limiting_records, most_bytes
+from bmtools.records import readable
 
 _PACKED = (".gz", ".zst", ".zstd")
 
@@ -66,20 +69,28 @@ def read_text(name: str) -> str:
     return "\n".join(lines)
 
 
-def read_json(name: str, expected: str) -> Any:
+def read_json(name: str, expected: str, shape: Any = Any, records: int = 1) -> Any:
     """Read a JSON file whole.
 
     Args:
         name: of the file; `-` for stdin.
         expected: what the file should hold, for messages.
+        shape: type of its content, as far as that is needed.
+        records: largest records whose size it may have.
 
     Returns:
         its content; None where it is blank.
 
     Raises:
-        DataError: it is no JSON.
+        DataError: it is no JSON, or of another shape.
     """
-    return whole_json(read_text(name), name, expected)
+    with limiting_records(records * most_bytes() // MEGABYTE):
+        content = whole_json(read_text(name), name, expected)
+    try:
+        return content if content is None else msgspec.convert(content, shape)
+    except msgspec.ValidationError as error:
+        raise DataError(f"{source_name(name)}: {readable(str(error))}; "
+                        f"expected {expected}") from error
 
 
 def whole_json(text: str, name: str, expected: str) -> Any:

@@ -11,21 +11,21 @@ from bmtools.errors import DataError, setting
 
 MEGABYTES = 32
 """The default."""
-_MEGABYTE = 1_000_000
+MEGABYTE = 1_000_000
 
 
 @contextmanager
 def limiting_records(max_record_megabytes: int = MEGABYTES) -> Iterator[None]:
     """Have all readers refuse a record, or what one is made from, of more bytes than this."""
     global _most_bytes
-    before, _most_bytes = _most_bytes, max_record_megabytes * _MEGABYTE
+    before, _most_bytes = _most_bytes, max_record_megabytes * MEGABYTE
     try:
         yield
     finally:
         _most_bytes = before
 
 
-_most_bytes = MEGABYTES * _MEGABYTE
+_most_bytes = MEGABYTES * MEGABYTE
 
 
 def most_bytes() -> int:
@@ -74,7 +74,7 @@ def check_record_size(size: int, place: str) -> None:
         DataError: see above.
     """
     if size > _most_bytes:
-        most = _most_bytes // _MEGABYTE
+        most = _most_bytes // MEGABYTE
         raise DataError(f"{place}: found a record of more than {most} megabyte{'s' * (most > 1)}, "
                         "expected a smaller one; "
                         f"{setting('max_record_megabytes')} raises the limit")

@@ -100,6 +100,18 @@ def files(make_tokenizer: Callable[..., Path], make_checkpoint: Callable[..., Pa
             ("gad.tsv", "@GENE$ in @DISEASE$.\t1\n"),
             ("hoc.tsv", "index\ttext\tlabels\n1_s0\tIl cuore.\tx\n"),
             ("biosses.tsv", "sentence1\tsentence2\tscore\nIl cuore.\tFebbre.\t0.5\n"),
+            ("squad.json", json.dumps({"data": [{"paragraphs": [{"context": "Il cuore.", "qas": [
+                {"id": "1", "question": "Che?", "answers": []}]}]}]})),
+            ("bioasq.json", json.dumps({"questions": [
+                {"id": kind, "body": "Che?", "type": kind, "snippets": [{"text": "Il cuore."}]}
+                for kind in ("factoid", "yesno")]})),
+            ("biobit.json", json.dumps({name: [{
+                "ID": "1", "context": "Il cuore.", "question": "Che?", "answer": "cuore"}]
+                for name in ("train", "dev")})),
+            ("pubmedqa.json", json.dumps({
+                name: {"QUESTION": "Che?", "CONTEXTS": ["Il cuore."]} for name in "12"})),
+            ("test_ground_truth.json", '{"1": "yes"}'),
+            ("nli.jsonl", '{"sentence1": "Il cuore.", "sentence2": "Febbre."}\n'),
             ("yesno.tsv", "yesno_label\tquestion\tideal_answer\n1\tPompa?\tIl cuore.\n"),
             ("abstracts.tsv", "1\tOn DF.\tDF blocks sigma-1.\n"),
             ("entities.tsv", "1\tT1\tCHEMICAL\t3\t5\tDF\n1\tT2\tGENE-Y\t17\t24\tsigma-1\n"),

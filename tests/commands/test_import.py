@@ -70,6 +70,30 @@ SAMPLES = {
         "yesno_label\tquestion\tideal_answer\n1\tWhy?\tOne. Two.\nno\tWho?\tThree.\n",
         "in:3: found the label 'no', expected 0 or 1", ("in:2", "in:3"), ("in:2",)),
 }
+SQUAD = ('{{"data": [{{"paragraphs": [{{"context": "One. Two.", "qas": [{{"id": 1, "question": "?",'
+         '"answers": [{{"text": "two", "answer_start": 0}}]}}, {{{0}"question": "?"}}]}}]}}]}}')
+BIOASQ = ('{{"questions": [{{"id": "a", "type": "yesno", "body": "?", "exact_answer": "Yes", '
+          '"snippets": [{{"text": "One. Two."}}]}},\n{{"id": "b", "type": "yesno", "body": "?", '
+          '"exact_answer": "{0}", "snippets": [{{"text": "Three."}}]}}]}}')
+BIOBIT = ('{{"train": [{{"ID": "a", "context": "One. Two.", "question": "?", "answer": "two"}},\n'
+          '{{"ID": "a", "context": "Three.", "question": "?", {0}: "Three"}}], "dev": []}}')
+PUBMEDQA = ('{{"1": {{"QUESTION": "?", "CONTEXTS": ["One.", "Two."], "final_decision": "no"}},\n'
+            '"2": {{"QUESTION": "?", "CONTEXTS": ["Three."], "final_decision": "{0}"}}}}')
+NLI = ('{{"sentence1": "One. Two.", "sentence2": "One."}}\n'
+       '{{"{0}": "Three.", "sentence2": "Two."}}\n')
+SAMPLES |= {
+    "squad": Sample(SQUAD.format('"id": 2, '), SQUAD.format(""),
+                    "in (data[0]): key 'id' is missing", ("1", "2"), ("1",)),
+    "bioasq": Sample(BIOASQ.format("no"), BIOASQ.format("maybe"),
+                     "in (b): found the exact answer 'maybe', expected yes or no", ("a", "b"),
+                     ("a",)),
+    "biobit-qa": Sample(BIOBIT.format('"answer"'), BIOBIT.format('"reply"'),
+                        "in (train[1]): key 'answer' is missing", ("a_000", "a_001"), ("a_000",)),
+    "pubmedqa": Sample(PUBMEDQA.format("yes"), PUBMEDQA.format("perhaps"),
+                       "in (2): found the decision 'perhaps'", ("1", "2"), ("1",)),
+    "nli": Sample(NLI.format("sentence1"), NLI.format("text"), "in:2: key 'sentence1' is missing",
+                  ("in:1", "in:2"), ("in:1",)),
+}
 FORMATS = pytest.mark.parametrize("form", SAMPLES)
 
 
@@ -91,7 +115,8 @@ def options(tmp_path: Path):
     nothing = tmp_path / "nothing.txt"
     nothing.touch()
     return {"standoff": ("--annotations", mentions),
-            "biored": ("--entities", nothing, "--relations", nothing)}
+            "biored": ("--entities", nothing, "--relations", nothing),
+            "bioasq": ("--type", "yesno"), "biobit-qa": ("--split", "train")}
 
 
 @FORMATS

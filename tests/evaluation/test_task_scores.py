@@ -215,6 +215,15 @@ def test_lists_are_judged_item_by_item() -> None:
     assert (line["questions"], line["recall"]) == (2, 0.5)
 
 
+def test_factoids_whose_answer_no_snippet_has_count() -> None:
+    exact = {"q": ["cuore", "petto"], "r": ["fegato"]}
+    gold = [{"id": question, "text": TEXT, "answers": [], "meta": {
+        "question": question, "exact_answer": spellings}} for question, spellings in exact.items()]
+    found = predicted(gold, lambda record: {"answers": [{"text": "Petto", "score": 0.5}]})
+    [line] = score(gold, found, task="factoid")
+    assert (line["strict_accuracy"], line["questions"]) == (0.5, 2)
+
+
 def relation(head: str, tail: str, kind: str = "EFFECT") -> Line:
     return {"head": head, "tail": tail, "type": kind}
 

@@ -65,6 +65,18 @@ _FILES = {
     "mentions.txt": "1\t15\t19\tasma\tDIS\n2\t3\t8\tcuore\tORG\n",
     "in.csv": 'n;note;kind;score\n1;"Il paziente; ha asma.";a;0.5\n2;Febbre.;b;1\n',
     "hoc.tsv": "index\ttext\tlabels\r\n1_s0\tFebbre.\ta,b\r\n1_s1\tAsma \"alta\".\t\r\n",
+    "squad.json": json.dumps({"data": [{"title": name, "paragraphs": [{
+        "context": TEXTS[0], "qas": [{"id": name, "question": "Che ha?", "answers": [
+            {"text": "asma", "answer_start": 33}]}]}]} for name in "ab"]}, indent=1),
+    "bioasq.json": json.dumps({"questions": [{
+        "id": "a", "body": "Che ha?", "type": "factoid", "exact_answer": [["asma", "Asma"]],
+        "snippets": [{"text": text} for text in TEXTS]}]}, indent=1),
+    "biobit.json": json.dumps({"train": [{"ID": "a", "context": TEXTS[0], "question": "Che ha?",
+                                          "answer": "Asma"}], "dev": []}, indent=1),
+    "pubmedqa.json": json.dumps({"1": {"QUESTION": "Ha asma?", "CONTEXTS": TEXTS[:2],
+                                       "LABELS": ["A", "B"], "final_decision": "yes"}}, indent=1),
+    "nli.jsonl": json.dumps({"sentence1": TEXTS[0], "sentence2": TEXTS[1], "pairID": "a",
+                             "gold_label": "neutral"}) + "\n",
     "curated.json": json.dumps({"data": [{
         "original": TEXTS[0], "masked": ["Il [MASK] ha diabete mellito e asma."],
         "type": "a", "source": "b"}]}, indent=1),
@@ -118,6 +130,11 @@ READERS = (
     Reader("in.csv", "import table in.csv --text-column note --id-column n --label-column kind "
            "--score-column score"),
     Reader("hoc.tsv", "import hoc hoc.tsv"),
+    Reader("squad.json", "import squad squad.json"),
+    Reader("bioasq.json", "import bioasq bioasq.json --type factoid"),
+    Reader("biobit.json", "import biobit-qa biobit.json --split train"),
+    Reader("pubmedqa.json", "import pubmedqa pubmedqa.json"),
+    Reader("nli.jsonl", "import nli nli.jsonl"),
     Reader("in.jsonl", "import jsonl in.jsonl -o OUT"),
     Reader("in.jsonl.gz", "import jsonl in.jsonl.gz", packed=True),
     Reader("in.jsonl.zst", "import jsonl in.jsonl.zst", packed=True),
