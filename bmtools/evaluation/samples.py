@@ -84,8 +84,8 @@ def _macro_f1(totals: np.ndarray) -> np.ndarray:
 # Mentions, relations, words
 
 
-def _typed(record: Record) -> set[tuple[int, int, str]]:
-    return {(one["start"], one["end"], one["type"]) for one in record["entities"]}
+def _typed(record: Record) -> list[tuple[int, int, str]]:
+    return [(one["start"], one["end"], one["type"]) for one in record["entities"]]
 
 
 def _mentions(records: Sequence[Record]) -> list[tuple[int, int, int, str]]:

@@ -65,7 +65,7 @@ def find_overlaps(gold: Iterable[Mention],
     expected, found = _by_text_and_type(gold), _by_text_and_type(predicted)
     return {key: Overlaps([*_best_overlaps(expected.get(key, []), found.get(key, []))],
                           [*_best_overlaps(found.get(key, []), expected.get(key, []))])
-            for key in sorted(expected.keys() | found.keys(), key=lambda key: key[1])}
+            for key in dict.fromkeys([*expected, *found])}
 
 
 def score_relaxed(gold: Iterable[Mention], predicted: Iterable[Mention]) -> Scores:
@@ -95,7 +95,7 @@ def _of_shares(overlaps: Collection[Overlaps], value: Callable[[float], float]) 
 
 def _by_text_and_type(mentions: Iterable[Mention]) -> dict[tuple[Any, str], list[Span]]:
     groups: dict[tuple[Any, str], list[Span]] = defaultdict(list)
-    for text, start, end, kind in sorted(set(mentions), key=lambda one: one[1:]):
+    for text, start, end, kind in sorted(dict.fromkeys(mentions), key=lambda one: one[1:]):
         groups[text, kind].append((start, end))
     return groups
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import subprocess
 import sys
@@ -504,3 +505,25 @@ def test_scoring_needs_no_torch() -> None:
             "assert line['accuracy'] == 1\n"
             "assert not {'torch', 'transformers', 'scipy', 'sklearn'} & set(sys.modules)")
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+SUMS = """
+import random
+import numpy as np
+from bmtools.evaluation.samples import TASK_METRICS, Pairs
+rng = random.Random(3)
+def entities():
+    return [{"start": start, "end": start + rng.randint(1, 40), "type": rng.choice("ABC")}
+            for start in rng.sample(range(100), 12)]
+gold, found = ([{"text": "x" * 200, "entities": entities()} for _ in range(200)] for _ in "ab")
+pairs = Pairs(gold, found, np.arange(200) % 5, 5, "ABC")
+print(TASK_METRICS["ner"].sample(pairs).counts.tobytes().hex())
+"""
+
+
+def test_the_same_input_gives_the_same_bits() -> None:
+    """Whatever order Python gives sets, on which the last digits of sums would depend."""
+    outputs = {subprocess.run([sys.executable, "-c", SUMS], check=True, capture_output=True,
+                              env={**os.environ, "PYTHONHASHSEED": seed}).stdout
+               for seed in "123"}
+    assert len(outputs) == 1
