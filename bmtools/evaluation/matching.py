@@ -139,7 +139,7 @@ def _refuse_without(record: Record, key: str) -> Any:
 
 
 def require_annotations(gold: Mapping[str, Record], task: str) -> None:
-    """Refuse gold records without the task's annotations.
+    """Refuse gold records without the task's annotations, or with exact answers that are none.
 
     Raises:
         RecordError: names the first.
@@ -149,6 +149,17 @@ def require_annotations(gold: Mapping[str, Record], task: str) -> None:
         if key not in record:
             raise RecordError(record.place, f"key {key!r} is missing; expected the gold annotation "
                               f"of {task}; {setting('task')} names another task", record)
+        exact = record.get("meta", {}).get("exact_answer", [])
+        if key == "answers" and not _are_answers(exact):
+            raise RecordError(record.place, f"key 'meta.exact_answer': found {exact!r}, expected "
+                              "spellings of an answer, or a list of spellings for each item",
+                              record)
+
+
+def _are_answers(exact: Any) -> bool:
+    return isinstance(exact, list) and all(
+        isinstance(one, str) or (isinstance(one, list) and all(
+            isinstance(spelling, str) for spelling in one)) for one in exact)
 
 
 def number_documents(records: Sequence[Mapping[str, Any]]) -> np.ndarray:

@@ -251,7 +251,7 @@ def question_of(record: Record) -> str:
 def _right_answers(record: Record) -> list[Record]:
     """List the right answers: those of `meta.exact_answer`, of which a snippet may have none."""
     exact = record.get("meta", {}).get("exact_answer")
-    if not isinstance(exact, list):
+    if exact is None:
         return record["answers"]
     return [{"text": spelling, "item": number} for number, item in enumerate(exact)
             for spelling in ([item] if isinstance(item, str) else item)]

@@ -445,6 +445,9 @@ FOUND = predicted(GOLD, lambda record: {"label": "a"})
     (texts(1, answers=lambda number: []), [{**texts(1)[0], "predicted": {"answers": [
         {"text": "il", "score": "0.9"}]}}],
      "record 1: key 'predicted.answers[0].score': found '0.9', expected a number"),
+    ([{**texts(1)[0], "answers": [], "meta": {"exact_answer": [3]}}],
+     [{**texts(1)[0], "predicted": {"answers": []}}],
+     "record 1: key 'meta.exact_answer': found [3], expected spellings of an answer"),
     ([{k: v for k, v in GOLD[0].items() if k != "label"}, *GOLD[1:]], [*FOUND[1:], FOUND[0]],
      "record 1: key 'label' is missing; expected the gold annotation of classification"),
 ])

@@ -21,8 +21,9 @@ _TAGGED = [{"id": "0", "text": "Il paziente ha asma.",
 _MASKINGS = [{"id": "0", "text": "Il [MASK] ha diabete mellito e asma.", "target": "paziente"}]
 _SCORES = [{"model": name, "metric": "pppl", "pppl": 12.5, "sentences": 3} for name in "ab"]
 _ANNOTATED = [{
-    "id": str(number), "text": text, "meta": {"document": "d", "question": "q"}, "label": "a",
-    "labels": ["a", "b"], "score": 1.5, "answers": [{"text": "ha", "start": text.find("ha")}],
+    "id": str(number), "text": text, "label": "a", "labels": ["a", "b"],
+    "meta": {"document": "d", "question": "q", "exact_answer": [["ha"], "ha"]},
+    "score": 1.5, "answers": [{"text": "ha", "start": text.find("ha")}],
     "entities": [{"id": "T1", "start": 0, "end": 2, "type": "X"},
                  {"id": "T2", "start": 3, "end": 8, "type": "Y"}],
     "relations": [{"head": "T1", "tail": "T2", "type": "R"}]} for number, text in enumerate(
