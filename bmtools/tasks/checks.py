@@ -12,7 +12,8 @@ from bmtools.models.checkpoint_files import check_checkpoint, read_config
 from bmtools.records import RecordFields
 from bmtools.tasks.registry import TASKS, load_task
 
-_HEADS = {"ner": "ForTokenClassification", "classification": "ForSequenceClassification"}
+_TASKS_OF_HEADS = {"ForTokenClassification": ("ner", "pico"),
+                   "ForSequenceClassification": ("classification",)}
 _UNTUNED = ("ForMaskedLM", "ForPreTraining", "ForCausalLM")
 
 
@@ -29,8 +30,9 @@ def find_task(directory: Path, task: str = "") -> str:
     """
     trained = read_manifest(directory).get("settings", {}).get("task", "")
     heads = read_config(directory).get("architectures") or [""]
-    tuned_for = trained or next((name for name, end in _HEADS.items()
-                                 if heads[0].endswith(end)), "")
+    fitting = [trained] if trained else [name for end, names in _TASKS_OF_HEADS.items()
+                                         if heads[0].endswith(end) for name in names]
+    tuned_for = " or ".join(fitting)
     if not tuned_for and heads[0].endswith(_UNTUNED):
         raise CheckpointError(
             f"{directory}: found a model that was never fine-tuned ({heads[0]}), expected one that "
@@ -45,7 +47,7 @@ def find_task(directory: Path, task: str = "") -> str:
         raise CheckpointError(f"{directory / NAME}: found the task {trained!r}, "
                               f"{suggestion(trained, TASKS)}")
     load_task(task or trained)
-    if task and tuned_for not in ("", task):
+    if task and fitting and task not in fitting:
         raise CheckpointError(f"{directory}: found a model for {tuned_for}, expected one for "
                               f"{task}; leave {setting('task')} out or name {tuned_for}")
     return task or trained

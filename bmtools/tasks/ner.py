@@ -52,10 +52,12 @@ class TaggedText(Example[Window]):
 
     Args:
         words: (words, 2) int64, start and end of each word in code points.
+        text: of the record.
         gold: distinct annotated entities: start, end and type.
     """
 
     words: np.ndarray
+    text: str = ""
     gold: frozenset[Span] = frozenset()
 
 
@@ -177,8 +179,9 @@ class NerTask(Task[TaggedText, Window]):
     def encode(self, records: Sequence[Record]) -> Sequence[TaggedText]:
         """Cut texts into windows."""
         texts = [record["text"] for record in records]
-        return [TaggedText(windows, words) for words, windows in cut_into_windows(
-            self.checkpoint.tokenizer, texts, self.max_length)]
+        cut = cut_into_windows(self.checkpoint.tokenizer, texts, self.max_length)
+        return [TaggedText(windows, words, text)
+                for text, (words, windows) in zip(texts, cut, strict=True)]
 
     def collate(self, inputs: Sequence[Window]) -> dict[str, np.ndarray]:
         """Put windows between special tokens and pad them; all (batch, tokens) int64.

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from bmtools.errors import BmtoolsError, setting
-from bmtools.tasks.settings import ClassificationConfig, NerConfig, TaskConfig
+from bmtools.tasks.settings import ClassificationConfig, NerConfig, PicoConfig, TaskConfig
 
 if TYPE_CHECKING:
     from bmtools.tasks.task import Task
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 # Name: module and class in this package, its settings, and a line for the list of tasks.
 TASKS: dict[str, tuple[str, type[TaskConfig], str]] = {
     "ner": ("ner:NerTask", NerConfig, "Train a model to find entities in text."),
+    "pico": ("pico:PicoTask", PicoConfig,
+             "Train a model to find the words of participants, interventions and outcomes."),
     "classification": ("classification:ClassificationTask", ClassificationConfig,
                        "Train a model to choose one label for a text or a pair of texts."),
 }

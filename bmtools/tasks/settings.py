@@ -132,6 +132,18 @@ class NerConfig(LabelConfig):
 
 
 @dataclass(frozen=True)
+class PicoConfig(NerConfig):
+    """Settings of PICO elements.
+
+    Args:
+        scheme: tags of an element's words: io, as EBM-NLP has no borders between neighbours, bio
+            (beginning, inside) or bioul (also last and unit).
+    """
+
+    scheme: Literal["bio", "bioul", "io"] = "io"
+
+
+@dataclass(frozen=True)
 class ClassificationConfig(LabelConfig):
     """Settings of classification.
 

@@ -199,7 +199,7 @@ def test_settings_are_checked(bert: Path, tmp_path: Path) -> None:
         tune(max_length=3)
     with pytest.raises(ValueError, match="metric_for_best_model: found f1, expected accuracy or"):
         tune(metric_for_best_model="f1")
-    with pytest.raises(BmtoolsError, match="task: found 'poetry', expected ner or classification"):
+    with pytest.raises(BmtoolsError, match="task: found 'poetry', expected ner or pico or "):
         bmtools.tasks.finetune("poetry", bert, [], [], tmp_path / "tuned")
     with pytest.raises(CheckpointError, match="was never fine-tuned"):
         bmtools.tasks.predict([], bert)
