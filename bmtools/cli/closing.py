@@ -19,9 +19,13 @@ Closing = tuple[str, str]
 
 def after_import(records: int, counts: Mapping[str, int], output: str) -> Closing:
     """Close `import`."""
+    return after_export(records, counts, output), _with_file("build-vocab {} -o vocabulary", output)
+
+
+def after_export(records: int, counts: Mapping[str, int], output: str) -> str:
+    """Close `export`, whose files no further command reads as they are."""
     totals = [f"{name}: {count:,}" for name, count in counts.items() if count]
-    what = "; ".join([f"{records:,} records{_to(output)}", *totals])
-    return what, _with_file("build-vocab {} -o vocabulary", output)
+    return "; ".join([f"{records:,} records{_to(output)}", *totals])
 
 
 def after_translate(totals: str, output: str) -> Closing:

@@ -29,6 +29,7 @@ from bmtools.io.failures import not_utf8_name
 
 COMMANDS = {
     "import": "Turn biomedical source formats into records.",
+    "export": "Turn records into the files of the field.",
     "translate": "Translate records sentence by sentence.",
     "build-vocab": "Train a tokenizer, or extend one, and write its directory.",
     "compare-vocab": "Compare how vocabularies split text, entities and terms.",
@@ -55,7 +56,7 @@ _OBJECTS_BETWEEN_COLLECTIONS = 50_000
 # Titles of the list of commands, each before its first one.
 _STAGES = {"import": "Text", "build-vocab": "Vocabulary", "recipe": "Models",
            "score-tasks": "Scores", "help": "Help"}
-_GROUPS = ("import", "recipe", "finetune")
+_GROUPS = ("import", "export", "recipe", "finetune")
 
 
 class LazyGroup(Group):

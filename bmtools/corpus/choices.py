@@ -8,3 +8,7 @@ RelationTypes = Literal["group", "label"]
 """Whether the type of ChemProt's relations is their group or their label."""
 MentionPairs = Literal["closest", "biobit", "all"]
 """Which mentions stand for two concepts that are related."""
+Scheme = Literal["iob2", "io", "iobes", "bilou"]
+"""Prefixes of CoNLL's tags."""
+Tokenization = Literal["whitespace", "punctuation"]
+"""What separates the tokens of a text: white space, or punctuation too."""

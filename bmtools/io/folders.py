@@ -15,10 +15,12 @@ from typing import Any, BinaryIO
 import msgspec
 
 from bmtools.errors import DataError
-from bmtools.io.jsonl import STDIN, MemberName, parse_json, read_lines, source_name
+from bmtools.io.foreign import not_utf8
+from bmtools.io.jsonl import STDIN, MemberName, open_text, parse_json, read_lines, source_name
 from bmtools.io.record_size import MEGABYTE, check_record_size, limiting_records, most_bytes
 from bmtools.records import readable
 
+_CHUNK = 1 << 16  # bytes
 _PACKED = (".gz", ".zst", ".zstd")
 
 
@@ -39,13 +41,28 @@ def set_files(names: Iterable[str], *endings: str) -> Iterator[str]:
         if archive is not None:
             yield from _archived(archive, name[len(str(archive)):].strip("/"), endings)
         elif name != STDIN and Path(name).is_dir():
-            found = [path for path in sorted(Path(name).rglob("*"))
+            found = [path for path in sorted(Path(name).rglob("*"), key=_order)
                      if path.is_file() and _is_wanted(path.relative_to(name), endings)]
             if not found:
                 raise _no_files(name, endings)
             yield from map(str, found)
         else:
             yield name
+
+
+def exists(name: str) -> bool:
+    """Tell whether a path leads to a file, in an archive too."""
+    archive = archive_of(name)
+    if archive is None or str(archive) == name:
+        return Path(name).is_file()
+    with _naming_damage(archive), zipfile.ZipFile(archive) as opened:
+        return name[len(str(archive)):].strip("/") in opened.namelist()
+
+
+def member_ending(name: str) -> str:
+    """Return the ending of a name, without that of a packed file: `.xml` of `a.xml.gz`."""
+    path = PurePosixPath(name)
+    return PurePosixPath(path.stem).suffix if path.suffix in _PACKED else path.suffix
 
 
 def archive_of(name: str) -> Path | None:
@@ -67,6 +84,36 @@ def read_text(name: str) -> str:
         size += len(line) + 1
         check_record_size(size, source_name(name))
     return "\n".join(lines)
+
+
+def read_raw(name: str) -> str:
+    """Read a file whole, as UTF-8, with the ends of lines as they are, which offsets count.
+
+    Raises:
+        DataError: it is not UTF-8, or larger than a record may be.
+    """
+    chunks, size = [], 0
+    with open_text(name) as stream:
+        while chunk := stream.read(_CHUNK):
+            chunks.append(chunk)
+            size += len(chunk)
+            check_record_size(size, source_name(name))
+    content = b"".join(chunks)
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        line = content[content.rfind(b"\n", 0, error.start) + 1:].partition(b"\n")[0]
+        number = content.count(b"\n", 0, error.start) + 1
+        raise DataError(f"{source_name(name)}:{number}: "
+                        f"{not_utf8(line, _fault(line), source_name(name))}") from error
+
+
+def _fault(line: bytes) -> UnicodeDecodeError:
+    try:
+        line.decode()
+    except UnicodeDecodeError as error:
+        return error
+    raise AssertionError("the line is UTF-8")
 
 
 def read_json(name: str, expected: str, shape: Any = Any, records: int = 1) -> Any:
@@ -107,7 +154,8 @@ def whole_json(text: str, name: str, expected: str) -> Any:
 
 def _archived(archive: Path, folder: str, endings: tuple[str, ...]) -> Iterator[str]:
     with _naming_damage(archive), zipfile.ZipFile(archive) as opened:
-        members = sorted(member for member in opened.namelist() if not member.endswith("/"))
+        members = sorted((member for member in opened.namelist() if not member.endswith("/")),
+                         key=_order)
         wanted = [folder] if folder in members else [
             member for member in members if member.startswith(f"{folder}/" if folder else "")
             and _is_wanted(PurePosixPath(member), endings)]
@@ -134,11 +182,18 @@ def _naming_damage(place: object) -> Iterator[None]:
                         "copy or download it again") from error
 
 
+def _order(path: Path | str) -> tuple[object, ...]:
+    """Sort by folder and name without ending, so that files of one document are neighbours."""
+    found = PurePosixPath(path)
+    ending = member_ending(str(path))
+    return found.parent.parts, found.name[:found.name.rindex(ending)] if ending else found.name, \
+        ending
+
+
 def _is_wanted(path: Path | PurePosixPath, endings: tuple[str, ...]) -> bool:
     """Tell whether a file has the ending, packed or not, and is not hidden, as macOS's copies."""
-    name = path.stem if path.suffix in _PACKED else path.name
     hidden = any(part.startswith((".", "__MACOSX")) for part in path.parts)
-    return name.lower().endswith(endings) and not hidden
+    return member_ending(str(path)).lower() in endings and not hidden
 
 
 def _no_files(name: str, endings: tuple[str, ...]) -> DataError:

@@ -2,8 +2,8 @@
 
 A command is one entry of `CASES` and one of `USAGE`. Formats of `import` face theirs in
 `test_import.py`, `recipe`, which reads TOML, in `test_recipe.py`, `merge`, which reads checkpoints
-alone, in `test_merge.py`. The layout of help is tested in `cli/test_help.py`, its examples in
-`test_examples.py`.
+alone, in `test_merge.py`, `export brat`, which writes a folder of texts, in `test_export.py`. The
+layout of help is tested in `cli/test_help.py`, its examples in `test_examples.py`.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ TAGGED = tuple({"id": str(number), "text": "Il paziente ha asma.", "entities": [
     {"start": 15, "end": 19, "type": "DIS"}]} for number in range(4))
 CLASSIFIED = tuple({"id": str(number), "text": f"Il paziente ha {illness}.", "label": illness}
                    for number, illness in enumerate(["asma", "diabete"] * 2))
+ASKED = tuple({**record, "question": "Quale?", "answers": [{"text": "asma", "start": 15}]}
+              for record in TAGGED)
 NOTES = ({"id": "a", "text": "No pain. Fever."}, {"id": "b", "text": "Fever."})
 PREDICTED = tuple({**record, "predicted": {"entities": record["entities"][number % 2:]}}
                   for number, record in enumerate(TAGGED))
@@ -152,6 +154,13 @@ CASES = {
         "FILE: found no lines, expected at least one",
         "no line has both 'model' and 'pppl'; name other columns", SCORES, b"{",
         "found '{' (", json=False),
+    "export conll": Case((), ("--scheme [iob2|io|iobes|bilou]", "--tokenization"), blank=None,
+                         records=TAGGED, json=False),
+    "export pubtator": Case((), ("concepts", "--rejects FILE"), blank=None, records=TAGGED,
+                            json=False),
+    "export squad": Case((), ("2.0", "--rejects FILE"),
+                         blank="FILE:1: key 'question' is missing; expected a question to the "
+                               "text", records=ASKED, json=False),
     "translate": Case(
         ("--source-lang", "en", "--target-lang", "it", "--engine", "memory", "--memory", "MEMORY"),
         ("Translate records sentence by sentence.", "--engine"), NO_RECORDS + ALLOWED, None,
@@ -367,6 +376,10 @@ USAGE: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {
     "table": (
         (("--columns", " ,"), "--columns: found ' ,', expected at least one key"),
         (("--columns", "pppl", "absent.jsonl"), "'absent.jsonl' does not exist"),
+    ),
+    "export conll": (
+        (("--scheme", "iob3"), "'iob3' is not one of"),
+        (("absent.jsonl",), "'absent.jsonl' does not exist"),
     ),
     "translate": (
         (("--engine", "memory"), "--engine memory needs --memory"),

@@ -119,10 +119,15 @@ def files(make_tokenizer: Callable[..., Path], make_checkpoint: Callable[..., Pa
             ("marked.jsonl", '{"text": "<< DF >> blocks [[ sigma-1 ]]", "label": "INHIBITOR"}\n'),
             ("texts.json", '{"data": [{"PMID": "1", "Testo": "DF."}]}'),
             ("concepts.txt", "1\t0\t2\tDF\tCHEMICALENTITY\tD1\n"), ("related.txt", ""),
+            ("pubtator.txt", "1|t|On DF.\n1|a|DF.\n1\t3\t5\tDF\tChemical\tD1\n"),
             ("mentions.txt", "a\t3\t8\tcuore\tORGAN\n"), ("curated.json", json.dumps(CURATED))):
         (folder / name).write_text(content, encoding="utf-8")
     tokenize(RecordReader([str(folder / "corpus.jsonl")]), load_tokenizer(vocabulary),
              folder / "shards")
+    (folder / "brat").mkdir()
+    (folder / "brat/1.txt").write_text("DF.")
+    (folder / "brat/1.ann").write_text("T1\tDRUG 0 2\tDF\n")
+    write("answers.jsonl", {**texts[0], "question": "Quale?", "answers": []})
     with zipfile.ZipFile(folder / "DDICorpus-2013.zip", "w") as archive:
         archive.writestr("DDICorpus/Train/a.xml", DDI)
     with tarfile.open(folder / "hoc-original.tar.gz", "w:gz") as packed:

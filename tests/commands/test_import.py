@@ -49,6 +49,8 @@ SAMPLES = {
                        "in:2: found no text with << a >>", ("in:1", "in:2"), ("in:1",)),
     "ddi": Sample(DDI.format('text="Three."'), DDI.format(""),
                   "in:2: found <sentence> without text", ("d.s0", "d.s1"), ("d.s0",)),
+    "pubtator": Sample("a|t|One. Two.\na|a|\n\nb|t|Three.\n", "a|t|One. Two.\nb\tThree.\n",
+                       "in:2: found 'b\\tThree.', expected ID|t|title", ("a", "b"), ("a",)),
     "text": Sample("One. Two.\n\nThree.\n", "One.\nTw\udcff.\n", "in:2: byte 3 is not UTF-8",
                    ("in:1", "in:3"), ()),
     "jsonl": Sample('{"id": 1, "text": "One. Two."}\n{"text": "Three."}\n',

@@ -28,7 +28,8 @@ takes_mention_pairs = click.option(
 
 
 @source_format("biored", "BioBIT's JSON of texts", "entities relations mention-pairs",
-               "texts.json --entities concepts.txt --relations related.txt -o train.jsonl")
+               "texts.json --entities concepts.txt --relations related.txt -o train.jsonl",
+               "texts.json --entities concepts.txt --relations related.txt --mention-pairs all")
 @_takes_table("entities", required=True)
 @_takes_table("relations", required=True)
 @takes_mention_pairs
@@ -44,6 +45,20 @@ def biored(files: tuple[str, ...], entities: tuple[str, ...], relations: tuple[s
     from bmtools.corpus.biored import biored_records
 
     return biored_records(files, entities, relations, mention_pairs, counts, reject)
+
+
+@source_format("brat", "Folders of .txt and .ann", "", "brat -o records.jsonl",
+               "brat/1.ann", folders=True)
+@imports_folders
+def brat(files: tuple[str, ...], counts: Counter[str], reject: Reject) -> Iterator[Record]:
+    """Texts of BRAT with their annotations, one record for every text.
+
+    Entities may be in parts. Events, attributes, normalisations and notes stay under meta.brat.
+    A mention that is not at its offset moves to its nearest occurrence.
+    """
+    from bmtools.corpus.brat import brat_records
+
+    return brat_records(files, counts, reject)
 
 
 @source_format("chemprot", "Abstracts by tab, BioBIT's JSON, or SciBERT's JSON Lines",
@@ -82,7 +97,8 @@ def chemprot(files: tuple[str, ...], entities: tuple[str, ...], relations: tuple
 
 
 @source_format("ddi", "XML of DDI-2013", "default-type",
-               "DDICorpus-2013.zip/DDICorpus/Train -o train.jsonl", folders=True)
+               "DDICorpus-2013.zip/DDICorpus/Train -o train.jsonl",
+               "DDICorpus-2013.zip --default-type int --rejects lost.jsonl", folders=True)
 @click.option("--default-type", default="int", show_default=True, metavar="NAME",
               help="Type of pairs that interact and have none.")
 @imports_folders
@@ -96,3 +112,19 @@ def ddi(files: tuple[str, ...], default_type: str, counts: Counter[str],
     from bmtools.corpus.ddi import ddi_records
 
     return ddi_records(files, default_type, counts, reject)
+
+
+@source_format("pubtator", "PubTator's lines", "mention-pairs",
+               "pubtator.txt -o train.jsonl", "pubtator.txt --mention-pairs all")
+@takes_mention_pairs
+@imports
+def pubtator(files: tuple[str, ...], mention_pairs: MentionPairs, counts: Counter[str],
+             reject: Reject) -> Iterator[Record]:
+    """PubTator's lines, as BioRED and BC5CDR are published, one record for every document.
+
+    The text is the title, a blank and the abstract. Relations are between concepts, so that pairs
+    of their mentions are made. A mention that is not at its offset moves to its nearest occurrence.
+    """
+    from bmtools.corpus.pubtator import pubtator_records
+
+    return pubtator_records(files, mention_pairs, counts, reject)

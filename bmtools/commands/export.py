@@ -1,0 +1,144 @@
+"""`bmtools export`: records as the files of the field."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import get_args
+
+import click
+
+from bmtools.cli.closing import after_export
+from bmtools.cli.help import Choice, Group
+from bmtools.cli.options import Command, reads_records, writes_directory, writes_records
+from bmtools.cli.results import finish
+from bmtools.corpus.choices import Scheme, Tokenization
+from bmtools.errors import RecordError, Reject
+from bmtools.io.jsonl import RecordReader
+from bmtools.io.output import open_output
+from bmtools.records import Record
+from bmtools.status import counted
+
+
+@click.group("export", cls=Group, examples=(
+    "bmtools export conll train.jsonl -o train.tsv",
+    "bmtools export brat train.jsonl -o folder"))
+def command() -> None:
+    """Turn records into the files of the field.
+
+    Name a format, then files of records; "-" or nothing means stdin. What a format cannot hold is
+    counted on stderr. `bmtools import` reads all of them again.
+    """
+
+
+def _format(name: str, options: str, *examples: str) -> Callable[..., click.Command]:
+    return command.command(
+        name, cls=Command, examples=[f"bmtools export {name} {example}" for example in examples],
+        groups={"Format": options} if options else {}, topics="records")
+
+
+@_format("conll", "scheme tokenization", "train.jsonl -o train.tsv",
+         "train.jsonl --scheme iobes --tokenization punctuation")
+@click.option("--scheme", type=Choice(get_args(Scheme)), default="iob2", show_default=True,
+              help="Prefixes of the tags.")
+@click.option("--tokenization", type=Choice(get_args(Tokenization)), default="whitespace",
+              show_default=True,
+              help="What separates tokens: white space, or punctuation too.")
+@reads_records
+@writes_records
+def conll(records: RecordReader, reject: Reject, output: str, scheme: Scheme,
+          tokenization: Tokenization) -> None:
+    """Tokens and tags by tab, a blank line behind every sentence.
+
+    Every line of a text is a sentence. Entities in parts, or that overlap a longer one, are left
+    out; relations and other keys are no part of the format.
+    """
+    from bmtools.corpus.conll_export import conll_lines
+
+    counts: Counter[str] = Counter()
+    kept = _counting(records, counts, ("entities",))
+    _write(conll_lines(kept, scheme, tokenization, counts), output, counts)
+
+
+@_format("pubtator", "", "train.jsonl -o train.pubtator.txt",
+         "train.jsonl --rejects bad.jsonl")
+@reads_records
+@writes_records
+def pubtator(records: RecordReader, reject: Reject, output: str) -> None:
+    """PubTator's title, abstract, mentions and relations of concepts.
+
+    The title is the key title, or the first section in meta, or the whole text. Concepts are those
+    under identifier; an entity of a relation without one has its id for one.
+    """
+    from bmtools.corpus.pubtator import pubtator_lines
+
+    def lines(kept: Iterable[Record]) -> Iterator[str]:
+        for record in kept:
+            try:
+                yield pubtator_lines(record, counts)
+            except RecordError as error:
+                reject(error)
+
+    counts: Counter[str] = Counter()
+    kept = _counting(records, counts, ("entities", "relations", "title"))
+    _write(lines(kept), output, counts)
+
+
+@_format("squad", "", "answers.jsonl -o answers.json",
+         "answers.jsonl --rejects bad.jsonl")
+@reads_records
+@writes_records
+def squad(records: RecordReader, reject: Reject, output: str) -> None:
+    """Questions and answers of SQuAD.
+
+    The form is that of 2.0, which tools for 1.1 read as well. Neighbouring records with
+    the same text make a paragraph.
+    """
+    from bmtools.corpus.squad_export import squad_parts
+
+    counts: Counter[str] = Counter()
+    kept = _counting(records, counts, ("question", "answers", "title"))
+    _write(squad_parts(kept, counts, reject), output, counts)
+
+
+@_format("brat", "", "train.jsonl -o folder",
+         "train.jsonl -o folder --rejects bad.jsonl")
+@reads_records
+@writes_directory
+def brat(records: RecordReader, reject: Reject, output: Path, overwrite: bool) -> None:
+    """Texts and annotations of BRAT, named by the ids of records.
+
+    Ids of entities that are not T1, T2 and so on are replaced; further annotations that import
+    brat kept are written again.
+    """
+    from bmtools.corpus.brat import write_brat
+
+    counts: Counter[str] = Counter()
+    kept = _counting(records, counts, ("entities", "relations"))
+    write_brat(kept, output, overwrite, counts, reject)
+    finish(after_export(counts.pop(_RECORDS, 0), counts, str(output)))
+
+
+_RECORDS = "records"
+_ALWAYS = ("id", "text", "meta")
+
+
+def _counting(records: Iterable[Record], counts: Counter[str],
+              keys: Sequence[str]) -> Iterator[Record]:
+    """Count records, and the keys of theirs that the format does not hold."""
+    held = {*_ALWAYS, *keys}
+    for record in counted(records, "exporting"):
+        counts[_RECORDS] += 1
+        for key in record.keys() - held:
+            counts[f"left out: {key}"] += bool(record[key])
+        yield record
+
+
+def _write(parts: Iterable[str], output: str, counts: Counter[str]) -> None:
+    with open_output(output) as stream:
+        for part in parts:
+            stream.write(part.encode())
+    finish(after_export(counts.pop(_RECORDS, 0), counts, output))
+
+
