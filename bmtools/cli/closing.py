@@ -15,6 +15,7 @@ from bmtools.io.output import STDOUT, is_special
 
 Line = Mapping[str, Any]
 Closing = tuple[str, str]
+_MISSING_NAMED = 5
 
 
 def after_import(records: int, counts: Mapping[str, int], output: str) -> Closing:
@@ -171,6 +172,21 @@ def after_scoring(lines: Sequence[Line], metric: str, unit: str, output: str,
         score = f"{heading(ranked)} {format_figure(ranked, best[ranked])}, {score}"
     among = f"the {'lowest' if lowest else 'highest'} of {models}, " if models > 1 else ""
     return f"{best['model']} has {among}{score} over {best[unit]:,} {counted}", next_command
+
+
+def after_score_suite(lines: Sequence[Line], sets: int, output: str) -> Closing:
+    """Close `score-suite`: how complete each model is, and what its paper makes of it."""
+    facts = []
+    for line in lines:
+        if "table" in line:
+            continue
+        missing = line.get("missing", [])
+        averages = [f"{name} {value:.2f}" for name, value in line.get("averages", {}).items()][-1:]
+        more = f" and {len(missing) - _MISSING_NAMED} more" * (len(missing) > _MISSING_NAMED)
+        without = f" (missing: {', '.join(missing[:_MISSING_NAMED])}{more})" if missing else ""
+        has = f"{line['model']} has {sets - len(missing)} of {sets} sets{without}"
+        facts.append(", ".join([has, *averages]))
+    return "; ".join(facts), _with_file("table {}", output)
 
 
 def _text_read(line: Line) -> tuple[str, ...]:

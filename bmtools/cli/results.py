@@ -39,6 +39,11 @@ prints_results: Callable[[Function], Function] = click.option(
 """Add `--table/--json` to a command that reports; it prints by `print_results`."""
 
 
+def as_tables() -> None:
+    """Show results as tables, as `--table` does."""
+    click.get_current_context().meta[_AS_TABLE] = True
+
+
 def shows_tables(output: str = STDOUT) -> bool:
     """Tell whether results go to stdout as tables rather than JSON Lines."""
     as_table = click.get_current_context().meta.get(_AS_TABLE)

@@ -3,9 +3,10 @@
 Functions take plain values; nothing here imports torch or a task. `counts`, `spans`, `labels`,
 `correlation` and `answers` define the metrics. `samples` counts what they need by document,
 `resampling` and `seeds` give intervals and tests of any of them, `matching` and `task_scores` score
-files.
+files. `suite` and `suite_scores` average scores over the sets of a benchmark.
 """
 
 from bmtools.lazy import export
 
-export(__name__, task_scores="bmtools.evaluation.task_scores")
+export(__name__, suite_scores="bmtools.evaluation.suite_scores",
+       task_scores="bmtools.evaluation.task_scores")

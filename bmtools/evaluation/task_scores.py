@@ -113,9 +113,9 @@ def task_scores(gold: Source, predictions: Sequence[str | Predictions], *,
     Returns:
         a line for each file: the task's metrics, the main one first, with an `interval` of it and
         `intervals` of the others over documents; counts; errors; the same `by` type or label and by
-        keys; `data`: a hash of the gold annotations. For each model of several seeds and each
-        metric, a line of `summarize_seeds`. For each two models and each metric, a line of their
-        difference.
+        keys; `data`: a hash of the gold annotations; `seed_of`: the model, where this is one of its
+        seeds. For each model of several seeds and each metric, a line of `summarize_seeds`. For
+        each two models and each metric, a line of their difference.
 
     Raises:
         BmtoolsError: records without annotations or predictions, or whose ids do not match.
@@ -138,6 +138,7 @@ def task_scores(gold: Source, predictions: Sequence[str | Predictions], *,
         record["id"], record["text"], encode_json(record[metrics.key]).decode())
         for record in records)), "signature": _signature(task, config)}
     samples: dict[str, list[Sample]] = defaultdict(list)
+    seeds = Counter(one.model for one in runs)
     lines = []
     for one, predicted in counted(zip(runs, matched, strict=True), "scoring", len(runs), "files"):
         pairs = Pairs(records, predicted, owners, len(set(owners.tolist())), kinds,
@@ -145,6 +146,7 @@ def task_scores(gold: Source, predictions: Sequence[str | Predictions], *,
         sample = metrics.sample(pairs)
         samples[one.model].append(sample)
         lines.append({"model": one.name, "task": task,
+                      **({"seed_of": one.model} if seeds[one.model] > 1 else {}),
                       **_whole_line(sample, pairs, metrics, by, statistics), **last_keys})
     set_status("comparing models")
     return [*lines, *_seed_lines(samples, metrics, statistics),

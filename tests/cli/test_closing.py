@@ -77,6 +77,11 @@ TRAINED = {"checkpoint": "my model", "steps": 1200, "tokens_seen": 889000,
      ("wrote t: dev accuracy 70.0% (one seed)", "bmtools predict FILE --model t")),
     (closing.after_predict(45, "out.jsonl", "t"),
      ("45 records with predictions of t to out.jsonl", "bmtools score-tasks FILE out.jsonl")),
+    (closing.after_score_suite(
+        [{"model": "a", "missing": list("BCDEFG"), "averages": {"Mean": 81.25, "All": 80.0}},
+         {"model": "b"}, {"model": "c", "table": "Table 2"}], 9, "s.jsonl"),
+     ("a has 3 of 9 sets (missing: B, C, D, E, F and 1 more), All 80.00; b has 9 of 9 sets",
+      "bmtools table s.jsonl")),
     (closing.after_scoring(SCORES[:1], "pppl", "sentences", "s.jsonl"),
      ("base has pppl 256 [246, 266] over 1,090 sentences", "bmtools table s.jsonl")),
     # Tokens of two vocabularies do not compare, so bits per character decide.

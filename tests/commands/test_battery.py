@@ -42,6 +42,10 @@ NOTES = ({"id": "a", "text": "No pain. Fever."}, {"id": "b", "text": "Fever."})
 PREDICTED = tuple({**record, "predicted": {"entities": record["entities"][number % 2:]}}
                   for number, record in enumerate(TAGGED))
 SCORES = ({"model": "base", "pppl": 12.3456}, {"model": "small", "pppl": 23456.7})
+SUITE = ({"model": "bio", "task": "ner", "f1": 0.8, "set": "BC5-chem"},
+         {"model": "bio", "task": "yesno", "accuracy": 0.7, "set": "BioASQ"})
+# Commands that read scores instead of records.
+READS_SCORES = ("score-suite", "table")
 
 
 @dataclass(frozen=True)
@@ -128,6 +132,13 @@ CASES = {
          "--predicted", "--group-seeds", "--by KEY", "--fail-under X", "--resamples"),
         blank="FILE: found no prediction for 4 of 4 records of GOLD (ids '0', '1', '2', ...), "
               "expected one prediction for each gold record", records=PREDICTED),
+    "score-suite": Case(
+        ("--suite", "blurb", "--published", "none"),
+        ("--suite NAME|FILE", "biobit, biolm, biomegatron, blurb, scibert", "--baseline MODEL",
+         "--format [markdown|latex]", "--sets", "--plot FILE"),
+        "FILE: found no lines, expected at least one",
+        "FILE: found no scores by score-tasks or finetune, expected at least one", SUITE, b"{",
+        "found '{' ("),
     "score-pppl": Case(
         ("--model", "MODEL"),
         ("--variant [original|within-word|whole-word]", "--fail-over X", "lower"),
@@ -333,6 +344,15 @@ USAGE: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {
         (("corpus.jsonl", "--predicted", ""), "--predicted: found '', expected a key"),
         (("corpus.jsonl", "--resamples", "-1"), "--resamples: found -1, expected 0 or more"),
     ),
+    "score-suite": (
+        ((), "Missing option '--suite'"),
+        (("--suite", "blurp"), "--suite: found 'blurp', did you mean 'blurb'?"),
+        (("--suite", "blurb", "absent.jsonl"), "'absent.jsonl' does not exist"),
+        (("--suite", "blurb", "GAD=absent.jsonl"), "'absent.jsonl' does not exist"),
+        (("--suite", "blurb", "--published", "some"), "'some' is not one of 'main', 'all', 'none'"),
+        (("--suite", "blurb", "--format", "html"), "'html' is not one of 'markdown', 'latex'"),
+        (("--suite", "blurb", "--plot", "p.jpg"), "--plot: found p.jpg, expected a name in .png"),
+    ),
     "score-pppl": (
         ((), "Missing option '--model'"),
         (("--model", "MODEL", "--batch-tokens", "-1"), "--batch-tokens: found -1"),
@@ -537,13 +557,13 @@ def test_half_a_corpus_is_refused(kit: Kit) -> None:
             cut, f"bmtools: {cut}:{len(lines) + 1}: the last line is cut off, after '{{\"id\": "
                  "\"z\", \"text\": \"Il cuo'; the records are incomplete, so make or copy them "
                  "again\n")):
-        if kit.name == "table" and source is cut:
+        if kit.name in READS_SCORES and source is cut:
             continue
         outcome = kit.on(source)
         assert outcome.code == 1
         assert outcome.err.endswith(message)
         assert kit.left() == ["cut.jsonl"]
-        if kit.name in ("table", "preflight"):
+        if kit.name in (*READS_SCORES, "preflight"):
             continue
         outcome = kit.on(source, "--rejects", kit.folder / "rejects.jsonl")
         assert outcome.code == 1
@@ -613,7 +633,7 @@ def test_a_bad_line_stops_or_is_collected(kit: Kit) -> None:
     assert outcome.err.startswith(f"bmtools: {source}:2: {kit.case.fault}")
     assert outcome.err.count("\n") == 1
     assert kit.left() == []
-    if kit.name == "table":
+    if kit.name in READS_SCORES:
         return
     outcome = kit.on(source, "--rejects", kit.folder / "rejects.jsonl")
     assert outcome.code == 0, outcome.err

@@ -83,10 +83,16 @@ _FILES = {
         "type": "a", "source": "b"}]}, indent=1),
     "memory.tsv": "en\tit\nIl paziente.\tIl paziente.\nFever.\tFebbre.\n",
     "words.txt": "asma\ndiabete mellito\n", "phases.toml": _PHASES,
+    "suite.toml": 'title = "Own"\nsource = "A, Table 1"\nbaseline = "old"\n'
+                  '[[sets]]\nname = "Organs"\ntask = "ner"\nmetrics = ["f1"]\n'
+                  '[[averages]]\nname = "Mean"\n[[published]]\ntable = "1"\n'
+                  'main = true\nmodels = ["old"]\nscores = {Organs = [80.5]}\n',
     "config.toml": 'lang = "it"\n[text]\nsource = "notes"\nduplicates = "refuse"\n'}
 _LINES: dict[str, list[dict[str, Any]]] = {
     "in.jsonl": _RECORDS, "tagged.jsonl": _TAGGED, "maskings.jsonl": _MASKINGS,
     "annotated.jsonl": _ANNOTATED, "predicted.jsonl": _PREDICTED,
+    "suite.jsonl": [{"model": "a-0", "task": "ner", "seed_of": "a", "f1": 0.5},
+                    {"model": "b", "test_f1": {"mean": 0.7, "median": 0.7, "deviation": 0.1}}],
     "scores.jsonl": _SCORES, "notes.jsonl": [{"id": "0", "text": "Il paziente.", "lang": "en"}]}
 
 
@@ -153,6 +159,9 @@ READERS = (
     *(Reader(file, f"score-tasks annotated.jsonl predicted.jsonl --resamples 9 --task {task}",
              weight=.2)
       for task in TASKS for file in ("annotated.jsonl", "predicted.jsonl")),
+    Reader("suite.jsonl", "score-suite --suite suite.toml Organs=suite.jsonl"),
+    Reader("suite.toml", "score-suite --suite suite.toml Organs=suite.jsonl --table",
+           said=("bmtools: --",)),
     Reader("mrr.jsonl", f"{_MRR} --fail-below-baseline mrr.jsonl", weight=.5),
     Reader("memory.tmx", f"{_TRANSLATE} memory.tmx notes.jsonl"),
     Reader("memory.tsv", f"{_TRANSLATE} memory.tsv notes.jsonl"),

@@ -1,0 +1,115 @@
+"""`bmtools score-suite`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, get_args
+
+import click
+
+from bmtools.cli.closing import after_score_suite
+from bmtools.cli.help import offers
+from bmtools.cli.options import (
+    Command,
+    InputFile,
+    sources,
+    usage_errors,
+    writes_plot,
+    writes_records,
+)
+from bmtools.cli.results import as_tables, finish, print_results, prints_results
+from bmtools.cli.tables import print_table, terminal_width
+from bmtools.evaluation.suite import Suite, SuiteSet, load_suite, suite_names
+from bmtools.evaluation.suite_scores import Shown, suite_scores
+
+_UNLIMITED_WIDTH = 10_000
+
+
+class Results(InputFile):
+    """A file, a directory of finetune or `-`, which may have a name in front: SET=PATH."""
+
+    def convert(self, value: Any, param: click.Parameter | None,
+                ctx: click.Context | None) -> Any:
+        """Check the path; the name stays in front."""
+        name, _, path = value.partition("=")
+        named = bool(name and path and not Path(value).exists())
+        place = path if named else value
+        if not Path(place).is_dir():
+            super().convert(place, param, ctx)
+        return value
+
+
+def _suite(ctx: click.Context, _param: click.Parameter, name: str) -> str:
+    with usage_errors():
+        load_suite(name)
+    return name
+
+
+@click.command("score-suite", cls=Command, examples=(
+    "bmtools score-suite --suite blurb NCBI-disease=scores.jsonl",
+    "bmtools score-suite --suite biobit NCBI-disease=scores.jsonl --published all --table"),
+    groups={"Suite": "suite sets published baseline name", "Report": "table format plot output"},
+    meanings={"output": "Write the JSON Lines here; .gz and .zst compress."})
+@click.argument("results", nargs=-1, type=Results(), metavar="[[SET=]RESULTS]...")
+@click.option("--suite", required=True, callback=_suite, metavar="NAME|FILE",
+              shell_complete=offers(suite_names, file=True),
+              help=f"Suite: {', '.join(suite_names())}, or a TOML file of one's own.")
+@click.option("--published", type=click.Choice(get_args(Shown)), default="main", show_default=True,
+              help="Published scores beside one's own: tables that compare models, or all.")
+@click.option("--baseline", metavar="MODEL",
+              help="Also give differences to this model in percent, as BioBIT does.")
+@click.option("--name", metavar="NAME", help="Name of the model that all results are of, where "
+              "the files spell it differently.")
+@click.option("--sets", "lists_sets", is_flag=True, help="Print the suite's sets instead, with "
+              "task, metrics, groups and sizes; this reads nothing.")
+@click.option("--format", "form", type=click.Choice(["markdown", "latex"]),
+              help="Print tables in this form, for a document.")
+@prints_results
+@writes_plot("the scores of all models")
+@writes_records
+def command(results: tuple[str, ...], suite: str, published: Shown, baseline: str | None,
+            name: str | None, lists_sets: bool, form: str | None, plot: Path | None,
+            output: str) -> None:
+    """Average scores on a benchmark suite as its paper does, beside the published scores.
+
+    RESULTS are JSON Lines of score-tasks or finetune, or directories of finetune; none or - means
+    stdin. SET= names the set; else the file is named like it, or lines do under "set". Prints a
+    JSON line for each model: scores in percent, deviations over seeds, averages, missing sets. No
+    average is made over sets that are missing; instead all models get one over those at hand.
+    """
+    chosen = load_suite(suite)
+    if lists_sets:
+        print_results(map(_describe, chosen.sets), output)
+        return
+    with usage_errors():
+        lines = suite_scores(suite, sources(results), published=published, baseline=baseline,
+                             name=name)
+    if plot is not None:
+        from bmtools.reports.suite_report import plot_suite
+
+        plot_suite(lines, chosen, plot)
+    if form:
+        as_tables()
+    print_results(lines, output, lambda shown: _print_tables(shown, chosen, form))
+    finish(*after_score_suite(lines, len(chosen.sets), output))
+
+
+def _describe(one: SuiteSet) -> dict[str, Any]:
+    described = {key: ", ".join(value) if isinstance(value, tuple) else value
+                 for key, value in asdict(one).items() if value is not None}
+    return {"set": described.pop("name"), **described}
+
+
+def _print_tables(lines: Sequence[Any], suite: Suite, form: str | None) -> None:
+    from bmtools.reports.suite_report import FORMS, suite_tables
+
+    width = _UNLIMITED_WIDTH if form else terminal_width()
+    for number, (title, header, rows) in enumerate(suite_tables(lines, suite, width)):
+        if number:
+            click.echo()
+        if form:
+            click.echo(FORMS[form](title, header, rows), nl=False)
+        else:
+            print_table(header, rows, title)

@@ -1,0 +1,188 @@
+"""`score-suite` on what `score-tasks` and `finetune` write."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Run = Callable[..., Any]
+Write = Callable[..., Path]
+NER = ("BC5-chem", "BC5-disease", "NCBI-disease", "BC2GM", "JNLPBA")
+METRICS = {"EBM PICO": "macro_f1", "ChemProt": "f1", "DDI": "f1", "GAD": "micro_f1",
+           "BIOSSES": "pearson", "HoC": "micro_f1", "PubMedQA": "accuracy", "BioASQ": "accuracy"}
+
+
+def line(name: str, score: float, model: str = "bio", **more: Any) -> dict[str, Any]:
+    return {"model": model, "task": "t", METRICS.get(name, "f1"): score, "set": name, **more}
+
+
+def finetuned(metric: str, mean: float, model: str = "bio") -> dict[str, Any]:
+    summary = {"mean": mean, "median": mean + 0.01, "deviation": 0.02}
+    return {"checkpoint": "out", "model": model, "best_seed": 1, "seeds": 5,
+            f"dev_{metric}": summary, f"test_{metric}": summary}
+
+
+@pytest.fixture
+def whole(write_lines: Write) -> Path:
+    """Write scores on all sets of BLURB: 80 % on entities, 50 % on others."""
+    return write_lines("all.jsonl", *(line(name, 0.8) for name in NER),
+                       *(line(name, 0.5) for name in METRICS))
+
+
+def test_the_blurb_score_beside_the_published_ones(run: Run, whole: Path) -> None:
+    outcome = run("score-suite", "--suite", "blurb", whole)
+    assert outcome.code == 0, outcome.err
+    own, *published = outcome.records
+    assert own["averages"] == {"BLURB score": pytest.approx((80 + 5 * 50) / 6, abs=1e-5)}
+    assert list(own["scores"]) == [*NER, *METRICS] and "missing" not in own
+    assert [one["averages"] for one in published][-1] == {"BLURB score": 81.1}
+    assert {one["table"] for one in published} == {"Table 6"} and len(published) == 9
+    assert outcome.err.startswith("bmtools: bio has 13 of 13 sets, BLURB score 55.00 in ")
+    every = run("score-suite", "--suite", "blurb", whole, "--published", "all")
+    assert len({one["table"] for one in every.records if "table" in one}) == 7
+    assert [one["model"] for one in run(
+        "score-suite", "--suite", "blurb", whole, "--published", "none").records] == ["bio"]
+
+
+def test_an_average_over_missing_sets_is_withheld(run: Run, write_lines: Write) -> None:
+    path = write_lines("some.jsonl", line("JNLPBA", 0.6), line("BC2GM", 0.8), line("GAD", 0.5),
+                       line("GAD", 0.4, "base"), line("BC2GM", 0.7, "base"))
+    bio, base, *published = run("score-suite", "--suite", "blurb", path).records
+    # Both have BC2GM and GAD.
+    assert bio["averages"] == {"BLURB score of 2 sets": 65.0}
+    assert base["averages"] == {"BLURB score of 2 sets": 55.0}
+    assert published[-1]["averages"] == {"BLURB score": 81.1, "BLURB score of 2 sets": 83.43}
+    assert base["missing"] == [name for name in (*NER, *METRICS) if name not in ("BC2GM", "GAD")]
+
+
+def test_seeds_of_score_tasks_and_summaries_of_finetune(
+        run: Run, write_lines: Write, tmp_path: Path) -> None:
+    gold = write_lines("gold.jsonl", *({"id": str(number), "text": "Asma.", "entities": [
+        {"start": 0, "end": 4, "type": "DIS"}]} for number in range(10)))
+    found = [write_lines(f"bio-{seed}.jsonl", *(
+        {"id": str(number), "text": "Asma.", "predicted": {"entities": [
+            {"start": 0, "end": 4, "type": "DIS"}] * (number >= missed)}}
+        for number in range(10))) for seed, missed in enumerate((0, 5, 8))]
+    scores = tmp_path / "ncbi_disease.jsonl"
+    done = run("score-tasks", gold, *(f"bio={one}" for one in found), "--resamples", 0,
+               "-o", scores)
+    assert done.code == 0, done.err
+    seeds = [json.loads(text) for text in scores.read_text().splitlines()]
+    f1 = [one["f1"] for one in seeds if "seed_of" in one]
+    assert len(f1) == 3 and {one.get("seed_of") for one in seeds[:3]} == {"bio"}
+    summary = next(one for one in seeds if one.get("metric") == "f1")
+    other = write_lines("gm.jsonl", {"seed": 1, "test": {"f1": 0.1}}, finetuned("f1", 0.7))
+    checkpoint = tmp_path / "JNLPBA"
+    checkpoint.mkdir()
+    (checkpoint / "bmtools.json").write_text(json.dumps({
+        "command": "finetune", "settings": {"model": "bio"},
+        "results": finetuned("f1", 0.6)}))
+    arguments = (scores, f"BC2GM={other}", checkpoint, "--published", "none")
+    [mean] = run("score-suite", "--suite", "blurb", *arguments).records
+    assert mean["scores"] == {"NCBI-disease": pytest.approx(100 * summary["mean"]),
+                              "BC2GM": 70.0, "JNLPBA": 60.0}
+    assert mean["deviations"] == {"NCBI-disease": pytest.approx(
+        100 * summary["deviation"], abs=1e-4), "BC2GM": 2.0, "JNLPBA": 2.0}
+    [median] = run("score-suite", "--suite", "biolm", *arguments).records
+    assert median["scores"] == {"JNLPBA": 61.0, "BC2GM": 71.0,
+                                "NCBI-disease": pytest.approx(100 * summary["median"])}
+
+
+def test_differences_to_a_baseline(run: Run, write_lines: Write) -> None:
+    path = write_lines("s.jsonl", line("BC2GM", 0.8), line("BC2GM", 0.64, "base"))
+    bio, base, published, *_ = run("score-suite", "--suite", "biobit", path).records
+    assert bio["differences"]["BC2GM"] == pytest.approx(100 * (80 / 77.59 - 1), abs=1e-5)
+    assert published["model"] == "BaseBIT" and "differences" not in published
+    bio, base, *_ = run("score-suite", "--suite", "biobit", path, "--baseline", "base").records
+    assert bio["differences"] == {"BC2GM": 25.0} and "differences" not in base
+    refused = run("score-suite", "--suite", "biobit", path, "--baseline", "bas")
+    assert refused.code == 2 and "did you mean 'base'?" in refused.err
+
+
+def test_metrics_of_one_set_are_rows(run: Run, write_lines: Write) -> None:
+    path = write_lines("s.jsonl", {
+        "model": "a", "set": "bioasq 7B factoid", "strict_accuracy": 0.3,
+        "lenient_accuracy": 0.5, "mrr": 0.4})
+    [own] = run("score-suite", "--suite", "biomegatron", path, "--published", "none").records
+    assert own["scores"] == {"BioASQ-7b-factoid strict_accuracy": 30.0,
+                             "BioASQ-7b-factoid lenient_accuracy": 50.0,
+                             "BioASQ-7b-factoid mrr": 40.0}
+
+
+def test_tables_for_documents(run: Run, write_lines: Write, tmp_path: Path) -> None:
+    path = write_lines("s.jsonl", line("BC2GM", 0.8, "a_b"), line("JNLPBA", 0.6, "a_b"))
+    output = tmp_path / "lines.jsonl"
+    arguments = ("score-suite", "--suite", "blurb", path, "--baseline", "BERT cased")
+    markdown = run(*arguments, "--format", "markdown").out.splitlines()
+    assert markdown[0].endswith("Benchmark (Gu et al. 2021, Table 6)")
+    assert markdown[2].startswith("| set | a_b | BERT uncased | BERT cased |")
+    assert markdown[3].startswith("| --- | ---: | ---: |")
+    assert "| BC2GM | 80.00 -1.5% | 80.90 -0.4% | 81.23 |" in "\n".join(markdown)
+    assert "| BLURB score | \N{EN DASH} | 75.99 |" in "\n".join(markdown)
+    assert markdown[-1].startswith("| BLURB score of 2 sets | 70.00 |")
+    latex = run(*arguments, "--format", "latex", "-o", output).out
+    assert "set & a\\_b & BERT uncased &" in latex
+    assert "BC2GM & 80.00 -1.5\\% & " in latex and "BLURB score & -- & 75.99" in latex
+    assert latex.count("\\begin{") == latex.count("\\end{") == 2
+    assert json.loads(output.read_text().splitlines()[0])["model"] == "a_b"
+
+
+def test_a_narrow_terminal_splits_a_table(run: Run, write_lines: Write,
+                                          monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    path = write_lines("s.jsonl", line("BC2GM", 0.8))
+    monkeypatch.setattr("bmtools.commands.score_suite.terminal_width", lambda: 60)
+    shown = run("score-suite", "--suite", "blurb", path, "--table").out
+    headers = [row for row in shown.splitlines() if row.startswith("| set")]
+    assert len(headers) > 1 and all("bio" in row for row in headers)
+    assert sum(row.count("uncased") for row in headers) == 3
+
+
+@pytest.mark.parametrize("suffix", [".png", ".svg"])
+def test_a_plot(run: Run, whole: Path, tmp_path: Path, suffix: str) -> None:
+    plot = tmp_path / f"plot{suffix}"
+    assert run("score-suite", "--suite", "blurb", whole, "--plot", plot).code == 0
+    assert plot.read_bytes().startswith({".png": b"\x89PNG", ".svg": b"<?xml"}[suffix])
+
+
+def test_the_sets_of_a_suite(run: Run) -> None:
+    outcome = run("score-suite", "--suite", "blurb", "--sets")
+    assert outcome.records[0] == {"set": "BC5-chem", "task": "ner", "metrics": "f1",
+                                  "groups": "NER", "train": 5203, "dev": 5347, "test": 5385}
+    assert [one["set"] for one in outcome.records] == [*NER, *METRICS]
+
+
+@pytest.mark.parametrize(("lines", "arguments", "message"), [
+    ([{"model": "a", "f1": 0.5}], (), "in.jsonl:1: found no name of a set; expected SET=FILE"),
+    ([{"model": "a", "f1": 0.5, "set": "NCBI"}], (),
+     "in.jsonl:1: found the set 'NCBI', did you mean 'NCBI-disease'?"),
+    ([line("BC2GM", 81.0)], (), "in.jsonl:1: found no f1 from -1 to 1 for BC2GM, expected it"),
+    ([{"model": "a", "accuracy": 0.7, "set": "BC2GM"}], (),
+     "in.jsonl:1: found no f1 from -1 to 1 for BC2GM, expected it beside accuracy"),
+    ([{"model": "a", "dev_f1": {"mean": 0.7, "median": 0.7, "deviation": None}, "set": "BC2GM"}],
+     (), "expected it beside dev_f1; finetune needs a test set"),
+    # Over all classes micro F1 is accuracy.
+    ([{**finetuned("micro_f1", 0.7), "test_accuracy": finetuned("f1", 0.7)["test_f1"],
+       "set": "GAD"}], (), "where --negative names the class without finding"),
+    ([line("BC2GM", 0.5), line("BC2GM", 0.6)], (),
+     "in.jsonl:2: found a second score of 'bio' on BC2GM after FILE:1, expected one"),
+    ([line("BC2GM", 0.5), line("BC2GM", 0.6, "base")], ("--name", "mine"),
+     "in.jsonl:2: found a second score of 'mine' on BC2GM after FILE:1, expected one"),
+    ([{"seed": 1, "epoch": 1}], (), "in.jsonl: found no scores by score-tasks or finetune"),
+])
+def test_what_does_not_fit(run: Run, write_lines: Write, lines: list[dict[str, Any]],
+                           arguments: tuple[str, ...], message: str) -> None:
+    path = write_lines("in.jsonl", *lines)
+    outcome = run("score-suite", "--suite", "blurb", path, *arguments)
+    assert (outcome.code, outcome.out) == (1, "")
+    assert message.replace("FILE", str(path)) in outcome.err and outcome.err.count("\n") == 1
+
+
+def test_a_directory_that_finetune_did_not_write(run: Run, tmp_path: Path) -> None:
+    outcome = run("score-suite", "--suite", "blurb", f"BC2GM={tmp_path}")
+    assert outcome.code == 1
+    assert f"{tmp_path}: found no checkpoint of finetune, expected one" in outcome.err
