@@ -55,7 +55,8 @@ def _card(config: PretrainedConfig, weights: int, tokenizer: PreTrainedTokenizer
     bases = {role: settings[role] for role in _BASES if settings.get(role)}
     tokenizer_type = type(tokenizer.backend_tokenizer.model).__name__
     return {
-        "title": title, "pipeline_tag": tag, "command": manifest["command"],
+        "title": title, "pipeline_tag": tag, "own_head": _has_own_head(settings),
+        "command": manifest["command"],
         "languages": sorted({code for name in manifest["results"].get("languages", ())
                              if (code := name.partition("-")[0].lower()).isalpha()}),
         "licences": list(manifest["results"].get("licences", ())),
@@ -67,6 +68,12 @@ def _card(config: PretrainedConfig, weights: int, tokenizer: PreTrainedTokenizer
                   ("longest input", f"{tokenizer.model_max_length:,} tokens"),
                   *_origin(manifest, bases)],
         "training": _training(settings), "scores": list(_scores(manifest["results"]))}
+
+
+def _has_own_head(settings: Mapping[str, Any]) -> bool:
+    """Test whether a tagger has a head or tags that transformers' pipeline cannot use."""
+    return settings.get("head", "linear") != "linear" or settings.get("scheme") == "bioul" \
+        or any(settings.get(name) for name in ("crf", "overlapping"))
 
 
 def _architecture(kind: str, config: PretrainedConfig,

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from transformers import ModernBertConfig, ModernBertForMaskedLM
 
 from bmtools.errors import CheckpointError, DataError
 from bmtools.io.manifest import Manifest
@@ -197,3 +199,43 @@ def test_later_pieces_are_inside_what_their_word_is_in(encoder: Path) -> None:
             assert of_bioul == inside
         inside = piece.replace("B-", "I-")
     assert [label for label in bioul if label[0] in "BLU"] == ["B-X", "L-X"]
+
+
+@pytest.mark.parametrize("settings", [{"crf": True}, {"scheme": "bioul"}, {"scheme": "io"}],
+                         ids=str)
+def test_the_card_shows_what_can_read_the_head(encoder: Path, tmp_path: Path,
+                                               settings: dict[str, Any]) -> None:
+    tune(encoder, tmp_path / "tuned", epochs=1, **settings)
+    card = (tmp_path / "tuned" / "README.md").read_text(encoding="utf-8")
+    for_pipeline = settings["scheme"] == "io" if "scheme" in settings else False
+    assert ("pipeline_tag" in card, "import pipeline" in card) == (for_pipeline, for_pipeline)
+    [code] = re.findall(r"```python\n(.*?)```", card.replace(
+        "DIRECTORY", str(tmp_path / "tuned")).replace('"..."', '"asma grave"'), re.S)
+    exec(compile(code, "card", "exec"), {})
+
+
+def test_adapters_and_heads_are_trained_together(encoder: Path, tmp_path: Path) -> None:
+    pytest.importorskip("peft")
+    tune(encoder, tmp_path / "tuned", lora_rank=4, head="bilstm", crf=True, epochs=1)
+    assert len(found(tmp_path / "tuned")) == len(RECORDS)
+
+
+def test_a_tagger_with_a_head_can_be_started_from(encoder: Path, tmp_path: Path) -> None:
+    tune(encoder, tmp_path / "tuned", head="mlp", crf=True, epochs=1)
+    summary = tune(tmp_path / "tuned", tmp_path / "again", overlapping=True)
+    assert summary["dev_f1"]["mean"] == 1
+
+
+def test_modernbert_takes_a_head(tmp_path: Path, encoder: Path) -> None:
+    tokenizer = load_encoder(encoder, TAGGER).tokenizer
+    torch.manual_seed(0)
+    config = ModernBertConfig(
+        vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=2, num_attention_heads=2,
+        intermediate_size=64, max_position_embeddings=128, local_attention=16, pad_token_id=0,
+        bos_token_id=2, eos_token_id=3, cls_token_id=2, sep_token_id=3)
+    save_checkpoint(tmp_path / "modern", ModernBertForMaskedLM(config), tokenizer,
+                    Manifest("test", {}, fingerprint(tokenizer)))
+    summary = tune(tmp_path / "modern", tmp_path / "tuned", head="bilstm", crf=True,
+                   types="DIS,DRUG", epochs=10)
+    assert summary["dev_f1"]["mean"] > 0.9
+    assert found(tmp_path / "tuned", 1) == found(tmp_path / "tuned")
