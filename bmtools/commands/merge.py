@@ -12,7 +12,8 @@ from bmtools.cli.results import finish, print_results, prints_results
 
 
 @click.command("merge", cls=Command, examples=(
-    "bmtools merge seed-0 seed-1 -o merged",))
+    "bmtools merge seed-0 seed-1 -o merged",
+    "bmtools merge seed-0 seed-1 tagger -o merged"))
 @click.argument("models", nargs=-1, required=True, type=checkpoint_directory, metavar="CKPT...")
 @writes_directory
 @prints_results
