@@ -24,7 +24,7 @@ from transformers import BertConfig, BertForMaskedLM
 
 from bmtools.models.mlm import encode as encode_padded
 from bmtools.models.packed import encode_packed, prepare_packed
-from bmtools.tasks.finetune import shuffle_batches
+from bmtools.tasks.batches import shuffle_batches
 from bmtools.vocab.encoding import encode
 from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.trainers import train_tokenizer
