@@ -70,12 +70,18 @@ def with_options(function: Any, kind: type, without: Sequence[str] = (), **defau
         function = click.option(
             f"{flag}/--no-{flag[2:]}" if annotation is bool else flag, field.name,
             cls=SettingOption, group=_group_title(title),
-            type=Choice(listed) if listed else annotation, show_default=True,
+            type=Choice(listed) if listed else _value_type(annotation), show_default=True,
             metavar=_METAVARS.get(field.name) if annotation is str else None,
             default=defaults.get(field.name, field.default),
             callback=_check_device if field.name == "device" else None,
             help=_sentence(help_texts[field.name], listed, help_texts))(function)
     return function
+
+
+def _value_type(annotation: Any) -> Any:
+    """Name the type of an option's values: that of `float | None` is float."""
+    return next((part for part in typing.get_args(annotation) if part is not type(None)),
+                annotation)
 
 
 def _group_title(line: str) -> str:

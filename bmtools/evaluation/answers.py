@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import string
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,12 +23,33 @@ _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 # SQuAD
 
 
-def normalize_answer(text: str) -> str:
+def question_of(record: Mapping[str, Any]) -> str:
+    """Name the question of a record: `meta.question` where it has one, else its id."""
+    return str(record.get("meta", {}).get("question", record["id"]))
+
+
+def right_answers(record: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """List the right answers: those of `meta.exact_answer`, of which a snippet may have none."""
+    exact = record.get("meta", {}).get("exact_answer")
+    if exact is None:
+        return list(record["answers"])
+    return [{"text": spelling, "item": number} for number, item in enumerate(exact)
+            for spelling in ([item] if isinstance(item, str) else item)]
+
+
+def language_of(record: Mapping[str, Any]) -> str:
+    """Name the language of a record, English where it says none."""
+    return str(record.get("lang") or "en")
+
+
+def normalize_answer(text: str, lang: str = "en") -> str:
     """Fold case, drop ASCII punctuation and English articles, and join words by one space.
 
     Source: Rajpurkar et al. 2016, section 6.1; the order of the steps is that of their script.
+    Words of other languages that look like an article, such as Italian `a`, stay.
     """
-    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split())
+    words = text.lower().translate(_NO_PUNCTUATION)
+    return " ".join((_ARTICLES.sub(" ", words) if lang.startswith("en") else words).split())
 
 
 class AnswerMatch(NamedTuple):
@@ -43,14 +64,14 @@ class AnswerMatch(NamedTuple):
     f1: float
 
 
-def match_answer(gold: Sequence[str], predicted: str) -> AnswerMatch:
+def match_answer(gold: Sequence[str], predicted: str, lang: str = "en") -> AnswerMatch:
     """Compare an answer with each gold one by SQuAD's rules; the best counts, measure by measure.
 
     Gold answers of which nothing is left do not count, unless all are; then, or where there are
     none, the answer must be empty (SQuAD 2.0).
     """
-    golds = [one for one in map(normalize_answer, gold) if one] or [""]
-    found = normalize_answer(predicted)
+    golds = [one for text in gold if (one := normalize_answer(text, lang))] or [""]
+    found = normalize_answer(predicted, lang)
     return AnswerMatch(float(found in golds), max(_word_f1(one, found) for one in golds))
 
 
@@ -61,18 +82,21 @@ def _word_f1(gold: str, found: str) -> float:
     return 2 * (Counter(expected) & Counter(words)).total() / (len(expected) + len(words))
 
 
-def score_answers(gold: Sequence[Sequence[str]], predicted: Sequence[str]) -> Scores:
+def score_answers(gold: Sequence[Sequence[str]], predicted: Sequence[str],
+                  languages: Sequence[str] | None = None) -> Scores:
     """Score answers by SQuAD's measures.
 
     Args:
         gold: answers to each question, any of which is right; none where the text has none.
         predicted: one answer each; empty for none.
+        languages: code of each text's; all English without them.
 
     Returns:
         `exact_match` and `f1` of all questions; where some have no answer also of those alone that
         have one (`has_answer`) and that have none (`no_answer`).
     """
-    matches = [match_answer(one, found) for one, found in zip(gold, predicted, strict=True)]
+    matches = [match_answer(one, found, lang) for one, found, lang in zip(
+        gold, predicted, languages or ["en"] * len(gold), strict=True)]
     scores = _means(matches)
     groups = {"has_answer": [match for match, one in zip(matches, gold, strict=True) if one],
               "no_answer": [match for match, one in zip(matches, gold, strict=True) if not one]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from bmtools.evaluation.answers import match_answer
+from bmtools.evaluation.answers import language_of, match_answer
 from bmtools.evaluation.counts import rounded
 from bmtools.evaluation.span_errors import CORRECT, MISSED, SPURIOUS, pair_mentions
 from bmtools.evaluation.spans import Typed
@@ -100,7 +100,7 @@ def _answer_lines(matched: Matched) -> Iterator[Line]:
     for gold, predicted in matched:
         texts, found = ([answer["text"] for answer in record["answers"]]
                         for record in (gold, predicted))
-        match = match_answer(texts, found[0] if found else "")
+        match = match_answer(texts, found[0] if found else "", language_of(gold))
         yield {"id": gold["id"], "gold": texts, "predicted": found,
                "exact_match": rounded(match.exact), "f1": rounded(match.f1)}
 

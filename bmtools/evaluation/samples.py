@@ -11,10 +11,13 @@ import numpy as np
 from bmtools.evaluation.answers import (
     MOST_ANSWERS,
     MOST_ITEMS,
+    language_of,
     match_answer,
     match_list,
     merge_answers,
+    question_of,
     rank_factoid,
+    right_answers,
 )
 from bmtools.evaluation.counts import Scores, divide
 from bmtools.evaluation.details import relations_of
@@ -236,25 +239,11 @@ def _has_answer(record: Record) -> Iterable[str]:
 def _answer_sample(pairs: Pairs) -> CountSample:
     entries: list[Entry] = []
     for owner, gold, predicted in zip(pairs.owners, pairs.gold, pairs.predicted, strict=True):
-        match = match_answer(_texts(gold), next(iter(_texts(predicted)), ""))
+        match = match_answer(_texts(gold), next(iter(_texts(predicted)), ""), language_of(gold))
         [kind] = _has_answer(gold)
         entries += [(owner, kind, column, amount)
                     for column, amount in enumerate((match.exact, match.f1, 1))]
     return CountSample(pairs.tally(entries, 3), _answer_metrics)
-
-
-def question_of(record: Record) -> str:
-    """Name the question of a record: `meta.question` where it has one, else its id."""
-    return str(record.get("meta", {}).get("question", record["id"]))
-
-
-def _right_answers(record: Record) -> list[Record]:
-    """List the right answers: those of `meta.exact_answer`, of which a snippet may have none."""
-    exact = record.get("meta", {}).get("exact_answer")
-    if exact is None:
-        return record["answers"]
-    return [{"text": spelling, "item": number} for number, item in enumerate(exact)
-            for spelling in ([item] if isinstance(item, str) else item)]
 
 
 def _question_sample(pairs: Pairs, names: Sequence[str], most: int,
@@ -276,7 +265,7 @@ def _question_sample(pairs: Pairs, names: Sequence[str], most: int,
          for place, answer in enumerate(record["answers"])] for record in pairs.predicted), most)
     golds: dict[str, list[Record]] = {question: [] for question in questions}
     for question, record in zip(questions, pairs.gold, strict=True):
-        golds[question] += _right_answers(record)
+        golds[question] += right_answers(record)
     owners = dict(zip(reversed(questions), reversed(pairs.owners.tolist()), strict=True))
     counts = pairs.tally(((owners[question], "", column, amount)
                           for question, gold in golds.items()

@@ -106,8 +106,8 @@ def load_for_inference(directory: Path, device: str = "cpu",
     Args:
         directory: the checkpoint.
         device: where it will run.
-        model_class: transformers' auto class: AutoModelForMaskedLM, -ForTokenClassification or
-            -ForSequenceClassification.
+        model_class: transformers' auto class: AutoModelForMaskedLM, -ForTokenClassification,
+            -ForSequenceClassification or -ForQuestionAnswering.
 
     Raises:
         CheckpointError: see `load_checkpoint`.

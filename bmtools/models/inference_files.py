@@ -52,8 +52,8 @@ def read_inference_model(directory: Path, device: str, model_class: str) -> Infe
     Args:
         directory: a checkpoint.
         device: where the model will run.
-        model_class: transformers' auto class: AutoModelForMaskedLM, -ForTokenClassification or
-            -ForSequenceClassification.
+        model_class: transformers' auto class: AutoModelForMaskedLM, -ForTokenClassification,
+            -ForSequenceClassification or -ForQuestionAnswering.
 
     Raises:
         CheckpointError: weights that are not finite.
@@ -161,6 +161,12 @@ def _token_head(state: Mapping[str, Tensor], config: Any, _tokens: Tensor) -> _H
     return _chain(*steps, _linear(state, "classifier")), False
 
 
+def _span_head(state: Mapping[str, Tensor], config: Any, _tokens: Tensor) -> _Head:
+    if config.model_type == "modernbert":
+        return _chain(*_modernbert_dense(state, config), _linear(state, "classifier")), False
+    return _linear(state, "qa_outputs"), False
+
+
 def _sequence_head(state: Mapping[str, Tensor], config: Any, _tokens: Tensor) -> _Head:
     if config.model_type == "modernbert":
         if config.classifier_pooling != "cls":
@@ -182,6 +188,7 @@ def _modernbert_dense(state: Mapping[str, Tensor], config: Any) -> list[TensorMa
 _HEADS: Mapping[str, Callable[[Mapping[str, Tensor], Any, Tensor], _Head]] = {
     "AutoModelForMaskedLM": _masked_lm_head,
     "AutoModelForTokenClassification": _token_head,
+    "AutoModelForQuestionAnswering": _span_head,
     "AutoModelForSequenceClassification": _sequence_head}
 
 

@@ -127,6 +127,8 @@ def run_finetuning(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]],
             sum(map(len, ids)), map(source_name, getattr(records, "names", ())))
         yield from ({"note": note} for note in splits[name].notes)
         yield {"split": name, **splits[name].counts}
+    if task.trained_head() is not None:
+        yield {"note": f"the output layer of {plan.model} is trained further"}
     chosen: _Runs | None = None
     for values, one in plans:
         runs = yield from _run_seeds(one, task, splits, values, accelerator)
@@ -191,6 +193,7 @@ def _write(runs: _Runs, task: Task[Any, Any], sources: Mapping[str, Iterable[Rec
     files = {name: source for name, source in sources.items() if isinstance(source, RecordReader)}
     names = {name: files[name].names[0] if name in files else "<memory>" for name in sources}
     settings = {"model": str(plan.model), "task": plan.task, **asdict(plan.config),
+                **best.dev.settings,
                 "max_length": task.max_length, **names, **asdict(plan.finetuning),
                 **asdict(plan.optimization), **asdict(plan.schedule),
                 **asdict(plan.regularization), **asdict(plan.freezing), **asdict(plan.lora)}

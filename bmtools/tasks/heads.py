@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from safetensors.torch import load_file
+from safetensors import safe_open
 from torch import Tensor, nn
 
 from bmtools.errors import CheckpointError
 from bmtools.models.checkpoint import Checkpoint, load_checkpoint
-from bmtools.models.checkpoint_files import WEIGHTS
+from bmtools.models.checkpoint_files import WEIGHTS, read_config
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -77,11 +77,8 @@ def load_with_head(directory: Path, device: str, model_class: str,
     outputs = len(model.config.id2label)
     name = _output_layer(checkpoint, outputs)
     head = make_head(model.get_submodule(name).in_features, outputs)
-    weights = {key.removeprefix(f"{name}."): weight
-               for key, weight in load_file(directory / WEIGHTS, device).items()
-               if key.startswith(f"{name}.")}
     try:
-        head.load_state_dict(weights)
+        head.load_state_dict(_read_weights(directory, f"{name}."))
     except RuntimeError as error:
         raise CheckpointError(f"{directory}: the weights of {name} do not fit a "
                               f"{type(head).__name__}, expected those that bmtools finetune "
@@ -95,8 +92,42 @@ def head_of(model: nn.Module) -> Head:
     return next(module for module in model.modules() if isinstance(module, Head))
 
 
+def load_trained_head(encoder: Checkpoint, labels: Sequence[str],
+                      make_head: MakeHead | None = None,
+                      any_names: bool = False) -> nn.Module | None:
+    """Load the output layer of a fine-tuned model that is trained further.
+
+    Args:
+        encoder: loaded by `load_encoder`.
+        labels: that it must have been trained for, in order.
+        make_head: makes a `Head` in place of the linear layer.
+        any_names: as many labels of any names will do.
+
+    Returns:
+        the layer; None if the checkpoint has none of this kind, or one for other labels.
+    """
+    config = read_config(encoder.path)
+    stated = config.get("id2label") or {}
+    own = [stated.get(str(number)) for number in range(len(stated))]
+    if config.get("architectures") != [type(encoder.model).__name__] \
+            or not (any_names or own == [*labels]):
+        return None
+    name = _output_layer(encoder, 1)
+    weights = _read_weights(encoder.path, f"{name}.")
+    old: Any = encoder.model.get_submodule(name)
+    with torch.random.fork_rng(devices=[]):
+        head: nn.Module = make_head(old.in_features, len(labels)) if make_head else \
+            nn.Linear(old.in_features, len(labels), bias=old.bias is not None)
+    if {key: weight.shape for key, weight in weights.items()} != \
+            {key: weight.shape for key, weight in head.state_dict().items()}:
+        return None
+    head.load_state_dict(weights)
+    return head
+
+
 def with_new_head(encoder: Checkpoint, labels: Sequence[str], seed: int,
-                  make_head: MakeHead | None = None) -> PreTrainedModel:
+                  make_head: MakeHead | None = None,
+                  trained_head: nn.Module | None = None) -> PreTrainedModel:
     """Copy a model and give it an output layer for some labels; new weights come from the seed.
 
     Source: Devlin et al. 2019, sections 4.1 and 5.3.
@@ -106,20 +137,27 @@ def with_new_head(encoder: Checkpoint, labels: Sequence[str], seed: int,
         labels: of the outputs, by id.
         seed: of new weights.
         make_head: makes a `Head` in place of the linear layer.
+        trained_head: output layer to go on with.
     """
     model: Any = copy.deepcopy(encoder.model)
     name = _output_layer(encoder, 1)
     old = model.get_submodule(name)
     new = sorted(encoder.new_weights)
-    if make_head:
+    if trained_head:
+        output: nn.Module = trained_head
+        new = [key for key in new if not key.startswith(f"{name}.")]
+    elif make_head:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            make_head(old.in_features, len(labels)).replace_layer(model, name)
+            output = make_head(old.in_features, len(labels))
         new = [key for key in new if not key.startswith(f"{name}.")]
     else:
-        model.set_submodule(name, nn.Linear(old.in_features, len(labels),
-                                            bias=old.bias is not None))
+        output = nn.Linear(old.in_features, len(labels), bias=old.bias is not None)
         new = [f"{name}.weight", f"{name}.bias", *new]
+    if isinstance(output, Head):
+        output.replace_layer(model, name)
+    else:
+        model.set_submodule(name, output)
     rng = torch.Generator().manual_seed(seed)
     parameters = dict(model.named_parameters())
     for key in dict.fromkeys(new):
@@ -131,6 +169,15 @@ def with_new_head(encoder: Checkpoint, labels: Sequence[str], seed: int,
     model.config.id2label = dict(enumerate(labels))
     model.config.label2id = {label: number for number, label in enumerate(labels)}
     return model
+
+
+def _read_weights(directory: Path, prefix: str) -> dict[str, Tensor]:
+    """Read the weights whose names have a prefix, by what follows it."""
+    if not (directory / WEIGHTS).is_file():
+        return {}
+    with safe_open(directory / WEIGHTS, "pt") as weights:
+        return {name.removeprefix(prefix): weights.get_tensor(name).float()
+                for name in weights.keys() if name.startswith(prefix)}  # noqa: SIM118
 
 
 def _output_layer(encoder: Checkpoint, outputs: int) -> str:

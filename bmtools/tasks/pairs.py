@@ -77,13 +77,29 @@ class PairEncoder:
         sizes = longest_first(len(texts[0]), len(texts[1]), self._max_length - 2 - len(between))
         kept = [text[len(text) - size:] if self._side == "left" else text[:size]
                 for text, size in zip(texts, sizes, strict=True)]
-        ids = [self._tokenizer.cls_token_id, *kept[0], *between, *kept[1],
-               self._tokenizer.sep_token_id]
-        types = np.zeros(len(ids), dtype=np.int32)
+        ids, types = self.frame(kept[0], None if second is None else kept[1])
+        return TextInput(ids, types, sum(map(len, texts)) - sum(sizes))
+
+    def frame(self, first: Sequence[int] | np.ndarray,
+              second: Sequence[int] | np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        """Put special tokens around the tokens of one text or two.
+
+        Returns:
+            ids and token_type_ids, (tokens,) int32 each.
+        """
+        between = [] if second is None else self._between
+        ids = np.array([self._tokenizer.cls_token_id, *first, *between,
+                        *(() if second is None else second), self._tokenizer.sep_token_id],
+                       dtype=np.int32)
+        types = np.zeros_like(ids)
         if second is not None:
-            types[len(ids) - sizes[1] - 1:] = 1
-        truncated = sum(map(len, texts)) - sum(sizes)
-        return TextInput(np.array(ids, dtype=np.int32), types, truncated)
+            types[len(ids) - len(second) - 1:] = 1
+        return ids, types
+
+    @property
+    def pair_tokens(self) -> int:
+        """Special tokens around and between two texts."""
+        return 2 + len(self._between)
 
     def collate(self, inputs: Sequence[TextInput]) -> dict[str, np.ndarray]:
         """Pad inputs to the longest: arguments of the model, (batch, tokens) int64 each."""

@@ -6,7 +6,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from bmtools.errors import BmtoolsError, setting
-from bmtools.tasks.settings import ClassificationConfig, NerConfig, PicoConfig, TaskConfig
+from bmtools.tasks.settings import (
+    ClassificationConfig,
+    NerConfig,
+    PicoConfig,
+    QaConfig,
+    TaskConfig,
+)
 
 if TYPE_CHECKING:
     from bmtools.tasks.task import Task
@@ -18,6 +24,7 @@ TASKS: dict[str, tuple[str, type[TaskConfig], str]] = {
              "Train a model to find the words of participants, interventions and outcomes."),
     "classification": ("classification:ClassificationTask", ClassificationConfig,
                        "Train a model to choose one label for a text or a pair of texts."),
+    "qa": ("qa:QaTask", QaConfig, "Train a model to find the answers to questions in texts."),
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Generator, Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -155,7 +156,7 @@ class SeedRun:
         line = {"seed": self._seed, **{f"best_{name}": value for name, value in best.at.items()},
                 "epochs": at["epoch"], "dev": {**best.dev.scores, **best.dev.details}}
         if TEST in self._splits:
-            test = self._evaluate(TEST)
+            test = self._evaluate(TEST, **best.dev.settings)
             line["test"] = {**test.scores, **test.details}
         return best, line
 
@@ -167,10 +168,12 @@ class SeedRun:
                    f"{min(epoch + 1, settings.epochs)} of {settings.epochs}",
                    remainder or per_epoch, per_epoch, "batches", loss=loss, tokens=tokens_seen)
 
-    def _evaluate(self, name: str) -> Evaluation:
+    def _evaluate(self, name: str, **settings: Any) -> Evaluation:
         examples = self._splits[name].examples
-        return self._task.score(examples, run_model(self._task, self.model, examples,
-                                                    self._plan.finetuning.batch_size))
+        task = copy(self._task)
+        task.config = replace(task.config, **settings)
+        return task.score(examples, run_model(task, self.model, examples,
+                                              self._plan.finetuning.batch_size))
 
     def _weights(self) -> dict[str, Tensor]:
         return {name: value.detach().to("cpu", copy=True)

@@ -159,6 +159,38 @@ class ClassificationConfig(LabelConfig):
 
 
 @dataclass(frozen=True)
+class QaConfig(TaskConfig):
+    """Settings of extractive question answering.
+
+    Args:
+        max_length: longest window in tokens, of question, text and special tokens; shorter where
+            the model reads less. Questions are truncated to half of it.
+        stride: tokens of the text that a window repeats of the one before; at most half of those
+            that fit beside the question.
+        max_answer_tokens: longest answer in tokens.
+        top_k: answers to give, best first, each text once.
+        no_answer: learn and say that a text has no answer, as in SQuAD 2.0.
+        null_score_diff_threshold: how much the score of no answer must exceed that of the best
+            answer, with `no_answer`; by default the value with the best F1 on the development set.
+        metric_for_best_model: score on the development set that chooses the epoch and the seed;
+            strict_accuracy, lenient_accuracy and mrr are BioASQ's.
+    """
+
+    max_length: int = 384
+    stride: int = 128
+    max_answer_tokens: int = 30
+    top_k: int = 5
+    no_answer: bool = False
+    null_score_diff_threshold: float | None = None
+    metric_for_best_model: Literal["f1", "exact_match", "strict_accuracy", "lenient_accuracy",
+                                   "mrr"] = "f1"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_at_least(self, stride=0, max_answer_tokens=1, top_k=1)
+
+
+@dataclass(frozen=True)
 class FinetuneConfig:
     """Length and number of fine-tuning runs.
 
@@ -267,8 +299,8 @@ class PredictConfig:
 
     Args:
         into: key of the object that predictions are added as, beside annotations of the record;
-            entities (ner) or label (classification) replaces the record's own by them, and drops
-            relations of replaced entities.
+            entities (ner), label (classification) or answers (qa) replaces the record's own by
+            them, and drops relations of replaced entities.
         max_length: longest input in tokens, special tokens included; 0 for the length it was
             trained with.
         batch_size: inputs a pass.

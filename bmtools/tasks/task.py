@@ -24,7 +24,7 @@ from bmtools.tasks.settings import TaskConfig
 
 if TYPE_CHECKING:
     from tokenizers import Encoding
-    from torch import Tensor
+    from torch import Tensor, nn
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
     from bmtools.models.checkpoint import Checkpoint
@@ -72,11 +72,14 @@ class Evaluation:
         scores: by name, among them the task's metrics; reported after every epoch.
         details: reported of the best epoch only, such as scores by type.
         loss: mean loss in nats; infinite where the set has no label that the model knows.
+        settings: of the task that were chosen on this set, by name; with those of the development
+            set the test set is scored, and they are saved with the model.
     """
 
     scores: dict[str, Any]
     details: dict[str, Any]
     loss: float
+    settings: dict[str, Any] = field(default_factory=dict)
 
 
 class Task(ABC, Generic[ExampleT, InputT]):
@@ -98,6 +101,7 @@ class Task(ABC, Generic[ExampleT, InputT]):
             `metric_for_best_model`, or the first of the metrics.
         labels: of the model's outputs by id; known once `train` was read, or from a checkpoint.
         label_loss: sums the losses of logits and label ids; None for cross-entropy.
+        fixed_labels: the outputs mean the same whatever the training set.
 
     Args:
         config: settings of the task.
@@ -109,6 +113,7 @@ class Task(ABC, Generic[ExampleT, InputT]):
     key: ClassVar[str]
     replaced: ClassVar[Mapping[str, str]]
     metrics: tuple[str, ...]
+    fixed_labels: ClassVar[bool] = False
 
     def __init__(self, config: TaskConfig, checkpoint: Checkpoint) -> None:
         from bmtools.models.architectures import max_tokens
@@ -154,10 +159,21 @@ class Task(ABC, Generic[ExampleT, InputT]):
         return None
 
     def new_model(self, seed: int) -> PreTrainedModel:
-        """Copy the encoder and give it a head for the labels, drawn from the seed alone."""
+        """Copy the encoder and give it a head for the labels.
+
+        It is the checkpoint's own where `trained_head` finds one, else drawn from the seed alone.
+        """
         from bmtools.tasks.heads import with_new_head
 
-        return with_new_head(self.checkpoint, self.labels, seed, self.make_head(self.config))
+        return with_new_head(self.checkpoint, self.labels, seed, self.make_head(self.config),
+                             self.trained_head())
+
+    def trained_head(self) -> nn.Module | None:
+        """Load the checkpoint's output layer if it was trained for the same labels."""
+        from bmtools.tasks.heads import load_trained_head
+
+        return load_trained_head(self.checkpoint, self.labels, self.make_head(self.config),
+                                 self.fixed_labels)
 
     @classmethod
     def load(cls, directory: Path, device: str, config: TaskConfig) -> Checkpoint:

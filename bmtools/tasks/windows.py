@@ -119,6 +119,15 @@ def _words(text: str, encoding: Encoding,
     return spans, firsts, leads, blanks
 
 
+def whole_characters(text: str, start: int, end: int) -> tuple[int, int]:
+    """Widen a span that would cut accents or joiners from the character before them."""
+    while 0 < start < end and category(text[start]) in _MARKS:
+        start -= 1
+    while end < len(text) and category(text[end]) in _MARKS:
+        end += 1
+    return start, end
+
+
 def _begins(text: str, end_before: int, start: int, other_word: bool) -> bool:
     """Test whether a token that starts here begins a word."""
     if start < end_before or (start == end_before and category(text[start]) in _MARKS):

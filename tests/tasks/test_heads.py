@@ -115,6 +115,27 @@ def test_an_own_head_is_drawn_from_the_seed_and_comes_back(checkpoint: Path,
         DeeperTask.load(checkpoint, "cpu", NerConfig(40))
 
 
+@pytest.mark.parametrize(("kind", "other"), [(NerTask, DeeperTask), (DeeperTask, NerTask)])
+def test_a_head_is_trained_further_for_the_same_labels(checkpoint: Path, tmp_path: Path, kind: Any,
+                                                       other: Any) -> None:
+    def start(task_class: Any, directory: Path, labels: list[str]) -> Any:
+        task = task_class(NerConfig(40), load_encoder(directory, TAGGER))
+        task.labels = labels
+        return task
+
+    first = start(kind, checkpoint, LABELS)
+    assert first.trained_head() is None
+    model = first.new_model(1)
+    save_checkpoint(tmp_path / "tuned", model, first.checkpoint.tokenizer,
+                    Manifest("test", {}, first.checkpoint.vocabulary))
+    weights = model.state_dict()
+    second = start(kind, tmp_path / "tuned", LABELS).new_model(2).state_dict()
+    assert all(torch.equal(second[name], weight) for name, weight in weights.items())
+    assert start(kind, tmp_path / "tuned", ["O", "B-Y", "I-Y"]).trained_head() is None
+    assert start(kind, tmp_path / "tuned", [*LABELS, "B-Y", "I-Y"]).trained_head() is None
+    assert start(other, tmp_path / "tuned", LABELS).trained_head() is None
+
+
 def test_windows_are_tagged_as_they_would_be_alone(checkpoint: Path) -> None:
     """Padding and neighbours in a batch change nothing; compared with transformers' own pass."""
     task = tagger(checkpoint, 40)

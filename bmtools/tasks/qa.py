@@ -1,0 +1,374 @@
+"""Extractive question answering: the span of a text that answers a question."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from bmtools.errors import CheckpointError, DataError, RecordError, Reject, refuse, setting
+from bmtools.evaluation.answers import (
+    language_of,
+    match_answer,
+    merge_answers,
+    question_of,
+    right_answers,
+    score_answers,
+    score_factoids,
+)
+from bmtools.evaluation.labels import join_by_document
+from bmtools.masking.corruption import IGNORED
+from bmtools.records import Record
+from bmtools.tasks.answer_windows import (
+    AnswerWindow,
+    TokenizedText,
+    cut_into_answer_windows,
+    score_spans,
+    tokenize_each,
+)
+from bmtools.tasks.pairs import PairEncoder
+from bmtools.tasks.settings import QaConfig
+from bmtools.tasks.task import TRAIN, Evaluation, Example, Split, Task, annotated
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import PreTrainedModel
+
+    from bmtools.models.checkpoint import Checkpoint
+
+_DIGITS = 4
+_SORTED_FIRST = 256
+_FAULTS = {
+    "not_found": "without the answer in the text",
+    "unaligned": "whose answer begins or ends inside a token",
+    "too_long": "whose answer is longer than any that is given",
+    "truncated": "with a question that was truncated",
+}
+
+
+@dataclass(frozen=True)
+class QuestionedText(Example[AnswerWindow]):
+    """A record: windows of its question and text.
+
+    Args:
+        text: that answers are taken from.
+        tokens: of the text.
+        question: name of the question, which several records may share.
+        gold: right answers; none where the text has none, or in prediction.
+        spellings: of the right answer to the question, whether the text has it or not.
+        lang: code of the language.
+    """
+
+    text: str
+    tokens: TokenizedText
+    question: str = ""
+    gold: tuple[str, ...] = ()
+    spellings: tuple[str, ...] = ()
+    lang: str = "en"
+
+
+class Span(NamedTuple):
+    """An answer: its place in the text, and its probability among all spans."""
+
+    start: int
+    end: int
+    probability: float
+
+
+class Answers(NamedTuple):
+    """The best spans of a text, and by how much the score of no answer exceeds theirs."""
+
+    spans: list[Span]
+    null_score_diff: float
+
+
+class QaTask(Task[QuestionedText, AnswerWindow]):
+    """Extractive question answering with start and end logits for each token.
+
+    Long texts are read in overlapping windows; those without the answer point to the first token.
+    A span's score is the sum of its logits, the best of its windows; its probability is over all
+    spans of the text, and over no answer where that can be said.
+
+    Source: Devlin et al. 2019, sections 4.2 and 4.3.
+    """
+
+    config: QaConfig
+    config_class = QaConfig
+    model_class = "AutoModelForQuestionAnswering"
+    key = "answers"
+    metrics = ("f1", "exact_match", "strict_accuracy", "lenient_accuracy", "mrr")
+    fixed_labels = True
+    replaced: ClassVar[Mapping[str, str]] = {"answers": "{} answers of the input replaced"}
+
+    def __init__(self, config: QaConfig, checkpoint: Checkpoint) -> None:
+        super().__init__(config, checkpoint)
+        self.labels = ["start", "end"]
+        self._encoder = PairEncoder(checkpoint.tokenizer, checkpoint.model.config, self.max_length)
+
+    # Data
+
+    def read(self, name: str, records: Iterable[Record],
+             reject: Reject = refuse) -> Split[QuestionedText]:
+        """Read records with a question and answers.
+
+        Where an answer has no `start`, its first occurrence is taken, as a whole word if there is
+        one, in other case if need be. The first answer that is in the text is learned; any is
+        right when scored.
+
+        Raises:
+            DataError: no questions, or in training none with an answer in the text.
+        """
+        kept = list(_with_question(annotated(
+            records, "answers", "a list, empty where the text has no answer", reject), reject))
+        counts: Counter[str] = Counter(dict.fromkeys(("answerable", "windows", *_FAULTS), 0))
+        examples = []
+        for record, example in zip(kept, self.encode(kept), strict=True):
+            answer = self._first_answer(record, example, counts)
+            learned = answer is not None or (self.config.no_answer and not record["answers"])
+            counts.update(answerable=bool(record["answers"]), windows=len(example.inputs),
+                          truncated=any(window.truncated for window in example.inputs))
+            if learned or name != TRAIN:
+                windows = [replace(window, answer=window.locate(answer)) for window
+                           in example.inputs] if learned else example.inputs
+                examples.append(replace(
+                    example, inputs=windows, lang=language_of(record),
+                    gold=tuple(one["text"] for one in record["answers"]),
+                    spellings=tuple(one["text"] for one in right_answers(record))))
+        found = counts["answerable"] - counts["not_found"]
+        if not kept or (name == TRAIN and not found):
+            raise DataError(f"{setting(name)}: found {found} answers in {len(kept)} records, "
+                            "expected records whose key 'answers' names words of the text")
+        questions = len({question_of(record) for record in kept})
+        return Split(examples, {"records": len(kept), "questions": questions, **counts},
+                     [f"{setting(name)}: {note}" for note in self._notes(len(kept), counts)])
+
+    def _first_answer(self, record: Record, example: QuestionedText,
+                      counts: Counter[str]) -> tuple[int, int] | None:
+        """Find the tokens of the first answer that is in the text, and count what is wrong."""
+        places = (find_answer(record["text"], one) for one in record["answers"])
+        span = next((place for place in places if place), None)
+        answer = example.tokens.find(*span) if span else None
+        if span is None or answer is None:
+            counts["not_found"] += bool(record["answers"])
+            return None
+        tokens = example.tokens
+        counts["unaligned"] += (tokens.starts[answer[0]], tokens.ends[answer[1]]) != span
+        counts["too_long"] += answer[1] - answer[0] >= self.config.max_answer_tokens
+        return answer
+
+    def _notes(self, records: int, counts: Counter[str]) -> Iterator[str]:
+        faults = [f"{counts[key]} {fault}" for key, fault in _FAULTS.items() if counts[key]]
+        if faults:
+            yield f"of {records} records, {'; '.join(faults)}"
+        if (without := records - counts["answerable"]) and not self.config.no_answer:
+            yield (f"{without} of {records} records have no answer: nothing is learned from them, "
+                   f"and they count as missed; {setting('no_answer')} lets the model say so")
+
+    def encode(self, records: Sequence[Record]) -> Sequence[QuestionedText]:
+        """Cut texts into windows beside their question; answers are not read."""
+        records = list(_with_question(records))
+        tokens = tokenize_each(self.checkpoint.tokenizer, [
+            text for record in records for text in (record["question"], record["text"])])
+        return [QuestionedText(list(cut_into_answer_windows(
+            self._encoder, tokens[record["question"]].ids, tokens[record["text"]].ids,
+            self.max_length, self.config.stride)), record["text"], tokens[record["text"]],
+            question_of(record)) for record in records]
+
+    def collate(self, inputs: Sequence[AnswerWindow]) -> dict[str, np.ndarray]:
+        """Pad windows; all (batch, tokens) int64."""
+        return self._encoder.collate(inputs)
+
+    def collate_labels(self, inputs: Sequence[AnswerWindow],
+                       batch: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Stack the places of answers, (batch, 2) int64."""
+        return np.array([window.answer for window in inputs], dtype=np.int64)
+
+    # Model
+
+    def accept_labels(self, labels: Sequence[str]) -> None:
+        """Check that a loaded model has two outputs, for start and end.
+
+        Raises:
+            CheckpointError: another number of outputs.
+        """
+        if len(labels) != len(self.labels):
+            raise CheckpointError(f"{self.checkpoint.path}: found {len(labels)} outputs a token, "
+                                  "expected two, for the start and the end of answers; train a "
+                                  "model with bmtools finetune qa")
+
+    def loss(self, model: PreTrainedModel, batch: Mapping[str, Tensor], labels: Tensor) -> Tensor:
+        """Sum the cross-entropy of starts and ends, in nats; padding has no probability."""
+        from torch.nn.functional import cross_entropy
+
+        logits = self.outputs(model, batch).masked_fill(
+            batch["attention_mask"][..., None] == 0, float("-inf"))
+        return cross_entropy(logits, labels, reduction="sum", ignore_index=IGNORED)
+
+    def outputs(self, model: PreTrainedModel, batch: Mapping[str, Tensor]) -> Tensor:
+        """Compute start and end logits, (batch, tokens, 2), in float32."""
+        import torch
+
+        found: Any = model(**batch)
+        logits: Tensor = torch.stack([found.start_logits, found.end_logits], dim=-1) \
+            if hasattr(found, "start_logits") else found.logits
+        return logits.float()
+
+    def trim(self, item: AnswerWindow, output: np.ndarray) -> np.ndarray:
+        """Keep the logits of tokens that are no padding."""
+        return output[:len(item)].copy()
+
+    # Predictions
+
+    def find(self, example: QuestionedText, outputs: Sequence[np.ndarray]) -> Answers:
+        """Find the best spans of a text, each text once, and their probabilities."""
+        tokens = example.tokens
+        scores = score_spans(example.inputs, outputs, tokens.starts < tokens.ends,
+                             self.config.max_answer_tokens)
+        null = min((float(output[0].sum()) for output in outputs), default=0.0)
+        best = float(scores.max(initial=-np.inf))
+        top = max(best, null) if self.config.no_answer else best
+        total = float(np.exp(scores - top, dtype=np.float64).sum()) if best > -np.inf else 1.0
+        if self.config.no_answer:
+            total += float(np.exp(null - top))
+        spans: dict[str, Span] = {}
+        for first, further in _descending(scores):
+            start, end = int(tokens.starts[first]), int(tokens.ends[first + further])
+            probability = float(np.exp(np.float64(scores[first, further]) - top)) / total
+            spans.setdefault(example.text[start:end].casefold(), Span(start, end, probability))
+            if len(spans) == self.config.top_k:
+                break
+        return Answers([*spans.values()], null - best)
+
+    def _given(self, answers: Answers, threshold: float | None) -> list[Span]:
+        """List the spans that are given as answers: none where the text has none."""
+        none = self.config.no_answer and answers.null_score_diff > (threshold or 0.0)
+        return [] if none else answers.spans
+
+    def predict(self, record: Record, example: QuestionedText,
+                outputs: Sequence[np.ndarray]) -> dict[str, Any]:
+        """Make `answers`, best first; none where the text has none."""
+        return _answers(example.text, self._given(self.find(example, outputs),
+                                                  self.config.null_score_diff_threshold))
+
+    def vote(self, record: Record, predictions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Rank the models' answers by their mean probability; most models must give some.
+
+        A model that did not give an answer gives it the probability 0.
+        """
+        given = [prediction["answers"] for prediction in predictions if prediction["answers"]]
+        if 2 * len(given) <= len(predictions):
+            return {"answers": []}
+        scores: dict[tuple[int, int], float] = defaultdict(float)
+        for answer in (one for answers in given for one in answers):
+            start = answer["start"]
+            scores[start, start + len(answer["text"])] += answer["score"] / len(predictions)
+        spans: dict[str, Span] = {}
+        for (start, end), score in sorted(scores.items(), key=lambda one: -one[1]):
+            spans.setdefault(record["text"][start:end].casefold(), Span(start, end, score))
+        return _answers(record["text"], [*spans.values()][:self.config.top_k])
+
+    def score(self, examples: Sequence[QuestionedText],
+              outputs: Sequence[Sequence[np.ndarray]]) -> Evaluation:
+        """Score best answers by SQuAD's rules, and all that are given by BioASQ's, by question.
+
+        The threshold of no answer is chosen here unless it is set.
+        """
+        found = [self.find(example, own) for example, own in zip(examples, outputs, strict=True)]
+        threshold, chosen = self.config.null_score_diff_threshold, {}
+        if self.config.no_answer and threshold is None:
+            threshold = choose_threshold(examples, found)
+            chosen = {"null_score_diff_threshold": threshold}
+        given = [[(example.text[span.start:span.end], span.probability)
+                  for span in self._given(answers, threshold)]
+                 for example, answers in zip(examples, found, strict=True)]
+        scores = score_answers([example.gold for example in examples],
+                               [one[0][0] if one else "" for one in given],
+                               [example.lang for example in examples])
+        questions = [example.question for example in examples]
+        merged = merge_answers(questions, given)
+        golds = join_by_document(questions, (example.spellings for example in examples))
+        factoids = score_factoids([*golds.values()], [merged[question] for question in golds])
+        details: dict[str, Any] = {
+            key: scores.pop(key) for key in ("has_answer", "no_answer") if key in scores}
+        return Evaluation({**scores, **factoids, "questions": factoids["support"],
+                           "support": scores["support"]}, details, _loss(examples, outputs), chosen)
+
+
+def _with_question(records: Iterable[Record], reject: Reject = refuse) -> Iterator[Record]:
+    """Yield the records that have a question; the others are rejected."""
+    for record in records:
+        if record.get("question", "").strip():
+            yield record
+        else:
+            reject(RecordError(record.place, "key 'question' is missing or empty; expected a "
+                               "question that the text answers", record))
+
+
+def find_answer(text: str, answer: Mapping[str, Any]) -> tuple[int, int] | None:
+    """Find an answer in a text: where its `start` says, or its first occurrence."""
+    words = answer["text"].strip()
+    if not words:
+        return None
+    if answer.get("start") is not None:
+        start = answer["start"] + answer["text"].index(words)
+        return start, start + len(words)
+    pattern = re.escape(words)
+    for whole in (rf"(?<!\w){pattern}(?!\w)", pattern):
+        for flags in (re.NOFLAG, re.IGNORECASE):
+            if found := re.search(whole, text, flags):
+                return found.span()
+    return None
+
+
+def choose_threshold(examples: Sequence[QuestionedText], found: Sequence[Answers]) -> float:
+    """Choose how much the score of no answer must exceed an answer's, for the best mean F1.
+
+    Source: SQuAD 2.0's evaluation; the threshold lies between two differences that occur.
+    """
+    differences = np.array([answers.null_score_diff for answers in found])
+    gains = []  # of an answer over none
+    for example, answers in zip(examples, found, strict=True):
+        text = example.text[slice(*answers.spans[0][:2])] if answers.spans else ""
+        answered, silent = (match_answer(example.gold, one, example.lang).f1 for one in (text, ""))
+        gains.append(answered - silent)
+    order = np.argsort(differences, kind="stable")
+    limits = differences[order]
+    totals = np.concatenate([[0.0], np.cumsum(np.array(gains)[order])])
+    borders = [count for count in range(len(limits) + 1)
+               if count in (0, len(limits)) or limits[count - 1] < limits[count]]
+    best = max(borders, key=totals.__getitem__)
+    finite = limits[np.isfinite(limits)]
+    below, above = (finite[0] - 1, finite[-1] + 1) if len(finite) else (0.0, 0.0)
+    sides = [max(below, limits[best - 1]) if best else below,
+             min(above, limits[best]) if best < len(limits) else above]
+    return round(float(np.mean(sides)), 6)
+
+
+def _descending(scores: np.ndarray) -> Iterator[tuple[int, int]]:
+    """Yield the places of finite scores, the highest first; sorts no more of them than needed."""
+    flat = scores.ravel()
+    done = 0
+    for size in (min(_SORTED_FIRST, flat.size), flat.size):
+        least = np.partition(flat, flat.size - size)[flat.size - size] if size else np.inf
+        [chunk] = np.nonzero((flat >= least) & (flat > -np.inf))
+        for index in chunk[np.argsort(-flat[chunk], kind="stable")][done:]:
+            yield divmod(int(index), scores.shape[1])
+        done = len(chunk)
+
+
+def _answers(text: str, spans: Iterable[Span]) -> dict[str, Any]:
+    return {"answers": [{"text": text[span.start:span.end], "start": span.start,
+                         "score": round(span.probability, _DIGITS)} for span in spans]}
+
+
+def _loss(examples: Sequence[QuestionedText], outputs: Sequence[Sequence[np.ndarray]]) -> float:
+    """Average the cross-entropy of starts and ends over windows, in nats."""
+    losses = [np.logaddexp.reduce(logits[:, side], dtype=np.float64) - logits[place, side]
+              for example, own in zip(examples, outputs, strict=True)
+              for window, logits in zip(example.inputs, own, strict=True)
+              for side, place in enumerate(window.answer) if place != IGNORED]
+    return float(np.mean(losses)) if losses else float("inf")

@@ -1,0 +1,501 @@
+"""Question answering: windows, spans and scores against independent implementations."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModelForQuestionAnswering, AutoTokenizer
+
+import bmtools.tasks
+from bmtools.errors import DataError, RecordError
+from bmtools.evaluation.answers import match_answer
+from bmtools.io.manifest import Manifest, read_manifest
+from bmtools.models.architectures import build_config, build_model
+from bmtools.models.checkpoint import save_checkpoint
+from bmtools.records import Record, check
+from bmtools.tasks.answer_windows import cut_into_answer_windows, score_spans, tokenize_each
+from bmtools.tasks.heads import load_encoder
+from bmtools.tasks.inference import run_model
+from bmtools.tasks.pairs import PairEncoder
+from bmtools.tasks.qa import Answers, QaTask, Span, choose_threshold, find_answer
+from bmtools.tasks.settings import QaConfig
+from bmtools.vocab.tokenizer import fingerprint
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+WORDS = ["il", "la", "paziente", "con", "dolore", "e", "febbre", "due", "caffe\u0301"]
+SIGNS = ["asma", "artrosi", "infarto"]
+SETTINGS: dict[str, Any] = {"seeds": 1, "epochs": 8, "batch_size": 8, "learning_rate": 3e-3,
+                            "max_length": 32, "stride": 6}
+TEXT = ("Il paziente ha l'ipertensione arteriosa, e (PKU). Caffe\u0301 naïve 🧬🧬 DNA β-catenina. "
+        "患者は糖尿病です。 ") * 3
+
+
+def records(seed: int, count: int, without: int = 0) -> list[Record]:
+    """Texts with one disease, which every question asks for; some of them without."""
+    rng = random.Random(seed)
+    made = []
+    for number in range(count):
+        words = [rng.choice(WORDS) for _ in range(rng.randint(3, 30))]
+        answers = []
+        if number >= without:
+            place, sign = rng.randint(0, len(words)), rng.choice(SIGNS)
+            words.insert(place, sign)
+            answers = [{"text": sign, "start": len(" ".join([*words[:place], ""]))}]
+        made.append(Record(id=f"{seed}-{number}", text=" ".join(words), question="il dolore e",
+                           answers=answers, place=f"a.jsonl:{number}"))
+    for record in made:
+        check(record)
+    return made
+
+
+@pytest.fixture(scope="module", params=["bert", "roberta", "modernbert"])
+def checkpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory,
+               pair_tokenizers: dict[str, Any]) -> Path:
+    """A masked language model of one layer with random weights, of each architecture."""
+    return save_random(tmp_path_factory.mktemp("models"), request.param,
+                       pair_tokenizers[request.param])
+
+
+@pytest.fixture
+def bert(tmp_path: Path, pair_tokenizers: dict[str, Any]) -> Path:
+    """BERT alone."""
+    return save_random(tmp_path, "bert", pair_tokenizers["bert"])
+
+
+def save_random(directory: Path, family: str, tokenizer: Any) -> Path:
+    torch.manual_seed(0)
+    model = build_model(build_config(f"{family}-1x64", tokenizer))
+    save_checkpoint(directory / family, model, tokenizer,
+                    Manifest("test", {}, fingerprint(tokenizer)))
+    return directory / family
+
+
+def qa(checkpoint: Path, **settings: Any) -> QaTask:
+    return QaTask(QaConfig(**{"max_length": 32, "stride": 6, **settings}),
+                  load_encoder(checkpoint, QaTask.model_class))
+
+
+# Windows
+
+
+@pytest.mark.parametrize(("length", "stride"), [(24, 5), (32, 0), (48, 15), (400, 128)])
+def test_windows_are_those_of_transformers(checkpoint: Path, length: int, stride: int) -> None:
+    task = qa(checkpoint, max_length=length, stride=stride)
+    tokenizer: Any = AutoTokenizer.from_pretrained(checkpoint)
+    question, text = "due caffe\u0301 e dolore", "il paziente con febbre e asma " * 9
+    theirs = tokenizer(question, text, truncation="only_second", max_length=task.max_length,
+                       stride=stride, return_overflowing_tokens=True, return_token_type_ids=True,
+                       return_offsets_mapping=True)
+    [example] = task.encode([Record(id="1", text=text, question=question)])
+    assert [window.ids.tolist() for window in example.inputs] == theirs["input_ids"]
+    if checkpoint.name == "bert":
+        assert [window.token_type_ids.tolist()
+                for window in example.inputs] == theirs["token_type_ids"]
+    for number, window in enumerate(example.inputs):
+        offsets = theirs["offset_mapping"][number][window.place:window.place + window.size]
+        own = slice(window.first, window.first + window.size)
+        for (start, end), mine in zip(offsets, zip(example.tokens.starts[own],
+                                                   example.tokens.ends[own], strict=True),
+                                      strict=True):
+            assert text[start:end].strip() == text[slice(*mine)]
+
+
+def test_every_family_gives_exact_offsets(tokenizer: Any) -> None:
+    """Tokens lie in the text in order, without white space; accents stay with their letter."""
+    found = tokenize_each(tokenizer, [TEXT])[TEXT]
+    for start, end in zip(found.starts, found.ends, strict=True):
+        token = TEXT[start:end]
+        assert token == token.strip() and not token.startswith("\u0301")
+        assert token[-1:] != "e" or TEXT[end:end + 1] != "\u0301"
+    for word in ("Caffe\u0301", "ipertensione", "DNA", "糖尿病", "🧬"):
+        start = TEXT.index(word, 30) if word != "🧬" else TEXT.index("🧬🧬") + 1
+        span = found.find(start, start + len(word))
+        assert span is not None
+        assert found.starts[span[0]] <= start and start + len(word) <= found.ends[span[1]]
+    assert found.find(TEXT.index(" DNA"), TEXT.index(" DNA") + 1) is None
+
+
+@pytest.mark.parametrize("stride", [0, 3, 99])
+def test_windows_cover_the_text_and_stay_few(tokenizer: Any, checkpoint: Path,
+                                             stride: int) -> None:
+    config = load_encoder(checkpoint, QaTask.model_class).model.config
+    encoder = PairEncoder(tokenizer, config, 24)
+    tokens = np.arange(200, dtype=np.int32)
+    windows = list(cut_into_answer_windows(encoder, tokens[:5], tokens, 24, stride))
+    room = 24 - encoder.pair_tokens - 5
+    assert windows[0].first == 0 and windows[-1].first + windows[-1].size == 200
+    assert all(before.first + before.size - after.first == min(stride, room // 2)
+               for before, after in pairwise(windows))
+    assert all(len(window) <= 24 for window in windows)
+    [short] = cut_into_answer_windows(encoder, tokens, tokens[:3], 24, stride)
+    assert short.truncated == 200 - (24 - encoder.pair_tokens) // 2
+    assert not [*cut_into_answer_windows(encoder, tokens[:5], tokens[:0], 24, stride)]
+
+
+def test_windows_without_the_answer_point_to_the_first_token(bert: Path) -> None:
+    task = qa(bert)
+    record = Record(id="1", question="il dolore", text="la febbre " * 30 + "asma " + "e due " * 9,
+                    answers=[{"text": "asma", "start": 300}])
+    [example] = task.read("train", [record]).examples
+    tokenizer: Any = AutoTokenizer.from_pretrained(bert)
+    held = [window for window in example.inputs if window.answer != (0, 0)]
+    assert 1 <= len(held) < len(example.inputs)
+    for window in held:
+        first, last = window.answer
+        assert tokenizer.decode(window.ids[first:last + 1]) == "asma"
+    labels = task.collate_labels(example.inputs, {})
+    assert labels.tolist() == [[*window.answer] for window in example.inputs]
+
+
+# Spans
+
+
+def brute_force(example: Any, outputs: Any, longest: int, null: bool) -> list[tuple[Any, ...]]:
+    """Score each span of each window, one by one: best first, with probabilities."""
+    scores: dict[tuple[int, int], float] = {}
+    for window, logits in zip(example.inputs, outputs, strict=True):
+        for first in range(window.size):
+            for last in range(first, min(first + longest, window.size)):
+                span = window.first + first, window.first + last
+                if any(example.tokens.starts[end] == example.tokens.ends[end] for end in span):
+                    continue
+                score = float(logits[window.place + first, 0]
+                              + logits[window.place + last, 1])
+                scores[span] = max(scores.get(span, -math.inf), score)
+    none = [min(float(logits[0].sum()) for logits in outputs)] if null else []
+    total = sum(map(math.exp, [*scores.values(), *none]))
+    return sorted(((example.text[example.tokens.starts[first]:example.tokens.ends[last]],
+                    int(example.tokens.starts[first]), math.exp(score) / total)
+                   for (first, last), score in scores.items()), key=lambda one: -one[2])
+
+
+@pytest.mark.parametrize("no_answer", [False, True])
+@pytest.mark.parametrize("length", [24, 400])
+def test_answers_are_those_of_a_search_through_all_spans(
+        checkpoint: Path, tokenizer: Any, length: int, no_answer: bool) -> None:
+    task = qa(checkpoint, max_length=length, stride=5, max_answer_tokens=4, top_k=7,
+              no_answer=no_answer)
+    rng = np.random.default_rng(0)
+    for text in (TEXT, "asma", "a  b\t\nc " * 9):
+        tokens = tokenize_each(tokenizer, [text, "chi è"])
+        encoder = PairEncoder(tokenizer, task.checkpoint.model.config, length)
+        [blank] = task.encode([Record(id="1", text="", question="chi")])
+        windows = [*cut_into_answer_windows(encoder, tokens["chi è"].ids, tokens[text].ids,
+                                            length, 5)]
+        example = bmtools.tasks.qa.QuestionedText(windows, text, tokens[text])
+        outputs = [rng.normal(size=(len(window), 2)).astype(np.float32) for window in windows]
+        expected: dict[str, tuple[Any, ...]] = {}
+        for answer in brute_force(example, outputs, 4, no_answer):
+            expected.setdefault(answer[0].casefold(), answer)
+        found = task.find(example, outputs).spans
+        best = [*expected.values()][:7]
+        assert [text[span.start:span.end] for span in found] == [one[0] for one in best]
+        assert [span.start for span in found] == [one[1] for one in best]
+        assert [span.probability for span in found] == pytest.approx([one[2] for one in best],
+                                                                     rel=1e-4)
+        assert task.find(blank, []).spans == []
+
+
+def test_equal_scores_give_each_span_once_in_order(bert: Path) -> None:
+    task = qa(bert, top_k=5000, max_answer_tokens=30, max_length=500)
+    text = " ".join(f"{number:03}" for number in range(90))
+    [example] = task.encode([Record(id="1", text=text, question="chi")])
+    outputs = [np.zeros((len(window), 2), dtype=np.float32) for window in example.inputs]
+    found = [(span.start, span.end) for span in task.find(example, outputs).spans]
+    assert len(found) == len(set(found)) > 256
+    assert found == sorted(found)
+
+
+def squad_postprocessing(features: list[Any], outputs: Any, text: str, n_best: int, longest: int,
+                         null: bool, threshold: float) -> tuple[str, list[tuple[str, float]]]:
+    """The rules of transformers' `postprocess_qa_predictions` (examples, question-answering).
+
+    Args:
+        features: offsets of each window, None outside the text.
+        outputs: (tokens, 2) logits of each window.
+    """
+    candidates, least_null = [], None
+    for offsets, logits in zip(features, outputs, strict=True):
+        start_logits, end_logits = logits[:, 0], logits[:, 1]
+        none = start_logits[0] + end_logits[0]
+        least_null = none if least_null is None else min(least_null, none)
+        for start in np.argsort(start_logits)[-1:-n_best - 1:-1].tolist():
+            for end in np.argsort(end_logits)[-1:-n_best - 1:-1].tolist():
+                if offsets[start] is None or offsets[end] is None:
+                    continue
+                if end < start or end - start + 1 > longest:
+                    continue
+                candidates.append((start_logits[start] + end_logits[end],
+                                   text[offsets[start][0]:offsets[end][1]]))
+    if null:
+        candidates.append((least_null, ""))
+    ranked = sorted(candidates, key=lambda one: -one[0])[:n_best]
+    weights = np.exp(np.array([score for score, _ in ranked]) - ranked[0][0])
+    answers = [(answer, float(share)) for (_, answer), share
+               in zip(ranked, weights / weights.sum(), strict=True)]
+    best = next((one for one in ranked if one[1]), None)
+    if null and (best is None or least_null - best[0] > threshold):
+        return "", answers
+    return best[1] if best else "", answers
+
+
+@pytest.mark.parametrize("no_answer", [False, True])
+def test_transformers_rules_choose_the_same_answers(bert: Path, no_answer: bool) -> None:
+    task = qa(bert, max_length=24, top_k=20, max_answer_tokens=8, no_answer=no_answer,
+              null_score_diff_threshold=0.5 if no_answer else None)
+    rng = np.random.default_rng(3)
+    silent = 0
+    for number in range(40):
+        record = Record(id="1", question="il dolore", text=" ".join(
+            f"{word}{place}" for place, word in enumerate(rng.choice(WORDS, 3 + number % 30))))
+        [example] = task.encode([record])
+        outputs = [rng.normal(scale=2, size=(len(window), 2)).astype(np.float32)
+                   for window in example.inputs]
+        features = []
+        for window in example.inputs:
+            offsets: list[Any] = [None] * len(window)
+            for place in range(window.size):
+                token = window.first + place
+                offsets[window.place + place] = (int(example.tokens.starts[token]),
+                                                 int(example.tokens.ends[token]))
+            features.append(offsets)
+        best, ranked = squad_postprocessing(features, outputs, record["text"], 100000, 8,
+                                            no_answer, 0.5)
+        found = task.predict(record, example, outputs)["answers"]
+        assert (found[0]["text"] if found else "") == best
+        silent += not found
+        if found and len(features) == 1:  # overlapping windows list a span twice there
+            share = dict(reversed([(answer.casefold(), share) for answer, share in ranked]))
+            assert [answer["score"] for answer in found] == pytest.approx(
+                [share[answer["text"].casefold()] for answer in found], abs=1e-4)
+        for answer in found:
+            assert record["text"].startswith(answer["text"], answer["start"])
+    assert (0 < silent < 40) == no_answer
+
+
+def test_spans_of_a_long_text_cost_no_more_than_its_length(bert: Path) -> None:
+    """A score per token and length of answer is held, whatever the number of windows."""
+    task = qa(bert, max_length=32, max_answer_tokens=10)
+    [example] = task.encode([Record(id="1", text="asma " * 4000, question="chi")])
+    outputs = [np.zeros((len(window), 2), dtype=np.float32) for window in example.inputs]
+    scores = score_spans(example.inputs, outputs, np.ones(len(example.tokens.ids), bool), 10)
+    assert scores.shape == (len(example.tokens.ids), 10)
+
+
+# Threshold of no answer
+
+
+def test_the_threshold_is_the_best_of_all(bert: Path) -> None:
+    rng = random.Random(5)
+    for _ in range(60):
+        examples: Any = []
+        found = []
+        for _ in range(rng.randint(1, 8)):
+            gold = rng.choice([(), ("asma",), ("asma grave",)])
+            examples.append(bmtools.tasks.qa.QuestionedText((), "asma grave", None, "", gold))
+            spans = rng.choice([[], [Span(0, 4, 0.5)], [Span(5, 10, 0.5)]])
+            found.append(Answers(spans, rng.choice([-1.5, 0.0, 0.25, 3.0])
+                                 if spans else math.inf))
+
+        def total(threshold: float, examples: Any = examples, found: Any = found) -> float:
+            return sum(match_answer(
+                example.gold, "" if answers.null_score_diff > threshold or not answers.spans
+                else example.text[answers.spans[0].start:answers.spans[0].end]).f1
+                for example, answers in zip(examples, found, strict=True))
+
+        best = max(map(total, (-9, -0.7, 0.1, 1, 9)))
+        threshold = choose_threshold(examples, found)
+        assert math.isfinite(threshold) and total(threshold) == pytest.approx(best)
+
+
+# Training
+
+
+def test_a_random_model_learns_and_transformers_agrees(checkpoint: Path, tmp_path: Path) -> None:
+    test = records(3, 20)
+    result = bmtools.tasks.finetune("qa", checkpoint, records(1, 90), records(2, 20),
+                                    tmp_path / "tuned", test=test, **SETTINGS)
+    assert result["test_f1"]["mean"] == result["test_mrr"]["mean"] == 1.0
+    assert read_manifest(tmp_path / "tuned")["settings"]["task"] == "qa"
+    model = AutoModelForQuestionAnswering.from_pretrained(tmp_path / "tuned").eval()
+    tokenizer: Any = AutoTokenizer.from_pretrained(tmp_path / "tuned")
+    asked = [record.without("answers") for record in test]
+    predicted = list(bmtools.tasks.predict(asked, tmp_path / "tuned", batch_size=7,
+                                           max_length=64))
+    for gold, record in zip(test, predicted, strict=True):
+        answers = record["predicted"]["answers"]
+        assert answers[0]["text"] == gold["answers"][0]["text"]
+        assert answers[0]["start"] == gold["answers"][0]["start"]
+        check(record.replace(answers=answers))
+        encoded = tokenizer(record["question"], record["text"], return_tensors="pt")
+        with torch.inference_mode():
+            theirs = model(**encoded)
+        inside = [place for place, part in enumerate(encoded.sequence_ids()) if part == 1
+                  and record["text"][slice(*encoded.token_to_chars(place))].strip()]
+        scores = {(first, last): float(theirs.start_logits[0, first] + theirs.end_logits[0, last])
+                  for first in inside for last in inside if 0 <= last - first < 30}
+        best = max(scores, key=scores.__getitem__)
+        share = math.exp(scores[best]) / sum(map(math.exp, scores.values()))
+        assert answers[0]["score"] == pytest.approx(share, abs=1e-3)
+
+
+def test_the_first_loss_is_that_of_transformers(checkpoint: Path) -> None:
+    task = qa(checkpoint)
+    examples = task.read("train", records(1, 9)).examples
+    model = task.new_model(0).eval()
+    windows = [window for example in examples for window in example.inputs]
+    batch = {name: torch.from_numpy(value) for name, value in task.collate(windows).items()}
+    labels = torch.from_numpy(task.collate_labels(windows, {}))
+    loss = task.loss(model, batch, labels).item() / labels.numel()
+    alone = [model(**{name: value[number:number + 1, :len(window)]
+                      for name, value in batch.items()},
+                   start_positions=labels[number:number + 1, 0],
+                   end_positions=labels[number:number + 1, 1]).loss.item()
+             for number, window in enumerate(windows)]
+    assert loss == pytest.approx(np.mean(alone), abs=1e-5)
+    assert task.score(examples, run_model(task, model, examples, 4)).loss == pytest.approx(
+        loss, abs=1e-5)
+
+
+def test_no_answer_is_learned_with_a_threshold(bert: Path, tmp_path: Path) -> None:
+    test = records(3, 20, without=10)
+    lines: list[dict[str, Any]] = []
+    result = bmtools.tasks.finetune(
+        "qa", bert, records(1, 90, without=40), records(2, 20, without=10), tmp_path / "tuned",
+        test=test, no_answer=True, report=lines.append, **SETTINGS)
+    assert result["test_exact_match"]["mean"] == 1.0
+    seed = next(line for line in lines if "best_epoch" in line)
+    assert seed["test"]["no_answer"] == {"exact_match": 1.0, "f1": 1.0, "support": 10}
+    threshold = read_manifest(tmp_path / "tuned")["settings"]["null_score_diff_threshold"]
+    assert isinstance(threshold, float)
+    predicted = list(bmtools.tasks.predict(test, tmp_path / "tuned"))
+    assert [bool(record["predicted"]["answers"]) for record in predicted] == \
+        [bool(record["answers"]) for record in test]
+
+    manifest = json.loads((tmp_path / "tuned/bmtools.json").read_text())
+    manifest["settings"]["null_score_diff_threshold"] = 1e9
+    (tmp_path / "tuned/bmtools.json").write_text(json.dumps(manifest))
+    assert all(record["predicted"]["answers"]
+               for record in bmtools.tasks.predict(test, tmp_path / "tuned"))
+
+
+def test_a_second_stage_goes_on_with_the_trained_head(checkpoint: Path, tmp_path: Path) -> None:
+    one_epoch = {**SETTINGS, "epochs": 2}
+    bmtools.tasks.finetune("qa", checkpoint, records(1, 40), records(2, 5), tmp_path / "squad",
+                           **one_epoch)
+    lines: list[dict[str, Any]] = []
+    trained = load_file(tmp_path / "squad/model.safetensors")
+    task = qa(tmp_path / "squad")
+    for seed in (0, 1):
+        started = task.new_model(seed).state_dict()
+        assert all(torch.equal(started[name], weight) for name, weight in trained.items())
+    bmtools.tasks.finetune("qa", tmp_path / "squad", records(4, 40), records(2, 5),
+                           tmp_path / "bioasq", report=lines.append, **one_epoch)
+    assert {"note": f"the output layer of {tmp_path / 'squad'} is trained further"} in lines
+
+
+# Data
+
+
+def test_sets_are_described(bert: Path) -> None:
+    task = qa(bert, max_answer_tokens=2)
+    task.read("train", records(1, 5))
+    found = task.read("dev", [
+        *records(2, 3, without=1),
+        Record(id="x", question="chi " * 40, text="il paziente", answers=[{"text": "PAZIENTE"}]),
+        Record(id="y", question="chi", text="il paziente", answers=[{"text": "asma"}]),
+        Record(id="z", question="chi", text="il dolore", answers=[{"text": "il dolore e"}],
+               meta={"question": "x"})])
+    counts = found.counts
+    assert (counts["records"], counts["questions"], counts["answerable"]) == (6, 5, 5)
+    assert (counts["not_found"], counts["truncated"]) == (2, 1)
+    assert len(found.examples) == 6
+    assert any("1 of 6 records have no answer" in note for note in found.notes)
+    assert any("2 without the answer in the text" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(("answer", "span"), [
+    ({"text": "NF1", "start": 14}, (14, 17)), ({"text": "NF1"}, (10, 13)),
+    ({"text": "nf1"}, (10, 13)), ({"text": "F"}, (1, 2)), ({"text": " NF1 "}, (10, 13)),
+    ({"text": " NF1", "start": 9}, (10, 13)),
+    ({"text": "asma"}, None), ({"text": ""}, None)])
+def test_answers_without_a_place_are_searched(answer: dict[str, Any],
+                                              span: tuple[int, int] | None) -> None:
+    assert find_answer("NF10, NF2 NF1 NF1", answer) == span
+
+
+def test_records_without_a_question_are_refused_or_collected(bert: Path, tmp_path: Path) -> None:
+    bad = [Record(id="x", text="il", answers=[], place="a.jsonl:7"),
+           Record(id="y", text="il", question=" ", answers=[], place="a.jsonl:8"),
+           Record(id="z", text="il", question="chi", place="a.jsonl:9")]
+    with pytest.raises(RecordError, match=r"a\.jsonl:7: key 'question' is missing or empty"):
+        qa(bert).read("train", [bad[0], *records(1, 3)])
+    errors: list[RecordError] = []
+    split = qa(bert).read("train", [*bad, *records(1, 3)], errors.append)
+    assert sorted(error.place for error in errors) == ["a.jsonl:7", "a.jsonl:8", "a.jsonl:9"]
+    assert split.counts["records"] == 3
+    with pytest.raises(RecordError, match=r"a\.jsonl:8: key 'question' is missing or empty"):
+        qa(bert).encode(bad[1:])
+
+
+def test_sets_without_answers_are_refused(bert: Path) -> None:
+    with pytest.raises(DataError, match="train: found 0 answers in 3 records"):
+        qa(bert, no_answer=True).read("train", records(1, 3, without=3))
+    with pytest.raises(DataError, match="dev: found 0 answers in 0 records"):
+        qa(bert).read("dev", [])
+
+
+# Several texts and models
+
+
+def test_snippets_of_a_question_are_merged(bert: Path) -> None:
+    task = qa(bert, max_length=400, top_k=1)
+    texts = ["asma e febbre", "asma grave", "dolore"]
+    given = [Record(id=str(number), text=text, question="chi", answers=[{"text": gold}],
+                    meta={"question": "q", **({"exact_answer": ["Asma", "x"]} if number else {})})
+             for number, (text, gold) in enumerate(zip(texts, ("asma", "ASMA", "x"), strict=True))]
+    examples = task.read("dev", given).examples
+    tokenizer: Any = AutoTokenizer.from_pretrained(bert)
+    outputs = []
+    for example, (word, sure) in zip(examples, (("febbre", 3), ("asma", 1), ("dolore", 9)),
+                                     strict=True):
+        [window] = example.inputs
+        logits = np.zeros((len(window), 2), dtype=np.float32)
+        first, last = window.locate(example.tokens.find(*find_answer(
+            example.text, {"text": word}) or (0, 0)))
+        assert tokenizer.decode(window.ids[first:last + 1]) == word
+        logits[first, 0] = logits[last, 1] = sure
+        outputs.append([logits])
+    scores = task.score(examples, outputs).scores
+    assert (scores["questions"], scores["support"]) == (1, 3)
+    assert (scores["strict_accuracy"], scores["lenient_accuracy"]) == (0, 1)
+    assert scores["mrr"] == pytest.approx(1 / 3, abs=1e-4)
+    assert scores["exact_match"] == pytest.approx(1 / 3, abs=1e-4)
+    assert examples[1].spellings == ("Asma", "x") and examples[1].gold == ("ASMA",)
+
+
+def test_models_vote(bert: Path) -> None:
+    task, record = qa(bert, top_k=2), Record(id="1", text="asma e febbre e asma")
+    asma, late, fever = ({"text": "asma", "start": 0, "score": 0.4},
+                         {"text": "asma", "start": 16, "score": 0.5},
+                         {"text": "febbre", "start": 7, "score": 0.6})
+    voted = task.vote(record, [{"answers": [asma, fever]}, {"answers": [late, asma]},
+                               {"answers": []}])
+    assert voted == {"answers": [{"text": "asma", "start": 0, "score": 0.2667},
+                                 {"text": "febbre", "start": 7, "score": 0.2}]}
+    assert task.vote(record, [{"answers": [asma]}, {"answers": []}]) == {"answers": []}
+
+
+def test_italian_keeps_words_that_look_like_english_articles() -> None:
+    assert match_answer(["vitamina a"], "vitamina", "en") == (1.0, 1.0)
+    assert match_answer(["vitamina a"], "vitamina", "it").exact == 0.0
