@@ -13,6 +13,7 @@ from typing import Any
 from bmtools.cli.figures import format_estimate, format_figure, heading
 from bmtools.io.output import STDOUT, is_special
 
+_MOST_SHARED = 4
 Line = Mapping[str, Any]
 Closing = tuple[str, str]
 _MISSING_NAMED = 5
@@ -32,6 +33,24 @@ def after_export(records: int, counts: Mapping[str, int], output: str) -> str:
 def after_translate(totals: str, output: str) -> Closing:
     """Close `translate`."""
     return f"translated {totals}{_to(output)}", _with_file("build-vocab {} -o vocabulary", output)
+
+
+def after_split(overlaps: Sequence[Line], report: Line | None) -> Closing:
+    """Close `split`.
+
+    Args:
+        overlaps: what parts share.
+        report: of the split; None after `--check`.
+    """
+    shared = [f"{line['of']} shares {line[what]:,} {what} with {line['in']}"
+              for line in overlaps for what in ("documents", "texts", "questions") if line[what]]
+    if len(shared) > _MOST_SHARED:
+        shared = [*shared[:_MOST_SHARED], f"{len(shared) - _MOST_SHARED} more in the report"]
+    found = ", ".join(shared) or "no parts share a document, text or question"
+    if report is None:
+        return found, ""
+    sizes = ", ".join(f"{name} {size:,}" for name, size in report["records"].items())
+    return f"wrote {report['output']}: {sizes} records; {found}", ""
 
 
 def after_build_vocab(line: Line, extends: bool = False) -> Closing:

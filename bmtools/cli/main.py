@@ -31,6 +31,7 @@ COMMANDS = {
     "import": "Turn biomedical source formats into records.",
     "export": "Turn records into the files of the field.",
     "translate": "Translate records sentence by sentence.",
+    "split": "Split records into train, dev and test or folds, by document.",
     "build-vocab": "Train a tokenizer, or extend one, and write its directory.",
     "compare-vocab": "Compare how vocabularies split text, entities and terms.",
     "tokenize": "Tokenize records once, into memory-mapped shards for pretrain and distill.",

@@ -23,6 +23,7 @@ _METAVARS = {
     "trackers": "NAME,...", "frozen": "NAME,...", "masking": "UNIT,...", "mask_rate": "X,...",
     "corruption": "M/R/S,...", "merge_types": "NAME", "negative": "LABEL", "predicted": "KEY",
     "types": "NAME,...", "seed_list": "N,...", "grid": "NAME=X,...", "task": "NAME",
+    "ratios": "X,X,X", "counts": "N,N,N", "stratify": "KEY",
     "label_names": "VALUE=LABEL,...", "delimiter": "CHARACTER|tab", "labels_separator": "CHARACTER",
     **dict.fromkeys((f"{key}_column" for key in (
         "text", "text_pair", "question", "label", "labels", "score", "id", "document")), "COLUMN")}

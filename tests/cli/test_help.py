@@ -215,7 +215,7 @@ def test_help_of_a_command_is_its_own(run, words: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize(("arguments", "start", "offered"), [
     ([], "pre", ["preflight", "pretrain", "predict"]),
-    (["import"], "p", ["pubmed"]),
+    (["import"], "pu", ["pubmed", "pubmedqa"]),
     (["pretrain"], "--max-g", ["--max-grad-norm"]),
     (["pretrain", "--optimizer"], "", ["adamw", "stable-adamw", "muon"]),
     (["pretrain", "--recipe"], "pubmedbert-a", ["pubmedbert-adversarial"]),

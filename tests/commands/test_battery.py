@@ -94,6 +94,11 @@ CASES = {
         ("--words", "WORDS", "--processes", "1"),
         ("--words FILE", "--tokenizer DIR", "--base DIR", "--max-sentences", "[default: 20]",
          "--unit", "--seed", "--segmenter", "--report FILE", "--rejects"), NO_RECORDS + ALLOWED),
+    "split": Case(
+        ("-o", "OUT", "--ratios", "0.5,0.25,0.25"),
+        ("--ratios X,X,X", "[default: 0.8,0.1,0.1]", "--counts", "--folds", "--stratify KEY",
+         "--together [documents|texts|questions]", "--by FILE", "--check", "--overwrite"),
+        blank="found 1 document, too few for train, dev, test; expected one for each at least"),
     "init-weights": Case(
         ("--base", "BASE", "--tokenizer", "TOKENIZER", "-o", "OUT"),
         ("--base CKPT", "--tokenizer DIR", "contextual", "--max-sentences", "--overwrite",
@@ -192,6 +197,20 @@ BEFORE = {
 }
 
 USAGE: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {
+    "split": (
+        ((), "expected either -o DIR or --check, which writes nothing"),
+        (("-o", "out", "--check"), "expected either -o DIR or --check"),
+        (("-o", "out", "--ratios", "0.5,0.6,0.1"),
+         "--ratios: found '0.5,0.6,0.1', expected three shares that add up to 1"),
+        (("-o", "out", "--ratios", "half"), "--ratios: found 'half', expected three shares"),
+        (("-o", "out", "--counts", "1,2"), "--counts: found '1,2', expected three whole numbers"),
+        (("-o", "out", "--folds", "2"), "--folds: found 2, expected 3 or more"),
+        (("-o", "out", "--folds", "5", "--counts", "1,2,3"),
+         "--counts: found 1,2,3, expected none"),
+        (("-o", "out", "--together", "text"), "did you mean 'texts'?"),
+        (("-o", "out", "--by", "absent"), "'absent' does not exist"),
+        (("--check",), "--check: found 1 file, expected two or more"),
+    ),
     "build-vocab": (
         (("-o", "tok", "--size", "99"), "--size: found 99, expected at least 100"),
         (("-o", "tok", "--size", "many"), "'many' is not a valid integer"),

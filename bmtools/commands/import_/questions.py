@@ -21,7 +21,7 @@ _ids_file = click.Path(exists=True, dir_okay=False)
                "squad.json --lang en")
 @imports
 def squad(files: tuple[str, ...], counts: Counter[str], reject: Reject) -> Iterator[Record]:
-    """SQuAD 1.1 and 2.0, and BioASQ in their form, one record for every question.
+    """SQuAD of both versions, and BioASQ in its form, one record for every question.
 
     An answer that is not at its offset moves to its nearest occurrence; one that the text does not
     contain is counted, and collected under --rejects. answers is empty where there is none.

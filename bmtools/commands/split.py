@@ -1,0 +1,72 @@
+"""`bmtools split`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bmtools.cli.closing import after_split
+from bmtools.cli.options import Command, input_file, reads_records, takes_overwrite
+from bmtools.cli.outputs import OutputDirectory
+from bmtools.cli.results import finish, print_results, prints_results
+from bmtools.cli.settings import takes_settings
+from bmtools.cli.tables import print_table
+from bmtools.corpus.splits import SHARED, SplitConfig, overlaps, split
+from bmtools.errors import Reject
+from bmtools.io.jsonl import RecordReader, source_name
+
+_COLUMNS = ("of", "in", "records", *SHARED)
+
+
+@click.command("split", cls=Command, examples=(
+    "bmtools split train.jsonl --ratios 0.6,0.2,0.2 --stratify label -o parts",
+    "bmtools split --check train.jsonl test.jsonl"),
+    groups={"Split": "ratios counts folds stratify together seed by check"}, topics="records",
+    meanings={"output": "Directory for the parts; required without --check."})
+@reads_records
+@click.option("-o", "--output", type=OutputDirectory(), metavar="DIR",
+              help="Directory to write; required without --check.")
+@takes_overwrite
+@takes_settings(SplitConfig, "config")
+@click.option("--by", type=input_file, metavar="FILE",
+              help="Split as this file says: a document or id and the name of its part a line, by "
+                   "tab, as split.tsv of an earlier split.")
+@click.option("--check", is_flag=True,
+              help="Write nothing; tell what the files, which are parts of a set, share.")
+@prints_results
+def command(records: RecordReader, reject: Reject, output: Path | None, overwrite: bool,
+            config: SplitConfig, by: str | None, check: bool) -> None:
+    """Split records into train, dev and test or folds, by document.
+
+    A document is what meta.document names, or the record. The same documents, settings and seed
+    give the same split, which split.tsv keeps. Prints how many documents and records each part
+    has, and how many records of a part have a document, text or question of another one.
+    """
+    if check == (output is not None):
+        raise click.UsageError("expected either -o DIR or --check, which writes nothing")
+    if check:
+        lines = print_results(_compare(records), print_tables=_print_overlap)
+        finish(*after_split(lines, None))
+        return
+    assert output is not None
+    report = split(records, output, config, by, reject, overwrite)
+    [line] = print_results([report])
+    finish(*after_split(line["overlap"], line))
+
+
+def _compare(records: RecordReader) -> list[dict[str, Any]]:
+    """Compare the files that records come from."""
+    parts: dict[str, list[Any]] = {source_name(name): [] for name in records.names}
+    if len(parts) < 2:
+        raise click.UsageError(f"--check: found {len(parts)} file, expected two or more")
+    for record in records:
+        parts[record.place.rpartition(":")[0]].append(record)
+    return list(overlaps(parts))
+
+
+def _print_overlap(lines: Sequence[Mapping[str, Any]]) -> None:
+    print_table(_COLUMNS, [[line[column] for column in _COLUMNS] for line in lines],
+                "Records of a file with a document, text or question of another", text_columns=2)

@@ -1,0 +1,335 @@
+"""Splits of a set into train, dev and test or folds, by document, and what their parts share."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from itertools import accumulate, combinations, pairwise
+from math import isclose
+from pathlib import Path
+from time import monotonic
+from typing import Any, Literal
+
+from bmtools.errors import DataError, RecordError, Reject, check_choices, refuse, require
+from bmtools.io.directories import new_directory
+from bmtools.io.jsonl import RecordReader, read_lines, source_name
+from bmtools.io.manifest import Manifest
+from bmtools.io.output import write_records
+from bmtools.records import Record
+
+PARTS = ("train", "dev", "test")
+SHARED = ("documents", "texts", "questions")
+"""What parts are compared by."""
+SPLIT = "split.tsv"
+_PART_NAME = re.compile(r"[\w.-]*\w[\w.-]*")
+
+
+@dataclass(frozen=True)
+class SplitConfig:
+    """Settings of a split.
+
+    Args:
+        ratios: shares of documents in train, dev and test; a part of 0 is left out.
+        counts: numbers of documents in them, in place of `ratios`; of one part, -1 means the rest.
+        folds: so many folds in place of train, dev and test; each is test once, and dev once.
+        stratify: key whose values are as frequent in each part: label, labels, entities (their
+            types), relations, or meta.KEY.
+        together: what is in one part alone: documents; or, as well, texts or questions, so that
+            documents that share one stay together and sizes count such groups.
+        seed: seed of the order of documents; that of the records makes no difference.
+    """
+
+    ratios: str = "0.8,0.1,0.1"
+    counts: str = ""
+    folds: int = 0
+    stratify: str = ""
+    together: Literal["documents", "texts", "questions"] = "documents"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_choices(self)
+        require(self.folds == 0 or self.folds >= 3, "folds", self.folds, "3 or more")
+        require(not (self.folds and self.counts), "counts", self.counts, "none beside folds")
+        ratios = _numbers(self.ratios)
+        require(len(ratios) == len(PARTS) and min(ratios) >= 0 and isclose(sum(ratios), 1),
+                "ratios", repr(self.ratios), "three shares that add up to 1, as 0.8,0.1,0.1")
+        counts = _numbers(self.counts) if self.counts else (0.0,) * len(PARTS)
+        require(len(counts) == len(PARTS) and counts.count(-1) < 2 and all(
+            count == int(count) >= -1 for count in counts), "counts", repr(self.counts),
+            "three whole numbers, as 1295,186,371")
+
+    def sizes(self, documents: int) -> dict[str, int]:
+        """Return the number of documents in each part, those without any left out.
+
+        Raises:
+            DataError: there are too few documents, or counts that do not add up to all of them.
+        """
+        names: Sequence[str] = list(map(str, range(self.folds))) or PARTS
+        if self.counts:
+            found = [int(count) for count in _numbers(self.counts)]
+            rest = documents - sum(count for count in found if count > 0)
+            found = [rest if count == -1 else count for count in found]
+            if sum(found) != documents or min(found) < 0:
+                raise DataError(f"found {documents} documents, expected as many as the counts "
+                                f"{self.counts} add up to")
+        else:
+            shares = [1 / self.folds] * self.folds if self.folds else _numbers(self.ratios)
+            borders = [round(documents * share) for share in accumulate(shares, initial=0.0)]
+            found = [end - start for start, end in pairwise(borders)]
+            if any(share > 0 and not size for share, size in zip(shares, found, strict=True)):
+                wanted = [name for name, share in zip(names, shares, strict=True) if share > 0]
+                raise DataError(f"found {documents} document{'s' * (documents != 1)}, too few for "
+                                f"{', '.join(wanted)}; expected one for each at least")
+        return {name: size for name, size in zip(names, found, strict=True) if size}
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(number) for number in text.split(","))
+    except ValueError:
+        return ()
+
+
+def document_of(record: Mapping[str, Any]) -> str:
+    """Name the document that a record comes from: `meta.document`, or its id."""
+    return str(record.get("meta", {}).get("document", record["id"]))
+
+
+def split(records: RecordReader, output: Path, config: SplitConfig | None = None,
+          by: str | None = None, reject: Reject = refuse,
+          overwrite: bool = False) -> dict[str, Any]:
+    """Write the parts of a set, so that all records of a document are in one of them.
+
+    `OUTPUT/train.jsonl`, `dev.jsonl` and `test.jsonl` have the records in their order, or with
+    folds `OUTPUT/fold-0/train.jsonl` and so on: the test part of fold n is fold n, its dev part
+    the next one. `OUTPUT/split.tsv` has every document and its part, for `by`. All records are
+    held in memory.
+
+    Args:
+        records: of the set.
+        output: directory to write.
+        config: settings.
+        by: file of documents, or ids of records, and their parts by tab; such as `split.tsv`. It
+            takes the place of the settings but for `folds`.
+        reject: receives records whose document `by` does not list.
+        overwrite: replace a directory that is not empty.
+
+    Returns:
+        the report: documents, records, values of `stratify` and overlap of the parts.
+    """
+    config, started = config or SplitConfig(), monotonic()
+    with new_directory(output, overwrite) as directory:
+        kept = list(records)
+        if by is None:
+            groups = _groups(kept, config.together)
+            part_of = _assign(kept, groups, config)
+            parts = [part_of[group] for group in groups]
+        else:
+            kept, parts = _look_up(kept, read_split(by), by, reject)
+        by_part = _in_order(kept, parts)
+        _write_parts(directory, by_part, config.folds)
+        (directory / SPLIT).write_text("".join(dict.fromkeys(
+            f"{document_of(record)}\t{part}\n" for record, part in zip(kept, parts, strict=True))),
+            encoding="utf-8")
+        report = _report(by_part, config)
+        Manifest("split", {**asdict(config), "by": by}, "", config.seed, records.hashes,
+                 wall_seconds=monotonic() - started, results=report).write(directory)
+    return {"output": str(output), **report}
+
+
+def _groups(records: Sequence[Record], together: str) -> list[str]:
+    """Name the group of each record: documents that share a text or question are one."""
+    if together == "documents":
+        return [document_of(record) for record in records]
+    leaders: dict[tuple[str, str], tuple[str, str]] = {}
+
+    def leader(one: tuple[str, str]) -> tuple[str, str]:
+        while leaders.setdefault(one, one) != one:
+            leaders[one] = one = leaders[leaders[one]]
+        return one
+
+    for record in records:
+        key = text_key(record) if together == "texts" else folded(record.get("question", ""))
+        if key:
+            first, second = leader(("document", document_of(record))), leader((together, key))
+            leaders[max(first, second)] = min(first, second)  # documents lead: d is before q and t
+    return [leader(("document", document_of(record)))[1] for record in records]
+
+
+def _assign(records: Sequence[Record], groups: Sequence[str],
+            config: SplitConfig) -> dict[str, str]:
+    """Choose a part for each group."""
+    def drawn(group: str) -> bytes:
+        return blake2b(f"{config.seed}\0{group}".encode()).digest()
+
+    values: dict[str, Counter[str]] = {group: Counter() for group in sorted(set(groups), key=drawn)}
+    sizes = config.sizes(len(values))
+    if config.stratify:
+        for record, group in zip(records, groups, strict=True):
+            values[group].update(values_of(record, config.stratify))
+        return _stratified(values, sizes)
+    names = [name for name, size in sizes.items() for _ in range(size)]
+    return dict(zip(values, names, strict=True))
+
+
+def _stratified(values: Mapping[str, Counter[str]], sizes: Mapping[str, int]) -> dict[str, str]:
+    """Distribute documents so that each part has its share of every value.
+
+    The rarest value comes first; each of its documents goes to the part that lacks most of it.
+    Source: Sechidis, Tsoumakas and Vlahavas 2011, iterative stratification; here no part gets more
+    documents than its size.
+
+    Args:
+        values: of each document.
+        sizes: documents of each part.
+    """
+    totals = sum(values.values(), Counter())
+    lacking = {part: {value: total * size / len(values) for value, total in totals.items()}
+               for part, size in sizes.items()}
+    free = Counter(sizes)
+    left = dict(values)
+    found: dict[str, str] = {}
+
+    def place(document: str, value: str | None) -> None:
+        part = max((one for one in sizes if free[one]),
+                   key=lambda one: (lacking[one].get(value or "", 0.0), free[one] / sizes[one]))
+        found[document] = part
+        free[part] -= 1
+        for one, count in left.pop(document).items():
+            lacking[part][one] -= count
+            totals[one] -= count
+
+    while any(totals.values()):
+        rarest = min((value for value, total in totals.items() if total),
+                     key=lambda value: (totals[value], value))
+        for document in [one for one, own in left.items() if own[rarest]]:
+            place(document, rarest)
+    for document in list(left):
+        place(document, None)
+    return found
+
+
+def values_of(record: Mapping[str, Any], key: str) -> list[str]:
+    """List what a key of a record holds: a label, labels, or the types of annotations."""
+    found: Any = record
+    for name in key.split("."):
+        found = found.get(name) if isinstance(found, Mapping) else None
+    several = found if isinstance(found, list) else [] if found is None else [found]
+    return [str(one["type"] if isinstance(one, Mapping) and "type" in one else one)
+            for one in several]
+
+
+def read_split(name: str) -> dict[str, str]:
+    """Read a split that exists: an id and the name of its part a line, by tab.
+
+    Raises:
+        DataError: a line of another form, or an id in two parts.
+    """
+    found: dict[str, str] = {}
+    for number, line in read_lines(name):
+        if not line.strip():
+            continue
+        place = f"{source_name(name)}:{number}"
+        own, tab, part = line.partition("\t")
+        if not (tab and own.strip() and _PART_NAME.fullmatch(part.strip())):
+            raise DataError(f"{place}: found {line[:40]!r}, expected an id and the name of its "
+                            "part by tab")
+        if found.setdefault(own.strip(), part.strip()) != part.strip():
+            raise DataError(f"{place}: found {own.strip()!r} in {part.strip()}, which is in "
+                            f"{found[own.strip()]} already")
+    return found
+
+
+def _look_up(records: Sequence[Record], part_of: Mapping[str, str], by: str,
+             reject: Reject) -> tuple[list[Record], list[str]]:
+    """Find the part of each record, by its id or its document."""
+    kept, parts = [], []
+    for record in records:
+        part = part_of.get(record["id"], part_of.get(document_of(record)))
+        if part is None:
+            reject(RecordError(record.place, f"found the document {document_of(record)!r}, which "
+                                             f"{source_name(by)} does not list", record))
+            continue
+        kept.append(record)
+        parts.append(part)
+    return kept, parts
+
+
+def _in_order(records: Iterable[Record], parts: Iterable[str]) -> dict[str, list[Record]]:
+    """Group records by part; train, dev and test come first, in that order."""
+    found: dict[str, list[Record]] = defaultdict(list)
+    for record, part in zip(records, parts, strict=True):
+        found[part].append(record)
+    order = {part: number for number, part in enumerate(PARTS)}
+    return {part: found[part] for part in sorted(found, key=lambda one: (
+        order.get(one, len(PARTS)), int(one) if one.isdecimal() else 0, one))}
+
+
+def _write_parts(directory: Path, parts: Mapping[str, Sequence[Record]], folds: int) -> None:
+    if not folds:
+        for name, own in parts.items():
+            write_records(own, str(directory / f"{name}.jsonl"))
+        return
+    if list(parts) != list(map(str, range(folds))):
+        raise DataError(f"found the parts {', '.join(parts)}, expected folds 0 to {folds - 1}")
+    for fold in range(folds):
+        test, dev = str(fold), str((fold + 1) % folds)
+        train = [one for name, own in parts.items() if name not in (test, dev) for one in own]
+        (directory / f"fold-{fold}").mkdir()
+        for name, own in (("train", train), ("dev", parts[dev]), ("test", parts[test])):
+            write_records(own, str(directory / f"fold-{fold}" / f"{name}.jsonl"))
+
+
+def _report(parts: Mapping[str, Sequence[Record]], config: SplitConfig) -> dict[str, Any]:
+    stratify = config.stratify
+    report: dict[str, Any] = {
+        "documents": {name: len(set(map(document_of, own))) for name, own in parts.items()},
+        "records": {name: len(own) for name, own in parts.items()}}
+    if stratify:
+        report[stratify] = {
+            name: dict(sorted(Counter(value for record in own
+                                      for value in values_of(record, stratify)).items()))
+            for name, own in parts.items()}
+    return {**report, "overlap": list(overlaps(parts, config.folds > 0))}
+
+
+# Overlap
+
+
+def overlaps(parts: Mapping[str, Sequence[Record]],
+             folds: bool = False) -> Iterator[dict[str, Any]]:
+    """Compare the parts of a set with each other.
+
+    Yields for each two parts how many records of the later one have a document, a text or a
+    question that the earlier one has, too; of folds, that any other fold has. Case and white space
+    of texts make no difference; a text is one with its pair.
+
+    Args:
+        parts: records by the names of their parts.
+        folds: compare each part with all others at once.
+    """
+    keys = {name: [(document_of(record), text_key(record), folded(record.get("question", "")))
+                   for record in own] for name, own in parts.items()}
+    pairs = [(second, first, keys[first]) for first, second in combinations(parts, 2)]
+    if folds:
+        pairs = [(name, "the other folds", [key for other, own in keys.items() if other != name
+                                            for key in own]) for name in parts]
+    for name, other, known in pairs:
+        seen = [{key[column] for key in known} - {""} for column in range(len(SHARED))]
+        yield {"of": name, "in": other, "records": len(keys[name]),
+               **{what: sum(key[column] in seen[column] for key in keys[name])
+                  for column, what in enumerate(SHARED)}}
+
+
+def text_key(record: Mapping[str, Any]) -> str:
+    """Return what two records must share to have the same text: title, text and pair, folded."""
+    return "\n".join(filter(None, (folded(record.get(key) or "")
+                                   for key in ("title", "text", "text_pair"))))
+
+
+def folded(text: str) -> str:
+    """Fold case and white space."""
+    return " ".join(text.casefold().split())

@@ -1,0 +1,233 @@
+"""Splits by document: sizes, strata, folds, splits that exist, and overlap."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bmtools.corpus.splits import PARTS, SplitConfig, overlaps, read_split, split
+from bmtools.errors import DataError, RecordError
+from bmtools.io.jsonl import RecordReader
+from bmtools.records import Record
+
+Line = dict[str, Any]
+
+
+@pytest.fixture
+def divide(tmp_path: Path) -> Callable[..., Line]:
+    def call(records: Iterable[Line], by: str | None = None, out: str = "out", reject: Any = None,
+             **settings: Any) -> Line:
+        source = tmp_path / "set.jsonl"
+        source.write_text("".join(json.dumps(record) + "\n" for record in records))
+        more = {"reject": reject} if reject else {}
+        return split(RecordReader([str(source)]), tmp_path / out, SplitConfig(**settings), by,
+                     **more)
+
+    return call
+
+
+def read(path: Path) -> list[Line]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def sentences(documents: int, labels: str = "") -> list[Line]:
+    return [{"id": f"{document}-{number}", "text": f"Text {document} {number}.",
+             "meta": {"document": str(document)},
+             **({"label": labels[document % len(labels)]} if labels else {})}
+            for document in range(documents) for number in range(1 + document % 3)]
+
+
+def test_documents_stay_whole_and_nothing_is_lost(divide, tmp_path: Path) -> None:
+    records = sentences(40)
+    report = divide(records)
+    parts = {part: read(tmp_path / f"out/{part}.jsonl") for part in PARTS}
+    assert report["documents"] == {"train": 32, "dev": 4, "test": 4}
+    assert report["records"] == {part: len(own) for part, own in parts.items()}
+    assert sorted(record["id"] for own in parts.values() for record in own) == sorted(
+        record["id"] for record in records)
+    owners = [{record["meta"]["document"] for record in own} for own in parts.values()]
+    assert sum(map(len, owners)) == len(set.union(*owners)) == 40
+    order = [record["id"] for record in records]
+    assert all([*map(order.index, (one["id"] for one in own))] == sorted(
+        order.index(one["id"]) for one in own) for own in parts.values())
+    assert all(not line["documents"] + line["texts"] for line in report["overlap"])
+    assert read_split(str(tmp_path / "out/split.tsv")) == {
+        record["meta"]["document"]: part for part, own in parts.items() for record in own}
+
+
+def test_the_seed_alone_decides(divide, tmp_path: Path) -> None:
+    records = sentences(60)
+    divide(records, out="a")
+    divide(random.Random(1).sample(records, len(records)), out="b")
+    divide(records, out="c", seed=1)
+    first, again, other = (read_split(str(tmp_path / f"{name}/split.tsv")) for name in "abc")
+    assert first == again
+    assert first != other
+    assert (tmp_path / "a/test.jsonl").read_bytes() != (tmp_path / "c/test.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize(("settings", "sizes"), [
+    ({"ratios": "0.5,0,0.5"}, {"train": 5, "test": 5}), ({"counts": "7,1,2"}, (7, 1, 2)),
+    ({"counts": "-1,2,3"}, (5, 2, 3)), ({"ratios": "1,0,0"}, {"train": 10}),
+    ({"ratios": "0.34,0.33,0.33"}, (3, 4, 3)),
+    ({"folds": 4}, {"0": 2, "1": 3, "2": 3, "3": 2})])
+def test_sizes(settings: Line, sizes: Any) -> None:
+    expected = dict(zip(PARTS, sizes, strict=True)) if isinstance(sizes, tuple) else sizes
+    found = SplitConfig(**settings).sizes(10)
+    assert sum(found.values()) == 10
+    assert found == expected
+
+
+@pytest.mark.parametrize(("settings", "fault"), [
+    ({"counts": "7,1,1"}, "found 10 documents, expected as many as the counts 7,1,1 add up to"),
+    ({"counts": "9,-1,2"}, "expected as many as"), ({"ratios": "0.99,0.005,0.005"}, "too few for"),
+    ({"folds": 11}, "found 10 documents, too few for 0, 1, 2")])
+def test_sizes_that_do_not_fit(settings: Line, fault: str) -> None:
+    with pytest.raises(DataError) as refused:
+        SplitConfig(**settings).sizes(10)
+    assert fault in str(refused.value)
+
+
+def test_strata(divide) -> None:
+    labels = "aaaaaabbbc"  # of documents; c is rare
+    report = divide(sentences(300, labels), stratify="label", ratios="0.7,0.1,0.2")
+    totals = Counter(record["label"] for record in sentences(300, labels))
+    assert report["documents"] == {"train": 210, "dev": 30, "test": 60}
+    for part, share in (("train", .7), ("dev", .1), ("test", .2)):
+        for label, total in totals.items():
+            assert abs(report["label"][part][label] - share * total) <= 3  # a document has 1 to 3
+    plain = divide(sentences(300, labels), out="plain")
+    assert "label" not in plain
+
+
+def test_strata_of_several_labels_are_nearer_than_chance(divide, tmp_path: Path) -> None:
+    draw = random.Random(2)
+    records = [{"id": str(number), "text": f"t{number}", "labels": sorted(
+        label for label in "abcdef" if draw.random() < (ord(label) - 96) / 20)}
+        for number in range(400)]
+    totals = Counter(label for record in records for label in record["labels"])
+
+    report = divide(records, stratify="labels")
+    parts = {"train": 0.8, "dev": 0.1, "test": 0.1}
+    assert all(abs(report["labels"][part].get(label, 0) - share * total) <= 2
+               for label, total in totals.items() for part, share in parts.items())
+    divide(records, out="chance")
+    chance = {part: Counter(label for record in read(tmp_path / f"chance/{part}.jsonl")
+                            for label in record["labels"]) for part in parts}
+    assert max(abs(chance[part][label] - share * total)
+               for label, total in totals.items() for part, share in parts.items()) > 2
+
+
+def test_types_of_entities_are_strata(divide) -> None:
+    records = [{"id": str(number), "text": "ab", "entities": [
+        {"start": 0, "end": 1, "type": "XY"[number % 2]}]} for number in range(20)]
+    report = divide(records, stratify="entities", ratios="0.8,0.1,0.1")
+    assert report["entities"] == {
+        "train": {"X": 8, "Y": 8}, "dev": {"X": 1, "Y": 1}, "test": {"X": 1, "Y": 1}}
+
+
+def test_folds(divide, tmp_path: Path) -> None:
+    report = divide(sentences(30, "ab"), folds=5, stratify="label")
+    assert list(report["documents"].values()) == [6] * 5
+    tested, developed = [], []
+    for fold in range(5):
+        train, dev, test = ({one["meta"]["document"] for one in read(
+            tmp_path / f"out/fold-{fold}/{part}.jsonl")} for part in PARTS)
+        assert not train & dev | train & test | dev & test
+        assert len(train | dev | test) == 30
+        tested += test
+        developed += dev
+    assert sorted(tested) == sorted(developed) == sorted(map(str, range(30)))
+    assert [line["in"] for line in report["overlap"]] == ["the other folds"] * 5
+    again = divide(sentences(30, "ab"), str(tmp_path / "out/split.tsv"), "again", folds=5)
+    assert again["overlap"] == report["overlap"]
+    assert (tmp_path / "again/fold-3/dev.jsonl").read_bytes() == (
+        tmp_path / "out/fold-3/dev.jsonl").read_bytes()
+    with pytest.raises(DataError, match=r"found the parts 0, 1, 2, 3, 4, expected folds 0 to 3"):
+        divide(sentences(30, "ab"), str(tmp_path / "out/split.tsv"), "other", folds=4)
+
+
+def test_a_split_that_exists(divide, tmp_path: Path) -> None:
+    by = tmp_path / "published.txt"
+    by.write_text("0\ttrain\n1\tblind\r\n\n2-2\ttest\n2\ttrain\n")
+    report = divide(sentences(3), str(by))
+    assert report["records"] == {"train": 3, "test": 1, "blind": 2}
+    assert [one["id"] for one in read(tmp_path / "out/test.jsonl")] == ["2-2"]
+    assert report["overlap"][0] == {"of": "test", "in": "train", "records": 1, "documents": 1,
+                                    "texts": 0, "questions": 0}
+    with pytest.raises(RecordError, match=r"found the document '3', which .* does not list"):
+        divide(sentences(4), str(by), "more")
+    lost: list[RecordError] = []
+    divide(sentences(4), str(by), "most", lost.append)
+    assert [one.content["id"] for one in lost] == ["3-0"]
+
+
+@pytest.mark.parametrize(("line", "fault"), [
+    ("0 train", "found '0 train', expected an id and the name of its part by tab"),
+    ("0\t../x", "expected an id and the name"), ("0\t..", "expected an id and the name"),
+    ("1\ttest", "found '1' in test, which is in train already")])
+def test_splits_that_cannot_be_read(tmp_path: Path, line: str, fault: str) -> None:
+    path = tmp_path / "by.tsv"
+    path.write_text(f"1\ttrain\n{line}\n")
+    with pytest.raises(DataError) as refused:
+        read_split(str(path))
+    assert f"{path}:2: {fault}" in str(refused.value) or fault in str(refused.value)
+
+
+def test_overlap() -> None:
+    first = [Record(id="1", text="Il  Cuore\nbatte.", question="Che?"),
+             Record(id="2", text="a", text_pair="b", meta={"document": "d"})]
+    second = [Record(id="3", text="il cuore batte.", question="CHE?"), Record(id="4", text="a"),
+              Record(id="5", text="A", text_pair="B"), Record(id="6", text="c", question=""),
+              Record(id="7", text="e", meta={"document": "d"})]
+    assert list(overlaps({"train": first, "test": second})) == [
+        {"of": "test", "in": "train", "records": 5, "documents": 1, "texts": 2, "questions": 1}]
+
+
+@pytest.mark.parametrize("together", ["texts", "questions"])
+def test_what_stays_together(divide, tmp_path: Path, together: str) -> None:
+    draw = random.Random(3)
+    key = together[:-1]
+    records = [{"id": str(number), "text": f"t{number}", key: f"x{draw.randrange(250)}",
+                "meta": {"document": f"d{number // 2}"}} for number in range(100)]
+    report = divide(records, together=together)
+    assert all(not line[together] + line["documents"] for line in report["overlap"])
+    assert sum(report["records"].values()) == 100
+    assert any(line[together] for line in divide(records, out="apart")["overlap"])
+    # As few groups as connected components, by flooding.
+    reached: dict[int, int] = {}
+    for start in range(100):
+        waiting = [start] if start not in reached else []
+        while waiting:
+            one = waiting.pop()
+            reached.setdefault(one, start)
+            waiting += [other for other in range(100) if other not in reached and (
+                records[other][key] == records[one][key]
+                or records[other]["meta"] == records[one]["meta"])]
+    parts = {record["id"]: part for part in PARTS
+             for record in read(tmp_path / f"out/{part}.jsonl")}
+    for number, start in reached.items():
+        assert parts[str(number)] == parts[str(start)]
+    sizes = SplitConfig().sizes(len(set(reached.values())))
+    assert {part: len({reached[int(one)] for one, own in parts.items() if own == part})
+            for part in sizes} == sizes
+
+
+@pytest.mark.data
+def test_blurbs_sizes_of_hoc(divide, data: Path, tmp_path: Path) -> None:
+    from bmtools.corpus.hoc import hoc_records
+
+    records = list(hoc_records([str(data / "en/cls/HoC/hoc-original.tar.gz")]))
+    report = divide(records, counts="1295,186,371", stratify="labels")
+    assert report["documents"] == {"train": 1295, "dev": 186, "test": 371}
+    totals = Counter(label for record in records for label in record["labels"])
+    for part, size in report["documents"].items():
+        for label, total in totals.items():
+            share = total * size / 1852
+            assert abs(report["labels"][part][label] - share) <= max(4, 0.05 * share)
