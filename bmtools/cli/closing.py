@@ -204,7 +204,10 @@ def after_score_suite(lines: Sequence[Line], sets: int, output: str) -> Closing:
         more = f" and {len(missing) - _MISSING_NAMED} more" * (len(missing) > _MISSING_NAMED)
         without = f" (missing: {', '.join(missing[:_MISSING_NAMED])}{more})" if missing else ""
         has = f"{line['model']} has {sets - len(missing)} of {sets} sets{without}"
-        facts.append(", ".join([has, *averages]))
+        others = ", ".join(dict.fromkeys(line.get("other_metrics", {}).values()))
+        facts.append(", ".join([has, *averages, *([
+            f"{others} in place of the paper's metric on {len(line['other_metrics'])} of them"]
+            if others else [])]))
     return "; ".join(facts), _with_file("table {}", output)
 
 

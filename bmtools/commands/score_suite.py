@@ -98,7 +98,7 @@ def command(results: tuple[str, ...], suite: str, published: Shown, baseline: st
 
 def _describe(one: SuiteSet) -> dict[str, Any]:
     described = {key: ", ".join(value) if isinstance(value, tuple) else value
-                 for key, value in asdict(one).items() if value is not None}
+                 for key, value in asdict(one).items() if value not in (None, "")}
     return {"set": described.pop("name"), **described}
 
 

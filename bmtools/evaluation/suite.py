@@ -30,6 +30,7 @@ class SuiteSet:
         task: name of its task.
         metrics: by the names that `score-tasks` and `finetune` write, the main one first.
         groups: that the suite's averages name.
+        fallback: metric that is taken, and named, where the main one is absent.
         train: instances, or mentions, in the training part; so with dev and test.
         dev: None where the paper does not say.
         test: None where the paper does not say.
@@ -39,6 +40,7 @@ class SuiteSet:
     task: str
     metrics: tuple[str, ...]
     groups: tuple[str, ...] = ()
+    fallback: str = ""
     train: int | None = None
     dev: int | None = None
     test: int | None = None

@@ -28,6 +28,7 @@ class _Model:
     values: dict[str, list[float]] = field(default_factory=dict)
     summaries: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     places: dict[str, str] = field(default_factory=dict)
+    fallbacks: dict[str, str] = field(default_factory=dict)
 
     def scores(self, statistic: str) -> dict[str, float]:
         compute = fmean if statistic == "mean" else median
@@ -55,7 +56,8 @@ def suite_scores(suite: str, results: Sequence[str], *, published: Shown = "main
     Returns:
         a line for each model, own ones first: `model`, `suite`, `table` of published ones,
         `scores` in percent by set, `deviations` over seeds, `averages`, `differences` to the
-        baseline in percent of its score, and `missing` sets. Where own models lack sets, no
+        baseline in percent of its score, `other_metrics` where a set's fallback was taken, and
+        `missing` sets. Where own models lack sets, no
         average is given that needs them, but all models have one over the sets at hand, if
         several.
 
@@ -67,7 +69,8 @@ def suite_scores(suite: str, results: Sequence[str], *, published: Shown = "main
     own = _read_results(chosen, results, name)
     lines: list[Line] = [
         {"model": model, "suite": suite, "scores": one.scores(chosen.statistic),
-         "deviations": one.deviations()} for model, one in own.items()]
+         "deviations": one.deviations(), "other_metrics": one.fallbacks}
+        for model, one in own.items()]
     shared = [one for one in chosen.sets if all(one.main in line["scores"] for line in lines)]
     for table in chosen.published:
         if published == "all" or (published == "main" and table.main):
@@ -98,8 +101,10 @@ def _finished(line: Line, suite: Suite, shared: Sequence[SuiteSet]) -> Line:
         if found is not None and 1 < len(some) < len(all_of_them):
             averages[f"{one.name} of {len(some)} sets"] = found
     missing = [one.name for one in suite.sets if one.main not in scores]
-    parts = {key: {row: rounded(value) for row, value in values.items()}
-             for key, values in {**line, "averages": averages}.items() if isinstance(values, dict)}
+    parts: Line = {key: {row: value if isinstance(value, str) else rounded(value)
+                         for row, value in values.items()}
+                   for key, values in {**line, "averages": averages}.items()
+                   if isinstance(values, dict)}
     # Rows in the suite's order, whatever the order of files.
     parts["scores"] = {row: parts["scores"][row] for row in suite.rows() if row in scores}
     names: Line = {key: line[key] for key in ("model", "suite", "table") if key in line}
@@ -133,10 +138,15 @@ def _read_results(suite: Suite, results: Sequence[str], name: str | None) -> dic
             model = name or str(line.get("seed_of", line["model"]))
             found = {one.row(metric): score for metric in one.metrics
                      if (score := _find(line, metric)) is not None}
+            results_of = models.setdefault(model, _Model())
             if one.main not in found:
-                raise DataError(f"{place}: {_without_metric(line, one)}")
-            _add(models.setdefault(model, _Model()), found, place,
-                 f"of {model!r} on {one.name}", is_seed="seed_of" in line)
+                score = _find(line, one.fallback) if one.fallback else None
+                if score is None:
+                    raise DataError(f"{place}: {_without_metric(line, one)}")
+                found[one.main] = score
+                results_of.fallbacks[one.main] = one.fallback
+            _add(results_of, found, place, f"of {model!r} on {one.name}",
+                 is_seed="seed_of" in line)
     if not models:
         refuse_empty([split_set(suite, one)[1] for one in results],
                      what="scores by score-tasks or finetune")

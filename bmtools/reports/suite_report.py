@@ -18,6 +18,7 @@ _ESCAPES = str.maketrans({"\\": r"\textbackslash{}", "~": r"\textasciitilde{}",
                           **{sign: f"\\{sign}" for sign in "&%$#_{}"}})
 _MARKERS = "os^Dv<>Pp*hX"
 _PADDING = 2
+_OTHER_METRIC = "*"
 
 
 def suite_tables(lines: Sequence[Line], suite: Suite, width: int) -> Iterator[Table]:
@@ -35,6 +36,9 @@ def suite_tables(lines: Sequence[Line], suite: Suite, width: int) -> Iterator[Ta
         rows = _row_names([*own, *others], suite, others)
         title = f"{suite.title} ({suite.source.partition(', ')[0]}, {table})" if table \
             else suite.title
+        if others_taken := sorted({metric for line in own
+                                   for metric in line.get("other_metrics", {}).values()}):
+            title += f"; {_OTHER_METRIC}: {', '.join(others_taken)} in place of the paper's metric"
         columns = [[name, *(_cell(line, row, suite.digits) for row in rows)]
                    for name, line in zip(short_names([line["model"] for line in [*own, *others]]),
                                          [*own, *others], strict=True)]
@@ -61,8 +65,10 @@ def _cell(line: Line, row: str, digits: int) -> str:
         return DASH
     deviation = line.get("deviations", {}).get(row)
     difference = line.get("differences", {}).get(row)
-    return (f"{score:.{digits}f}" + ("" if deviation is None else f" ({deviation:.{digits}f})")
-            + ("" if difference is None else f" {difference:+.1f}%"))
+    mark = _OTHER_METRIC * (row in line.get("other_metrics", ()))
+    spread = "" if deviation is None else f" ({deviation:.{digits}f})"
+    change = "" if difference is None else f" {difference:+.1f}%"
+    return f"{score:.{digits}f}{mark}{spread}{change}"
 
 
 def _fitting(own: list[list[str]], others: list[list[str]],

@@ -92,6 +92,26 @@ def test_seeds_of_score_tasks_and_summaries_of_finetune(
                                 "NCBI-disease": pytest.approx(100 * summary["median"])}
 
 
+def test_what_finetune_writes(run: Run, write_lines: Write, tmp_path: Path,
+                              tiny_checkpoint: Path) -> None:
+    path = write_lines("tagged.jsonl", *({"id": str(number), "text": "Il paziente ha asma.",
+                                          "entities": [{"start": 15, "end": 19, "type": "DIS"}]}
+                                         for number in range(4)))
+    checkpoint = tmp_path / "Species-800"
+    done = run("finetune", "ner", "--model", tiny_checkpoint, "--train", path, "--dev", path,
+               "--test", path, "--seeds", 2, "--epochs", 1, "--protocol", "biobit",
+               "-o", checkpoint)
+    assert done.code == 0, done.err
+    summary = done.records[-1]
+    printed = write_lines("BC2GM.jsonl", *done.records)
+    [own] = run("score-suite", "--suite", "biobit", checkpoint, printed, "--name", "tiny",
+                "--published", "none").records
+    expected = 100 * summary["test_subtoken_f1"]["mean"]
+    assert own["scores"] == {"BC2GM": pytest.approx(expected),
+                             "Species-800": pytest.approx(expected)}
+    assert (own["model"], len(own["missing"])) == ("tiny", 9) and "other_metrics" not in own
+
+
 def test_differences_to_a_baseline(run: Run, write_lines: Write) -> None:
     path = write_lines("s.jsonl", line("BC2GM", 0.8), line("BC2GM", 0.64, "base"))
     bio, base, published, *_ = run("score-suite", "--suite", "biobit", path).records
@@ -101,6 +121,20 @@ def test_differences_to_a_baseline(run: Run, write_lines: Write) -> None:
     assert bio["differences"] == {"BC2GM": 25.0} and "differences" not in base
     refused = run("score-suite", "--suite", "biobit", path, "--baseline", "bas")
     assert refused.code == 2 and "did you mean 'base'?" in refused.err
+
+
+def test_a_metric_in_place_of_the_papers_is_named(run: Run, write_lines: Write) -> None:
+    path = write_lines("s.jsonl", line("BC2GM", 0.8), {
+        "model": "tokens", "set": "BC2GM", "test_f1": finetuned("f1", 0.7)["test_f1"],
+        "test_subtoken_f1": finetuned("f1", 0.75)["test_f1"]})
+    outcome = run("score-suite", "--suite", "biobit", path)
+    strict, tokens, *_ = outcome.records
+    assert strict["other_metrics"] == {"BC2GM": "f1"} and "other_metrics" not in tokens
+    assert (strict["scores"], tokens["scores"]) == ({"BC2GM": 80.0}, {"BC2GM": 75.0})
+    assert "f1 in place of the paper's metric on 1 of them" in outcome.err
+    table = run("score-suite", "--suite", "biobit", path, "--table").out
+    assert "; *: f1 in place of the paper's metric" in table
+    assert "| 80.00* +3.1% | 75.00 (2.00) -3.3% |" in table
 
 
 def test_metrics_of_one_set_are_rows(run: Run, write_lines: Write) -> None:

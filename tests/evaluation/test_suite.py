@@ -46,6 +46,7 @@ def test_sets_as_the_papers_count_them() -> None:
 
 def test_metrics_have_the_names_that_commands_write() -> None:
     written = {"f1", "precision", "recall", "micro_f1", "macro_f1", "weighted_f1", "example_f1",
+               "subtoken_f1",
                *(name for task in TASK_METRICS.values() for name in task.compared)}
     for suite in SUITES.values():
         assert {metric for one in suite.sets for metric in one.metrics} <= written
