@@ -120,11 +120,18 @@ def files(make_tokenizer: Callable[..., Path], make_checkpoint: Callable[..., Pa
             ("texts.json", '{"data": [{"PMID": "1", "Testo": "DF."}]}'),
             ("concepts.txt", "1\t0\t2\tDF\tCHEMICALENTITY\tD1\n"), ("related.txt", ""),
             ("pubtator.txt", "1|t|On DF.\n1|a|DF.\n1\t3\t5\tDF\tChemical\tD1\n"),
+            ("bioc.xml", "<collection><document><id>1</id><passage><offset>0</offset><text>DF."
+                         "</text></passage></document></collection>"),
+            ("bioc.json", '{"documents": [{"id": "1", "passages": []}]}'),
+            ("i2b2.xml", "<deIdi2b2><TEXT>DF.</TEXT></deIdi2b2>"),
+            ("spans.tsv", "filename\tlabel\tstart_span\tend_span\ttext\n"),
             ("mentions.txt", "a\t3\t8\tcuore\tORGAN\n"), ("curated.json", json.dumps(CURATED))):
         (folder / name).write_text(content, encoding="utf-8")
     tokenize(RecordReader([str(folder / "corpus.jsonl")]), load_tokenizer(vocabulary),
              folder / "shards")
     (folder / "brat").mkdir()
+    (folder / "i2b2-2010").mkdir()
+    (folder / "i2b2-2010/1.txt").write_text("DF.")
     (folder / "brat/1.txt").write_text("DF.")
     (folder / "brat/1.ann").write_text("T1\tDRUG 0 2\tDF\n")
     write("answers.jsonl", {**texts[0], "question": "Quale?", "answers": []})

@@ -31,6 +31,11 @@ XML = ("<PubmedArticleSet>\n<PubmedArticle><MedlineCitation><PMID>{0}</PMID><Art
        "</PubmedArticle>\n</PubmedArticleSet>\n")
 MARKED = '{"text": "<< One >>. [[ Two ]].", "label": "x"}\n'
 TEXTS = '{{"data": [{{"PMID": "a", "Testo": "One. Two."}},\n {{"PMID": "b", "{0}": "Three."}}]}}\n'
+BIOC = ("<collection>\n<document><id>a</id><passage><offset>0</offset><text>One. Two.</text>"
+        "</passage></document>\n<document>{0}<passage><offset>0</offset><text>Three.</text>"
+        "</passage></document></collection>")
+BIOC_JSON = ('{{"documents": [{{"id": "a", "passages": [{{"offset": 0, "text": "One. Two."}}]}},\n'
+             '{{"id": "b", "passages": [{{"{0}": 0, "text": "Three."}}]}}]}}')
 DDI = ('<document id="d"><sentence id="d.s0" text="One. Two."/>\n'
        '<sentence id="d.s1" {0}/></document>\n')
 CURATED = '{{"data": [{{"original": "One. Two.", "masked": ["One. [MASK].", "{0} Two."]}}]}}'
@@ -43,6 +48,11 @@ SAMPLES = {
                        "in:2: found 'Three.', expected id|text", ("a", "b"), ("a",)),
     "curated": Sample(CURATED.format("[MASK]."), CURATED.format("One."), "in (0-1): found 0 [MASK]",
                       ("0-0", "0-1"), ("0-0",)),
+    "bioc": Sample(BIOC.format("<id>b</id>"), BIOC.format(""), "in:3: key 'id' is missing",
+                   ("a", "b"), ("a",)),
+    "bioc-json": Sample(BIOC_JSON.format("offset"), BIOC_JSON.format("start"),
+                        "in (documents[1]): key 'passages[0].offset' is missing", ("a", "b"),
+                        ("a",)),
     "biored": Sample(TEXTS.format("Testo"), TEXTS.format("Text"),
                      "in (data[1]): found no PMID or no Testo", ("a", "b"), ("a",)),
     "chemprot": Sample(MARKED * 2, f'{MARKED}{{"text": "Three.", "label": "x"}}\n',

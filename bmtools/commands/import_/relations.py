@@ -1,4 +1,4 @@
-"""`bmtools import` of sets with entities and relations: BioRED, ChemProt, DDI."""
+"""`bmtools import` of sets with entities and relations, by their name or format."""
 
 from __future__ import annotations
 
@@ -25,6 +25,37 @@ takes_mention_pairs = click.option(
     "--mention-pairs", type=Choice(get_args(MentionPairs)), default="closest", show_default=True,
     help="Mentions of two related concepts that make relations: each of the one that has more, "
          "with the closest of the other; as BioBIT, only where the head comes first; all.")
+
+
+@source_format("bioc", "BioC's XML", "mention-pairs",
+               "bioc.xml -o train.jsonl", "bioc.xml --mention-pairs all", folders=True)
+@takes_mention_pairs
+@imports_folders
+def bioc(files: tuple[str, ...], mention_pairs: MentionPairs, counts: Counter[str],
+         reject: Reject) -> Iterator[Record]:
+    """BioC's XML, one record for every document.
+
+    The passages are joined by a blank. Relations are between annotations, or between concepts as
+    in BioRED and BC5CDR, so that pairs of their mentions are made.
+    """
+    from bmtools.corpus.bioc import bioc_records
+
+    return bioc_records(files, mention_pairs, counts, reject)
+
+
+@source_format("bioc-json", "BioC's JSON", "mention-pairs",
+               "bioc.json -o train.jsonl", "bioc.json --mention-pairs all", folders=True)
+@takes_mention_pairs
+@imports_folders
+def bioc_json(files: tuple[str, ...], mention_pairs: MentionPairs, counts: Counter[str],
+              reject: Reject) -> Iterator[Record]:
+    """BioC's JSON, as PubTator serves it, one record for every document.
+
+    It is read as import bioc reads the XML.
+    """
+    from bmtools.corpus.bioc import bioc_json_records
+
+    return bioc_json_records(files, mention_pairs, counts, reject)
 
 
 @source_format("biored", "BioBIT's JSON of texts", "entities relations mention-pairs",
@@ -112,6 +143,52 @@ def ddi(files: tuple[str, ...], default_type: str, counts: Counter[str],
     from bmtools.corpus.ddi import ddi_records
 
     return ddi_records(files, default_type, counts, reject)
+
+
+@source_format("i2b2-2010", "Folders of .txt, .con, .rel and .ast", "",
+               "i2b2-2010 -o train.jsonl", "i2b2-2010 --rejects lost.jsonl", folders=True)
+@imports_folders
+def i2b2_2010(files: tuple[str, ...], counts: Counter[str], reject: Reject) -> Iterator[Record]:
+    """Concepts, assertions and relations of i2b2 2010, one record for every text.
+
+    Files of one name belong together, in whatever folders they lie.
+    """
+    from bmtools.corpus.i2b2 import i2b2_2010_records
+
+    return i2b2_2010_records(files, counts, reject)
+
+
+@source_format("i2b2-xml", "XML of i2b2 2012 or 2014", "",
+               "i2b2.xml -o train.jsonl", "i2b2.xml --rejects lost.jsonl", folders=True)
+@imports_folders
+def i2b2_xml(files: tuple[str, ...], counts: Counter[str], reject: Reject) -> Iterator[Record]:
+    """Events and times of i2b2 2012, identifiers of 2014, one record for every file.
+
+    Links of 2012 become relations.
+    """
+    from bmtools.corpus.i2b2 import i2b2_xml_records
+
+    return i2b2_xml_records(files, counts, reject)
+
+
+@source_format("multiclinai", "Folders of .txt", "annotations",
+               "notes.txt --annotations spans.tsv -o train.jsonl",
+               "notes.txt --annotations spans.tsv --rejects lost.jsonl", folders=True)
+@click.option("--annotations", multiple=True, required=True, metavar="FILE",
+              type=click.Path(exists=True, dir_okay=False),
+              help="Table by tab with the columns filename, label, start_span, end_span, text. May "
+                   "be given again.")
+@imports_folders
+def multiclinai(files: tuple[str, ...], annotations: tuple[str, ...], counts: Counter[str],
+                reject: Reject) -> Iterator[Record]:
+    """Texts and the table of MultiClinAI, one record for every text.
+
+    Tables of DisTEMIST and MultiCardioNER are read, too. A mention that is not at its offset moves
+    to its nearest occurrence.
+    """
+    from bmtools.corpus.multiclinai import multiclinai_records
+
+    return multiclinai_records(files, annotations, counts, reject)
 
 
 @source_format("pubtator", "PubTator's lines", "mention-pairs",
