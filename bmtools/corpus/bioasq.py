@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal, Required, TypedDict
+from typing import Any, Required, TypedDict
 
 import msgspec
 
+from bmtools.corpus.choices import QuestionType
 from bmtools.corpus.mentions import Lose, counted_losses
 from bmtools.corpus.squad import MOST_RECORDS, NO_ANSWER, locate_answers
 from bmtools.errors import DataError, RecordError, Reject, refuse, setting, suggestion
@@ -15,7 +16,6 @@ from bmtools.io.folders import read_json
 from bmtools.io.jsonl import source_name
 from bmtools.records import Record, readable
 
-QuestionType = Literal["factoid", "list", "yesno", "summary"]
 _REPEATED = "repeated snippets left out"
 _LOST = "questions without snippets left out"
 

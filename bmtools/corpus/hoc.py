@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 
-from bmtools.corpus.tables import HOC, sentences_of_documents, table_records
+from bmtools.corpus.settings import HOC
+from bmtools.corpus.tables import sentences_of_documents, table_records
 from bmtools.errors import DataError, RecordError, Reject, refuse
 from bmtools.io.jsonl import STDIN, open_bytes, source_name
 from bmtools.io.record_size import check_record_size

@@ -6,93 +6,17 @@ import csv
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Literal
+from typing import Any
 
-from bmtools.errors import (
-    DataError,
-    RecordError,
-    Reject,
-    check_choices,
-    refuse,
-    require,
-    setting,
-    suggestion,
-)
+from bmtools.corpus.settings import TableConfig
+from bmtools.errors import DataError, RecordError, Reject, refuse, setting, suggestion
 from bmtools.io.jsonl import read_lines, source_name, source_stem
 from bmtools.io.record_size import most_bytes
 from bmtools.records import Record
 
 _DELIMITERS = "\t,;|"
 _SENTENCE = re.compile(r"(.+)_s\d+")  # of BLUE's ids of sentences: 11724768_s0
-
-
-@dataclass(frozen=True)
-class TableConfig:
-    """Columns of a table.
-
-    A column is the name that the first line gives it, or its number, counted from 1.
-
-    Args:
-        text_column: column of the text.
-        text_pair_column: column of a second text.
-        question_column: column of a question to the text.
-        label_column: column of the label.
-        labels_column: column of a list of labels.
-        score_column: column of a number.
-        id_column: column of the id; without one ids are FILE:LINE.
-        document_column: column of the document that a text comes from, for `meta.document`.
-        labels_separator: character between the labels of `labels_column`.
-        label_names: labels by the values of `label_column`, as 0=no,1=yes; others are refused.
-        header: the first line names the columns; others than those above go to `meta`.
-        delimiter: character between columns, or tab; found in the first line if not given.
-        quoting: on: a field in double quotes may contain delimiters and line breaks. off: quotes
-            are letters. auto: off where tabs delimit the columns.
-    """
-
-    text_column: str = "text"
-    text_pair_column: str = ""
-    question_column: str = ""
-    label_column: str = ""
-    labels_column: str = ""
-    score_column: str = ""
-    id_column: str = ""
-    document_column: str = ""
-    labels_separator: str = ","
-    label_names: str = ""
-    header: bool = True
-    delimiter: str = ""
-    quoting: Literal["auto", "on", "off"] = "auto"
-
-    def __post_init__(self) -> None:
-        check_choices(self)
-        require(bool(self.text_column), "text_column", "nothing", "a column")
-        require(bool(self.labels_separator), "labels_separator", "nothing", "a character")
-        require(len(self.delimiter) <= 1 or self.delimiter == "tab", "delimiter",
-                repr(self.delimiter), "one character, or tab")
-        require(all("=" in one for one in self.label_names.split(",")) or not self.label_names,
-                "label_names", repr(self.label_names), "VALUE=LABEL, separated by commas")
-
-    @property
-    def columns(self) -> dict[str, str]:
-        """The columns that are read, by the key of records that each fills."""
-        keys = ("text", "text_pair", "question", "label", "labels", "score", "id", "document")
-        given = {key: getattr(self, f"{key}_column") for key in keys}
-        return {key: column for key, column in given.items() if column}
-
-    @property
-    def labels(self) -> dict[str, str]:
-        """Labels by their values in the table; empty where these are the labels."""
-        pairs = (one.partition("=") for one in self.label_names.split(",") if one)
-        return {value.strip(): label.strip() for value, _, label in pairs}
-
-
-GAD = TableConfig("sentence", label_column="label", label_names="0=0,1=1")
-BIOSSES = TableConfig("sentence1", "sentence2", score_column="score")
-BIOASQ_YESNO = TableConfig("ideal_answer", question_column="question", label_column="yesno_label",
-                           label_names="0=no,1=yes")
-HOC = TableConfig("text", labels_column="labels", id_column="index")
 
 
 def table_records(names: Iterable[str], config: TableConfig | None = None,

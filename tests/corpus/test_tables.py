@@ -12,13 +12,8 @@ from statistics import fmean
 
 import pytest
 
-from bmtools.corpus.tables import (
-    BIOASQ_YESNO,
-    BIOSSES,
-    GAD,
-    TableConfig,
-    table_records,
-)
+from bmtools.corpus.settings import BIOASQ_YESNO, BIOSSES, GAD, TableConfig
+from bmtools.corpus.tables import table_records
 from bmtools.errors import DataError, RecordError
 from bmtools.records import Record, check
 

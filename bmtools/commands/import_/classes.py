@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from bmtools.cli.settings import takes_settings
 from bmtools.commands.import_.importing import imports, source_format
-from bmtools.corpus.tables import TableConfig
+from bmtools.corpus.settings import BIOASQ_YESNO, BIOSSES, GAD, TableConfig
 from bmtools.errors import Reject
 from bmtools.records import Record
 
@@ -36,7 +36,7 @@ def gad(files: tuple[str, ...], counts: Counter[str], reject: Reject) -> Iterato
 
     The first line may name the columns, as in test.tsv, or not, as in train.tsv.
     """
-    from bmtools.corpus.tables import GAD, table_records
+    from bmtools.corpus.tables import table_records
 
     return table_records(files, GAD, reject, headless=("sentence", "label"))
 
@@ -59,7 +59,7 @@ def hoc(files: tuple[str, ...], counts: Counter[str], reject: Reject) -> Iterato
 @imports
 def biosses(files: tuple[str, ...], counts: Counter[str], reject: Reject) -> Iterator[Record]:
     """BIOSSES, pairs of sentences with their similarity under score."""
-    from bmtools.corpus.tables import BIOSSES, table_records
+    from bmtools.corpus.tables import table_records
 
     return table_records(files, BIOSSES, reject)
 
@@ -72,6 +72,6 @@ def bioasq_yesno(files: tuple[str, ...], counts: Counter[str], reject: Reject) -
 
     bioasq --type yesno reads BioASQ's own files.
     """
-    from bmtools.corpus.tables import BIOASQ_YESNO, table_records
+    from bmtools.corpus.tables import table_records
 
     return table_records(files, BIOASQ_YESNO, reject)

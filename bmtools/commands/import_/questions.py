@@ -10,7 +10,7 @@ import click
 
 from bmtools.cli.help import Choice
 from bmtools.commands.import_.importing import imports, source_format
-from bmtools.corpus.bioasq import QuestionType
+from bmtools.corpus.choices import QuestionType
 from bmtools.errors import Reject
 from bmtools.records import Record
 
