@@ -11,7 +11,7 @@ import numpy as np
 from bmtools.masking.corruption import IGNORED
 from bmtools.tasks.pairs import PairEncoder, TextInput
 from bmtools.tasks.task import encode_texts
-from bmtools.tasks.windows import whole_characters
+from bmtools.tasks.windows import inside_word, whole_characters
 
 if TYPE_CHECKING:
     from tokenizers import Encoding
@@ -50,11 +50,13 @@ class TokenizedText:
         ids: (tokens,) int32.
         starts: (tokens,) int64, of each token in code points, without white space.
         ends: (tokens,) int64; as the start where nothing of a token can be seen.
+        borders: (tokens, 2) bool, whether a token begins and whether it ends a word.
     """
 
     ids: np.ndarray
     starts: np.ndarray
     ends: np.ndarray
+    borders: np.ndarray
 
     def find(self, start: int, end: int) -> tuple[int, int] | None:
         """Find the first and last token of a span of characters; None where there is none."""
@@ -82,8 +84,10 @@ def _tokenized(text: str, encoding: Encoding) -> TokenizedText:
         if start < end and not text.isascii():
             start, end = whole_characters(text, start, end)
         spans.append((start, end))
+    borders = [[start < end and not inside_word(text, place) for place in (start, end)]
+               for start, end in spans]
     starts, ends = np.array(spans, dtype=np.int64).reshape(-1, 2).T
-    return TokenizedText(ids, starts, ends)
+    return TokenizedText(ids, starts, ends, np.array(borders, dtype=bool).reshape(-1, 2))
 
 
 def cut_into_answer_windows(encoder: PairEncoder, question: np.ndarray, text: np.ndarray,
@@ -113,23 +117,23 @@ def cut_into_answer_windows(encoder: PairEncoder, question: np.ndarray, text: np
 
 
 def score_spans(windows: Sequence[AnswerWindow], outputs: Sequence[np.ndarray],
-                visible: np.ndarray, longest: int) -> np.ndarray:
+                borders: np.ndarray, longest: int) -> np.ndarray:
     """Score all spans of a text: the sum of start and end logit, the best of its windows.
 
     Args:
         windows: of the text.
         outputs: of each window, (tokens, 2): logits of start and end.
-        visible: (tokens of the text,) bool; others neither begin nor end a span.
+        borders: (tokens of the text, 2) bool, those that may begin and that may end a span.
         longest: most tokens of a span.
 
     Returns:
         (tokens, longest), by first token and number of further tokens; minus infinity where a span
-        leaves the windows or has an invisible border.
+        leaves the windows or has another border.
     """
-    scores = np.full((len(visible), longest), -np.inf, dtype=np.float32)
+    scores = np.full((len(borders), longest), -np.inf, dtype=np.float32)
     for window, output in zip(windows, outputs, strict=True):
         inside = slice(window.first, window.first + window.size)
-        logits = np.where(visible[inside, None],
+        logits = np.where(borders[inside],
                           output[window.place:window.place + window.size], -np.inf)
         ends = np.concatenate([logits[:, 1], np.full(longest - 1, -np.inf)])
         spans = logits[:, :1] + np.lib.stride_tricks.sliding_window_view(ends, longest)

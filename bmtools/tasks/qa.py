@@ -226,8 +226,9 @@ class QaTask(Task[QuestionedText, AnswerWindow]):
     def find(self, example: QuestionedText, outputs: Sequence[np.ndarray]) -> Answers:
         """Find the best spans of a text, each text once, and their probabilities."""
         tokens = example.tokens
-        scores = score_spans(example.inputs, outputs, tokens.starts < tokens.ends,
-                             self.config.max_answer_tokens)
+        visible = np.stack([tokens.starts < tokens.ends] * 2, axis=1)
+        scores = score_spans(example.inputs, outputs, tokens.borders if self.config.whole_words
+                             else visible, self.config.max_answer_tokens)
         null = min((float(output[0].sum()) for output in outputs), default=0.0)
         best = float(scores.max(initial=-np.inf))
         top = max(best, null) if self.config.no_answer else best

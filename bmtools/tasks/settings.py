@@ -168,6 +168,7 @@ class QaConfig(TaskConfig):
         stride: tokens of the text that a window repeats of the one before; at most half of those
             that fit beside the question.
         max_answer_tokens: longest answer in tokens.
+        whole_words: give no answer that begins or ends inside a word.
         top_k: answers to give, best first, each text once.
         no_answer: learn and say that a text has no answer, as in SQuAD 2.0.
         null_score_diff_threshold: how much the score of no answer must exceed that of the best
@@ -179,6 +180,7 @@ class QaConfig(TaskConfig):
     max_length: int = 384
     stride: int = 128
     max_answer_tokens: int = 30
+    whole_words: bool = True
     top_k: int = 5
     no_answer: bool = False
     null_score_diff_threshold: float | None = None

@@ -134,9 +134,16 @@ def _begins(text: str, end_before: int, start: int, other_word: bool) -> bool:
         return False  # a part of a character, or its accent
     if other_word or any(character.isspace() for character in text[end_before:start]):
         return True
-    sides = text[start - 1], text[start]
-    return not all(side.isalnum() or category(side) in _MARKS for side in sides) \
-        or any(_UNSPACED.match(side) for side in sides)
+    return not inside_word(text, start)
+
+
+def inside_word(text: str, place: int) -> bool:
+    """Test whether a place in a text lies between two characters of one word."""
+    if not 0 < place < len(text):
+        return False
+    sides = text[place - 1], text[place]
+    return all(side.isalnum() or category(side) in _MARKS for side in sides) \
+        and not any(_UNSPACED.match(side) for side in sides)
 
 
 def _borders(text: str, words: list[tuple[int, int]], leads: list[int], total: int,

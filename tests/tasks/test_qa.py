@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import re
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 WORDS = ["il", "la", "paziente", "con", "dolore", "e", "febbre", "due", "caffe\u0301"]
 SIGNS = ["asma", "artrosi", "infarto"]
 SETTINGS: dict[str, Any] = {"seeds": 1, "epochs": 8, "batch_size": 8, "learning_rate": 3e-3,
-                            "max_length": 32, "stride": 6}
+                            "max_length": 32, "stride": 6, "whole_words": False}
 TEXT = ("Il paziente ha l'ipertensione arteriosa, e (PKU). Caffe\u0301 naïve 🧬🧬 DNA β-catenina. "
         "患者は糖尿病です。 ") * 3
 
@@ -160,7 +161,15 @@ def test_windows_without_the_answer_point_to_the_first_token(bert: Path) -> None
 # Spans
 
 
-def brute_force(example: Any, outputs: Any, longest: int, null: bool) -> list[tuple[Any, ...]]:
+def cuts_a_word(text: str, place: int) -> bool:
+    letter = "[^\\W_]\u0301?"
+    return re.search(rf"{letter}$", text[:place]) is not None and \
+        re.match(letter, text[place:]) is not None and \
+        not re.search("[\u3040-\u30ff\u4e00-\u9fff]", text[place - 1:place + 1])
+
+
+def brute_force(example: Any, outputs: Any, longest: int, null: bool,
+                whole_words: bool) -> list[tuple[Any, ...]]:
     """Score each span of each window, one by one: best first, with probabilities."""
     scores: dict[tuple[int, int], float] = {}
     for window, logits in zip(example.inputs, outputs, strict=True):
@@ -168,6 +177,10 @@ def brute_force(example: Any, outputs: Any, longest: int, null: bool) -> list[tu
             for last in range(first, min(first + longest, window.size)):
                 span = window.first + first, window.first + last
                 if any(example.tokens.starts[end] == example.tokens.ends[end] for end in span):
+                    continue
+                if whole_words and (
+                        cuts_a_word(example.text, example.tokens.starts[span[0]])
+                        or cuts_a_word(example.text, example.tokens.ends[span[1]])):
                     continue
                 score = float(logits[window.place + first, 0]
                               + logits[window.place + last, 1])
@@ -180,11 +193,12 @@ def brute_force(example: Any, outputs: Any, longest: int, null: bool) -> list[tu
 
 
 @pytest.mark.parametrize("no_answer", [False, True])
+@pytest.mark.parametrize("whole_words", [False, True])
 @pytest.mark.parametrize("length", [24, 400])
 def test_answers_are_those_of_a_search_through_all_spans(
-        checkpoint: Path, tokenizer: Any, length: int, no_answer: bool) -> None:
-    task = qa(checkpoint, max_length=length, stride=5, max_answer_tokens=4, top_k=7,
-              no_answer=no_answer)
+        bert: Path, tokenizer: Any, length: int, whole_words: bool, no_answer: bool) -> None:
+    task = qa(bert, max_length=length, stride=5, max_answer_tokens=4, top_k=7,
+              no_answer=no_answer, whole_words=whole_words)
     rng = np.random.default_rng(0)
     for text in (TEXT, "asma", "a  b\t\nc " * 9):
         tokens = tokenize_each(tokenizer, [text, "chi è"])
@@ -195,7 +209,7 @@ def test_answers_are_those_of_a_search_through_all_spans(
         example = bmtools.tasks.qa.QuestionedText(windows, text, tokens[text])
         outputs = [rng.normal(size=(len(window), 2)).astype(np.float32) for window in windows]
         expected: dict[str, tuple[Any, ...]] = {}
-        for answer in brute_force(example, outputs, 4, no_answer):
+        for answer in brute_force(example, outputs, 4, no_answer, whole_words):
             expected.setdefault(answer[0].casefold(), answer)
         found = task.find(example, outputs).spans
         best = [*expected.values()][:7]
@@ -252,6 +266,7 @@ def squad_postprocessing(features: list[Any], outputs: Any, text: str, n_best: i
 @pytest.mark.parametrize("no_answer", [False, True])
 def test_transformers_rules_choose_the_same_answers(bert: Path, no_answer: bool) -> None:
     task = qa(bert, max_length=24, top_k=20, max_answer_tokens=8, no_answer=no_answer,
+              whole_words=False,
               null_score_diff_threshold=0.5 if no_answer else None)
     rng = np.random.default_rng(3)
     silent = 0
@@ -288,7 +303,7 @@ def test_spans_of_a_long_text_cost_no_more_than_its_length(bert: Path) -> None:
     task = qa(bert, max_length=32, max_answer_tokens=10)
     [example] = task.encode([Record(id="1", text="asma " * 4000, question="chi")])
     outputs = [np.zeros((len(window), 2), dtype=np.float32) for window in example.inputs]
-    scores = score_spans(example.inputs, outputs, np.ones(len(example.tokens.ids), bool), 10)
+    scores = score_spans(example.inputs, outputs, example.tokens.borders, 10)
     assert scores.shape == (len(example.tokens.ids), 10)
 
 
