@@ -115,7 +115,8 @@ def run_finetuning(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]],
         raise BmtoolsError("fine-tuning runs in one process; start it without accelerate launch, "
                            f"with another {setting('seed')} on each machine")
     task_class = load_task(plan.task)
-    task = task_class(plan.config, load_encoder(plan.model, task_class.model_class))
+    task = task_class(plan.config, load_encoder(plan.model,
+                                                task_class.model_class_for(plan.config)))
     splits = {}
     unknown_id = task.checkpoint.tokenizer.unk_token_id
     for name, records in sources.items():

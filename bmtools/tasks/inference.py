@@ -124,6 +124,7 @@ def _load(directory: Path, config: PredictConfig, name: str) -> Task[Any, Any]:
                                                    task_config))
     labels: Any = task.checkpoint.model.config.id2label
     task.accept_labels([labels[number] for number in range(len(labels))])
+    task.into = config.into
     return task
 
 

@@ -11,6 +11,7 @@ from bmtools.tasks.settings import (
     NerConfig,
     PicoConfig,
     QaConfig,
+    RelationsConfig,
     TaskConfig,
 )
 
@@ -22,6 +23,8 @@ TASKS: dict[str, tuple[str, type[TaskConfig], str]] = {
     "ner": ("ner:NerTask", NerConfig, "Train a model to find entities in text."),
     "pico": ("pico:PicoTask", PicoConfig,
              "Train a model to find the words of participants, interventions and outcomes."),
+    "relations": ("relations:RelationsTask", RelationsConfig,
+                  "Train a model to find relations between the entities of a text."),
     "classification": ("classification:ClassificationTask", ClassificationConfig,
                        "Train a model to choose one label for a text or a pair of texts."),
     "qa": ("qa:QaTask", QaConfig, "Train a model to find the answers to questions in texts."),

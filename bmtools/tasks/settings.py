@@ -193,6 +193,65 @@ class QaConfig(TaskConfig):
 
 
 @dataclass(frozen=True)
+class RelationsConfig(LabelConfig):
+    """Settings of relation extraction.
+
+    Args:
+        max_length: longest input in tokens, special tokens included; shorter where the model reads
+            less. A longer text is cut around both entities.
+        head_types: types of entities that relations start from, such as CHEMICAL; empty for all.
+        tail_types: types of entities that they lead to, such as GENE-Y,GENE-N; empty for all.
+        directed: tell heads from tails where the types do not; else each pair is read once, its
+            entities in the order of the text.
+        within: sentence pairs only entities of one sentence, and reads it alone; gold relations
+            between sentences count as missed.
+        types: types of relations to learn, such as CPR:3,CPR:4; empty for all.
+        other_types: false takes pairs whose relations are all of other types for unrelated; drop
+            leaves such pairs out of all sets.
+        no_relation_label: label of pairs without a relation.
+        entities: dummy puts placeholders in place of both entities, marked puts markers around
+            them, original leaves the text as it is.
+        placeholders: names of head and tail, and of both where they overlap, such as "@CHEMICAL$
+            @GENE$ @CHEM-GENE$"; empty for their types as @TYPE$.
+        markers: start and end of the head and of the tail. Those in brackets, [E1] or <subj>, are
+            new tokens of the model, as is what the vocabulary cannot spell; others, such as
+            "@ @ # #", are read as text.
+        pooling: cls computes the label from the first token, mentions from the maximum over the
+            tokens of each entity, starts from the start marker of each.
+        metric_for_best_model: score on the development set that chooses the epoch and the seed.
+    """
+
+    head_types: str = ""
+    tail_types: str = ""
+    directed: bool = False
+    within: Literal["record", "sentence"] = "record"
+    types: str = ""
+    other_types: Literal["false", "drop"] = "false"
+    no_relation_label: str = "false"
+    entities: Literal["dummy", "marked", "original"] = "dummy"
+    placeholders: str = ""
+    markers: str = "[E1] [/E1] [E2] [/E2]"
+    pooling: Literal["cls", "mentions", "starts"] = "cls"
+    metric_for_best_model: Literal["micro_f1", "macro_f1", "weighted_f1"] = "micro_f1"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(bool(self.no_relation_label), "no_relation_label", repr(self.no_relation_label),
+                "a name")
+        require(len(self.placeholders.split()) in (0, 2, 3), "placeholders",
+                repr(self.placeholders), "names of head and tail, such as '@CHEMICAL$ @GENE$'")
+        require(len(self.markers.split()) == 4, "markers", repr(self.markers),
+                "four, such as '[E1] [/E1] [E2] [/E2]'")
+        require(self.pooling != "starts" or self.entities == "marked", "pooling", "starts",
+                f"cls or mentions without {setting('entities')} marked")
+
+    def names(self, field_name: str) -> frozenset[str]:
+        """List the names of a setting, which commas separate."""
+        return frozenset(name.strip() for name in getattr(self, field_name).split(",")
+                         if name.strip())
+
+
+@dataclass(frozen=True)
 class FinetuneConfig:
     """Length and number of fine-tuning runs.
 

@@ -92,7 +92,7 @@ class Task(ABC, Generic[ExampleT, InputT]):
 
     Attributes:
         config_class: settings of the task; each becomes an option of `finetune TASK`.
-        model_class: transformers' auto class whose head the task trains.
+        model_class: transformers' auto class whose head the task trains; see `model_class_for`.
         key: of records, that holds the annotation which the task learns.
         replaced: keys of records that are replaced or removed where predictions take the place of
             annotations, with a note to be formatted with the number of values lost.
@@ -102,6 +102,7 @@ class Task(ABC, Generic[ExampleT, InputT]):
         labels: of the model's outputs by id; known once `train` was read, or from a checkpoint.
         label_loss: sums the losses of logits and label ids; None for cross-entropy.
         fixed_labels: the outputs mean the same whatever the training set.
+        into: key of records that predictions are added under.
 
     Args:
         config: settings of the task.
@@ -124,6 +125,7 @@ class Task(ABC, Generic[ExampleT, InputT]):
         self.metric: str = getattr(config, "metric_for_best_model", self.metrics[0])
         self.labels: list[str] = []
         self.label_loss: Loss | None = None
+        self.into = ""
 
     # Data
 
@@ -152,6 +154,11 @@ class Task(ABC, Generic[ExampleT, InputT]):
         """Make the labels of a collated batch, IGNORED where there is none."""
 
     # Model
+
+    @classmethod
+    def model_class_for(cls, config: TaskConfig) -> str:
+        """Name transformers' auto class whose head the task trains with these settings."""
+        return cls.model_class
 
     @classmethod
     def make_head(cls, config: TaskConfig) -> MakeHead | None:
@@ -190,10 +197,10 @@ class Task(ABC, Generic[ExampleT, InputT]):
         if make_head := cls.make_head(config):
             from bmtools.tasks.heads import load_with_head
 
-            return load_with_head(directory, device, cls.model_class, make_head)
+            return load_with_head(directory, device, cls.model_class_for(config), make_head)
         from bmtools.models.checkpoint import load_for_inference
 
-        return load_for_inference(directory, device, cls.model_class)
+        return load_for_inference(directory, device, cls.model_class_for(config))
 
     def accept_labels(self, labels: Sequence[str]) -> None:
         """Take the labels of a loaded model.

@@ -34,6 +34,10 @@ MASKINGS = ({"id": "0", "text": "Il [MASK] ha diabete mellito e asma.", "target"
             {"id": "1", "text": "Il cuore [MASK] il sangue nelle arterie.", "target": "pompa"})
 TAGGED = tuple({"id": str(number), "text": "Il paziente ha asma.", "entities": [
     {"start": 15, "end": 19, "type": "DIS"}]} for number in range(4))
+RELATED = tuple({"id": str(number), "text": "Il paziente ha asma.", "entities": [
+    {"id": "A", "start": 3, "end": 11, "type": "PAT"},
+    {"id": "B", "start": 15, "end": 19, "type": "DIS"}],
+    "relations": [{"head": "A", "tail": "B", "type": "HAS"}]} for number in range(4))
 CLASSIFIED = tuple({"id": str(number), "text": f"Il paziente ha {illness}.", "label": illness}
                    for number, illness in enumerate(["asma", "diabete"] * 2))
 ASKED = tuple({**record, "question": "Quale?", "answers": [{"text": "asma", "start": 15}]}
@@ -123,6 +127,13 @@ CASES = {
         ("--patience", "5e-05", "--merge-types", "--overwrite"),
         blank="FILE:1: key 'entities' is missing; expected a list, empty where the text names "
               "nothing", records=TAGGED, option="--train"),
+    "finetune relations": Case(
+        ("--model", "MODEL", "--dev", "DEV", "--seeds", "1", "--epochs", "1", "--max-length",
+         "16", "-o", "OUT"),
+        ("--head-types NAME,...", "--within [record|sentence]", "--pooling [cls|mentions|starts]",
+         "--entities [dummy|marked|original]", "5e-05", "--overwrite"),
+        blank="FILE:1: key 'relations' is missing; expected a list, empty where nothing is related",
+        records=RELATED, option="--train"),
     "finetune classification": Case(
         ("--model", "MODEL", "--dev", "DEV", "--seeds", "1", "--epochs", "1", "-o", "OUT"),
         ("--metric-for-best-model [accuracy|macro_f1|micro_f1]", "--truncation-side [right|left]",
@@ -190,6 +201,7 @@ BEFORE = {
     "pretrain": ("-o", "out"),
     "distill": ("-o", "out"),
     "finetune ner": (*CASES["finetune ner"].arguments, "--train", "corpus.jsonl"),
+    "finetune relations": (*CASES["finetune relations"].arguments, "--train", "corpus.jsonl"),
     "finetune classification": ("-o", "out"),
     "score-mrr": ("--model", "MODEL"),
     "score-space": ("--model", "MODEL"),
@@ -340,6 +352,13 @@ USAGE: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {
         (("--train", "-", "--dev", "-"), "only one of --train, --dev and --test can be stdin"),
         (("--test", "absent.jsonl"), "'absent.jsonl' does not exist"),
     ),
+    "finetune relations": (
+        (("--pooling", "starts"), "--pooling: found starts, expected cls or mentions without "
+                                  "--entities marked"),
+        (("--markers", "[E1]"), "--markers: found '[E1]', expected four, such as '[E1] [/E1] "),
+        (("--placeholders", "@A$"), "--placeholders: found '@A$', expected names of head and tail"),
+        (("--entities", "blinded"), "'--entities': 'blinded' is not one of 'dummy', 'marked', "),
+    ),
     "finetune classification": (
         ((), "Missing option '--model'"),
         (("--model", "MODEL"), "Missing option '--train'"),
@@ -483,7 +502,7 @@ def kit_paths(make_tokenizer: Run, make_checkpoint: Run, tiny_tokenizer: Path,
     (folder / "words.txt").write_text("asma\ndiabete mellito\n", encoding="utf-8")
     (folder / "memory.tsv").write_text("en\tit\nNo pain.\tNessun dolore.\nFever.\tFebbre.\n",
                                        encoding="utf-8")
-    (folder / "dev.jsonl").write_text(json.dumps({**TAGGED[0], "label": "asma"}) + "\n")
+    (folder / "dev.jsonl").write_text(json.dumps({**RELATED[0], "label": "asma"}) + "\n")
     (folder / "gold.jsonl").write_text("".join(json.dumps(one) + "\n" for one in TAGGED))
     base = make_checkpoint(make_tokenizer("Il respirare, le ginocchia, i sanguigni di mellito"))
     return {"TOKENIZER": tiny_tokenizer, "MODEL": tiny_checkpoint, "BASE": base,
@@ -623,8 +642,8 @@ def test_no_directory_of_this_machine_is_written(kit: Kit) -> None:
 
 
 READS_TOKENS = {"tokenize", "pretrain", "distill", "preflight", "finetune ner",
-                "finetune classification", "predict", "score-pppl", "score-mrr", "score-masking",
-                "score-space"}
+                "finetune relations", "finetune classification", "predict", "score-pppl",
+                "score-mrr", "score-masking", "score-space"}
 
 
 def test_text_in_another_script_is_told_by_name(kit: Kit) -> None:

@@ -1,0 +1,338 @@
+"""Relation extraction: one label for each pair of a record's entities."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from bmtools.errors import (
+    CheckpointError,
+    DataError,
+    RecordError,
+    Reject,
+    refuse,
+    setting,
+    suggestion,
+)
+from bmtools.evaluation.labels import score_labels
+from bmtools.masking.corruption import IGNORED
+from bmtools.records import Record
+from bmtools.tasks.candidates import Candidate, Ends, Labels, find_candidates, label_candidates
+from bmtools.tasks.marking import PairInput, encode_pairs, mark, names_in_text
+from bmtools.tasks.settings import RelationsConfig, TaskConfig
+from bmtools.tasks.task import (
+    TRAIN,
+    Evaluation,
+    Example,
+    Split,
+    Task,
+    annotated,
+    encode_texts,
+    mean_loss,
+    pad,
+)
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import PreTrainedModel
+
+    from bmtools.models.checkpoint import Checkpoint
+    from bmtools.tasks.heads import MakeHead
+
+_DIGITS = 4
+
+
+@dataclass(frozen=True)
+class PairsExample(Example[PairInput]):
+    """A record: an input for each candidate pair.
+
+    Args:
+        ends: ids of head and tail of each.
+        gold: label of each; empty in prediction.
+        missed: types of gold relations that no label expresses.
+    """
+
+    ends: Sequence[Ends]
+    gold: Sequence[str] = ()
+    missed: Sequence[str] = ()
+
+
+class RelationsTask(Task[PairsExample, PairInput]):
+    """Classification of pairs of entities, which settings mark and pool.
+
+    With pooling `cls` the head is transformers' for classification; else a linear layer over the
+    joined states of both entities.
+
+    Source: Gu et al. 2021, sections 5.2 and 6.5.
+    """
+
+    config: RelationsConfig
+    config_class = RelationsConfig
+    model_class = "AutoModelForSequenceClassification"
+    key = "relations"
+    metrics = ("micro_f1", "macro_f1", "weighted_f1")
+    replaced: ClassVar[Mapping[str, str]] = {"relations": "{} relations of the input replaced"}
+
+    def __init__(self, config: RelationsConfig, checkpoint: Checkpoint) -> None:
+        super().__init__(config, checkpoint)
+        self._new_ids: Sequence[int] = ()
+
+    # Data
+
+    def read(self, name: str, records: Iterable[Record],
+             reject: Reject = refuse) -> Split[PairsExample]:
+        """Read records with entities and relations; `train` determines the types.
+
+        Counts are `records`, `entities`, candidate `pairs`, these by `labels`, `relations` of the
+        types asked for (the support of all scores), of these `missed` ones, which no pair's label
+        expresses, and `repeated` ones, which are missed as their pair has another type already;
+        relations of `other_types`, pairs `left_out` as they have no other, and `truncated` ones.
+
+        Raises:
+            DataError: a set without related pairs.
+        """
+        found: list[tuple[Record, list[Candidate], Labels]] = []
+        kept = annotated(records, "relations", "a list, empty where nothing is related", reject)
+        for record in kept:
+            try:
+                candidates = find_candidates(record, record.get("entities", ()), self.config)
+            except RecordError as error:
+                reject(error)
+                continue
+            found.append((record, candidates, label_candidates(
+                candidates, record["relations"], self.config)))
+        labels = Counter(label for *_, own in found for label in own.pairs if label is not None)
+        types = sorted(labels.keys() - {self.config.no_relation_label})
+        self._check(name, kept, types, labels.total())
+        if name == TRAIN:
+            self.labels = [self.config.no_relation_label, *types]
+            self._add_tokens(candidate for _, candidates, _ in found for candidate in candidates)
+        ids = {label: number for number, label in enumerate(self.labels)}
+        examples = [_labelled(one, own, ids) for one, (_, _, own) in zip(
+            self._encode([(record, candidates) for record, candidates, _ in found]), found,
+            strict=True)]
+        missed = Counter(kind for example in examples for kind in example.missed)
+        counts = {
+            "records": len(found), "entities": sum(len(record.get("entities", ()))
+                                                   for record, *_ in found),
+            "pairs": labels.total(), "labels": dict(sorted(labels.items())),
+            "relations": sum(labels[kind] for kind in types) + missed.total(),
+            "missed": missed.total(), "repeated": sum(own.repeated for *_, own in found),
+            "other_types": sum(own.other for *_, own in found),
+            "left_out": sum(label is None for *_, own in found for label in own.pairs),
+            "truncated": sum(bool(item.truncated) for one in examples for item in one.inputs),
+            "unseen_types": {kind: labels[kind] for kind in types if kind not in ids}}
+        return Split(examples, counts, [f"{setting(name)}: {note}"
+                                        for note in self._notes(counts)])
+
+    def _check(self, name: str, records: Sequence[Record], types: Sequence[str],
+               pairs: int) -> None:
+        """Refuse a set that nothing can be learned from, or scored by."""
+        if types:
+            return
+        known = Counter(entity["type"] for record in records
+                        for entity in record.get("entities", ()))
+        for field in ("head_types", "tail_types"):
+            for kind in sorted(self.config.names(field) - known.keys() if known else ()):
+                raise DataError(f"{setting(name)}: no entity has the type {kind!r} of "
+                                f"{setting(field)}, {suggestion(kind, sorted(known))}")
+        kinds = Counter(arc["type"] for record in records for arc in record["relations"])
+        for kind in sorted(self.config.names("types") - kinds.keys() if kinds else ()):
+            raise DataError(f"{setting(name)}: no relation has the type {kind!r} of "
+                            f"{setting('types')}, {suggestion(kind, sorted(kinds))}")
+        raise DataError(f"{setting(name)}: found {pairs} pairs of entities in {len(records)} "
+                        f"records and no relation of theirs among {kinds.total()}, expected "
+                        "records whose key 'relations' names some")
+
+    def _add_tokens(self, candidates: Iterable[Candidate]) -> None:
+        """Make tokens of the markers in brackets, and of what the vocabulary cannot spell."""
+        from bmtools.tasks.pair_head import add_tokens
+
+        tokenizer = self.checkpoint.tokenizer
+        names = dict.fromkeys(name for candidate in candidates
+                              for name in names_in_text(candidate, self.config))
+        spelled = encode_texts(tokenizer, names)
+        self.checkpoint, self._new_ids = add_tokens(self.checkpoint, [
+            name for name, encoding in zip(names, spelled, strict=True)
+            if name[0] + name[-1] in ("[]", "<>") or tokenizer.unk_token_id in encoding.ids])
+
+    def _notes(self, counts: Mapping[str, Any]) -> Iterator[str]:
+        of = f"of {counts['relations']} relations"
+        for kind, count in counts["unseen_types"].items():
+            yield f"{count} {of} are {kind}, which {setting(TRAIN)} lacks; they count as missed"
+        if counts["missed"]:
+            apart = counts["missed"] - counts["repeated"]
+            reasons = [f"{count} {reason}" for count, reason in (
+                (apart, "between no two entities that are paired"),
+                (counts["repeated"], "as a further type of a pair")) if count]
+            yield f"{counts['missed']} {of} count as missed: {', '.join(reasons)}"
+        if counts["other_types"]:
+            what = f"{counts['left_out']} pairs with no other are left out" if \
+                self.config.other_types == "drop" else \
+                f"pairs with no other are {self.config.no_relation_label}"
+            yield f"{counts['other_types']} relations are of other types; {what}"
+        if counts["truncated"]:
+            yield (f"{counts['truncated']} of {counts['pairs']} pairs are in texts longer than "
+                   f"{self.max_length} tokens, which were cut around both entities")
+
+    def encode(self, records: Sequence[Record]) -> Sequence[PairsExample]:
+        """Encode all pairs of each record's entities; predicted entities come before its own.
+
+        Raises:
+            RecordError: no entities, or some without id.
+        """
+        return self._encode([(record, find_candidates(record, self._entities(record),
+                                                      self.config)) for record in records])
+
+    def _entities(self, record: Record) -> Sequence[Mapping[str, Any]]:
+        """Return the entities that predicted relations are between."""
+        predicted = record.get(self.into, {}) if self.into != self.key else {}
+        entities = predicted.get("entities", record.get("entities")) \
+            if isinstance(predicted, dict) else record.get("entities")
+        if entities is None:
+            raise RecordError(record.place, "key 'entities' is missing; expected a list, or "
+                              f"entities that bmtools predict added under {self.into!r}", record)
+        found: Sequence[Mapping[str, Any]] = entities
+        return found
+
+    def _encode(self, found: Sequence[tuple[Record, Sequence[Candidate]]]) -> list[PairsExample]:
+        texts = [mark(record["text"], candidate, self.config)
+                 for record, candidates in found for candidate in candidates]
+        inputs = encode_pairs(self.checkpoint.tokenizer, texts, self.max_length)
+        return [PairsExample([next(inputs) for _ in candidates],
+                             [candidate.ends for candidate in candidates])
+                for _, candidates in found]
+
+    def collate(self, inputs: Sequence[PairInput]) -> dict[str, np.ndarray]:
+        """Pad inputs, (batch, tokens) int64; `mentions` are (batch, 2, tokens) bool."""
+        batch = {"input_ids": pad([item.ids for item in inputs],
+                                  self.checkpoint.tokenizer.pad_token_id),
+                 "attention_mask": pad([np.ones_like(item.ids) for item in inputs], 0)}
+        if self.config.pooling != "cls":
+            batch["mentions"] = np.zeros((len(inputs), 2, batch["input_ids"].shape[1]), dtype=bool)
+            for row, item in zip(batch["mentions"], inputs, strict=True):
+                for mask, tokens in zip(row, item.mentions, strict=True):
+                    mask[tokens] = True
+        return batch
+
+    def collate_labels(self, inputs: Sequence[PairInput],
+                       batch: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Stack label ids, (batch,) int64."""
+        return np.array([item.label_id for item in inputs], dtype=np.int64)
+
+    # Model
+
+    @classmethod
+    def model_class_for(cls, config: TaskConfig) -> str:
+        """Name the auto class whose output layer sees what is pooled."""
+        return cls.model_class if _pools_first(config) else "AutoModelForTokenClassification"
+
+    @classmethod
+    def make_head(cls, config: TaskConfig) -> MakeHead | None:
+        """Return a head over both mentions, or None for that of classification."""
+        if _pools_first(config):
+            return None
+        from bmtools.tasks.pair_head import PairHead
+
+        return PairHead
+
+    def new_model(self, seed: int) -> PreTrainedModel:
+        """Copy the encoder and give it a head and embeddings of new markers from the seed."""
+        model = super().new_model(seed)
+        if self._new_ids:
+            from bmtools.tasks.pair_head import draw_embeddings
+
+            draw_embeddings(model, self._new_ids, seed)
+        return model
+
+    def logits(self, model: PreTrainedModel, batch: Mapping[str, Tensor]) -> Tensor:
+        """Compute the logits of pairs, (batch, labels)."""
+        if "mentions" not in batch:
+            return super().logits(model, batch)
+        from bmtools.tasks.heads import head_of
+
+        states = super().logits(model, {name: value for name, value in batch.items()
+                                        if name != "mentions"})
+        head: Any = head_of(model)
+        logits: Tensor = head.classify(states, batch["mentions"])
+        return logits
+
+    def accept_labels(self, labels: Sequence[str]) -> None:
+        """Take the types of a loaded model.
+
+        Raises:
+            CheckpointError: no label for pairs without a relation.
+        """
+        if self.config.no_relation_label not in labels:
+            raise CheckpointError(
+                f"{self.checkpoint.path}: found labels {', '.join(labels[:5])}, expected "
+                f"{self.config.no_relation_label!r} among them; train a model with bmtools "
+                "finetune relations")
+        self.labels = list(labels)
+
+    # Predictions
+
+    def predict(self, record: Record, example: PairsExample,
+                outputs: Sequence[np.ndarray]) -> dict[str, Any]:
+        """Make `relations`, each with the probability of its type as score."""
+        best = [(int(row.argmax()), float(np.exp(row.max()))) for row in outputs]
+        return {"relations": [
+            _relation(*ends, self.labels[label], score)
+            for ends, (label, score) in zip(example.ends, best, strict=True)
+            if self.labels[label] != self.config.no_relation_label]}
+
+    def vote(self, record: Record, predictions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Keep the relations that more than half of the models found; scores are their means.
+
+        A model that did not find a relation gives it the score 0.
+        """
+        scores: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+        for arc in chain.from_iterable(one["relations"] for one in predictions):
+            scores[arc["head"], arc["tail"], arc["type"]].append(arc["score"])
+        return {"relations": [_relation(*arc, sum(given) / len(predictions))
+                              for arc, given in scores.items()
+                              if 2 * len(given) > len(predictions)]}
+
+    def score(self, examples: Sequence[PairsExample],
+              outputs: Sequence[Sequence[np.ndarray]]) -> Evaluation:
+        """Score pairs by their types, and the mean loss of those that the training set has.
+
+        Relations that no pair expresses count as pairs that were found unrelated.
+        """
+        inputs = [item for example in examples for item in example.inputs]
+        log_probabilities = np.array([row for output in outputs for row in output]).reshape(
+            len(inputs), len(self.labels))
+        missed = [kind for example in examples for kind in example.missed]
+        negative = self.config.no_relation_label
+        scores, by_type = score_labels(
+            [*(label for example in examples for label in example.gold), *missed],
+            [*(self.labels[best] for best in log_probabilities.argmax(axis=1)),
+             *[negative] * len(missed)], negative)
+        positive = scores.pop("positive")
+        scores = {**{name: scores[name] for name in self.metrics},
+                  **{name: positive[name] for name in (
+                      "precision", "recall", "support", "predicted", "correct")}}
+        label_ids = np.array([item.label_id for item in inputs], dtype=np.int64)
+        return Evaluation(scores, {"by_type": by_type}, mean_loss(log_probabilities, label_ids))
+
+
+def _pools_first(config: TaskConfig) -> bool:
+    return isinstance(config, RelationsConfig) and config.pooling == "cls"
+
+
+def _relation(head: str, tail: str, kind: str, score: float) -> dict[str, Any]:
+    return {"head": head, "tail": tail, "type": kind, "score": round(score, _DIGITS)}
+
+
+def _labelled(example: PairsExample, labels: Labels, ids: Mapping[str, int]) -> PairsExample:
+    """Give the pairs of a record their labels; pairs that are left out go."""
+    kept = [(replace(item, label_id=ids.get(label, IGNORED)), ends, label)
+            for item, ends, label in zip(example.inputs, example.ends, labels.pairs, strict=True)
+            if label is not None]
+    return PairsExample([item for item, *_ in kept], [ends for _, ends, _ in kept],
+                        [label for *_, label in kept], labels.missed)

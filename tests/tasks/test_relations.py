@@ -1,0 +1,291 @@
+"""Relation extraction on toys and real sentences: learning, heads, markers, scores, votes."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import f1_score
+from transformers import AutoModel, AutoTokenizer
+
+import bmtools.tasks
+from bmtools.errors import CheckpointError, DataError, RecordError
+from bmtools.evaluation.task_scores import Predictions, task_scores
+from bmtools.io.manifest import Manifest
+from bmtools.models.architectures import build_config, build_model
+from bmtools.models.checkpoint import save_checkpoint
+from bmtools.records import Record
+from bmtools.tasks.heads import load_encoder
+from bmtools.tasks.inference import run_model
+from bmtools.tasks.relations import PairsExample, RelationsTask
+from bmtools.tasks.settings import RelationsConfig
+from bmtools.vocab.settings import VocabularyConfig
+from bmtools.vocab.tokenizer import fingerprint
+from bmtools.vocab.trainers import train_tokenizer
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+DRUGS = ["asa", "tnf", "insulina", "eparina"]
+VERBS = {"cura": "TREATS", "causa": "CAUSES", "vede": ""}
+TABLE_12 = [("dummy", "cls"), ("dummy", "mentions"), ("original", "cls"),
+            ("original", "mentions"), ("marked", "cls"), ("marked", "mentions"),
+            ("marked", "starts")]
+SETTINGS: dict[str, Any] = {"seeds": 1, "epochs": 10, "batch_size": 8, "learning_rate": 3e-3,
+                            "max_length": 32, "head_types": "DRUG", "tail_types": "ILL"}
+
+
+def records(seed: int, count: int, facts: int = 2) -> list[Record]:
+    """Sentences of some facts; what a drug does to an illness is the verb between them."""
+    rng = random.Random(seed)
+    made = []
+    for number in range(count):
+        text, entities, arcs = "", [], []
+        for fact in range(facts):
+            verb, illness = rng.choice([*VERBS]), f"febbre {rng.choice('ab')}"
+            for kind, word in (("DRUG", rng.choice(DRUGS)), ("", verb), ("ILL", illness)):
+                text += " " * bool(text)
+                if kind:
+                    entities.append({"id": f"{kind}{fact}", "start": len(text),
+                                     "end": len(text) + len(word), "type": kind})
+                text += word
+            if VERBS[verb]:
+                arcs.append({"head": f"DRUG{fact}", "tail": f"ILL{fact}", "type": VERBS[verb]})
+            text += "." if fact == facts - 1 else " e"
+        made.append(Record(id=str(number), text=text, entities=entities, relations=arcs,
+                           lang="it", place=f"a.jsonl:{number}"))
+    return made
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of one layer with random weights; its vocabulary has neither @ nor $."""
+    tokenizer = train_tokenizer([record["text"] for record in records(0, 50)],
+                                VocabularyConfig(size=200, allow_fewer=True))
+    torch.manual_seed(0)
+    directory = tmp_path_factory.mktemp("models") / "bert"
+    save_checkpoint(directory, build_model(build_config("bert-1x64", tokenizer)), tokenizer,
+                    Manifest("test", {}, fingerprint(tokenizer)))
+    return directory
+
+
+def make_task(bert: Path, **settings: Any) -> RelationsTask:
+    config = RelationsConfig(**{"max_length": 32, **settings})
+    return RelationsTask(config, load_encoder(bert, RelationsTask.model_class_for(config)))
+
+
+@pytest.mark.parametrize(("entities", "pooling", "facts"), [
+    ("marked", "starts", 2), ("dummy", "mentions", 2), ("dummy", "cls", 1)])
+def test_a_random_model_learns_and_predicts_what_it_scored(
+        bert: Path, tmp_path: Path, entities: str, pooling: str, facts: int) -> None:
+    test, lines = records(3, 30, facts), []
+    result = bmtools.tasks.finetune(
+        "relations", bert, records(1, 100, facts), records(2, 20, facts), tmp_path / "tuned",
+        test=test, report=lines.append, entities=entities, pooling=pooling, **SETTINGS)
+    assert result["test_micro_f1"]["mean"] > 0.8, result
+    seed = next(line for line in lines if "best_epoch" in line)
+    stripped = [record.without("relations") for record in test]
+    found = list(bmtools.tasks.predict(stripped, tmp_path / "tuned", batch_size=5))
+    [score] = task_scores(test, [Predictions("x", found, "x")],
+                          resamples=0)
+    assert score["f1"] == seed["test"]["micro_f1"]
+    assert [score[key] for key in ("support", "predicted", "correct")] \
+        == [seed["test"][key] for key in ("support", "predicted", "correct")]
+    for one in found:
+        ids = {entity["id"] for entity in one["entities"]}
+        assert all({arc["head"], arc["tail"]} <= ids and 0 < arc["score"] <= 1
+                   for arc in one["predicted"]["relations"])
+
+
+@pytest.mark.parametrize(("entities", "pooling"), TABLE_12)
+def test_the_rows_of_table_12_pool_what_they_say(bert: Path, tmp_path: Path, entities: str,
+                                                 pooling: str) -> None:
+    """Logits equal those computed from transformers' states by hand, before and after saving."""
+    task = make_task(bert, entities=entities, pooling=pooling)
+    examples = task.read("train", records(1, 4)).examples
+    model = task.new_model(3).eval()
+    inputs = [item for example in examples for item in example.inputs]
+    outputs = run_model(task, model, examples, 3)
+    found = np.array([row for rows in outputs for row in rows])
+    for item, row in zip(inputs, found, strict=True):
+        with torch.inference_mode():
+            states = model.base_model(torch.tensor([item.ids.tolist()])).last_hidden_state[0]
+            if pooling == "cls":
+                logits = model.classifier(model.base_model.pooler(states[None])[0])
+            else:
+                head, tail = (states[tokens.tolist()].max(dim=0).values for tokens in item.mentions)
+                logits = model.classifier.output(torch.cat([head, tail]))
+        assert row == pytest.approx(logits.log_softmax(-1).numpy(), abs=1e-5)
+    save_checkpoint(tmp_path / "saved", model, task.checkpoint.tokenizer,
+                    Manifest("test", {}, task.checkpoint.vocabulary))
+    again = RelationsTask(task.config, RelationsTask.load(tmp_path / "saved", "cpu", task.config))
+    again.accept_labels(task.labels)
+    encoded = again.encode(records(1, 4))
+    assert [item.ids.tolist() for one in encoded for item in one.inputs] \
+        == [item.ids.tolist() for item in inputs]
+    for one, other in zip(outputs, run_model(
+            again, again.checkpoint.model, encoded, 8), strict=True):
+        assert np.array(one) == pytest.approx(np.array(other), abs=1e-5)
+
+
+def test_markers_become_tokens_that_transformers_reads(bert: Path, tmp_path: Path) -> None:
+    before = AutoModel.from_pretrained(bert).get_input_embeddings().weight
+    bmtools.tasks.finetune("relations", bert, records(1, 9), records(2, 5), tmp_path / "tuned",
+                           entities="marked", markers="<subj> </subj> <obj> </obj>",
+                           **{**SETTINGS, "epochs": 1, "learning_rate": 1e-9})
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "tuned")
+    assert tokenizer.tokenize("<subj> asa </subj> cura") == ["<subj>", "asa", "</subj>", "cura"]
+    after = AutoModel.from_pretrained(tmp_path / "tuned").get_input_embeddings().weight
+    assert len(after) == len(before) + 4 == len(tokenizer)
+    assert torch.allclose(after[:-4], before, atol=1e-6)
+    assert len({tuple(row) for row in after[-4:].tolist()}) == 4, "markers are told apart"
+    assert len(AutoTokenizer.from_pretrained(bert)) == len(before), "the encoder stays as it was"
+
+
+@pytest.mark.parametrize(("settings", "new"), [
+    ({}, ["@DRUG$", "@ILL$", "@DRUG-ILL$", "@ILL-DRUG$", "@DRUG-DRUG$", "@ILL-ILL$"]),
+    ({"entities": "marked", "markers": "asa tnf cura vede"}, []),
+    ({"entities": "original"}, [])])
+def test_what_the_vocabulary_cannot_spell_becomes_a_token(bert: Path, settings: dict[str, Any],
+                                                          new: list[str]) -> None:
+    task = make_task(bert, **settings)
+    known = task.checkpoint.tokenizer.get_vocab().keys()
+    task.read("train", records(1, 9))
+    assert task.checkpoint.tokenizer.get_vocab().keys() - known == set(new)
+    if not settings:
+        first, again, other = (task.new_model(seed).get_input_embeddings().weight
+                               for seed in (1, 1, 2))
+        assert torch.equal(first, again)
+        assert not torch.equal(first, other)
+        assert torch.equal(first[:-6], other[:-6])
+
+
+def test_scores_agree_with_scikit_learn(bert: Path) -> None:
+    """Micro, macro and weighted F1 over types; a relation between no pair counts as missed."""
+    task = make_task(bert)
+    task.labels = ["false", "A", "B"]
+    rng = np.random.default_rng(0)
+    gold = rng.choice(["false", "A", "B", "C"], 60)
+    outputs = np.log(rng.dirichlet(np.ones(3), 60))
+    item = next(iter(task.encode(records(1, 1))[0].inputs))
+    missed = ["A", "A", "C"]
+    found = task.score([PairsExample([item] * 60, [("1", "2")] * 60, gold.tolist(), missed)],
+                       [list(outputs)])
+    predicted = [task.labels[best] for best in outputs.argmax(axis=1)] + ["false"] * 3
+    for average in ("micro", "macro", "weighted"):
+        expected = f1_score([*gold, *missed], predicted, labels=["A", "B", "C"], average=average,
+                            zero_division=0)
+        assert found.scores[f"{average}_f1"] == pytest.approx(expected, abs=1e-6)
+    assert found.scores["support"] == sum(gold != "false") + 3
+
+
+def test_sets_are_described(bert: Path) -> None:
+    task = make_task(bert, within="sentence", types="TREATS,NEW", max_length=12)
+    task.read("train", records(1, 30))
+    text = "asa cura febbre. tnf " + "cura " * 20 + "febbre."
+    long = Record(id="x", text=text, lang="it", entities=[
+        {"id": "1", "start": 0, "end": 3, "type": "D"},
+        {"id": "2", "start": 17, "end": 20, "type": "D"},
+        {"id": "3", "start": len(text) - 7, "end": len(text) - 1, "type": "F"}],
+        relations=[{"head": "1", "tail": "2", "type": "TREATS"},
+                   {"head": "2", "tail": "3", "type": "NEW"},
+                   {"head": "3", "tail": "2", "type": "TREATS"},
+                   {"head": "2", "tail": "3", "type": "OTHER"}])
+    split = task.read("dev", [long])
+    assert split.counts == {
+        "records": 1, "entities": 3, "pairs": 1, "labels": {"NEW": 1}, "relations": 3,
+        "missed": 2, "repeated": 1, "other_types": 1, "left_out": 0, "truncated": 1,
+        "unseen_types": {"NEW": 1}}
+    assert split.notes == [
+        "dev: 1 of 3 relations are NEW, which train lacks; they count as missed",
+        "dev: 2 of 3 relations count as missed: 1 between no two entities that are paired, 1 as a "
+        "further type of a pair",
+        "dev: 1 relations are of other types; pairs with no other are false",
+        "dev: 1 of 1 pairs are in texts longer than 12 tokens, which were cut around both entities"]
+
+
+@pytest.mark.parametrize(("settings", "given", "found"), [
+    ({}, [], "train: found 0 pairs of entities in 0 records and no relation of theirs among 0"),
+    ({"head_types": "DRUGS"}, records(1, 3),
+     "train: no entity has the type 'DRUGS' of head_types, did you mean 'DRUG'?"),
+    ({"types": "TREAT"}, records(1, 9),
+     "train: no relation has the type 'TREAT' of types, did you mean 'TREATS'?")])
+def test_sets_without_relations_are_refused(bert: Path, settings: dict[str, Any],
+                                            given: list[Record], found: str) -> None:
+    with pytest.raises(DataError, match=found.replace("?", r"\?")):
+        make_task(bert, **settings).read("train", given)
+
+
+def test_records_that_cannot_be_paired_are_refused_or_collected(bert: Path) -> None:
+    nameless = Record(id="x", text="asa", entities=[{"start": 0, "end": 3, "type": "D"}],
+                      relations=[], place="a.jsonl:7")
+    errors: list[RecordError] = []
+    split = make_task(bert).read("train", [nameless, *records(1, 9)], reject=errors.append)
+    assert [error.place for error in errors] == ["a.jsonl:7"]
+    assert split.counts["records"] == 9
+    task = make_task(bert)
+    task.into = "predicted"
+    with pytest.raises(RecordError, match=r"a.jsonl:7: key 'entities' is missing; expected a list"):
+        task.encode([nameless.without("entities")])
+
+
+def test_predicted_entities_come_before_a_record_s_own(bert: Path) -> None:
+    task = make_task(bert)
+    task.into = "predicted"
+    own = records(1, 1)[0]
+    both = own.replace(predicted={"entities": [
+        {"id": f"P{entity['id']}", **{k: v for k, v in entity.items() if k != "id"}}
+        for entity in own["entities"][:2]]})
+    assert [one.ends for one in task.encode([own, both])][1] == [("PDRUG0", "PILL0")]
+    task.into = "relations"
+    assert len(task.encode([both])[0].inputs) == 6
+
+
+def test_models_vote(bert: Path) -> None:
+    def arcs(*given: tuple[str, float]) -> dict[str, Any]:
+        return {"relations": [{"head": "1", "tail": "2", "type": kind, "score": score}
+                              for kind, score in given]}
+
+    voted = make_task(bert).vote(Record(id="1", text="a"), [
+        arcs(("A", 0.9)), arcs(("A", 0.6)), arcs(("B", 0.9))])
+    assert voted == arcs(("A", 0.5))
+
+
+def test_settings_are_checked(bert: Path, tmp_path: Path) -> None:
+    for settings, found in (
+            ({"pooling": "starts"}, "pooling: found starts, expected cls or mentions without"),
+            ({"markers": "[E1] [E2]"}, "markers: found '.*', expected four"),
+            ({"placeholders": "@X$"}, "placeholders: found '@X\\$', expected names of head and"),
+            ({"no_relation_label": ""}, "no_relation_label: found '', expected a name")):
+        with pytest.raises(ValueError, match=found):
+            RelationsConfig(**settings)
+    with pytest.raises(CheckpointError, match="found labels A, B, expected 'false' among them"):
+        make_task(bert).accept_labels(["A", "B"])
+
+
+@pytest.mark.data
+def test_chemprot_s_development_set(bert: Path, data: Path) -> None:
+    """Of the file that its origin cut, 475 relations have both entities, of CHEMICAL and GENE."""
+    directory = data / "en/re/chemprot-official"
+
+    def rows(name: str) -> list[list[str]]:
+        text = (directory / f"chemprot_development_{name}.tsv").read_text(encoding="utf-8")
+        return [line.split("\t") for line in text.splitlines()]
+
+    made = {pmid: Record(id=pmid, lang="en", text=f"{title} {abstract}", entities=[], relations=[])
+            for pmid, title, abstract in rows("abstracts")}
+    for pmid, name, kind, start, end, _ in rows("entities"):
+        made[pmid]["entities"].append({"id": name, "start": int(start), "end": int(end),
+                                       "type": kind})
+    for pmid, group, *_, head, tail in rows("relations"):
+        arc = {"head": head[5:], "tail": tail[5:], "type": group}
+        if {arc["head"], arc["tail"]} <= {one["id"] for one in made[pmid]["entities"]}:
+            made[pmid]["relations"].append(arc)
+    task = make_task(bert, head_types="CHEMICAL", tail_types="GENE-Y,GENE-N", within="sentence",
+                     max_length=256)
+    counts = task.read("train", made.values()).counts
+    print(json.dumps(counts))
+    assert counts["relations"] == 475
