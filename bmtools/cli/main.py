@@ -32,6 +32,7 @@ COMMANDS = {
     "export": "Turn records into the files of the field.",
     "translate": "Translate records sentence by sentence.",
     "split": "Split records into train, dev and test or folds, by document.",
+    "describe-set": "Count a set's annotations, and say how uneven its labels are.",
     "build-vocab": "Train a tokenizer, or extend one, and write its directory.",
     "compare-vocab": "Compare how vocabularies split text, entities and terms.",
     "tokenize": "Tokenize records once, into memory-mapped shards for pretrain and distill.",

@@ -80,6 +80,7 @@ class Case:
 
 
 CASES = {
+    "describe-set": Case((), ("label_bias", "--rejects", "--table"), NO_RECORDS, None, TAGGED),
     "build-vocab": Case(
         ("-o", "OUT", "--size", "120", "--allow-fewer"),
         ("--size", "30000", "--uncased", "--strip-accents", "--overwrite",
@@ -222,6 +223,10 @@ USAGE: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {
         (("-o", "out", "--together", "text"), "did you mean 'texts'?"),
         (("-o", "out", "--by", "absent"), "'absent' does not exist"),
         (("--check",), "--check: found 1 file, expected two or more"),
+    ),
+    "describe-set": (
+        (("absent.jsonl",), "'absent.jsonl' does not exist"),
+        (("--sets",), "No such option '--sets'"),
     ),
     "build-vocab": (
         (("-o", "tok", "--size", "99"), "--size: found 99, expected at least 100"),
