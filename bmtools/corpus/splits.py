@@ -13,9 +13,10 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Literal
 
+from bmtools.corpus.eval_yaml import eval_yaml
 from bmtools.errors import DataError, RecordError, Reject, check_choices, refuse, require
 from bmtools.io.directories import new_directory
-from bmtools.io.jsonl import RecordReader, read_lines, source_name
+from bmtools.io.jsonl import RecordReader, read_lines, source_name, source_stem
 from bmtools.io.manifest import Manifest
 from bmtools.io.output import write_records
 from bmtools.records import Record
@@ -105,8 +106,8 @@ def split(records: RecordReader, output: Path, config: SplitConfig | None = None
 
     `OUTPUT/train.jsonl`, `dev.jsonl` and `test.jsonl` have the records in their order, or with
     folds `OUTPUT/fold-0/train.jsonl` and so on: the test part of fold n is fold n, its dev part
-    the next one. `OUTPUT/split.tsv` has every document and its part, for `by`. All records are
-    held in memory.
+    the next one. `OUTPUT/split.tsv` has every document and its part, for `by`; `eval.yaml`
+    describes texts with one label each to EuroEval and Inspect. All records are held in memory.
 
     Args:
         records: of the set.
@@ -134,6 +135,9 @@ def split(records: RecordReader, output: Path, config: SplitConfig | None = None
         (directory / SPLIT).write_text("".join(dict.fromkeys(
             f"{document_of(record)}\t{part}\n" for record, part in zip(kept, parts, strict=True))),
             encoding="utf-8")
+        description = None if config.folds else eval_yaml(by_part, source_stem(records.names[0]))
+        if description:
+            (directory / "eval.yaml").write_text(description, encoding="utf-8")
         report = _report(by_part, config)
         Manifest("split", {**asdict(config), "by": by}, "", config.seed, records.hashes,
                  wall_seconds=monotonic() - started, results=report).write(directory)
