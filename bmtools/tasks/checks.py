@@ -13,7 +13,7 @@ from bmtools.records import RecordFields
 from bmtools.tasks.registry import TASKS, load_task
 
 _TASKS_OF_HEADS = {"ForTokenClassification": ("ner", "pico"),
-                   "ForSequenceClassification": ("classification",),
+                   "ForSequenceClassification": ("classification", "yesno"),
                    "ForQuestionAnswering": ("qa",)}
 _UNTUNED = ("ForMaskedLM", "ForPreTraining", "ForCausalLM")
 

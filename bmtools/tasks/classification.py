@@ -60,7 +60,8 @@ class ClassificationTask(Task[LabelledExample, TextInput]):
         Raises:
             DataError: no labels, or only one in the training set.
         """
-        kept = annotated(records, "label", "the name of a class, as text", reject)
+        kept = [*self.readable(annotated(records, "label", "the name of a class, as text",
+                                         reject), reject)]
         labels = Counter(record["label"] for record in kept)
         if name == TRAIN:
             self.labels = sorted(labels)
@@ -79,14 +80,23 @@ class ClassificationTask(Task[LabelledExample, TextInput]):
         if truncated:
             notes.append(f"{setting(name)}: {truncated} of {len(kept)} records are longer than "
                          f"{self.max_length} tokens and were truncated")
+        pairs = sum(self.texts(record)[1] is not None for record in kept)
         return Split(examples, {
-            "records": len(kept), "pairs": sum(bool(record.get("text_pair")) for record in kept),
+            "records": len(kept), "pairs": pairs,
             "truncated": truncated, "labels": dict(sorted(labels.items())),
             "unseen_labels": unseen}, notes)
 
+    def texts(self, record: Record) -> tuple[str, str | None]:
+        """Name the text of a record and the second one, if it has one."""
+        return record["text"], record.get("text_pair") or None
+
+    def readable(self, records: Iterable[Record], reject: Reject = refuse) -> Iterable[Record]:
+        """Yield the records that have what the task reads beside labels; others are rejected."""
+        return records
+
     def encode(self, records: Sequence[Record]) -> Sequence[LabelledExample]:
-        """Encode text and text_pair; labels are not read."""
-        texts = [(record["text"], record.get("text_pair") or None) for record in records]
+        """Encode texts; labels are not read."""
+        texts = [self.texts(record) for record in self.readable(records)]
         return [LabelledExample((text,)) for text in self._encoder.encode(texts)]
 
     def collate(self, inputs: Sequence[TextInput]) -> dict[str, np.ndarray]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from bmtools.errors import CheckpointError, DataError, RecordError, Reject, refuse, setting
+from bmtools.errors import CheckpointError, DataError, Reject, refuse, setting
 from bmtools.evaluation.answers import (
     language_of,
     match_answer,
@@ -32,7 +32,7 @@ from bmtools.tasks.answer_windows import (
 )
 from bmtools.tasks.pairs import PairEncoder
 from bmtools.tasks.settings import QaConfig
-from bmtools.tasks.task import TRAIN, Evaluation, Example, Split, Task, annotated
+from bmtools.tasks.task import TRAIN, Evaluation, Example, Split, Task, annotated, with_question
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -122,7 +122,7 @@ class QaTask(Task[QuestionedText, AnswerWindow]):
         Raises:
             DataError: no questions, or in training none with an answer in the text.
         """
-        kept = list(_with_question(annotated(
+        kept = list(with_question(annotated(
             records, "answers", "a list, empty where the text has no answer", reject), reject))
         counts: Counter[str] = Counter(dict.fromkeys(("answerable", "windows", *_FAULTS), 0))
         examples = []
@@ -170,7 +170,7 @@ class QaTask(Task[QuestionedText, AnswerWindow]):
 
     def encode(self, records: Sequence[Record]) -> Sequence[QuestionedText]:
         """Cut texts into windows beside their question; answers are not read."""
-        records = list(_with_question(records))
+        records = list(with_question(records))
         tokens = tokenize_each(self.checkpoint.tokenizer, [
             text for record in records for text in (record["question"], record["text"])])
         return [QuestionedText(list(cut_into_answer_windows(
@@ -297,16 +297,6 @@ class QaTask(Task[QuestionedText, AnswerWindow]):
             key: scores.pop(key) for key in ("has_answer", "no_answer") if key in scores}
         return Evaluation({**scores, **factoids, "questions": factoids["support"],
                            "support": scores["support"]}, details, _loss(examples, outputs), chosen)
-
-
-def _with_question(records: Iterable[Record], reject: Reject = refuse) -> Iterator[Record]:
-    """Yield the records that have a question; the others are rejected."""
-    for record in records:
-        if record.get("question", "").strip():
-            yield record
-        else:
-            reject(RecordError(record.place, "key 'question' is missing or empty; expected a "
-                               "question that the text answers", record))
 
 
 def find_answer(text: str, answer: Mapping[str, Any]) -> tuple[int, int] | None:

@@ -13,6 +13,7 @@ from bmtools.tasks.settings import (
     QaConfig,
     RelationsConfig,
     TaskConfig,
+    YesNoConfig,
 )
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ TASKS: dict[str, tuple[str, type[TaskConfig], str]] = {
                   "Train a model to find relations between the entities of a text."),
     "classification": ("classification:ClassificationTask", ClassificationConfig,
                        "Train a model to choose one label for a text or a pair of texts."),
+    "yesno": ("yesno:YesNoTask", YesNoConfig,
+              "Train a model to answer questions with yes, no or maybe."),
     "qa": ("qa:QaTask", QaConfig, "Train a model to find the answers to questions in texts."),
 }
 

@@ -159,6 +159,16 @@ class ClassificationConfig(LabelConfig):
 
 
 @dataclass(frozen=True)
+class YesNoConfig(ClassificationConfig):
+    """Settings of yes/no questions.
+
+    Args:
+        max_length: longest input in tokens, of question, text and special tokens; shorter where the
+            model reads less. The longer of the two is truncated first.
+    """
+
+
+@dataclass(frozen=True)
 class QaConfig(TaskConfig):
     """Settings of extractive question answering.
 
@@ -360,8 +370,8 @@ class PredictConfig:
 
     Args:
         into: key of the object that predictions are added as, beside annotations of the record;
-            entities (ner), label (classification) or answers (qa) replaces the record's own by
-            them, and drops relations of replaced entities.
+            entities (ner), label (classification, yesno) or answers (qa) replaces the record's own
+            by them, and drops relations of replaced entities.
         max_length: longest input in tokens, special tokens included; 0 for the length it was
             trained with.
         batch_size: inputs a pass.

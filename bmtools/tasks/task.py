@@ -262,6 +262,16 @@ def annotated(records: Iterable[Record], key: str, expected: str, reject: Reject
     return kept
 
 
+def with_question(records: Iterable[Record], reject: Reject = refuse) -> Iterator[Record]:
+    """Yield the records that have a question; the others are rejected."""
+    for record in records:
+        if record.get("question", "").strip():
+            yield record
+        else:
+            reject(RecordError(record.place, "key 'question' is missing or empty; expected a "
+                               "question that the text answers", record))
+
+
 def encode_texts(tokenizer: PreTrainedTokenizerBase, texts: Iterable[str]) -> Iterator[Encoding]:
     """Encode texts in order, without special tokens; some are encoded at a time."""
     pending = iter(texts)
