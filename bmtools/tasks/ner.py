@@ -285,12 +285,11 @@ class NerTask(Task[TaggedText, Window]):
         self.groups = [[OUTSIDE, *labels[start + 1:after]] for start, after in pairwise(
             [*apart, len(labels)])] if self.config.overlapping else [self.labels]
 
-    def decode(self, example: TaggedText,
-               outputs: Sequence[np.ndarray]) -> list[tuple[int, int, str, float]]:
+    def decode(self, words: np.ndarray,
+               outputs: np.ndarray) -> list[tuple[int, int, str, float]]:
         """Read entities from each word's likeliest tags: start, end, type, mean probability."""
-        log_probabilities, best = self._split(self._at_words(example, outputs))
+        log_probabilities, best = self._split(outputs)
         likeliest = np.take_along_axis(log_probabilities, best[..., None], axis=2)[..., 0]
-        words = example.words
         found = []
         for tags, ids, column in zip(self.groups, best.T, np.exp(likeliest).T, strict=True):
             found += [(int(words[first, 0]), int(words[after - 1, 1]), kind,
@@ -314,7 +313,8 @@ class NerTask(Task[TaggedText, Window]):
     def predict(self, record: Record, example: TaggedText,
                 outputs: Sequence[np.ndarray]) -> dict[str, Any]:
         """Make `entities`; a score is the mean probability of their tags."""
-        return _entities(record["text"], self.decode(example, outputs))
+        return _entities(record["text"], self.decode(
+            example.words, self._at_words(example, outputs)))
 
     def vote(self, record: Record, predictions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Keep the entities that more than half of the models found; scores are their means.
@@ -332,15 +332,15 @@ class NerTask(Task[TaggedText, Window]):
     def score(self, examples: Sequence[TaggedText],
               outputs: Sequence[Sequence[np.ndarray]]) -> Evaluation:
         """Score entities strictly (borders and type), and the mean loss of words in nats."""
-        predicted = [[span for *span, _ in self.decode(example, output)]
-                     for example, output in zip(examples, outputs, strict=True)]
+        joined = [self._at_words(*pair) for pair in zip(examples, outputs, strict=True)]
+        predicted = [[span for *span, _ in self.decode(example.words, rows)]
+                     for example, rows in zip(examples, joined, strict=True)]
         scores, details = self.score_entities(examples, predicted)
         if self.config.protocol == "biobit":
             scores[SUBTOKEN] = self._score_tokens(examples, outputs)
         label_ids = np.concatenate([window.label_ids.reshape(-1) for example in examples
                                     for window in example.inputs])
-        log_probabilities, _ = self._split(np.concatenate(
-            [self._at_words(*pair) for pair in zip(examples, outputs, strict=True)]))
+        log_probabilities, _ = self._split(np.concatenate(joined))
         loss = mean_loss(log_probabilities.reshape(-1, len(self.groups[0])), label_ids)
         return Evaluation(scores, details, loss)
 

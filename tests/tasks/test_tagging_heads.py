@@ -239,3 +239,31 @@ def test_modernbert_takes_a_head(tmp_path: Path, encoder: Path) -> None:
                    types="DIS,DRUG", epochs=10)
     assert summary["dev_f1"]["mean"] > 0.9
     assert found(tmp_path / "tuned", 1) == found(tmp_path / "tuned")
+
+
+def test_scores_over_tokens_are_those_of_seqeval(encoder: Path, tmp_path: Path) -> None:
+    """Labels from the collated batch, predictions from transformers' own pass."""
+    seqeval = pytest.importorskip("seqeval.metrics")
+    from seqeval.scheme import IOB2
+
+    tune(encoder, tmp_path / "tuned", protocol="biobit", types="DIS,DRUG", epochs=1)
+    task = Predictor([tmp_path / "tuned"]).task
+    split = task.read("dev", RECORDS)
+    scores = task.score(split.examples, run_model(task, task.checkpoint.model, split.examples, 8))
+    model = load_checkpoint(tmp_path / "tuned", model_class=TAGGER).model
+    gold, predicted = [], []
+    for example in split.examples:
+        tags: tuple[list[str], list[str]] = [], []
+        for window in example.inputs:
+            batch = task.collate([window])
+            [labels] = task.collate_labels([window], batch)
+            with torch.inference_mode():
+                [best] = model(**{key: torch.from_numpy(value) for key, value in batch.items()}
+                               ).logits.argmax(-1).numpy()
+            for side, ids in zip(tags, (labels, best), strict=True):
+                side += [task.labels[one] for one in ids[labels >= 0]]
+        gold.append(tags[0])
+        predicted.append(tags[1])
+    expected = seqeval.f1_score(gold, predicted, mode="strict", scheme=IOB2)
+    assert 0 < expected < 1
+    assert scores.scores["subtoken_f1"] == pytest.approx(expected, abs=1e-6)
