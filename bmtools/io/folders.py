@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import lzma
 import struct
 import zipfile
 import zlib
@@ -20,6 +21,9 @@ from bmtools.io.jsonl import STDIN, MemberName, open_text, parse_json, read_line
 from bmtools.io.record_size import MEGABYTE, check_record_size, limiting_records, most_bytes
 from bmtools.records import readable
 
+# What zipfile raises at damaged archives, and at encrypted ones.
+_DAMAGE = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, EOFError, RuntimeError,
+           ValueError, OverflowError, OSError)
 _CHUNK = 1 << 16  # bytes
 _PACKED = (".gz", ".zst", ".zstd")
 
@@ -177,7 +181,7 @@ def _open_member(archive: zipfile.ZipFile, member: str) -> BinaryIO:
 def _naming_damage(place: object) -> Iterator[None]:
     try:
         yield
-    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, struct.error) as error:
+    except _DAMAGE as error:
         raise DataError(f"{place}: this zip archive cannot be read ({error}); unpack it, or "
                         "copy or download it again") from error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import random
 import zipfile
 from pathlib import Path
 
@@ -63,9 +64,10 @@ def test_no_files_are_an_error(folder: Path, archive: Path) -> None:
         list(set_files([f"{archive}/c"], ".xml"))
 
 
-def test_damage_is_named(archive: Path) -> None:
+@pytest.mark.parametrize("shift", [8, 1], ids=["data", "name"])
+def test_damage_is_named(archive: Path, shift: int) -> None:
     content = bytearray(archive.read_bytes())
-    content[content.index(b"a/1.xml") + 8] ^= 0xFF
+    content[content.index(b"a/1.xml") + shift] ^= 0xFF
     archive.write_bytes(content)
     with pytest.raises(DataError, match=r"set\.zip/a/1\.xml: this zip archive cannot be read"):
         texts(archive)
@@ -84,3 +86,18 @@ def test_a_whole_text(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "bad").write_bytes(b"a\nb\xff")
     with pytest.raises(DataError, match="bad:2: byte 2 is not UTF-8"):
         read_text(str(tmp_path / "bad"))
+
+
+def test_any_damage_is_read_or_refused(archive: Path) -> None:
+    rng, good = random.Random(0), archive.read_bytes()
+    verdicts = set()
+    for _ in range(300):
+        content = bytearray(good)
+        at = rng.randrange(len(good))
+        content[at:at + rng.choice((1, 4, 30))] = rng.randbytes(rng.choice((0, 1)))
+        archive.write_bytes(content)
+        try:
+            verdicts.add(bool(texts(archive)))
+        except DataError as error:
+            verdicts.add(str(archive) in str(error))
+    assert verdicts == {True}

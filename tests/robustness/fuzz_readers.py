@@ -59,7 +59,45 @@ max_length = 32
 [phases.mixture]
 text = { weight = 0.5, end = 1.0, epochs = 2.0 }
 """
+_DDI = """<document id="d"><sentence id="d.s0" text="A with B drug and C.">
+<entity id="e0" charOffset="0-0" type="drug" text="A"/>
+<entity id="e1" charOffset="7-7;9-12" type="group" text="B drug"/>
+<pair id="p0" e1="e0" e2="e1" ddi="true" type="effect"/></sentence></document>
+"""
+_BIOC = """<collection><document><id>1</id><passage><infon key="type">title</infon>
+<offset>0</offset><text>A in B.</text><annotation id="0"><infon key="type">Gene</infon>
+<infon key="identifier">2</infon><location offset="0" length="1"/><text>A</text></annotation>
+<annotation id="1"><infon key="type">Gene</infon><location offset="5" length="1"/></annotation>
+</passage><relation id="R0"><infon key="type">PPI</infon><node refid="0" role="a"/>
+<node refid="1" role="b"/></relation></document></collection>
+"""
+_DEID = """<deIdi2b2><TEXT><![CDATA[
+Date: 2067-05-03, Dr. Lee]]></TEXT><TAGS>
+<DATE id="P0" start="7" end="17" text="2067-05-03" TYPE="DATE" comment="" />
+<TLINK id="L" fromID="P0" toID="P0" type="SIMULTANEOUS" /></TAGS></deIdi2b2>
+"""
+_GENES = [{"id": number, "text": text, "infons": {"type": "Gene", "identifier": text},
+           "locations": [{"offset": start, "length": 1}]}
+          for number, text, start in ((0, "A", 0), (1, "B", 5))]
+_BIOC_JSON = {"documents": [{
+    "id": "1", "passages": [{"offset": 0, "text": "A in B.", "annotations": _GENES}],
+    "relations": [{"infons": {"entity1": "A", "entity2": "B", "type": "Bind", "novel": "No"}}]}]}
 _FILES = {
+    "ddi.xml": _DDI, "bioc.xml": _BIOC, "bioc.json": json.dumps(_BIOC_JSON, indent=1),
+    "i2b2.xml": _DEID, "abstracts.tsv": "1\tOn DF.\tDF blocks sigma-1.\n",
+    "texts.json": '{"data": [{"PMID": "1", "Testo": "DF blocca sigma-1."}]}',
+    "entities.tsv": "1\tT1\tCHEMICAL\t3\t5\tDF\n1\tT2\tGENE -Y\t17\t24\tsigma-1\n",
+    "relations.tsv": "1\tCPR:4\tY \tINHIBITOR\tArg1:T1\tArg2:T2\n",
+    "concepts.tsv": "1\t0\t2\tDF\tCHEMICALENTITY\tD1\n1\t9\t16\tsigma-1\tGENEORGENEPRODUCT\tG1\n",
+    "related.tsv": "1\tBind\tD1\tG1\tNovel\n",
+    "marked.jsonl": '{"text": "<< DF >> blocks [[ sigma-1 ]]", "label": "INHIBITOR"}\n',
+    "brat/1.txt": "A with B drug.\n",
+    "brat/1.ann": "T1\tDRUG 0 1\tA\nT2\tDRUG 7 8;9 13\tB drug\nR1\tINT Arg1:T1 Arg2:T2\n",
+    "pubtator.txt": "1|t|On DF.\n1|a|DF.\n1\t3\t5\tDF\tChemical\tD1\n1\t7\t9\tDF\tX\tD2\n"
+                    "1\tCID\tD1\tD2\n",
+    "2010/1.txt": "Fever of 38\nwith Aspirin .\n", "2010/1.con": 'c="fever" 1:0 1:0||t="problem"\n',
+    "2010/1.rel": 'c="fever" 1:0 1:0||r="PIP"||c="fever" 1:0 1:0\n',
+    "spans.tsv": "filename\tlabel\tstart_span\tend_span\ttext\n1\tSYMPTOM\t0\t5\tFever\n",
     "in.txt": "\n\n".join(TEXTS), "in.xml": _CITATION.format(1), "memory.tmx": _TMX,
     "in.conll": "-DOCSTART-\n\nIl O\npaziente O\nha O\nasma B-DIS\n. O\n\nIl O\ncuore B-ORG\n",
     "in.standoff": "1|Il paziente ha asma.\n2|Il cuore pompa.\n",
@@ -137,6 +175,22 @@ READERS = (
     Reader("in.csv", "import table in.csv --text-column note --id-column n --label-column kind "
            "--score-column score"),
     Reader("hoc.tsv", "import hoc hoc.tsv"),
+    Reader("ddi.xml", "import ddi ddi.xml"),
+    *(Reader(file, f"import chemprot {texts} --entities entities.tsv --relations relations.tsv",
+             weight=.5) for file, texts in (
+        ("abstracts.tsv", "abstracts.tsv"), ("texts.json", "texts.json"),
+        ("entities.tsv", "texts.json"), ("relations.tsv", "abstracts.tsv"))),
+    Reader("marked.jsonl", "import chemprot marked.jsonl"),
+    *(Reader(file, "import biored texts.json --entities concepts.tsv --relations related.tsv",
+             weight=.5) for file in ("concepts.tsv", "related.tsv")),
+    *(Reader(f"brat/1.{ending}", "import brat brat", weight=.5) for ending in ("ann", "txt")),
+    Reader("pubtator.txt", "import pubtator pubtator.txt"),
+    Reader("bioc.xml", "import bioc bioc.xml"), Reader("bioc.json", "import bioc-json bioc.json"),
+    Reader("i2b2.xml", "import i2b2-xml i2b2.xml"),
+    *(Reader(f"2010/1.{ending}", "import i2b2-2010 2010", weight=.5) for ending in ("con", "rel")),
+    Reader("spans.tsv", "import multiclinai 2010/1.txt --annotations spans.tsv"),
+    *(Reader("annotated.jsonl", f"export {form} annotated.jsonl", weight=.2)
+      for form in ("conll", "pubtator")),
     Reader("squad.json", "import squad squad.json"),
     Reader("bioasq.json", "import bioasq bioasq.json --type factoid"),
     Reader("biobit.json", "import biobit-qa biobit.json --split train"),
@@ -195,6 +249,7 @@ def make_kit(folder: Path, run: Callable[..., Any], **directories: Path) -> None
         directories: to copy, by name: tokenizer, model and tagger.
     """
     for name, text in _FILES.items():
+        (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
     for name, lines in _LINES.items():
         write_records(lines, str(folder / name))
