@@ -40,7 +40,7 @@ class NamedInputFile(InputFile):
 @click.command("score-tasks", cls=Command, examples=(
     "bmtools score-tasks test.jsonl found.jsonl",
     "bmtools score-tasks test.jsonl bio=found-0.jsonl bio=found-1.jsonl base=found.jsonl"),
-    groups={"Predictions": "predicted task negative group-seeds",
+    groups={"Predictions": "predicted task negative types undirected group-seeds",
             "Scores": "by details output fail-under"}, topics="records",
     meanings={"output": "Write the scores here; .gz and .zst compress."})
 @click.argument("gold", type=InputFile())

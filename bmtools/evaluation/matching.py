@@ -9,6 +9,7 @@ import numpy as np
 
 from bmtools.errors import BmtoolsError, DataError, RecordError, Reject, refuse, setting
 from bmtools.evaluation.samples import TASK_METRICS
+from bmtools.evaluation.settings import TaskScoresConfig
 from bmtools.records import Record, check
 
 _KEYS = {"relations": "relations", "labels": "multilabel", "label": "classification",
@@ -122,6 +123,24 @@ def _predictions(gold: Record, record: Record, task: str, key: str) -> Record:
         raise RecordError(record.place, error.reason.replace("key '", f"key '{key}.", 1)
                           if key != own else error.reason, record) from None
     return made
+
+
+def choose_annotations(record: Record, key: str, config: TaskScoresConfig) -> Record:
+    """Keep entities or relations of the types that are scored, those without direction oriented.
+
+    Args:
+        record: gold annotations or predictions.
+        key: of its annotations.
+        config: types and direction.
+    """
+    types = config.chosen_types
+    kept = [one for one in record[key] if not types or one["type"] in types]
+    if key == "relations" and config.undirected:
+        order = {entity["id"]: (entity["start"], entity["end"], entity["type"])
+                 for entity in record.get("entities", ()) if "id" in entity}
+        kept = [{**one, **dict(zip(("head", "tail"), sorted(
+            (one["head"], one["tail"]), key=order.__getitem__), strict=True))} for one in kept]
+    return record.replace(**{key: kept})
 
 
 def _refuse_without(record: Record, key: str) -> Any:

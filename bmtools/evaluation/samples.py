@@ -147,11 +147,23 @@ def _word_sample(pairs: Pairs) -> CountSample:
                        _word_metrics)
 
 
+def _weighted_f1(totals: np.ndarray) -> np.ndarray:
+    """Average F1 over kinds, weighted by gold annotations."""
+    f1, _ = _f1_of_kinds(totals)
+    support = totals[..., SUPPORT]
+    return divide((f1 * support).sum(axis=1), support.sum(axis=1))
+
+
+def _relation_metrics(totals: np.ndarray) -> Values:
+    return {**matches(totals), "macro_f1": _macro_f1(totals), "weighted_f1": _weighted_f1(totals)}
+
+
 def _relation_sample(pairs: Pairs) -> CountSample:
     gold, predicted = ([(number, *relation) for number, (record, own) in enumerate(zip(
         records, pairs.gold, strict=True)) for relation in relations_of(record, own)]
         for records in (pairs.gold, pairs.predicted))
-    return CountSample(pairs.tally(_strict_entries(pairs.owners, gold, predicted), 3), matches)
+    return CountSample(pairs.tally(_strict_entries(pairs.owners, gold, predicted), 3),
+                       _relation_metrics)
 
 
 # Labels
@@ -163,13 +175,11 @@ def _label_sample(pairs: Pairs) -> CountSample:
     positive = np.array([kind != pairs.negative for kind in pairs.kinds])
 
     def measure(totals: np.ndarray) -> Values:
-        f1, _ = _f1_of_kinds(totals[:, positive])
-        support = totals[:, positive, SUPPORT]
         micro = matches(totals[:, positive])
         return {"accuracy": divide(totals[..., CORRECT].sum(axis=1),
                                    totals[..., SUPPORT].sum(axis=1)),
                 "macro_f1": _macro_f1(totals[:, positive]),
-                "weighted_f1": divide((f1 * support).sum(axis=1), support.sum(axis=1)),
+                "weighted_f1": _weighted_f1(totals[:, positive]),
                 **({"micro_f1": micro["f1"], "precision": micro["precision"],
                     "recall": micro["recall"]} if pairs.negative is not None else {})}
 

@@ -23,6 +23,9 @@ class TaskScoresConfig:
             own key, such as entities, where they took the place of annotations.
         negative: class that is no finding, such as a pair without a relation; it counts for
             accuracy alone, and F1 is over the others; empty for none.
+        types: types of entities or relations to score, such as CPR:3,CPR:4; all others are left out
+            of gold and predictions; empty for all.
+        undirected: relations join two entities whichever of them is the head.
         group_seeds: take files whose names differ in their last number alone, such as
             bio-0.jsonl and bio-1.jsonl, for seeds of one model.
     """
@@ -30,6 +33,8 @@ class TaskScoresConfig:
     task: str = ""
     predicted: str = "predicted"
     negative: str = ""
+    types: str = ""
+    undirected: bool = False
     group_seeds: bool = False
 
     def __post_init__(self) -> None:
@@ -37,3 +42,8 @@ class TaskScoresConfig:
         require(not self.task or self.task in TASKS, "task", repr(self.task),
                 f"one of {', '.join(TASKS)}{meant and f'; {meant}'}")
         require(bool(self.predicted), "predicted", repr(self.predicted), "a key")
+
+    @property
+    def chosen_types(self) -> frozenset[str]:
+        """Names of the types to score; none for all."""
+        return frozenset(filter(None, (name.strip() for name in self.types.split(","))))

@@ -16,10 +16,11 @@ import numpy as np
 from msgspec.json import encode as encode_json
 
 from bmtools import __version__
-from bmtools.errors import DataError, Reject, refuse, setting
+from bmtools.errors import DataError, Reject, refuse, setting, suggestion
 from bmtools.evaluation.counts import rounded
 from bmtools.evaluation.details import detail_lines
 from bmtools.evaluation.matching import (
+    choose_annotations,
     find_task,
     match_predictions,
     number_documents,
@@ -177,8 +178,19 @@ def _match(gold: Source, runs: Sequence[Predictions], config: TaskScoresConfig,
         require_same_ids(expected, name, own, one.place)
     task = config.task or find_task(expected, found[0], config.predicted)
     require_annotations(expected, task)
-    return task, [*expected.values()], [
-        match_predictions(expected, own, task, config.predicted) for own in found]
+    matched = [match_predictions(expected, own, task, config.predicted) for own in found]
+    if not config.types and not config.undirected:
+        return task, [*expected.values()], matched
+    metrics = TASK_METRICS[task]
+    known = {kind for record in expected.values() for kind in metrics.kinds(record)} \
+        if metrics.by == "type" else ()
+    for kind in sorted(config.chosen_types.difference(known)):
+        raise DataError(f"{name}: found no annotation of the type {kind!r} that {setting('types')} "
+                        f"names, {suggestion(kind, sorted(known))}")
+    chosen, *others = ([choose_annotations(record, metrics.key, config) for record in records]
+                       for records in ([*expected.values()], *matched)) \
+        if metrics.by == "type" else ([*expected.values()], *matched)
+    return task, chosen, others
 
 
 def _source_name(source: Source, other: str = "gold") -> str:
@@ -271,7 +283,8 @@ def _by_keys(pairs: Pairs, metrics: TaskMetrics, by: Sequence[str],
 
 def _signature(task: str, config: TaskScoresConfig) -> str:
     fields = {"task": task, "units": "documents", "negative": config.negative or None,
-              "bmtools": __version__}
+              "types": ",".join(sorted(config.chosen_types)) or None,
+              "undirected": "yes" if config.undirected else None, "bmtools": __version__}
     return "|".join(f"{name}:{value}" for name, value in fields.items() if value is not None)
 
 

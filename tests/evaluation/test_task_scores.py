@@ -246,6 +246,28 @@ def test_relations_are_matched_by_what_they_connect() -> None:
         assert (line["correct"], line["predicted"], line["support"]) == (correct, made, 2)
 
 
+def test_types_and_directions_can_be_chosen() -> None:
+    spans = [{"id": name, "start": start, "end": start + 2, "type": "A"}
+             for name, start in (("T2", 0), ("T1", 4), ("T3", 8))]
+    gold = [{"id": "0", "text": TEXT, "entities": spans, "relations": [
+        relation("T1", "T2"), relation("T1", "T3", "INT"), relation("T2", "T3", "OTHER")]}]
+    found = predicted(gold, lambda _: {"relations": [
+        relation("T2", "T1"), relation("T1", "T3", "INT"), relation("T3", "T2", "OTHER")]})
+
+    def counts(**settings: Any) -> list[int]:
+        [line] = score(gold, found, task="relations", **settings)
+        return [line[key] for key in ("correct", "predicted", "support")]
+
+    assert counts() == [1, 3, 3]
+    assert counts(undirected=True) == [3, 3, 3]
+    assert counts(types="EFFECT,INT") == [1, 2, 2]
+    assert counts(types="EFFECT", undirected=True) == [1, 1, 1]
+    [line] = score(gold, found, task="relations")
+    assert (line["macro_f1"], line["weighted_f1"]) == (pytest.approx(1 / 3, abs=1e-6),) * 2
+    with pytest.raises(DataError, match="no annotation of the type 'EFECT' that types names, did"):
+        counts(types="EFECT")
+
+
 # Real files
 
 
