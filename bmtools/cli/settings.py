@@ -71,8 +71,9 @@ def with_options(function: Any, kind: type, without: Sequence[str] = (), **defau
         flag = "--" + field.name.replace("_", "-")
         listed = [choice for choice in choices(annotation) if choice is not None]
         function = click.option(
-            f"{flag}/--no-{flag[2:]}" if annotation is bool else flag, field.name,
-            cls=SettingOption, group=_group_title(title),
+            f"{flag}/--no-{flag[2:]}" if annotation is bool and not flag.startswith("--no-")
+            else flag, field.name, cls=SettingOption, group=_group_title(title),
+            is_flag=annotation is bool,
             type=Choice(listed) if listed else _value_type(annotation), show_default=True,
             metavar=_METAVARS.get(field.name) if annotation is str else None,
             default=defaults.get(field.name, field.default),

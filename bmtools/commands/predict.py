@@ -44,9 +44,10 @@ def command(records: RecordReader, reject: Reject, output: str, models: tuple[Pa
             task: str | None, config: PredictConfig) -> None:
     """Add a fine-tuned model's predictions to records.
 
-    Predictions are an object under the key "predicted": entities, relations, or label, score and
-    probabilities. Annotations stay as they are, unless --into names their key. Several models vote:
-    entities and relations that more than half of them find stay, probabilities are averaged.
+    Predictions are an object under the key "predicted": entities, relations, answers, or label,
+    score and probabilities. Annotations stay as they are, unless --into names their key. Several
+    models vote: entities and relations that more than half of them find stay, probabilities, those
+    of answers too, are averaged.
     """
     with usage_errors():
         check_into(config.into, find_tasks(models, task or ""))

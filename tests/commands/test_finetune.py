@@ -199,3 +199,30 @@ def test_python_and_the_command_line_make_the_same_model(
         (tmp_path / "tuned/model.safetensors").read_bytes()
     same = {"checkpoint": "", "wall_seconds": 0}
     assert {**result, **same} == {**outcome.records[-1], **same}
+
+
+QUESTIONS = [{"id": str(n), "text": TEXT, "question": "che malattia ha",
+              "answers": [{"text": "diabete mellito", "start": 15}] if n % 2 else []}
+             for n in range(6)]
+
+
+def test_questions_are_answered_from_the_shell(run: Callable[..., Any], checkpoint: Path,
+                                               write_lines: Callable[..., Path],
+                                               tmp_path: Path) -> None:
+    lines = write_lines("squad.jsonl", *QUESTIONS)
+    outcome = run("finetune", "qa", "--model", checkpoint, "--train", lines, "--dev", lines,
+                  "-o", tmp_path / "squad", *QUICK, "--no-answer", "--no-whole-words",
+                  "--null-score-diff-threshold", "1.5")
+    assert outcome.code == 0, outcome.err
+    settings = json.loads((tmp_path / "squad/bmtools.json").read_text())["settings"]
+    assert (settings["no_answer"], settings["whole_words"]) == (True, False)
+    assert settings["null_score_diff_threshold"] == 1.5
+    outcome = run("predict", lines, "--model", tmp_path / "squad", "--into", "answers")
+    assert outcome.code == 0, outcome.err
+    assert "3 answers of the input replaced" in outcome.err
+    assert all(TEXT.startswith(answer["text"], answer["start"])
+               for record in outcome.records for answer in record["answers"])
+    outcome = run("finetune", "qa", "--model", tmp_path / "squad", "--train", lines,
+                  "--dev", lines, "-o", tmp_path / "bioasq", *QUICK)
+    assert f"the output layer of {tmp_path / 'squad'} is trained further" in outcome.err
+    assert "3 of 6 records have no answer" in outcome.err and "--no-answer lets" in outcome.err

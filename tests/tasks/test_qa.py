@@ -419,6 +419,17 @@ def test_a_second_stage_goes_on_with_the_trained_head(checkpoint: Path, tmp_path
     assert {"note": f"the output layer of {tmp_path / 'squad'} is trained further"} in lines
 
 
+def test_a_model_of_transformers_answers_and_keeps_its_head(bert: Path, tmp_path: Path) -> None:
+    """It has no bmtools.json, and its outputs are named LABEL_0 and LABEL_1."""
+    AutoModelForQuestionAnswering.from_pretrained(bert).save_pretrained(tmp_path / "hub")
+    AutoTokenizer.from_pretrained(bert).save_pretrained(tmp_path / "hub")
+    [found] = bmtools.tasks.predict(records(1, 1), tmp_path / "hub", task="qa")
+    assert len(found["predicted"]["answers"]) == 5
+    task = qa(tmp_path / "hub")
+    trained = load_file(tmp_path / "hub/model.safetensors")["qa_outputs.weight"]
+    assert torch.equal(task.new_model(3).get_submodule("qa_outputs").weight, trained)
+
+
 # Data
 
 
