@@ -6,11 +6,12 @@ import re
 import tarfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from bmtools.corpus.settings import HOC
 from bmtools.corpus.tables import sentences_of_documents, table_records
 from bmtools.errors import DataError, RecordError, Reject, refuse
+from bmtools.io.folders import read_text
 from bmtools.io.jsonl import STDIN, open_bytes, source_name
 from bmtools.io.record_size import check_record_size
 from bmtools.records import Record
@@ -19,6 +20,8 @@ _AND = re.compile(r" AND\s*")
 _NONE = "null"  # of a few sentences
 _TAR = slice(257, 262), b"ustar"
 _FOLDERS = ("text", "labels")
+Folders = dict[str, dict[str, str]]
+"""Texts and labels, each by the names of documents."""
 
 
 def hoc_records(names: Iterable[str], counts: Counter[str] | None = None,
@@ -29,7 +32,7 @@ def hoc_records(names: Iterable[str], counts: Counter[str] | None = None,
     below the ten hallmarks: `meta.label_paths` keeps them. Source: Baker et al. 2016.
 
     Args:
-        names: tar archives with the folders `text` and `labels`, or BLUE's TSV, which may
+        names: tar archives or folders with `text` and `labels` in them, or BLUE's TSV, which may
             come from stdin, `-`.
         counts: counts sentences without a hallmark, and documents.
         reject: receives a document whose labels do not fit its sentences.
@@ -37,9 +40,10 @@ def hoc_records(names: Iterable[str], counts: Counter[str] | None = None,
     counts = Counter() if counts is None else counts
     documents = set()
     for name in names:
-        found = _archived(name, reject) if _is_tar(name) else sentences_of_documents(
-            table_records([name], HOC, reject))
-        for record in found:
+        folders = _read_folder(name) if Path(name).is_dir() else \
+            _read_archive(name) if _is_tar(name) else None
+        for record in _sentences(name, folders, reject) if folders else sentences_of_documents(
+                table_records([name], HOC, reject)):
             counts["sentences without a hallmark"] += not record["labels"]
             documents.add(record.get("meta", {}).get("document"))
             counts["documents"] = len(documents)
@@ -54,8 +58,8 @@ def _is_tar(name: str) -> bool:
         return bool(stream.peek(512)[where] == magic)  # type: ignore[attr-defined]
 
 
-def _archived(name: str, reject: Reject) -> Iterator[Record]:
-    texts, labels = _read_archive(name)
+def _sentences(name: str, folders: Folders, reject: Reject) -> Iterator[Record]:
+    texts, labels = (folders[folder] for folder in _FOLDERS)
     for document in dict.fromkeys((*texts, *labels)):
         place = f"{source_name(name)} ({document})"
         sentences = [line for line in texts.get(document, "").split("\n") if line.strip()]
@@ -73,13 +77,19 @@ def _archived(name: str, reject: Reject) -> Iterator[Record]:
                          meta=meta, place=place)
 
 
-def _read_archive(name: str) -> tuple[dict[str, str], dict[str, str]]:
+def _read_folder(name: str) -> Folders:
+    """Read the files of an unpacked archive; see `_read_archive`."""
+    return _complete(name, {folder: {path.stem: read_text(str(path)) for path in sorted(
+        Path(name).glob(f"**/{folder}/*.txt"))} for folder in _FOLDERS})
+
+
+def _read_archive(name: str) -> Folders:
     """Read the files of the two folders, by the names of documents.
 
     Raises:
         DataError: a damaged archive, or one without these folders.
     """
-    folders: dict[str, dict[str, str]] = {folder: {} for folder in _FOLDERS}
+    folders: Folders = {folder: {} for folder in _FOLDERS}
     try:
         with open_bytes(name) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
             for member in archive:
@@ -92,8 +102,11 @@ def _read_archive(name: str) -> tuple[dict[str, str], dict[str, str]]:
     except (tarfile.TarError, UnicodeDecodeError) as error:
         raise DataError(f"{source_name(name)}: damaged archive ({error}); copy or download it "
                         "again") from error
+    return _complete(name, folders)
+
+
+def _complete(name: str, folders: Folders) -> Folders:
     if not all(folders.values()):
         raise DataError(f"{source_name(name)}: found no .txt files in a folder text and a folder "
                         "labels, expected the archive of Hallmarks of Cancer")
-    texts, labels = folders.values()
-    return texts, labels
+    return folders

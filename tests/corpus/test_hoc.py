@@ -40,6 +40,17 @@ def test_levels_and_sentences(tmp_path: Path) -> None:
     assert counts == {"documents": 1, "sentences without a hallmark": 2}
 
 
+def test_the_folder_equals_the_archive(tmp_path: Path) -> None:
+    files = {"text_1": "One .\nTwo .\n", "labels_1": f"<{GENOMIC}< ", "text_2": "Three .\n",
+             "labels_2": "<Cellular energetics--x"}
+    name = archive(tmp_path / "hoc.tgz", **files)
+    with tarfile.open(name) as packed:
+        packed.extractall(tmp_path / "unpacked", filter="data")
+    assert list(hoc_records([str(tmp_path / "unpacked")])) == list(hoc_records([name]))
+    with pytest.raises(DataError, match=r"found no .txt files in a folder text"):
+        list(hoc_records([str(tmp_path / "unpacked/hoc/text")]))
+
+
 def test_labels_that_fit_no_sentence_are_rejected(tmp_path: Path) -> None:
     name = archive(tmp_path / "hoc.tgz", labels_1="<a<b", text_1="One .\n", text_2="Two .\n",
                    labels_2="<c")

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from bmtools.cli.settings import takes_settings
-from bmtools.commands.import_.importing import imports, source_format
+from bmtools.commands.import_.importing import imports, imports_folders, source_format
 from bmtools.corpus.settings import BIOASQ_YESNO, BIOSSES, GAD, TableConfig
 from bmtools.errors import Reject
 from bmtools.records import Record
@@ -41,9 +41,9 @@ def gad(files: tuple[str, ...], counts: Counter[str], reject: Reject) -> Iterato
     return table_records(files, GAD, reject, headless=("sentence", "label"))
 
 
-@source_format("hoc", "The archive with text/ and labels/, or BLUE's TSV", "",
+@source_format("hoc", "The archive or folder with text/ and labels/, or BLUE's TSV", "",
                "hoc.tsv -o hoc.jsonl", "hoc-original.tar.gz -o hoc.jsonl")
-@imports
+@imports_folders
 def hoc(files: tuple[str, ...], counts: Counter[str], reject: Reject) -> Iterator[Record]:
     """Hallmarks of Cancer, one record for every sentence, its hallmarks under labels.
 
