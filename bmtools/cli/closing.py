@@ -197,7 +197,7 @@ def after_score_suite(lines: Sequence[Line], sets: int, output: str) -> Closing:
     """Close `score-suite`: how complete each model is, and what its paper makes of it."""
     facts = []
     for line in lines:
-        if "table" in line:
+        if "table" in line or "model" not in line:
             continue
         missing = line.get("missing", [])
         averages = [f"{name} {value:.2f}" for name, value in line.get("averages", {}).items()][-1:]

@@ -13,6 +13,7 @@ from bmtools.evaluation.counts import rounded
 from bmtools.evaluation.suite import PublishedTable, Suite, SuiteSet, load_suite
 from bmtools.io.jsonl import read_objects, refuse_empty, source_name, source_stem
 from bmtools.io.manifest import read_manifest
+from bmtools.scoring.statistics import holm
 
 Line = dict[str, Any]
 Shown = Literal["main", "all", "none"]
@@ -59,14 +60,15 @@ def suite_scores(suite: str, results: Sequence[str], *, published: Shown = "main
         baseline in percent of its score, `other_metrics` where a set's fallback was taken, and
         `missing` sets. Where own models lack sets, no
         average is given that needs them, but all models have one over the sets at hand, if
-        several.
+        several. Then a line for each comparison of two models by the main metric of a set, with
+        `p_holm` adjusted over all sets.
 
     Raises:
         ValueError: an unknown suite, set or baseline.
         DataError: lines without the metric of their set, or two scores of one model.
     """
     chosen = load_suite(suite)
-    own = _read_results(chosen, results, name)
+    own, comparisons = _read_results(chosen, results, name)
     lines: list[Line] = [
         {"model": model, "suite": suite, "scores": one.scores(chosen.statistic),
          "deviations": one.deviations(), "other_metrics": one.fallbacks}
@@ -76,7 +78,7 @@ def suite_scores(suite: str, results: Sequence[str], *, published: Shown = "main
         if published == "all" or (published == "main" and table.main):
             lines += _published_lines(chosen, suite, table)
     _add_differences(lines, chosen, baseline)
-    return [_finished(line, chosen, shared) for line in lines]
+    return [*(_finished(line, chosen, shared) for line in lines), *_adjusted(comparisons)]
 
 
 def _published_lines(suite: Suite, name: str, table: PublishedTable) -> Iterator[Line]:
@@ -129,12 +131,43 @@ def _add_differences(lines: Sequence[Line], suite: Suite, baseline: str | None) 
                                if row in base and line["model"] != named}
 
 
-def _read_results(suite: Suite, results: Sequence[str], name: str | None) -> dict[str, _Model]:
+def _adjusted(comparisons: Sequence[Line]) -> list[Line]:
+    """Adjust the p-values of each two models for as many sets as they are compared on."""
+    for key in ("p", "p_over_seeds"):
+        for pair in dict.fromkeys(tuple(line["compared"]) for line in comparisons):
+            family = [line for line in comparisons
+                      if tuple(line["compared"]) == pair and key in line]
+            for line, p_value in zip(family, holm([one[key] for one in family]), strict=True):
+                line[f"{key}_holm"] = rounded(p_value)
+    return [*comparisons]
+
+
+def _comparison(line: Mapping[str, Any], one: SuiteSet, place: str) -> Line:
+    """Take what a comparison by score-tasks says of a set's main metric, in percent."""
+    compared, difference, bounds = (line.get(key) for key in ("compared", "difference", "interval"))
+    p_values = {key: line[key] for key in ("p", "p_over_seeds") if line.get(key) is not None}
+    if not isinstance(compared, list) or not all(map(_is_score, [difference, *p_values.values()])):
+        raise DataError(f"{place}: found a comparison without a difference from -1 to 1, expected "
+                        "lines of score-tasks")
+    found = {"compared": [*map(str, compared)], "set": one.name, "metric": line["metric"],
+             "difference": rounded(_PERCENT * line["difference"])}
+    if isinstance(bounds, list) and all(map(_is_score, bounds)):
+        found["interval"] = [rounded(_PERCENT * bound) for bound in bounds]
+    return found | p_values
+
+
+def _read_results(suite: Suite, results: Sequence[str],
+                  name: str | None) -> tuple[dict[str, _Model], list[Line]]:
     models: dict[str, _Model] = {}
+    comparisons: list[Line] = []
     for result in results:
         given, path = split_set(suite, result)
         for place, line in _result_lines(path):
             one = _set_of(suite, line.get("set", given), path, place)
+            if "compared" in line:
+                if line.get("metric") in (one.metrics[0], _SAME.get(one.metrics[0], "")):
+                    comparisons.append(_comparison(line, one, place))
+                continue
             model = name or str(line.get("seed_of", line["model"]))
             found = {one.row(metric): score for metric in one.metrics
                      if (score := _find(line, metric)) is not None}
@@ -150,7 +183,7 @@ def _read_results(suite: Suite, results: Sequence[str], name: str | None) -> dic
     if not models:
         refuse_empty([split_set(suite, one)[1] for one in results],
                      what="scores by score-tasks or finetune")
-    return models
+    return models, comparisons
 
 
 def _add(model: _Model, found: Mapping[str, Any], place: str, what: str, is_seed: bool) -> None:
@@ -187,7 +220,7 @@ def _set_of(suite: Suite, name: object, path: str, place: str) -> SuiteSet:
 
 
 def _result_lines(path: str) -> Iterator[tuple[str, Line]]:
-    """Yield lines with a model's scores, each after its place, and no others."""
+    """Yield lines of models and of comparisons, each after its place, and no others."""
     if Path(path).is_dir():
         manifest = read_manifest(Path(path))
         if manifest.get("command") != "finetune":
@@ -197,14 +230,14 @@ def _result_lines(path: str) -> Iterator[tuple[str, Line]]:
         return
     for place, line in read_objects(path):
         # Lines over seeds come after those of each seed, which have all metrics.
-        if "model" in line and "metric" not in line:
+        if ("model" in line and "metric" not in line) or "compared" in line:
             yield place, line
 
 
 def _find(line: Mapping[str, Any], metric: str) -> Any:
     """Find a metric of score-tasks, or of finetune on the test set: a number, or a summary."""
-    for name in (metric, _SAME.get(metric)):
-        found = line.get(f"test_{name}", line.get(str(name)))
+    for name in (metric, _SAME.get(metric, "")):
+        found = line.get(f"test_{name}", line.get(name))
         # Over all classes of a single label micro F1 is accuracy, which papers do not mean by it.
         if name == "micro_f1" and found is not None and found == line.get("test_accuracy"):
             continue

@@ -18,6 +18,7 @@ _ESCAPES = str.maketrans({"\\": r"\textbackslash{}", "~": r"\textasciitilde{}",
                           **{sign: f"\\{sign}" for sign in "&%$#_{}"}})
 _MARKERS = "os^Dv<>Pp*hX"
 _PADDING = 2
+_COMPARISON = ("difference", "p", "p_holm", "p_over_seeds", "p_over_seeds_holm")
 _OTHER_METRIC = "*"
 
 
@@ -29,7 +30,7 @@ def suite_tables(lines: Sequence[Line], suite: Suite, width: int) -> Iterator[Ta
         suite: whose they are.
         width: of the terminal; wider tables are split, each with the own models.
     """
-    own = [line for line in lines if "table" not in line]
+    own = [line for line in lines if "model" in line and "table" not in line]
     tables = list(dict.fromkeys(line["table"] for line in lines if "table" in line))
     for table in tables or [""]:
         others = [line for line in lines if table and line.get("table") == table]
@@ -46,6 +47,21 @@ def suite_tables(lines: Sequence[Line], suite: Suite, width: int) -> Iterator[Ta
                              width - max(map(len, rows)) - _PADDING):
             yield title, ["set", *(column[0] for column in part)], [
                 [row, *(column[number] for column in part)] for number, row in enumerate(rows, 1)]
+    if compared := [line for line in lines if "compared" in line]:
+        keys = [key for key in _COMPARISON if any(key in line for line in compared)]
+        yield "Own models, p-values adjusted over sets (Holm)", ["set", "models", *(
+            key.replace("_", " ") for key in keys)], [
+            [line["set"], " - ".join(line["compared"]), *(_compared(line, key) for key in keys)]
+            for line in compared]
+
+
+def _compared(line: Line, key: str) -> str:
+    if key not in line:
+        return DASH
+    if key != "difference":
+        return f"{line[key]:.4f}"
+    bounds = ", ".join(f"{bound:.2f}" for bound in line.get("interval", ()))
+    return f"{line[key]:+.2f}{bounds and f' [{bounds}]'}"
 
 
 def _row_names(lines: Sequence[Line], suite: Suite, published: Sequence[Line]) -> list[str]:
@@ -117,6 +133,7 @@ def plot_suite(lines: Sequence[Line], suite: Suite, path: Path) -> None:
         suite: whose they are.
         path: file to write, in the format of its suffix.
     """
+    lines = [line for line in lines if "model" in line]
     rows = _row_names(lines, suite, ())
     names = short_names([line["model"] for line in lines])
     with figure_file(path, 9, 1.5 + 0.3 * max(len(rows), len(lines))) as figure:

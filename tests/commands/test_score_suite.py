@@ -123,6 +123,30 @@ def test_differences_to_a_baseline(run: Run, write_lines: Write) -> None:
     assert refused.code == 2 and "did you mean 'base'?" in refused.err
 
 
+def test_comparisons_are_adjusted_over_sets(run: Run, write_lines: Write) -> None:
+    def compared(name: str, metric: str, p_value: float | None) -> dict[str, Any]:
+        return {"compared": ["bio", "base"], "metric": metric, "difference": 0.1, "set": name,
+                "interval": [0.05, 0.15], "p": p_value, "p_holm": p_value, "p_over_seeds": None}
+
+    path = write_lines("s.jsonl", *(line(name, 0.8) for name in NER[:4]),
+                       compared("BC5-chem", "f1", 0.01), compared("BC5-chem", "relaxed_f1", 0.5),
+                       compared("BC2GM", "f1", 0.04), compared("NCBI-disease", "f1", 0.03),
+                       compared("BC5-disease", "f1", None))
+    outcome = run("score-suite", "--suite", "blurb", path, "--published", "none")
+    found = [one for one in outcome.records if "compared" in one]
+    # Holm 1979: 3 x 0.01, 2 x 0.03, and no less for the last.
+    assert [(one["set"], one.get("p_holm")) for one in found] == [
+        ("BC5-chem", 0.03), ("BC2GM", 0.06), ("NCBI-disease", 0.06), ("BC5-disease", None)]
+    assert found[0] == {
+        "compared": ["bio", "base"], "set": "BC5-chem", "metric": "f1", "difference": 10.0,
+        "interval": [5.0, 15.0], "p": 0.01, "p_holm": 0.03}
+    table = run("score-suite", "--suite", "blurb", path, "--format", "markdown").out
+    assert "| BC2GM | bio - base | +10.00 [5.00, 15.00] | 0.0400 | 0.0600 |" in table
+    broken = write_lines("t.jsonl", {**compared("BC2GM", "f1", 0.1), "difference": "no"})
+    refused = run("score-suite", "--suite", "blurb", broken)
+    assert refused.code == 1 and "t.jsonl:1: found a comparison without a difference" in refused.err
+
+
 def test_a_metric_in_place_of_the_papers_is_named(run: Run, write_lines: Write) -> None:
     path = write_lines("s.jsonl", line("BC2GM", 0.8), {
         "model": "tokens", "set": "BC2GM", "test_f1": finetuned("f1", 0.7)["test_f1"],

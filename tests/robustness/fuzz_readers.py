@@ -130,7 +130,9 @@ _LINES: dict[str, list[dict[str, Any]]] = {
     "in.jsonl": _RECORDS, "tagged.jsonl": _TAGGED, "maskings.jsonl": _MASKINGS,
     "annotated.jsonl": _ANNOTATED, "predicted.jsonl": _PREDICTED,
     "suite.jsonl": [{"model": "a-0", "task": "ner", "seed_of": "a", "f1": 0.5},
-                    {"model": "b", "test_f1": {"mean": 0.7, "median": 0.7, "deviation": 0.1}}],
+                    {"model": "b", "test_f1": {"mean": 0.7, "median": 0.7, "deviation": 0.1}},
+                    {"compared": ["a", "b"], "metric": "f1", "difference": -0.2, "p": 0.03,
+                     "interval": [-0.3, -0.1]}],
     "scores.jsonl": _SCORES, "notes.jsonl": [{"id": "0", "text": "Il paziente.", "lang": "en"}]}
 
 
