@@ -130,6 +130,8 @@ class NerTask(Task[TaggedText, Window]):
         notes = [f"{count} {of} are {kind}, which {setting(TRAIN)} lacks; they count as missed"
                  for kind, count in unseen.items()]
         found = [f"{counts[key]} {fault}" for key, fault in _FAULTS.items() if counts[key]]
+        if self.config.scheme == "io" and counts["reachable"] < counts["entities"]:
+            found.append("neighbours of one type are one in the scheme io")
         if found:
             notes.insert(0, f"{of}, {'; '.join(found)}; tags can give back {counts['reachable']}")
         return Split(examples, {**counts, "types": dict(sorted(types.items())),

@@ -353,6 +353,7 @@ USAGE: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {
     ),
     "finetune ner": (
         (("--patience", "0"), "--patience: found 0, expected 1 or more"),
+        (("--crf", "--loss", "dice"), "--loss: found dice, expected cross-entropy beside --crf"),
         (("--model", "absent"), "'absent' does not exist"),
         (("--train", "-", "--dev", "-"), "only one of --train, --dev and --test can be stdin"),
         (("--test", "absent.jsonl"), "'absent.jsonl' does not exist"),

@@ -174,6 +174,17 @@ def test_chosen_types_alone_are_found_and_expected(encoder: Path) -> None:
     assert task.labels == ["O", "B-DRUG", "I-DRUG", "B-SIGN", "I-SIGN"]
 
 
+@pytest.mark.parametrize(("scheme", "reachable"), [("bio", 2), ("io", 0)])
+def test_neighbours_that_io_joins_are_reported(encoder: Path, scheme: str, reachable: int) -> None:
+    task = NerTask(NerConfig(24, scheme=scheme), load_encoder(encoder, TAGGER))
+    split = task.read("train", [Record(id="1", text="asma febbre", entities=[
+        {"start": 0, "end": 4, "type": "X"}, {"start": 5, "end": 11, "type": "X"}])])
+    assert split.counts["reachable"] == reachable
+    assert split.notes == [] if scheme == "bio" else [
+        "train: of 2 entities, neighbours of one type are one in the scheme io; tags can give "
+        "back 0"]
+
+
 def labels_of(encoder: Path, text: str, **settings: Any) -> list[str]:
     """Name the label of each token, `-` without any."""
     task = NerTask(NerConfig(24, **settings), load_encoder(encoder, TAGGER))
