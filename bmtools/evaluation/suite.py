@@ -45,6 +45,10 @@ class SuiteSet:
     dev: int | None = None
     test: int | None = None
 
+    def __post_init__(self) -> None:
+        if not self.metrics or not all((self.name, *self.metrics)):
+            raise ValueError(f"set {self.name!r}: found metrics {[*self.metrics]}, expected names")
+
     def row(self, metric: str) -> str:
         """Name a row of scores: the set, with the metric where it has several."""
         return self.name if len(self.metrics) == 1 else f"{self.name} {metric}"

@@ -135,6 +135,7 @@ def test_one_model_has_one_score_in_all_tables() -> None:
 @pytest.mark.parametrize(("change", "message"), [
     (("[[sets]]", "[sets]"), "key 'sets': found an object, expected a list"),
     (('task = "ner"\n', ""), "key 'sets[0].task' is missing"),
+    (('["f1"]', "[]"), "set 'A': found metrics [], expected names"),
     (("[80.5]", "[80.5, 3]"), "Table 1, A: found 2 values, expected one for each of 1 models"),
     (("{A =", "{B ="), "Table 1: found 'B', expected one of A, Mean"),
     (('groups = ["G"]', 'groups = ["H"]'), "average 'Mean': found group 'G', expected H"),

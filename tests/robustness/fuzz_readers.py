@@ -217,7 +217,7 @@ READERS = (
       for task in TASKS for file in ("annotated.jsonl", "predicted.jsonl")),
     Reader("suite.jsonl", "score-suite --suite suite.toml Organs=suite.jsonl"),
     Reader("suite.toml", "score-suite --suite suite.toml Organs=suite.jsonl --table",
-           said=("bmtools: --",)),
+           said=("bmtools: --", "for Organs", "found the set 'Organs'")),
     Reader("mrr.jsonl", f"{_MRR} --fail-below-baseline mrr.jsonl", weight=.5),
     Reader("memory.tmx", f"{_TRANSLATE} memory.tmx notes.jsonl"),
     Reader("memory.tsv", f"{_TRANSLATE} memory.tsv notes.jsonl"),
