@@ -36,7 +36,9 @@ def test_nothing_is_built_from_a_cut_download(tmp_path: Path) -> None:
     assert done.stdout == "1 1\n"
     reason = ("cut.txt.gz: damaged compressed data (Compressed file ended before the end-of-stream "
               "marker was reached); copy or download the file again")
-    reader, producer = sorted(done.stderr.splitlines())
+    # Slow machines also see what the commands are doing.
+    reader, producer = sorted(line for line in done.stderr.splitlines()
+                              if line.startswith("bmtools: "))
     assert producer == f"bmtools: {reason}"
     assert reader.startswith("bmtools: <stdin>:")
     assert reader.endswith(f": the records are incomplete, since 'bmtools import text' failed "

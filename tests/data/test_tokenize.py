@@ -280,6 +280,7 @@ def test_finished_shards_are_only_confirmed(source: Path, tokenizer: Any, tmp_pa
                                             monkeypatch: pytest.MonkeyPatch) -> None:
     first = tokenize(RecordReader([str(source)]), tokenizer, tmp_path / "s", SMALL)
     (tmp_path / "s.run").mkdir()  # as a kill between renaming and tidying up leaves it
+    os.utime(tmp_path / "s.run", ns=(0, 0))
     with monkeypatch.context() as patch:
         patch.delattr(module, "map_blocks")
         again = RecordReader([str(source)])
