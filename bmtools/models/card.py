@@ -16,7 +16,8 @@ _TEMPLATE = "card.md.jinja"
 # Suffix of transformers' classes: the Hub's name of the task, and a title.
 _HEADS = {"ForMaskedLM": ("fill-mask", "Masked language model"),
           "ForTokenClassification": ("token-classification", "Entity tagger"),
-          "ForSequenceClassification": ("text-classification", "Text classifier")}
+          "ForSequenceClassification": ("text-classification", "Text classifier"),
+          "ForQuestionAnswering": ("question-answering", "Question answering model")}
 # Roles of checkpoints among a command's settings.
 _BASES = {"model": "trained from", "base": "weights of", "teacher": "teacher",
           "student": "student's start"}

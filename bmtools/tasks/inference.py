@@ -143,9 +143,9 @@ def predict(records: str | PathLike[str] | Iterable[Any],
     Yields:
         copies of the records in order, with an object of predictions under the key `predicted`,
         or another one that `into` names: `entities` (each with id, start, end, type, text and
-        score), or `label`, `score` (its probability) and `probabilities` (of every label). With
-        into="entities" they replace the record's own, and `relations` go; with into="label" they
-        replace its `label` and `score`.
+        score), `answers` (each with text, start and score), or `label`, `score` (its probability)
+        and `probabilities` (of every label). With into="entities" they replace the record's own,
+        and `relations` go; with into="label" they replace its `label` and `score`.
 
     Raises:
         CheckpointError: no model of a known task.
