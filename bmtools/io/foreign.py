@@ -129,7 +129,11 @@ def _quoted(name: str) -> str:
 
 _TAGGED = re.compile(r"\S+(?:[\t ]+\S+){0,3}[\t ]+(?:O|[BIESLU](?:-\S+)?)\s*")
 _TAGGED_LINES = 3
+_PUBTATOR = re.compile(r"[\w.-]+\|t\|")
 _STANDOFF = re.compile(r"[\w.-]+\|(?:[at]\|)?\S")
+# Root elements of annotated sets, and the formats of `import` that read them.
+_ANNOTATED = {"<collection": "bioc", "<document": "ddi", "<deIdi2b2": "i2b2-xml",
+              "<ClinicalNarrativeTemporalAnnotation": "i2b2-xml"}
 _PUBMED = ("PubmedArticleSet", "MedlineCitationSet", "PubmedArticle", "MedlineCitation")
 
 
@@ -145,12 +149,17 @@ def importer(line: str, name: str) -> str:
     """
     file, start = _quoted(name), line.lstrip()
     if start.startswith("<"):
+        annotated = next((form for root, form in _ANNOTATED.items() if root in start), None)
+        if annotated:
+            return f"found XML, expected records; type bmtools import {annotated} {file}"
         if "xml" in start[:5] or any(root in start for root in _PUBMED):
             return f"found XML, expected records; for PubMed's, type bmtools import pubmed {file}"
         return (f"found markup ({start[:20]}), expected records; take the text out, then type "
                 "bmtools import text FILE")
     if line.startswith("-DOCSTART-") or _TAGGED.fullmatch(line):
         return f"found tagged tokens, expected records; type bmtools import conll {file}"
+    if _PUBTATOR.match(line):
+        return f"found PubTator's lines, expected records; type bmtools import pubtator {file}"
     if _STANDOFF.match(line):
         return ("found id|text, expected records; type bmtools import standoff "
                 f"{file} --annotations FILE")

@@ -115,6 +115,10 @@ NO_RECORDS = {
               "found tagged tokens, expected records; type bmtools import conll notes"),
     "standoff": ("8701013|La clonidina\n", "found id|text, expected records; type bmtools import "
                  "standoff notes --annotations FILE"),
+    "pubtator": ("1|t|On DF.\n1|a|\n", "found PubTator's lines, expected records; type bmtools "
+                 "import pubtator notes"),
+    "ddi": ('<document id="d">\n', "found XML, expected records; type bmtools import ddi notes"),
+    "bioc": ("<collection>\n", "found XML, expected records; type bmtools import bioc notes"),
     "list": ('[{"id": "1"}]\n', "found a JSON list, expected one JSON object a line; type jq -c "
              "'.[]' notes | bmtools import jsonl"),
     "document": ('{\n "id": "1"}\n', "found one JSON object over several lines, expected one a "
