@@ -126,3 +126,16 @@ def test_real_documents_lose_nothing(data: Path, tokenizer: Any) -> None:
         assert_whole(words, windows, tokenizer, text, 64)
         for start, end in words:
             assert text[start:end] == text[start:end].strip()
+
+
+def test_tokens_of_white_space_are_named(tokenizers: dict[str, Any]) -> None:
+    text = "asma  (PKU)   e \n DNA " * 4
+    blank = 0
+    for tokenizer in tokenizers.values():
+        encoding = tokenizer.backend_tokenizer.encode(text, add_special_tokens=False)
+        expected = [not text[start:end].strip() for start, end in encoding.offsets]
+        [(_, windows)] = cut_into_windows(tokenizer, [text], 12)
+        found = [number in window.blanks for window in windows for number in range(len(window))]
+        assert found == expected and len(windows) > 1
+        blank += sum(expected)
+    assert blank
