@@ -21,8 +21,7 @@ from bmtools.cli.options import (
 )
 from bmtools.cli.results import as_tables, finish, print_results, prints_results
 from bmtools.cli.tables import print_table, terminal_width
-from bmtools.evaluation.suite import Suite, SuiteSet, load_suite, suite_names
-from bmtools.evaluation.suite_scores import Shown, suite_scores
+from bmtools.evaluation.suite import Shown, Suite, SuiteSet, load_suite, suite_names
 
 _UNLIMITED_WIDTH = 10_000
 
@@ -83,6 +82,8 @@ def command(results: tuple[str, ...], suite: str, published: Shown, baseline: st
     if lists_sets:
         print_results(map(_describe, chosen.sets), output)
         return
+    from bmtools.evaluation.suite_scores import suite_scores
+
     with usage_errors():
         lines = suite_scores(suite, sources(results), published=published, baseline=baseline,
                              name=name)

@@ -17,6 +17,8 @@ from bmtools.records import readable
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
+Shown = Literal["main", "all", "none"]
+"""Published tables: those that compare models, all, or none."""
 _SUFFIX = ".toml"
 _MOST_DIGITS = 6
 

@@ -6,17 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean, median, stdev
-from typing import Any, Literal
+from typing import Any
 
 from bmtools.errors import DataError, setting, suggestion
 from bmtools.evaluation.counts import rounded
-from bmtools.evaluation.suite import PublishedTable, Suite, SuiteSet, load_suite
+from bmtools.evaluation.suite import PublishedTable, Shown, Suite, SuiteSet, load_suite
 from bmtools.io.jsonl import read_objects, refuse_empty, source_name, source_stem
 from bmtools.io.manifest import read_manifest
 from bmtools.scoring.statistics import holm
 
 Line = dict[str, Any]
-Shown = Literal["main", "all", "none"]
 _PERCENT = 100
 # Over types of mentions and relations, F1 of all counts is called f1 alone.
 _SAME = {"micro_f1": "f1"}
