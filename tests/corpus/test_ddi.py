@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from bmtools.corpus.brat import brat_records
 from bmtools.corpus.ddi import ddi_records
 from bmtools.corpus.mentions import LOST, MOVED, RELATIONS_LOST
 from bmtools.errors import RecordError
@@ -117,3 +118,19 @@ def test_a_folder_equals_its_part_of_the_zip(data: Path, run) -> None:
     assert len(zipped.records) == 326
     assert sum(len(json.loads(line)["entities"]) for line in zipped.out.splitlines()) == 528
     assert "pairs: 451" in zipped.err
+
+
+@pytest.mark.data
+def test_both_editions_of_the_corpus_agree(data: Path) -> None:
+    """The corpus's authors made the BRAT edition themselves."""
+    def found(records: list[Record]) -> tuple[Counter[tuple[str, str]], Counter[str]]:
+        return (Counter((entity["text"], entity["type"].upper()) for record in records
+                        for entity in record["entities"]),
+                Counter(arc["type"].upper() for record in records for arc in record["relations"]))
+
+    folder = data / "en/re/DDI-2013"
+    texts = {record["id"]: record for record in brat_records([str(folder / "test-medline-brat")])}
+    paths = list((folder / "test-medline-xml").glob("*.xml"))
+    assert len(paths) == 33
+    for path in paths:
+        assert found(list(ddi_records([str(path)]))) == found([texts[path.stem]]), path.stem
