@@ -18,6 +18,8 @@ _HEADS = {"ForMaskedLM": ("fill-mask", "Masked language model"),
           "ForTokenClassification": ("token-classification", "Entity tagger"),
           "ForSequenceClassification": ("text-classification", "Text classifier"),
           "ForQuestionAnswering": ("question-answering", "Question answering model")}
+_TITLES = {"relations": "Relation finder"}
+"""Titles of tasks whose head does not tell them."""
 # Roles of checkpoints among a command's settings.
 _BASES = {"model": "trained from", "base": "weights of", "teacher": "teacher",
           "student": "student's start"}
@@ -53,10 +55,12 @@ def _card(config: PretrainedConfig, weights: int, tokenizer: PreTrainedTokenizer
     kind, settings = (config.architectures or ["model"])[0], manifest["settings"]
     tag, title = next((value for suffix, value in _HEADS.items() if kind.endswith(suffix)),
                       ("", "Model"))
+    task = settings.get("task", "")
+    title = _TITLES.get(task, title)
     bases = {role: settings[role] for role in _BASES if settings.get(role)}
     tokenizer_type = type(tokenizer.backend_tokenizer.model).__name__
     return {
-        "title": title, "pipeline_tag": tag, "own_head": _has_own_head(settings),
+        "title": title, "pipeline_tag": tag, "task": task, "own_head": _has_own_head(settings),
         "command": manifest["command"],
         "languages": sorted({code for name in manifest["results"].get("languages", ())
                              if (code := name.partition("-")[0].lower()).isalpha()}),
@@ -72,8 +76,9 @@ def _card(config: PretrainedConfig, weights: int, tokenizer: PreTrainedTokenizer
 
 
 def _has_own_head(settings: Mapping[str, Any]) -> bool:
-    """Test whether a tagger has a head or tags that transformers' pipeline cannot use."""
-    return settings.get("head", "linear") != "linear" or settings.get("scheme") == "bioul" \
+    """Test whether a model has a head, tags or inputs that transformers' pipeline cannot use."""
+    return settings.get("task") == "relations" or settings.get("scheme") == "bioul" \
+        or settings.get("head", "linear") != "linear" \
         or any(settings.get(name) for name in ("crf", "overlapping"))
 
 

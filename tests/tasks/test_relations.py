@@ -86,6 +86,9 @@ def test_a_random_model_learns_and_predicts_what_it_scored(
         "relations", bert, records(1, 100, facts), records(2, 20, facts), tmp_path / "tuned",
         test=test, report=lines.append, entities=entities, pooling=pooling, **SETTINGS)
     assert result["test_micro_f1"]["mean"] > 0.8, result
+    card = (tmp_path / "tuned/README.md").read_text()
+    assert "Relation finder" in card and '"text": "...", "entities": [...]}]' in card
+    assert "pipeline_tag" not in card and "from transformers import pipeline" not in card
     seed = next(line for line in lines if "best_epoch" in line)
     stripped = [record.without("relations") for record in test]
     found = list(bmtools.tasks.predict(stripped, tmp_path / "tuned", batch_size=5))
