@@ -42,6 +42,11 @@ def full_text(record: Mapping[str, Any]) -> str:
     return f"{record['title']}\n{record['text']}" if record.get("title") else str(record["text"])
 
 
+def document_of(record: Mapping[str, Any]) -> str:
+    """Name the document that a record comes from: `meta.document`, or its id."""
+    return str(record.get("meta", {}).get("document", record["id"]))
+
+
 class Entity(TypedDict, total=False):
     """A mention; `spans` are the parts of a discontinuous one, `start` and `end` its hull."""
 

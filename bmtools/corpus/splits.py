@@ -19,7 +19,7 @@ from bmtools.io.directories import new_directory
 from bmtools.io.jsonl import RecordReader, read_lines, source_name, source_stem
 from bmtools.io.manifest import Manifest
 from bmtools.io.output import write_records
-from bmtools.records import Record
+from bmtools.records import Record, document_of
 
 PARTS = ("train", "dev", "test")
 SHARED = ("documents", "texts", "questions")
@@ -92,11 +92,6 @@ def _numbers(text: str) -> tuple[float, ...]:
         return tuple(float(number) for number in text.split(","))
     except ValueError:
         return ()
-
-
-def document_of(record: Mapping[str, Any]) -> str:
-    """Name the document that a record comes from: `meta.document`, or its id."""
-    return str(record.get("meta", {}).get("document", record["id"]))
 
 
 def split(records: RecordReader, output: Path, config: SplitConfig | None = None,

@@ -8,8 +8,8 @@ from typing import Any
 
 from bmtools.evaluation.answers import question_of
 from bmtools.evaluation.counts import rounded
-from bmtools.evaluation.matching import document_of
 from bmtools.evaluation.spans import find_words, words_in
+from bmtools.records import document_of
 
 
 def describe_set(records: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import numpy as np
 from bmtools.errors import BmtoolsError, DataError, RecordError, Reject, refuse, setting
 from bmtools.evaluation.samples import TASK_METRICS
 from bmtools.evaluation.settings import TaskScoresConfig
-from bmtools.records import Record, check
+from bmtools.records import Record, check, document_of
 
 _KEYS = {"relations": "relations", "labels": "multilabel", "label": "classification",
          "entities": "ner", "answers": "qa", "score": "similarity"}
@@ -187,7 +187,3 @@ def number_documents(records: Sequence[Mapping[str, Any]]) -> np.ndarray:
     return np.array([numbers.setdefault(document_of(record), len(numbers)) for record in records],
                     dtype=int)
 
-
-def document_of(record: Mapping[str, Any]) -> str:
-    """Name the document of a record: `meta.document`, or its id."""
-    return str(record.get("meta", {}).get("document", record["id"]))

@@ -58,6 +58,8 @@ def _card(config: PretrainedConfig, weights: int, tokenizer: PreTrainedTokenizer
     task = settings.get("task", "")
     title = _TITLES.get(task, title)
     bases = {role: settings[role] for role in _BASES if settings.get(role)}
+    if config.problem_type == "regression":
+        title = "Text regressor"
     tokenizer_type = type(tokenizer.backend_tokenizer.model).__name__
     return {
         "title": title, "pipeline_tag": tag, "task": task, "own_head": _has_own_head(settings),
@@ -87,7 +89,8 @@ def _architecture(kind: str, config: PretrainedConfig,
     yield "architecture", f"{kind}, {config.num_hidden_layers} layers of {config.hidden_size}"
     yield "weights", f"{weights:,}"
     if not kind.endswith("ForMaskedLM"):
-        yield "labels", ", ".join((config.id2label or {}).values())
+        outputs = "output" if config.problem_type == "regression" else "labels"
+        yield outputs, ", ".join((config.id2label or {}).values())
 
 
 def _origin(manifest: Mapping[str, Any], bases: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -52,6 +52,7 @@ class _Config(TypedDict, total=False):
     max_position_embeddings: int | None
     pad_token_id: int | None
     id2label: dict[str, str]
+    problem_type: str | None
 
 
 class _Index(TypedDict):

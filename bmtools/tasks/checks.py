@@ -12,9 +12,6 @@ from bmtools.models.checkpoint_files import check_checkpoint, read_config
 from bmtools.records import RecordFields
 from bmtools.tasks.registry import TASKS, load_task
 
-_TASKS_OF_HEADS = {"ForTokenClassification": ("ner", "pico"),
-                   "ForSequenceClassification": ("classification", "yesno"),
-                   "ForQuestionAnswering": ("qa",)}
 _UNTUNED = ("ForMaskedLM", "ForPreTraining", "ForCausalLM")
 
 
@@ -31,8 +28,7 @@ def find_task(directory: Path, task: str = "") -> str:
     """
     trained = read_manifest(directory).get("settings", {}).get("task", "")
     heads = read_config(directory).get("architectures") or [""]
-    fitting = [trained] if trained else [name for end, names in _TASKS_OF_HEADS.items()
-                                         if heads[0].endswith(end) for name in names]
+    fitting = [trained] if trained else _possible_tasks(directory)
     tuned_for = " or ".join(fitting)
     if not tuned_for and heads[0].endswith(_UNTUNED):
         raise CheckpointError(
@@ -43,7 +39,7 @@ def find_task(directory: Path, task: str = "") -> str:
         raise CheckpointError(
             f"{directory}: found no task in {NAME}, expected a model that bmtools finetune wrote; "
             f"for one fine-tuned elsewhere set {setting('task')} "
-            f"({tuned_for or ' or '.join(TASKS)})")
+            f"({' or '.join(tuned_for or TASKS)})")
     if not task and trained not in TASKS:
         raise CheckpointError(f"{directory / NAME}: found the task {trained!r}, "
                               f"{suggestion(trained, TASKS)}")
@@ -52,6 +48,17 @@ def find_task(directory: Path, task: str = "") -> str:
         raise CheckpointError(f"{directory}: found a model for {tuned_for}, expected one for "
                               f"{task}; leave {setting('task')} out or name {tuned_for}")
     return task or trained
+
+
+def _possible_tasks(directory: Path) -> list[str]:
+    """Name the tasks that a model from elsewhere may have been fine-tuned on, by its head."""
+    config = read_config(directory)
+    [head, *_] = config.get("architectures") or [""]
+    kind = config.get("problem_type")
+    tasks = {name: load_task(name) for name in TASKS}
+    return [name for name, task in tasks.items()
+            if head.endswith(task.model_class.removeprefix("AutoModel"))
+            and (not kind or kind == task.problem_type)]
 
 
 def find_tasks(directories: Sequence[Path], task: str = "") -> str:

@@ -194,16 +194,16 @@ def _write(runs: _Runs, task: Task[Any, Any], sources: Mapping[str, Iterable[Rec
     files = {name: source for name, source in sources.items() if isinstance(source, RecordReader)}
     names = {name: files[name].names[0] if name in files else "<memory>" for name in sources}
     settings = {"model": str(plan.model), "task": plan.task, **asdict(plan.config),
-                **best.dev.settings,
-                "max_length": task.max_length, **names, **asdict(plan.finetuning),
-                **asdict(plan.optimization), **asdict(plan.schedule),
-                **asdict(plan.regularization), **asdict(plan.freezing), **asdict(plan.lora)}
+                **best.dev.settings, "max_length": task.max_length, **names,
+                **asdict(plan.finetuning), **asdict(plan.optimization),
+                **asdict(plan.schedule), **asdict(plan.regularization), **asdict(plan.freezing),
+                **asdict(plan.lora)}
     hashes = {name: digest for file in files.values() for name, digest in file.hashes.items()}
     manifest = Manifest("finetune", settings, task.checkpoint.vocabulary, best.seed, hashes,
                         {"model": hash_directory(plan.model)}, best.tokens_seen, wall_seconds,
                         {**summary, **(files[TRAIN].origins() if TRAIN in files else {})})
     set_status(f"writing {plan.output}")
-    model = trained_model(plan, task, best)
+    model = task.finish(trained_model(plan, task, best))
     with new_directory(plan.output, plan.overwrite) as partial:
         write_checkpoint_files(partial, model, task.checkpoint.tokenizer, manifest)
         (partial / SEEDS).write_bytes(encode_lines(lines))

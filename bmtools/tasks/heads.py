@@ -61,7 +61,7 @@ def load_encoder(directory: Path, model_class: str) -> Checkpoint:
     torch.manual_seed(0)  # weights that are new are drawn once more for each seed
     checkpoint = load_checkpoint(directory, model_class=model_class, new_head=True,
                                  id2label={0: "O"}, label2id={"O": 0})
-    _output_layer(checkpoint, 1)
+    output_layer(checkpoint, 1)
     return checkpoint
 
 
@@ -75,7 +75,7 @@ def load_with_head(directory: Path, device: str, model_class: str,
     checkpoint = load_checkpoint(directory, device, model_class, new_head=True)
     model: Any = checkpoint.model
     outputs = len(model.config.id2label)
-    name = _output_layer(checkpoint, outputs)
+    name = output_layer(checkpoint, outputs)
     head = make_head(model.get_submodule(name).in_features, outputs)
     try:
         head.load_state_dict(_read_weights(directory, f"{name}."))
@@ -112,7 +112,7 @@ def load_trained_head(encoder: Checkpoint, labels: Sequence[str],
     if config.get("architectures") != [type(encoder.model).__name__] \
             or not (any_names or own == [*labels]):
         return None
-    name = _output_layer(encoder, 1)
+    name = output_layer(encoder, 1)
     weights = _read_weights(encoder.path, f"{name}.")
     old: Any = encoder.model.get_submodule(name)
     with torch.random.fork_rng(devices=[]):
@@ -140,7 +140,7 @@ def with_new_head(encoder: Checkpoint, labels: Sequence[str], seed: int,
         trained_head: output layer to go on with.
     """
     model: Any = copy.deepcopy(encoder.model)
-    name = _output_layer(encoder, 1)
+    name = output_layer(encoder, 1)
     old = model.get_submodule(name)
     new = sorted(encoder.new_weights)
     if trained_head:
@@ -180,7 +180,7 @@ def _read_weights(directory: Path, prefix: str) -> dict[str, Tensor]:
                 for name in weights.keys() if name.startswith(prefix)}  # noqa: SIM118
 
 
-def _output_layer(encoder: Checkpoint, outputs: int) -> str:
+def output_layer(encoder: Checkpoint, outputs: int) -> str:
     """Name the linear layer of transformers' head that computes the labels."""
     model = encoder.model
     found = [name for name, module in model.named_modules()

@@ -26,12 +26,15 @@ class TextInput:
         token_type_ids: (tokens,) int32, 1 on the second text and its last special token.
         truncated: tokens that were cut off.
         label_id: IGNORED where there is no label, or the training set lacks it.
+        targets: (outputs,) float32, what each output is trained towards where labels do not
+            exclude each other.
     """
 
     ids: np.ndarray
     token_type_ids: np.ndarray
     truncated: int
     label_id: int = IGNORED
+    targets: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.ids)

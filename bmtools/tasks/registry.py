@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 from bmtools.errors import BmtoolsError, setting
 from bmtools.tasks.settings import (
     ClassificationConfig,
+    MultilabelConfig,
     NerConfig,
     PicoConfig,
     QaConfig,
     RelationsConfig,
+    SimilarityConfig,
     TaskConfig,
     YesNoConfig,
 )
@@ -28,6 +30,12 @@ TASKS: dict[str, tuple[str, type[TaskConfig], str]] = {
                   "Train a model to find relations between the entities of a text."),
     "classification": ("classification:ClassificationTask", ClassificationConfig,
                        "Train a model to choose one label for a text or a pair of texts."),
+    "nli": ("classification:NliTask", ClassificationConfig,
+            "Train a model to say what follows from one text for another."),
+    "multilabel": ("multilabel:MultilabelTask", MultilabelConfig,
+                   "Train a model to give a text any number of labels."),
+    "similarity": ("similarity:SimilarityTask", SimilarityConfig,
+                   "Train a model to score how similar two texts are."),
     "yesno": ("yesno:YesNoTask", YesNoConfig,
               "Train a model to answer questions with yes, no or maybe."),
     "qa": ("qa:QaTask", QaConfig, "Train a model to find the answers to questions in texts."),

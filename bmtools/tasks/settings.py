@@ -60,6 +60,19 @@ class LabelConfig(TaskConfig):
 
 
 @dataclass(frozen=True)
+class TextConfig(TaskConfig):
+    """Settings of a task over a text or a pair of texts.
+
+    Args:
+        max_length: longest input in tokens, special tokens included; shorter where the model reads
+            less. The longer of two texts is truncated first.
+        truncation_side: end at which texts that are too long lose tokens.
+    """
+
+    truncation_side: TruncationSide = "right"
+
+
+@dataclass(frozen=True)
 class NerConfig(LabelConfig):
     """Settings of named entity recognition.
 
@@ -144,17 +157,13 @@ class PicoConfig(NerConfig):
 
 
 @dataclass(frozen=True)
-class ClassificationConfig(LabelConfig):
+class ClassificationConfig(TextConfig, LabelConfig):
     """Settings of classification.
 
     Args:
-        max_length: longest input in tokens, special tokens included; shorter where the model reads
-            less. The longer of two texts is truncated first.
-        truncation_side: end at which texts that are too long lose tokens.
         metric_for_best_model: score on the development set that chooses the epoch and the seed.
     """
 
-    truncation_side: TruncationSide = "right"
     metric_for_best_model: Literal["accuracy", "macro_f1", "micro_f1"] = "accuracy"
 
 
@@ -259,6 +268,37 @@ class RelationsConfig(LabelConfig):
         """List the names of a setting, which commas separate."""
         return frozenset(name.strip() for name in getattr(self, field_name).split(",")
                          if name.strip())
+
+
+@dataclass(frozen=True)
+class MultilabelConfig(TextConfig):
+    """Settings of classification with any number of labels.
+
+    Args:
+        threshold: probability from which a label is given. 0: of 0.05, 0.1 ... 0.95 the one that
+            is best on the development set.
+        metric_for_best_model: score on the development set that chooses the epoch, the seed and
+            the threshold: over documents (see `meta.document` of records), or over records.
+    """
+
+    threshold: float = 0.5
+    metric_for_best_model: Literal["micro_f1", "macro_f1", "example_f1", "record_micro_f1",
+                                   "record_macro_f1"] = "micro_f1"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(0 <= self.threshold < 1, "threshold", self.threshold, "0 to below 1")
+
+
+@dataclass(frozen=True)
+class SimilarityConfig(TextConfig):
+    """Settings of the similarity of two texts.
+
+    Args:
+        metric_for_best_model: score on the development set that chooses the epoch and the seed.
+    """
+
+    metric_for_best_model: Literal["pearson", "spearman"] = "pearson"
 
 
 @dataclass(frozen=True)
@@ -370,8 +410,8 @@ class PredictConfig:
 
     Args:
         into: key of the object that predictions are added as, beside annotations of the record;
-            entities (ner), label (classification, yesno) or answers (qa) replaces the record's own
-            by them, and drops relations of replaced entities.
+            the task's own, such as entities or label, replaces the record's by them, and drops
+            relations of replaced entities.
         max_length: longest input in tokens, special tokens included; 0 for the length it was
             trained with.
         batch_size: inputs a pass.

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 _TEXTS_AT_ONCE = 256
 TRAIN, DEV, TEST = "train", "dev", "test"
 InputT = TypeVar("InputT", bound=Sized)
+ProblemType = Literal["regression", "single_label_classification", "multi_label_classification"]
 ExampleT = TypeVar("ExampleT", bound="Example[Any]")
 
 
@@ -93,6 +94,8 @@ class Task(ABC, Generic[ExampleT, InputT]):
     Attributes:
         config_class: settings of the task; each becomes an option of `finetune TASK`.
         model_class: transformers' auto class whose head the task trains; see `model_class_for`.
+        problem_type: what transformers makes of the outputs; written into `config.json`. None
+            where the class leaves no choice.
         key: of records, that holds the annotation which the task learns.
         replaced: keys of records that are replaced or removed where predictions take the place of
             annotations, with a note to be formatted with the number of values lost.
@@ -111,6 +114,7 @@ class Task(ABC, Generic[ExampleT, InputT]):
 
     config_class: ClassVar[type[TaskConfig]]
     model_class: ClassVar[str]
+    problem_type: ClassVar[ProblemType | None] = None
     key: ClassVar[str]
     replaced: ClassVar[Mapping[str, str]]
     metrics: tuple[str, ...]
@@ -172,8 +176,15 @@ class Task(ABC, Generic[ExampleT, InputT]):
         """
         from bmtools.tasks.heads import with_new_head
 
-        return with_new_head(self.checkpoint, self.labels, seed, self.make_head(self.config),
-                             self.trained_head())
+        model = with_new_head(self.checkpoint, self.labels, seed, self.make_head(self.config),
+                              self.trained_head())
+        if self.problem_type:
+            model.config.problem_type = self.problem_type
+        return model
+
+    def finish(self, model: PreTrainedModel) -> PreTrainedModel:
+        """Change a trained model into what is written, in place."""
+        return model
 
     def trained_head(self) -> nn.Module | None:
         """Load the checkpoint's output layer if it was trained for the same labels."""

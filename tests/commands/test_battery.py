@@ -42,6 +42,8 @@ CLASSIFIED = tuple({"id": str(number), "text": f"Il paziente ha {illness}.", "la
                    for number, illness in enumerate(["asma", "diabete"] * 2))
 ASKED = tuple({**record, "question": "Quale?", "answers": [{"text": "asma", "start": 15}]}
               for record in TAGGED)
+PAIRED = tuple({**record, "text_pair": "Il paziente.", "labels": [record["label"]] * (number > 1),
+                "score": number} for number, record in enumerate(CLASSIFIED))
 NOTES = ({"id": "a", "text": "No pain. Fever."}, {"id": "b", "text": "Fever."})
 PREDICTED = tuple({**record, "predicted": {"entities": record["entities"][number % 2:]}}
                   for number, record in enumerate(TAGGED))
@@ -141,6 +143,21 @@ CASES = {
          "--patience", "5e-05", "--overwrite"),
         blank="FILE:1: key 'label' is missing; expected the name of a class, as text",
         records=CLASSIFIED, option="--train"),
+    "finetune nli": Case(
+        ("--model", "MODEL", "--dev", "DEV", "--seeds", "1", "--epochs", "1", "-o", "OUT"),
+        ("--metric-for-best-model [accuracy|macro_f1|micro_f1]", "follows"),
+        blank="FILE:1: key 'label' is missing; expected the name of a class, as text",
+        records=PAIRED, option="--train"),
+    "finetune multilabel": Case(
+        ("--model", "MODEL", "--dev", "DEV", "--seeds", "1", "--epochs", "1", "-o", "OUT"),
+        ("--threshold", "--metric-for-best-model [micro_f1|", "--truncation-side [right|left]"),
+        blank="FILE:1: key 'labels' is missing; expected a list of labels, empty for none",
+        records=PAIRED, option="--train"),
+    "finetune similarity": Case(
+        ("--model", "MODEL", "--dev", "DEV", "--seeds", "1", "--epochs", "1", "-o", "OUT"),
+        ("--metric-for-best-model [pearson|spearman]", "--truncation-side [right|left]"),
+        blank="FILE:1: key 'score' is missing; expected the similarity of the texts, a number",
+        records=PAIRED, option="--train"),
     "predict": Case(("--model", "TAGGER"), ("--device", "--max-length"), NO_RECORDS + ALLOWED,
                     None),
     "score-tasks": Case(
@@ -204,6 +221,8 @@ BEFORE = {
     "finetune ner": (*CASES["finetune ner"].arguments, "--train", "corpus.jsonl"),
     "finetune relations": (*CASES["finetune relations"].arguments, "--train", "corpus.jsonl"),
     "finetune classification": ("-o", "out"),
+    **{f"finetune {task}": (*CASES[f"finetune {task}"].arguments, "--train", "corpus.jsonl")
+       for task in ("nli", "multilabel", "similarity")},
     "score-mrr": ("--model", "MODEL"),
     "score-space": ("--model", "MODEL"),
     "translate": ("--source-lang", "en", "--target-lang", "it"),
@@ -374,6 +393,10 @@ USAGE: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {
         (("--truncation-side", "middle"),
          "'--truncation-side': 'middle' is not one of 'right', 'left'"),
     ),
+    "finetune nli": ((("--seeds", "0"), "--seeds: found 0, expected 1 or more"),),
+    "finetune multilabel": ((("--threshold", "1"), "--threshold: found 1.0, expected 0 to below"),),
+    "finetune similarity": (
+        (("--metric-for-best-model", "f1"), "'f1' is not one of 'pearson', 'spearman'"),),
     "predict": (
         ((), "Missing option '--model'"),
         (("--model", "MODEL", "--batch-size", "0"), "--batch-size: found 0, expected 1 or more"),
@@ -508,7 +531,10 @@ def kit_paths(make_tokenizer: Run, make_checkpoint: Run, tiny_tokenizer: Path,
     (folder / "words.txt").write_text("asma\ndiabete mellito\n", encoding="utf-8")
     (folder / "memory.tsv").write_text("en\tit\nNo pain.\tNessun dolore.\nFever.\tFebbre.\n",
                                        encoding="utf-8")
-    (folder / "dev.jsonl").write_text(json.dumps({**RELATED[0], "label": "asma"}) + "\n")
+    (folder / "dev.jsonl").write_text("".join(json.dumps({
+        **record, "entities": RELATED[0]["entities"],
+        "relations": RELATED[0]["relations"], "labels": ["asma"]}) + "\n"
+        for record in PAIRED[:2]))
     (folder / "gold.jsonl").write_text("".join(json.dumps(one) + "\n" for one in TAGGED))
     base = make_checkpoint(make_tokenizer("Il respirare, le ginocchia, i sanguigni di mellito"))
     return {"TOKENIZER": tiny_tokenizer, "MODEL": tiny_checkpoint, "BASE": base,
@@ -648,7 +674,8 @@ def test_no_directory_of_this_machine_is_written(kit: Kit) -> None:
 
 
 READS_TOKENS = {"tokenize", "pretrain", "distill", "preflight", "finetune ner",
-                "finetune relations", "finetune classification", "predict", "score-pppl",
+                "finetune relations", "finetune classification", "finetune nli",
+                "finetune multilabel", "finetune similarity", "predict", "score-pppl",
                 "score-mrr", "score-masking", "score-space"}
 
 

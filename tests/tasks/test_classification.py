@@ -137,6 +137,25 @@ def test_a_metric_chooses_the_epoch(bert: Path, tmp_path: Path, monkeypatch: pyt
     assert next(line for line in lines if "best_epoch" in line)["best_epoch"] == best
 
 
+def test_inference_needs_pairs(bert: Path, tmp_path: Path) -> None:
+    alone = Record(id="x", text="il", label="cuore", place="a.jsonl:7")
+    rejected: list[RecordError] = []
+    lines: list[dict[str, Any]] = []
+    bmtools.tasks.finetune("nli", bert, [alone, *records(1, 20, pairs=True)],
+                           records(2, 5, pairs=True), tmp_path / "tuned", reject=rejected.append,
+                           report=lines.append, **{**SETTINGS, "epochs": 1})
+    expected = "a.jsonl:7: key 'text_pair' is missing; expected the second text of a pair"
+    assert [str(error) for error in rejected] == [expected]
+    assert lines[0]["records"] == lines[0]["pairs"] == 20
+    assert read_manifest(tmp_path / "tuned")["settings"]["task"] == "nli"
+    [found] = bmtools.tasks.predict(records(3, 1, pairs=True), tmp_path / "tuned")
+    assert found["predicted"]["label"] in SIGNS.values()
+    with pytest.raises(RecordError, match=expected):
+        next(bmtools.tasks.predict([alone], tmp_path / "tuned"))
+    with pytest.raises(CheckpointError, match="found a model for nli, expected one for classific"):
+        bmtools.tasks.predict([], tmp_path / "tuned", task="classification")
+
+
 def read(bert: Path, name: str, given: list[Record], **options: Any) -> Any:
     task = ClassificationTask(ClassificationConfig(16),
                               load_encoder(bert, ClassificationTask.model_class))

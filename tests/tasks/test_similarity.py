@@ -1,0 +1,148 @@
+"""Similarity of pairs, on toys and on BIOSSES."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from tasks.test_classification import save_random
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipeline
+
+import bmtools.tasks
+from bmtools.corpus.settings import BIOSSES
+from bmtools.corpus.tables import table_records
+from bmtools.errors import CheckpointError, DataError, RecordError, refuse
+from bmtools.models.checkpoint_files import CONFIG
+from bmtools.records import Record
+from bmtools.tasks.heads import load_encoder
+from bmtools.tasks.settings import SimilarityConfig
+from bmtools.tasks.similarity import SimilarityTask
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+SETTINGS: dict[str, Any] = {"seeds": 1, "epochs": 4, "batch_size": 8, "learning_rate": 2e-3,
+                            "max_length": 32}
+SCORES = {"asma": 100.0, "artrosi": 140.0, "infarto": 150.0}
+
+
+def records(seed: int, count: int) -> list[Record]:
+    """Pairs whose second text decides the score, which is far from 0."""
+    rng = random.Random(seed)
+    return [Record(id=str(number), text="il paziente", text_pair=f"la febbre e {sign}",
+                   score=SCORES[sign], place=f"a.jsonl:{number}")
+            for number, sign in enumerate(rng.choices(list(SCORES), k=count))]
+
+
+@pytest.fixture(scope="module", params=["bert", "roberta", "modernbert"])
+def checkpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory,
+               pair_tokenizers: dict[str, Any]) -> Path:
+    return save_random(tmp_path_factory.mktemp("models"), request.param,
+                       pair_tokenizers[request.param])
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory: pytest.TempPathFactory, pair_tokenizers: dict[str, Any]) -> Path:
+    return save_random(tmp_path_factory.mktemp("models"), "bert", pair_tokenizers["bert"])
+
+
+def task_of(bert: Path) -> SimilarityTask:
+    return SimilarityTask(SimilarityConfig(max_length=16),
+                          load_encoder(bert, SimilarityTask.model_class))
+
+
+def test_predictions_are_in_the_scale_of_the_scores_and_transformers_agrees(
+        checkpoint: Path, tmp_path: Path) -> None:
+    result = bmtools.tasks.finetune("similarity", checkpoint, records(1, 60), records(2, 12),
+                                    tmp_path / "tuned", **SETTINGS)
+    assert result["dev_pearson"]["mean"] > 0.95
+    model = AutoModelForSequenceClassification.from_pretrained(tmp_path / "tuned").eval()
+    assert (model.config.num_labels, model.config.problem_type) == (1, "regression")
+    assert model.config.id2label == {0: "score"}
+    regressor = pipeline("text-classification", model=model,
+                         tokenizer=AutoTokenizer.from_pretrained(tmp_path / "tuned"))
+    test = records(3, 8)
+    for gold, one in zip(test, bmtools.tasks.predict(test, tmp_path / "tuned"), strict=True):
+        found = one["predicted"]["score"]
+        assert 80 < found < 170
+        theirs = regressor({"text": gold["text"], "text_pair": gold["text_pair"]})
+        assert theirs["score"] == pytest.approx(found, abs=1e-2)
+    further = task_of(tmp_path / "tuned")
+    further.read("train", records(4, 9))
+    for name, weight in further.finish(further.new_model(0)).state_dict().items():
+        torch.testing.assert_close(weight, model.state_dict()[name])
+    card = (tmp_path / "tuned" / "README.md").read_text()
+    assert "| output | score |" in card and "| labels |" not in card
+
+
+def test_the_first_loss_is_that_of_transformers(bert: Path) -> None:
+    task = task_of(bert)
+    examples = task.read("train", records(1, 9)).examples
+    model = task.new_model(0).eval()
+    inputs = [item for example in examples for item in example.inputs]
+    batch = {name: torch.from_numpy(value) for name, value in task.collate(inputs).items()}
+    labels = torch.from_numpy(task.collate_labels(inputs, {}))
+    assert labels.mean().item() == pytest.approx(0, abs=1e-6)
+    assert labels.std(correction=0).item() == pytest.approx(1)
+    theirs = model(**batch, labels=labels).loss
+    assert task.loss(model, batch, labels).item() / 9 == pytest.approx(theirs.item())
+    outputs = [[row] for row in task.outputs(model, batch).detach().numpy()]
+    assert task.score(examples, outputs).loss == pytest.approx(theirs.item(), abs=1e-6)
+
+
+def test_scores_are_those_of_scipy(bert: Path) -> None:
+    task = task_of(bert)
+    gold = records(5, 30)
+    examples = task.read("train", gold).examples
+    predicted = np.random.default_rng(0).normal(size=30)
+    found = task.score(examples, [[row] for row in predicted[:, None]]).scores
+    expected = [one["score"] for one in gold]
+    assert found["pearson"] == pytest.approx(stats.pearsonr(expected, predicted)[0], abs=1e-6)
+    assert found["spearman"] == pytest.approx(stats.spearmanr(expected, predicted)[0], abs=1e-6)
+    constant = task.score(examples, [[row] for row in np.ones((30, 1))]).scores
+    assert (constant["pearson"], constant["spearman"]) == (0, 0)
+
+
+def test_models_vote_by_mean_scores(bert: Path) -> None:
+    vote = task_of(bert).vote(Record(id="1", text=""), [{"score": 1.0}, {"score": 4.0}])
+    assert vote == {"score": 2.5}
+
+
+@pytest.mark.parametrize(("given", "error", "found"), [
+    (Record(id="1", text="il", score=1.0, place="a.jsonl:7"), RecordError,
+     r"a\.jsonl:7: key 'text_pair' is missing; expected the second text of a pair"),
+    (Record(id="1", text="il", text_pair="la", place="a.jsonl:7"), RecordError,
+     r"a\.jsonl:7: key 'score' is missing; expected the similarity of the texts, a number"),
+    (Record(id="1", text="il", text_pair="la", score=1.0), DataError,
+     "train: found 1 different scores in 1 records, expected two or more")])
+def test_records_that_teach_nothing_are_refused(bert: Path, given: Record, error: type[Exception],
+                                                found: str) -> None:
+    with pytest.raises(error, match=found):
+        task_of(bert).read("train", [given])
+
+
+def test_models_with_several_outputs_are_refused(bert: Path, tmp_path: Path) -> None:
+    from tasks.test_classification import records as labelled
+
+    bmtools.tasks.finetune("classification", bert, labelled(1, 9), labelled(2, 5),
+                           tmp_path / "tuned", **{**SETTINGS, "epochs": 1})
+    (tmp_path / "tuned" / "bmtools.json").unlink()
+    with pytest.raises(CheckpointError, match="found a model for classification or nli"):
+        bmtools.tasks.predict(records(1, 2), tmp_path / "tuned", task="similarity")
+    config = tmp_path / "tuned" / CONFIG
+    config.write_text(config.read_text().replace("single_label_classification", "regression"))
+    with pytest.raises(CheckpointError, match="found 3 labels, expected a model for similarity"):
+        bmtools.tasks.predict(records(1, 2), tmp_path / "tuned", task="similarity")
+
+
+@pytest.mark.data
+def test_biosses(bert: Path, data: Path) -> None:
+    """A hundred pairs, scored 0 to 4."""
+    found = list(table_records((str(data / "en/sts/BIOSSES/biosses.tsv"),), BIOSSES, refuse))
+    split = task_of(bert).read("train", found)
+    assert split.counts["records"] == 100
+    assert (split.counts["scores"]["lowest"], split.counts["scores"]["highest"]) == (0.0, 4.0)
