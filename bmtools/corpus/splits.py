@@ -18,7 +18,7 @@ from bmtools.errors import DataError, RecordError, Reject, check_choices, refuse
 from bmtools.io.directories import new_directory
 from bmtools.io.jsonl import RecordReader, read_lines, source_name, source_stem
 from bmtools.io.manifest import Manifest
-from bmtools.io.output import write_records
+from bmtools.io.output import encode_lines
 from bmtools.records import Record, document_of
 
 PARTS = ("train", "dev", "test")
@@ -270,7 +270,7 @@ def _in_order(records: Iterable[Record], parts: Iterable[str]) -> dict[str, list
 def _write_parts(directory: Path, parts: Mapping[str, Sequence[Record]], folds: int) -> None:
     if not folds:
         for name, own in parts.items():
-            write_records(own, str(directory / f"{name}.jsonl"))
+            _write_part(directory / f"{name}.jsonl", own)
         return
     if list(parts) != list(map(str, range(folds))):
         raise DataError(f"found the parts {', '.join(parts)}, expected folds 0 to {folds - 1}")
@@ -279,7 +279,12 @@ def _write_parts(directory: Path, parts: Mapping[str, Sequence[Record]], folds: 
         train = [one for name, own in parts.items() if name not in (test, dev) for one in own]
         (directory / f"fold-{fold}").mkdir()
         for name, own in (("train", train), ("dev", parts[dev]), ("test", parts[test])):
-            write_records(own, str(directory / f"fold-{fold}" / f"{name}.jsonl"))
+            _write_part(directory / f"fold-{fold}" / f"{name}.jsonl", own)
+
+
+def _write_part(path: Path, records: Iterable[Record]) -> None:
+    with path.open("wb") as stream:
+        stream.writelines(encode_lines([record]) for record in records)
 
 
 def _report(parts: Mapping[str, Sequence[Record]], config: SplitConfig) -> dict[str, Any]:
