@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from bmtools.models.checkpoint import Checkpoint
 
-_DIGITS = 4
+_DIGITS = 6
 _OUTPUT = "score"
 
 

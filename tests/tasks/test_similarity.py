@@ -107,6 +107,15 @@ def test_scores_are_those_of_scipy(bert: Path) -> None:
     assert (constant["pearson"], constant["spearman"]) == (0, 0)
 
 
+def test_close_scores_stay_apart(bert: Path) -> None:
+    """As of a model that has learned little; rounding would change their correlation."""
+    task = task_of(bert)
+    [example] = task.encode(records(1, 1))
+    found = [task.predict(Record(id="1", text=""), example, [np.array([score])])["score"]
+             for score in (2.11412, 2.11413)]
+    assert found == [2.11412, 2.11413]
+
+
 def test_models_vote_by_mean_scores(bert: Path) -> None:
     vote = task_of(bert).vote(Record(id="1", text=""), [{"score": 1.0}, {"score": 4.0}])
     assert vote == {"score": 2.5}
