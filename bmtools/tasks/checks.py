@@ -39,7 +39,7 @@ def find_task(directory: Path, task: str = "") -> str:
         raise CheckpointError(
             f"{directory}: found no task in {NAME}, expected a model that bmtools finetune wrote; "
             f"for one fine-tuned elsewhere set {setting('task')} "
-            f"({' or '.join(tuned_for or TASKS)})")
+            f"({' or '.join(fitting or TASKS)})")
     if not task and trained not in TASKS:
         raise CheckpointError(f"{directory / NAME}: found the task {trained!r}, "
                               f"{suggestion(trained, TASKS)}")
