@@ -71,7 +71,7 @@ def _suite(ctx: click.Context, _param: click.Parameter, name: str) -> str:
 def command(results: tuple[str, ...], suite: str, published: Shown, baseline: str | None,
             name: str | None, lists_sets: bool, form: str | None, plot: Path | None,
             output: str) -> None:
-    """Average scores on a benchmark suite as its paper does, beside the published scores.
+    """Average scores on a benchmark suite as its paper does.
 
     RESULTS are JSON Lines of score-tasks or finetune, or directories of finetune; none or - means
     stdin. SET= names the set; else the file is named like it, or lines do under "set". Prints a

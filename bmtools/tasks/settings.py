@@ -282,8 +282,8 @@ class MultilabelConfig(TextConfig):
     """
 
     threshold: float = 0.5
-    metric_for_best_model: Literal["micro_f1", "macro_f1", "example_f1", "record_micro_f1",
-                                   "record_macro_f1"] = "micro_f1"
+    metric_for_best_model: Literal["micro_f1", "macro_f1", "example_f1",
+                                   "record_micro_f1"] = "micro_f1"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -313,7 +313,7 @@ class FinetuneConfig:
         patience: evaluations without a better score on the development set after which a run ends.
         batch_size: inputs a step.
         grid: settings to try, each with all seeds; the best mean on the development set is kept.
-            Values by name, such as "learning_rate=1e-5,3e-5 batch_size=16,32", or blurb or
+            Values by name, such as "batch-size=16,32 learning-rate=1e-5,3e-5", or blurb or
             bioptimus for those that a paper tried.
     """
 

@@ -215,7 +215,7 @@ def test_help_of_a_command_is_its_own(run, words: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize(("arguments", "start", "offered"), [
     ([], "pre", ["preflight", "pretrain", "predict"]),
-    (["import"], "pu", ["pubmed", "pubmedqa"]),
+    (["import"], "pu", ["pubmed", "pubmedqa", "pubtator"]),
     (["pretrain"], "--max-g", ["--max-grad-norm"]),
     (["pretrain", "--optimizer"], "", ["adamw", "stable-adamw", "muon"]),
     (["pretrain", "--recipe"], "pubmedbert-a", ["pubmedbert-adversarial"]),
@@ -224,7 +224,7 @@ def test_help_of_a_command_is_its_own(run, words: tuple[str, ...]) -> None:
     (["distill", "--architecture"], "bert-t", ["bert-tiny"]),
     (["help"], "ph", ["phases"]),
     (["help"], "score-m", ["score-mrr", "score-masking"]),
-    (["help", "finetune"], "n", ["ner"])])
+    (["help", "finetune"], "n", ["ner", "nli"])])
 def test_completion_offers_values(arguments: list[str], start: str, offered: list[str]) -> None:
     completion = ShellComplete(bmtools, {}, "bmtools", "_BMTOOLS_COMPLETE")
     assert [item.value for item in completion.get_completions(arguments, start)] == offered

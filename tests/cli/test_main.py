@@ -115,4 +115,4 @@ def test_completion_names_the_commands(process) -> None:
     outcome = process(COMP_WORDS="bmtools score", COMP_CWORD="1",
                     _BMTOOLS_COMPLETE="bash_complete")
     assert outcome.out.split() == [f"plain,score-{what}" for what in
-                                   ("tasks", "pppl", "mrr", "masking", "space")]
+                                   ("tasks", "suite", "pppl", "mrr", "masking", "space")]
