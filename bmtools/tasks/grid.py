@@ -15,6 +15,10 @@ from bmtools.tasks.settings import PLAN_PARTS, FinetunePlan
 NAMED = {"blurb": "learning_rate=1e-5,3e-5,5e-5 batch_size=16,32",
          "bioptimus": "learning_rate=1e-5,2e-5 batch_size=4,8,16"}
 
+# The task reads the data, and makes the head, by its other settings.
+_OF_LOSS = frozenset({"loss", "class_weights", "oversampling"})
+_OF_ALL_RUNS = frozenset({"grid", "mixed_precision", "seed", "seed_list", "seeds", "tf32"})
+
 
 def grid_plans(plan: FinetunePlan) -> Iterator[tuple[dict[str, Any], FinetunePlan]]:
     """Yield every combination of a plan's grid: its settings, and the plan with them.
@@ -43,12 +47,13 @@ def parse_grid(text: str, plan: FinetunePlan) -> Mapping[str, list[Any]]:
         BmtoolsError: see `grid_plans`.
     """
     known = {field.name: getattr(getattr(plan, part), field.name)
-             for part in ("config", *PLAN_PARTS) for field in fields(getattr(plan, part))}
+             for part in ("config", *PLAN_PARTS) for field in fields(getattr(plan, part))
+             if (part != "config" or field.name in _OF_LOSS) and field.name not in _OF_ALL_RUNS}
     axes: dict[str, list[Any]] = {}
     for axis in NAMED.get(text, text).split():
         name, equals, values = axis.partition("=")
         name = name.replace("-", "_")
-        if not equals or name not in known or name in ("grid", "seed", "seeds", "seed_list"):
+        if not equals or name not in known:
             meant = did_you_mean(name, known) if equals else ""
             raise BmtoolsError(f"{setting('grid')}: found {axis!r}, expected {' or '.join(NAMED)}, "
                                "or a setting and its values, such as learning_rate=1e-5,3e-5"

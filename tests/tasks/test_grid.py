@@ -40,7 +40,8 @@ def test_papers_grids() -> None:
 @pytest.mark.parametrize(("grid", "told"), [
     ("pubmed", "grid: found 'pubmed', expected blurb or bioptimus, or a setting"),
     ("lerning_rate=1", "3e-5; did you mean 'learning_rate'"), ("batch_size=x", "such as 16"),
-    ("seed=1,2", "found 'seed=1,2'")])
+    ("seed=1,2", "found 'seed=1,2'"),
+    ("max_length=64,128", "found 'max_length=64,128'")])
 def test_wrong_grids_are_told(grid: str, told: str) -> None:
     with pytest.raises(BmtoolsError, match=told):
         list(grid_plans(plan(grid)))
