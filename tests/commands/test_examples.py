@@ -55,6 +55,19 @@ def runnable(topic: str) -> list[str]:
             if "<Tab>" not in line]
 
 
+def with_annotations(record: dict[str, Any]) -> dict[str, Any]:
+    """Add the keys of every task."""
+    text = record["text"]
+    first, last = text.index(" "), text.rindex(" ") + 1
+    is_heart = "cuore" in text
+    return {**record, "text_pair": text, "label": "heart" if is_heart else "other",
+            "labels": ["heart"] * is_heart, "score": len(text) / 10, "question": "Chi?",
+            "answers": [{"text": text[:first], "start": 0}],
+            "entities": [{"id": "T1", "start": 0, "end": first, "type": "ORGAN"},
+                         {"id": "T2", "start": last, "end": len(text) - 1, "type": "PLACE"}],
+            "relations": [{"head": "T1", "tail": "T2", "type": "NEAR"}] * is_heart}
+
+
 @pytest.fixture(scope="session")
 def files(make_tokenizer: Callable[..., Path], make_checkpoint: Callable[..., Path],
           make_tagger: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -76,8 +89,7 @@ def files(make_tokenizer: Callable[..., Path], make_checkpoint: Callable[..., Pa
 
     texts = [{"id": str(number), "text": text, "lang": "it", "source": "toy"}
              for number, text in enumerate(SENTENCES)]
-    annotated = [{**text, "label": "heart" if "cuore" in text["text"] else "other", "entities": [
-        {"start": 0, "end": text["text"].index(" "), "type": "ORGAN"}]} for text in texts]
+    annotated = [with_annotations(text) for text in texts]
     write("corpus.jsonl", *texts)
     write("notes.jsonl", *texts[:8])
     for name in ("train", "dev", "test"):

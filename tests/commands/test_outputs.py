@@ -33,6 +33,7 @@ Run = Callable[..., Any]
 pytestmark = pytest.mark.usefixtures("one_thread")
 ALL = {**CASES, "import jsonl": Case((), ())}
 WRITE_NOTHING = ("preflight", "table")
+WITHOUT_REJECTS = ("score-suite",)
 FURTHER = {"compare-vocab": (("--plot", "p.png"),),
            "find-contexts": (("--report", "r.jsonl"),),
            "score-tasks": (("--details", "d.jsonl"),),
@@ -42,7 +43,8 @@ FURTHER = {"compare-vocab": (("--plot", "p.png"),),
 DIRECTORIES = [name for name, case in ALL.items() if "OUT" in case.arguments]
 FILES = [(name, "--output", "out.jsonl") for name in ALL
          if name not in (*DIRECTORIES, *WRITE_NOTHING)]
-FILES += [(name, "--rejects", "bad.jsonl") for name in ALL if name not in WRITE_NOTHING]
+FILES += [(name, "--rejects", "bad.jsonl") for name in ALL
+          if name not in (*WRITE_NOTHING, *WITHOUT_REJECTS)]
 FILES += [(name, *output) for name, outputs in FURTHER.items() for output in outputs]
 
 
@@ -65,6 +67,8 @@ class Output:
         first, *rest = (json.dumps(record).encode() for record in self.kit.case.records)
         source = self.kit.write(first, self.kit.case.bad, *rest)
         rejects = () if self.flag == "--rejects" else ("--rejects", os.devnull)
+        if self.kit.name in WITHOUT_REJECTS:
+            source, rejects = self.kit.good(), ()
         out = (self.kit.folder / "model") if self.flag != "--output" else "out"
         return self.kit.on(source, self.flag, path, *rejects, *more, out=str(out))
 

@@ -45,7 +45,7 @@ def test_the_folder_equals_the_archive(tmp_path: Path) -> None:
              "labels_2": "<Cellular energetics--x"}
     name = archive(tmp_path / "hoc.tgz", **files)
     with tarfile.open(name) as packed:
-        packed.extractall(tmp_path / "unpacked", filter="data")
+        packed.extractall(tmp_path / "unpacked")
     assert list(hoc_records([str(tmp_path / "unpacked")])) == list(hoc_records([name]))
     with pytest.raises(DataError, match=r"found no .txt files in a folder text"):
         list(hoc_records([str(tmp_path / "unpacked/hoc/text")]))

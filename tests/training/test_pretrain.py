@@ -167,6 +167,7 @@ def test_resuming_on_other_shards_is_refused(run, corpus: Path, vocabulary: Path
 def test_a_finished_run_is_left_alone(run, unfinished: list[str], tmp_path: Path) -> None:
     assert run(*unfinished, "--resume").code == 0
     (tmp_path / "m.run").mkdir()  # a kill came just before its end
+    os.utime(tmp_path / "m.run", ns=(0, 0))
     outcome = run(*unfinished, "--resume")
     assert (outcome.code, outcome.out) == (0, "")
     assert "finished already" in outcome.err
