@@ -22,7 +22,7 @@ from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
 from bmtools.tasks.checks import check_into, find_tasks
 from bmtools.tasks.registry import TASKS
-from bmtools.tasks.settings import PredictConfig
+from bmtools.tasks.run_settings import PredictConfig
 
 
 @click.command("predict", cls=Command, examples=(

@@ -139,7 +139,7 @@ def merge_answers(questions: Iterable[Hashable], answers: Iterable[Iterable[tupl
 
 
 class FactoidRank(NamedTuple):
-    """What BioASQ counts of the answers to a factoid question.
+    """BioASQ's counts of the answers to a factoid question.
 
     Args:
         strict: 1 if the first answer is right, else 0.

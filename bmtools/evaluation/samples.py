@@ -1,4 +1,4 @@
-"""What each task counts of gold and predicted records, document by document, and its metrics."""
+"""Counts of each task over gold and predicted records, document by document, and its metrics."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def score_spans(gold: Iterable[tuple[Any, ...]],
 
 
 class Overlaps(NamedTuple):
-    """How well mentions of each side are covered by the other side's mentions of their type.
+    """Coverage of each side's mentions by the other side's mentions of their type.
 
     Args:
         gold: of each gold mention, the F1 by characters of the best prediction; 0 without overlap.

@@ -13,7 +13,7 @@ from bmtools.training.regularization import mixed_names
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from bmtools.tasks.settings import LoraConfig
+    from bmtools.tasks.run_settings import LoraConfig
 
 
 def add_adapters(model: PreTrainedModel, config: LoraConfig, seed: int) -> Any:

@@ -40,7 +40,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Labels:
-    """What a record's relations say of its candidates.
+    """Labels of a record's candidates, by its relations.
 
     Args:
         pairs: label of each candidate; None for one that is left out, as its relations are all of

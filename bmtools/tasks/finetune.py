@@ -26,8 +26,8 @@ from bmtools.status import set_status
 from bmtools.tasks.grid import grid_plans
 from bmtools.tasks.heads import load_encoder
 from bmtools.tasks.registry import load_task
+from bmtools.tasks.run_settings import FINETUNE_DEFAULTS, PLAN_PARTS, FinetunePlan
 from bmtools.tasks.seed_run import Best, Report, SeedRun, trained_model
-from bmtools.tasks.settings import FINETUNE_DEFAULTS, PLAN_PARTS, FinetunePlan
 from bmtools.tasks.task import DEV, TEST, TRAIN, Split, Task
 from bmtools.training.distributed import make_accelerator
 from bmtools.vocab.unknown_tokens import warn_of_unknown_tokens

@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from bmtools.errors import BmtoolsError, did_you_mean, setting
-from bmtools.tasks.settings import PLAN_PARTS, FinetunePlan
+from bmtools.tasks.run_settings import PLAN_PARTS, FinetunePlan
 
 # Gu et al. 2021 (BLURB), section 6.2; Pavlova and Makhlouf 2023 (BIOptimus), table 9. Their numbers
 # of epochs are what the development set chooses here.

@@ -21,7 +21,7 @@ from bmtools.models.hardware import resolve_device
 from bmtools.records import Record, readable
 from bmtools.tasks.checks import check_into, find_tasks
 from bmtools.tasks.registry import load_task
-from bmtools.tasks.settings import PredictConfig
+from bmtools.tasks.run_settings import PredictConfig
 from bmtools.tasks.task import ExampleT, InputT, Task
 from bmtools.vocab.unknown_tokens import UnknownTokens
 

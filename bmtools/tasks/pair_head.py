@@ -1,4 +1,4 @@
-"""What relation extraction adds to an encoder: marker tokens, and a head over two mentions."""
+"""Additions of relation extraction to an encoder: marker tokens, and a head over two mentions."""
 
 from __future__ import annotations
 

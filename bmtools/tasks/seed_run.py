@@ -16,7 +16,8 @@ from bmtools.models.checkpoint import check_room
 from bmtools.status import set_status
 from bmtools.tasks.batches import TaskBatches, input_labels, repeat_rare, shuffle_batches
 from bmtools.tasks.inference import run_model
-from bmtools.tasks.settings import FinetunePlan, LabelConfig
+from bmtools.tasks.run_settings import FinetunePlan
+from bmtools.tasks.settings import LabelConfig
 from bmtools.tasks.task import DEV, TEST, TRAIN, Evaluation, Split, Task
 from bmtools.training.layers import freeze, frozen_names
 from bmtools.training.loop import LoopHooks, Trainer

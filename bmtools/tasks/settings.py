@@ -1,23 +1,13 @@
-"""Settings that all tasks share; importing this costs nothing."""
+"""Settings of tasks; importing this costs nothing."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Literal
 
-from bmtools.errors import check_choices, require, require_above_0, require_at_least, setting
-from bmtools.recipes.settings import (
-    FreezeConfig,
-    LearningRateConfig,
-    OptimizationConfig,
-    RegularizationConfig,
-)
+from bmtools.errors import check_choices, require, require_at_least, setting
 
 TruncationSide = Literal["right", "left"]
-
-# Defaults of fine-tuning where they differ from those of pretraining.
-FINETUNE_DEFAULTS = {"learning_rate": 5e-5, "dropout": 0.1}
 
 
 @dataclass(frozen=True)
@@ -299,131 +289,3 @@ class SimilarityConfig(TextConfig):
     """
 
     metric_for_best_model: Literal["pearson", "spearman"] = "pearson"
-
-
-@dataclass(frozen=True)
-class FinetuneConfig:
-    """Length and number of fine-tuning runs.
-
-    Args:
-        seeds: runs, each with the next seed; the best on the development set is kept.
-        seed_list: seeds of the runs instead, separated by commas, such as 13,42,100.
-        epochs: most passes over the training set.
-        eval_steps: steps between evaluations on the development set; 0: after each epoch.
-        patience: evaluations without a better score on the development set after which a run ends.
-        batch_size: inputs a step.
-        grid: settings to try, each with all seeds; the best mean on the development set is kept.
-            Values by name, such as "batch-size=16,32 learning-rate=1e-5,3e-5", or blurb or
-            bioptimus for those that a paper tried.
-    """
-
-    seeds: int = 3
-    seed_list: str = ""
-    epochs: int = 20
-    eval_steps: int = 0
-    patience: int = 3
-    batch_size: int = 16
-    grid: str = ""
-
-    def __post_init__(self) -> None:
-        require_at_least(self, seeds=1, epochs=1, eval_steps=0, patience=1, batch_size=1)
-        try:
-            numbers = [int(number) for number in self.seed_list.split(",") if self.seed_list]
-        except ValueError:
-            numbers = [-1]
-        require(min(numbers, default=0) >= 0 and len(set(numbers)) == len(numbers), "seed_list",
-                repr(self.seed_list), "different whole numbers, such as 13,42,100")
-
-    def seed_numbers(self, first: int) -> list[int]:
-        """List the seeds of the runs, from `first` where they are not listed."""
-        return [int(number) for number in self.seed_list.split(",")] if self.seed_list \
-            else list(range(first, first + self.seeds))
-
-
-@dataclass(frozen=True)
-class LoraConfig:
-    """Low-rank adapters (Hu et al. 2021), merged into the model that is written.
-
-    All maps of the encoder's layers get an adapter; of the rest, only what lies above the layers
-    is trained.
-
-    Args:
-        lora_rank: rank of the adapters; 0 trains all weights instead.
-        lora_alpha: scale of the adapters, divided by the rank.
-    """
-
-    lora_rank: int = 0
-    lora_alpha: float = 16.0
-
-    def __post_init__(self) -> None:
-        require_at_least(self, lora_rank=0)
-        require_above_0(self, "lora_alpha")
-
-
-@dataclass(frozen=True)
-class FinetunePlan:
-    """Fine-tuning of one checkpoint on one task.
-
-    Args:
-        task: name of the task.
-        config: its settings.
-        model: checkpoint to start from.
-        output: checkpoint to write.
-        finetuning: length and number of runs.
-        optimization: its seed is the first of the seeds.
-        schedule: the learning rate over each run.
-        regularization: towards the checkpoint's weights.
-        freezing: of weights.
-        lora: adapters in place of all weights.
-        overwrite: replace the content of the output directory.
-    """
-
-    task: str
-    config: TaskConfig
-    model: Path
-    output: Path
-    finetuning: FinetuneConfig = field(default_factory=FinetuneConfig)
-    optimization: OptimizationConfig = field(default_factory=OptimizationConfig)
-    schedule: LearningRateConfig = field(default_factory=LearningRateConfig)
-    regularization: RegularizationConfig = field(default_factory=RegularizationConfig)
-    freezing: FreezeConfig = field(default_factory=FreezeConfig)
-    lora: LoraConfig = field(default_factory=LoraConfig)
-    overwrite: bool = False
-
-    def __post_init__(self) -> None:
-        regularized = self.regularization != RegularizationConfig() \
-            or self.freezing != FreezeConfig()
-        require(not (self.lora.lora_rank and regularized), "lora_rank", self.lora.lora_rank,
-                f"0 beside {setting('layer_decay')}, {setting('mixout')}, {setting('l2_sp')}, "
-                f"{setting('frozen_layers')} or {setting('frozen')}, which concern all weights")
-
-
-PLAN_PARTS = {"finetuning": FinetuneConfig, "schedule": LearningRateConfig, "lora": LoraConfig,
-              "optimization": OptimizationConfig, "regularization": RegularizationConfig,
-              "freezing": FreezeConfig}
-"""Settings of every task's fine-tuning, by their field of `FinetunePlan`."""
-
-
-@dataclass(frozen=True)
-class PredictConfig:
-    """Passage of records through a fine-tuned model.
-
-    Args:
-        into: key of the object that predictions are added as, beside annotations of the record;
-            the task's own, such as entities or label, replaces the record's by them, and drops
-            relations of replaced entities.
-        max_length: longest input in tokens, special tokens included; 0 for the length it was
-            trained with.
-        batch_size: inputs a pass.
-        device: device of the model: auto (a GPU if there is one), cpu, cuda or cuda:N.
-    """
-
-    into: str = "predicted"
-    max_length: int = 0
-    batch_size: int = 32
-    device: str = "auto"
-
-    def __post_init__(self) -> None:
-        require(self.max_length == 0 or self.max_length >= 8, "max_length", self.max_length,
-                "0, or 8 or more")
-        require_at_least(self, batch_size=1)

@@ -22,7 +22,7 @@ from bmtools.tasks.finetune import SEEDS, run_finetuning, summarize
 from bmtools.tasks.heads import load_encoder, with_new_head
 from bmtools.tasks.inference import Predictor
 from bmtools.tasks.ner import NerConfig, NerTask
-from bmtools.tasks.settings import FinetuneConfig, FinetunePlan, PredictConfig
+from bmtools.tasks.run_settings import FinetuneConfig, FinetunePlan, PredictConfig
 from bmtools.tasks.task import Evaluation
 from bmtools.tasks.windows import Window
 from bmtools.vocab.settings import VocabularyConfig

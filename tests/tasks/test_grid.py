@@ -6,7 +6,8 @@ import pytest
 
 from bmtools.errors import BmtoolsError
 from bmtools.tasks.grid import grid_plans
-from bmtools.tasks.settings import ClassificationConfig, FinetuneConfig, FinetunePlan
+from bmtools.tasks.run_settings import FinetuneConfig, FinetunePlan
+from bmtools.tasks.settings import ClassificationConfig
 
 
 def plan(grid: str) -> FinetunePlan:

@@ -16,7 +16,8 @@ from bmtools.models.architectures import build_config, build_model
 from bmtools.models.checkpoint import save_checkpoint
 from bmtools.recipes.settings import FreezeConfig
 from bmtools.records import Record
-from bmtools.tasks.settings import FinetunePlan, LoraConfig, NerConfig
+from bmtools.tasks.run_settings import FinetunePlan, LoraConfig
+from bmtools.tasks.settings import NerConfig
 from bmtools.vocab.tokenizer import fingerprint
 
 pytestmark = pytest.mark.usefixtures("one_thread")
