@@ -12,6 +12,7 @@ import os
 import select
 import signal
 import sys
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -27,6 +28,7 @@ from bmtools.io.system import handling_signals
 _STDIN, _STDOUT, _STDERR = 0, 1, 2
 _ENDING: dict[int, str] = {signal.SIGTERM: "terminated", signal.SIGHUP: "hung up"}
 _INTERRUPTED = 130
+_SHORT = 0.01  # seconds
 _forgiven = {_STDERR}
 
 
@@ -60,15 +62,29 @@ def ended_by_signals() -> Iterator[None]:
             signal.signal(other, signal.SIG_IGN)  # what is cleaned up is cleaned up once
         raise Ended(number)
 
+    def send_again(ignored: Any) -> None:
+        """Python drops what a handler raises inside of a destructor."""
+        if not received or not issubclass(ignored.exc_type, Ended | KeyboardInterrupt):
+            report(ignored)
+            return
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        threading.Timer(_SHORT, os.kill, (os.getpid(), received.pop())).start()
+
     numbers = [number for number in (signal.SIGINT, *_ENDING) if signal.getsignal(number)
                in (signal.SIG_DFL, signal.default_int_handler)]
+    report = sys.unraisablehook
     try:
         with handling_signals(numbers, end):
+            handlers = {number: signal.getsignal(number) for number in numbers}
+            sys.unraisablehook = send_again
             yield
     except Exception as error:
         if received:
             raise Ended(received[0]) from error
         raise
+    finally:
+        sys.unraisablehook = report
 
 
 @contextmanager

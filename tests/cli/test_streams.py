@@ -115,3 +115,14 @@ def test_an_error_that_a_signal_causes_is_that_signal() -> None:
         except KeyboardInterrupt:
             raise ImportError("initialization failed") from None
     assert (str(ended.value), ended.value.exit_code) == ("interrupted", 130)
+
+
+def test_a_signal_within_a_destructor_is_not_lost(capsys: pytest.CaptureFixture[str]) -> None:
+    class Loud:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGTERM)
+
+    with pytest.raises(Ended, match="terminated"), ended_by_signals():
+        Loud()
+        time.sleep(5)
+    assert "ignored" not in capsys.readouterr().err
