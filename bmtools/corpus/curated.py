@@ -72,6 +72,10 @@ def _items(name: str) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
         if not isinstance(item, dict):
             raise DataError(f"{source_name(name)}: {key}[{number}]: found {item!r:.40}, "
                             "expected an object with 'original' and 'masked'")
+        maskings = item.get("masked", item.get("masks", []))
+        if not isinstance(maskings, list):
+            raise DataError(f"{source_name(name)}: {key}[{number}]: found {maskings!r:.40} under "
+                            "'masked', expected a list of maskings")
         keys = {"domain": item.get("type"), "source": item.get("source")}
         yield (f"{'w' * (key == 'contexts')}{number}", item,
                {name: value for name, value in keys.items() if value})

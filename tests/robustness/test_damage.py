@@ -96,6 +96,8 @@ def files(tmp_path: Path, tiny_checkpoint: Path, monkeypatch: pytest.MonkeyPatch
     ("c.json", bytes_of(b'{"mrr": {}, "signature": "x"}\n'),
      ("score-mrr", "--model", "model", "in.jsonl", "--fail-below-baseline", "c.json"),
      ":1: key 'mrr': found an object, expected a number"),
+    ("c.json", bytes_of(b'{"data": [{"original": "a", "masked": 1}]}'),
+     ("import", "curated", "c.json"), "data[0]: found 1 under 'masked', expected a list"),
     ("c.json", bytes_of(b"7" * 5000), ("import", "curated", "c.json"), ":1: not JSON (Exceeds"),
     ("p.toml", bytes_of(b"a = " + b"[" * DEEP), (*TRAIN, "--phases", "p.toml"),
      "not TOML (maximum recursion depth"),
