@@ -97,7 +97,7 @@ def discard_run(run: Path) -> None:
     """Remove the directory of a run that is finished, from its place in one step."""
     target = run.with_name(run.name.removesuffix(BESIDE[0]))
     hidden = hidden_path(target, "partial", run.parent)
-    with suppress(FileNotFoundError):
+    with signals_deferred(), suppress(FileNotFoundError):
         run.rename(hidden)
         shutil.rmtree(hidden, ignore_errors=True)
 
