@@ -94,13 +94,14 @@ def lose_absent(annotations: Mapping[str, Iterable[Any]], documents: Collection[
                  "contains", one.content)
 
 
-def offsets(start: str, end: str, place: str, line: str) -> Span:
-    """Read two offsets.
+def offsets(start: str, end: str, place: str, line: str, blanks: bool = True) -> Span:
+    """Read two offsets; `blanks` may stand around them.
 
     Raises:
         RecordError: they are no whole numbers.
     """
-    if not (_OFFSET.fullmatch(start.strip()) and _OFFSET.fullmatch(end.strip())):
+    found = (start.strip(), end.strip()) if blanks else (start, end)
+    if not all(map(_OFFSET.fullmatch, found)):
         raise RecordError(place, f"found the offsets {start[:20]!r} and {end[:20]!r}, expected "
                                  "whole numbers", line)
     return int(start), int(end)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
+from bmtools.corpus.annotation_tables import lose_absent, offsets
 from bmtools.corpus.mentions import LOST, REPEATED, Lose, Mention, counted_losses, entities
 from bmtools.errors import RecordError, Reject, refuse
 from bmtools.io.jsonl import read_lines, source_name
@@ -17,7 +18,6 @@ from bmtools.records import Record
 # Two texts in one field, as a JSON object leaves them when it is quoted as CSV.
 _TITLE_ABSTRACT = re.compile(
     r'"(?P<title>.*?)"", ""(?:Astratto|Abstract)"": ""(?P<abstract>.*?)(?:""\}")?', re.DOTALL)
-_OFFSET = re.compile(r"-?\d{1,18}")
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class _Annotation:
         end: the end of the mention, exclusive.
         in_abstract: whether the offset counts from the abstract and not from the whole text.
         place: of the line, as `file:line`.
-        line: the line itself.
+        content: the line itself.
     """
 
     document: str
@@ -39,7 +39,7 @@ class _Annotation:
     type: str
     in_abstract: bool
     place: str = field(compare=False)
-    line: str = field(compare=False)
+    content: str = field(compare=False)
 
 
 def standoff_records(corpora: Iterable[str], annotations: Iterable[str],
@@ -81,10 +81,7 @@ def standoff_records(corpora: Iterable[str], annotations: Iterable[str],
         seen[document] = digest
         found = _entities(text, abstract, waiting.get(document, ()), counts, lose)
         yield Record(id=document, text=text, entities=found, place=place)
-    for document, unmatched in waiting.items():
-        for annotation in unmatched if document not in seen else ():
-            lose(LOST, annotation.place, f"found the document {document!r}, which no file of texts "
-                 "contains", annotation.line)
+    lose_absent(waiting, seen, LOST, lose)
 
 
 def _lines(names: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -118,13 +115,10 @@ def _annotation(line: str, place: str) -> _Annotation:
                                  "start, end, mention and type by tab, with T or A after the id "
                                  "or without", line)
     document, start, end, mention, kind = fields
-    if not (_OFFSET.fullmatch(start) and _OFFSET.fullmatch(end)):
-        raise RecordError(place, f"found the offsets {start[:20]!r} and {end[:20]!r}, expected "
-                                 "whole numbers", line)
+    span = offsets(start, end, place, line, blanks=False)
     if not kind.strip():
         raise RecordError(place, "found no type in the last column, expected one", line)
-    return _Annotation(document, int(start), int(end), mention, kind.strip(), part == "A", place,
-                       line)
+    return _Annotation(document, *span, mention, kind.strip(), part == "A", place, line)
 
 
 def _entities(text: str, abstract: int, annotations: Iterable[_Annotation], counts: Counter[str],
@@ -134,7 +128,7 @@ def _entities(text: str, abstract: int, annotations: Iterable[_Annotation], coun
     for one in annotations:
         shift = abstract if one.in_abstract else 0
         mentions.append(Mention(one.type, ((one.start + shift, one.end + shift),), one.mention,
-                                place=one.place, content=one.line))
+                                place=one.place, content=one.content))
     found = entities(text, mentions, counts, lose)
     unique = {(entity["start"], entity["end"], entity["type"]): entity for entity in found}
     counts[REPEATED] += len(found) - len(unique)

@@ -126,8 +126,7 @@ def check_checkpoint(directory: Path) -> None:
     if "auto_map" in config and family not in MASKED_LM_FAMILIES:
         raise CheckpointError(f"{directory}: found model_type {family!r}, whose code comes with "
                               f"the model and is never run; {_expected_family()}")
-    weight_bytes(directory)
-    layers, tensors = config.get("num_hidden_layers"), len(weight_names(directory))
+    layers, tensors = config.get("num_hidden_layers"), len(_tensors(directory))
     if isinstance(layers, int) and layers > tensors:  # a library would build them all
         raise CheckpointError(f"{directory / CONFIG}: found num_hidden_layers {layers}, but "
                               f"{WEIGHTS} has {tensors} tensors; restore the checkpoint")
@@ -238,8 +237,8 @@ def weight_bytes(directory: Path) -> int:
     Raises:
         CheckpointError: weights are missing or damaged.
     """
-    return sum(4 * math.prod(one["shape"]) for path in weight_files(directory)
-               for one in _read_header(path).values() if one["dtype"].startswith(("F", "BF")))
+    return sum(4 * math.prod(one["shape"]) for one in _tensors(directory).values()
+               if one["dtype"].startswith(("F", "BF")))
 
 
 def weight_names(directory: Path) -> set[str]:
@@ -248,7 +247,13 @@ def weight_names(directory: Path) -> set[str]:
     Raises:
         CheckpointError: weights are missing or damaged.
     """
-    return {name for path in weight_files(directory) for name in _read_header(path)}
+    return set(_tensors(directory))
+
+
+def _tensors(directory: Path) -> dict[str, TensorEntry]:
+    """Read what the headers of all weight files say of their tensors."""
+    return {name: entry for path in weight_files(directory)
+            for name, entry in _read_header(path).items()}
 
 
 def weight_files(directory: Path) -> list[Path]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bmtools.errors import CheckpointError, require, setting, suggestion
 from bmtools.io.manifest import NAME, read_manifest
-from bmtools.models.checkpoint_files import check_checkpoint, read_config
+from bmtools.models.checkpoint_files import read_config
 from bmtools.records import RecordFields
 from bmtools.tasks.registry import TASKS, load_task
 
@@ -69,8 +69,6 @@ def find_tasks(directories: Sequence[Path], task: str = "") -> str:
         CheckpointError: models of several tasks.
     """
     require(bool(directories), "model", "none", "one or more")
-    for directory in directories:
-        check_checkpoint(directory)
     name = find_task(directories[0], task)
     for directory in directories[1:]:
         if (other := find_task(directory, task)) != name:

@@ -17,6 +17,7 @@ import torch
 from bmtools.errors import CheckpointError, RecordError, setting
 from bmtools.io.jsonl import as_records
 from bmtools.io.manifest import NAME, read_manifest
+from bmtools.models.checkpoint_files import check_checkpoint
 from bmtools.models.hardware import resolve_device
 from bmtools.records import Record, readable
 from bmtools.tasks.checks import check_into, find_tasks
@@ -52,6 +53,8 @@ class Predictor:
                  task: str = "") -> None:
         self.config = config or PredictConfig()
         self.notes: list[str] = []
+        for directory in directories:
+            check_checkpoint(directory)
         name = find_tasks(directories, task)
         check_into(self.config.into, name)
         self._tasks = [_load(directory, self.config, name) for directory in directories]
