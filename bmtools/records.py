@@ -95,16 +95,25 @@ class RecordFields(TypedDict, total=False):
     meta: dict[str, Any]
 
 
+def converted(content: Any, shape: Any, place: str, strict: bool = True) -> Any:
+    """Convert parsed JSON to types; without `strict` also numbers from text.
+
+    Raises:
+        RecordError: names the key, what was found and what was expected.
+    """
+    try:
+        return msgspec.convert(content, shape, strict=strict)
+    except msgspec.ValidationError as error:
+        raise RecordError(place, readable(str(error)), content) from None
+
+
 def check(record: Record) -> None:
     """Refuse a record that breaks the agreement.
 
     Raises:
         RecordError: names the place, the key, what was found and what was expected.
     """
-    try:
-        msgspec.convert(record, RecordFields)
-    except msgspec.ValidationError as error:
-        raise RecordError(record.place, readable(str(error)), record) from None
+    converted(record, RecordFields, record.place)
     text, entities = record["text"], record.get("entities", ())
     faults = [fault for number, entity in enumerate(entities)
               for fault in span_faults(text, entity, f"entities[{number}]")]

@@ -6,15 +6,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, Required, TypedDict
 
-import msgspec
-
 from bmtools.corpus.choices import QuestionType
 from bmtools.corpus.mentions import Lose, counted_losses
 from bmtools.corpus.squad import MOST_RECORDS, NO_ANSWER, locate_answers
 from bmtools.errors import DataError, RecordError, Reject, refuse, setting, suggestion
 from bmtools.io.folders import read_json
 from bmtools.io.jsonl import source_name
-from bmtools.records import Record, readable
+from bmtools.records import Record, converted
 
 _REPEATED = "repeated snippets left out"
 _LOST = "questions without snippets left out"
@@ -70,9 +68,9 @@ def bioasq_records(names: Iterable[str], type: QuestionType, counts: Counter[str
             own = item.get("id") if isinstance(item, dict) else None
             place = f"{source_name(name)} ({own or f'questions[{number}]'})"
             try:
-                question = msgspec.convert(item, _Question)
-            except msgspec.ValidationError as error:
-                reject(RecordError(place, readable(str(error)), item))
+                question = converted(item, _Question, place)
+            except RecordError as error:
+                reject(error)
                 continue
             counts[f"{question['type']} questions"] += 1
             if question["type"] == type:
@@ -171,9 +169,9 @@ def biobit_records(names: Iterable[str], split: str, counts: Counter[str] | None
         for number, item in enumerate(splits[split]):
             place = f"{source_name(name)} ({split}[{number}])"
             try:
-                question = msgspec.convert(item, _Italian)
-            except msgspec.ValidationError as error:
-                reject(RecordError(place, readable(str(error)), item))
+                question = converted(item, _Italian, place)
+            except RecordError as error:
+                reject(error)
                 continue
             own = question["ID"]
             answers = locate_answers(question["context"], [(question["answer"], None)], counts,

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Required, TypedDict
 
-import msgspec
-
 from bmtools.corpus.choices import MentionPairs
 from bmtools.corpus.concepts import IDENTIFIER, concept_relations
 from bmtools.corpus.mentions import (
@@ -24,7 +22,7 @@ from bmtools.corpus.xml_stream import xml_elements
 from bmtools.errors import DataError, RecordError, Reject, refuse
 from bmtools.io.folders import read_json, set_files
 from bmtools.io.jsonl import source_name
-from bmtools.records import Record, readable
+from bmtools.records import Record, converted
 
 if TYPE_CHECKING:
     from lxml.etree import _Element as Element
@@ -129,9 +127,9 @@ def _checked(content: Any, place: str, pairs: MentionPairs, counts: Counter[str]
                            content))
         return
     try:
-        document = msgspec.convert(content, _Document, strict=False)
-    except msgspec.ValidationError as error:
-        reject(RecordError(place, readable(str(error)), content))
+        document = converted(content, _Document, place, strict=False)
+    except RecordError as error:
+        reject(error)
         return
     yield _record(document, place, pairs, Counter() if counts is None else counts, reject)
 

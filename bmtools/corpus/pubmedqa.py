@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Required, TypedDict
 
-import msgspec
-
 from bmtools.corpus.squad import MOST_RECORDS
 from bmtools.errors import DataError, RecordError, Reject, refuse
 from bmtools.io.folders import read_json
 from bmtools.io.jsonl import parse_json, read_list, source_name
-from bmtools.records import Record, readable
+from bmtools.records import Record, converted
 
 _LABELS = ("yes", "no", "maybe")
 
@@ -51,9 +49,7 @@ def pubmedqa_records(names: Iterable[str], ids: Collection[str] | None = None,
                 continue
             place = f"{source_name(name)} ({pmid})"
             try:
-                yield _record(pmid, msgspec.convert(item, _Item), place)
-            except msgspec.ValidationError as error:
-                reject(RecordError(place, readable(str(error)), item))
+                yield _record(pmid, converted(item, _Item, place), place)
             except RecordError as error:
                 reject(error)
     if missing:

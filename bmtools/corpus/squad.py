@@ -7,13 +7,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, Required, TypedDict
 
-import msgspec
-
 from bmtools.corpus.mentions import Lose, counted_losses, nearest
 from bmtools.errors import RecordError, Reject, refuse
 from bmtools.io.folders import read_json
 from bmtools.io.jsonl import source_name
-from bmtools.records import Record, readable
+from bmtools.records import Record, converted
 
 MATCHED = "answers at their offset"
 MOVED = "answers moved to their nearest occurrence"
@@ -80,10 +78,8 @@ def squad_records(names: Iterable[str], counts: Counter[str] | None = None,
                 for item in paragraph["qas"]:
                     place = f"{source_name(name)} ({_name(item) or f'data[{number}]'})"
                     try:
-                        record = _record(msgspec.convert(item, _Question), paragraph["context"],
+                        record = _record(converted(item, _Question, place), paragraph["context"],
                                          document, counts, lose, place)
-                    except msgspec.ValidationError as error:
-                        reject(RecordError(place, readable(str(error)), item))
                     except RecordError as error:
                         reject(error)
                     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,7 +25,17 @@ from bmtools.tasks.tagging import (
     tag_words,
     tags_to_spans,
 )
-from bmtools.tasks.task import TRAIN, Evaluation, Example, Split, Task, annotated, mean_loss, pad
+from bmtools.tasks.task import (
+    TRAIN,
+    Evaluation,
+    Example,
+    Split,
+    Task,
+    annotated,
+    majority,
+    mean_loss,
+    pad,
+)
 from bmtools.tasks.windows import Window, cut_into_windows
 
 if TYPE_CHECKING:
@@ -319,17 +329,11 @@ class NerTask(Task[TaggedText, Window]):
             example.words, self._at_words(example, outputs)))
 
     def vote(self, record: Record, predictions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Keep the entities that more than half of the models found; scores are their means.
-
-        A model that did not find an entity gives it the score 0.
-        """
-        scores: dict[Span, list[float]] = defaultdict(list)
-        for prediction in predictions:
-            for entity in prediction["entities"]:
-                scores[entity["start"], entity["end"], entity["type"]].append(entity["score"])
-        return _entities(record["text"], (
-            (*span, sum(given) / len(predictions)) for span, given in sorted(scores.items())
-            if 2 * len(given) > len(predictions)))
+        """Keep the entities that more than half of the models found."""
+        kept = majority((((entity["start"], entity["end"], entity["type"]), entity["score"])
+                         for prediction in predictions for entity in prediction["entities"]),
+                        len(predictions))
+        return _entities(record["text"], ((*span, score) for span, score in sorted(kept.items())))
 
     def score(self, examples: Sequence[TaggedText],
               outputs: Sequence[Sequence[np.ndarray]]) -> Evaluation:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -33,6 +32,7 @@ from bmtools.tasks.task import (
     Task,
     annotated,
     encode_texts,
+    majority,
     mean_loss,
     pad,
 )
@@ -287,16 +287,11 @@ class RelationsTask(Task[PairsExample, PairInput]):
             if self.labels[label] != self.config.no_relation_label]}
 
     def vote(self, record: Record, predictions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Keep the relations that more than half of the models found; scores are their means.
-
-        A model that did not find a relation gives it the score 0.
-        """
-        scores: dict[tuple[str, str, str], list[float]] = defaultdict(list)
-        for arc in chain.from_iterable(one["relations"] for one in predictions):
-            scores[arc["head"], arc["tail"], arc["type"]].append(arc["score"])
-        return {"relations": [_relation(*arc, sum(given) / len(predictions))
-                              for arc, given in scores.items()
-                              if 2 * len(given) > len(predictions)]}
+        """Keep the relations that more than half of the models found."""
+        kept = majority((((arc["head"], arc["tail"], arc["type"]), arc["score"])
+                         for prediction in predictions for arc in prediction["relations"]),
+                        len(predictions))
+        return {"relations": [_relation(*arc, score) for arc, score in kept.items()]}
 
     def score(self, examples: Sequence[PairsExample],
               outputs: Sequence[Sequence[np.ndarray]]) -> Evaluation:

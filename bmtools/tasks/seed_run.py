@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -89,7 +89,7 @@ class SeedRun:
                  for batch in shuffle_batches(lengths, plan.finetuning.batch_size, seed, epoch)]
         self._batches = TaskBatches(task, inputs, order, plan.optimization.micro_batch_size)
         self._steps = len(order)
-        self.model = trainable_model(plan, task, seed)
+        self.model, _ = trainable_model(plan, task, seed)
         check_room(plan.output, self.model)
         self._trainer = Trainer(TaskObjective(task, self.model), self._steps,
                                 lambda step: plan.schedule.at(step, self._steps),
@@ -181,25 +181,23 @@ class SeedRun:
                 for name, value in self.model.state_dict().items()}
 
 
-def trainable_model(plan: FinetunePlan, task: Task[Any, Any], seed: int) -> PreTrainedModel:
-    """Copy the encoder under a new head, with adapters where the plan asks for them."""
-    model = task.new_model(seed)
-    if plan.lora.lora_rank:
-        from bmtools.tasks.adapters import add_adapters
+def trainable_model(plan: FinetunePlan, task: Task[Any, Any],
+                    seed: int) -> tuple[PreTrainedModel, Callable[[], PreTrainedModel]]:
+    """Copy the encoder under a new head, with adapters where the plan asks for them.
 
-        add_adapters(model, plan.lora, seed)
-    return model
+    Returns:
+        the model, and what returns it with the adapters merged.
+    """
+    model = task.new_model(seed)
+    if not plan.lora.lora_rank:
+        return model, lambda: model
+    from bmtools.tasks.adapters import add_adapters
+
+    return model, add_adapters(model, plan.lora, seed).merge_and_unload
 
 
 def trained_model(plan: FinetunePlan, task: Task[Any, Any], best: Best) -> PreTrainedModel:
     """Make the model of the best evaluation, its adapters merged."""
-    model = task.new_model(best.seed)
-    if plan.lora.lora_rank:
-        from bmtools.tasks.adapters import add_adapters
-
-        adapted = add_adapters(model, plan.lora, best.seed)
-        model.load_state_dict(best.weights)
-        merged: PreTrainedModel = adapted.merge_and_unload()
-        return merged
+    model, merged = trainable_model(plan, task, best.seed)
     model.load_state_dict(best.weights)
-    return model
+    return merged()

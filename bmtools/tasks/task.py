@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -36,6 +37,7 @@ TRAIN, DEV, TEST = "train", "dev", "test"
 InputT = TypeVar("InputT", bound=Sized)
 ProblemType = Literal["regression", "single_label_classification", "multi_label_classification"]
 ExampleT = TypeVar("ExampleT", bound="Example[Any]")
+KeyT = TypeVar("KeyT", bound=Hashable)
 
 
 @dataclass(frozen=True)
@@ -259,6 +261,21 @@ class Task(ABC, Generic[ExampleT, InputT]):
     def score(self, examples: Sequence[ExampleT],
               outputs: Sequence[Sequence[np.ndarray]]) -> Evaluation:
         """Score predictions for a set, from the output of each input of each example."""
+
+
+def majority(found: Iterable[tuple[KeyT, float]], models: int) -> dict[KeyT, float]:
+    """Keep what more than half of the models found, with its mean score, in order.
+
+    A model that did not find it gives it the score 0.
+
+    Args:
+        found: what each model found, and its score.
+        models: their number.
+    """
+    scores: dict[KeyT, list[float]] = defaultdict(list)
+    for one, score in found:
+        scores[one].append(score)
+    return {one: sum(given) / models for one, given in scores.items() if 2 * len(given) > models}
 
 
 def annotated(records: Iterable[Record], key: str, expected: str, reject: Reject) -> list[Record]:
