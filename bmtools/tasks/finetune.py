@@ -117,6 +117,7 @@ def run_finetuning(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]],
     task_class = load_task(plan.task)
     task = task_class(plan.config, load_encoder(plan.model,
                                                 task_class.model_class_for(plan.config)))
+    task.keeps_head = not plan.finetuning.reinitialize_head
     splits = {}
     unknown_id = task.checkpoint.tokenizer.unk_token_id
     for name, records in sources.items():

@@ -17,7 +17,8 @@ NAMED = {"blurb": "learning_rate=1e-5,3e-5,5e-5 batch_size=16,32",
 
 # The task reads the data, and makes the head, by its other settings.
 _OF_LOSS = frozenset({"loss", "class_weights", "oversampling"})
-_OF_ALL_RUNS = frozenset({"grid", "mixed_precision", "seed", "seed_list", "seeds", "tf32"})
+_OF_ALL_RUNS = frozenset({"grid", "mixed_precision", "reinitialize_head", "seed", "seed_list",
+                          "seeds", "tf32"})
 
 
 def grid_plans(plan: FinetunePlan) -> Iterator[tuple[dict[str, Any], FinetunePlan]]:

@@ -32,6 +32,8 @@ class FinetuneConfig:
         grid: settings to try, each with all seeds; the best mean on the development set is kept.
             Values by name, such as "batch-size=16,32 learning-rate=1e-5,3e-5", or blurb or
             bioptimus for those that a paper tried.
+        reinitialize_head: draw a new output layer, although the checkpoint has one for the same
+            labels; only its encoder is then the start.
     """
 
     seeds: int = 3
@@ -41,6 +43,7 @@ class FinetuneConfig:
     patience: int = 3
     batch_size: int = 16
     grid: str = ""
+    reinitialize_head: bool = False
 
     def __post_init__(self) -> None:
         require_at_least(self, seeds=1, epochs=1, eval_steps=0, patience=1, batch_size=1)

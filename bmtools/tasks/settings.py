@@ -8,6 +8,7 @@ from typing import Literal
 from bmtools.errors import check_choices, require, require_at_least, setting
 
 TruncationSide = Literal["right", "left"]
+Scheme = Literal["bio", "bioul", "bilou", "iobes", "io"]
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class NerConfig(LabelConfig):
         merge_types: one name for entities of every type; empty keeps the types apart.
         overlapping: tag each type apart, so that entities of different types may overlap.
         scheme: tags of an entity's words: bio (beginning, inside), bioul (also last and unit;
-            IOBES and BILOU are the same) or io, which joins neighbours of one type.
+            bilou and iobes are other names of it) or io, which joins neighbours of one type.
         label_pieces: tokens of a word that have a label in training: the first, or all, where an
             entity's later ones get that of its inside. A prediction is that of the first.
         head: layers over the encoder: linear, mlp (`head_layers` with ReLU below it) or bilstm
@@ -90,7 +91,7 @@ class NerConfig(LabelConfig):
     types: str = ""
     merge_types: str = ""
     overlapping: bool = False
-    scheme: Literal["bio", "bioul", "io"] = "bio"
+    scheme: Scheme = "bio"
     label_pieces: Literal["first", "all"] = "first"
     head: Literal["linear", "mlp", "bilstm"] = "linear"
     head_layers: int = 1
@@ -140,10 +141,10 @@ class PicoConfig(NerConfig):
 
     Args:
         scheme: tags of an element's words: io, as EBM-NLP has no borders between neighbours, bio
-            (beginning, inside) or bioul (also last and unit).
+            (beginning, inside) or bioul (also last and unit; also called bilou and iobes).
     """
 
-    scheme: Literal["bio", "bioul", "io"] = "io"
+    scheme: Scheme = "io"
 
 
 @dataclass(frozen=True)

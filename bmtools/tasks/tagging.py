@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 OUTSIDE = "O"
-SCHEMES = {"bio": "BI", "bioul": "BILU", "io": "I"}
+SCHEMES = {"bio": "BI", **dict.fromkeys(("bioul", "bilou", "iobes"), "BILU"), "io": "I"}
 """Prefixes of each scheme's tags. BIOUL is also called BILOU, and IOBES with other letters."""
 _OPENING, _CLOSING = "BUS", "LEUS"
 Span = tuple[int, int, str]

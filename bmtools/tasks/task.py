@@ -106,6 +106,7 @@ class Task(ABC, Generic[ExampleT, InputT]):
             `metric_for_best_model`, or the first of the metrics.
         labels: of the model's outputs by id; known once `train` was read, or from a checkpoint.
         label_loss: sums the losses of logits and label ids; None for cross-entropy.
+        keeps_head: go on with the checkpoint's output layer if it was trained for the same labels.
         fixed_labels: the outputs mean the same whatever the training set.
         into: key of records that predictions are added under.
 
@@ -131,6 +132,7 @@ class Task(ABC, Generic[ExampleT, InputT]):
         self.metric: str = getattr(config, "metric_for_best_model", self.metrics[0])
         self.labels: list[str] = []
         self.label_loss: Loss | None = None
+        self.keeps_head = True
         self.into = ""
 
     # Data
@@ -190,6 +192,8 @@ class Task(ABC, Generic[ExampleT, InputT]):
 
     def trained_head(self) -> nn.Module | None:
         """Load the checkpoint's output layer if it was trained for the same labels."""
+        if not self.keeps_head:
+            return None
         from bmtools.tasks.heads import load_trained_head
 
         return load_trained_head(self.checkpoint, self.labels, self.make_head(self.config),

@@ -417,6 +417,11 @@ def test_a_second_stage_goes_on_with_the_trained_head(checkpoint: Path, tmp_path
     bmtools.tasks.finetune("qa", tmp_path / "squad", records(4, 40), records(2, 5),
                            tmp_path / "bioasq", report=lines.append, **one_epoch)
     assert {"note": f"the output layer of {tmp_path / 'squad'} is trained further"} in lines
+    lines.clear()
+    bmtools.tasks.finetune("qa", tmp_path / "squad", records(4, 40), records(2, 5),
+                           tmp_path / "anew", report=lines.append, reinitialize_head=True,
+                           **{**one_epoch, "epochs": 1})
+    assert not any("trained further" in line.get("note", "") for line in lines)
 
 
 def test_a_model_of_transformers_answers_and_keeps_its_head(bert: Path, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from bmtools.tasks.settings import NerConfig
 
 
 @pytest.mark.parametrize(("settings", "message"), [
-    ({"scheme": "iobes"}, "scheme: found iobes, expected bio or bioul or io"),
+    ({"scheme": "iob"}, "scheme: found iob, expected bio or bioul or bilou or iobes or io"),
     ({"types": "A,,B"}, "types: found 'A,,B', expected different names"),
     ({"types": "A, A"}, "types: found 'A, A', expected different names"),
     ({"head_layers": 0}, "head_layers: found 0"), ({"head_size": 33}, "an even number"),

@@ -21,7 +21,7 @@ SEQEVAL = str.maketrans("LU", "ES")
 
 @pytest.mark.parametrize(("scheme", "tags"), [
     ("bio", "O B-X I-X I-X B-X O B-Y"), ("io", "O I-X I-X I-X I-X O I-Y"),
-    ("bioul", "O B-X I-X L-X U-X O U-Y")])
+    *((name, "O B-X I-X L-X U-X O U-Y") for name in ("bioul", "bilou", "iobes"))])
 def test_words_are_tagged_in_each_scheme(scheme: str, tags: str) -> None:
     found, faults = tag_words(WORDS[:7], [(1, 4, "X"), (4, 5, "X"), (6, 7, "Y")], scheme)
     assert found == tags.split() and not faults
