@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -161,8 +162,11 @@ def compare_samples(first: Sequence[Sample], second: Sequence[Sample],
     """Estimate the difference of two models by each metric's mean over seeds.
 
     The interval comes from resamples of documents that are the same for both. The p-value comes
-    from exchanges of documents between the models, as in `scoring.statistics.paired_difference`;
-    the n-th seeds of both exchange theirs. With other numbers of seeds there is none.
+    from exchanges of documents between the models, as in `scoring.statistics.paired_difference`.
+    The n-th seeds of both exchange theirs; where one model has more seeds, each seed of one with
+    each of the other, so that every seed of a model weighs as much. Of a metric that is a mean
+    over documents, that exchanges each document's means over seeds. For the seeds at hand it is a
+    test of the documents; `seeds.p_over_seeds` is one of the seeds.
 
     Args:
         first: a model's results of each seed.
@@ -233,9 +237,11 @@ def _p_values(first: Sequence[Sample], second: Sequence[Sample],
               settings: StatisticsConfig) -> dict[str, float]:
     """Compute the shares of exchanges whose models differ as much as the observed ones do."""
     [units] = np.nonzero(_counted([first, second]))
-    if not settings.resamples or len(units) < 2 or len(first) != len(second):
+    if not settings.resamples or len(units) < 2:
         return {}
-    both = [one.joined(other) for one, other in zip(first, second, strict=True)]
+    pairs = zip(first, second, strict=True) if len(first) == len(second) \
+        else product(first, second)
+    both = [one.joined(other) for one, other in pairs]
     documents = first[0].documents
 
     def differences(exchanged: np.ndarray) -> Values:

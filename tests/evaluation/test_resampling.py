@@ -148,7 +148,66 @@ def test_seeds_exchange_documents_together() -> None:
     theirs = compare_samples(joined[:1], joined[1:], SETTINGS)["accuracy"]
     assert found.p_value == theirs.p_value
     assert found.interval == pytest.approx(theirs.interval)
-    assert compare_samples(first[:2], second, SETTINGS)["accuracy"].p_value is None
+
+
+def outcomes(rng: np.random.Generator, chances: np.ndarray, seeds: int) -> list[Sample]:
+    """A model's right answers, of seeds that answer each document rightly by the same chance."""
+    return [CountSample(np.stack([rng.binomial(1, chances), np.ones(len(chances))],
+                                 axis=1).astype(float), accuracy) for _ in range(seeds)]
+
+
+def test_other_numbers_of_seeds_exchange_each_document_s_means() -> None:
+    rng = np.random.default_rng(2)
+    first, second = outcomes(rng, np.full(7, 0.9), 2), outcomes(rng, np.full(7, 0.3), 3)
+    found = compare_samples(first, second, SETTINGS)["accuracy"]
+    means = [np.mean([seed.counts[:, 0] for seed in seeds], axis=0)  # type: ignore[attr-defined]
+             for seeds in (first, second)]
+    differences = means[0] - means[1]
+    assert found.value == pytest.approx(differences.mean())
+    signs = np.array([*product([1, -1], repeat=7)])
+    extreme = np.abs(signs @ differences) >= abs(differences.sum()) - 1e-9
+    assert found.p_value == pytest.approx(extreme.mean())
+    assert compare_samples(second, first, SETTINGS)["accuracy"].p_value == found.p_value
+    assert compare_samples(first[::-1], second, SETTINGS)["accuracy"].p_value == found.p_value
+
+
+def test_f1_of_other_numbers_of_seeds_is_exchanged_by_every_pair() -> None:
+    first = [f1_counts(seed, 6) for seed in (1, 2)]
+    second = [f1_counts(3, 6)]
+
+    def f1(counts: np.ndarray) -> float:
+        correct, predicted, support = counts.sum(axis=(0, 1))
+        return 2 * correct / (predicted + support)
+
+    differences = []
+    for swaps in product([False, True], repeat=6):
+        chosen = np.array(swaps)[:, None, None]
+        differences.append(np.mean([f1(np.where(chosen, second[0], one))
+                                    - f1(np.where(chosen, one, second[0])) for one in first]))
+    extreme = np.abs(differences) >= abs(differences[0]) - 1e-9
+    found = compare_samples([CountSample(one, matches) for one in first],
+                            [CountSample(second[0], matches)], SETTINGS)["f1"]
+    assert found.value == pytest.approx(differences[0])
+    assert found.p_value == pytest.approx(extreme.mean())
+
+
+@pytest.mark.parametrize(("seeds", "chance"), [((1, 5), 0.9), ((3, 2), 0.6), ((2, 5), None)])
+def test_models_that_do_not_differ_are_told_apart_as_seldom_as_p_says(
+        seeds: tuple[int, int], chance: float | None) -> None:
+    """Documents of one difficulty or of many; a single seed is skewed against the mean of five."""
+    rng = np.random.default_rng(5)
+    settings = StatisticsConfig(resamples=199)
+    p_values = []
+    for _ in range(400):
+        chances = np.full(60, chance) if chance else rng.beta(2, 1, 60)
+        models = [outcomes(rng, chances, count) for count in seeds]
+        p_value = compare_samples(*models, settings)["accuracy"].p_value
+        assert p_value is not None
+        p_values.append(p_value)
+    for level in (0.05, 0.2):
+        expected = level * len(p_values)
+        tolerance = 3 * math.sqrt(expected * (1 - level))
+        assert abs(np.count_nonzero(np.array(p_values) <= level) - expected) < tolerance
 
 
 @pytest.mark.parametrize("settings", [StatisticsConfig(resamples=0), SETTINGS])
