@@ -92,7 +92,7 @@ def test_what_no_installer_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_hints_name_extras_that_the_metadata_has() -> None:
     files = [*(ROOT / "bmtools").rglob("*.py"), *(ROOT / "examples").rglob("*.py")]
     named = {extra for file in files for extra in CALL.findall(file.read_text(encoding="utf-8"))}
-    assert named == {"ctranslate2", "peft", "plot"}
+    assert named == {"ctranslate2", "optuna", "peft", "plot"}
     assert named | _BUILT_IN.keys() | {"test"} == EXTRAS.keys()
 
 

@@ -139,10 +139,15 @@ def after_training(line: Line) -> Closing:
 def after_finetune(line: Line) -> Closing:
     """Close `finetune`."""
     name = next(name for split in ("test_", "dev_") for name in line if name.startswith(split))
-    seeds = line["seeds"]
-    spread = f" (mean and deviation of {seeds} seeds)" if seeds > 1 else " (one seed)"
-    return (f"wrote {line['checkpoint']}: {heading(name)} "
-            f"{format_figure(name, line[name])}{spread}",
+    seeds, folds = line["seeds"], line.get("folds", 0)
+    of = f"{folds} folds" if folds else f"{seeds} seeds"
+    spread = f"mean and deviation of {of}" if seeds > 1 or folds else "one seed"
+    lost = [f"{line[key]} {what} diverged" for key, what in (
+        ("diverged", "seed" + "s" * (line.get("diverged") != 1)),
+        ("diverged_folds", "fold" + "s" * (line.get("diverged_folds") != 1))) if key in line]
+    return (f"wrote {line['checkpoint']}: {heading(name)} {format_figure(name, line[name])} "
+            f"({'; '.join([spread, *lost])})",
+            f"{_command('merge {}', line['checkpoint'])}/fold-* -o merged" if folds else
             _command("predict FILE --model {}", line["checkpoint"]))
 
 

@@ -18,8 +18,8 @@ _PADDING = 2
 _NAME_WIDTH = 30
 # Columns that a narrow table shows first; those that are not here come after, in their order.
 _PREFERRED = (
-    "model", "compared", "metric", "method", "vocabulary", "scope", "recipe", "split", "seed",
-    "step", "epoch", "phase", "masking", "mask_rate", "corruption", "value", "name", "loss",
+    "model", "compared", "metric", "method", "vocabulary", "scope", "recipe", "split", "fold",
+    "seed", "step", "epoch", "phase", "masking", "mask_rate", "corruption", "value", "name", "loss",
     "mlm_accuracy", "dev_loss", "dev.f1", "dev.macro_f1", "dev.accuracy", "pppl", "mrr",
     "f1", "macro_f1", "micro_f1", "pearson", "exact_match", "strict_accuracy", "mean", "precision",
     "recall", "perplexity", "average_cosine", "difference", "p_holm", "hits_at_1", "hits_at_10",

@@ -11,6 +11,7 @@ from bmtools.cli.closing import after_finetune
 from bmtools.cli.help import Group
 from bmtools.cli.options import (
     Command,
+    InputFile,
     checkpoint_directory,
     input_file,
     sources,
@@ -22,7 +23,7 @@ from bmtools.cli.results import prints_results
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.training_options import interruptible, print_metrics
 from bmtools.errors import Reject
-from bmtools.io.jsonl import STDIN, RecordReader
+from bmtools.io.jsonl import STDIN
 from bmtools.recipes.settings import (
     FreezeConfig,
     LearningRateConfig,
@@ -30,11 +31,17 @@ from bmtools.recipes.settings import (
     RegularizationConfig,
 )
 from bmtools.tasks.registry import TASKS
-from bmtools.tasks.run_settings import FINETUNE_DEFAULTS, FinetuneConfig, FinetunePlan, LoraConfig
+from bmtools.tasks.run_settings import (
+    FINETUNE_DEFAULTS,
+    FinetuneConfig,
+    FinetunePlan,
+    LoraConfig,
+    uses_folds,
+)
 
 # Where these words of pretraining would mislead.
 _MEANINGS = {
-    "output": "Directory for the best model.",
+    "output": "Directory for the best model, or that of each fold.",
     "warmup-ratio": "Share of a run's steps with linear warm-up from 0.",
     "decay-ratio": "Share of a run's steps with decay in a wsd schedule.",
     "dropout": "Dropout probability of the whole model during training.",
@@ -43,6 +50,17 @@ _MEANINGS = {
 }
 _LEFTOVER = ("nothing was written, the best seed is chosen at the end, and fine-tuning cannot be "
              "resumed; the same command starts again")
+
+
+class TrainingSet(InputFile):
+    """A file to read, or `-` for stdin, or a directory of folds."""
+
+    def convert(self, value: Any, param: click.Parameter | None,
+                ctx: click.Context | None) -> Any:
+        """Accept a directory in which there are folds."""
+        if any(path.is_dir() for path in Path(value).glob("fold-*")):
+            return value
+        return super().convert(value, param, ctx)
 
 
 class TaskGroup(Group):
@@ -59,10 +77,11 @@ class TaskGroup(Group):
 
         @click.option("--model", type=checkpoint_directory, required=True, metavar="CKPT",
                       help="Checkpoint to start from; it stays as it is.")
-        @click.option("--train", type=input_file, required=True, metavar="FILE",
-                      help="Records to learn from; - means stdin, for one of the sets.")
-        @click.option("--dev", type=input_file, required=True, metavar="FILE",
-                      help="Records that choose the epoch and the seed.")
+        @click.option("--train", type=TrainingSet(), required=True, metavar="FILE|FOLDS",
+                      help="Records to learn from; - means stdin, for one of the sets. Or a "
+                           "directory of folds, as split --folds writes it.")
+        @click.option("--dev", type=input_file, metavar="FILE",
+                      help="Records that choose the epoch and the seed; required without folds.")
         @click.option("--test", type=input_file, metavar="FILE",
                       help="Records to score each seed by; they choose nothing.")
         @takes_rejects
@@ -77,19 +96,23 @@ class TaskGroup(Group):
         @takes_settings(OptimizationConfig, "optimization", without=["memory_gib"],
                         dropout=FINETUNE_DEFAULTS["dropout"])
         @prints_results
-        def run(train: str, dev: str, test: str | None, reject: Reject, output: Path,
-                overwrite: bool, **options: Any) -> None:
-            files = {"train": train, "dev": dev, **({"test": test} if test else {})}
+        @click.pass_context
+        def run(ctx: click.Context, train: str, dev: str | None, test: str | None, reject: Reject,
+                output: Path, overwrite: bool, **options: Any) -> None:
+            files = {"train": train, **({"dev": dev} if dev else {}),
+                     **({"test": test} if test else {})}
             if list(files.values()).count(STDIN) > 1:
                 raise click.UsageError("only one of --train, --dev and --test can be stdin")
             with usage_errors():
                 plan = FinetunePlan(name, output=output, overwrite=overwrite, **options)
+                others = {name: file for name, file in files.items() if name != "train"}
+                if not uses_folds(train, others, plan.finetuning) and not dev:
+                    raise click.MissingParameter(ctx=ctx, param_type="option", param_hint="'--dev'")
             with interruptible(lambda: _LEFTOVER):
-                from bmtools.tasks.finetune import run_finetuning
+                from bmtools.tasks.finetune import run_sources
 
-                readers = {name: RecordReader(sources((file,)), reject)
-                           for name, file in files.items()}
-                print_metrics(run_finetuning(plan, readers, reject), after_finetune)
+                print_metrics(run_sources(plan, {name: sources((file,))[0] for name, file
+                                                 in files.items()}, reject), after_finetune)
 
         return click.command(
             name, cls=Command, help=sentence, examples=[
@@ -97,7 +120,8 @@ class TaskGroup(Group):
                 for rest in ("-o best", "--test test.jsonl --seeds 1 -o best")],
             essential="model train dev test output overwrite seeds epochs batch-size "
                       "learning-rate max-length",
-            groups={"Data": "train dev test rejects", "Model": "model output overwrite",
+            groups={"Data": "train dev test folds dev-fold rejects",
+                    "Model": "model output overwrite",
                     "Learning rate": "learning-rate schedule warmup-ratio warmup-steps "
                                      "decay-ratio min-lr-ratio"},
             meanings=_MEANINGS, topics="devices")(run)

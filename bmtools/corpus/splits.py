@@ -120,9 +120,7 @@ def split(records: RecordReader, output: Path, config: SplitConfig | None = None
     with new_directory(output, overwrite) as directory:
         kept = list(records)
         if by is None:
-            groups = _groups(kept, config.together)
-            part_of = _assign(kept, groups, config)
-            parts = [part_of[group] for group in groups]
+            parts = _choose_parts(kept, config)
         else:
             kept, parts = _look_up(kept, read_split(by), by, reject)
         by_part = _in_order(kept, parts)
@@ -137,6 +135,22 @@ def split(records: RecordReader, output: Path, config: SplitConfig | None = None
         Manifest("split", {**asdict(config), "by": by}, "", config.seed, records.hashes,
                  wall_seconds=monotonic() - started, results=report).write(directory)
     return {"output": str(output), **report}
+
+
+def make_folds(records: Sequence[Record], config: SplitConfig) -> Iterator[dict[str, list[Record]]]:
+    """Yield train, dev and test of each fold, as `split` writes them.
+
+    Raises:
+        DataError: fewer documents than folds.
+    """
+    yield from _folds(_in_order(records, _choose_parts(records, config)))
+
+
+def _choose_parts(records: Sequence[Record], config: SplitConfig) -> list[str]:
+    """Choose a part for each record."""
+    groups = _groups(records, config.together)
+    part_of = _assign(records, groups, config)
+    return [part_of[group] for group in groups]
 
 
 def _groups(records: Sequence[Record], together: str) -> list[str]:
@@ -274,12 +288,18 @@ def _write_parts(directory: Path, parts: Mapping[str, Sequence[Record]], folds: 
         return
     if list(parts) != list(map(str, range(folds))):
         raise DataError(f"found the parts {', '.join(parts)}, expected folds 0 to {folds - 1}")
-    for fold in range(folds):
-        test, dev = str(fold), str((fold + 1) % folds)
-        train = [one for name, own in parts.items() if name not in (test, dev) for one in own]
+    for fold, sets in enumerate(_folds(parts)):
         (directory / f"fold-{fold}").mkdir()
-        for name, own in (("train", train), ("dev", parts[dev]), ("test", parts[test])):
+        for name, own in sets.items():
             _write_part(directory / f"fold-{fold}" / f"{name}.jsonl", own)
+
+
+def _folds(parts: Mapping[str, Sequence[Record]]) -> Iterator[dict[str, list[Record]]]:
+    """Make each part the test part of a fold, and the dev part of the one before."""
+    names = list(parts)
+    for test, dev in zip(names, [*names[1:], *names[:1]], strict=True):
+        train = [one for name, own in parts.items() if name not in (test, dev) for one in own]
+        yield {"train": train, "dev": [*parts[dev]], "test": [*parts[test]]}
 
 
 def _write_part(path: Path, records: Iterable[Record]) -> None:

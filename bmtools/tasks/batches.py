@@ -71,12 +71,16 @@ def shuffle_batches(lengths: np.ndarray, batch_size: int, seed: int,
 
 
 def input_labels(task: Task[Any, InputT], inputs: Sequence[InputT]) -> list[np.ndarray]:
-    """List the label ids of each input, (labels,) each, without those that are ignored."""
+    """List the label ids of each input, (labels,) each, without those that are ignored.
+
+    Of sets of labels, which inputs have as ones among zeros, these are the numbers of the ones.
+    """
+    label_sets = task.problem_type == "multi_label_classification"
     found: list[np.ndarray] = []
     for start in range(0, len(inputs), _LABELS_AT_ONCE):
         chunk = inputs[start:start + _LABELS_AT_ONCE]
         for row in task.collate_labels(chunk, task.collate(chunk)):
-            ids = np.atleast_1d(row)
+            ids = np.flatnonzero(row) if label_sets else np.atleast_1d(row)
             found.append(ids[ids != IGNORED])
     return found
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from bmtools.errors import DataError, Reject, refuse, setting
+from bmtools.errors import DataError, Reject, refuse, setting, suggestion
 from bmtools.evaluation.labels import score_labels
 from bmtools.masking.corruption import IGNORED
 from bmtools.records import Record
@@ -33,6 +33,7 @@ class LabelledExample(Example[TextInput]):
 class ClassificationTask(TextTask[LabelledExample]):
     """Single-label classification of a text or of a pair of texts; the loss is cross-entropy."""
 
+    config: ClassificationConfig
     config_class = ClassificationConfig
     problem_type = "single_label_classification"
     key = "label"
@@ -54,6 +55,9 @@ class ClassificationTask(TextTask[LabelledExample]):
         if len(labels) < (2 if name == TRAIN else 1):
             raise DataError(f"{setting(name)}: found {len(labels)} labels in {len(kept)} records, "
                             "expected records whose key 'label' names one of two or more classes")
+        if self.config.negative and self.config.negative not in self.labels:
+            raise DataError(f"{setting('negative')}: found {self.config.negative!r}, "
+                            f"{suggestion(self.config.negative, self.labels)}")
         ids = {label: number for number, label in enumerate(self.labels)}
         examples = [LabelledExample((replace(item, label_id=ids.get(record["label"], IGNORED)),),
                                     record["label"])
@@ -91,7 +95,8 @@ class ClassificationTask(TextTask[LabelledExample]):
         """Score labels, and the mean cross-entropy of those that the training set has."""
         log_probabilities = np.stack([output for [output] in outputs])
         predicted = [self.labels[best] for best in log_probabilities.argmax(axis=1)]
-        scores, by_label = score_labels([example.label for example in examples], predicted)
+        scores, by_label = score_labels([example.label for example in examples], predicted,
+                                        self.config.negative or None)
         label_ids = np.array([example.inputs[0].label_id for example in examples])
         return Evaluation(scores, {"by_label": by_label}, mean_loss(log_probabilities, label_ids))
 

@@ -1,44 +1,41 @@
-"""Fine-tuning: several seeds, each stopped early, the best one kept."""
+"""Fine-tuning: several seeds, each stopped early, the best one kept; of one set or of its folds."""
 
 from __future__ import annotations
 
 import itertools
-import statistics
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from accelerate import Accelerator
-
-from bmtools.errors import BmtoolsError, Reject, refuse, setting
-from bmtools.evaluation.seeds import t_interval
+from bmtools.errors import Reject, refuse, require
 from bmtools.io.directories import new_directory, refuse_existing
-from bmtools.io.jsonl import RecordReader, as_records, source_name
+from bmtools.io.jsonl import RecordReader, as_records
 from bmtools.io.manifest import Manifest, hash_directory
 from bmtools.io.output import encode_lines
 from bmtools.models.checkpoint import write_checkpoint_files
 from bmtools.records import Record
 from bmtools.status import set_status
-from bmtools.tasks.grid import grid_plans
-from bmtools.tasks.heads import load_encoder
+from bmtools.tasks.folds import Fold, read_folds
 from bmtools.tasks.registry import load_task
-from bmtools.tasks.run_settings import FINETUNE_DEFAULTS, PLAN_PARTS, FinetunePlan
-from bmtools.tasks.seed_run import Best, Report, SeedRun, trained_model
-from bmtools.tasks.task import DEV, TEST, TRAIN, Split, Task
-from bmtools.training.distributed import make_accelerator
-from bmtools.vocab.unknown_tokens import warn_of_unknown_tokens
+from bmtools.tasks.run_settings import (
+    FINETUNE_DEFAULTS,
+    PLAN_PARTS,
+    FinetunePlan,
+    uses_folds,
+)
+from bmtools.tasks.runs import Runs, summarize, train_runs
+from bmtools.tasks.seed_run import Report, Stop, trained_model
+from bmtools.tasks.task import DEV, TEST, TRAIN
+from bmtools.training.loop import DivergedError
 
-SEEDS = "seeds.jsonl"
-_DIGITS = 6
-_CONFIDENCE = 0.95
+SEEDS, FOLDS = "seeds.jsonl", "folds.jsonl"
 Source = str | PathLike[str] | Iterable[Any]
 
 
-def finetune(task: str, model: str | PathLike[str], train: Source, dev: Source,
+def finetune(task: str, model: str | PathLike[str], train: Source, dev: Source | None,
              output: str | PathLike[str], test: Source | None = None, *,
              reject: Reject = refuse, overwrite: bool = False,
              report: Callable[[Report], object] | None = None, **settings: Any) -> Report:
@@ -47,8 +44,9 @@ def finetune(task: str, model: str | PathLike[str], train: Source, dev: Source,
     Args:
         task: ner, classification or another name of the registry.
         model: checkpoint to start from; it is not changed.
-        train: records or dictionaries to learn from, or a file of them.
-        dev: records that choose the epoch and the seed.
+        train: records or dictionaries to learn from, or a file of them; or a directory of folds
+            that `bmtools split` wrote.
+        dev: records that choose the epoch and the seed; None with folds.
         output: directory to write.
         test: records to score each seed by; they choose nothing.
         reject: receives bad records; by default the first one raises.
@@ -64,7 +62,10 @@ def finetune(task: str, model: str | PathLike[str], train: Source, dev: Source,
         `dev_METRIC` and, with a test set, `test_METRIC` (each `mean`, `median`, sample
         `deviation` over seeds, None for one seed, and the mean's 95 % `interval` by Student's t),
         the chosen values of a `grid`, and `wall_seconds`. Scores of each seed, by type or label
-        too, are in the directory's `seeds.jsonl`.
+        too, are in the directory's `seeds.jsonl`. Of folds, whose models are the directories
+        `fold-0` and so on, `folds` is their number, `seeds` that of each, and means, medians and
+        deviations are over folds, whose own are in `folds.jsonl`. `diverged` is the number of runs
+        that did, if any.
 
     Raises:
         TypeError: a setting that none of them has.
@@ -81,22 +82,47 @@ def finetune(task: str, model: str | PathLike[str], train: Source, dev: Source,
     plan = FinetunePlan(task, model=Path(model), output=Path(output), overwrite=overwrite, **{
         part: kind(**{name: settings[name] for name in settings.keys() & names[part]})
         for part, kind in kinds.items()})
-    sources = {TRAIN: train, DEV: dev, **({} if test is None else {TEST: test})}
+    sources = {name: source for name, source in ((TRAIN, train), (DEV, dev), (TEST, test))
+               if source is not None}
     line: Report = {}
-    for line in run_finetuning(plan, {
-            name: RecordReader((str(source),), reject) if isinstance(source, str | PathLike)
-            else as_records(source, reject) for name, source in sources.items()}, reject):
+    for line in run_sources(plan, sources, reject):
         if report:
             report(line)
     return line
+
+
+def run_sources(plan: FinetunePlan, sources: Mapping[str, Source],
+                reject: Reject = refuse) -> Iterator[Report]:
+    """Fine-tune on sets or on folds, and yield reports.
+
+    Args:
+        plan: task, checkpoints and settings.
+        sources: of `train`, `dev` and perhaps `test`, or of `train` alone with folds; files,
+            records, or a directory of folds.
+        reject: receives bad records.
+
+    Raises:
+        ValueError: sets or settings that contradict each other.
+        BmtoolsError: see `run_finetuning` and `run_folds`.
+    """
+    others = {name: source for name, source in sources.items() if name != TRAIN}
+    if uses_folds(sources[TRAIN], others, plan.finetuning):
+        yield from run_folds(plan, read_folds(sources[TRAIN], load_task(plan.task).key,
+                                              plan.finetuning, plan.optimization.seed, reject),
+                             reject)
+        return
+    require(DEV in sources, DEV, "none", "a set that chooses the epoch and the seed")
+    yield from run_finetuning(plan, {
+        name: RecordReader((str(source),), reject) if isinstance(source, str | PathLike)
+        else as_records(source, reject) for name, source in sources.items()}, reject)
 
 
 def run_finetuning(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]],
                    reject: Reject = refuse) -> Iterator[Report]:
     """Fine-tune with each seed, write the one that is best on `dev`, and yield reports.
 
-    A line for each set, evaluation, seed and combination of a grid, then a summary. Weights of the
-    best seed and of the one in training are in main memory.
+    A line for each set, evaluation, seed and combination of a grid, then a summary. A seed whose
+    loss diverges is told, counted and left out.
 
     Args:
         plan: task, checkpoints and settings.
@@ -105,108 +131,145 @@ def run_finetuning(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]],
 
     Raises:
         DataError: a set that the model cannot learn from or be scored by.
-        BmtoolsError: several processes, or a loss that is not finite.
+        BmtoolsError: several processes, or seeds that all diverge.
     """
     started = time.monotonic()
-    plans = list(grid_plans(plan))
     refuse_existing(plan.output, plan.overwrite)
-    accelerator = make_accelerator(plan.optimization)
-    if accelerator.num_processes > 1:
-        raise BmtoolsError("fine-tuning runs in one process; start it without accelerate launch, "
-                           f"with another {setting('seed')} on each machine")
-    task_class = load_task(plan.task)
-    task = task_class(plan.config, load_encoder(plan.model,
-                                                task_class.model_class_for(plan.config)))
-    task.keeps_head = not plan.finetuning.reinitialize_head
-    splits = {}
-    unknown_id = task.checkpoint.tokenizer.unk_token_id
-    for name, records in sources.items():
-        set_status(f"reading {name}")
-        splits[name] = task.read(name, records, reject)
-        ids = [item.ids for example in splits[name].examples for item in example.inputs]
-        warn_of_unknown_tokens(
-            str(plan.model), sum(int(np.count_nonzero(one == unknown_id)) for one in ids),
-            sum(map(len, ids)), map(source_name, getattr(records, "names", ())))
-        yield from ({"note": note} for note in splits[name].notes)
-        yield {"split": name, **splits[name].counts}
-    if task.trained_head() is not None:
-        yield {"note": f"the output layer of {plan.model} is trained further"}
-    chosen: _Runs | None = None
-    for values, one in plans:
-        runs = yield from _run_seeds(one, task, splits, values, accelerator)
-        if values:
-            yield {"grid": values, f"dev_{task.metric}": summarize(
-                [line[DEV][task.metric] for line in runs.lines])}
-        chosen = runs if chosen is None or runs.score > chosen.score else chosen
-    assert chosen is not None
-    yield _write(chosen, task, sources, started)
+    runs = yield from train_runs(plan, sources, reject)
+    summary = _write(runs, sources, started)
+    yield {"checkpoint": str(plan.output), "model": str(plan.model), **summary,
+           "wall_seconds": _seconds_since(started)}
 
 
-@dataclass(frozen=True)
-class _Runs:
-    """The runs of one combination of settings: best evaluation, lines, mean score on dev."""
+def run_folds(plan: FinetunePlan, folds: Sequence[Fold],
+              reject: Reject = refuse) -> Iterator[Report]:
+    """Fine-tune on each fold, write the best model of each, and yield reports.
 
-    plan: FinetunePlan
-    values: dict[str, Any]
-    best: Best
-    lines: list[Report]
-    score: float
+    The lines of `run_finetuning` with the number of their `fold`, the scores of each fold, and a
+    summary over folds. A fold whose seeds all diverge is told, counted and left out.
+
+    Args:
+        plan: its output gets the models, as `fold-0` and so on.
+        folds: if the first one has no `test`, it chooses epochs, and settings of a grid, for the
+            others, which have no `dev`; no model of it is written.
+        reject: receives records that the task cannot use.
+
+    Raises:
+        DataError: a set that the model cannot learn from or be scored by.
+        BmtoolsError: several processes, or folds that all diverge.
+    """
+    started = time.monotonic()
+    told: set[str] = set()
+    lines: list[Report] = []
+    stops: Mapping[int, Stop] | None = None
+    lost = 0
+    with new_directory(plan.output, plan.overwrite) as partial:
+        for fold in folds:
+            own = replace(plan, output=partial / f"fold-{fold.number}")
+            fold_started = time.monotonic()
+            try:
+                runs = yield from _of_fold(fold.number, train_runs(own, fold.sources, reject,
+                                                                   stops), told)
+            except DivergedError as found:
+                if TEST not in fold.sources:
+                    raise
+                error, lost = found, lost + 1
+                yield {"note": f"fold {fold.number} diverged: {error}"}
+                continue
+            if TEST not in fold.sources:
+                stops = runs.stops
+                plan = replace(runs.plan, output=plan.output, finetuning=replace(
+                    runs.plan.finetuning, grid="", trials=0))
+                continue
+            lines.append({"fold": fold.number, **_write(runs, fold.sources, fold_started)})
+            yield lines[-1]
+        if not lines:
+            raise error
+        summary = _summarize_folds(lines, lost)
+        _manifest(runs, [fold.sources for fold in folds], summary, started).write(partial)
+        (partial / FOLDS).write_bytes(encode_lines(lines))
+    yield {"checkpoint": str(plan.output), "model": str(plan.model), **summary,
+           "wall_seconds": _seconds_since(started)}
 
 
-def _run_seeds(plan: FinetunePlan, task: Task[Any, Any], splits: Mapping[str, Split[Any]],
-               values: dict[str, Any], accelerator: Accelerator) -> Generator[Report, None, _Runs]:
-    """Train with each seed, and yield a line for each evaluation and seed."""
-    best: Best | None = None
-    lines = []
-    for seed in plan.finetuning.seed_numbers(plan.optimization.seed):
-        found, line = yield from SeedRun(plan, task, splits, seed, accelerator).run()
-        lines.append({**line, **({"grid": values} if values else {})})
-        yield lines[-1]
-        best = found if best is None or found.rank > best.rank else best
-        accelerator.free_memory()
-    assert best is not None
-    return _Runs(plan, values, best, lines,
-                 statistics.fmean(line[DEV][task.metric] for line in lines))
+def _of_fold(number: int, lines: Generator[Report, None, Runs],
+             told: set[str]) -> Generator[Report, None, Runs]:
+    """Number the lines of a fold; a note that an earlier one had is left out."""
+    while True:
+        try:
+            line = next(lines)
+        except StopIteration as stop:
+            found: Runs = stop.value
+            return found
+        if "note" not in line:
+            yield {"fold": number, **line}
+        elif line["note"] not in told:
+            told.add(line["note"])
+            yield {"note": f"fold {number}: {line['note']}"}
 
 
-def summarize(values: Sequence[float]) -> dict[str, Any]:
-    """Compute mean, median, sample deviation and t interval over seeds; one has no last two."""
-    bounds = t_interval(values, _CONFIDENCE)
-    return {"mean": round(statistics.fmean(values), _DIGITS),
-            "median": round(statistics.median(values), _DIGITS),
-            "deviation": round(statistics.stdev(values), _DIGITS) if len(values) > 1 else None,
-            **({"interval": [round(bound, _DIGITS) for bound in bounds]} if bounds else {})}
-
-
-def _write(runs: _Runs, task: Task[Any, Any], sources: Mapping[str, Iterable[Record]],
-           started: float) -> Report:
+def _write(runs: Runs, sources: Mapping[str, Iterable[Record]], started: float) -> Report:
     """Write the best model, its manifest with the resolved settings, and the seeds' lines.
 
     Returns:
         the summary: of each metric mean, median, sample deviation and interval over seeds.
     """
-    plan, best, lines = runs.plan, runs.best, runs.lines
-    summary: Report = {"best_seed": best.seed, "seeds": len(lines),
+    plan, task, best = runs.plan, runs.task, runs.best
+    summary: Report = {"best_seed": best.seed, "seeds": len(runs.lines),
+                       **({"diverged": runs.diverged} if runs.diverged else {}),
                        **({"grid": runs.values} if runs.values else {})}
     for name, metric in itertools.product((DEV, TEST), task.metrics):
-        if values := [line[name][metric] for line in lines if name in line]:
+        if values := [line[name][metric] for line in runs.lines if name in line]:
             summary[f"{name}_{metric}"] = summarize(values)
-    wall_seconds = round(time.monotonic() - started, 3)
-    files = {name: source for name, source in sources.items() if isinstance(source, RecordReader)}
-    names = {name: files[name].names[0] if name in files else "<memory>" for name in sources}
-    settings = {"model": str(plan.model), "task": plan.task, **asdict(plan.config),
-                **best.dev.settings, "max_length": task.max_length, **names,
-                **asdict(plan.finetuning), **asdict(plan.optimization),
-                **asdict(plan.schedule), **asdict(plan.regularization), **asdict(plan.freezing),
-                **asdict(plan.lora)}
-    hashes = {name: digest for file in files.values() for name, digest in file.hashes.items()}
-    manifest = Manifest("finetune", settings, task.checkpoint.vocabulary, best.seed, hashes,
-                        {"model": hash_directory(plan.model)}, best.tokens_seen, wall_seconds,
-                        {**summary, **(files[TRAIN].origins() if TRAIN in files else {})})
     set_status(f"writing {plan.output}")
     model = task.finish(trained_model(plan, task, best))
     with new_directory(plan.output, plan.overwrite) as partial:
-        write_checkpoint_files(partial, model, task.checkpoint.tokenizer, manifest)
-        (partial / SEEDS).write_bytes(encode_lines(lines))
-    return {"checkpoint": str(plan.output), "model": str(plan.model), **summary,
-            "wall_seconds": wall_seconds}
+        write_checkpoint_files(partial, model, task.checkpoint.tokenizer,
+                               _manifest(runs, [sources], summary, started))
+        (partial / SEEDS).write_bytes(encode_lines(runs.lines))
+    return summary
+
+
+def _manifest(runs: Runs, sets: Sequence[Mapping[str, Iterable[Record]]], summary: Report,
+              started: float) -> Manifest:
+    """Describe runs; of several folds the sets of the first are named, and all are hashed."""
+    plan, best = runs.plan, runs.best
+    readers = [source for sources in sets for source in sources.values()
+               if isinstance(source, RecordReader)]
+    names = {name: source.names[0] if isinstance(source, RecordReader) else "<memory>"
+             for name, source in sets[0].items()}
+    train = sets[0][TRAIN]
+    settings = {"model": str(plan.model), "task": plan.task, **asdict(plan.config),
+                **best.dev.settings, "max_length": runs.task.max_length, **names,
+                **asdict(plan.finetuning), **asdict(plan.optimization),
+                **asdict(plan.schedule), **asdict(plan.regularization), **asdict(plan.freezing),
+                **asdict(plan.lora)}
+    hashes = {name: digest for reader in readers for name, digest in reader.hashes.items()}
+    return Manifest("finetune", settings, runs.task.checkpoint.vocabulary, best.seed, hashes,
+                    {"model": hash_directory(plan.model)}, best.tokens_seen,
+                    _seconds_since(started),
+                    {**summary, **(train.origins() if isinstance(train, RecordReader) else {})})
+
+
+def _summarize_folds(lines: Sequence[Report], lost: int) -> Report:
+    """Summarize scores over folds, each a mean over seeds.
+
+    There is no interval: the folds' training sets overlap, so that their scores depend on each
+    other and Student's t would be too narrow (Nadeau and Bengio 2003).
+
+    Args:
+        lines: of the folds.
+        lost: number of folds whose seeds all diverged.
+    """
+    runs = sum(line.get("diverged", 0) for line in lines)
+    summary: Report = {"folds": len(lines), "seeds": max(line["seeds"] for line in lines),
+                       **({"diverged": runs} if runs else {}),
+                       **({"diverged_folds": lost} if lost else {})}
+    for name in lines[0]:
+        if name.startswith((f"{DEV}_", f"{TEST}_")):
+            summary[name] = summarize([line[name]["mean"] for line in lines], interval=False)
+    return summary
+
+
+def _seconds_since(started: float) -> float:
+    return round(time.monotonic() - started, 3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from bmtools.errors import BmtoolsError, did_you_mean, setting
 from bmtools.tasks.run_settings import PLAN_PARTS, FinetunePlan
@@ -17,8 +17,15 @@ NAMED = {"blurb": "learning_rate=1e-5,3e-5,5e-5 batch_size=16,32",
 
 # The task reads the data, and makes the head, by its other settings.
 _OF_LOSS = frozenset({"loss", "class_weights", "oversampling"})
-_OF_ALL_RUNS = frozenset({"grid", "mixed_precision", "reinitialize_head", "seed", "seed_list",
-                          "seeds", "tf32"})
+_OF_ALL_RUNS = frozenset({"dev_fold", "folds", "grid", "mixed_precision", "reinitialize_head",
+                          "seed", "seed_list", "seeds", "tf32", "trials"})
+
+
+class Range(NamedTuple):
+    """Ends of the values of a number."""
+
+    low: float
+    high: float
 
 
 def grid_plans(plan: FinetunePlan) -> Iterator[tuple[dict[str, Any], FinetunePlan]]:
@@ -30,19 +37,33 @@ def grid_plans(plan: FinetunePlan) -> Iterator[tuple[dict[str, Any], FinetunePla
         BmtoolsError: a setting that is not known, values that cannot be read, or out of range.
     """
     axes = parse_grid(plan.finetuning.grid, plan)
+    for name, axis in axes.items():
+        if isinstance(axis, Range):
+            raise BmtoolsError(f"{setting('grid')}: found a range of {name}, expected values "
+                               f"separated by commas, or {setting('trials')}, the number of those "
+                               "to draw")
     for values in itertools.product(*axes.values()):
         chosen = dict(zip(axes, values, strict=True))
-        parts: dict[str, Any] = {}
-        for part in ("config", *PLAN_PARTS):
-            settings = getattr(plan, part)
-            names = {field.name for field in fields(settings)}
-            parts[part] = replace(settings, **{name: value for name, value in chosen.items()
-                                               if name in names})
-        yield chosen, replace(plan, **parts)
+        yield chosen, plan_with(plan, chosen)
 
 
-def parse_grid(text: str, plan: FinetunePlan) -> Mapping[str, list[Any]]:
-    """Read the values of each setting, in the type that it has.
+def plan_with(plan: FinetunePlan, values: Mapping[str, Any]) -> FinetunePlan:
+    """Change settings of a plan.
+
+    Raises:
+        ValueError: one is out of range.
+    """
+    parts: dict[str, Any] = {}
+    for part in ("config", *PLAN_PARTS):
+        settings = getattr(plan, part)
+        names = {field.name for field in fields(settings)}
+        parts[part] = replace(settings, **{name: value for name, value in values.items()
+                                           if name in names})
+    return replace(plan, **parts)
+
+
+def parse_grid(text: str, plan: FinetunePlan) -> dict[str, list[Any] | Range]:
+    """Read the values of each setting, in the type that it has, or their range.
 
     Raises:
         BmtoolsError: see `grid_plans`.
@@ -50,7 +71,7 @@ def parse_grid(text: str, plan: FinetunePlan) -> Mapping[str, list[Any]]:
     known = {field.name: getattr(getattr(plan, part), field.name)
              for part in ("config", *PLAN_PARTS) for field in fields(getattr(plan, part))
              if (part != "config" or field.name in _OF_LOSS) and field.name not in _OF_ALL_RUNS}
-    axes: dict[str, list[Any]] = {}
+    axes: dict[str, list[Any] | Range] = {}
     for axis in NAMED.get(text, text).split():
         name, equals, values = axis.partition("=")
         name = name.replace("-", "_")
@@ -59,10 +80,19 @@ def parse_grid(text: str, plan: FinetunePlan) -> Mapping[str, list[Any]]:
             raise BmtoolsError(f"{setting('grid')}: found {axis!r}, expected {' or '.join(NAMED)}, "
                                "or a setting and its values, such as learning_rate=1e-5,3e-5"
                                f"{meant and f'; {meant}'}")
-        kind = type(known[name])
         try:
-            axes[name] = [kind(value) for value in values.split(",")]
+            axes[name] = _parse_axis(values, type(known[name]))
         except ValueError as error:
             raise BmtoolsError(f"{setting('grid')}: found {axis!r}, expected values of {name} such "
                                f"as {known[name]}") from error
     return axes
+
+
+def _parse_axis(text: str, kind: type) -> list[Any] | Range:
+    """Read values separated by commas, or the ends of a range of numbers; others raise."""
+    if kind not in (int, float) or ".." not in text:
+        return [kind(value) for value in text.split(",")]
+    ends = Range(*(kind(value) for value in text.split("..", 1)))
+    if not ends.low < ends.high:
+        raise ValueError(text)
+    return ends

@@ -1,4 +1,4 @@
-"""Losses of tasks with one label an input or word, and weights of rare labels."""
+"""Losses of tasks whose inputs or words have labels, and weights of rare ones."""
 
 from __future__ import annotations
 
@@ -14,25 +14,34 @@ if TYPE_CHECKING:
     from bmtools.tasks.settings import LabelConfig
 
 Loss = Callable[[Tensor, Tensor], Tensor]
-"""Sums the losses of logits, (items, labels), and label ids, (items,)."""
+"""Sums the losses of logits, (items, labels), and label ids, (items,), or label sets, 1 or 0."""
 _SMOOTHING = 1.0
 
 
-def make_loss(config: LabelConfig, labels: Sequence[np.ndarray], outputs: int) -> Loss:
+def make_loss(config: LabelConfig, labels: Sequence[np.ndarray], outputs: int,
+              label_sets: bool = False) -> Loss:
     """Make the loss that settings ask for.
 
     Args:
         config: of the task.
         labels: label ids of the training inputs, for balanced weights.
         outputs: number of labels.
+        label_sets: labels do not exclude each other; those that an input has and those that it
+            lacks are balanced for each label.
     """
-    weights = balanced_weights(np.bincount(np.concatenate(labels), minlength=outputs)) \
-        if config.class_weights == "balanced" else None
-    per_item = dice_losses if config.loss == "dice" else cross_entropies
+    counts = np.bincount(np.concatenate(labels), minlength=outputs)
+    table = [balanced_weights(np.array([len(labels) - count, count])) for count in counts] \
+        if label_sets else [balanced_weights(counts)]
+    weights = torch.stack(table) if config.class_weights == "balanced" else None
+    losses_of = _LOSSES[config.loss, label_sets]
 
     def loss(logits: Tensor, targets: Tensor) -> Tensor:
-        losses = per_item(logits.float(), targets)
-        return losses.sum() if weights is None else losses @ weights.to(losses)[targets]
+        losses = losses_of(logits.float(), targets)
+        if weights is None:
+            return losses.sum()
+        own = weights.to(losses)
+        return (losses * (torch.where(targets > 0, own[:, 1], own[:, 0]) if label_sets
+                          else own[0, targets])).sum()
 
     return loss
 
@@ -53,6 +62,11 @@ def cross_entropies(logits: Tensor, targets: Tensor) -> Tensor:
     return functional.cross_entropy(logits, targets, reduction="none")
 
 
+def binary_cross_entropies(logits: Tensor, targets: Tensor) -> Tensor:
+    """Compute the cross-entropy of each item and label in nats, (items, labels)."""
+    return functional.binary_cross_entropy_with_logits(logits, targets, reduction="none")
+
+
 def dice_losses(logits: Tensor, targets: Tensor) -> Tensor:
     """Compute the self-adjusting dice loss of each item, (items,), a mean over labels.
 
@@ -63,8 +77,19 @@ def dice_losses(logits: Tensor, targets: Tensor) -> Tensor:
     Source: Li et al. 2020 (Dice Loss for Data-imbalanced NLP Tasks), section 3.3, with a smoothing
     of 1, each label against the others.
     """
-    probabilities = logits.softmax(dim=-1)
+    right = functional.one_hot(targets, logits.shape[-1]).to(logits)
+    return _dice(logits.softmax(dim=-1), right).mean(dim=-1)
+
+
+def binary_dice_losses(logits: Tensor, targets: Tensor) -> Tensor:
+    """Compute `dice_losses` of labels that do not exclude each other, (items, labels)."""
+    return _dice(logits.sigmoid(), targets)
+
+
+def _dice(probabilities: Tensor, right: Tensor) -> Tensor:
     adjusted = (1 - probabilities.detach()) * probabilities
-    right = functional.one_hot(targets, logits.shape[-1]).to(adjusted)
-    dice = (2 * adjusted * right + _SMOOTHING) / (adjusted + right + _SMOOTHING)
-    return (1 - dice).mean(dim=-1)
+    return 1 - (2 * adjusted * right + _SMOOTHING) / (adjusted + right + _SMOOTHING)
+
+
+_LOSSES = {("cross-entropy", False): cross_entropies, ("dice", False): dice_losses,
+           ("cross-entropy", True): binary_cross_entropies, ("dice", True): binary_dice_losses}

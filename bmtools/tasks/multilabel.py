@@ -38,9 +38,8 @@ class LabelSetExample(Example[TextInput]):
 class MultilabelTask(TextTask[LabelSetExample]):
     """Classification with labels that do not exclude each other: each is a yes or a no.
 
-    The loss is binary cross-entropy, a mean over texts and labels; outputs are logits. Scores are
-    of documents, which have the labels of all their sentences, as BLURB and BLUE score HoC, and of
-    records.
+    The loss is a mean over texts and labels; outputs are logits. Scores are of documents, which
+    have the labels of all their sentences, as BLURB and BLUE score HoC, and of records.
     """
 
     config: MultilabelConfig
@@ -88,9 +87,11 @@ class MultilabelTask(TextTask[LabelSetExample]):
         return stack_targets(inputs)
 
     def loss(self, model: PreTrainedModel, batch: Mapping[str, Tensor], labels: Tensor) -> Tensor:
-        """Sum the binary cross-entropy in nats over texts and labels."""
+        """Sum the loss over texts and labels: binary cross-entropy in nats, or `label_loss`."""
         from torch.nn.functional import binary_cross_entropy_with_logits
 
+        if self.label_loss is not None:
+            return self.label_loss(model(**batch).logits, labels)
         return binary_cross_entropy_with_logits(model(**batch).logits.float(), labels,
                                                 reduction="sum")
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from os import PathLike
 from pathlib import Path
 
 from bmtools.errors import require, require_above_0, require_at_least, setting
@@ -31,9 +33,18 @@ class FinetuneConfig:
         batch_size: inputs a step.
         grid: settings to try, each with all seeds; the best mean on the development set is kept.
             Values by name, such as "batch-size=16,32 learning-rate=1e-5,3e-5", or blurb or
-            bioptimus for those that a paper tried.
+            bioptimus for those that a paper tried; with `trials` ranges, too, such as
+            learning-rate=1e-5..1e-4.
+        trials: combinations of a grid to try instead of all: optuna proposes each after the scores
+            of those before, and draws from ranges, on a logarithmic scale where the ends differ
+            tenfold.
         reinitialize_head: draw a new output layer, although the checkpoint has one for the same
             labels; only its encoder is then the start.
+        folds: number of folds to split the training set into by document, stratified by its
+            labels; a model is trained for each, with all seeds.
+        dev_fold: number of the fold whose test part chooses the epoch, and the settings of a grid,
+            for all others, which learn from all records outside of their own test part; by default
+            each fold's dev part chooses its own.
     """
 
     seeds: int = 3
@@ -43,10 +54,18 @@ class FinetuneConfig:
     patience: int = 3
     batch_size: int = 16
     grid: str = ""
+    trials: int = 0
     reinitialize_head: bool = False
+    folds: int = 0
+    dev_fold: int | None = None
 
     def __post_init__(self) -> None:
-        require_at_least(self, seeds=1, epochs=1, eval_steps=0, patience=1, batch_size=1)
+        require_at_least(self, seeds=1, epochs=1, eval_steps=0, patience=1, batch_size=1, trials=0)
+        require(not self.trials or bool(self.grid), "trials", self.trials,
+                f"0 without {setting('grid')}, which names what is tried")
+        require(self.folds == 0 or self.folds >= 3, "folds", self.folds, "3 or more")
+        require(self.dev_fold is None or 0 <= self.dev_fold < (self.folds or self.dev_fold + 1),
+                "dev_fold", self.dev_fold, f"0 to {self.folds - 1}" if self.folds else "0 or more")
         try:
             numbers = [int(number) for number in self.seed_list.split(",") if self.seed_list]
         except ValueError:
@@ -58,6 +77,28 @@ class FinetuneConfig:
         """List the seeds of the runs, from `first` where they are not listed."""
         return [int(number) for number in self.seed_list.split(",")] if self.seed_list \
             else list(range(first, first + self.seeds))
+
+
+def uses_folds(train: object, others: Mapping[str, object], config: FinetuneConfig) -> bool:
+    """Tell whether fine-tuning is over folds.
+
+    Args:
+        train: the training set, a directory where it holds folds.
+        others: the other sets that are given, by name.
+        config: whose `folds` says so for a file.
+
+    Raises:
+        ValueError: sets or settings that contradict each other.
+    """
+    directory = isinstance(train, str | PathLike) and Path(train).is_dir()
+    require(not (directory and config.folds), "folds", config.folds,
+            f"none beside the directory of folds {train}")
+    folds = directory or bool(config.folds)
+    require(folds or config.dev_fold is None, "dev_fold", config.dev_fold,
+            f"none without {setting('folds')} or a directory of folds")
+    for name, source in others.items():
+        require(not folds, name, source, "none beside folds, each of which has its own")
+    return folds
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import statistics
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ import numpy as np
 from accelerate import Accelerator
 from torch import Tensor
 
+from bmtools.errors import setting
 from bmtools.models.checkpoint import check_room
 from bmtools.status import set_status
 from bmtools.tasks.batches import TaskBatches, input_labels, repeat_rare, shuffle_batches
@@ -20,7 +22,7 @@ from bmtools.tasks.run_settings import FinetunePlan
 from bmtools.tasks.settings import LabelConfig
 from bmtools.tasks.task import DEV, TEST, TRAIN, Evaluation, Split, Task
 from bmtools.training.layers import freeze, frozen_names
-from bmtools.training.loop import LoopHooks, Trainer
+from bmtools.training.loop import DivergedError, LoopHooks, Trainer
 from bmtools.training.objectives import LossTerm, Objective
 from bmtools.training.regularization import copy_initial_weights, hooks_towards
 
@@ -67,20 +69,36 @@ class Best:
     tokens_seen: int
 
 
+@dataclass(frozen=True)
+class Stop:
+    """The point at which a run was best, for runs on other folds.
+
+    Args:
+        at: see `Best`.
+        settings: of the task that its development set chose.
+    """
+
+    at: dict[str, float]
+    settings: dict[str, Any]
+
+
 class SeedRun:
     """A model with a new head, trained with one seed.
 
     Args:
         plan: of all runs.
         task: whose training set was read.
-        splits: examples of train, dev and perhaps test.
+        splits: examples of train, dev and perhaps test; `dev` is not needed beside `stop`.
         seed: of order, head, dropout and masks.
-        accelerator: of all runs.
+        accelerator: of this run, since it holds the loss scale of fp16.
+        stop: where to stop; None chooses it on the development set.
     """
 
     def __init__(self, plan: FinetunePlan, task: Task[Any, Any],
-                 splits: Mapping[str, Split[Any]], seed: int, accelerator: Accelerator) -> None:
+                 splits: Mapping[str, Split[Any]], seed: int, accelerator: Accelerator,
+                 stop: Stop | None = None) -> None:
         self._plan, self._task, self._splits, self._seed = plan, task, splits, seed
+        self._stop = stop
         inputs = [item for example in splits[TRAIN].examples for item in example.inputs]
         if isinstance(plan.config, LabelConfig):
             inputs = self._balance(plan.config, inputs)
@@ -98,13 +116,16 @@ class SeedRun:
 
     def _balance(self, config: LabelConfig, inputs: list[Any]) -> list[Any]:
         """Weigh the labels of the loss and repeat inputs, as far as the settings ask for it."""
+        self._task.label_loss = None  # other settings of a grid may have made one
         if config.loss == "cross-entropy" and config.class_weights == "none" \
                 and not config.oversampling:
             return inputs
         from bmtools.tasks.losses import make_loss
 
         labels = input_labels(self._task, inputs)
-        self._task.label_loss = make_loss(config, labels, len(self._task.labels))
+        self._task.label_loss = make_loss(
+            config, labels, len(self._task.labels),
+            label_sets=self._task.problem_type == "multi_label_classification")
         return [inputs[number] for number in repeat_rare(labels, config.oversampling)] \
             if config.oversampling else inputs
 
@@ -120,46 +141,71 @@ class SeedRun:
         return hooks_towards(initial, plan.regularization, self.model, self._seed)
 
     def run(self) -> Generator[Report, None, tuple[Best, Report]]:
-        """Train until nothing improves; yield a line for each evaluation.
+        """Train until nothing improves, or to the given stop; yield a line for each evaluation.
 
         Returns:
             the best evaluation, and the seed's line of the report.
+
+        Raises:
+            DivergedError: a loss that is not finite.
         """
+        best, epochs = yield from (self._run_to(self._stop) if self._stop else
+                                   self._run_until_worse())
+        self.model.load_state_dict(best.weights)
+        at = {f"best_{name}": value for name, value in best.at.items()}
+        line: Report = {"seed": self._seed, **at, "epochs": epochs}
+        if DEV in self._splits:
+            line["dev"] = {**best.dev.scores, **best.dev.details}
+        if TEST in self._splits:
+            test = self._evaluate(TEST, **best.dev.settings)
+            line["test"] = {**test.scores, **test.details}
+        return best, line
+
+    def _run_until_worse(self) -> Generator[Report, None, tuple[Best, float]]:
+        """Train until the development set no longer improves."""
+        best: Best | None = None
+        for evaluations, (at, loss, tokens_seen) in enumerate(self._intervals(), 1):
+            dev = self._evaluate(DEV)
+            yield {"seed": self._seed, **at, "of": self._plan.finetuning.epochs, "loss": loss,
+                   "dev_loss": round(dev.loss, _DIGITS), "dev": dev.scores}
+            score = dev.scores[self._task.metric]
+            # While the score is 0, a falling loss is progress too.
+            rank = score, 0.0 if score else -dev.loss
+            if best is None or rank > best.rank:
+                best = Best(self._seed, at, evaluations, rank, dev, self._weights(), tokens_seen)
+            elif evaluations - best.evaluations >= self._plan.finetuning.patience:
+                break
+        assert best is not None
+        return best, at["epoch"]
+
+    def _run_to(self, stop: Stop) -> Generator[Report, None, tuple[Best, float]]:
+        """Train as long as another run did."""
+        for found in self._intervals():
+            at, loss, tokens_seen = found
+            yield {"seed": self._seed, **at, "of": self._plan.finetuning.epochs, "loss": loss}
+            unit = "step" if "step" in at and "step" in stop.at else "epoch"
+            if at[unit] >= stop.at[unit]:
+                break
+        none = Evaluation({}, {}, math.nan, stop.settings)
+        return Best(self._seed, at, 0, (0.0, 0.0), none, self._weights(), tokens_seen), at["epoch"]
+
+    def _intervals(self) -> Iterator[tuple[dict[str, float], float, int]]:
+        """Train, and yield before each evaluation: epoch and step, mean loss, tokens so far."""
         settings = self._plan.finetuning
         per_epoch = self._steps // settings.epochs
         every = settings.eval_steps or per_epoch
-        best: Best | None = None
         losses: list[float] = []
-        tokens_seen = evaluations = 0
+        tokens_seen = 0
         for step in self._trainer.run(self._batches):
             losses.append(step.losses["loss"])
             tokens_seen += step.counts["tokens"]
             self._show(step.number, per_epoch, step.losses["loss"], tokens_seen)
             if step.number % every and step.number != self._steps:
                 continue
-            dev = self._evaluate(DEV)
-            evaluations += 1
             at: dict[str, float] = {"epoch": step.number // per_epoch} if every == per_epoch else \
                 {"epoch": round(step.number / per_epoch, 2), "step": step.number}
-            yield {"seed": self._seed, **at, "of": settings.epochs,
-                   "loss": round(statistics.fmean(losses), _DIGITS),
-                   "dev_loss": round(dev.loss, _DIGITS), "dev": dev.scores}
+            yield at, round(statistics.fmean(losses), _DIGITS), tokens_seen
             losses = []
-            score = dev.scores[self._task.metric]
-            # While the score is 0, a falling loss is progress too.
-            rank = score, 0.0 if score else -dev.loss
-            if best is None or rank > best.rank:
-                best = Best(self._seed, at, evaluations, rank, dev, self._weights(), tokens_seen)
-            elif evaluations - best.evaluations >= settings.patience:
-                break
-        assert best is not None
-        self.model.load_state_dict(best.weights)
-        line = {"seed": self._seed, **{f"best_{name}": value for name, value in best.at.items()},
-                "epochs": at["epoch"], "dev": {**best.dev.scores, **best.dev.details}}
-        if TEST in self._splits:
-            test = self._evaluate(TEST, **best.dev.settings)
-            line["test"] = {**test.scores, **test.details}
-        return best, line
 
     def _show(self, step: int, per_epoch: int, loss: float, tokens_seen: int) -> None:
         epoch, remainder = divmod(step, per_epoch)
@@ -173,8 +219,12 @@ class SeedRun:
         examples = self._splits[name].examples
         task = copy(self._task)
         task.config = replace(task.config, **settings)
-        return task.score(examples, run_model(task, self.model, examples,
-                                              self._plan.finetuning.batch_size))
+        found = task.score(examples, run_model(task, self.model, examples,
+                                               self._plan.finetuning.batch_size))
+        if math.isnan(found.loss):  # the last update's; those before have had a loss
+            raise DivergedError(f"the loss on {setting(name)} is {found.loss}; lower "
+                                f"{setting('learning_rate')} or raise {setting('warmup_ratio')}")
+        return found
 
     def _weights(self) -> dict[str, Tensor]:
         return {name: value.detach().to("cpu", copy=True)

@@ -28,7 +28,7 @@ class TaskConfig:
 
 @dataclass(frozen=True)
 class LabelConfig(TaskConfig):
-    """Settings of a task whose inputs or words have one label each.
+    """Settings of a task whose inputs or words have labels.
 
     Args:
         max_length: longest input in tokens, special tokens included.
@@ -152,9 +152,12 @@ class ClassificationConfig(TextConfig, LabelConfig):
     """Settings of classification.
 
     Args:
+        negative: class that is no finding, such as a pair without a relation: F1 is over the
+            others, of two classes that of the other one; empty for none.
         metric_for_best_model: score on the development set that chooses the epoch and the seed.
     """
 
+    negative: str = ""
     metric_for_best_model: Literal["accuracy", "macro_f1", "micro_f1"] = "accuracy"
 
 
@@ -262,10 +265,14 @@ class RelationsConfig(LabelConfig):
 
 
 @dataclass(frozen=True)
-class MultilabelConfig(TextConfig):
+class MultilabelConfig(TextConfig, LabelConfig):
     """Settings of classification with any number of labels.
 
     Args:
+        loss: binary cross-entropy of each label, or dice (Li et al. 2020, section 3.3, with the
+            weight 1 - p of an example), which easy examples hardly move.
+        class_weights: balanced lets the texts that have a label and those that lack it weigh as
+            much in its loss, whatever their shares of the training set.
         threshold: probability from which a label is given. 0: of 0.05, 0.1 ... 0.95 the one that
             is best on the development set.
         metric_for_best_model: score on the development set that chooses the epoch, the seed and

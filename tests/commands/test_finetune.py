@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -226,3 +227,111 @@ def test_questions_are_answered_from_the_shell(run: Callable[..., Any], checkpoi
                   "--dev", lines, "-o", tmp_path / "bioasq", *QUICK)
     assert f"the output layer of {tmp_path / 'squad'} is trained further" in outcome.err
     assert "3 of 6 records have no answer" in outcome.err and "--no-answer lets" in outcome.err
+
+
+# Folds
+
+
+@pytest.fixture
+def labelled(write_lines: Callable[..., Path]) -> Path:
+    return write_lines("all.jsonl", *(
+        {"id": str(n), "text": f"{TEXT} {n}", "label": "ab"[n % 3 > 0]} for n in range(12)))
+
+
+FOLDED = ("finetune", "classification", "--negative", "a", *QUICK)
+
+
+def test_folds_are_those_of_split(run: Callable[..., Any], checkpoint: Path, labelled: Path,
+                                  tmp_path: Path) -> None:
+    made = run(*FOLDED, "--model", checkpoint, "--train", labelled, "--folds", "3",
+               "-o", tmp_path / "made")
+    assert made.code == 0, made.err
+    assert run("split", labelled, "--folds", "3", "--stratify", "label",
+               "-o", tmp_path / "folds").code == 0
+    read = run(*FOLDED, "--model", checkpoint, "--train", tmp_path / "folds",
+               "-o", tmp_path / "read")
+    assert read.code == 0, read.err
+    assert read.records[:-1] == made.records[:-1]
+    summary = made.records[-1]
+    folds = [line for line in made.records if "best_seed" in line]
+    assert [line["fold"] for line in folds] == [0, 1, 2] and summary["folds"] == 3
+    scores = [line["test_accuracy"]["mean"] for line in folds]
+    assert summary["test_accuracy"] == {
+        "mean": pytest.approx(sum(scores) / 3, abs=1e-6), "median": sorted(scores)[1],
+        "deviation": pytest.approx(statistics.stdev(scores), abs=1e-6)}
+    tests = [line["records"] for line in made.records if line.get("split") == "test"]
+    assert tests == [4, 4, 4]
+    assert "(mean and deviation of 3 folds)" in made.err and "/fold-* -o merged" in made.err
+    for name in ("made", "read"):
+        manifest = json.loads((tmp_path / name / "bmtools.json").read_text())
+        assert manifest["results"]["test_accuracy"] == summary["test_accuracy"]
+        assert len(manifest["inputs"]) == (1 if name == "made" else 9)
+        saved = (tmp_path / name / "folds.jsonl").read_text().splitlines()
+        assert [json.loads(line) for line in saved] == folds
+        assert (tmp_path / name / "fold-2/model.safetensors").is_file()
+    assert run("merge", *(tmp_path / f"made/fold-{n}" for n in range(3)),
+               "-o", tmp_path / "merged").code == 0
+    suite = run("score-suite", f"GAD={tmp_path / 'made'}", "--suite", "biolm")
+    assert suite.code == 0, suite.err
+    assert suite.records[0]["scores"]["GAD"] == pytest.approx(
+        100 * summary["test_micro_f1"]["median"], abs=1e-3)
+
+
+def test_a_fold_stops_the_others(run: Callable[..., Any], checkpoint: Path, labelled: Path,
+                                 tmp_path: Path) -> None:
+    """Bio-LM's way: each fold but one learns from all outside of its test part, as long as that
+    one was best."""
+    outcome = run(*FOLDED, "--epochs", "3", "--seeds", "2", "--model", checkpoint, "--train",
+                  labelled, "--folds", "4", "--dev-fold", "2", "-o", tmp_path / "out")
+    assert outcome.code == 0, outcome.err
+    lines = outcome.records
+    sizes = {(line["fold"], line["split"]): line["records"] for line in lines if "split" in line}
+    assert sizes == {(2, "train"): 9, (2, "dev"): 3, **{
+        (fold, part): size for fold in (0, 1, 3) for part, size in (("train", 9), ("test", 3))}}
+    seeds = {(line["fold"], line["seed"]): line for line in lines if "best_epoch" in line}
+    for fold in (0, 1, 3):
+        for seed in (0, 1):
+            own = seeds[fold, seed]
+            assert own["epochs"] == own["best_epoch"] == seeds[2, seed]["best_epoch"]
+            assert "test" in own and "dev" not in own
+    assert [line["fold"] for line in lines if "best_seed" in line] == [0, 1, 3]
+    assert (lines[-1]["folds"], lines[-1]["seeds"]) == (3, 2)
+    assert not [key for key in lines[-1] if key.startswith("dev_")]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir() if path.is_dir()) == [
+        "fold-0", "fold-1", "fold-3"]
+
+
+def test_folds_without_dev_need_one_that_stops(run: Callable[..., Any], checkpoint: Path,
+                                               labelled: Path, tmp_path: Path) -> None:
+    for fold in range(3):
+        (tmp_path / f"folds/fold-{fold}").mkdir(parents=True)
+        for name in ("train", "test"):
+            (tmp_path / f"folds/fold-{fold}/{name}.jsonl").write_bytes(labelled.read_bytes())
+    arguments = (*FOLDED, "--model", checkpoint, "--train", tmp_path / "folds",
+                 "-o", tmp_path / "out")
+    outcome = run(*arguments)
+    assert outcome.code == 1
+    assert "folds: found no dev.jsonl in fold-0, expected one that chooses the epoch, or " \
+        "--dev-fold" in outcome.err
+    outcome = run(*arguments, "--dev-fold", "7")
+    assert outcome.code == 1 and "--dev-fold: found 7, expected one of 0, 1, 2" in outcome.err
+    (tmp_path / "folds/fold-1/test.jsonl").unlink()
+    outcome = run(*arguments, "--dev-fold", "0")
+    assert outcome.code == 1 and "fold-1: found no test.jsonl, expected one in each fold" \
+        in outcome.err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(("options", "told"), [
+    (("--folds", "2"), "--folds: found 2, expected 3 or more"),
+    (("--folds", "4", "--dev-fold", "4"), "--dev-fold: found 4, expected 0 to 3"),
+    (("--dev-fold", "1"), "--dev-fold: found 1, expected none without --folds or a directory"),
+    (("--folds", "4", "--dev", "FILE"), "--dev: found FILE, expected none beside folds"),
+    ((), "Missing option '--dev'")])
+def test_wrong_folds_are_wrong_usage(run: Callable[..., Any], checkpoint: Path, labelled: Path,
+                                     tmp_path: Path, options: tuple[str, ...], told: str) -> None:
+    given = [str(labelled) if one == "FILE" else one for one in options]
+    outcome = run("finetune", "classification", "--model", checkpoint, "--train", labelled,
+                  "-o", tmp_path / "out", *given)
+    assert outcome.code == 2
+    assert told.replace("FILE", str(labelled)) in outcome.err

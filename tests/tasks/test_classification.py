@@ -10,8 +10,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from sklearn.metrics import f1_score
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 import bmtools.tasks
@@ -122,6 +124,25 @@ def test_the_first_loss_is_that_of_transformers(bert: Path) -> None:
     assert task.loss(model, batch, labels).item() / 6 == pytest.approx(theirs.item(), abs=1e-6)
     outputs = [[row] for row in task.outputs(model, batch).detach().numpy()]
     assert task.score(examples, outputs).loss == pytest.approx(theirs.item(), abs=1e-6)
+
+
+def test_f1_leaves_out_the_negative_class(bert: Path) -> None:
+    """With two classes that is the F1 of the positive one, as GAD and EU-ADR are scored."""
+    task = ClassificationTask(ClassificationConfig(32, negative="0"),
+                              load_encoder(bert, ClassificationTask.model_class))
+    rng = np.random.default_rng(0)
+    gold = rng.integers(0, 2, 50)
+    examples = task.read("train", [Record(id=str(n), text="il", label=str(one))
+                                   for n, one in enumerate(gold)]).examples
+    outputs = np.log(rng.dirichlet([1, 1], 50))
+    found = task.score(examples, [[row] for row in outputs])
+    assert found.scores["micro_f1"] == found.scores["macro_f1"] == pytest.approx(
+        f1_score(gold, outputs.argmax(axis=1)), abs=1e-6)
+    assert found.scores["accuracy"] == np.mean(gold == outputs.argmax(axis=1))
+    assert list(found.details["by_label"]) == ["1"]
+    with pytest.raises(DataError, match="negative: found 'none', expected one of 0, 1"):
+        ClassificationTask(ClassificationConfig(32, negative="none"), task.checkpoint).read(
+            "train", [Record(id=str(n), text="il", label=str(n % 2)) for n in range(4)])
 
 
 @pytest.mark.parametrize(("metric", "best"), [("accuracy", 1), ("macro_f1", 2)])

@@ -42,7 +42,9 @@ def test_papers_grids() -> None:
     ("pubmed", "grid: found 'pubmed', expected blurb or bioptimus, or a setting"),
     ("lerning_rate=1", "3e-5; did you mean 'learning_rate'"), ("batch_size=x", "such as 16"),
     ("seed=1,2", "found 'seed=1,2'"),
-    ("max_length=64,128", "found 'max_length=64,128'")])
+    ("max_length=64,128", "found 'max_length=64,128'"),
+    ("learning_rate=1e-5..1e-4", "found a range of learning_rate, expected values separated by "
+                                 "commas, or trials")])
 def test_wrong_grids_are_told(grid: str, told: str) -> None:
     with pytest.raises(BmtoolsError, match=told):
         list(grid_plans(plan(grid)))

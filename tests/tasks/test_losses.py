@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from bmtools.tasks.batches import repeat_rare
-from bmtools.tasks.losses import balanced_weights, dice_losses, make_loss
+from bmtools.tasks.losses import balanced_weights, binary_dice_losses, dice_losses, make_loss
 from bmtools.tasks.settings import LabelConfig
 
 LOGITS = torch.tensor([[2.0, -1.0, 0.5], [0.1, 0.2, -3.0], [-1.0, 4.0, 1.0]])
@@ -51,6 +52,46 @@ def test_weighted_cross_entropy_is_torch_s() -> None:
     loss = make_loss(LabelConfig(class_weights="balanced"), labels, 3)(LOGITS, TARGETS)
     theirs = torch.nn.CrossEntropyLoss(weight=weights, reduction="sum")(LOGITS, TARGETS)
     assert float(loss) == pytest.approx(float(theirs))
+
+
+LABEL_SETS = torch.tensor([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 1.0]])
+
+
+def test_dice_of_label_sets_equals_its_definition_and_has_the_right_direction() -> None:
+    logits = LOGITS.clone().requires_grad_()
+    found = binary_dice_losses(logits, LABEL_SETS)
+    for row, right, losses in zip(LOGITS.tolist(), LABEL_SETS.tolist(), found.tolist(),
+                                  strict=True):
+        for logit, y, loss in zip(row, right, losses, strict=True):
+            p = 1 / (1 + math.exp(-logit))
+            expected = 1 - (2 * (1 - p) * p * y + 1) / ((1 - p) * p + y + 1)
+            assert loss == pytest.approx(expected, abs=1e-6)
+    found.sum().backward()
+    assert logits.grad is not None
+    assert ((logits.grad < 0) == (LABEL_SETS > 0)).all()
+
+
+@pytest.mark.parametrize("loss", ["cross-entropy", "dice"])
+def test_each_label_s_texts_weigh_as_scikit_learn_balances_them(loss: Any) -> None:
+    from sklearn.utils.class_weight import compute_sample_weight
+
+    training = np.array([[1, 0, 1]] * 6 + [[0, 0, 1]] * 3 + [[0, 1, 1]])
+    labels = [np.flatnonzero(row) for row in training]
+    weights = np.zeros((3, 2))
+    for label, column in enumerate(training.T):
+        for value, weight in zip(column, compute_sample_weight("balanced", column), strict=True):
+            weights[label, value] = weight
+    logits, targets = LOGITS.numpy().astype(float), LABEL_SETS.numpy().astype(int)
+    p = 1 / (1 + np.exp(-logits))
+    plain = -np.log(np.where(targets, p, 1 - p)) if loss == "cross-entropy" else \
+        1 - (2 * (1 - p) * p * targets + 1) / ((1 - p) * p + targets + 1)
+    expected = (plain * np.take_along_axis(weights[None].repeat(3, 0), targets[..., None],
+                                           axis=2)[..., 0]).sum()
+    ours = make_loss(LabelConfig(loss=loss, class_weights="balanced"), labels, 3,
+                     label_sets=True)(LOGITS, LABEL_SETS)
+    assert float(ours) == pytest.approx(expected)
+    # The ratio of both weights is torch's pos_weight: texts without the label by those with it.
+    assert weights[0, 1] / weights[0, 0] == pytest.approx(4 / 6)
 
 
 @pytest.mark.parametrize(("share", "sizes"), [

@@ -19,6 +19,7 @@ from bmtools.corpus.hoc import hoc_records
 from bmtools.errors import DataError, RecordError
 from bmtools.io.manifest import read_manifest
 from bmtools.records import Record
+from bmtools.tasks.batches import input_labels
 from bmtools.tasks.heads import load_encoder
 from bmtools.tasks.multilabel import MultilabelTask
 from bmtools.tasks.settings import MultilabelConfig
@@ -89,6 +90,29 @@ def test_the_first_loss_is_that_of_transformers(bert: Path) -> None:
     assert task.loss(model, batch, labels).item() / labels.numel() == pytest.approx(theirs.item())
     outputs = [[row] for row in task.outputs(model, batch).detach().numpy()]
     assert task.score(examples, outputs).loss == pytest.approx(theirs.item(), abs=1e-6)
+
+
+def test_rare_labels_weigh_more(bert: Path, tmp_path: Path) -> None:
+    """One in ten texts, which are all the same, has the label."""
+    given = [Record(id=str(number), text="il cuore con asma", labels=["a"] * (number % 10 == 0))
+             for number in range(40)]
+    means = {}
+    for name, settings in {"plain": {}, "balanced": {"class_weights": "balanced"},
+                           "dice": {"loss": "dice"}}.items():
+        bmtools.tasks.finetune("multilabel", bert, given, given[:11], tmp_path / name,
+                               **{**SETTINGS, "epochs": 5, **settings})
+        [found] = bmtools.tasks.predict(given[:1], tmp_path / name)
+        means[name] = found["predicted"]["probabilities"]["a"]
+    assert means["balanced"] > means["plain"] + 0.1
+    assert means["dice"] not in (means["plain"], means["balanced"])
+
+
+def test_labels_of_a_text_are_the_ones_of_its_targets(bert: Path) -> None:
+    task = task_of(bert)
+    examples = task.read("train", records(1, 20)).examples
+    found = input_labels(task, [item for example in examples for item in example.inputs])
+    assert [{task.labels[number] for number in ids} for ids in found] == \
+        [set(one["labels"]) for one in records(1, 20)]
 
 
 def score(bert: Path, probabilities: np.ndarray, **settings: Any) -> Evaluation:

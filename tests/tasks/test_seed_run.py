@@ -17,7 +17,10 @@ from bmtools.models.checkpoint import save_checkpoint
 from bmtools.recipes.settings import FreezeConfig
 from bmtools.records import Record
 from bmtools.tasks.run_settings import FinetunePlan, LoraConfig
+from bmtools.tasks.seed_run import SeedRun
 from bmtools.tasks.settings import NerConfig
+from bmtools.training.distributed import make_accelerator
+from bmtools.training.loop import DivergedError, Trainer
 from bmtools.vocab.tokenizer import fingerprint
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -128,3 +131,112 @@ def test_seeds_are_listed_and_a_grid_keeps_what_is_best(tuned, tmp_path: Path) -
     assert [line["seed"] for line in seeds] == [5, 3]
     settings = json.loads((tmp_path / "tuned" / "bmtools.json").read_text())["settings"]
     assert settings["learning_rate"] == 3e-3
+
+
+# Divergence
+
+
+@pytest.fixture
+def diverging(monkeypatch: pytest.MonkeyPatch):
+    """Let some seeds diverge in their second step."""
+    step = Trainer.step
+
+    def call(*seeds: int) -> None:
+        def failing(trainer: Trainer, number: int, *args: Any, **settings: Any):
+            if trainer.settings.seed in seeds and number:
+                raise DivergedError(f"step {number + 1}: the loss is nan")
+            return step(trainer, number, *args, **settings)
+        monkeypatch.setattr(Trainer, "step", failing)
+    return call
+
+
+def test_a_seed_that_diverges_loses_no_other(tuned, diverging, tmp_path: Path) -> None:
+    _, without = tuned("without", seed_list="0,2")
+    diverging(1)
+    _, lines = tuned("with", seeds=3)
+    assert {"note": "seed 1 diverged: step 2: the loss is nan"} in lines
+    assert {"seed": 1, "diverged": "step 2: the loss is nan"} in lines
+    of_others = [line for line in lines if line.get("seed") in (0, 2)]
+    assert of_others == [line for line in without if "seed" in line]
+    assert (lines[-1]["seeds"], lines[-1]["diverged"]) == (2, 1)
+    for name in ("model.safetensors", "seeds.jsonl"):
+        assert (tmp_path / "with" / name).read_bytes() == (tmp_path / "without" / name).read_bytes()
+
+
+def test_nothing_is_written_where_all_diverge(tuned, diverging, tmp_path: Path) -> None:
+    diverging(0, 1)
+    with pytest.raises(DivergedError, match="step 2: the loss is nan"):
+        tuned(seeds=2)
+    assert not (tmp_path / "tuned").exists()
+
+
+@pytest.mark.parametrize("trials", [0, 3])
+def test_combinations_that_diverge_lose(tuned, monkeypatch: pytest.MonkeyPatch,
+                                        trials: int) -> None:
+    _, lines = tuned(grid="learning_rate=1e38,1e-3", trials=trials, warmup_ratio=0.0)
+    combinations = {line["grid"]["learning_rate"]: line for line in lines
+                    if "grid" in line and "checkpoint" not in line and "best_epoch" not in line}
+    assert combinations[1e38]["diverged"] == 1 and "dev_accuracy" not in combinations[1e38]
+    assert lines[-1]["grid"] == {"learning_rate": 1e-3} and "diverged" not in lines[-1]
+
+
+def test_weights_lost_in_the_last_step_are_not_kept(tuned, tmp_path: Path) -> None:
+    with pytest.raises(DivergedError, match="the loss on dev is nan; lower learning_rate"):
+        tuned(batch_size=24, epochs=1, learning_rate=1e38, warmup_ratio=0.0)
+    assert not (tmp_path / "tuned").exists()
+
+
+def test_folds_that_diverge_lose_no_other(bert: Path, tmp_path: Path, diverging) -> None:
+    lines: list[dict[str, Any]] = []
+
+    def finetune(**settings: Any) -> dict[str, Any]:
+        lines.clear()
+        return bmtools.tasks.finetune("classification", bert, TRAIN, None, tmp_path / "out",
+                                      overwrite=True, report=lines.append, folds=3,
+                                      **{**SETTINGS, "epochs": 1, "batch_size": 4, **settings})
+
+    plain = finetune(seeds=2)
+    assert (plain["folds"], plain["seeds"], "diverged" in plain) == (3, 2, False)
+    assert "interval" not in plain["test_accuracy"]
+    folds = [line for line in lines if "best_seed" in line]
+    diverging(1)
+    some = finetune(seeds=2)
+    assert (some["folds"], some["seeds"], some["diverged"]) == (3, 1, 3)
+    assert [line["test_accuracy"]["mean"] for line in lines if "best_seed" in line] == [
+        line["test"]["accuracy"] for line in lines if line.get("seed") == 0 and "test" in line]
+    assert len(folds) == 3
+    diverging(0, 1)
+    with pytest.raises(DivergedError):
+        finetune(seeds=2)
+    assert (tmp_path / "out/fold-0/model.safetensors").is_file(), "the older output stays"
+
+
+def test_each_seed_begins_with_its_own_loss_scale(tuned, monkeypatch: pytest.MonkeyPatch) -> None:
+    scales: list[float] = []
+
+    def scaled(settings: Any) -> Any:
+        accelerator = make_accelerator(settings)
+        accelerator.scaler = torch.amp.GradScaler("cpu", init_scale=2.0, growth_interval=1)
+        return accelerator
+
+    def run(self: SeedRun) -> Any:
+        scales.append(self._trainer.accelerator.scaler.get_scale())
+        found = yield from seed_run(self)
+        scales.append(self._trainer.accelerator.scaler.get_scale())
+        return found
+
+    seed_run = SeedRun.run
+    monkeypatch.setattr("bmtools.tasks.runs.make_accelerator", scaled)
+    monkeypatch.setattr(SeedRun, "run", run)
+    tuned(seeds=2)
+    assert scales[0] == scales[2] == 2.0 and scales[1] > 2.0
+
+
+def test_a_loss_of_a_grid_is_that_of_its_combination(tuned) -> None:
+    _, alone = tuned("alone")
+    _, after = tuned("after", grid="loss=dice,cross-entropy")
+
+    def losses(lines: list[dict[str, Any]]) -> list[float]:
+        return [line["loss"] for line in lines if "epoch" in line]
+
+    assert losses(after)[2:] == losses(alone) != losses(after)[:2]

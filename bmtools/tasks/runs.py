@@ -1,0 +1,184 @@
+"""The runs of fine-tuning: every seed of every combination of settings, the best one kept."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bmtools.errors import BmtoolsError, Reject, refuse, setting
+from bmtools.evaluation.seeds import t_interval
+from bmtools.io.jsonl import source_name
+from bmtools.records import Record
+from bmtools.status import set_status
+from bmtools.tasks.grid import grid_plans
+from bmtools.tasks.heads import load_encoder
+from bmtools.tasks.registry import load_task
+from bmtools.tasks.run_settings import FinetunePlan
+from bmtools.tasks.seed_run import Best, Report, SeedRun, Stop
+from bmtools.tasks.task import DEV, Split, Task
+from bmtools.tasks.trials import Trials
+from bmtools.training.distributed import make_accelerator
+from bmtools.training.loop import DivergedError
+from bmtools.vocab.unknown_tokens import warn_of_unknown_tokens
+
+_DIGITS = 6
+_CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The runs of one combination of settings.
+
+    Args:
+        plan: with these settings.
+        task: whose sets were read.
+        values: settings of the grid.
+        best: the best evaluation of all seeds.
+        lines: of each seed that did not diverge.
+        stops: where each of them was best.
+        diverged: number of the others.
+    """
+
+    plan: FinetunePlan
+    task: Task[Any, Any]
+    values: Mapping[str, Any]
+    best: Best
+    lines: Sequence[Report]
+    stops: Mapping[int, Stop]
+    diverged: int
+
+    @property
+    def dev_scores(self) -> list[float]:
+        """Scores that choose, of each seed; none where another fold chose."""
+        return [line[DEV][self.task.metric] for line in self.lines if DEV in line]
+
+    @property
+    def rank(self) -> tuple[int, float]:
+        """The highest is best: seeds that diverge count before the mean of the others."""
+        return -self.diverged, statistics.fmean(self.dev_scores or [0.0])
+
+
+def train_runs(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]],
+               reject: Reject = refuse,
+               stops: Mapping[int, Stop] | None = None) -> Generator[Report, None, Runs]:
+    """Train with each seed and each combination of a grid, and yield a line for what happens.
+
+    Weights of the best seed and of the one in training are in main memory.
+
+    Args:
+        plan: task, checkpoints and settings.
+        sources: records of `train`, `dev` and perhaps `test`, in this order; or without `dev`.
+        reject: receives records that the task cannot use.
+        stops: where the run of each seed stops, instead of by `dev`.
+
+    Returns:
+        the runs of the best combination.
+    """
+    trials = Trials(plan) if plan.finetuning.trials else None
+    plans = trials or list(grid_plans(plan))
+    if make_accelerator(plan.optimization).num_processes > 1:
+        raise BmtoolsError("fine-tuning runs in one process; start it without accelerate launch, "
+                           f"with another {setting('seed')} on each machine")
+    task_class = load_task(plan.task)
+    task = task_class(plan.config, load_encoder(plan.model,
+                                                task_class.model_class_for(plan.config)))
+    task.keeps_head = not plan.finetuning.reinitialize_head
+    splits = yield from _read(task, sources, reject)
+    chosen: Runs | None = None
+    for values, one in plans:
+        runs: Runs | None = None
+        try:
+            runs = yield from _run_seeds(one, task, splits, values, stops)
+        except DivergedError as found:
+            error = found
+        if values:
+            seeds = one.finetuning.seed_numbers(one.optimization.seed)
+            yield {"grid": values, **_grid_scores(runs, len(seeds))}
+        if trials:
+            trials.tell(0.0 if runs is None or runs.diverged else runs.rank[1])
+        if runs and (chosen is None or runs.rank > chosen.rank):
+            chosen = runs
+    if chosen is None:
+        raise error
+    return chosen
+
+
+def _read(task: Task[Any, Any], sources: Mapping[str, Iterable[Record]],
+          reject: Reject) -> Generator[Report, None, dict[str, Split[Any]]]:
+    """Read the sets, and yield what is to be said of each."""
+    splits = {}
+    model = task.checkpoint.path
+    unknown_id = task.checkpoint.tokenizer.unk_token_id
+    for name, records in sources.items():
+        set_status(f"reading {name}")
+        splits[name] = task.read(name, records, reject)
+        ids = [item.ids for example in splits[name].examples for item in example.inputs]
+        warn_of_unknown_tokens(
+            str(model), sum(int(np.count_nonzero(one == unknown_id)) for one in ids),
+            sum(map(len, ids)), map(source_name, getattr(records, "names", ())))
+        yield from ({"note": note} for note in splits[name].notes)
+        yield {"split": name, **splits[name].counts}
+    if task.trained_head() is not None:
+        yield {"note": f"the output layer of {model} is trained further"}
+    return splits
+
+
+def _run_seeds(plan: FinetunePlan, task: Task[Any, Any], splits: Mapping[str, Split[Any]],
+               values: Mapping[str, Any],
+               stops: Mapping[int, Stop] | None) -> Generator[Report, None, Runs]:
+    """Train with each seed, and yield a line for each evaluation and seed.
+
+    Raises:
+        DivergedError: every seed diverged.
+    """
+    seeds = list(stops) if stops else plan.finetuning.seed_numbers(plan.optimization.seed)
+    best: Best | None = None
+    lines: list[Report] = []
+    done: dict[int, Stop] = {}
+    for seed in seeds:
+        # A new one, since the loss scale of fp16 would go on from seed to seed.
+        accelerator = make_accelerator(plan.optimization)
+        run = SeedRun(plan, task, splits, seed, accelerator, stops[seed] if stops else None)
+        try:
+            found, line = yield from run.run()
+        except DivergedError as diverged:
+            error = diverged
+            yield {"seed": seed, "diverged": str(error)}
+            if len(seeds) > 1:
+                yield {"note": f"seed {seed} diverged: {error}"}
+            continue
+        finally:
+            accelerator.free_memory()
+        lines.append({**line, **({"grid": values} if values else {})})
+        yield lines[-1]
+        done[seed] = Stop(found.at, found.dev.settings)
+        best = found if best is None or found.rank > best.rank else best
+    if best is None:
+        raise error
+    return Runs(plan, task, values, best, lines, done, len(seeds) - len(lines))
+
+
+def _grid_scores(runs: Runs | None, seeds: int) -> Report:
+    """Summarize a combination; `diverged` is the number of seeds that did, all where none is."""
+    if runs is None:
+        return {"diverged": seeds}
+    return {f"dev_{runs.task.metric}": summarize(runs.dev_scores),
+            **({"diverged": runs.diverged} if runs.diverged else {})}
+
+
+def summarize(values: Sequence[float], interval: bool = True) -> Report:
+    """Compute mean, median, sample deviation and t interval over runs; one has no last two.
+
+    Args:
+        values: a score of each.
+        interval: whether the runs are independent of each other, as those of folds are not.
+    """
+    bounds = t_interval(values, _CONFIDENCE) if interval else None
+    return {"mean": round(statistics.fmean(values), _DIGITS),
+            "median": round(statistics.median(values), _DIGITS),
+            "deviation": round(statistics.stdev(values), _DIGITS) if len(values) > 1 else None,
+            **({"interval": [round(bound, _DIGITS) for bound in bounds]} if bounds else {})}
