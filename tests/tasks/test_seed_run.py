@@ -180,6 +180,16 @@ def test_combinations_that_diverge_lose(tuned, monkeypatch: pytest.MonkeyPatch,
     assert lines[-1]["grid"] == {"learning_rate": 1e-3} and "diverged" not in lines[-1]
 
 
+def test_trials_of_a_seed_are_the_same(tuned) -> None:
+    settings = {"grid": "learning_rate=1e-4..1e-2 loss=cross-entropy,dice", "trials": 3,
+                "epochs": 1}
+    (_, first), (_, second) = (tuned(name, **settings) for name in ("first", "second"))
+    assert first[:-1] == second[:-1]
+    tried = [(line["grid"], line["dev_accuracy"]["mean"]) for line in first[:-1]
+             if "grid" in line and "best_epoch" not in line]
+    assert len(tried) == 3 and first[-1]["grid"] == max(tried, key=lambda one: one[1])[0]
+
+
 def test_weights_lost_in_the_last_step_are_not_kept(tuned, tmp_path: Path) -> None:
     with pytest.raises(DivergedError, match="the loss on dev is nan; lower learning_rate"):
         tuned(batch_size=24, epochs=1, learning_rate=1e38, warmup_ratio=0.0)
