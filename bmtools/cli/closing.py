@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bmtools.cli.figures import format_estimate, format_figure, heading
+from bmtools.corpus.overlap import SHARED, part_of
 from bmtools.io.output import STDOUT, is_special
 
 _MOST_SHARED = 4
@@ -19,9 +20,37 @@ Closing = tuple[str, str]
 _MISSING_NAMED = 5
 
 
-def after_import(records: int, counts: Mapping[str, int], output: str) -> Closing:
-    """Close `import`."""
-    return after_export(records, counts, output), _with_file("build-vocab {} -o vocabulary", output)
+def after_import(records: int, counts: Mapping[str, int], output: str, task: str = "",
+                 parts: Mapping[str, tuple[int, str]] | None = None,
+                 overlaps: Sequence[Line] = ()) -> Closing:
+    """Close `import`.
+
+    Args:
+        records: how many were written.
+        counts: what was repaired or left out.
+        output: file of the records.
+        task: whose examples they are; empty for plain text.
+        parts: parts of a set that are in one now, with their records and paths.
+        overlaps: what parts share.
+    """
+    facts = [after_export(records, counts, output)]
+    if parts:
+        sizes = " and ".join(f"{count:,} of {name}" for name, (count, _) in parts.items())
+        _, path = next(iter(parts.values()))
+        facts.append(f"mixed, {sizes}: name one alone, as {shlex.quote(path)}")
+    facts += [_shared([line]) or f"{line['of']} shares nothing with {line['in']}"
+              for line in overlaps]
+    return "; ".join(facts), "" if parts else _with_file(_after_set(task, output), output)
+
+
+def _after_set(task: str, output: str) -> str:
+    """Choose what comes after `import` by what was imported, and by the name of its file."""
+    if task in ("", "mrr"):
+        return "score-mrr {} --model CKPT" if task else "build-vocab {} -o vocabulary"
+    part, _ = part_of(Path(output).name)
+    files = {"train": "--train {} --dev FILE", "dev": "--train FILE --dev {}",
+             "test": "--train FILE --dev FILE --test {}"}
+    return f"finetune {task} --model CKPT {files[part]} -o model" if part else "split {} -o parts"
 
 
 def after_export(records: int, counts: Mapping[str, int], output: str) -> str:
@@ -42,15 +71,19 @@ def after_split(overlaps: Sequence[Line], report: Line | None) -> Closing:
         overlaps: what parts share.
         report: of the split; None after `--check`.
     """
-    shared = [f"{line['of']} shares {line[what]:,} {what} with {line['in']}"
-              for line in overlaps for what in ("documents", "texts", "questions") if line[what]]
-    if len(shared) > _MOST_SHARED:
-        shared = [*shared[:_MOST_SHARED], f"{len(shared) - _MOST_SHARED} more in the report"]
-    found = ", ".join(shared) or "no parts share a document, text or question"
+    found = _shared(overlaps) or "no parts share a document, text or question"
     if report is None:
         return found, ""
     sizes = ", ".join(f"{name} {size:,}" for name, size in report["records"].items())
     return f"wrote {report['output']}: {sizes} records; {found}", ""
+
+
+def _shared(overlaps: Sequence[Line]) -> str:
+    shared = [f"{line['of']} shares {line[what]:,} {what} with {line['in']}"
+              for line in overlaps for what in SHARED if line[what]]
+    if len(shared) > _MOST_SHARED:
+        shared = [*shared[:_MOST_SHARED], f"{len(shared) - _MOST_SHARED} more in the report"]
+    return ", ".join(shared)
 
 
 def after_build_vocab(line: Line, extends: bool = False) -> Closing:

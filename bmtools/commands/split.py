@@ -14,7 +14,8 @@ from bmtools.cli.outputs import OutputDirectory
 from bmtools.cli.results import finish, print_results, prints_results
 from bmtools.cli.settings import takes_settings
 from bmtools.cli.tables import print_table
-from bmtools.corpus.splits import SHARED, SplitConfig, overlaps, split
+from bmtools.corpus.overlap import SHARED, overlaps
+from bmtools.corpus.splits import SplitConfig, split
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader, source_name
 

@@ -8,6 +8,7 @@ from typing import Any, Required, TypedDict
 
 from bmtools.corpus.choices import QuestionType
 from bmtools.corpus.mentions import Lose, counted_losses
+from bmtools.corpus.overlap import folded
 from bmtools.corpus.squad import MOST_RECORDS, NO_ANSWER, locate_answers
 from bmtools.errors import DataError, RecordError, Reject, refuse, setting, suggestion
 from bmtools.io.folders import read_json
@@ -185,14 +186,10 @@ def biobit_records(names: Iterable[str], split: str, counts: Counter[str] | None
 
 def _count_repeats(splits: dict[str, list[Any]], split: str, counts: Counter[str]) -> None:
     """Count records that an earlier one of the split equals, and questions that others have."""
-    asked = {name: {_folded(item.get("question")) for item in items if isinstance(item, dict)}
+    found = {name: {folded(str(item.get("question"))) for item in items if isinstance(item, dict)}
              for name, items in splits.items()}
     own = splits[split]
     counts["records that repeat an earlier one"] += len(own) - len({str(item) for item in own})
-    for name, questions in asked.items():
+    for name, questions in found.items():
         if name != split:
-            counts[f"questions that {name} has, too"] += len(asked[split] & questions)
-
-
-def _folded(question: Any) -> str:
-    return " ".join(str(question).casefold().split())
+            counts[f"questions that {name} has, too"] += len(found[split] & questions)

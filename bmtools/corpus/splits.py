@@ -7,13 +7,14 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
-from itertools import accumulate, combinations, pairwise
+from itertools import accumulate, pairwise
 from math import isclose
 from pathlib import Path
 from time import monotonic
 from typing import Any, Literal
 
 from bmtools.corpus.eval_yaml import eval_yaml
+from bmtools.corpus.overlap import PARTS, folded, overlaps, text_key
 from bmtools.errors import DataError, RecordError, Reject, check_choices, refuse, require
 from bmtools.io.directories import new_directory
 from bmtools.io.jsonl import RecordReader, read_lines, source_name, source_stem
@@ -21,9 +22,6 @@ from bmtools.io.manifest import Manifest
 from bmtools.io.output import encode_lines
 from bmtools.records import Record, document_of
 
-PARTS = ("train", "dev", "test")
-SHARED = ("documents", "texts", "questions")
-"""What parts are compared by."""
 SPLIT = "split.tsv"
 _PART_NAME = re.compile(r"[\w.-]*\w[\w.-]*")
 
@@ -318,42 +316,3 @@ def _report(parts: Mapping[str, Sequence[Record]], config: SplitConfig) -> dict[
                                       for value in values_of(record, stratify)).items()))
             for name, own in parts.items()}
     return {**report, "overlap": list(overlaps(parts, config.folds > 0))}
-
-
-# Overlap
-
-
-def overlaps(parts: Mapping[str, Sequence[Record]],
-             folds: bool = False) -> Iterator[dict[str, Any]]:
-    """Compare the parts of a set with each other.
-
-    Yields for each two parts how many records of the later one have a document, a text or a
-    question that the earlier one has, too; of folds, that any other fold has. Case and white space
-    of texts make no difference; a text is one with its pair.
-
-    Args:
-        parts: records by the names of their parts.
-        folds: compare each part with all others at once.
-    """
-    keys = {name: [(document_of(record), text_key(record), folded(record.get("question", "")))
-                   for record in own] for name, own in parts.items()}
-    pairs = [(second, first, keys[first]) for first, second in combinations(parts, 2)]
-    if folds:
-        pairs = [(name, "the other folds", [key for other, own in keys.items() if other != name
-                                            for key in own]) for name in parts]
-    for name, other, known in pairs:
-        seen = [{key[column] for key in known} - {""} for column in range(len(SHARED))]
-        yield {"of": name, "in": other, "records": len(keys[name]),
-               **{what: sum(key[column] in seen[column] for key in keys[name])
-                  for column, what in enumerate(SHARED)}}
-
-
-def text_key(record: Mapping[str, Any]) -> str:
-    """Return what two records must share to have the same text: title, text and pair, folded."""
-    return "\n".join(filter(None, (folded(record.get(key) or "")
-                                   for key in ("title", "text", "text_pair"))))
-
-
-def folded(text: str) -> str:
-    """Fold case and white space."""
-    return " ".join(text.casefold().split())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -393,3 +394,37 @@ def test_real_json_lines_pass_through(run, data: Path, name: str, records: int) 
     content = gzip.decompress(path.read_bytes()) if name.endswith(".gz") else path.read_bytes()
     assert outcome.records == [json.loads(line) for line in content.splitlines()]
     assert len(outcome.records) == records
+
+
+def test_parts_of_a_set_are_compared(run, source, tmp_path: Path) -> None:
+    """Given together, or one with records of another; plain texts are left alone."""
+    paths = [source(content, f"{part}.tsv") for part, content in (
+        ("train", "One.\t1\nTwo.\t0\n"), ("test", "Three.\t1\nONE.\t0\n"))]
+    train, test = tmp_path / "gad-train.jsonl", tmp_path / "gad-test.jsonl"
+    both = run("import", "gad", *paths)
+    assert both.err.startswith(f"bmtools: 4 records; mixed, 2 of train and 2 of test: name one "
+                               f"alone, as {paths[0]}; test shares 1 texts with train in ")
+    assert run("import", "gad", paths[0], "-o", train).code == 0
+    outcome = run("import", "gad", paths[1], "-o", test, "--check-against", train)
+    assert f"; {test} shares 1 texts with {train} in " in outcome.err
+    assert "next: bmtools finetune classification --model CKPT" in outcome.err
+    apart = run("import", "gad", source("Four.\t1\n"), "--check-against", train)
+    assert f"; this part shares nothing with {train} in " in apart.err
+    train.write_text("{")
+    refused = run("import", "gad", paths[1], "--check-against", train)
+    assert (refused.code, refused.out) == (1, "")
+    assert str(train) in refused.err
+
+
+def test_the_parts_of_an_archive(run, tmp_path: Path) -> None:
+    path = tmp_path / "ddi.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for number, part in enumerate(("Test", "Train")):
+            archive.writestr(f"DDICorpus/{part}/x/{number}.xml", DDI.format(
+                f'text="{part}"').replace("d.s", f"{number}.s").replace('"d"', f'"{number}"'))
+    outcome = run("import", "ddi", path)
+    assert f"mixed, 2 of train and 2 of test: name one alone, as {path}/DDICorpus/Train; test " \
+        "shares 1 texts with train" in outcome.err
+    alone = run("import", "ddi", path / "DDICorpus" / "Train")
+    assert "mixed" not in alone.err
+    assert len(alone.records) == 2

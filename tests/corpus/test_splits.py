@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import yaml
 
-from bmtools.corpus.splits import PARTS, SplitConfig, overlaps, read_split, split
+from bmtools.corpus.overlap import PARTS
+from bmtools.corpus.splits import SplitConfig, read_split, split
 from bmtools.errors import DataError, RecordError
 from bmtools.io.jsonl import RecordReader
-from bmtools.records import Record
 
 Line = dict[str, Any]
 
@@ -179,16 +179,6 @@ def test_splits_that_cannot_be_read(tmp_path: Path, line: str, fault: str) -> No
     with pytest.raises(DataError) as refused:
         read_split(str(path))
     assert f"{path}:2: {fault}" in str(refused.value) or fault in str(refused.value)
-
-
-def test_overlap() -> None:
-    first = [Record(id="1", text="Il  Cuore\nbatte.", question="Che?"),
-             Record(id="2", text="a", text_pair="b", meta={"document": "d"})]
-    second = [Record(id="3", text="il cuore batte.", question="CHE?"), Record(id="4", text="a"),
-              Record(id="5", text="A", text_pair="B"), Record(id="6", text="c", question=""),
-              Record(id="7", text="e", meta={"document": "d"})]
-    assert list(overlaps({"train": first, "test": second})) == [
-        {"of": "test", "in": "train", "records": 5, "documents": 1, "texts": 2, "questions": 1}]
 
 
 @pytest.mark.parametrize("together", ["texts", "questions"])

@@ -15,6 +15,7 @@ from bmtools.cli.help import Choice, Group
 from bmtools.cli.options import (
     Command,
     allows_empty,
+    input_file,
     sources,
     takes_abbreviations,
     takes_files,
@@ -24,8 +25,10 @@ from bmtools.cli.options import (
 )
 from bmtools.cli.results import finish, write_stream
 from bmtools.corpus.duplicates import Duplicates, with_unique_ids
+from bmtools.corpus.overlap import Overlap, SetSeen, keys_of
 from bmtools.errors import RecordError, Reject
-from bmtools.io.jsonl import refuse_empty
+from bmtools.io.jsonl import RecordReader, refuse_empty, source_name
+from bmtools.io.output import STDOUT
 from bmtools.records import Record, check
 
 Reader = Callable[..., Iterator[Record]]
@@ -65,13 +68,17 @@ def imports(read: Reader,
     @click.option("--duplicates", type=Choice(get_args(Duplicates)),
                   default="refuse", show_default=True,
                   help="What to do with a record whose id came before.")
+    @click.option("--check-against", multiple=True, type=input_file, metavar="FILE",
+                  help="Records of another part of the set, as train.jsonl: count what both share. "
+                       "May be given again.")
     @allows_empty
     @takes_rejects
     @writes_records
     @functools.wraps(read)
     def run(files: tuple[str, ...], sentences: bool, abbreviations: Path | None,
             lang: str | None, source: str | None, licence: str | None, duplicates: Duplicates,
-            allow_empty: bool, reject: Reject, output: str, **options: Any) -> None:
+            check_against: tuple[str, ...], allow_empty: bool, reject: Reject, output: str,
+            **options: Any) -> None:
         if abbreviations and not sentences:
             raise click.UsageError("--abbreviations: expected --sentences beside it")
         counts: Counter[str] = Counter()
@@ -88,14 +95,20 @@ def imports(read: Reader,
             more = read_abbreviations(abbreviations) if abbreviations else None
             records = sentence_records(records, counts, reject, more)
         records = _not_empty(records, names, allow_empty, counts)
-        written = write_stream(records, output, "importing")
-        finish(*after_import(written, counts, output))
+        seen = SetSeen(_other_part(name, output) for name in check_against)
+        written = write_stream(seen.passing(records), output, "importing")
+        finish(*after_import(written, counts, output, seen.task, seen.parts, seen.overlaps()))
 
     return run
 
 
 imports_folders = functools.partial(imports, takes=takes_sets)
 """Do the same for formats of many files, which also come as folders and zip archives."""
+
+
+def _other_part(name: str, output: str) -> Overlap:
+    return Overlap("this part" if output == STDOUT else output, source_name(name),
+                   map(keys_of, RecordReader([name])))
 
 
 def _totals(counts: Counter[str]) -> list[str]:
@@ -138,7 +151,7 @@ def source_format(name: str, content: str, options: str,
     come = ", in folders or zip archives" if folders else ""
     return command.command(
         name, cls=Command, examples=[f"bmtools import {name} {example}" for example in examples],
-        groups={"Records": f"{options} sentences abbreviations duplicates",
+        groups={"Records": f"{options} sentences abbreviations duplicates check-against",
                 "Keys of all records": "lang source licence"},
         meanings={"files": f"{content}, plain, .gz or .zst{come}; none or - means stdin.",
                   "output": "Write the records here; .gz and .zst compress."}, topics="records")

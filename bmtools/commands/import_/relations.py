@@ -116,6 +116,9 @@ def chemprot(files: tuple[str, ...], entities: tuple[str, ...], relations: tuple
     its nearest occurrence. Mentions and relations that are lost are counted, and collected under
     --rejects. Without --entities and --relations, sentences marked by << a >> and [[ b ]] are
     read, with one relation each.
+
+    The relations of BioBIT's files seem to name the entities of the English ones, which have other
+    numbers: 47 % of those of train join a chemical and a gene, in English all do.
     """
     from bmtools.corpus.chemprot import chemprot_records, marked_records
 
@@ -151,7 +154,7 @@ def ddi(files: tuple[str, ...], default_type: str, counts: Counter[str],
 def i2b2_2010(files: tuple[str, ...], counts: Counter[str], reject: Reject) -> Iterator[Record]:
     """Concepts, assertions and relations of i2b2 2010, one record for every text.
 
-    Files of one name belong together, in whatever folders they lie.
+    Files of one name belong together, whatever folders they are in.
     """
     from bmtools.corpus.i2b2 import i2b2_2010_records
 
