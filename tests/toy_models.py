@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,8 +27,10 @@ from transformers import (
 from bmtools.data.batches import Collator, ScheduledBatches, SpecialTokens
 from bmtools.data.sampler import Sampler
 from bmtools.data.shards import Corpus, EncodedDocument
+from bmtools.io.manifest import Manifest
 from bmtools.masking.strategies import make_strategy
 from bmtools.models.architectures import build_config, build_model
+from bmtools.models.checkpoint import save_checkpoint
 from bmtools.recipes.phases import Phase
 from bmtools.recipes.schedule import Schedule
 from bmtools.recipes.settings import BatchConfig, ObjectiveConfig, PhaseLengthConfig
@@ -57,6 +59,19 @@ def tiny_config(family: str, **changes: Any) -> Any:
         settings |= {"local_attention": 8, "global_attn_every_n_layers": 2, "bos_token_id": 2,
                      "eos_token_id": 3, "cls_token_id": 2, "sep_token_id": 3}
     return CONFIGS[family](**settings | changes)
+
+
+def save_random(directory: Path, tokenizer: Any, architecture: str = "bert-1x64") -> Path:
+    """Save a masked language model with random weights, the same at each call."""
+    torch.manual_seed(0)
+    save_checkpoint(directory, build_model(build_config(architecture, tokenizer)), tokenizer,
+                    Manifest("test", {}, fingerprint(tokenizer)))
+    return directory
+
+
+def learn_wordpiece(texts: Iterable[str], size: int) -> Any:
+    """Learn a small WordPiece vocabulary."""
+    return train_tokenizer(texts, VocabularyConfig(size=size, allow_fewer=True))
 
 
 @pytest.fixture(scope="session")

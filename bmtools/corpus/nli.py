@@ -6,11 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Required, TypedDict
 
-import msgspec
-
-from bmtools.errors import RecordError, Reject, refuse
-from bmtools.io.jsonl import read_lines, source_name, source_stem
-from bmtools.records import Record, readable
+from bmtools.corpus.json_lines import json_objects
+from bmtools.errors import Reject, refuse
+from bmtools.records import Record
 
 _NO_CONSENSUS = "-"
 
@@ -35,25 +33,11 @@ def nli_records(names: Iterable[str], counts: Counter[str] | None = None,
         reject: receives a line that cannot be read.
     """
     counts = Counter() if counts is None else counts
-    decode = msgspec.json.Decoder(_Pair).decode
-    for name in names:
-        for number, line in read_lines(name):
-            if not line.strip():
-                continue
-            place = f"{source_name(name)}:{number}"
-            try:
-                pair = decode(line)
-            except msgspec.ValidationError as error:
-                reject(RecordError(place, readable(str(error)), line))
-                continue
-            except (msgspec.DecodeError, RecursionError) as error:
-                reject(RecordError(place, f"found {line.strip()[:40]!r} ({error}), expected a JSON "
-                                          "object on one line", line))
-                continue
-            label = pair.get("gold_label", "")
-            if label == _NO_CONSENSUS:
-                counts["pairs without a label that annotators agreed on left out"] += 1
-                continue
-            yield Record(id=str(pair.get("pairID", f"{source_stem(name)}:{number}")),
-                         text=pair["sentence1"].strip(), text_pair=pair["sentence2"].strip(),
-                         **({"label": label} if label else {}), place=place)
+    for number, place, pair in json_objects(names, _Pair, reject):
+        label = pair.get("gold_label", "")
+        if label == _NO_CONSENSUS:
+            counts["pairs without a label that annotators agreed on left out"] += 1
+            continue
+        yield Record(id=str(pair.get("pairID", number)), text=pair["sentence1"].strip(),
+                     text_pair=pair["sentence2"].strip(), **({"label": label} if label else {}),
+                     place=place)

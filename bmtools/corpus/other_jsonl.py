@@ -6,10 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import msgspec
-
+from bmtools.corpus.json_lines import json_objects
 from bmtools.errors import RecordError, Reject, refuse, setting
-from bmtools.io.jsonl import read_lines, source_name, source_stem
 from bmtools.records import Record, RecordFields
 
 _KNOWN = frozenset(RecordFields.__annotations__)
@@ -32,25 +30,16 @@ def jsonl_records(names: Iterable[str], id_key: str = "id", text_key: str = "tex
         reject: receives a line that is no object, or one without text.
     """
     counts = Counter() if counts is None else counts
-    for name in names:
-        for number, line in read_lines(name):
-            if not line.strip():
-                continue
-            place = f"{source_name(name)}:{number}"
-            try:
-                content = msgspec.json.decode(line, type=dict[str, Any])
-                record = _with_agreed_keys(Record(content, place=place), id_key, text_key)
-            except (msgspec.DecodeError, RecursionError) as error:
-                reject(RecordError(place, f"found {line.strip()[:40]!r} ({error}), expected a JSON "
-                                          "object on one line", line))
-                continue
-            except RecordError as error:
-                reject(error)
-                continue
-            if record.get("id") is None:
-                counts["ids given, as STEM:LINE"] += 1
-                record["id"] = f"{source_stem(name)}:{number}"
-            yield record
+    for number, place, content in json_objects(names, dict[str, Any], reject):
+        try:
+            record = _with_agreed_keys(Record(content, place=place), id_key, text_key)
+        except RecordError as error:
+            reject(error)
+            continue
+        if record.get("id") is None:
+            counts["ids given, as STEM:LINE"] += 1
+            record["id"] = number
+        yield record
 
 
 def _with_agreed_keys(record: Record, id_key: str, text_key: str) -> Record:

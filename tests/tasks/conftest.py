@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+from toy_models import save_random
 from transformers import PreTrainedTokenizerFast
 
 from bmtools.vocab.settings import VocabularyConfig
@@ -74,3 +76,17 @@ def pair_tokenizers() -> dict[str, Any]:
         special_tokens=[("[CLS]", 2), ("[SEP]", 3)])
     bert = train_tokenizer(texts, VocabularyConfig(size=200, allow_fewer=True))
     return {"bert": bert, "roberta": roberta, "modernbert": modernbert}
+
+
+@pytest.fixture(scope="session", params=["bert", "roberta", "modernbert"])
+def checkpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory,
+               pair_tokenizers: dict[str, Any]) -> Path:
+    """A masked language model of one layer with random weights, of each architecture."""
+    return save_random(tmp_path_factory.mktemp("models") / request.param,
+                       pair_tokenizers[request.param], f"{request.param}-1x64")
+
+
+@pytest.fixture(scope="session")
+def bert(tmp_path_factory: pytest.TempPathFactory, pair_tokenizers: dict[str, Any]) -> Path:
+    """BERT alone."""
+    return save_random(tmp_path_factory.mktemp("models") / "bert", pair_tokenizers["bert"])

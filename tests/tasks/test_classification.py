@@ -14,19 +14,17 @@ import numpy as np
 import pytest
 import torch
 from sklearn.metrics import f1_score
+from toy_models import save_random
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 import bmtools.tasks
 from bmtools.errors import BmtoolsError, CheckpointError, DataError, RecordError
-from bmtools.io.manifest import Manifest, read_manifest
-from bmtools.models.architectures import build_config, build_model
-from bmtools.models.checkpoint import save_checkpoint
+from bmtools.io.manifest import read_manifest
 from bmtools.records import Record
 from bmtools.tasks.classification import ClassificationConfig, ClassificationTask
 from bmtools.tasks.heads import load_encoder
 from bmtools.tasks.task import Evaluation
 from bmtools.vocab.settings import VocabularyConfig
-from bmtools.vocab.tokenizer import fingerprint
 from bmtools.vocab.trainers import train_tokenizer
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -48,28 +46,6 @@ def records(seed: int, count: int, pairs: bool = False) -> list[Record]:
         keys = {"text": "il paziente", "text_pair": with_sign} if pairs else {"text": with_sign}
         made.append(Record(id=str(number), label=SIGNS[sign], place=f"a.jsonl:{number}", **keys))
     return made
-
-
-@pytest.fixture(scope="module", params=["bert", "roberta", "modernbert"])
-def checkpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory,
-               pair_tokenizers: dict[str, Any]) -> Path:
-    """A masked language model of one layer with random weights, of each architecture."""
-    return save_random(tmp_path_factory.mktemp("models"), request.param,
-                       pair_tokenizers[request.param])
-
-
-@pytest.fixture
-def bert(tmp_path: Path, pair_tokenizers: dict[str, Any]) -> Path:
-    """BERT alone."""
-    return save_random(tmp_path, "bert", pair_tokenizers["bert"])
-
-
-def save_random(directory: Path, family: str, tokenizer: Any) -> Path:
-    torch.manual_seed(0)
-    model = build_model(build_config(f"{family}-1x64", tokenizer))
-    save_checkpoint(directory / family, model, tokenizer,
-                    Manifest("test", {}, fingerprint(tokenizer)))
-    return directory / family
 
 
 @pytest.mark.parametrize("pairs", [False, True])
@@ -250,7 +226,7 @@ def fine_tune_a_slice(tmp_path: Path, train: list[dict[str, Any]],
     """Take a step or two with a random model and predict; records travel through files."""
     tokenizer = train_tokenizer([r["text"] for r in train],
                                 VocabularyConfig(size=400, allow_fewer=True))
-    checkpoint = save_random(tmp_path, "bert", tokenizer)
+    checkpoint = save_random(tmp_path / "bert", tokenizer)
     for name, lines in (("train", train), ("test", test)):
         (tmp_path / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
     lines: list[dict[str, Any]] = []

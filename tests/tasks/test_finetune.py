@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from toy_models import learn_wordpiece, save_random
 
 from bmtools.errors import BmtoolsError, CheckpointError, DataError, RecordError
 from bmtools.io.manifest import Manifest, read_manifest
-from bmtools.models.architectures import build_config, build_model
 from bmtools.models.checkpoint import load_checkpoint, save_checkpoint
 from bmtools.recipes.settings import LearningRateConfig, OptimizationConfig
 from bmtools.records import Record
@@ -26,9 +26,6 @@ from bmtools.tasks.run_settings import FinetuneConfig, FinetunePlan, PredictConf
 from bmtools.tasks.runs import summarize
 from bmtools.tasks.task import Evaluation
 from bmtools.tasks.windows import Window
-from bmtools.vocab.settings import VocabularyConfig
-from bmtools.vocab.tokenizer import fingerprint
-from bmtools.vocab.trainers import train_tokenizer
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -59,14 +56,8 @@ def records(seed: int, count: int, words: int = 12) -> list[Record]:
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A masked language model of one layer with random weights."""
-    directory = tmp_path_factory.mktemp("models") / "random"
-    tokenizer = train_tokenizer((r["text"] for r in records(9, 80)),
-                                VocabularyConfig(size=120, allow_fewer=True))
-    torch.manual_seed(0)
-    model = build_model(build_config("bert-1x64", tokenizer))
-    save_checkpoint(directory, model, tokenizer,
-                    Manifest("test", {}, fingerprint(tokenizer)))
-    return directory
+    tokenizer = learn_wordpiece((r["text"] for r in records(9, 80)), 120)
+    return save_random(tmp_path_factory.mktemp("models") / "random", tokenizer)
 
 
 Tune = Callable[..., list[dict[str, Any]]]

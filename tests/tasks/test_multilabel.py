@@ -11,7 +11,7 @@ import pytest
 import torch
 from sklearn.metrics import f1_score
 from sklearn.preprocessing import MultiLabelBinarizer
-from tasks.test_classification import SIGNS, WORDS, save_random
+from tasks.test_classification import SIGNS, WORDS
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
 import bmtools.tasks
@@ -43,11 +43,6 @@ def records(seed: int, count: int) -> list[Record]:
                            labels=sorted(SIGNS[sign] for sign in signs),
                            meta={"document": str(number // 2)}))
     return made
-
-
-@pytest.fixture(scope="module")
-def bert(tmp_path_factory: pytest.TempPathFactory, pair_tokenizers: dict[str, Any]) -> Path:
-    return save_random(tmp_path_factory.mktemp("models"), "bert", pair_tokenizers["bert"])
 
 
 @pytest.fixture(scope="module")

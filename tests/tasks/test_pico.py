@@ -4,22 +4,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
+from toy_models import learn_wordpiece, save_random
 
 from bmtools.evaluation.task_scores import task_scores
-from bmtools.io.manifest import Manifest
 from bmtools.io.output import encode_lines
-from bmtools.models.architectures import build_config, build_model
-from bmtools.models.checkpoint import save_checkpoint
 from bmtools.records import Record
 from bmtools.tasks.finetune import finetune
 from bmtools.tasks.heads import load_encoder
 from bmtools.tasks.inference import predict
 from bmtools.tasks.pico import PicoTask
 from bmtools.tasks.settings import PicoConfig
-from bmtools.vocab.settings import VocabularyConfig
-from bmtools.vocab.tokenizer import fingerprint
-from bmtools.vocab.trainers import train_tokenizer
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 ELEMENTS = {"adults with asthma": "PAR", "low-dose aspirin": "INT", "mortality": "OUT"}
@@ -43,13 +37,8 @@ RECORDS = [record(number) for number in range(36)]
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A masked language model of one layer with random weights."""
-    directory = tmp_path_factory.mktemp("models") / "random"
-    tokenizer = train_tokenizer((r["text"] for r in RECORDS),
-                                VocabularyConfig(size=100, allow_fewer=True))
-    torch.manual_seed(0)
-    save_checkpoint(directory, build_model(build_config("bert-1x64", tokenizer)), tokenizer,
-                    Manifest("test", {}, fingerprint(tokenizer)))
-    return directory
+    tokenizer = learn_wordpiece((r["text"] for r in RECORDS), 100)
+    return save_random(tmp_path_factory.mktemp("models") / "random", tokenizer)
 
 
 @pytest.mark.parametrize("settings", [{}, {"crf": True, "overlapping": True}], ids=str)

@@ -19,9 +19,7 @@ from transformers import AutoModelForQuestionAnswering, AutoTokenizer
 import bmtools.tasks
 from bmtools.errors import DataError, RecordError
 from bmtools.evaluation.answers import match_answer
-from bmtools.io.manifest import Manifest, read_manifest
-from bmtools.models.architectures import build_config, build_model
-from bmtools.models.checkpoint import save_checkpoint
+from bmtools.io.manifest import read_manifest
 from bmtools.records import Record, check
 from bmtools.tasks.answer_windows import cut_into_answer_windows, score_spans, tokenize_each
 from bmtools.tasks.heads import load_encoder
@@ -29,7 +27,6 @@ from bmtools.tasks.inference import run_model
 from bmtools.tasks.pairs import PairEncoder
 from bmtools.tasks.qa import Answers, QaTask, Span, choose_threshold, find_answer
 from bmtools.tasks.settings import QaConfig
-from bmtools.vocab.tokenizer import fingerprint
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -57,28 +54,6 @@ def records(seed: int, count: int, without: int = 0) -> list[Record]:
     for record in made:
         check(record)
     return made
-
-
-@pytest.fixture(scope="module", params=["bert", "roberta", "modernbert"])
-def checkpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory,
-               pair_tokenizers: dict[str, Any]) -> Path:
-    """A masked language model of one layer with random weights, of each architecture."""
-    return save_random(tmp_path_factory.mktemp("models"), request.param,
-                       pair_tokenizers[request.param])
-
-
-@pytest.fixture
-def bert(tmp_path: Path, pair_tokenizers: dict[str, Any]) -> Path:
-    """BERT alone."""
-    return save_random(tmp_path, "bert", pair_tokenizers["bert"])
-
-
-def save_random(directory: Path, family: str, tokenizer: Any) -> Path:
-    torch.manual_seed(0)
-    model = build_model(build_config(f"{family}-1x64", tokenizer))
-    save_checkpoint(directory / family, model, tokenizer,
-                    Manifest("test", {}, fingerprint(tokenizer)))
-    return directory / family
 
 
 def qa(checkpoint: Path, **settings: Any) -> QaTask:

@@ -11,22 +11,19 @@ import numpy as np
 import pytest
 import torch
 from sklearn.metrics import f1_score
+from toy_models import learn_wordpiece, save_random
 from transformers import AutoModel, AutoTokenizer
 
 import bmtools.tasks
 from bmtools.errors import CheckpointError, DataError, RecordError
 from bmtools.evaluation.task_scores import Predictions, task_scores
 from bmtools.io.manifest import Manifest
-from bmtools.models.architectures import build_config, build_model
 from bmtools.models.checkpoint import save_checkpoint
 from bmtools.records import Record
 from bmtools.tasks.heads import load_encoder
 from bmtools.tasks.inference import run_model
 from bmtools.tasks.relations import PairsExample, RelationsTask
 from bmtools.tasks.settings import RelationsConfig
-from bmtools.vocab.settings import VocabularyConfig
-from bmtools.vocab.tokenizer import fingerprint
-from bmtools.vocab.trainers import train_tokenizer
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 DRUGS = ["asa", "tnf", "insulina", "eparina"]
@@ -63,13 +60,8 @@ def records(seed: int, count: int, facts: int = 2) -> list[Record]:
 @pytest.fixture(scope="module")
 def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model of one layer with random weights; its vocabulary has neither @ nor $."""
-    tokenizer = train_tokenizer([record["text"] for record in records(0, 50)],
-                                VocabularyConfig(size=200, allow_fewer=True))
-    torch.manual_seed(0)
-    directory = tmp_path_factory.mktemp("models") / "bert"
-    save_checkpoint(directory, build_model(build_config("bert-1x64", tokenizer)), tokenizer,
-                    Manifest("test", {}, fingerprint(tokenizer)))
-    return directory
+    tokenizer = learn_wordpiece([record["text"] for record in records(0, 50)], 200)
+    return save_random(tmp_path_factory.mktemp("models") / "bert", tokenizer)
 
 
 def make_task(bert: Path, **settings: Any) -> RelationsTask:

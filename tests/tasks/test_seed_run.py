@@ -9,11 +9,9 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
+from toy_models import save_random
 
 import bmtools
-from bmtools.io.manifest import Manifest
-from bmtools.models.architectures import build_config, build_model
-from bmtools.models.checkpoint import save_checkpoint
 from bmtools.recipes.settings import FreezeConfig
 from bmtools.records import Record
 from bmtools.tasks.run_settings import FinetunePlan, LoraConfig
@@ -21,7 +19,6 @@ from bmtools.tasks.seed_run import SeedRun
 from bmtools.tasks.settings import NerConfig
 from bmtools.training.distributed import make_accelerator
 from bmtools.training.loop import DivergedError, Trainer
-from bmtools.vocab.tokenizer import fingerprint
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -36,12 +33,8 @@ ENCODER = "bert.encoder.layer."
 @pytest.fixture(scope="module")
 def bert(tmp_path_factory: pytest.TempPathFactory, pair_tokenizers: dict[str, Any]) -> Path:
     """BERT of two layers with random weights."""
-    tokenizer = pair_tokenizers["bert"]
-    torch.manual_seed(0)
-    directory = tmp_path_factory.mktemp("models") / "bert"
-    save_checkpoint(directory, build_model(build_config("bert-2x64", tokenizer)), tokenizer,
-                    Manifest("test", {}, fingerprint(tokenizer)))
-    return directory
+    return save_random(tmp_path_factory.mktemp("models") / "bert", pair_tokenizers["bert"],
+                       "bert-2x64")
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
-from tasks.test_classification import save_random
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
 import bmtools.tasks
@@ -36,18 +35,6 @@ def records(seed: int, count: int) -> list[Record]:
     return [Record(id=str(number), text="il paziente", text_pair=f"la febbre e {sign}",
                    score=SCORES[sign], place=f"a.jsonl:{number}")
             for number, sign in enumerate(rng.choices(list(SCORES), k=count))]
-
-
-@pytest.fixture(scope="module", params=["bert", "roberta", "modernbert"])
-def checkpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory,
-               pair_tokenizers: dict[str, Any]) -> Path:
-    return save_random(tmp_path_factory.mktemp("models"), request.param,
-                       pair_tokenizers[request.param])
-
-
-@pytest.fixture(scope="module")
-def bert(tmp_path_factory: pytest.TempPathFactory, pair_tokenizers: dict[str, Any]) -> Path:
-    return save_random(tmp_path_factory.mktemp("models"), "bert", pair_tokenizers["bert"])
 
 
 def task_of(bert: Path) -> SimilarityTask:

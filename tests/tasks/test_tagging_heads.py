@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 import torch
+from toy_models import learn_wordpiece, save_random
 from transformers import ModernBertConfig, ModernBertForMaskedLM
 
 from bmtools.errors import CheckpointError, DataError
 from bmtools.io.manifest import Manifest
-from bmtools.models.architectures import build_config, build_model
 from bmtools.models.checkpoint import load_checkpoint, save_checkpoint
 from bmtools.models.fast_encoder import InferenceModel
 from bmtools.models.merge import merge
@@ -20,9 +20,7 @@ from bmtools.tasks.heads import head_of, load_encoder
 from bmtools.tasks.inference import Predictor, run_model
 from bmtools.tasks.ner import NerTask
 from bmtools.tasks.settings import NerConfig
-from bmtools.vocab.settings import VocabularyConfig
 from bmtools.vocab.tokenizer import fingerprint
-from bmtools.vocab.trainers import train_tokenizer
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 TAGGER = "AutoModelForTokenClassification"
@@ -50,13 +48,8 @@ RECORDS = [record(number) for number in range(40)]
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A masked language model of one layer with random weights."""
-    directory = tmp_path_factory.mktemp("models") / "random"
-    tokenizer = train_tokenizer((r["text"] for r in RECORDS),
-                                VocabularyConfig(size=100, allow_fewer=True))
-    torch.manual_seed(0)
-    save_checkpoint(directory, build_model(build_config("bert-1x64", tokenizer)), tokenizer,
-                    Manifest("test", {}, fingerprint(tokenizer)))
-    return directory
+    tokenizer = learn_wordpiece((r["text"] for r in RECORDS), 100)
+    return save_random(tmp_path_factory.mktemp("models") / "random", tokenizer)
 
 
 def tune(encoder: Path, output: Path, **settings: Any) -> dict[str, Any]:

@@ -7,21 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
+from toy_models import learn_wordpiece, save_random
 
 import bmtools.tasks
 from bmtools.corpus.pubmedqa import pubmedqa_records
 from bmtools.errors import RecordError
-from bmtools.io.manifest import Manifest
-from bmtools.models.architectures import build_config, build_model
-from bmtools.models.checkpoint import save_checkpoint
 from bmtools.records import Record
 from bmtools.tasks.heads import load_encoder
 from bmtools.tasks.settings import YesNoConfig
 from bmtools.tasks.yesno import YesNoTask
-from bmtools.vocab.settings import VocabularyConfig
-from bmtools.vocab.tokenizer import fingerprint
-from bmtools.vocab.trainers import train_tokenizer
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -36,18 +30,10 @@ def questions() -> list[Record]:
                 ("tea", "perhaps eased", "maybe"), ("sugar", "left", "no")] * 2)]
 
 
-def save_random(directory: Path, texts: list[str]) -> Path:
-    tokenizer = train_tokenizer(texts, VocabularyConfig(size=300, allow_fewer=True))
-    torch.manual_seed(0)
-    save_checkpoint(directory / "bert", build_model(build_config("bert-1x64", tokenizer)),
-                    tokenizer, Manifest("test", {}, fingerprint(tokenizer)))
-    return directory / "bert"
-
-
 @pytest.fixture
 def bert(tmp_path: Path) -> Path:
-    return save_random(tmp_path, [f"{record['question']} {record['text']}"
-                                  for record in questions()])
+    texts = [f"{record['question']} {record['text']}" for record in questions()]
+    return save_random(tmp_path / "bert", learn_wordpiece(texts, 300))
 
 
 def test_it_is_classification_of_question_and_text(bert: Path, tmp_path: Path) -> None:
@@ -85,7 +71,8 @@ def test_pubmedqa(data: Path, tmp_path: Path) -> None:
     records = list(pubmedqa_records([str(directory / "ori_pqal.json")]))
     test = [record for record in records if record["id"] in gold]
     assert len(test) == 500
-    task = YesNoTask(YesNoConfig(64), load_encoder(save_random(
-        tmp_path, [record["text"] for record in test[:50]]), YesNoTask.model_class))
+    words = learn_wordpiece([record["text"] for record in test[:50]], 300)
+    task = YesNoTask(YesNoConfig(64), load_encoder(save_random(tmp_path / "bert", words),
+                                                   YesNoTask.model_class))
     counts = task.read("train", test[:60]).counts
     assert counts["pairs"] == 60 and set(counts["labels"]) == {"yes", "no", "maybe"}
