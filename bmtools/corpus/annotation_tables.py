@@ -24,10 +24,11 @@ class Table:
     Args:
         columns: what each holds, for messages.
         name: what a line is.
+        plural: what lines are.
     """
 
-    def __init__(self, *columns: str, name: str) -> None:
-        self.columns, self.name = columns, name
+    def __init__(self, *columns: str, name: str, plural: str) -> None:
+        self.columns, self.name, self.plural = columns, name, plural
 
     def split(self, line: str, place: str) -> list[str]:
         """Split a line; another number of columns is an error."""
@@ -60,13 +61,14 @@ def rows(lines: Iterable[tuple[int, str]], name: str, table: Table,
 
 def by_document(names: Iterable[str], table: Table,
                 read: Callable[[str, str, list[str]], tuple[str, Annotation]],
-                reject: Reject) -> dict[str, list[Annotation]]:
+                lose: Lose, reject: Reject) -> dict[str, list[Annotation]]:
     """Read annotations by the id of their document; repeated lines are taken once.
 
     Args:
         names: files of the table.
         table: its columns.
         read: makes document and annotation of place, line and columns; may raise a `RecordError`.
+        lose: receives repeated lines.
         reject: receives lines that cannot be read.
     """
     found: dict[str, list[Annotation]] = defaultdict(list)
@@ -74,6 +76,7 @@ def by_document(names: Iterable[str], table: Table,
     for name in names:
         for place, line, columns in rows(read_lines(name), name, table, reject):
             if line in seen:
+                lose(f"repeated {table.plural} left out", place, "found this line once more", line)
                 continue
             seen.add(line)
             try:
@@ -95,7 +98,7 @@ def lose_absent(annotations: Mapping[str, Iterable[Any]], documents: Collection[
 
 
 def offsets(start: str, end: str, place: str, line: str, blanks: bool = True) -> Span:
-    """Read two offsets; `blanks` may stand around them.
+    """Read two offsets; with `blanks` around them or not.
 
     Raises:
         RecordError: they are no whole numbers.

@@ -162,7 +162,7 @@ def _record(document: _Document, place: str, pairs: MentionPairs, counts: Counte
         (arcs if relation.get("nodes") else concepts).extend(made)
     meta = {"meta": {"sections": sections}} if len(sections) > 1 else {}
     return Record(id=str(document["id"]), text=text, entities=found, relations=[
-        *relations(arcs, (entity["id"] for entity in found), lose),
+        *relations(arcs, found, lose),
         *concept_relations(concepts, found, pairs, lose)], **meta, place=place)
 
 
@@ -176,7 +176,7 @@ def _mention(annotation: _Annotation, number: int, shifts: list[tuple[int, int]]
         more["infons"] = infons
     spans = tuple(_shifted(location, shifts) for location in annotation["locations"])
     return Mention(kind, spans or ((0, 0),), annotation.get("text"),
-                   str(annotation.get("id", f"T{number}")), more, place, annotation)
+                   str(annotation.get("id", "")) or f"T{number}", more, place, annotation)
 
 
 def _shifted(location: _Location, shifts: list[tuple[int, int]]) -> Span:

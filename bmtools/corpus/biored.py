@@ -24,8 +24,10 @@ from bmtools.records import Record
 
 _TYPES = ("CHEMICALENTITY", "DISEASEORPHENOTYPICFEATURE", "GENEORGENEPRODUCT", "ORGANISMTAXON",
           "SEQUENCEVARIANT", "CELLLINE")
-_ENTITY = Table("PMID", "start", "end", "text", "type", "concept", name="entity")
-_RELATION = Table("PMID", "type", "concept", "concept", "novelty", name="relation")
+_ENTITY = Table("PMID", "start", "end", "text", "type", "concept", name="entity",
+                plural="annotations")
+_RELATION = Table("PMID", "type", "concept", "concept", "novelty", name="relation",
+                  plural="relations")
 
 
 def biored_records(texts: Iterable[str], entity_files: Iterable[str],
@@ -44,13 +46,14 @@ def biored_records(texts: Iterable[str], entity_files: Iterable[str],
         entity_files: `PMID start end text type concept` by tab.
         relation_files: `PMID type concept concept novelty` by tab.
         pairs: see `concept_relations`.
-        counts: counts annotations at their offset, moved and lost, types mended, relations lost.
+        counts: counts annotations at their offset, moved, repeated and lost, types mended,
+            relations repeated and lost.
         reject: receives lines that cannot be read, and what is lost, which otherwise is dropped.
     """
     counts = Counter() if counts is None else counts
     lose = counted_losses(counts, reject)
-    mentions = by_document(entity_files, _ENTITY, partial(_mention, counts=counts), reject)
-    arcs = by_document(relation_files, _RELATION, _arc, reject)
+    mentions = by_document(entity_files, _ENTITY, partial(_mention, counts=counts), lose, reject)
+    arcs = by_document(relation_files, _RELATION, _arc, lose, reject)
     seen = set()
     for name in texts:
         for document, text, place in json_texts(read_text(name), name, reject):

@@ -37,7 +37,7 @@ def brat_records(names: Iterable[str], counts: Counter[str] | None = None,
     Source: Stenetorp et al. 2012.
 
     Args:
-        names: folders, zip archives, or files of either ending, whose partners lie beside them.
+        names: folders, zip archives, or files of either ending, whose partners are beside them.
         counts: counts annotations at their offset, moved and lost, and relations lost.
         reject: receives lines that cannot be read, and what is lost, which otherwise is dropped.
 
@@ -101,9 +101,8 @@ def _record(name: str, text: str, annotation_name: str, annotations: str, counts
     identity = source_stem(name)
     for character, escape in reversed(_ESCAPES.items()):
         identity = identity.replace(escape, character)
-    ids = [entity["id"] for entity in found]
     more: dict[str, Any] = {"meta": {ANNOTATIONS: others}} if others else {}
-    return Record(id=identity, text=text, entities=found, relations=relations(arcs, ids, lose),
+    return Record(id=identity, text=text, entities=found, relations=relations(arcs, found, lose),
                   **more, place=source_name(name))
 
 

@@ -8,8 +8,6 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
-import msgspec
-
 from bmtools.corpus.annotation_tables import (
     Table,
     abstract_sections,
@@ -20,6 +18,7 @@ from bmtools.corpus.annotation_tables import (
     rows,
 )
 from bmtools.corpus.choices import Genes, RelationTypes
+from bmtools.corpus.json_lines import json_objects
 from bmtools.corpus.mentions import (
     LOST,
     RELATIONS_LOST,
@@ -32,13 +31,14 @@ from bmtools.corpus.mentions import (
 )
 from bmtools.errors import RecordError, Reject, refuse
 from bmtools.io.folders import read_text
-from bmtools.io.jsonl import read_lines, source_name, source_stem
 from bmtools.records import Record
 
 _TYPES = ("CHEMICAL", "GENE", "GENE-Y", "GENE-N")
-_ABSTRACT = Table("PMID", "title", "abstract", name="abstract")
-_ENTITY = Table("id", "T1", "type", "start", "end", "text", name="entity")
-_RELATION = Table("id", "CPR group", "Y or N", "label", "Arg1:T1", "Arg2:T2", name="relation")
+_ABSTRACT = Table("PMID", "title", "abstract", name="abstract", plural="abstracts")
+_ENTITY = Table("id", "T1", "type", "start", "end", "text", name="entity",
+                plural="annotations")
+_RELATION = Table("id", "CPR group", "Y or N", "label", "Arg1:T1", "Arg2:T2", name="relation",
+                  plural="relations")
 _MARKED = re.compile(r"<< (?P<head>.+?) >>(?P<between>.*?)\[\[ (?P<tail>.+?) \]\]", re.DOTALL)
 
 
@@ -62,21 +62,22 @@ def chemprot_records(abstracts: Iterable[str], entity_files: Iterable[str],
         genes: whether GENE-Y, a normalised protein, and GENE-N, another, stay apart or are GENE.
         relation_types: whether a relation's type is its group, as `CPR:4`, or its label, as
             `INHIBITOR`; the other one is kept under `label` or `group`.
-        counts: counts annotations at their offset, moved and lost, types mended, relations lost.
+        counts: counts annotations at their offset, moved, repeated and lost, types mended,
+            relations repeated and lost.
         reject: receives lines that cannot be read, and what is lost, which otherwise is dropped.
     """
     counts = Counter() if counts is None else counts
     lose = counted_losses(counts, reject)
     mentions = by_document(entity_files, _ENTITY, partial(_mention, genes=genes, counts=counts),
-                           reject)
-    arcs = by_document(relation_files, _RELATION, partial(_arc, kinds=relation_types), reject)
+                           lose, reject)
+    arcs = by_document(relation_files, _RELATION, partial(_arc, kinds=relation_types), lose,
+                       reject)
     seen = set()
     for document, text, meta, place in _texts(abstracts, reject):
         seen.add(document)
         found = entities(text, mentions.get(document, ()), counts, lose)
-        ids = (entity["id"] for entity in found)
         yield Record(id=document, text=text, entities=found,
-                     relations=relations(arcs.get(document, ()), ids, lose), **meta, place=place)
+                     relations=relations(arcs.get(document, ()), found, lose), **meta, place=place)
     lose_absent(mentions, seen, LOST, lose)
     lose_absent(arcs, seen, RELATIONS_LOST, lose)
 
@@ -107,6 +108,8 @@ def _mention(place: str, line: str, columns: list[str], genes: Genes,
         start, end, text, found = others
     else:
         found, start, end, text = others
+    if not name.strip():
+        raise RecordError(place, "found no id in the second column, expected one, as T1", line)
     kind = mended_type(found, _TYPES)
     if kind is None:
         raise RecordError(place, f"found the type {found!r}, expected {', '.join(_TYPES)}", line)
@@ -142,24 +145,16 @@ def marked_records(names: Iterable[str], default_type: str = "ENTITY",
         default_type: of both entities.
         reject: receives lines that cannot be read.
     """
-    for name in names:
-        for number, line in read_lines(name):
-            if line.strip():
-                place = f"{source_name(name)}:{number}"
-                try:
-                    record = _marked_record(line, default_type, place)
-                except RecordError as error:
-                    reject(error)
-                    continue
-                yield record.replace(id=f"{source_stem(name)}:{number}")
+    for number, place, content in json_objects(names, dict[str, Any], reject):
+        try:
+            record = _marked_record(content, default_type, place)
+        except RecordError as error:
+            reject(error)
+            continue
+        yield record.replace(id=number)
 
 
-def _marked_record(line: str, default_type: str, place: str) -> Record:
-    try:
-        content = msgspec.json.decode(line, type=dict[str, Any])
-    except (msgspec.MsgspecError, RecursionError) as error:
-        raise RecordError(place, f"found {line[:40]!r} ({error}), expected a JSON object on one "
-                                 "line", line) from error
+def _marked_record(content: dict[str, Any], default_type: str, place: str) -> Record:
     text, label = content.get("text"), content.get("label")
     marked = _MARKED.search(text) if isinstance(text, str) else None
     if marked is None or not isinstance(text, str) or not isinstance(label, str) or not label:

@@ -7,7 +7,7 @@ Genes = Literal["keep", "merge"]
 RelationTypes = Literal["group", "label"]
 """Whether the type of ChemProt's relations is their group or their label."""
 MentionPairs = Literal["closest", "biobit", "all"]
-"""Which mentions stand for two concepts that are related."""
+"""Mentions that make a relation of two concepts that are related."""
 QuestionType = Literal["factoid", "list", "yesno", "summary"]
 """Type of BioASQ's questions."""
 Scheme = Literal["iob2", "io", "iobes", "bilou"]

@@ -10,7 +10,7 @@ from bmtools.corpus.mentions import RELATIONS_LOST, Arc, Lose
 
 Entity = dict[str, Any]
 IDENTIFIER = "identifier"
-"""Key of an entity's concept, such as a MeSH id; several stand in one string."""
+"""Key of an entity's concept, such as a MeSH id; a string may name several."""
 
 
 def concept_relations(arcs: Iterable[Arc], entities: Sequence[Entity], pairs: MentionPairs,

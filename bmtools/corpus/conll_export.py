@@ -23,7 +23,7 @@ def conll_lines(records: Iterable[Record], scheme: Scheme = "iob2",
     """Yield tokens and tags by tab, a blank line behind every sentence.
 
     A line of a record's text is a sentence. `meta.document`, or the id of a record with several
-    lines, stands in a -DOCSTART- line before its first sentence. A token that an entity begins or
+    lines, is in a -DOCSTART- line before its first sentence. A token that an entity begins or
     ends within is divided there.
 
     Args:

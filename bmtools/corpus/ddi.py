@@ -68,7 +68,7 @@ def _record(sentence: Element, name: str, default_type: str, counts: Counter[str
             counts[f"of them without a type, taken for {default_type!r}"] += kind is None
             arcs.append(Arc(_get(pair, "e1", name), _get(pair, "e2", name), kind or default_type,
                             place=f"{name}:{pair.sourceline}", content=dict(pair.attrib)))
-    arcs_found = relations(arcs, (entity["id"] for entity in found), lose)
+    arcs_found = relations(arcs, found, lose)
     document = sentence.getparent()
     meta = {"meta": {"document": document.get("id")}} if document is not None and document.get(
         "id") else {}
@@ -93,7 +93,7 @@ def _spans(entity: Element, name: str) -> tuple[Span, ...]:
 
 def _get(element: Element, key: str, name: str) -> str:
     value = element.get(key)
-    if value is None:
+    if value is None or (key == "id" and not value):
         raise RecordError(f"{name}:{element.sourceline}", f"found <{element.tag}> without {key}, "
                           "expected one", dict(element.attrib))
     return str(value)

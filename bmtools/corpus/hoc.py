@@ -17,6 +17,7 @@ from bmtools.io.record_size import check_record_size
 from bmtools.records import Record
 
 _AND = re.compile(r" AND\s*")
+_CHUNK = 1 << 16  # bytes
 _NONE = "null"  # of a few sentences
 _TAR = slice(257, 262), b"ustar"
 _FOLDERS = ("text", "labels")
@@ -99,6 +100,8 @@ def _read_archive(name: str) -> Folders:
                     content = archive.extractfile(member)
                     assert content is not None
                     folders[path.parent.name][path.stem] = content.read().decode()
+            while stream.read(_CHUNK):  # what is behind the last file tells of damage before it
+                pass
     except (tarfile.TarError, UnicodeDecodeError) as error:
         raise DataError(f"{source_name(name)}: damaged archive ({error}); copy or download it "
                         "again") from error

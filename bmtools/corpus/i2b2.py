@@ -31,7 +31,7 @@ def i2b2_2010_records(names: Iterable[str], counts: Counter[str] | None = None,
                       reject: Reject = refuse) -> Iterator[Record]:
     """Yield a record for every text, with its problems, tests, treatments and their relations.
 
-    Files of one name belong together, in whatever folders they lie: `.txt`, `.con`, `.rel`, and
+    Files of one name belong together, whatever folders they are in: `.txt`, `.con`, `.rel`, and
     `.ast`, whose assertion stays under `assertion`. Concepts are found by line and token, where
     the set spells them in small letters. All files are held in memory.
 
@@ -79,7 +79,7 @@ def _record_2010(stem: str, files: dict[str, tuple[str, str]], counts: Counter[s
                 match[6], {}, place, line)
             for place, match, line in _matches(files, _RELATION, _RELATIONS, reject)]
     return Record(id=stem, text=text, entities=found, place=name, relations=relations(
-        arcs, (entity["id"] for entity in found), lose))
+        arcs, found, lose))
 
 
 def _matches(files: dict[str, tuple[str, str]], ending: str, pattern: re.Pattern[str],
@@ -168,7 +168,7 @@ def _record_xml(root: Element, name: str, counts: Counter[str], reject: Reject) 
     lose = counted_losses(counts, reject)
     found = entities(text, mentions, counts, lose)
     return Record(id=source_stem(name), text=text, entities=found, place=place,
-                  relations=relations(arcs, (entity["id"] for entity in found), lose))
+                  relations=relations(arcs, found, lose))
 
 
 def _mention_xml(tag: str, attributes: dict[str, str], place: str) -> Mention:

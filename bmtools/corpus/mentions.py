@@ -100,23 +100,24 @@ def entities(text: str, mentions: Sequence[Mention], counts: Counter[str],
     return sorted(found, key=lambda entity: (entity["start"], entity["end"]))
 
 
-def relations(arcs: Iterable[Arc], ids: Iterable[str], lose: Lose) -> list[dict[str, Any]]:
+def relations(arcs: Iterable[Arc], found: Iterable[Mapping[str, Any]],
+              lose: Lose) -> list[dict[str, Any]]:
     """Make the relations of a record; those of absent entities are lost.
 
     Args:
         arcs: as the file names them.
-        ids: of the record's entities.
+        found: the record's entities; one without an id is in no relation.
         lose: receives the others.
     """
-    known, found = frozenset(ids), []
+    known, kept = {entity["id"] for entity in found if "id" in entity}, []
     for arc in arcs:
         absent = [repr(end) for end in (arc.head, arc.tail) if end not in known]
         if absent:
             lose(RELATIONS_LOST, arc.place, f"found a relation of {' and '.join(absent)}, expected "
                  "the ids of entities in the text", arc.content)
         else:
-            found.append({"head": arc.head, "tail": arc.tail, "type": arc.type, **arc.more})
-    return found
+            kept.append({"head": arc.head, "tail": arc.tail, "type": arc.type, **arc.more})
+    return kept
 
 
 def mended_type(name: str, known: Sequence[str]) -> str | None:

@@ -57,9 +57,9 @@ def _questions(records: Iterable[Record], reject: Reject) -> Iterator[Record]:
 
 
 def _question(record: Record) -> dict[str, Any]:
-    asked = {"id": record["id"], "question": record["question"]}
+    question = {"id": record["id"], "question": record["question"]}
     if "answers" not in record:
-        return asked
+        return question
     answers = [{"text": answer["text"], "answer_start": answer["start"]}
                for answer in record["answers"]]
-    return {**asked, "answers": answers, "is_impossible": not answers}
+    return {**question, "answers": answers, "is_impossible": not answers}

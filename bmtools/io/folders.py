@@ -149,7 +149,7 @@ def whole_json(text: str, name: str, expected: str) -> Any:
     if not text.strip():
         return None
     try:
-        return parse_json(text)
+        return parse_json(text, repeats=False)
     except ValueError as error:
         line, fault = getattr(error, "lineno", 1), getattr(error, "msg", error)
         raise DataError(f"{source_name(name)}:{line}: not JSON ({fault}); expected "

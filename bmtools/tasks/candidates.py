@@ -44,7 +44,7 @@ class Labels:
 
     Args:
         pairs: label of each candidate; None for one that is left out, as its relations are all of
-            other types than those asked for.
+            other types than those that are learned.
         missed: types of the relations that no candidate's label expresses.
         other: number of relations of other types.
         repeated: number of missed relations whose pair has a label already.

@@ -118,7 +118,7 @@ class MultilabelTask(TextTask[LabelSetExample]):
 
     def score(self, examples: Sequence[LabelSetExample],
               outputs: Sequence[Sequence[np.ndarray]]) -> Evaluation:
-        """Score labels of documents and records, and the mean loss; choose a threshold if asked."""
+        """Score labels of documents and records, and the mean loss, and choose a threshold."""
         logits = np.stack([output for [output] in outputs]).astype(float)
         probabilities = _sigmoid(logits)
         threshold = self.config.threshold or max(_THRESHOLDS, key=lambda one: (

@@ -318,7 +318,7 @@ def find_answer(text: str, answer: Mapping[str, Any]) -> tuple[int, int] | None:
 def choose_threshold(examples: Sequence[QuestionedText], found: Sequence[Answers]) -> float:
     """Choose how much the score of no answer must exceed an answer's, for the best mean F1.
 
-    Source: SQuAD 2.0's evaluation; the threshold lies between two differences that occur.
+    Source: SQuAD 2.0's evaluation; the threshold is between two differences that occur.
     """
     differences = np.array([answers.null_score_diff for answers in found])
     gains = []  # of an answer over none

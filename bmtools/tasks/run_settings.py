@@ -105,7 +105,7 @@ def uses_folds(train: object, others: Mapping[str, object], config: FinetuneConf
 class LoraConfig:
     """Low-rank adapters (Hu et al. 2021), merged into the model that is written.
 
-    All maps of the encoder's layers get an adapter; of the rest, only what lies above the layers
+    All maps of the encoder's layers get an adapter; of the rest, only what is above the layers
     is trained.
 
     Args:

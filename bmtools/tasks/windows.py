@@ -86,10 +86,11 @@ def _words(text: str, encoding: Encoding,
 
     The last list has the tokens of white space alone.
 
-    Words are those of the tokenizer's pre-tokenizer, cut once more at signs and between
-    characters of unspaced scripts where a token begins there: Metaspace leaves `(cancer),` and
-    whole Japanese sentences in one. Accents and joiners that a normalizer took away belong to the
-    word before them.
+    Words are those of the tokenizer's pre-tokenizer, as `word_ids` of transformers has them, cut
+    once more at signs and between characters of unspaced scripts where a token begins there:
+    Metaspace leaves `(cancer),` and whole Japanese sentences in one. Accents and joiners that a
+    normalizer took away belong to the word before them. Those of `vocab.words` are others: they
+    join what byte-level BPE divides, as `CYP2D6`, and runs of Thai.
     """
     spans: list[tuple[int, int]] = []
     firsts: list[int] = []
@@ -138,7 +139,7 @@ def _begins(text: str, end_before: int, start: int, other_word: bool) -> bool:
 
 
 def inside_word(text: str, place: int) -> bool:
-    """Test whether a place in a text lies between two characters of one word."""
+    """Test whether a place in a text is between two characters of one word."""
     if not 0 < place < len(text):
         return False
     sides = text[place - 1], text[place]

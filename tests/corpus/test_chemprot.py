@@ -58,6 +58,18 @@ def test_genes_are_merged_and_labels_are_types(read) -> None:
     assert record["relations"][0]["group"] == "CPR:4"
 
 
+def test_repeated_lines_are_taken_once_and_counted(read) -> None:
+    counts: Counter[str] = Counter()
+    lost: list[RecordError] = []
+    once, = read(chemprot_records, ABSTRACT, ENTITIES, RELATIONS)
+    twice, = read(chemprot_records, ABSTRACT, ENTITIES * 2, RELATIONS * 3, counts=counts,
+                  reject=lost.append)
+    assert twice == once
+    assert counts["repeated annotations left out"] == 3
+    assert counts["repeated relations left out"] == len(lost) - 3 == 2
+    assert "found this line once more" in str(lost[0])
+
+
 def test_biobits_layout_is_known_by_its_content(read) -> None:
     counts: Counter[str] = Counter()
     record, = read(chemprot_records, ITALIAN,
@@ -89,6 +101,7 @@ def test_absent_entities_and_documents_are_lost_with_a_reason(read) -> None:
     ("{}", "", "", "texts: found no list under 'data'"),
     ('{"data": [{"PMID": 1}]}', "", "", r"texts \(data\[0\]\): found no PMID or no Testo"),
     (ABSTRACT, "1\tT1\tCHEMICAL\t3\tx\tDF\n", "", "ann:1: found the offsets '3' and 'x'"),
+    (ABSTRACT, "1\t\tCHEMICAL\t3\t5\tDF\n", "", "ann:1: found no id in the second column"),
     (ABSTRACT, "1\tT1\tDRUG\t3\t5\tDF\n", "", "ann:1: found the type 'DRUG', expected CHEMICAL"),
     (ABSTRACT, "", "1\tCPR:4\tY\tINHIBITOR\tT1\tT2\n", "rel:1: found 'T1' and 'T2', expected Arg1"),
 ])

@@ -72,6 +72,7 @@ def test_what_is_lost_is_counted_with_its_relations(read) -> None:
 @pytest.mark.parametrize(("element", "message"), [
     (ENTITY.format("e0", "0", "A"), r"in\.xml:3: found charOffset '0', expected FIRST-LAST"),
     ('<entity id="e0" charOffset="0-0" text="A"/>', "found <entity> without type"),
+    ('<entity id="" charOffset="0-0" text="A" type="drug"/>', "found <entity> without id"),
     ('<pair e1="a" e2="b"/>', "found <pair> without ddi"),
     ('<pair e1="a" ddi="true"/>', "found <pair> without e2")])
 def test_faults_are_named(read, element: str, message: str) -> None:

@@ -26,6 +26,15 @@ def archive(path: Path, **files: str) -> str:
     return str(path)
 
 
+def test_damage_behind_the_last_file_is_found(tmp_path: Path) -> None:
+    name = archive(tmp_path / "hoc.tgz", labels_1="< ", text_1="One .\n")
+    content = bytearray(Path(name).read_bytes())
+    content[-8] ^= 1  # of the checksum
+    Path(name).write_bytes(content)
+    with pytest.raises(DataError, match=r"hoc\.tgz"):
+        list(hoc_records([name]))
+
+
 def test_levels_and_sentences(tmp_path: Path) -> None:
     name = archive(tmp_path / "hoc.tgz", labels_1=f"<{GENOMIC}--DNA repair AND{GENOMIC} AND "
                    "Cellular energetics< <NULL", text_1="One .\nTwo .\n\nThree .\n")

@@ -108,6 +108,14 @@ def test_events_times_and_links(tmp_path: Path) -> None:
     assert +counts == {MATCHED: 2, RELATIONS_LOST: 1}
 
 
+def test_an_entity_without_an_id_is_in_no_relation(tmp_path: Path) -> None:
+    path, counts = tmp_path / "7.xml", Counter[str]()
+    path.write_text(TEMPORAL.replace('EVENT id="E0"', 'EVENT id=""'))
+    [record] = checked(i2b2_xml_records([str(path)], counts))
+    assert [entity.get("id") for entity in record["entities"]] == [None, "T0"]
+    assert (record["relations"], counts[RELATIONS_LOST]) == ([], 2)
+
+
 def test_identifiers(tmp_path: Path) -> None:
     (tmp_path / "220-01.xml").write_text(IDENTIFIERS)
     counts: Counter[str] = Counter()

@@ -96,7 +96,9 @@ def test_documents_and_questions(source) -> None:
 
 
 @pytest.mark.parametrize(("content", "fault"), [
-    ("{", "set.json:1: not JSON (Expecting property name"), ("[]", "expected SQuAD's form"),
+    ("{", "set.json:1: not JSON (Expecting property name"),
+    ('{"data": [], "data": []}', "not JSON (found the key 'data' twice in one object)"),
+    ("[]", "expected SQuAD's form"),
     ({"data": [{"paragraphs": [{"qas": []}]}]}, "key 'data[0].paragraphs[0].context' is missing"),
     ({"data": {}}, "key 'data': found an object, expected a list")])
 def test_other_files_are_refused(source, content: Any, fault: str) -> None:

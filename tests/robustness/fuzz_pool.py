@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import resource
@@ -18,6 +19,7 @@ from random import Random
 
 from robustness.fuzz_mutations import mutate
 from robustness.fuzz_readers import READERS, Reader
+from robustness.fuzz_sets import told
 
 from bmtools.cli.main import main
 from bmtools.io.directories import BESIDE
@@ -142,14 +144,20 @@ def _judge(one: Input, baselines: dict[int, str]) -> Result:
     whole = path.read_bytes()
     if reader.packed and one.reader not in baselines:
         baselines[one.reader] = run(reader.command)[1]
+    damaged = one.damaged(whole)
     try:
-        path.write_bytes(one.damaged(whole))
+        path.write_bytes(damaged)
         code, out, err = run(reader.command)
     finally:
         path.write_bytes(whole)
     verdict, said = _verdict(reader, code, err, clear())
     if verdict == READ and reader.packed and out != baselines[one.reader]:
         verdict, said = LOST, "other records than those of the whole file"
+    if verdict == READ and reader.balance:
+        missing = reader.balance(damaged, [json.loads(line) for line in out.splitlines()],
+                                 told(err))
+        if missing > 0:
+            verdict, said = LOST, f"{missing} without a word: {err}"
     return Result(one, verdict, said)
 
 

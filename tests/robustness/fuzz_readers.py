@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from robustness.fuzz_sets import REAL_FILES, Balance
+
 from bmtools.evaluation.settings import TASKS
 from bmtools.io.output import write_records
 
@@ -146,6 +148,7 @@ class Reader:
         packed: damage may not change a byte of what is read.
         weight: share of the inputs; slow commands have less.
         said: parts of messages that need not name the file.
+        balance: how much of what was read is in no record and no count.
     """
 
     file: str
@@ -153,6 +156,7 @@ class Reader:
     packed: bool = False
     weight: float = 1.0
     said: tuple[str, ...] = ()
+    balance: Balance | None = None
 
     @property
     def name(self) -> str:
@@ -239,6 +243,8 @@ READERS = (
     Reader("tagger/bmtools.json", "predict --model tagger tagged.jsonl"),
     Reader("shards/shard-00000.safetensors", f"pretrain --model model shards {_STEPS}"),
     Reader("shards/bmtools.json", f"pretrain --model model shards {_STEPS}"),
+    *(Reader(one.file, one.command.format(one.file), one.packed, .2, balance=one.balance)
+      for one in REAL_FILES),
 )
 
 
@@ -253,6 +259,8 @@ def make_kit(folder: Path, run: Callable[..., Any], **directories: Path) -> None
     for name, text in _FILES.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
+    for real in REAL_FILES:
+        real.write(folder)
     for name, lines in _LINES.items():
         write_records(lines, str(folder / name))
     many = [{**_RECORDS[number % 3], "id": str(number)} for number in range(300)]
