@@ -117,8 +117,8 @@ def chemprot(files: tuple[str, ...], entities: tuple[str, ...], relations: tuple
     --rejects. Without --entities and --relations, sentences marked by << a >> and [[ b ]] are
     read, with one relation each.
 
-    The relations of BioBIT's files seem to name the entities of the English ones, which have other
-    numbers: 47 % of those of train join a chemical and a gene, in English all do.
+    The relations of BioBIT's Italian files seem to name the entities of the English ones, which are
+    numbered otherwise: 47 % of those of train join a chemical and a gene, in English all do.
     """
     from bmtools.corpus.chemprot import chemprot_records, marked_records
 
