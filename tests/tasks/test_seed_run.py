@@ -12,6 +12,7 @@ from safetensors.torch import load_file
 from toy_models import save_random
 
 import bmtools
+from bmtools.io.manifest import read_manifest
 from bmtools.recipes.settings import FreezeConfig
 from bmtools.records import Record
 from bmtools.tasks.run_settings import FinetunePlan, LoraConfig
@@ -212,6 +213,21 @@ def test_folds_that_diverge_lose_no_other(bert: Path, tmp_path: Path, diverging)
     with pytest.raises(DivergedError):
         finetune(seeds=2)
     assert (tmp_path / "out/fold-0/model.safetensors").is_file(), "the older output stays"
+
+
+def test_a_fold_chooses_settings_of_a_grid_for_the_others(bert: Path, tmp_path: Path) -> None:
+    lines: list[dict[str, Any]] = []
+    bmtools.tasks.finetune("classification", bert, TRAIN, None, tmp_path / "out", folds=3,
+                           dev_fold=1, grid="learning_rate=1e-30,3e-3 loss=dice",
+                           report=lines.append, **{**SETTINGS, "epochs": 1, "batch_size": 4})
+    tried = [line for line in lines if "grid" in line]
+    assert {line["fold"] for line in tried} == {1}
+    best = max((line for line in tried if "dev_accuracy" in line),
+               key=lambda line: line["dev_accuracy"]["mean"])["grid"]
+    assert [line["fold"] for line in lines if "test" in line] == [0, 2]
+    for fold in (0, 2):
+        settings = read_manifest(tmp_path / f"out/fold-{fold}")["settings"]
+        assert {name: settings[name] for name in best} == best
 
 
 def test_each_seed_begins_with_its_own_loss_scale(tuned, monkeypatch: pytest.MonkeyPatch) -> None:
