@@ -46,6 +46,28 @@ def _start(params: Measured, info: Measured) -> Row:
             _times(info["times_faster"]), "")
 
 
+def _finetune(params: Measured, info: Measured) -> Row:
+    return _race(f"`finetune {params['task']}`", params, info,
+                 f"Trainer; its batches grouped by length "
+                 f"{_number(info['grouped']['median'])} times",
+                 f", {info['epochs']} epochs")
+
+
+def _predict(params: Measured, info: Measured) -> Row:
+    return _race(f"`predict`, {params['task']}", params, info,
+                 f"pipeline, batches of {info['batch_size']}")
+
+
+def _race(what: str, params: Measured, info: Measured, beside: str, epochs: str = "") -> Row:
+    """Compare float32 with float32, and bf16 with bf16 in brackets where the processor has it."""
+    ratio, half = info["times_faster"], info.get("bf16")
+    own = next(iter(info["seconds"].values()))
+    return (f"{what}, {params['layers']} x {params['width']}, {info['records']:,} records{epochs} "
+            f"in {info['seconds']['bmtools']:.0f} s", f"{beside}, {own:.0f} s",
+            _times(ratio["median"]) + (f" (bf16 {_number(half['median'])})" if half else ""),
+            f"{ratio['memory']:.2f}" + (f" ({half['memory']:.2f})" if half else ""))
+
+
 def _mrr(params: Measured, info: Measured) -> Row:
     return (f"`score-mrr`, 12 layers of 768, {info['maskings']} maskings in "
             f"{info['seconds']:.0f} s (bf16 {info['bf16_seconds']:.0f} s)",
@@ -156,7 +178,8 @@ _ROWS: Mapping[str, Callable[[Measured, Measured], Row]] = {
     "test_pretrain_on_a_gpu": _grouped, "test_build_vocab_against_the_library": _vocabulary,
     "test_contexts_against_pyahocorasick": _contexts,
     "test_contexts_against_plain_batches": _transfer, "test_encoder_per_token": _encoder,
-    "test_score_pppl_with_and_without_fast_encoder": _fast_pppl, "test_start": _start}
+    "test_score_pppl_with_and_without_fast_encoder": _fast_pppl, "test_start": _start,
+    "test_finetune_against_trainer": _finetune, "test_predict_against_pipeline": _predict}
 
 
 def table(measured: Measured) -> str:

@@ -39,11 +39,12 @@ _PEER = Path(__file__).with_name("scoring_peer.py")
 
 @dataclass(frozen=True)
 class Run:
-    """A finished program: seconds, peak resident megabytes, stdout."""
+    """A finished program: seconds, peak resident megabytes, stdout, seconds on processors."""
 
     seconds: float
     megabytes: float
     out: str
+    cpu_seconds: float
 
 
 def run(*command: object, gpu: bool = False) -> Run:
@@ -58,7 +59,8 @@ def run(*command: object, gpu: bool = False) -> Run:
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     assert process.returncode == 0, command
-    return Run(time.perf_counter() - started, used.ru_maxrss / 1024, out)
+    return Run(time.perf_counter() - started, used.ru_maxrss / 1024, out,
+               used.ru_utime + used.ru_stime)
 
 
 def build(directory: Path, texts: Sequence[str], layers: int, width: int, size: int,
@@ -104,8 +106,9 @@ def beginnings(path: Path, *sides: Sequence[object]) -> list[float]:
 
 def ratios(ours: Sequence[Run], theirs: Sequence[Run]) -> dict[str, float]:
     speeds = [other.seconds / one.seconds for one, other in zip(ours, theirs, strict=True)]
+    spent = [other.cpu_seconds / one.cpu_seconds for one, other in zip(ours, theirs, strict=True)]
     return {"median": round(statistics.median(speeds), 2), "lowest": round(min(speeds), 2),
-            "highest": round(max(speeds), 2),
+            "highest": round(max(speeds), 2), "processor": round(statistics.median(spent), 2),
             "memory": round(max(one.megabytes for one in ours)
                             / max(one.megabytes for one in theirs), 2)}
 

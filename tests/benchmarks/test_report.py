@@ -110,3 +110,19 @@ def test_a_gpu_reports_its_share_of_the_peak_and_hours_of_published_runs() -> No
     assert found[5:] == [
         "", "bert-base, length 512: padded 500,000 tokens/s, 41% of the peak; packed 600,000 "
         "tokens/s, peak unknown (made-up text)", "a run: 1,234.5 GPU-hours"]
+
+
+def test_races_of_tasks_are_rows_with_bf16_in_brackets() -> None:
+    half = {"bf16": {**ratio(4.0), "memory": 0.7}}
+    sides = {"seconds": {"trainer": 41.0, "bmtools": 18.2}, "records": 2400}
+    own = {"times_faster": {**ratio(2.25), "memory": 0.8}}
+    params = {"task": "ner", "layers": 4, "width": 256, "records": 2000, "epochs": 2}
+    found = lines(
+        measured("test_finetune_against_trainer", params, epochs=2, grouped=ratio(1.6),
+                 **sides, **own, **half),
+        measured("test_predict_against_pipeline", params, batch_size=8, **sides, **own))
+    assert found[4:] == [
+        "| `finetune ner`, 4 x 256, 2,400 records, 2 epochs in 18 s | Trainer; its batches grouped "
+        "by length 1.6 times, 41 s | 2.2 times (bf16 4.0) | 0.80 (0.70) |",
+        "| `predict`, ner, 4 x 256, 2,400 records in 18 s | pipeline, batches of 8, 41 s "
+        "| 2.2 times | 0.80 |"]
