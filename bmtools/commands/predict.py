@@ -28,7 +28,7 @@ from bmtools.tasks.run_settings import PredictConfig
 @click.command("predict", cls=Command, examples=(
     "bmtools predict notes.jsonl --model tagger -o found.jsonl",
     "bmtools import text notes.txt | bmtools predict --model seed-0 --model seed-1"),
-    groups={"Model": "model task max-length batch-size device",
+    groups={"Model": "model task max-length batch-size device precision",
             "Output": "into output overwrite"}, topics="records devices",
     meanings={"output": "Write the records here; .gz and .zst compress."})
 @reads_records

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import nn
 
-from bmtools.errors import CheckpointError
+from bmtools.errors import BmtoolsError, CheckpointError, setting
 from bmtools.io.directories import new_directory
 from bmtools.io.failures import naming, reading, require_room
 from bmtools.io.manifest import Manifest, read_manifest
@@ -48,6 +49,10 @@ class Checkpoint:
     tokenizer: PreTrainedTokenizerFast
     vocabulary: str
     new_weights: frozenset[str] = frozenset()
+
+    def copy_model(self) -> PreTrainedModel:
+        """Copy the model."""
+        return copy.deepcopy(self.model)
 
 
 def load_checkpoint(directory: Path, device: str = "cpu",
@@ -149,14 +154,32 @@ def save_checkpoint(directory: Path, model: PreTrainedModel, tokenizer: PreTrain
         return write_checkpoint_files(partial, model, tokenizer, manifest)
 
 
-def check_room(directory: Path, model: nn.Module) -> None:
+def autocast_dtype(checkpoint: Checkpoint, precision: str) -> torch.dtype | None:
+    """Name the data type of autocast in a precision; None for float32 and int8.
+
+    Raises:
+        BmtoolsError: the model cannot be computed in it.
+    """
+    dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(precision)
+    if dtype and checkpoint.model.config.model_type == "deberta":
+        raise BmtoolsError(f"{setting('precision')}: found {precision}, which transformers cannot "
+                           f"compute {checkpoint.path} (deberta) in; expected float32")
+    return dtype
+
+
+def check_room(directory: Path, model: nn.Module, copies: int = 1) -> None:
     """Refuse a directory whose disk has no room for a model, before it is trained.
+
+    Args:
+        directory: that it will be written to.
+        model: to be trained.
+        copies: of its weights that will be there at a time.
 
     Raises:
         WriteError: names the file, and how much is needed and free.
     """
     with naming(directory / "model.safetensors"):
-        require_room(directory / "model.safetensors", weight_bytes(model))
+        require_room(directory / "model.safetensors", copies * weight_bytes(model))
 
 
 def weight_bytes(model: nn.Module) -> int:

@@ -111,12 +111,26 @@ class FastEncoder:
         Returns:
             (sequences, tokens, hidden size).
         """
+        mask = _padding_mask(attention_mask)
         states = self.weights.embed(input_ids, token_type_ids)
         cos_sin = self.weights.cos_sin(states)
-        mask = None if attention_mask.all() else attention_mask.bool()[:, None, None]
         for layer in self.weights.layers:
             states = run_layer(layer, states, cos_sin.get(layer.rotary), mask)
         return self.weights.final_norm(states)
+
+    @torch.inference_mode()
+    def first_states(self, input_ids: Tensor, attention_mask: Tensor,
+                     token_type_ids: Tensor | None = None) -> Tensor:
+        """Compute the last-layer state of each first token, (sequences, hidden size)."""
+        mask = _padding_mask(attention_mask)
+        states = self.weights.embed(input_ids, token_type_ids)
+        cos_sin = self.weights.cos_sin(states)
+        *lower, last = self.weights.layers
+        for layer in lower:
+            states = run_layer(layer, states, cos_sin.get(layer.rotary), mask)
+        sequences = torch.arange(len(states))
+        return self.weights.final_norm(run_layer_at(
+            last, states, cos_sin.get(last.rotary), sequences, torch.zeros_like(sequences), mask))
 
 
 class InferenceModel(nn.Module):
@@ -143,9 +157,29 @@ class InferenceModel(nn.Module):
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor,
                 token_type_ids: Tensor | None = None) -> SimpleNamespace:
-        """Compute `logits`: (batch, tokens, labels), or (batch, labels) where they are pooled."""
-        states = FastEncoder(self.weights).states(input_ids, attention_mask, token_type_ids)
-        return SimpleNamespace(logits=self.head(states[:, 0] if self._pooled else states))
+        """Compute `logits`: (batch, tokens, labels), or (batch, labels) where they are pooled.
+
+        On a CPU some inputs run at a time, without the padding that they do not need.
+        """
+        encoder = FastEncoder(self.weights)
+        run = encoder.first_states if self._pooled else encoder.states
+        count, tokens = input_ids.shape
+        size = max(1, _TOKENS_ON_CPU // tokens) if input_ids.device.type == "cpu" else count
+        found = []
+        for ids, mask, types in zip(
+                input_ids.split(size), attention_mask.split(size),
+                [None] * count if token_type_ids is None else token_type_ids.split(size),
+                strict=token_type_ids is not None):
+            longest = int(mask.sum(dim=1).max()) if size < count else tokens
+            logits = self.head(run(ids[:, :longest], mask[:, :longest],
+                                   None if types is None else types[:, :longest]))
+            found.append(logits if self._pooled else
+                         functional.pad(logits, (0, 0, 0, tokens - longest)))
+        return SimpleNamespace(logits=torch.cat(found))
+
+    def cast(self, precision: torch.dtype) -> None:
+        """Convert the matrices of all layers once, for an autocast of this precision."""
+        self.weights = self.weights.cast(precision)
 
 
 def make_encoder(model: PreTrainedModel | InferenceModel,
@@ -206,7 +240,7 @@ def run_layer(layer: EncoderLayer, states: Tensor, cos_sin: CosSin | None,
 
 
 def run_layer_at(layer: EncoderLayer, states: Tensor, cos_sin: CosSin | None, sequences: Tensor,
-                 positions: Tensor) -> Tensor:
+                 positions: Tensor, padding_mask: Tensor | None = None) -> Tensor:
     """Run a layer at some of the tokens; keys and values come from all.
 
     Args:
@@ -214,6 +248,7 @@ def run_layer_at(layer: EncoderLayer, states: Tensor, cos_sin: CosSin | None, se
         states: (sequences, tokens, hidden size).
         cos_sin: cosines and sines of the rotary position embedding, if any.
         sequences, positions: (queries,) int64, sequences ascending.
+        padding_mask: (sequences, 1, 1, tokens) bool, False on padding; None without any.
 
     Returns:
         (queries, hidden size).
@@ -242,10 +277,12 @@ def run_layer_at(layer: EncoderLayer, states: Tensor, cos_sin: CosSin | None, se
         cosines, sines = cos_sin
         key = _rotate(key, cosines[:, None], sines[:, None])
         query = _rotate(query, cosines[positions, None], sines[positions, None])
-    mask = _window_mask(layer.sliding_window, positions, tokens)
+    window = _window_mask(layer.sliding_window, positions, tokens)
+    mask = padding_mask
+    if window is not None:
+        mask = pad(window)[:, None] if mask is None else mask & pad(window)[:, None]
     output = functional.scaled_dot_product_attention(
-        pad(query).transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2),
-        attn_mask=None if mask is None else pad(mask)[:, None])
+        pad(query).transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2), attn_mask=mask)
     output = output.transpose(1, 2).flatten(2).flatten(0, 1)[slots]
     return _finish_layer(layer, states[sequences, positions], output)
 
@@ -262,6 +299,11 @@ def _finish_layer(layer: EncoderLayer, states: Tensor, attention: Tensor) -> Ten
         hidden = layer.activation(hidden)
     states += functional.linear(hidden, *layer.output)
     return layer.feed_forward_post_norm(states)
+
+
+def _padding_mask(attention_mask: Tensor) -> Tensor | None:
+    """Mask of the tokens that all see, (sequences, 1, 1, tokens) bool; None without padding."""
+    return None if attention_mask.all() else attention_mask.bool()[:, None, None]
 
 
 def _window_mask(sliding_window: int | None, positions: Tensor, tokens: int) -> Tensor | None:

@@ -17,7 +17,12 @@ from bmtools.distributed import world_size
 from bmtools.errors import BmtoolsError, setting
 from bmtools.io.system import usable_cores
 from bmtools.models.architectures import max_tokens
-from bmtools.models.checkpoint import Checkpoint, load_checkpoint, load_for_inference
+from bmtools.models.checkpoint import (
+    Checkpoint,
+    autocast_dtype,
+    load_checkpoint,
+    load_for_inference,
+)
 from bmtools.models.fast_encoder import Encoder, InferenceModel, make_encoder
 from bmtools.models.hardware import resolve_device
 from bmtools.models.int8 import Int8Encoder
@@ -33,8 +38,6 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-AUTOCAST_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
-"""Data type of autocast by precision; the other precisions read in float32."""
 # Float32 logits of one pass, whatever the vocabulary: 8 MB on a CPU, for each thread.
 _LOGITS_ON_CPU = 2**21
 _LOGITS_ON_GPU = 2**27
@@ -73,11 +76,7 @@ class CheckpointPredictor:
         self.checkpoint = checkpoint
         self.max_tokens = max_tokens(model)
         self.device = torch.device(model.device)
-        self.dtype = AUTOCAST_DTYPES.get(config.precision)
-        if self.dtype and model.config.model_type == "deberta":
-            raise BmtoolsError(f"{setting('precision')}: found {config.precision}, which "
-                               f"transformers cannot compute {self.name} (deberta) in; expected "
-                               "float32")
+        self.dtype = autocast_dtype(checkpoint, config.precision)
         on_cpu = self.device.type == "cpu"
         self.threads = (config.threads or max(1, usable_cores() // world_size())) if on_cpu else 0
         self.tokens_per_pass = config.batch_tokens or (_TOKENS_ON_CPU if on_cpu else _TOKENS_ON_GPU)

@@ -11,9 +11,8 @@ import torch
 
 from bmtools.errors import DataError
 from bmtools.models.architectures import max_tokens
-from bmtools.models.checkpoint import Checkpoint
+from bmtools.models.checkpoint import Checkpoint, autocast_dtype
 from bmtools.models.context_embeddings import TokenSpan, contextual_embeddings, locate_pieces
-from bmtools.scoring.checkpoint_predictor import AUTOCAST_DTYPES
 from bmtools.scoring.settings import StateReadingConfig
 from bmtools.scoring.space_sample import WordContext, cut_context
 
@@ -98,7 +97,6 @@ def read_vectors(contexts: Sequence[WordContext], checkpoints: Sequence[Checkpoi
     if not len(common):
         raise DataError("found no word that all models can read; they take too few tokens, or "
                         "none of these characters")
-    dtype = AUTOCAST_DTYPES.get(inference.precision)
     for checkpoint, one in zip(checkpoints, located, strict=True):
         kept = one.select(np.isin(one.tokens, common))
         order = np.argsort(kept.tokens)
@@ -107,6 +105,7 @@ def read_vectors(contexts: Sequence[WordContext], checkpoints: Sequence[Checkpoi
             unknown_id in kept.input_ids[sentence][start:end]
             for sentence, start, end in zip(kept.sentences, kept.starts, kept.ends, strict=True)
         ], dtype=bool)
+        dtype = autocast_dtype(checkpoint, inference.precision)
         with torch.autocast(checkpoint.model.device.type, dtype=dtype, enabled=dtype is not None):
             found = contextual_embeddings(checkpoint, kept, layers, inference.batch_tokens)
         yield WordVectors(common, found.vectors.numpy(), (kept.ends - kept.starts)[order],

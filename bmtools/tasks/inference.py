@@ -17,7 +17,9 @@ import torch
 from bmtools.errors import CheckpointError, RecordError, setting
 from bmtools.io.jsonl import as_records
 from bmtools.io.manifest import NAME, read_manifest
+from bmtools.models.checkpoint import autocast_dtype
 from bmtools.models.checkpoint_files import check_checkpoint
+from bmtools.models.fast_encoder import InferenceModel
 from bmtools.models.hardware import resolve_device
 from bmtools.records import Record, readable
 from bmtools.tasks.checks import check_into, find_tasks
@@ -40,7 +42,7 @@ class Predictor:
 
     Args:
         directories: the models.
-        config: input length, batch size and device.
+        config: input length, batch size, device and precision.
         task: name of the task; empty for the one that `bmtools.json` names.
 
     Raises:
@@ -91,7 +93,10 @@ class Predictor:
         for record, example in zip(records, examples, strict=True):
             for item in example.inputs:
                 unknown.add(item.ids, record)
-        outputs = run_model(task, task.checkpoint.model, examples, self.config.batch_size)
+        model = task.checkpoint.model
+        dtype = autocast_dtype(task.checkpoint, self.config.precision)
+        with torch.autocast(model.device.type, dtype, enabled=dtype is not None):
+            outputs = run_model(task, model, examples, self.config.batch_size)
         return [task.predict(record, example, output)
                 for record, example, output in zip(records, examples, outputs, strict=True)]
 
@@ -127,6 +132,9 @@ def _load(directory: Path, config: PredictConfig, name: str) -> Task[Any, Any]:
                                                    task_config))
     labels: Any = task.checkpoint.model.config.id2label
     task.accept_labels([labels[number] for number in range(len(labels))])
+    dtype = autocast_dtype(task.checkpoint, config.precision)
+    if dtype and isinstance(task.checkpoint.model, InferenceModel):
+        task.checkpoint.model.cast(dtype)
     task.into = config.into
     return task
 
@@ -141,7 +149,7 @@ def predict(records: str | PathLike[str] | Iterable[Any],
         model: directory that `finetune` wrote, or a model fine-tuned elsewhere; or several, which
             vote: entities that more than half of them find, means of probabilities.
         task: name of the task, for a model without `bmtools.json`.
-        settings: fields of `PredictConfig`: into, max_length, batch_size, device.
+        settings: fields of `PredictConfig`: into, max_length, batch_size, device, precision.
 
     Yields:
         copies of the records in order, with an object of predictions under the key `predicted`,

@@ -153,6 +153,10 @@ def _borders(text: str, words: list[tuple[int, int]], leads: list[int], total: i
 
     A sentence ends at a line break or a stop, but not within `E. coli` and `3.5`.
     """
+    if total <= size:
+        if total:
+            yield total
+        return
     sentences = []
     for (_, end), (start, _), lead in zip(words, words[1:], leads[1:], strict=False):
         gap, before = text[end:start], text[max(end - _LONGEST_STOP, 0):end]

@@ -69,6 +69,19 @@ def test_batches_do_not_change_what_is_found(run: Callable[..., Any], models: Pa
     assert spans[0] == spans[1] == spans[2]
 
 
+def test_half_precision_moves_scores_by_its_rounding_alone(
+        run: Callable[..., Any], models: Path, write_lines: Callable[..., Path]) -> None:
+    path = write_lines("in.jsonl", *RECORDS)
+    exact, half = (run("predict", "--model", models / "tagger", path, "--precision", precision)
+                   for precision in ("float32", "bf16"))
+    assert half.code == 0, half.err
+    entities = [[entity for record in outcome.records for entity in record["predicted"]["entities"]]
+                for outcome in (exact, half)]
+    spans = [{(one["start"], one["end"], one["type"]) for one in own} for own in entities]
+    assert len(spans[0] & spans[1]) > 0.8 * len(spans[0])
+    assert [one["score"] for one in entities[0]] != [one["score"] for one in entities[1]]
+
+
 ANNOTATED = {"id": "1", "text": TEXTS[0],
              "entities": [{"id": "A", "start": 0, "end": 2, "type": "X"},
                           {"id": "B", "start": 3, "end": 11, "type": "X"}],
