@@ -46,25 +46,26 @@ class TaskBatches(Generic[InputT]):
                                          "labels": int((labels != IGNORED).sum())})
 
 
-def shuffle_batches(lengths: np.ndarray, batch_size: int, seed: int,
-                    epoch: int) -> list[np.ndarray]:
+def shuffle_batches(lengths: np.ndarray, batch_size: int, seed: int, epoch: int,
+                    grouped: bool = True) -> list[np.ndarray]:
     """Shuffle inputs into batches of indices, (batch_size,) each; the last one drawn may be short.
 
     Inputs of some batches at a time are sorted by length, which keeps padding low, and the batches
-    are shuffled again.
+    are shuffled again, as transformers does with `group_by_length`.
 
     Args:
         lengths: (inputs,) tokens of each.
         batch_size: inputs a batch.
         seed: seed of the order, with the number of the epoch.
         epoch: from 0.
+        grouped: sort by length; else batches are random.
     """
     rng = np.random.default_rng((seed, epoch))
     order = rng.permutation(len(lengths))
     batches: list[np.ndarray] = []
     for start in range(0, len(order), batch_size * _BUFFERED_BATCHES):
         buffer = order[start:start + batch_size * _BUFFERED_BATCHES]
-        by_length = buffer[np.argsort(lengths[buffer], kind="stable")]
+        by_length = buffer[np.argsort(lengths[buffer], kind="stable")] if grouped else buffer
         similar = np.split(by_length, range(batch_size, len(buffer), batch_size))
         batches.extend(similar[index] for index in rng.permutation(len(similar)))
     return batches

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -139,7 +138,7 @@ def with_new_head(encoder: Checkpoint, labels: Sequence[str], seed: int,
         make_head: makes a `Head` in place of the linear layer.
         trained_head: output layer to go on with.
     """
-    model: Any = copy.deepcopy(encoder.model)
+    model: Any = encoder.copy_model()
     name = output_layer(encoder, 1)
     old = model.get_submodule(name)
     new = sorted(encoder.new_weights)

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
+from typing import Literal
 
-from bmtools.errors import require, require_above_0, require_at_least, setting
+from bmtools.errors import check_choices, require, require_above_0, require_at_least, setting
 from bmtools.recipes.settings import (
     FreezeConfig,
     LearningRateConfig,
@@ -31,6 +32,9 @@ class FinetuneConfig:
         eval_steps: steps between evaluations on the development set; 0: after each epoch.
         patience: evaluations without a better score on the development set after which a run ends.
         batch_size: inputs a step.
+        group_by_length: put inputs of similar length into a batch, as transformers does by the same
+            name: inputs of 64 random batches are sorted by length and these batches shuffled. Off:
+            batches are random, and pad more.
         grid: settings to try, each with all seeds; the best mean on the development set is kept.
             Values by name, such as "batch-size=16,32 learning-rate=1e-5,3e-5", or blurb or
             bioptimus for those that a paper tried; with `trials` ranges, too, such as
@@ -53,6 +57,7 @@ class FinetuneConfig:
     eval_steps: int = 0
     patience: int = 3
     batch_size: int = 16
+    group_by_length: bool = True
     grid: str = ""
     trials: int = 0
     reinitialize_head: bool = False
@@ -177,14 +182,17 @@ class PredictConfig:
             trained with.
         batch_size: inputs a pass.
         device: device of the model: auto (a GPU if there is one), cpu, cuda or cuda:N.
+        precision: data type of matrix products; in bf16 predictions move by its rounding.
     """
 
     into: str = "predicted"
     max_length: int = 0
     batch_size: int = 32
     device: str = "auto"
+    precision: Literal["float32", "bf16", "fp16"] = "float32"
 
     def __post_init__(self) -> None:
+        check_choices(self)
         require(self.max_length == 0 or self.max_length >= 8, "max_length", self.max_length,
                 "0, or 8 or more")
         require_at_least(self, batch_size=1)

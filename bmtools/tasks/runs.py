@@ -12,6 +12,7 @@ import numpy as np
 from bmtools.errors import BmtoolsError, Reject, refuse, setting
 from bmtools.evaluation.seeds import t_interval
 from bmtools.io.jsonl import source_name
+from bmtools.models.parked import park
 from bmtools.records import Record
 from bmtools.status import set_status
 from bmtools.tasks.grid import grid_plans
@@ -67,7 +68,8 @@ def train_runs(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]],
                stops: Mapping[int, Stop] | None = None) -> Generator[Report, None, Runs]:
     """Train with each seed and each combination of a grid, and yield a line for what happens.
 
-    Weights of the best seed and of the one in training are in main memory.
+    Memory holds the weights in training alone; those of the encoder and the best ones are in files
+    beside the output.
 
     Args:
         plan: task, checkpoints and settings.
@@ -88,6 +90,7 @@ def train_runs(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]],
                                                 task_class.model_class_for(plan.config)))
     task.keeps_head = not plan.finetuning.reinitialize_head
     splits = yield from _read(task, sources, reject)
+    task.checkpoint = park(task.checkpoint, plan.output)
     chosen: Runs | None = None
     for values, one in plans:
         runs: Runs | None = None
@@ -152,6 +155,7 @@ def _run_seeds(plan: FinetunePlan, task: Task[Any, Any], splits: Mapping[str, Sp
                 yield {"note": f"seed {seed} diverged: {error}"}
             continue
         finally:
+            del run  # before there is another model
             accelerator.free_memory()
         lines.append({**line, **({"grid": values} if values else {})})
         yield lines[-1]

@@ -15,9 +15,12 @@ from torch import Tensor
 
 from bmtools.errors import setting
 from bmtools.models.checkpoint import check_room
+from bmtools.models.parked import WeightsFile
+from bmtools.recipes.settings import FreezeConfig, RegularizationConfig
 from bmtools.status import set_status
 from bmtools.tasks.batches import TaskBatches, input_labels, repeat_rare, shuffle_batches
 from bmtools.tasks.inference import run_model
+from bmtools.tasks.read_tokens import ReadTokens
 from bmtools.tasks.run_settings import FinetunePlan
 from bmtools.tasks.settings import LabelConfig
 from bmtools.tasks.task import DEV, TEST, TRAIN, Evaluation, Split, Task
@@ -56,8 +59,10 @@ class Best:
         evaluations: number of this one in its run, from 1.
         rank: score, and what decides between equal ones.
         dev: scores on the development set.
-        weights: in main memory.
+        weights: of the model, in a file.
         tokens_seen: in training up to it.
+        tokens: whose embeddings the weights are; None for all.
+        decay: factor of the other embeddings, by weight decay.
     """
 
     seed: int
@@ -65,8 +70,10 @@ class Best:
     evaluations: int
     rank: tuple[float, float]
     dev: Evaluation
-    weights: dict[str, Tensor]
+    weights: WeightsFile
     tokens_seen: int
+    tokens: ReadTokens | None
+    decay: float
 
 
 @dataclass(frozen=True)
@@ -104,11 +111,18 @@ class SeedRun:
             inputs = self._balance(plan.config, inputs)
         lengths = np.array([len(item) for item in inputs])
         order = [batch for epoch in range(plan.finetuning.epochs)
-                 for batch in shuffle_batches(lengths, plan.finetuning.batch_size, seed, epoch)]
+                 for batch in shuffle_batches(lengths, plan.finetuning.batch_size, seed, epoch,
+                                              plan.finetuning.group_by_length)]
         self._batches = TaskBatches(task, inputs, order, plan.optimization.micro_batch_size)
         self._steps = len(order)
         self.model, _ = trainable_model(plan, task, seed)
-        check_room(plan.output, self.model)
+        # The encoder's, those of this seed's best evaluation, and of the best seed before it.
+        check_room(plan.output, self.model, copies=3)
+        self._stored = WeightsFile(plan.output)
+        self._tokens = read_tokens(plan, task, splits)
+        self._decay = 1.0
+        if self._tokens:
+            self._tokens.shrink(self.model)
         self._trainer = Trainer(TaskObjective(task, self.model), self._steps,
                                 lambda step: plan.schedule.at(step, self._steps),
                                 replace(plan.optimization, seed=seed), accelerator,
@@ -151,7 +165,7 @@ class SeedRun:
         """
         best, epochs = yield from (self._run_to(self._stop) if self._stop else
                                    self._run_until_worse())
-        self.model.load_state_dict(best.weights)
+        best.weights.load(self.model.state_dict().values())
         at = {f"best_{name}": value for name, value in best.at.items()}
         line: Report = {"seed": self._seed, **at, "epochs": epochs}
         if DEV in self._splits:
@@ -172,7 +186,7 @@ class SeedRun:
             # While the score is 0, a falling loss is progress too.
             rank = score, 0.0 if score else -dev.loss
             if best is None or rank > best.rank:
-                best = Best(self._seed, at, evaluations, rank, dev, self._weights(), tokens_seen)
+                best = self._store(at, evaluations, rank, dev, tokens_seen)
             elif evaluations - best.evaluations >= self._plan.finetuning.patience:
                 break
         assert best is not None
@@ -187,7 +201,7 @@ class SeedRun:
             if at[unit] >= stop.at[unit]:
                 break
         none = Evaluation({}, {}, math.nan, stop.settings)
-        return Best(self._seed, at, 0, (0.0, 0.0), none, self._weights(), tokens_seen), at["epoch"]
+        return self._store(at, 0, (0.0, 0.0), none, tokens_seen), at["epoch"]
 
     def _intervals(self) -> Iterator[tuple[dict[str, float], float, int]]:
         """Train, and yield before each evaluation: epoch and step, mean loss, tokens so far."""
@@ -199,6 +213,7 @@ class SeedRun:
         for step in self._trainer.run(self._batches):
             losses.append(step.losses["loss"])
             tokens_seen += step.counts["tokens"]
+            self._decay *= 1 - step.learning_rate * self._plan.optimization.weight_decay
             self._show(step.number, per_epoch, step.losses["loss"], tokens_seen)
             if step.number % every and step.number != self._steps:
                 continue
@@ -226,9 +241,12 @@ class SeedRun:
                                 f"{setting('learning_rate')} or raise {setting('warmup_ratio')}")
         return found
 
-    def _weights(self) -> dict[str, Tensor]:
-        return {name: value.detach().to("cpu", copy=True)
-                for name, value in self.model.state_dict().items()}
+    def _store(self, at: dict[str, float], evaluations: int, rank: tuple[float, float],
+               dev: Evaluation, tokens_seen: int) -> Best:
+        """Keep the weights of an evaluation in place of those before."""
+        self._stored.save(self.model.state_dict().values())
+        return Best(self._seed, at, evaluations, rank, dev, self._stored, tokens_seen,
+                    self._tokens, self._decay)
 
 
 def trainable_model(plan: FinetunePlan, task: Task[Any, Any],
@@ -247,7 +265,21 @@ def trainable_model(plan: FinetunePlan, task: Task[Any, Any],
 
 
 def trained_model(plan: FinetunePlan, task: Task[Any, Any], best: Best) -> PreTrainedModel:
-    """Make the model of the best evaluation, its adapters merged."""
+    """Make the model of the best evaluation, its adapters merged; its file is closed."""
     model, merged = trainable_model(plan, task, best.seed)
-    model.load_state_dict(best.weights)
+    whole = best.tokens.shrink(model) if best.tokens else None
+    best.weights.load(model.state_dict().values())
+    best.weights.close()
+    if best.tokens:
+        best.tokens.restore(model, whole, best.decay)
     return merged()
+
+
+def read_tokens(plan: FinetunePlan, task: Task[Any, Any],
+                splits: Mapping[str, Split[Any]]) -> ReadTokens | None:
+    """Collect the tokens of all sets, where AdamW trains all weights and nothing else does."""
+    if plan.lora.lora_rank or plan.regularization != RegularizationConfig() \
+            or plan.freezing != FreezeConfig() or plan.optimization.optimizer != "adamw":
+        return None
+    return ReadTokens.of([item.ids for split in splits.values() for example in split.examples
+                          for item in example.inputs], task.checkpoint.tokenizer.all_special_ids)

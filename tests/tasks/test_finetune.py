@@ -288,6 +288,14 @@ def test_examples_of_a_batch_have_similar_lengths() -> None:
     assert filled > 0.95
 
 
+def test_batches_are_random_without_groups() -> None:
+    lengths = np.random.default_rng(0).integers(1, 65, size=5_000)
+    made = shuffle_batches(lengths, 32, 0, 0, grouped=False)
+    assert sorted(np.concatenate(made)) == list(range(5_000))
+    spreads = [np.ptp(lengths[batch]) for batch in made if len(batch) == 32]
+    assert min(spreads) > 32
+
+
 def test_batches_are_padded_little(checkpoint: Path) -> None:
     made = batches(checkpoint, 120)
     chosen = [made.batch(number) for number in range(len(made.order) // 3)]
