@@ -1,7 +1,7 @@
 """Embeddings of the tokens that a run reads, without the rest of the vocabulary.
 
 A fine-tuning set has a part of the vocabulary, while a step clears, measures and updates the
-gradient of all embeddings: of a small model a seventh of its time. Rows that no input names have no
+gradient of all embeddings: of a small model an eighth of its time. Rows that no input names have no
 gradient, so AdamW does nothing to them but weight decay, which is made up for at the end.
 """
 

@@ -100,7 +100,8 @@ class Classification:
 
     def features(self, records: Sequence[Mapping[str, Any]]) -> Features:
         """Encode texts."""
-        self.labels = self.labels or sorted({record["label"] for record in records})
+        self.labels = self.labels or sorted(
+            {record["label"] for record in records}, key=lambda label: (label != "false", label))
         encoded = self.tokenizer([record["text"] for record in records], truncation=True,
                                  max_length=self.max_length)
         return [{"labels": self.labels.index(record["label"]),
