@@ -232,16 +232,10 @@ def predict(settings: Mapping[str, Any]) -> None:
         tagger = pipeline("token-classification", aggregation_strategy="first", **shared)
         found = tagger([record["text"] for record in records], batch_size=size)
         lines = [[[one["start"], one["end"], one["entity_group"]] for one in own] for own in found]
-    elif settings["task"] == "classification":
+    else:
         classifier = pipeline("text-classification", **shared)
         lines = [one["label"] for one in classifier(
             [record["text"] for record in records], batch_size=size, truncation=True)]
-    else:
-        answerer = pipeline("question-answering", **shared)
-        found = answerer(question=[record["question"] for record in records],
-                         context=[record["text"] for record in records], batch_size=size,
-                         max_seq_len=384, doc_stride=128, max_answer_len=_ANSWER_TOKENS)
-        lines = [[one["start"], one["end"]] for one in found]
     print(json.dumps(lines))
 
 
