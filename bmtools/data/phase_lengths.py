@@ -2,52 +2,110 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from bmtools.data.samples import PAIR_SPECIALS, SINGLE_SPECIALS, count_parts
-from bmtools.data.shards import Corpus
-from bmtools.errors import BmtoolsError
-from bmtools.recipes.phases import Phase
+from bmtools.data.sampler import Sampler
+from bmtools.data.samples import SINGLE_SPECIALS, count_parts, token_counts
+from bmtools.data.shards import Corpus, EncodedDocument
+from bmtools.data.shuffle import document_numbers
+from bmtools.errors import BmtoolsError, DataError
+from bmtools.masking.ragged import offsets
+from bmtools.recipes.phases import MixtureWeight, Phase
 from bmtools.recipes.schedule import Schedule, count_steps
 from bmtools.recipes.settings import PhaseLengthConfig
 
-_PACKED_FILL = 0.995
-_PAIR_FILL = 0.9
-_CAP_SLACK = 0.1  # long documents that are cut into short packed sequences make more of them
+# Sequences of a sample: the lengths of pairs vary, packed documents fill all sequences alike.
+_PAIRS_SAMPLE = 4096
+_PACKED_SAMPLE = 1024
+_MOST_EPOCHS = 16  # of a text that is smaller than a sample
+_CAP_SLACK = 0.02  # for the chance in a sample
+_POINTS = 101  # of a phase, where weights of a mixture are averaged
 
 
-def resolve_steps(phases: Sequence[Phase], corpora: Mapping[str, Corpus], packed: bool) -> Schedule:
-    """Turn epochs and tokens into steps: exactly for padded sequences, else within a hundredth.
+def resolve_steps(phases: Sequence[Phase], corpora: Mapping[str, Corpus], packed: bool,
+                  seed: int = 0) -> Schedule:
+    """Turn epochs and tokens into steps: exactly for padded single documents, else by a sample.
 
     Args:
         phases: of the run.
         corpora: by name.
         packed: whether documents share sequences.
+        seed: of the sample.
     """
-    return Schedule(phases, [count_steps(phase, *epoch_size(phase, corpora, packed))
-                             for phase in phases])
+    return Schedule(phases, [
+        phase.length.steps or count_steps(phase, *epoch_size(phase, corpora, packed, seed))
+        for phase in phases])
 
 
-def epoch_size(phase: Phase, corpora: Mapping[str, Corpus], packed: bool) -> tuple[float, float]:
-    """Count the sequences of a phase's epoch, and the average tokens of a full sequence.
+def epoch_size(phase: Phase, corpora: Mapping[str, Corpus], packed: bool,
+               seed: int = 0) -> tuple[float, float]:
+    """Count the sequences of a phase's epoch, and the average tokens of a sequence.
 
+    An epoch of a mixture has as many tokens of text as its corpora together; caps are left out.
     Arguments are those of `resolve_steps`.
     """
-    lengths = _lengths(phase, corpora)
+    mixture = phase.mixture or [MixtureWeight(name, corpus.tokens)
+                                for name, corpus in corpora.items()]
+    chosen = [corpora[one.corpus] for one in mixture]
+    counts = np.array([_count_sequences(phase, corpus, packed, seed) for corpus in chosen])
+    text = np.array([[corpus.tokens] for corpus in chosen])
+    # Sequences are spread evenly over a phase, text is not where weights change.
+    progress = np.linspace(0, 1, _POINTS)
+    weights = np.array([one.weight + (one.last_weight - one.weight) * progress
+                        for one in mixture])
+    sequences, tokens = np.einsum("cp,ck->kp", weights / weights.sum(axis=0), counts / text)
+    return float(text.sum() / (1 / sequences).mean()), float((tokens / sequences).mean())
+
+
+def _count_sequences(phase: Phase, corpus: Corpus, packed: bool,
+                     seed: int) -> tuple[float, float]:
+    """Count the sequences of a corpus's epoch and their tokens, special ones included."""
     max_length = phase.batch.max_length
-    if phase.objective.objective == "masked+nsp":
-        # Each pair brings a random second segment, so an epoch is longer by about a quarter.
-        room = (max_length - PAIR_SPECIALS) * _PAIR_FILL
-        return 1.25 * float(lengths.sum()) / room, max_length * _PAIR_FILL
-    if packed:
-        tokens = float(lengths.sum()) + SINGLE_SPECIALS * len(lengths)
-        return tokens / (max_length * _PACKED_FILL), max_length * _PACKED_FILL
-    sequences = int(count_parts(lengths, max_length - SINGLE_SPECIALS).sum())
-    return sequences, float(lengths.sum()) / sequences + SINGLE_SPECIALS
+    paired = phase.objective.objective == "masked+nsp"
+    if not packed and not paired:
+        found = int(count_parts(corpus.lengths.astype(np.int64),
+                                max_length - SINGLE_SPECIALS).sum())
+        return found, corpus.tokens + SINGLE_SPECIALS * found
+
+    def size(text: Corpus) -> float:
+        """Estimate tokens in sequences; a random segment makes most short documents long pairs."""
+        return float(np.maximum(text.lengths, max_length).sum()) if paired \
+            else text.tokens + SINGLE_SPECIALS * len(text)
+
+    wanted = max_length * (_PAIRS_SAMPLE if paired else _PACKED_SAMPLE)
+    sample = _sample_documents(corpus, wanted / size(corpus), seed)
+    epochs = min(math.ceil(wanted / size(sample)), _MOST_EPOCHS)
+    counted = replace(phase, batch=replace(phase.batch, batch_size=1, initial_batch_size=0),
+                      mixture=(MixtureWeight("sample", 1.0, epochs=epochs),))
+    sampler = Sampler({"sample": sample}, Schedule([counted], [2**62]), packed, seed)
+    lengths = []
+    with contextlib.suppress(DataError):  # used up
+        while True:
+            [sequence] = sampler.batch(len(lengths)).sequences
+            lengths.append(int(token_counts(sequence).sum()))
+    scale = size(corpus) / (epochs * size(sample))
+    return len(lengths) * scale, sum(lengths) * scale
+
+
+def _sample_documents(corpus: Corpus, share: float, seed: int) -> Corpus:
+    """Copy a random share of documents; return the corpus itself if that is all of them."""
+    count = math.ceil(len(corpus) * share)
+    if count >= len(corpus):
+        return corpus
+    documents = document_numbers(np.arange(count), len(corpus), seed, 0)
+    lengths = corpus.lengths[documents].astype(np.int64)
+    ids, word_starts = corpus.gather(documents, np.zeros_like(lengths), lengths)
+    borders = offsets(lengths)
+    return Corpus.of(
+        EncodedDocument(ids[begin:end], word_starts[begin:end],
+                        corpus.sentence_starts(document) if corpus.has_sentences else None)
+        for document, begin, end in zip(documents.tolist(), borders[:-1], borders[1:],
+                                        strict=True))
 
 
 def attended_tokens(phase: Phase, corpora: Mapping[str, Corpus]) -> int:
@@ -56,7 +114,8 @@ def attended_tokens(phase: Phase, corpora: Mapping[str, Corpus]) -> int:
     return round(float((lengths.astype(np.float64)**2).sum() / lengths.sum()))
 
 
-def check_mixture_limits(schedule: Schedule, corpora: Mapping[str, Corpus], packed: bool) -> None:
+def check_mixture_limits(schedule: Schedule, corpora: Mapping[str, Corpus], packed: bool,
+                         seed: int = 0) -> None:
     """Refuse a phase that would use its corpora up, before it starts.
 
     A corpus of a mixture without a cap goes on alone when others are used up.
@@ -71,7 +130,7 @@ def check_mixture_limits(schedule: Schedule, corpora: Mapping[str, Corpus], pack
         alone = [replace(phase, length=PhaseLengthConfig(epochs=one.epochs),
                          mixture=(replace(one, weight=1.0, end_weight=None),))
                  for one in phase.mixture]
-        most = resolve_steps(alone, corpora, packed).steps
+        most = resolve_steps(alone, corpora, packed, seed).steps
         if steps > most * (1 + _CAP_SLACK):
             raise BmtoolsError(
                 f"phase {phase.name!r}: mixture: found caps that allow about {most} steps, "

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bmtools.recipes.phases import Phase
+from bmtools.recipes.settings import BatchConfig
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,12 @@ def count_steps(phase: Phase, sequences: float, tokens_per_sequence: float) -> i
     if length.steps:
         return length.steps
     total = length.tokens / tokens_per_sequence if length.tokens else length.epochs * sequences
-    start = batch.initial_batch_size or batch.batch_size
-    mean_batch_size = batch.batch_size - batch.ramp_ratio * (batch.batch_size - start) / 2
-    return max(1, math.ceil(total / mean_batch_size - 1e-6))
+    return max(1, math.ceil(total / _mean_batch_size(batch) - 1e-6))
+
+
+def _mean_batch_size(batch: BatchConfig) -> float:
+    """Average the sizes of a phase's batches; those of a ramp are multiples of the initial size."""
+    start, end = batch.initial_batch_size or batch.batch_size, batch.batch_size
+    missing = sum((end - size) * (min(size + start, end) - size)
+                  for size in range(start, end, start))
+    return end - batch.ramp_ratio * missing / max(end - start, 1)

@@ -234,7 +234,8 @@ class _Forecaster:
         run, phase = self._run, self._run.schedule.phases[number]
         steps = run.schedule.steps_per_phase[number]
         sequences = sum(PhaseStep(number, phase, step, steps).batch_size for step in range(steps))
-        _, tokens_per_sequence = epoch_size(phase, run.datasets.train, run.packed)
+        _, tokens_per_sequence = epoch_size(phase, run.datasets.train, run.packed,
+                                            run.trainer.settings.seed)
         tokens = round(sequences * tokens_per_sequence)
         run.enter(run.schedule.phase_step(sum(run.schedule.steps_per_phase[:number])))
         rate, fill_rate = self._measure_speed(phase, steps, self._memory[number])

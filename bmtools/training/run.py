@@ -140,8 +140,9 @@ class Run:
         self._initial = initial
         self.accelerator = accelerator
         self.packed = is_packed(plan, accelerator)
-        self.schedule = resolve_steps(plan.config.phases, datasets.train, self.packed)
-        check_mixture_limits(self.schedule, datasets.train, self.packed)
+        seed = plan.optimization.seed
+        self.schedule = resolve_steps(plan.config.phases, datasets.train, self.packed, seed)
+        check_mixture_limits(self.schedule, datasets.train, self.packed, seed)
         self._progress, self._state, self._notes = find_resume_point(
             plan, plan.identity(datasets.contents, initial.vocabulary),
             accelerator.is_main_process)

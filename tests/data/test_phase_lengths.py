@@ -1,4 +1,4 @@
-"""Caps of a mixture, checked before the run begins."""
+"""Lengths in tokens and epochs, met by the run; caps of a mixture, checked before it begins."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
-from bmtools.data.phase_lengths import check_mixture_limits
+from bmtools.data.phase_lengths import check_mixture_limits, resolve_steps
 from bmtools.data.sampler import Sampler
+from bmtools.data.samples import RANDOM, token_counts
+from bmtools.data.shards import Corpus, EncodedDocument
 from bmtools.errors import BmtoolsError, DataError
 from bmtools.recipes.phases import MixtureWeight, Phase
 from bmtools.recipes.schedule import Schedule
-from bmtools.recipes.settings import BatchConfig
+from bmtools.recipes.settings import BatchConfig, ObjectiveConfig, PhaseLengthConfig
 
 
 def lasting(corpora: Any, phase: Phase, packed: bool) -> int:
@@ -38,7 +41,7 @@ def test_it_speaks_up_about_where_the_text_ends(
     most = lasting(corpora, phase, packed)
     check_mixture_limits(Schedule([phase], [most]), corpora, packed)
     with pytest.raises(BmtoolsError, match=r"phase .main.: mixture: found caps that allow about"):
-        check_mixture_limits(Schedule([phase], [round(most * 1.16)]), corpora, packed)
+        check_mixture_limits(Schedule([phase], [round(most * 1.05)]), corpora, packed)
 
 
 def test_one_text_without_a_cap_lasts_for_ever(toy: Any, toy_phase: Callable[..., Phase]) -> None:
@@ -46,3 +49,69 @@ def test_one_text_without_a_cap_lasts_for_ever(toy: Any, toy_phase: Callable[...
     phase = replace(toy_phase(), mixture=(MixtureWeight("a", 1.0, epochs=1), MixtureWeight("b",
                                                                                            1.0)))
     check_mixture_limits(Schedule([phase, toy_phase(name="all")], [10**6, 10**6]), corpora, False)
+
+
+def prose(seed: int, documents: int, longest: int) -> Corpus:
+    """Documents of one to `longest` tokens, with sentences of about twelve."""
+    rng = np.random.default_rng(seed)
+    made = []
+    for length in rng.integers(1, longest, documents):
+        sentences = np.unique(np.append(0, np.nonzero(rng.random(length) < 1 / 12)[0]))
+        made.append(EncodedDocument(np.zeros(length, int), np.ones(length, bool), sentences))
+    return Corpus.of(made)
+
+
+def shown(corpora: dict[str, Corpus], phase: Phase, packed: bool, seed: int) -> tuple[int, int]:
+    """Tokens in all sequences of a phase, and tokens of text that it goes through."""
+    schedule = resolve_steps([phase], corpora, packed, seed)
+    sampler = Sampler(corpora, schedule, packed, seed)
+    samples = np.concatenate([one for number in range(schedule.steps)
+                              for one in sampler.batch(number).sequences])
+    read = samples["length"] + np.where(samples["nsp_label"] == RANDOM, 0,
+                                        samples["second_length"])
+    return int(token_counts(samples).sum()), int(read.sum())
+
+
+TEXTS = {"short": (1500, 60), "long": (40, 2000)}
+
+
+@pytest.mark.parametrize("objective", ["masked", "masked+nsp", "causal"])
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("text", TEXTS)
+def test_tokens_and_epochs_are_those_asked_for(objective: str, packed: bool, text: str) -> None:
+    corpora = {"text": prose(1, *TEXTS[text])}
+    phase = Phase("main", PhaseLengthConfig(tokens=150_000), BatchConfig(64, 4),
+                  ObjectiveConfig(objective))
+    assert shown(corpora, phase, packed, 3)[0] == pytest.approx(150_000, rel=0.02)
+    phase = replace(phase, length=PhaseLengthConfig(epochs=2))
+    assert shown(corpora, phase, packed, 4)[1] / corpora["text"].tokens \
+        == pytest.approx(2, rel=0.02)
+
+
+@pytest.mark.parametrize("end_weight", [None, 9.0])
+def test_a_mixture_counts_by_its_weights(end_weight: float | None) -> None:
+    """Short documents make shorter padded sequences, and more of them, than long ones."""
+    corpora = {"short": prose(1, 150, 60), "long": prose(1, 10, 1000)}
+    phase = Phase("main", PhaseLengthConfig(tokens=300_000), BatchConfig(64, 4), mixture=(
+        MixtureWeight("short", 3.0), MixtureWeight("long", 1.0, end_weight)))
+    assert shown(corpora, phase, False, 3)[0] == pytest.approx(300_000, rel=0.02)
+    phase = replace(phase, length=PhaseLengthConfig(epochs=40))
+    total = sum(corpus.tokens for corpus in corpora.values())
+    assert shown(corpora, phase, False, 4)[1] / total == pytest.approx(40, rel=0.02)
+
+
+def test_a_text_larger_than_the_sample_is_counted_by_a_part() -> None:
+    corpora = {"text": prose(1, 8000, 60)}
+    phase = Phase("main", PhaseLengthConfig(epochs=1), BatchConfig(64, 4),
+                  ObjectiveConfig("masked+nsp"))
+    assert shown(corpora, phase, False, 3)[1] / corpora["text"].tokens \
+        == pytest.approx(1, rel=0.02)
+
+
+def test_a_growing_batch_counts_by_its_steps() -> None:
+    """Its sizes are multiples of the first one, so their mean is not half way up."""
+    corpora = {"text": prose(1, *TEXTS["short"])}
+    batch = BatchConfig(64, 8, initial_batch_size=4, ramp_ratio=0.8)
+    phase = Phase("main", PhaseLengthConfig(epochs=4), batch)
+    assert shown(corpora, phase, False, 3)[1] / corpora["text"].tokens \
+        == pytest.approx(4, rel=0.02)
