@@ -83,7 +83,7 @@ def _count_sequences(phase: Phase, corpus: Corpus, packed: bool,
     counted = replace(phase, batch=replace(phase.batch, batch_size=1, initial_batch_size=0),
                       mixture=(MixtureWeight("sample", 1.0, epochs=epochs),))
     sampler = Sampler({"sample": sample}, Schedule([counted], [2**62]), packed, seed)
-    lengths = []
+    lengths: list[int] = []
     with contextlib.suppress(DataError):  # used up
         while True:
             [sequence] = sampler.batch(len(lengths)).sequences

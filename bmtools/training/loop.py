@@ -29,7 +29,8 @@ _logger = logging.getLogger(__name__)
 
 
 class DivergedError(BmtoolsError):
-    """A loss that is not finite, or rises and does not come back."""
+    """A loss, gradient or weight that is not finite, or a loss that rises and does not come back.
+    """
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class StepResult:
             other metrics.
         learning_rate: of this update.
         counts: of the whole batch, over all processes.
-        gradient_norm: before clipping.
+        gradient_norm: before clipping; 0 where the loss scaler of fp16 skipped the update.
         stop: some process was asked to stop.
     """
 
@@ -138,7 +139,7 @@ class Trainer:
             turn: number of the update within this step; dropout differs between turns.
 
         Raises:
-            DivergedError: the loss is not finite; the weights are lost.
+            DivergedError: the loss or a gradient is not finite; the weights stay as they were.
             BmtoolsError: out of memory.
         """
         self._module.train()
@@ -158,16 +159,32 @@ class Trainer:
                                                      self.settings.max_grad_norm)
         if isinstance(norm, DTensor):
             norm = norm.full_tensor()
+        losses, stop = self._mean_losses(sums, counts)
+        norm = float(norm)
+        _require_finite(number, "loss", losses["loss"])
+        if self.accelerator.scaler:
+            norm = norm if math.isfinite(norm) else 0.0  # the scaler skips such an update
+        else:
+            _require_finite(number, "norm of the gradients", norm)
         self.optimizer.step()
         self.optimizer.zero_grad()
         if self.accelerator.device.type == "cpu":
             self._heap_trimmer.trim()
-        losses, stop = self._mean_losses(sums, counts)
-        if not math.isfinite(losses["loss"]):
-            raise DivergedError(
-                f"step {number + 1}: the loss is {losses['loss']}; lower "
-                f"{setting('learning_rate')}, raise {setting('warmup_ratio')} or use bf16 for fp16")
-        return StepResult(number + 1, losses, learning_rate, counts, float(norm), stop)
+        return StepResult(number + 1, losses, learning_rate, counts, norm, stop)
+
+    def require_finite_weights(self) -> None:
+        """Refuse weights that an update made useless; every process calls.
+
+        Raises:
+            DivergedError: a weight is not finite.
+        """
+        norms = torch._foreach_norm([
+            weight.to_local() if isinstance(weight, DTensor) else weight.detach()
+            for weight in self.objective.parameters()])
+        total = self.accelerator.reduce(torch.stack(norms).sum(), "sum")
+        if not torch.isfinite(total):
+            raise DivergedError("a weight is not finite; lower "
+                                f"{setting('learning_rate')} or raise {setting('warmup_ratio')}")
 
     def request_stop(self) -> None:
         """Ask all processes to stop after the current step."""
@@ -251,6 +268,13 @@ class Trainer:
         if len(terms) == 1:
             means.pop(next(iter(terms)))
         return {"loss": loss, **means}, stop > 0
+
+
+def _require_finite(number: int, name: str, value: float) -> None:
+    if not math.isfinite(value):
+        raise DivergedError(
+            f"step {number + 1}: the {name} is {value}; lower {setting('learning_rate')}, raise "
+            f"{setting('warmup_ratio')} or use bf16 for fp16")
 
 
 def set_dropout(model: nn.Module, probability: float) -> None:

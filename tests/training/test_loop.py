@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from bmtools.errors import BmtoolsError
 from bmtools.recipes.phases import Phase
 from bmtools.recipes.settings import OptimizationConfig
 from bmtools.training.loop import (
+    DivergedError,
     LoopHooks,
     Trainer,
     set_dropout,
@@ -112,6 +114,65 @@ def test_a_loss_that_is_no_number_stops_the_run(model: Any, toy: Any, toy_phase:
         model.bert.embeddings.LayerNorm.weight.fill_(float("nan"))
     with pytest.raises(BmtoolsError, match="step 1: the loss is nan"):
         losses(model, toy, toy_phase())
+
+
+def poisoned(trainer: Trainer, at: int) -> LoopHooks:
+    """Make the gradient of one weight no number in the given step, whatever the loss is."""
+    steps = itertools.count(1)
+
+    def poison(_scale: float) -> None:
+        if next(steps) == at:
+            next(trainer.objective.parameters()).grad.view(-1)[0] = float("nan")
+
+    return LoopHooks(adjust_gradients=poison)
+
+
+def poisoned_trainer(model: Any, accelerator: Accelerator, at: int,
+                     settings: OptimizationConfig = SETTINGS) -> Trainer:
+    trainer = Trainer(MaskedObjective(model), 4, lambda _number: 1e-3, settings, accelerator)
+    trainer._hooks = poisoned(trainer, at)
+    return trainer
+
+
+@pytest.mark.parametrize("size", [0, 1])
+def test_a_gradient_that_is_no_number_is_not_applied(model: Any, toy: Any, toy_phase: Any,
+                                                     size: int) -> None:
+    trainer = poisoned_trainer(model, Accelerator(cpu=True), 3,
+                               replace(SETTINGS, micro_batch_size=size))
+    steps = trainer.run(toy.batches(TEXTS, toy_phase(), micro_batch_size=size))
+    assert [next(steps).number for _ in range(2)] == [1, 2]
+    before = copy.deepcopy(model.state_dict())
+    with pytest.raises(DivergedError, match="step 3: the norm of the gradients is nan; lower "):
+        next(steps)
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+    trainer.require_finite_weights()
+
+
+def test_a_loss_scaler_skips_it_and_goes_on(model: Any, toy: Any, toy_phase: Any) -> None:
+    """As in fp16, where some gradients overflow until the scale fits."""
+    accelerator = Accelerator(cpu=True)
+    accelerator.scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
+    trainer = poisoned_trainer(model, accelerator, 2)
+    found, states = [], []
+    for step in trainer.run(toy.batches(TEXTS, toy_phase())):
+        found.append(step)
+        states.append(copy.deepcopy(model.state_dict()))
+    assert [step.number for step in found] == [1, 2, 3, 4]
+    assert found[1].gradient_norm == 0.0 < found[0].gradient_norm
+    name = "bert.encoder.layer.0.output.dense.weight"
+    assert torch.equal(states[0][name], states[1][name])
+    assert not torch.equal(states[1][name], states[2][name])
+    assert accelerator.scaler.get_scale() == 4.0
+
+
+def test_weights_that_are_no_numbers_are_refused(model: Any) -> None:
+    trainer = Trainer(MaskedObjective(model), 4, lambda _number: 1e-3, SETTINGS,
+                      Accelerator(cpu=True))
+    trainer.require_finite_weights()
+    with torch.no_grad():
+        model.bert.embeddings.LayerNorm.weight[3] = float("inf")
+    with pytest.raises(DivergedError, match="a weight is not finite; lower learning_rate"):
+        trainer.require_finite_weights()
 
 
 def test_packed_sequences_train_too(model: Any, toy: Any, toy_phase: Any) -> None:

@@ -504,6 +504,32 @@ def test_two_processes_stop_together(start: Start, data: Path, tmp_path: Path) -
     same_run(tmp_path / "out", tmp_path / "whole")
 
 
+SPOILS_A_GRADIENT = """
+import bmtools.training.loop as loop
+step = loop.Trainer.step
+def spoil(trainer, number, *rest):
+    if number == 2 and trainer.accelerator.process_index == trainer.accelerator.num_processes - 1:
+        next(trainer.objective.parameters()).register_hook(lambda gradient: gradient * float("nan"))
+    return step(trainer, number, *rest)
+loop.Trainer.step = spoil
+"""
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_gradient_that_is_no_number_ends_all_processes_and_spoils_no_state(
+        start: Start, tmp_path: Path, processes: int) -> None:
+    given = ["--steps", 4, "--save-steps", 1, "--micro-batch-size", 2, *SIZES]
+    spoilt = start("out", *given, processes=processes, hook=SPOILS_A_GRADIENT)
+    assert spoilt.wait() == [1] * processes
+    state = tmp_path / "out.run" / "step-00000002"
+    assert "step 3: the norm of the gradients is nan" in spoilt.err
+    assert f"the last good state is {state}" in spoilt.err
+    for name in ("model", "optimizer"):
+        assert all(value.isfinite().all()
+                   for value in load_file(state / f"{name}.safetensors").values())
+    assert first_step(start("out", *given, "--resume", "--logging-steps", 1).succeed()) == 3
+
+
 def test_a_batch_that_processes_cannot_share_is_refused_at_once(
         start: Start, tmp_path: Path) -> None:
     job = start("out", "--steps", 4, *SIZES, "--batch-size", 9, processes=2)
