@@ -133,7 +133,8 @@ class DivergenceMonitor:
     """Detection of a loss that rises and does not come back.
 
     The mean over the last steps of a phase is compared with its lowest value so far; a rise by the
-    given number of nats counts as divergence. Each phase starts anew.
+    given number of nats counts as divergence. Each phase starts anew. Of several terms that of
+    masked tokens is judged, without its weight, so that the rise means the same in all of them.
 
     Args:
         steps: length of the mean.
@@ -161,7 +162,7 @@ class DivergenceMonitor:
             self.phase, self.count, self.lowest = phase_number, 0, float("inf")
         self.count += 1
         share = 1 / min(self.count, self.steps)
-        loss = step.losses["loss"]
+        loss = step.losses.get("mlm", step.losses["loss"])
         self.mean = loss if self.count == 1 else self.mean + share * (loss - self.mean)
         if self.count >= self.steps:
             self.lowest = min(self.lowest, self.mean)

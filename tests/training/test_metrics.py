@@ -126,6 +126,20 @@ def test_each_phase_starts_anew(toy_phase: Callable[..., Phase]) -> None:
     assert first_divergence(losses, Schedule([toy_phase()], [500])) < 500
 
 
+def test_of_a_weighted_sum_the_masked_lm_term_is_judged() -> None:
+    """Distillation minimises five times that term and others, whose rises are no divergence."""
+
+    def check(losses: Sequence[float], **others: float) -> None:
+        monitor = DivergenceMonitor(steps=10)
+        for number, mlm in enumerate(losses, 1):
+            monitor.check(StepResult(number, {"loss": 5 * mlm + sum(others.values()) * number,
+                                              "mlm": mlm}, 1e-3, {}), 0)
+
+    check([*[3.0] * 30, *[3.5] * 60], kl=0.5)
+    with pytest.raises(BmtoolsError, match=r"step \d+: the loss rose to 5\.\d+ from 3\.00"):
+        check([*[3.0] * 30, *[5.5] * 60])
+
+
 def test_names_of_trackers_are_split(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics, "get_available_trackers", lambda: ["tensorboard", "wandb"])
     assert named_trackers("") == []
