@@ -31,7 +31,13 @@ from bmtools.training.distributed import gather_shards, shard_like, unsharded_mo
 from bmtools.training.loop import Trainer
 from bmtools.training.model_init import InitialModel
 from bmtools.training.objectives import Objective
-from bmtools.training.plan import STATES, TrainingPlan, kept_directory, runs_directory
+from bmtools.training.plan import (
+    LAYOUT,
+    STATES,
+    TrainingPlan,
+    kept_directory,
+    runs_directory,
+)
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -105,6 +111,14 @@ def find_resume_point(plan: TrainingPlan, identity: Mapping[str, Any],
     return progress, state, notes
 
 
+def recorded_layout(plan: TrainingPlan) -> str | None:
+    """Read the layout that the run to resume was begun with; None for a new run."""
+    whole, _ = list_states(runs_directory(plan.output)) if plan.resume else ([], [])
+    identity = read_object(whole[0] / _STATE).get("identity") if whole else None
+    layout = identity.get(LAYOUT) if isinstance(identity, dict) else None
+    return layout if layout in ("padded", "packed") else None
+
+
 @dataclass(frozen=True)
 class Checkpointer:
     """Writer of a run's states and checkpoints; every process calls, the main one writes.
@@ -126,7 +140,12 @@ class Checkpointer:
     results: Mapping[str, Any]
 
     def save(self) -> None:
-        """Write a state."""
+        """Write a state.
+
+        Raises:
+            DivergedError: a weight is not finite; earlier states stay.
+        """
+        self.trainer.require_finite_weights()
         accelerator = self.trainer.accelerator
         scaler = accelerator.scaler
         self.progress.scaler = scaler.state_dict() if scaler else {}
@@ -153,6 +172,7 @@ class Checkpointer:
             f"no state was saved yet; {setting('save_steps')} sets how often one is"
 
     def _write(self, target: Path, overwrite: bool) -> dict[str, Any]:
+        self.trainer.require_finite_weights()
         model = unsharded_model(self.trainer.objective.model,
                                 self.trainer.accelerator.is_main_process)
         if model is None:

@@ -17,7 +17,7 @@ from bmtools.models.packed import prepare_packed
 from bmtools.recipes.settings import DistillationConfig
 from bmtools.training.checks import check_shared_length
 from bmtools.training.evaluation import HELD_OUT
-from bmtools.training.model_init import is_packed, load_initial_model
+from bmtools.training.model_init import load_initial_model
 from bmtools.training.objectives import DistillationObjective, MaskedObjective, PhasedObjective
 from bmtools.training.plan import (
     DISTILLATION_WARMUP,
@@ -95,10 +95,10 @@ def distill_lines(plan: TrainingPlan, student: ModelInit, teacher: Path, data: D
                                 f"{student.checkpoint}: student")
     check_shared_length(plan.config.phases, initial.max_length, max_tokens(taught.model))
 
-    def make_objective(_plan: TrainingPlan, model: PreTrainedModel,
+    def make_objective(plan: TrainingPlan, model: PreTrainedModel,
                        accelerator: Accelerator) -> PhasedObjective:
         taught.model.to(accelerator.device)
-        if is_packed(plan, accelerator):
+        if plan.layout == "packed":
             prepare_packed(taught.model)
         torch.manual_seed(plan.optimization.seed)
         return PhasedObjective(model, {

@@ -27,7 +27,7 @@ from bmtools.recipes.schedule import Schedule
 from bmtools.status import set_status
 from bmtools.training.checks import refuse_pairs
 from bmtools.training.layers import frozen_names
-from bmtools.training.plan import ModelInit, TrainingPlan
+from bmtools.training.plan import ModelInit
 from bmtools.vocab.tokenizer import fingerprint, load_tokenizer
 
 if TYPE_CHECKING:
@@ -105,10 +105,9 @@ def check_fits(initial: InitialModel, phases: Sequence[Phase]) -> None:
         frozen_names(outline, phase.freeze)
 
 
-def is_packed(plan: TrainingPlan, accelerator: Accelerator) -> bool:
-    """Tell whether documents share sequences, which is the same in all phases."""
-    layout = plan.config.phases[0].batch.layout
-    return layout == "packed" or (layout == "auto" and accelerator.device.type == "cuda")
+def choose_layout(accelerator: Accelerator) -> str:
+    """Choose the layout of sequences that suits a device: packed on a GPU, padded elsewhere."""
+    return "packed" if accelerator.device.type == "cuda" else "padded"
 
 
 def padded_lengths(schedule: Schedule, accelerator: Accelerator) -> list[int] | None:

@@ -10,7 +10,7 @@ import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,8 @@ MAIN, REPLAY, EVALUATE, RETAIN = "text", "replay", "evaluate", "retain"
 """Names of the corpus without a name of its own, and of those with a role of their own."""
 SHARD = "BMTOOLS_SHARD"
 """Environment variable that asks for sharded weights."""
+LAYOUT = "layout"
+"""Name of the layout in a run's identity."""
 STATES = "step-*"
 """Pattern of the names of states, which sort by step."""
 Paths = str | Path | Sequence[str | Path]
@@ -130,29 +132,45 @@ class TrainingPlan:
     overwrite: bool = False
     began: float = field(default_factory=time.monotonic)
 
+    @property
+    def layout(self) -> str:
+        """Layout of sequences, which is the same in all phases: packed, padded or still auto."""
+        return self.config.phases[0].batch.layout
+
+    def with_layout(self, layout: Any) -> TrainingPlan:
+        """Resolve the layout of all phases."""
+        phases = tuple(replace(phase, batch=replace(phase.batch, layout=layout))
+                       for phase in self.config.phases)
+        return replace(self, config=replace(self.config, phases=phases))
+
     def settings(self) -> dict[str, Any]:
         """Return every resolved setting, for the manifest."""
         return {"phases": resolved(self.config)["phases"], **asdict(self.optimization),
                 **asdict(self.regularization), **asdict(self.replay), **asdict(self.adversarial),
                 **self.extra, **asdict(self.reporting)}
 
-    def identity(self, contents: Mapping[str, Iterable[str]], vocabulary: str) -> dict[str, Any]:
+    def identity(self, contents: Mapping[str, Iterable[str]], vocabulary: str,
+                 steps: Sequence[int]) -> dict[str, Any]:
         """Return settings and inputs that must not change when the run is resumed.
 
         Args:
             contents: hashes of each corpus's inputs, by its name.
             vocabulary: fingerprint of the tokenizer.
+            steps: of each phase, whatever its length was given in.
         """
         run = self.settings()
         phases = run.pop("phases")
         names = [phase.pop("name") for phase in phases]
+        for phase in phases:
+            phase.pop(LAYOUT)
         # A single phase needs no name: `learning_rate`, but `decay: learning_rate`.
         settings = {name if len(phases) == 1 else f"{phase_name}: {name}": value
                     for phase_name, phase in zip(names, phases, strict=True)
                     for name, value in phase.items()}
         free = {*_FREE, *asdict(self.reporting)}
         settings |= {name: value for name, value in run.items() if name not in free}
-        return {"phases": names, **settings, "vocabulary": vocabulary,
+        return {"phases": names, **settings, LAYOUT: self.layout, "resolved steps": [*steps],
+                "vocabulary": vocabulary,
                 **{f"inputs of {name}": sorted(hashes) for name, hashes in contents.items()},
                 **{f"content of the {role}": digest for role, digest in self.parents.items()}}
 

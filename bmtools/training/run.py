@@ -15,7 +15,7 @@ from bmtools.data.batches import Collator, ScheduledBatches, SpecialTokens
 from bmtools.data.phase_lengths import check_mixture_limits, resolve_steps
 from bmtools.data.sampler import Sampler
 from bmtools.data.shards import Corpus
-from bmtools.errors import BmtoolsError, Reject
+from bmtools.errors import BmtoolsError, Reject, setting
 from bmtools.io.directories import beside
 from bmtools.io.failures import WriteError
 from bmtools.models.checkpoint import check_room, load_checkpoint
@@ -25,6 +25,7 @@ from bmtools.status import set_status
 from bmtools.training.checkpoints import (
     Checkpointer,
     find_resume_point,
+    recorded_layout,
     restore_heads,
     restore_optimizer,
 )
@@ -46,7 +47,7 @@ from bmtools.training.microbatch import check_memory, fit_micro_batches
 from bmtools.training.model_init import (
     InitialModel,
     check_fits,
-    is_packed,
+    choose_layout,
     padded_lengths,
     prepare_fast,
     prepare_packing,
@@ -135,17 +136,20 @@ class Run:
 
     def __init__(self, plan: TrainingPlan, datasets: Datasets, initial: InitialModel,
                  accelerator: Accelerator, make_objective: MakeObjective, processes: int) -> None:
+        plan, notes = _resolve_layout(plan, accelerator)
         self._plan = plan
         self.datasets = datasets
         self._initial = initial
         self.accelerator = accelerator
-        self.packed = is_packed(plan, accelerator)
+        self.packed = plan.layout == "packed"
         seed = plan.optimization.seed
         self.schedule = resolve_steps(plan.config.phases, datasets.train, self.packed, seed)
         check_mixture_limits(self.schedule, datasets.train, self.packed, seed)
-        self._progress, self._state, self._notes = find_resume_point(
-            plan, plan.identity(datasets.contents, initial.vocabulary),
+        self._progress, self._state, more_notes = find_resume_point(
+            plan, plan.identity(datasets.contents, initial.vocabulary,
+                                self.schedule.steps_per_phase),
             accelerator.is_main_process)
+        self._notes = [*notes, *more_notes]
         self._began = plan.began - self._progress.wall_seconds
         self._phase_step = self.schedule.phase_step(self._progress.step)
         self.speed = speed_of(initial.config, self.schedule, datasets.train, plan.optimization,
@@ -307,6 +311,16 @@ class Run:
             min([EvaluationSet.batch_size, *fitted]))
         with self._objective.switched(HELD_OUT):
             return evaluation.score(self._objective, self.accelerator)
+
+
+def _resolve_layout(plan: TrainingPlan, accelerator: Accelerator) -> tuple[TrainingPlan, list[str]]:
+    """Resolve the layout auto: that of the run to resume, or one for this device; and notes."""
+    if plan.layout != "auto":
+        return plan, []
+    recorded, suited = recorded_layout(plan), choose_layout(accelerator)
+    notes = [f"the run keeps {setting('layout')} {recorded}, which it was begun with"] \
+        if recorded not in (None, suited) else []
+    return plan.with_layout(recorded or suited), notes
 
 
 def describe(output: str, manifest: Mapping[str, Any]) -> dict[str, Any]:

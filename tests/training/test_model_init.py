@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -15,24 +14,20 @@ from bmtools.data.batches import Collator, SpecialTokens
 from bmtools.errors import BmtoolsError
 from bmtools.masking.strategies import make_strategy
 from bmtools.models import packed as packed_models
-from bmtools.recipes.phases import Phase, RunConfig
+from bmtools.recipes.phases import Phase
 from bmtools.recipes.schedule import Schedule
-from bmtools.recipes.settings import BatchConfig, OptimizationConfig, ReportingConfig
-from bmtools.training.model_init import is_packed, padded_lengths, prepare_packing
-from bmtools.training.plan import TrainingPlan
+from bmtools.recipes.settings import BatchConfig
+from bmtools.training.model_init import choose_layout, padded_lengths, prepare_packing
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 TEXTS = [f"Il cuore pompa il sangue. {'Il polmone filtra la bile. ' * (n % 5)}" for n in range(60)]
 
 
-@pytest.mark.parametrize(("layout", "expected"), [("packed", True), ("padded", False),
-                                                  ("auto", False)])
-def test_a_processor_packs_where_the_layout_says_so(toy_phase: Callable[..., Phase], layout: str,
-                                                    expected: bool) -> None:
-    phase = toy_phase(batch=BatchConfig(layout=layout))
-    plan = TrainingPlan("test", Path("out"), RunConfig((phase,)), OptimizationConfig(),
-                        ReportingConfig())
-    assert is_packed(plan, Accelerator(cpu=True)) is expected
+@pytest.mark.parametrize(("device", "expected"), [("cpu", "padded"), ("cuda", "packed"),
+                                                  ("mps", "padded")])
+def test_a_layout_suits_the_device(device: str, expected: str) -> None:
+    accelerator = SimpleNamespace(device=torch.device(device))
+    assert choose_layout(cast("Any", accelerator)) == expected
 
 
 @pytest.mark.parametrize(("precision", "expected"), [

@@ -51,7 +51,7 @@ def plan(toy_phase: Callable[..., Phase], tmp_path: Path) -> TrainingPlan:
 
 
 def test_what_may_change_between_sessions_is_no_part_of_a_run(plan: TrainingPlan) -> None:
-    before = plan.identity(CONTENTS, "v")
+    before = plan.identity(CONTENTS, "v", (4, 5))
     for other in (
             replace(plan, reporting=ReportingConfig(logging_steps=1, save_steps=7, budget="2h")),
             replace(plan, optimization=OptimizationConfig(micro_batch_size=2, memory_gib=3,
@@ -59,13 +59,13 @@ def test_what_may_change_between_sessions_is_no_part_of_a_run(plan: TrainingPlan
                                                           activation_checkpointing=True)),
             replace(plan, output=Path("elsewhere")),
             replace(plan, extra={**plan.extra, "model": "moved", "terms": "moved"})):
-        assert other.identity(CONTENTS, "v") == before
-    assert plan.identity({"more": ["c"], "text": ["a", "b"]}, "v") == before
+        assert other.identity(CONTENTS, "v", (4, 5)) == before
+    assert plan.identity({"more": ["c"], "text": ["a", "b"]}, "v", (4, 5)) == before
     assert json.loads(json.dumps(before)) == before
 
 
 def test_what_may_not_change_is_named(plan: TrainingPlan) -> None:
-    before = plan.identity(CONTENTS, "v")
+    before = plan.identity(CONTENTS, "v", (4, 5))
 
     def changed(other: dict[str, Any]) -> set[str]:
         return {name for name in {*before, *other} if before.get(name) != other.get(name)}
@@ -79,15 +79,17 @@ def test_what_may_not_change_is_named(plan: TrainingPlan) -> None:
             (replace(plan, adversarial=AdversarialConfig(adversarial=1)), {"adversarial"}),
             (replace(plan, extra={"architecture": "bert-2x64"}), {"architecture"}),
             (replace(plan, parents={"model": "other"}), {"content of the model"})):
-        assert changed(other.identity(CONTENTS, "v")) == names
-    assert changed(plan.identity({"text": ["c"], "more": ["a", "b"]}, "v")) == {
+        assert changed(other.identity(CONTENTS, "v", (4, 5))) == names
+    assert changed(plan.identity({"text": ["c"], "more": ["a", "b"]}, "v", (4, 5))) == {
         "inputs of text", "inputs of more"}
-    assert changed(plan.identity(CONTENTS, "w")) == {"vocabulary"}
+    assert changed(plan.identity(CONTENTS, "w", (4, 5))) == {"vocabulary"}
+    assert changed(plan.identity(CONTENTS, "v", (4, 6))) == {"resolved steps"}
+    assert changed(plan.with_layout("packed").identity(CONTENTS, "v", (4, 5))) == {"layout"}
 
 
 def test_one_phase_needs_no_name(plan: TrainingPlan) -> None:
     single = replace(plan, config=RunConfig(plan.config.phases[:1]))
-    assert single.identity(CONTENTS, "v")["learning_rate"] == 5e-4
+    assert single.identity(CONTENTS, "v", (4, 5))["learning_rate"] == 5e-4
 
 
 def test_an_unfinished_run_is_not_thrown_away(plan: TrainingPlan) -> None:

@@ -19,6 +19,7 @@ import bmtools.training
 from bmtools.errors import refuse
 from bmtools.models.checkpoint import load_checkpoint
 from bmtools.recipes.phases import Phase, RunConfig
+from bmtools.recipes.schedule import Schedule
 from bmtools.recipes.settings import (
     BatchConfig,
     LearningRateConfig,
@@ -138,6 +139,35 @@ def test_a_resumed_run_must_be_the_same_run(
     assert message in outcome.err
 
 
+def test_a_resumed_run_keeps_the_layout_that_auto_chose(
+        run, unfinished: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where it was begun on a processor and goes on on a GPU."""
+    monkeypatch.setattr("bmtools.training.run.choose_layout", lambda _accelerator: "packed")
+    refused = run(*unfinished, "--resume", "--layout", "packed")
+    assert refused.code == 1
+    assert "has layout padded, found packed; resume with the same settings" in refused.err
+    outcome = run(*unfinished, "--resume")
+    assert outcome.code == 0
+    assert "the run keeps --layout padded, which it was begun with" in outcome.err
+    assert outcome.records[-1]["layout"] == "padded"
+    manifest = json.loads((tmp_path / "m" / "bmtools.json").read_text())
+    assert {phase["layout"] for phase in manifest["settings"]["phases"]} == {"padded"}
+
+
+def test_the_layout_may_be_named_when_a_run_goes_on(run, unfinished: list[str]) -> None:
+    assert run(*unfinished, "--resume", "--layout", "padded").code == 0
+
+
+def test_a_resumed_run_has_the_steps_it_had(run, unfinished: list[str],
+                                            monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another way to count an epoch would move the learning rate's horizon."""
+    monkeypatch.setattr("bmtools.training.run.resolve_steps",
+                        lambda phases, *_: Schedule(phases, [12]))
+    outcome = run(*unfinished, "--resume")
+    assert outcome.code == 1
+    assert "has resolved steps [9], found [12]" in outcome.err
+
+
 def test_resuming_on_other_text_is_refused(run, unfinished: list[str], corpus: Path) -> None:
     corpus.write_text(corpus.read_text().replace("cuore", "fegato"))
     outcome = run(*unfinished, "--resume")
@@ -162,6 +192,17 @@ def test_resuming_on_other_shards_is_refused(run, corpus: Path, vocabulary: Path
     shutil.move(tmp_path / "a", tmp_path / "moved")
     moved = ["--corpus", f"one={tmp_path / 'moved'}", *texts[2:]]
     assert run(*given, *moved, "--resume").code == 0
+
+
+def test_weights_that_are_no_numbers_are_not_saved(run, corpus: Path, vocabulary: Path,
+                                                    tmp_path: Path) -> None:
+    """The loss of the step that ruins them is still finite."""
+    outcome = run(*arguments(corpus, vocabulary, tmp_path / "m", "--steps", "3",
+                             "--save-steps", "1", "--learning-rate", "1e39"))
+    assert outcome.code == 1
+    assert "a weight is not finite; lower --learning-rate" in outcome.err
+    assert "no state was saved yet" in outcome.err
+    assert not (tmp_path / "m.run").exists()
 
 
 def test_a_finished_run_is_left_alone(run, unfinished: list[str], tmp_path: Path) -> None:
