@@ -94,7 +94,8 @@ def test_the_directory_says_how_it_was_made(
     run(*taught, corpus, "--seed", "5", "--temperature", "3")
     content = manifest(taught[-1])
     assert content["command"] == "distill"
-    phase = Phase("main", PhaseLengthConfig(steps=4), BatchConfig(max_length=16, batch_size=4),
+    batch = BatchConfig(max_length=16, batch_size=4, layout="padded")
+    phase = Phase("main", PhaseLengthConfig(steps=4), batch,
                   learning_rate=LearningRateConfig(warmup_ratio=0.05))
     assert content["settings"] == {
         "phases": resolved(RunConfig((phase,)))["phases"], **asdict(OptimizationConfig(seed=5)),

@@ -73,7 +73,8 @@ def test_the_directory_says_how_it_was_made(
     run(*continued, corpus, "--seed", "5", "--mask-rate", "0.3", "--masking", "tokens")
     content = manifest(continued[-1])
     assert content["command"] == "pretrain"
-    phase = Phase("main", PhaseLengthConfig(steps=4), BatchConfig(max_length=16, batch_size=4),
+    batch = BatchConfig(max_length=16, batch_size=4, layout="padded")
+    phase = Phase("main", PhaseLengthConfig(steps=4), batch,
                   ObjectiveConfig(mask_rate=0.3, masking="tokens"))
     assert content["settings"] == {
         "phases": resolved(RunConfig((phase,)))["phases"], **asdict(OptimizationConfig(seed=5)),
