@@ -12,7 +12,7 @@ import numpy as np
 from bmtools.errors import BmtoolsError, Reject, refuse, setting
 from bmtools.evaluation.seeds import t_interval
 from bmtools.io.jsonl import source_name
-from bmtools.models.parked import park
+from bmtools.models.offload import offload
 from bmtools.records import Record
 from bmtools.status import set_status
 from bmtools.tasks.grid import grid_plans
@@ -90,7 +90,7 @@ def train_runs(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]],
                                                 task_class.model_class_for(plan.config)))
     task.keeps_head = not plan.finetuning.reinitialize_head
     splits = yield from _read(task, sources, reject)
-    task.checkpoint = park(task.checkpoint, plan.output)
+    task.checkpoint = offload(task.checkpoint, plan.output)
     chosen: Runs | None = None
     for values, one in plans:
         runs: Runs | None = None

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from bmtools.errors import setting
 from bmtools.models.checkpoint import check_room
-from bmtools.models.parked import WeightsFile
+from bmtools.models.offload import WeightsFile
 from bmtools.recipes.settings import FreezeConfig, RegularizationConfig
 from bmtools.status import set_status
 from bmtools.tasks.batches import TaskBatches, input_labels, repeat_rare, shuffle_batches

@@ -58,7 +58,7 @@ class WeightsFile:
 
 
 @dataclass(frozen=True)
-class ParkedCheckpoint(Checkpoint):
+class OffloadedCheckpoint(Checkpoint):
     """A checkpoint whose weights are in a file; its `model` has the rest, and no weights."""
 
     weights: WeightsFile | None = None
@@ -72,12 +72,12 @@ class ParkedCheckpoint(Checkpoint):
         return model
 
 
-def park(checkpoint: Checkpoint, output: Path) -> ParkedCheckpoint:
+def offload(checkpoint: Checkpoint, output: Path) -> OffloadedCheckpoint:
     """Write a checkpoint's weights into a file beside an output, and take them from its model."""
     weights = WeightsFile(output)
     weights.save(checkpoint.model.parameters())
     _replace_weights(checkpoint.model, lambda weight: weight.to("meta"))
-    return ParkedCheckpoint(checkpoint.path, checkpoint.model, checkpoint.tokenizer,
+    return OffloadedCheckpoint(checkpoint.path, checkpoint.model, checkpoint.tokenizer,
                             checkpoint.vocabulary, checkpoint.new_weights, weights)
 
 

@@ -13,7 +13,7 @@ import torch
 from bmtools.io.failures import WriteError
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.checkpoint import Checkpoint
-from bmtools.models.parked import WeightsFile, park
+from bmtools.models.offload import WeightsFile
 
 
 @pytest.fixture
@@ -27,9 +27,9 @@ def test_each_copy_has_the_weights_and_shares_none(checkpoint: Checkpoint, tmp_p
     before = {name: value.clone() for name, value in checkpoint.model.state_dict().items()}
     ids = torch.tensor([[2, 7, 3]])
     expected = checkpoint.model.eval()(ids).logits
-    parked = park(checkpoint, tmp_path / "new" / "output")
-    assert all(weight.is_meta for weight in parked.model.parameters())
-    first, second = (parked.copy_model() for _ in range(2))
+    emptied = offload(checkpoint, tmp_path / "new" / "output")
+    assert all(weight.is_meta for weight in emptied.model.parameters())
+    first, second = (emptied.copy_model() for _ in range(2))
     for name, value in first.state_dict().items():
         assert torch.equal(value, before[name])
     assert torch.equal(first(ids).logits, expected)
