@@ -13,7 +13,7 @@ import torch
 from bmtools.io.failures import WriteError
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.checkpoint import Checkpoint
-from bmtools.models.offload import WeightsFile
+from bmtools.models.offload import WeightsFile, offload
 
 
 @pytest.fixture
