@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _TEMPLATE = "card.md.jinja"
 # Suffix of transformers' classes: the Hub's name of the task, and a title.
 _HEADS = {"ForMaskedLM": ("fill-mask", "Masked language model"),
+          "ForPreTraining": ("fill-mask", "Masked language model"),
           "ForTokenClassification": ("token-classification", "Entity tagger"),
           "ForSequenceClassification": ("text-classification", "Text classifier"),
           "ForQuestionAnswering": ("question-answering", "Question answering model")}
@@ -88,7 +89,7 @@ def _architecture(kind: str, config: PretrainedConfig,
                   weights: int) -> Iterator[tuple[str, str]]:
     yield "architecture", f"{kind}, {config.num_hidden_layers} layers of {config.hidden_size}"
     yield "weights", f"{weights:,}"
-    if not kind.endswith("ForMaskedLM"):
+    if not kind.endswith(("ForMaskedLM", "ForPreTraining")):
         outputs = "output" if config.problem_type == "regression" else "labels"
         yield outputs, ", ".join((config.id2label or {}).values())
 

@@ -36,6 +36,7 @@ from bmtools.models.context_embeddings import (
     sample_sentences,
 )
 from bmtools.models.focus import focus_embeddings
+from bmtools.models.next_sentence import join_head, read_head
 from bmtools.models.settings import (
     READING_METHODS,
     FocusConfig,
@@ -127,7 +128,9 @@ def init_weights(base: str | Path, tokenizer: str | Path,
             read.hashes if read else {},
             {"base": hash_directory(checkpoint.path)}, wall_seconds=time.monotonic() - started,
             results={**transferred.report, **(read.origins() if read else {})})
-        save_checkpoint(Path(output), transferred.model, new, manifest, overwrite)
+        head = read_head(checkpoint.path, checkpoint.model)
+        model = join_head(transferred.model, head.state_dict() if head else {})
+        save_checkpoint(Path(output), model, new, manifest, overwrite)
     return transferred
 
 

@@ -225,32 +225,3 @@ class _ChunkedLoss(torch.autograd.Function):
     def backward(ctx: Any, upstream: Tensor, _: Any) -> tuple[Any, ...]:
         """Multiply the saved gradients."""
         return (None, None, None, *(upstream * gradient for gradient in ctx.saved_tensors))
-
-
-class NextSentenceHead(nn.Module):
-    """Classifier of the first token's state: does the second segment follow the first?
-
-    Trained beside a masked language model, whose checkpoint does not need it.
-
-    Source: Devlin et al. 2019, section 3.1, task 2; Shoeybi et al. 2020 (Megatron-LM) the same.
-
-    Args:
-        hidden_size: of the states.
-        seed: of the new weights.
-        std: standard deviation of the new weights, as in the model.
-    """
-
-    def __init__(self, hidden_size: int, seed: int = 0, std: float = 0.02) -> None:
-        super().__init__()
-        # Without weights at first: torch would draw them from its global generator.
-        self.pooler = nn.utils.skip_init(nn.Linear, hidden_size, hidden_size)
-        self.relationship = nn.utils.skip_init(nn.Linear, hidden_size, 2)
-        rng = torch.Generator().manual_seed(seed)
-        for layer in (self.pooler, self.relationship):
-            nn.init.normal_(layer.weight, std=std, generator=rng)
-            nn.init.zeros_(layer.bias)
-
-    def forward(self, states: Tensor) -> Tensor:
-        """Score "follows" and "random", (batch, tokens, hidden size) to (batch, 2)."""
-        scores: Tensor = self.relationship(torch.tanh(self.pooler(states[:, 0])))
-        return scores

@@ -11,7 +11,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from bmtools.masking.corruption import IGNORED
-from bmtools.models.mlm import NextSentenceHead, lm_head
+from bmtools.models.mlm import lm_head
+from bmtools.models.next_sentence import NextSentenceHead
 from bmtools.recipes.settings import AdversarialConfig
 from bmtools.training.objectives import EncoderInputs, LossTerm, Objective, nsp_sums
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import msgspec
 import torch
 from safetensors.torch import load_file, save_file
+from torch import Tensor
 
 from bmtools.errors import CheckpointError, setting
 from bmtools.io.directories import discard_run, new_directory
@@ -24,6 +25,8 @@ from bmtools.io.failures import reading, require_room
 from bmtools.io.manifest import Manifest, add_input, read_object
 from bmtools.io.output import encode_lines
 from bmtools.models.checkpoint import write_checkpoint_files
+from bmtools.models.next_sentence import join_head
+from bmtools.recipes.schedule import Schedule
 from bmtools.recipes.toml import to_toml
 from bmtools.records import ORIGINS
 from bmtools.training.datasets import Datasets
@@ -129,6 +132,7 @@ class Checkpointer:
         datasets: of the run; their hashes go into manifests.
         trainer: with the weights and the optimizer.
         progress: of the run.
+        schedule: of the run.
         results: entries of each manifest's results that are known from the start.
     """
 
@@ -137,6 +141,7 @@ class Checkpointer:
     datasets: Datasets
     trainer: Trainer
     progress: Progress
+    schedule: Schedule
     results: Mapping[str, Any]
 
     def save(self) -> None:
@@ -175,15 +180,27 @@ class Checkpointer:
         self.trainer.require_finite_weights()
         model = unsharded_model(self.trainer.objective.model,
                                 self.trainer.accelerator.is_main_process)
+        head = self._next_sentence()
         if model is None:
             return {}
         with new_directory(target, overwrite) as partial:
-            written = write_checkpoint_files(partial, model, self.initial.tokenizer,
-                                             self._manifest())
+            written = write_checkpoint_files(partial, join_head(model, head),
+                                             self.initial.tokenizer, self._manifest())
             (partial / METRICS).write_bytes(encode_lines(self.progress.metrics))
             (partial / PHASES).write_text(to_toml(self.plan.config), encoding="utf-8")
             flush_to_disk(partial)
         return written
+
+    def _next_sentence(self) -> dict[str, Tensor]:
+        """Gather the head of next-sentence prediction; empty before anything trained one."""
+        head = self.trainer.objective.next_sentence
+        now = self.schedule.phase_step(max(self.progress.step - 1, 0)).phase_number
+        trained = any(phase.objective.objective == "masked+nsp"
+                      for phase in self.schedule.phases[:now + 1])
+        if head is None or not (trained or self.initial.next_sentence):
+            return {}
+        return gather_shards(head.state_dict().items(),
+                             self.trainer.accelerator.is_main_process)
 
     def _manifest(self) -> Manifest:
         """Describe a checkpoint made at this moment of the run."""

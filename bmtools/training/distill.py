@@ -36,6 +36,8 @@ from bmtools.vocab.tokenizer import require_same_vocabulary
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+    from bmtools.models.next_sentence import NextSentenceHead
+
 
 def distill(data: Data, output: str | Path, *, teacher: str | Path,
             student: str | Path | None = None, architecture: str | None = None,
@@ -96,6 +98,7 @@ def distill_lines(plan: TrainingPlan, student: ModelInit, teacher: Path, data: D
     check_shared_length(plan.config.phases, initial.max_length, max_tokens(taught.model))
 
     def make_objective(plan: TrainingPlan, model: PreTrainedModel,
+                       head: NextSentenceHead | None,
                        accelerator: Accelerator) -> PhasedObjective:
         taught.model.to(accelerator.device)
         if plan.layout == "packed":
@@ -103,6 +106,6 @@ def distill_lines(plan: TrainingPlan, student: ModelInit, teacher: Path, data: D
         torch.manual_seed(plan.optimization.seed)
         return PhasedObjective(model, {
             "masked": DistillationObjective(model, taught.model, settings),
-            HELD_OUT: MaskedObjective(model)})
+            HELD_OUT: MaskedObjective(model)}, head)
 
     return train(plan, initial, data, reject, make_objective)

@@ -21,6 +21,7 @@ from bmtools.models.architectures import (
 )
 from bmtools.models.checkpoint import load_checkpoint
 from bmtools.models.checkpoint_files import require_length
+from bmtools.models.next_sentence import NextSentenceHead, read_head
 from bmtools.models.packed import ARCHITECTURES, prepare_packed, self_check
 from bmtools.recipes.phases import Phase
 from bmtools.recipes.schedule import Schedule
@@ -46,6 +47,7 @@ class InitialModel:
         max_length: longest sequence that the model takes, with special tokens.
         config: of the model.
         make: returns the model; a resumed run never calls it.
+        next_sentence: head of next-sentence prediction that its checkpoint has, if any.
     """
 
     tokenizer: PreTrainedTokenizerFast
@@ -53,6 +55,7 @@ class InitialModel:
     max_length: int
     config: PretrainedConfig
     make: Callable[[], PreTrainedModel]
+    next_sentence: NextSentenceHead | None = None
 
 
 def load_initial_model(init: ModelInit, seed: int, phases: Sequence[Phase] = (),
@@ -73,7 +76,8 @@ def load_initial_model(init: ModelInit, seed: int, phases: Sequence[Phase] = (),
         checkpoint = load_checkpoint(init.checkpoint)
         model = checkpoint.model
         return InitialModel(checkpoint.tokenizer, checkpoint.vocabulary, max_tokens(model),
-                            model.config, lambda: model)
+                            model.config, lambda: model,
+                            read_head(init.checkpoint, model))
     assert init.architecture is not None
     if tokenizer is None:
         assert init.tokenizer is not None

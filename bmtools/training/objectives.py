@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from bmtools.masking.corruption import IGNORED
-from bmtools.models.mlm import NextSentenceHead, encode, lm_head, masked_lm_loss
+from bmtools.models.mlm import encode, lm_head, masked_lm_loss
+from bmtools.models.next_sentence import NextSentenceHead
 from bmtools.models.packed import encode_packed
 from bmtools.recipes.settings import DistillationConfig
 
@@ -41,6 +42,11 @@ class Objective(nn.Module):
     def __init__(self, model: PreTrainedModel) -> None:
         super().__init__()
         self.model: Any = model  # nn.Module types its members otherwise
+
+    @property
+    def next_sentence(self) -> NextSentenceHead | None:
+        """Head of next-sentence prediction that is saved with the model, if any."""
+        return None
 
 
 @dataclass(frozen=True)
@@ -95,15 +101,18 @@ class NspObjective(Objective):
     """Masked language modelling and next-sentence prediction.
 
     Source: Devlin et al. 2019, section 3.1; the head is trained beside the model.
+
+    Args:
+        model: a masked language model.
+        head: that learned before, or a new one.
     """
 
     loss_terms = {"mlm": LossTerm(1.0, "masked"), "nsp": LossTerm(1.0, "pairs")}  # noqa: RUF012
     metrics = {"mlm_accuracy": "masked", "nsp_accuracy": "pairs"}  # noqa: RUF012
 
-    def __init__(self, model: PreTrainedModel, seed: int = 0) -> None:
+    def __init__(self, model: PreTrainedModel, head: NextSentenceHead) -> None:
         super().__init__(model)
-        self.head = NextSentenceHead(model.config.hidden_size, seed,
-                                     model.config.initializer_range)
+        self.head = head
 
     def forward(self, input_ids: Tensor, labels: Tensor, token_type_ids: Tensor,
                 nsp_labels: Tensor, attention_mask: Tensor | None = None,
@@ -186,10 +195,13 @@ class PhasedObjective(Objective):
     Args:
         model: which all of them train.
         objectives: around it, by name.
+        next_sentence: head that is saved with the model, whether one of them trains it or not.
     """
 
-    def __init__(self, model: PreTrainedModel, objectives: Mapping[str, Objective]) -> None:
+    def __init__(self, model: PreTrainedModel, objectives: Mapping[str, Objective],
+                 next_sentence: NextSentenceHead | None = None) -> None:
         super().__init__(model)
+        self._next_sentence = [next_sentence]  # in a list: not among this module's weights
         # Weights trained beside the model. The objectives themselves are not modules of this one,
         # so that each weight is trained, saved and synchronised once.
         self.heads = nn.ModuleDict({
@@ -197,6 +209,11 @@ class PhasedObjective(Objective):
             for name, head in objective.named_children() if name != "model"})
         self._objectives = dict(objectives)
         self.switch(next(iter(objectives)))
+
+    @property
+    def next_sentence(self) -> NextSentenceHead | None:
+        """Head of next-sentence prediction that is saved with the model, if any."""
+        return self._next_sentence[0]
 
     def switch(self, name: str) -> None:
         """Use another objective from now on."""

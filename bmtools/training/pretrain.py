@@ -10,6 +10,7 @@ from accelerate import Accelerator
 
 from bmtools.errors import Reject, refuse
 from bmtools.io.manifest import is_finished, read_manifest
+from bmtools.models.next_sentence import NextSentenceHead
 from bmtools.training.adversarial import AdversarialObjective
 from bmtools.training.evaluation import HELD_OUT
 from bmtools.training.model_init import load_initial_model
@@ -118,18 +119,27 @@ def pretrain_lines(plan: TrainingPlan, model: ModelInit, data: DataConfig,
     return train(plan, initial, data, reject, make_objectives)
 
 
-def make_objectives(plan: TrainingPlan, model: PreTrainedModel,
+def make_objectives(plan: TrainingPlan, model: PreTrainedModel, head: NextSentenceHead | None,
                     _accelerator: Accelerator) -> PhasedObjective:
-    """Make the objectives of all phases of a plan, and of held-out text, around a model."""
+    """Make the objectives of all phases of a plan, and of held-out text, around a model.
+
+    Args:
+        plan: settings of the run.
+        model: to train.
+        head: of next-sentence prediction that came with the model; None for a new one if needed.
+    """
+    kinds = sorted({phase.objective.objective for phase in plan.config.phases})
+    if head is None and "masked+nsp" in kinds:
+        head = NextSentenceHead(model.config.hidden_size, plan.optimization.seed,
+                                model.config.initializer_range)
     objectives: dict[str, Objective] = {}
-    for name in sorted({phase.objective.objective for phase in plan.config.phases}):
+    for name in kinds:
+        own_head = head if name == "masked+nsp" else None
         if name == "causal":
             objectives[name] = CausalObjective(model)
-            continue
-        nsp = NspObjective(model, plan.optimization.seed) if name == "masked+nsp" else None
-        if plan.adversarial.adversarial:
-            objectives[name] = AdversarialObjective(
-                model, plan.adversarial, nsp.head if nsp else None)
+        elif plan.adversarial.adversarial:
+            objectives[name] = AdversarialObjective(model, plan.adversarial, own_head)
         else:
-            objectives[name] = nsp or MaskedObjective(model)
-    return PhasedObjective(model, {**objectives, HELD_OUT: MaskedObjective(model)})
+            objectives[name] = NspObjective(model, own_head) if own_head else \
+                MaskedObjective(model)
+    return PhasedObjective(model, {**objectives, HELD_OUT: MaskedObjective(model)}, head)

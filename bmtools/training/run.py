@@ -19,6 +19,7 @@ from bmtools.errors import BmtoolsError, Reject, setting
 from bmtools.io.directories import beside
 from bmtools.io.failures import WriteError
 from bmtools.models.checkpoint import check_room, load_checkpoint
+from bmtools.models.next_sentence import NextSentenceHead
 from bmtools.recipes.schedule import PhaseStep
 from bmtools.recipes.settings import FreezeConfig
 from bmtools.status import set_status
@@ -68,7 +69,8 @@ from bmtools.training.signals import handled_signals
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-MakeObjective = Callable[[TrainingPlan, "PreTrainedModel", Accelerator], PhasedObjective]
+MakeObjective = Callable[[TrainingPlan, "PreTrainedModel", NextSentenceHead | None, Accelerator],
+                         PhasedObjective]
 
 
 def train(plan: TrainingPlan, initial: InitialModel, data: DataConfig, reject: Reject,
@@ -84,7 +86,7 @@ def train(plan: TrainingPlan, initial: InitialModel, data: DataConfig, reject: R
         data: corpora of the run.
         reject: receives bad records.
         make_objective: makes the objectives of all phases of a plan, and that of `HELD_OUT` text,
-            around a model.
+            around a model and the head of next-sentence prediction that came with it, if any.
 
     Raises:
         BmtoolsError: a setting does not fit the model, the corpora, the processes or memory,
@@ -149,7 +151,7 @@ class Run:
             plan, plan.identity(datasets.contents, initial.vocabulary,
                                 self.schedule.steps_per_phase),
             accelerator.is_main_process)
-        self._notes = [*notes, *more_notes]
+        self._notes = [*notes, *more_notes, *self._notes_on_head()]
         self._began = plan.began - self._progress.wall_seconds
         self._phase_step = self.schedule.phase_step(self._progress.step)
         self.speed = speed_of(initial.config, self.schedule, datasets.train, plan.optimization,
@@ -161,7 +163,8 @@ class Run:
         self.frozen = [frozen_names(self._objective.model, phase.freeze)
                        for phase in self.schedule.phases]
         self._frozen_weights: list[nn.Parameter] = []
-        self._checkpointer = Checkpointer(plan, initial, datasets, self.trainer, self._progress, {
+        self._checkpointer = Checkpointer(plan, initial, datasets, self.trainer, self._progress,
+                                          self.schedule, {
             "steps": self.schedule.steps, "layout": "packed" if self.packed else "padded",
             "corpora": {name: {"documents": len(corpus), "tokens": corpus.tokens}
                         for name, corpus in datasets.train.items()}})
@@ -183,7 +186,8 @@ class Run:
             corpora = self.datasets.train
             prepare_packing(model, self.schedule, corpora, self._collator(corpora),
                             plan.optimization.seed, self.accelerator)
-        self._objective = make_objective(plan, model, self.accelerator)
+        self._objective = make_objective(plan, model, self._initial.next_sentence,
+                                         self.accelerator)
         if state:
             restore_heads(state, self._objective)
         trainer = Trainer(
@@ -196,6 +200,13 @@ class Run:
             if self.accelerator.scaler and self._progress.scaler:
                 self.accelerator.scaler.load_state_dict(self._progress.scaler)
         return trainer
+
+    def _notes_on_head(self) -> Iterator[str]:
+        """Say where pairs begin with a new head although the encoder is not new."""
+        start = self._plan.extra.get("model")
+        paired = any(phase.objective.objective == "masked+nsp" for phase in self.schedule.phases)
+        if paired and start and not (self._state or self._initial.next_sentence):
+            yield f"{start} has no head of next-sentence prediction; a new one is trained"
 
     def _collator(self, corpora: Mapping[str, Corpus]) -> Collator:
         return Collator(list(corpora.values()), SpecialTokens.of(self._initial.tokenizer),

@@ -17,12 +17,12 @@ from bmtools.errors import CheckpointError
 from bmtools.models import mlm
 from bmtools.models.architectures import has_segment_embeddings
 from bmtools.models.mlm import (
-    NextSentenceHead,
     _SummedLoss,
     encode,
     lm_head,
     masked_lm_loss,
 )
+from bmtools.models.next_sentence import NextSentenceHead
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 IGNORED = -100

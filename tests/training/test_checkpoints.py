@@ -12,6 +12,7 @@ import torch
 from bmtools.errors import BmtoolsError, CheckpointError
 from bmtools.io.manifest import Manifest
 from bmtools.models.checkpoint import load_checkpoint
+from bmtools.models.next_sentence import NextSentenceHead
 from bmtools.training import checkpoints
 from bmtools.training.checkpoints import (
     Progress,
@@ -31,7 +32,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 def phased(model: Any) -> PhasedObjective:
     """Masked tokens and sentence pairs around one model; pairs have a head."""
     return PhasedObjective(model, {"masked": MaskedObjective(model),
-                                   "masked+nsp": NspObjective(model)})
+                                   "masked+nsp": NspObjective(model, NextSentenceHead(64))})
 
 
 def trained(model: Any, optimizer: str = "adamw", steps: int = 2) -> tuple[Any, Any]:

@@ -11,6 +11,7 @@ from toy_models import join_nsp_head
 
 from bmtools.masking.corruption import IGNORED
 from bmtools.models.architectures import build_config, build_model
+from bmtools.models.next_sentence import NextSentenceHead
 from bmtools.models.packed import prepare_packed
 from bmtools.recipes.settings import DistillationConfig
 from bmtools.training.objectives import (
@@ -51,7 +52,7 @@ def test_packed_losses_are_those_of_padded_sequences(model: Any, batch: dict, ki
 
 def test_sentence_pairs_have_the_loss_of_bert(model: Any, tokenizer: Any, batch: dict) -> None:
     """Both losses against BertForPreTraining, which has the same heads in one model."""
-    objective = NspObjective(model.eval())
+    objective = NspObjective(model.eval(), NextSentenceHead(64))
     types = (torch.arange(12) > 5).long().expand(4, 12)
     nsp_labels = torch.tensor([0, 1, 1, 0])
     found = objective(**batch, token_type_ids=types, nsp_labels=nsp_labels)
@@ -65,9 +66,9 @@ def test_sentence_pairs_have_the_loss_of_bert(model: Any, tokenizer: Any, batch:
 
 
 def test_one_model_switches_between_objectives(model: Any, batch: dict) -> None:
-    phased = PhasedObjective(model.eval(), {"masked": MaskedObjective(model),
-                                            "causal": CausalObjective(model),
-                                            "masked+nsp": NspObjective(model)})
+    phased = PhasedObjective(model.eval(), {
+        "masked": MaskedObjective(model), "causal": CausalObjective(model),
+        "masked+nsp": NspObjective(model, NextSentenceHead(64))})
     weights = {name for name, _ in phased.named_parameters()}
     assert weights == {f"model.{name}" for name, _ in model.named_parameters()} | {
         f"heads.head.{part}.{kind}" for part in ("pooler", "relationship")

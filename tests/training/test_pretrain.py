@@ -14,6 +14,9 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
+from toy_models import SENTENCES
+from transformers import BertForPreTraining
 
 import bmtools.training
 from bmtools.errors import refuse
@@ -203,6 +206,56 @@ def test_weights_that_are_no_numbers_are_not_saved(run, corpus: Path, vocabulary
     assert "a weight is not finite; lower --learning-rate" in outcome.err
     assert "no state was saved yet" in outcome.err
     assert not (tmp_path / "m.run").exists()
+
+
+def read_heads(path: Path) -> dict[str, torch.Tensor]:
+    return {name: value for name, value in load_file(path / "model.safetensors").items()
+            if name.startswith(("bert.pooler.", "cls.seq_relationship."))}
+
+
+def test_what_sentence_pairs_taught_is_kept(run, corpus: Path, vocabulary: Path,
+                                            tmp_path: Path) -> None:
+    """By a run of pairs as by one of masked tokens, and as transformers' own class has it."""
+    corpus.write_text("".join(json.dumps({"id": str(n), "text": " ".join(SENTENCES[n:n + 5]),
+                                          "lang": "it"}) + "\n" for n in range(40)))
+    pairs = ("--objective", "masked+nsp", "--max-length", "32", "--layout", "padded")
+    taught, more, masked = (tmp_path / name for name in ("taught", "more", "masked"))
+    assert run(*arguments(corpus, vocabulary, taught, "--steps", "8", *pairs)).code == 0
+    found, report = BertForPreTraining.from_pretrained(taught, output_loading_info=True)
+    assert not any(report.values())
+    heads = read_heads(taught)
+    assert len(heads) == 4
+    assert torch.equal(heads["bert.pooler.dense.weight"], found.bert.pooler.dense.weight)
+
+    def go_on(start: Path, output: Path, *options: str) -> str:
+        outcome = run("pretrain", corpus, "--model", start, "-o", output, *SIZES, "--steps", 2,
+                      *options)
+        assert outcome.code == 0, outcome.err
+        return outcome.err
+
+    # Steps too small to move a weight: what comes out is what was taken over.
+    assert "next-sentence" not in go_on(taught, more, *pairs, "--learning-rate", "1e-30",
+                                        "--weight-decay", "0")
+    go_on(taught, masked, "--max-length", "32")
+    for path in (more, masked):
+        assert all(torch.equal(heads[name], value) for name, value in read_heads(path).items())
+        assert read_heads(path).keys() == heads.keys()
+    assert "ForPreTraining" in (masked / "config.json").read_text()
+
+
+def test_a_start_without_what_pairs_teach_says_so(run, corpus: Path, vocabulary: Path,
+                                                  tmp_path: Path) -> None:
+    corpus.write_text("".join(json.dumps({"id": str(n), "text": " ".join(SENTENCES[n:n + 5]),
+                                          "lang": "it"}) + "\n" for n in range(40)))
+    assert run(*arguments(corpus, vocabulary, tmp_path / "masked", "--steps", "2",
+                          "--max-length", "32")).code == 0
+    assert not read_heads(tmp_path / "masked")
+    outcome = run("pretrain", corpus, "--model", tmp_path / "masked", "-o", tmp_path / "pairs",
+                  *SIZES, "--steps", 2, "--objective", "masked+nsp")
+    assert outcome.code == 0, outcome.err
+    assert (f"{tmp_path / 'masked'} has no head of next-sentence prediction; a new one is "
+            "trained") in outcome.err
+    assert len(read_heads(tmp_path / "pairs")) == 4
 
 
 def test_a_finished_run_is_left_alone(run, unfinished: list[str], tmp_path: Path) -> None:

@@ -282,8 +282,13 @@ def test_each_phase_is_kept_and_froze_its_weights(
         "phase-1-detour", "phase-2-pairs", "phase-3-late"]
     before, after = (load_file(kept / name / "model.safetensors")
                      for name in ("phase-2-pairs", "phase-3-late"))
+    still = ("bert.embeddings.", "bert.pooler.", "cls.seq_relationship.")
     for name, weight in before.items():
-        assert torch.equal(weight, after[name]) == name.startswith("bert.embeddings."), name
+        assert torch.equal(weight, after[name]) == name.startswith(still), name
+    # The head of sentence pairs is saved once they have trained it.
+    assert before.keys() - load_file(kept / "phase-1-detour" / "model.safetensors").keys() == {
+        f"{name}.{kind}" for name in ("bert.pooler.dense", "cls.seq_relationship")
+        for kind in ("weight", "bias")}
     ends = [json.loads((kept / name / "bmtools.json").read_text())["results"]["last"]
             for name in ("phase-1-detour", "phase-2-pairs", "phase-3-late")]
     assert [(line["step"], line["phase"]) for line in ends] == [

@@ -1,0 +1,98 @@
+"""Head of next-sentence prediction: trained beside a masked language model, saved with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from safetensors import safe_open
+from torch import Tensor, nn
+
+from bmtools.io.failures import reading
+from bmtools.models.checkpoint_files import weight_files, weight_names
+from bmtools.models.inference_files import require_finite
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+_FAMILIES = ("bert", "megatron-bert")
+# Names in transformers' classes for pretraining.
+_NAMES = {f"{ours}.{kind}": f"{theirs}.{kind}" for kind in ("weight", "bias")
+          for ours, theirs in (("pooler", "bert.pooler.dense"),
+                               ("relationship", "cls.seq_relationship"))}
+
+
+class NextSentenceHead(nn.Module):
+    """Classifier of the first token's state: does the second segment follow the first?
+
+    Source: Devlin et al. 2019, section 3.1, task 2; Shoeybi et al. 2020 (Megatron-LM) the same.
+
+    Args:
+        hidden_size: of the states.
+        seed: of the new weights.
+        std: standard deviation of the new weights, as in the model.
+    """
+
+    def __init__(self, hidden_size: int, seed: int = 0, std: float = 0.02) -> None:
+        super().__init__()
+        # Without weights at first: torch would draw them from its global generator.
+        self.pooler = nn.utils.skip_init(nn.Linear, hidden_size, hidden_size)
+        self.relationship = nn.utils.skip_init(nn.Linear, hidden_size, 2)
+        rng = torch.Generator().manual_seed(seed)
+        for layer in (self.pooler, self.relationship):
+            nn.init.normal_(layer.weight, std=std, generator=rng)
+            nn.init.zeros_(layer.bias)
+
+    def forward(self, states: Tensor) -> Tensor:
+        """Score "follows" and "random", (batch, tokens, hidden size) to (batch, 2)."""
+        scores: Tensor = self.relationship(torch.tanh(self.pooler(states[:, 0])))
+        return scores
+
+
+def read_head(directory: Path, model: PreTrainedModel) -> NextSentenceHead | None:
+    """Read the head that a checkpoint holds beside its masked language model; None without one.
+
+    Args:
+        directory: of the checkpoint.
+        model: its masked language model.
+
+    Raises:
+        CheckpointError: weights that do not fit the model, or are not finite.
+    """
+    if model.config.model_type not in _FAMILIES \
+            or not weight_names(directory).issuperset(_NAMES.values()):
+        return None
+    head = NextSentenceHead(model.config.hidden_size)
+    with reading(directory, "the head of next-sentence prediction cannot be read",
+                 "expected that of the model"):
+        weights: dict[str, Tensor] = {}
+        for file in weight_files(directory):
+            with safe_open(file, framework="pt") as stream:
+                found = set(stream.keys())
+                weights |= {ours: stream.get_tensor(theirs).float()
+                            for ours, theirs in _NAMES.items() if theirs in found}
+        head.load_state_dict(weights)
+    require_finite(directory, weights)
+    return head
+
+
+def join_head(model: PreTrainedModel, weights: Mapping[str, Tensor]) -> PreTrainedModel:
+    """Join a masked language model and its head in transformers' class for pretraining.
+
+    Args:
+        model: whose weights are shared; of another family than BERT it is returned as it is.
+        weights: of the head, by name; empty for none.
+    """
+    if not weights or model.config.model_type not in _FAMILIES:
+        return model
+    from transformers import AutoModelForPreTraining
+
+    with torch.device("meta"):
+        joined: PreTrainedModel = AutoModelForPreTraining.from_config(model.config)
+    joined.load_state_dict({**model.state_dict(),
+                            **{_NAMES[name]: value for name, value in weights.items()}},
+                           assign=True)
+    joined.tie_weights()
+    return joined
