@@ -189,6 +189,15 @@ def after_merge(line: Line) -> Closing:
     return f"wrote {line['checkpoint']}: the mean of {line['models']} models", ""
 
 
+def after_convert(line: Line) -> Closing:
+    """Close `convert`."""
+    left_out = line["left_out"]
+    facts = [f"wrote {line['checkpoint']}: {line['class']}, {line['casing']}",
+             *[f"left out {', '.join(left_out[:_MISSING_NAMED])}"
+               + " and others" * (len(left_out) > _MISSING_NAMED)] * bool(left_out)]
+    return "; ".join(facts), ""
+
+
 def after_predict(records: int, output: str, model: object) -> Closing:
     """Close `predict`."""
     return (f"{records:,} records with predictions of {model}{_to(output)}",

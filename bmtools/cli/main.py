@@ -43,6 +43,7 @@ COMMANDS = {
     "pretrain": "Train a masked language model from scratch or from a checkpoint, in phases.",
     "distill": "Train a smaller masked language model to predict as a larger one.",
     "finetune": "Train a checkpoint on an annotated task, with several seeds.",
+    "convert": "Turn a checkpoint as it is published into one that all commands read.",
     "merge": "Average the weights of checkpoints: seeds, folds or stages of one run.",
     "predict": "Add a fine-tuned model's predictions to records.",
     "score-tasks": "Score predictions of a task against gold records, and compare models.",

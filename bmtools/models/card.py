@@ -23,7 +23,7 @@ _TITLES = {"relations": "Relation finder"}
 """Titles of tasks whose head does not tell them."""
 # Roles of checkpoints among a command's settings.
 _BASES = {"model": "trained from", "base": "weights of", "teacher": "teacher",
-          "student": "student's start"}
+          "published": "converted from", "student": "student's start"}
 _HASH_DIGITS = 12
 _TRAINING = ("objective", "steps", "tokens", "epochs", "seeds", "batch_size", "max_length",
              "learning_rate", "schedule", "masking", "mask_rate", "dropout", "optimizer")
@@ -89,7 +89,7 @@ def _architecture(kind: str, config: PretrainedConfig,
                   weights: int) -> Iterator[tuple[str, str]]:
     yield "architecture", f"{kind}, {config.num_hidden_layers} layers of {config.hidden_size}"
     yield "weights", f"{weights:,}"
-    if not kind.endswith(("ForMaskedLM", "ForPreTraining")):
+    if "For" in kind and not kind.endswith(("ForMaskedLM", "ForPreTraining")):
         outputs = "output" if config.problem_type == "regression" else "labels"
         yield outputs, ", ".join((config.id2label or {}).values())
 
@@ -105,7 +105,7 @@ def _origin(manifest: Mapping[str, Any], bases: Mapping[str, str]) -> Iterator[t
         yield "initial weights", "random"
     names = dict.fromkeys(Path(name).name for name in manifest["inputs"])
     if names:
-        yield "text", ", ".join(f"`{name}`" for name in names)
+        yield "files" if "published" in bases else "text", ", ".join(f"`{name}`" for name in names)
     corpora = manifest["results"].get("corpora", {})
     for name, counts in corpora.items():
         of = f" of {name}" if len(corpora) > 1 else ""

@@ -76,7 +76,7 @@ def load_checkpoint(directory: Path, device: str = "cpu",
     tokenizer = load_tokenizer(directory)
     import transformers
 
-    _silence_transformers()
+    silence_transformers()
     if model_class == "AutoModelForMaskedLM" and \
             any(name.startswith(_DEBERTA_HEAD) for name in weight_names(directory)):
         options["legacy"] = False  # transformers expects the other head unless told
@@ -93,7 +93,8 @@ def load_checkpoint(directory: Path, device: str = "cpu",
     if missing:
         raise CheckpointError(f"{directory}: no fitting weights for {missing[0]}, expected a whole "
                               f"{type(model.base_model if new_head else model).__name__}")
-    _check_tokenizer(directory, tokenizer, model.config.vocab_size, model_class)
+    require_fitting_tokenizer(directory, tokenizer, model.config.vocab_size,
+                              model_class == "AutoModelForMaskedLM")
     vocabulary = fingerprint(tokenizer)
     recorded = read_manifest(directory).get("vocabulary")
     if recorded is not None:
@@ -126,18 +127,22 @@ def load_for_inference(directory: Path, device: str = "cpu",
     if not read or not model:
         return load_checkpoint(directory, device, model_class)
     tokenizer, vocabulary = read
-    _check_tokenizer(directory, tokenizer, model.config.vocab_size, model_class)
+    require_fitting_tokenizer(directory, tokenizer, model.config.vocab_size,
+                              model_class == "AutoModelForMaskedLM")
     return Checkpoint(directory, cast("PreTrainedModel", model), tokenizer, vocabulary)
 
 
-def _check_tokenizer(directory: Path, tokenizer: PreTrainedTokenizerFast, embedded: int,
-                     model_class: str) -> None:
-    """Make sure that a model embeds a tokenizer's tokens, and that those it needs are there."""
+def require_fitting_tokenizer(directory: Path, tokenizer: PreTrainedTokenizerFast, embedded: int,
+                              needs_mask: bool) -> None:
+    """Make sure that a model embeds a tokenizer's tokens, and that those it needs are there.
+
+    Raises:
+        CheckpointError: it has too many tokens, or lacks a special one.
+    """
     if len(tokenizer) > embedded:
         raise CheckpointError(f"{directory}: the tokenizer has {len(tokenizer)} tokens, the model "
                               f"embeds {embedded}; put the model's own tokenizer beside it")
-    roles = ("cls", "sep", "pad", *["mask"] * (model_class == "AutoModelForMaskedLM"))
-    for role in roles:
+    for role in ("cls", "sep", "pad", *["mask"] * needs_mask):
         if getattr(tokenizer, f"{role}_token_id") is None:
             raise CheckpointError(f"{directory}: the tokenizer has no {role} token, expected that "
                                   "of a masked language model")
@@ -192,7 +197,7 @@ def write_checkpoint_files(directory: Path, model: PreTrainedModel,
                            manifest: Manifest) -> dict[str, Any]:
     """Write a checkpoint's files into an unfinished directory (`io.directories.new_directory`)."""
     require_room(directory / "model.safetensors", weight_bytes(model))
-    _silence_transformers()
+    silence_transformers()
     model.save_pretrained(directory)
     tokenizer.model_max_length = max_tokens(model)
     # Templates of BERT's special tokens number the segments; only some models embed them.
@@ -204,7 +209,7 @@ def write_checkpoint_files(directory: Path, model: PreTrainedModel,
     return content
 
 
-def _silence_transformers() -> None:
+def silence_transformers() -> None:
     """Keep its warnings and progress bars away from stderr."""
     from transformers import logging
 

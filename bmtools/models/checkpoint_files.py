@@ -14,8 +14,17 @@ from typing import Any, TypedDict
 from bmtools.errors import BmtoolsError, CheckpointError, setting
 from bmtools.io.manifest import read_manifest, read_object
 from bmtools.io.tensor_files import LENGTH_BYTES, TensorEntry, parse_header
+from bmtools.models.published_files import (
+    BIN,
+    OLD_CONFIG,
+    WEIGHTS,
+    conversion,
+    listed_files,
+    megatron_file,
+    pickled_files,
+)
 
-CONFIG, WEIGHTS, BIN = "config.json", "model.safetensors", "pytorch_model.bin"
+CONFIG = "config.json"
 LEAST_VERSIONS = {"torch": "2.9", "transformers": "5.5"}
 # Their positions are counted from behind the id of the padding token.
 POSITIONS_AFTER_PADDING = frozenset(
@@ -53,12 +62,6 @@ class _Config(TypedDict, total=False):
     pad_token_id: int | None
     id2label: dict[str, str]
     problem_type: str | None
-
-
-class _Index(TypedDict):
-    """The keys of an index of several files of weights that are read here."""
-
-    weight_map: dict[str, str]
 
 
 def check_directory(path: Path) -> None:
@@ -263,37 +266,30 @@ def weight_files(directory: Path) -> list[Path]:
         if not (directory / WEIGHTS).is_file():
             raise CheckpointError(f"{directory}: no {WEIGHTS}{_other_weights(directory)}")
         return [directory / WEIGHTS]
-    names = sorted(set(read_object(index, _Index)["weight_map"].values()))
-    for name in names:
-        if not (directory / name).is_file():
-            raise CheckpointError(f"{directory}: no {name}, which {index.name} lists; download it "
-                                  "again")
-    return [directory / name for name in names]
+    return listed_files(index)
 
 
 def _other_weights(directory: Path) -> str:
     """Say which weights there are instead of safetensors, and how to convert them."""
-    if (directory / BIN).is_file():
-        return (f", but {BIN}, which can run code when it is loaded; convert it without that: "
-                f'python -c "{_conversion(directory)}"')
-    if list(directory.glob("pytorch_model-*.bin")):
-        return (", but pytorch_model-*.bin, which can run code when they are loaded; convert them "
-                "with transformers (from_pretrained and save_pretrained)")
+    if found := pickled_files(directory):
+        return (f", but {found[0].name}, which can run code when it is loaded; convert it without "
+                f"that: {conversion(directory)}")
     for name in _OTHER_WEIGHTS:
         if (directory / name).is_file():
             return f", but {name}, which is not read here; convert it with transformers first"
     return ", expected a model with safetensors weights"
 
 
-def _conversion(directory: Path) -> str:
-    """Write Python that converts weights without unpickling anything but tensors.
+def require_no_pointer(path: Path) -> None:
+    """Refuse a file of Git LFS that stands for weights.
 
-    Tied weights get memory of their own, as safetensors wants.
+    Raises:
+        CheckpointError: it is one.
     """
-    return ("import torch; from safetensors.torch import save_file; "
-            f"w = torch.load({str(directory / BIN)!r}, map_location='cpu', weights_only=True); "
-            "save_file({k: v.clone().contiguous() for k, v in w.items()}, "
-            f"{str(directory / WEIGHTS)!r}, {{'format': 'pt'}})")
+    with path.open("rb") as stream:
+        if stream.read(len(_LFS)) == _LFS:
+            raise CheckpointError(f"{path}: found a pointer of Git LFS, expected weights; run git "
+                                  f"lfs pull in {path.parent}")
 
 
 def _read_header(path: Path) -> dict[str, TensorEntry]:
@@ -302,12 +298,10 @@ def _read_header(path: Path) -> dict[str, TensorEntry]:
     Raises:
         CheckpointError: a file that was cut off, or that only points to another one.
     """
+    require_no_pointer(path)
     size = path.stat().st_size
     with path.open("rb") as stream:
         head = stream.read(LENGTH_BYTES)
-        if head == _LFS:
-            raise CheckpointError(f"{path}: found a pointer of Git LFS, expected weights; run git "
-                                  f"lfs pull in {path.parent}")
         length = int.from_bytes(head, "little")
         try:
             header, _ = parse_header(stream.read(length) if length < size else b"")
@@ -337,6 +331,10 @@ def describe_directory(directory: Path) -> str:
 
 def _what_it_is(directory: Path) -> str:
     """Say what a directory without a checkpoint holds, and what to do with it."""
+    if megatron_file(directory):
+        return f"; it holds one of Megatron-LM: {conversion(directory)} --tokenizer DIR"
+    if (directory / OLD_CONFIG).is_file() and pickled_files(directory):
+        return f" but {OLD_CONFIG}: {conversion(directory)}"
     if _holds_tokenizer(directory):
         return (f"; it holds a tokenizer and no model: bmtools pretrain FILE --architecture "
                 f"bert-small --tokenizer {shlex.quote(str(directory))} -o DIR makes one")

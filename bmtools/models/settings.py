@@ -18,6 +18,7 @@ Method = Literal["random", "average", "contextual", "focus", "distil"]
 METHODS: tuple[Method, ...] = get_args(Method)
 READING_METHODS: tuple[Method, ...] = ("contextual", "focus", "distil")
 """Methods that read text."""
+Casing = Literal["cased", "uncased"]
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ METASPACE = "▁"
 ENCODING_PARTS = ("added_tokens", "normalizer", "pre_tokenizer", "post_processor", "model")
 """Keys of `tokenizer.json` that decide which ids a text gets."""
 _NESTED = ("normalizers", "pretokenizers", "decoders", "processors")
+_SPECIAL = re.compile(r"\[[A-Z]+\]")
 _UNUSED = re.compile(r"\[unused_?\d+\]")  # BERT keeps these free for later
 # GPT-2's letters for bytes: visible ones are themselves, others follow U+0100.
 _VISIBLE = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1),
@@ -147,14 +148,16 @@ def check_casing(directory: Path, tokenizer: PreTrainedTokenizerBase) -> None:
         raise CheckpointError(
             f"{directory}: {CONFIG} says do_lower_case {json.dumps(stated)}, but {TOKENIZER} "
             f"{'folds' if written else 'keeps'} case; correct the one that is wrong")
-    if stated is None and uncased:
-        special = set(tokenizer.all_special_tokens)
-        cased = [token for token in tokenizer.get_vocab()
-                 if token not in special and token != token.lower()]
-        if cased:
-            raise CheckpointError(
-                f"{directory}: the vocabulary holds upper case ({min(cased)!r}), but text would "
-                f'be lower-cased; write {{"do_lower_case": false}} into {CONFIG}')
+    plain = set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens)
+    if stated is None and uncased and (cased := upper_case_tokens(plain)):
+        raise CheckpointError(
+            f"{directory}: the vocabulary holds upper case ({min(cased)!r}), but text would "
+            f'be lower-cased; write {{"do_lower_case": false}} into {CONFIG}')
+
+
+def upper_case_tokens(tokens: Iterable[str]) -> list[str]:
+    """List tokens with upper case, but for special ones such as `[MASK]`."""
+    return [token for token in tokens if token != token.lower() and not _SPECIAL.fullmatch(token)]
 
 
 def flat_components(component: Component | None) -> list[Component]:

@@ -1,9 +1,10 @@
 """The battery that every command faces: help, stdin, empty input, bad lines, wrong usage, output.
 
 A command is one entry of `CASES` and one of `USAGE`. Formats of `import` face theirs in
-`test_import.py`, `recipe`, which reads TOML, in `test_recipe.py`, `merge`, which reads checkpoints
-alone, in `test_merge.py`, `export brat`, which writes a folder of texts, in `test_export.py`. The
-layout of help is tested in `cli/test_help.py`, its examples in `test_examples.py`.
+`test_import.py`, `recipe`, which reads TOML, in `test_recipe.py`, `convert` and `merge`, which read
+checkpoints alone, in `test_convert.py` and `test_merge.py`, `export brat`, which writes a folder of
+texts, in `test_export.py`. The layout of help is tested in `cli/test_help.py`, its examples in
+`test_examples.py`.
 """
 
 from __future__ import annotations
@@ -553,7 +554,7 @@ def kit(request: pytest.FixtureRequest, kit_paths: dict[str, Path], tmp_path: Pa
 
 
 def test_every_command_is_here() -> None:
-    without_records = {"help", "import", "merge", "recipe"}
+    without_records = {"convert", "help", "import", "merge", "recipe"}
     assert {name.split()[0] for name in CASES} | without_records == set(COMMANDS)
     assert {name.split()[0] for name in USAGE} | without_records == set(COMMANDS)
 

@@ -1,0 +1,47 @@
+"""`bmtools convert`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import get_args
+
+import click
+
+from bmtools.cli.closing import after_convert
+from bmtools.cli.help import Choice
+from bmtools.cli.options import (
+    Command,
+    existing_directory,
+    tokenizer_directory,
+    usage_errors,
+    writes_directory,
+)
+from bmtools.cli.results import finish, print_results, prints_results
+from bmtools.models.settings import Casing
+
+
+@click.command("convert", cls=Command, examples=(
+    "bmtools convert published --casing uncased -o model",
+    "bmtools convert published --tokenizer vocabulary -o model"))
+@click.argument("checkpoint", type=existing_directory, metavar="DIR")
+@writes_directory
+@click.option("--tokenizer", type=tokenizer_directory, metavar="DIR",
+              help="Its vocabulary, where DIR has none.")
+@click.option("--casing", type=Choice(get_args(Casing)),
+              help="Whether text keeps its case; needed where vocab.txt is alone.")
+@prints_results
+def command(checkpoint: Path, output: Path, overwrite: bool, tokenizer: Path | None,
+            casing: Casing | None) -> None:
+    """Turn a checkpoint as it is published into one that all commands read.
+
+    DIR holds pytorch_model.bin, whole or in parts, or Megatron-LM's model_optim_rng.pt, for BERT.
+    Such files can run code when they are loaded; here nothing in them is run, and files that would
+    are refused.
+    """
+    from bmtools.models.convert import convert
+
+    with usage_errors():
+        line = convert(checkpoint, output, tokenizer=tokenizer, casing=casing,
+                       overwrite=overwrite)
+    print_results([line])
+    finish(*after_convert(line))

@@ -1,0 +1,276 @@
+"""Checkpoints as they are published, made into safetensors with a tokenizer that fits."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Mapping
+from copy import deepcopy
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from bmtools.errors import CheckpointError, setting
+from bmtools.io.directories import new_directory
+from bmtools.io.failures import reading
+from bmtools.io.manifest import Manifest, read_object
+from bmtools.models.checkpoint import (
+    require_fitting_tokenizer,
+    silence_transformers,
+    write_checkpoint_files,
+)
+from bmtools.models.checkpoint_files import (
+    CONFIG,
+    MASKED_LM_FAMILIES,
+    read_config,
+    require_versions,
+    weight_files,
+)
+from bmtools.models.inference_files import require_finite
+from bmtools.models.megatron_lm import read_megatron
+from bmtools.models.pickled_weights import read_weights
+from bmtools.models.published_files import OLD_CONFIG, megatron_file, pickled_files
+from bmtools.models.settings import Casing
+from bmtools.vocab.tokenizer import CONFIG as TOKENIZER_CONFIG
+from bmtools.vocab.tokenizer import (
+    TOKENIZER,
+    VOCAB,
+    fingerprint,
+    is_uncased,
+    load_tokenizer,
+    upper_case_tokens,
+)
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
+
+_TOKENIZER_FILES = (TOKENIZER, TOKENIZER_CONFIG, VOCAB, "special_tokens_map.json",
+                    "added_tokens.json", "vocab.json", "merges.txt", "spiece.model",
+                    "sentencepiece.bpe.model")
+_CLASSES = ("AutoModelForPreTraining", "AutoModelForMaskedLM", "AutoModel")
+_BERT_ATTENTION = "encoder.layer.0.attention.self.query.weight"
+
+
+def convert(checkpoint: str | PathLike[str], output: str | PathLike[str], *,
+            tokenizer: str | PathLike[str] | None = None, casing: Casing | None = None,
+            overwrite: bool = False) -> dict[str, Any]:
+    """Write a published checkpoint as safetensors, with its tokenizer and `bmtools.json`.
+
+    Its weights are `pytorch_model.bin`, whole or in several files, safetensors with an old
+    configuration or tokenizer, or Megatron-LM's `model_optim_rng.pt`. Pickled files are read as
+    tensors alone; nothing in them is run. All weights are compared with those of the model that was
+    made of them.
+
+    Args:
+        checkpoint: directory as it was downloaded.
+        output: directory to write.
+        tokenizer: directory of its vocabulary where the checkpoint has none.
+        casing: whether text keeps its case; needed where the files do not say.
+        overwrite: replace the content of the output directory.
+
+    Returns:
+        `checkpoint`, the `class` of the model, its number of `weights`, tokens of its `vocabulary`,
+        `casing`, and names that are `left_out` as no class of the model has them.
+
+    Raises:
+        CheckpointError: weights that cannot be read, are missing or damaged, or a configuration,
+            vocabulary or casing that does not fit.
+    """
+    require_versions()
+    silence_transformers()
+    source = Path(checkpoint)
+    sources, config, state = _read(source)
+    require_finite(source, state)
+    words = _load_tokenizer(Path(tokenizer or source), config, casing)
+    model = _load(source, config, state)
+    is_mlm = type(model).__name__.endswith(("ForMaskedLM", "ForPreTraining"))
+    require_fitting_tokenizer(source, words, model.config.vocab_size, is_mlm)
+    left_out = sorted(_unused(model, state))
+    line = {"class": type(model).__name__, "weights": model.num_parameters(),
+            "vocabulary": len(words), "casing": "uncased" if is_uncased(words) else "cased",
+            "left_out": left_out}
+    manifest = Manifest("convert", {"published": str(source), "casing": line["casing"]},
+                        fingerprint(words), inputs=_hashes(sources),
+                        results={"left_out": left_out})
+    with new_directory(Path(output), overwrite) as partial:
+        write_checkpoint_files(partial, model, words, manifest)
+    return {"checkpoint": str(output), **line}
+
+
+def _hashes(paths: list[Path]) -> dict[str, str]:
+    import hashlib
+
+    hashes = {}
+    for path in paths:
+        with path.open("rb") as stream:
+            hashes[path.name] = hashlib.file_digest(stream, "sha256").hexdigest()
+    return hashes
+
+
+def _read(source: Path) -> tuple[list[Path], PretrainedConfig, dict[str, Tensor]]:
+    """Read a configuration and weights, and name the files of weights."""
+    if megatron := megatron_file(source):
+        return [megatron], *read_megatron(megatron)
+    state = read_weights(source)
+    return pickled_files(source) or weight_files(source), _read_config(source, state), state
+
+
+def _read_config(source: Path, state: Mapping[str, Tensor]) -> PretrainedConfig:
+    """Read a configuration; those of the first years have another name and no model type."""
+    from transformers import AutoConfig
+
+    name = CONFIG if (source / CONFIG).is_file() else OLD_CONFIG
+    if not (source / name).is_file():
+        raise CheckpointError(f"{source}: no {CONFIG} beside the weights, download the whole "
+                              "model")
+    content = read_config(source, name)
+    if "model_type" not in content and {_BERT_ATTENTION, f"bert.{_BERT_ATTENTION}"} & state.keys():
+        content["model_type"] = "bert"
+    family = content.pop("model_type", None)
+    if family not in MASKED_LM_FAMILIES:
+        raise CheckpointError(f"{source / name}: found model_type {family!r}, expected one of "
+                              f"{', '.join(sorted(MASKED_LM_FAMILIES))}")
+    content.pop("auto_map", None)
+    with reading(source / name, "no configuration could be made of it", "restore it"):
+        return AutoConfig.for_model(family, **content)
+
+
+def _load_tokenizer(directory: Path, config: PretrainedConfig,
+                    casing: Casing | None) -> PreTrainedTokenizerFast:
+    """Load a tokenizer whose casing is said by its files or asked for.
+
+    Raises:
+        CheckpointError: neither says it, or the vocabulary contradicts it.
+    """
+    with tempfile.TemporaryDirectory() as place:
+        copy = Path(place)
+        for name in _TOKENIZER_FILES:
+            if (directory / name).is_file():
+                shutil.copyfile(directory / name, copy / name)
+        if not any(copy.iterdir()):
+            raise CheckpointError(f"{directory}: no tokenizer, expected {TOKENIZER} or {VOCAB}; "
+                                  f"name its directory by {setting('tokenizer')}")
+        if not (copy / TOKENIZER).is_file() and (copy / VOCAB).is_file():
+            _state_casing(directory, copy, casing)
+        (copy / CONFIG).write_text(json.dumps({"model_type": config.model_type}))
+        try:
+            tokenizer = load_tokenizer(copy)
+        except CheckpointError as error:
+            raise CheckpointError(str(error).replace(place, str(directory))) from error
+        found = "uncased" if is_uncased(tokenizer) else "cased"
+        if casing and found != casing:
+            raise CheckpointError(f"{directory / TOKENIZER}: found a tokenizer that is {found}, "
+                                  f"but {setting('casing')} {casing}; leave that out")
+        _compare_vocabularies(directory, tokenizer)
+        tokenizer.name_or_path = ""
+        return tokenizer
+
+
+def _state_casing(directory: Path, copy: Path, casing: Casing | None) -> None:
+    """Write what `vocab.txt` alone does not say into the configuration of a tokenizer."""
+    path = copy / TOKENIZER_CONFIG
+    content = read_object(path) if path.is_file() else {}
+    beside = [read_object(directory / name) for name in (CONFIG, OLD_CONFIG)
+              if (directory / name).is_file()]
+    stated = next((one["do_lower_case"] for one in (content, *beside)
+                   if one.get("do_lower_case") is not None), None)
+    tokens = (copy / VOCAB).read_text("utf-8", "replace").splitlines()
+    upper = upper_case_tokens(tokens)
+    vocabulary = f"its vocabulary has upper case ({min(upper)!r})" if upper \
+        else "its vocabulary has no upper case"
+    fitting = "cased" if upper else "uncased"
+    if casing is None and stated is None:
+        raise CheckpointError(f"{directory}: no file says whether text keeps its case; "
+                              f"{vocabulary}, so give {setting('casing')} {fitting}")
+    is_uncased = casing == "uncased" if casing else bool(stated)
+    if (is_uncased and upper) or not (is_uncased or upper or casing):
+        said = f"{setting('casing')} {casing}" if casing \
+            else f"{TOKENIZER_CONFIG} says do_lower_case {json.dumps(stated)}"
+        raise CheckpointError(f"{directory}: {said}, but {vocabulary}; give {setting('casing')} "
+                              f"{fitting}")
+    content.setdefault("tokenizer_class", "BertTokenizer")
+    path.write_text(json.dumps({**content, "do_lower_case": is_uncased}))
+
+
+def _compare_vocabularies(directory: Path, tokenizer: PreTrainedTokenizerFast) -> None:
+    """Make sure that both files of a WordPiece vocabulary, where there are two, are the same."""
+    if not ((directory / VOCAB).is_file() and (directory / TOKENIZER).is_file()):
+        return
+    tokens = tokenizer.get_vocab()
+    lines = (directory / VOCAB).read_text("utf-8", "replace").split("\n")
+    for number, token in enumerate(lines):
+        token = token.rstrip("\r")
+        if token and tokens.get(token) != number:
+            raise CheckpointError(f"{directory / VOCAB}:{number + 1}: found {token!r}, which "
+                                  f"{TOKENIZER} gives the id {tokens.get(token)}; remove the file "
+                                  "that is not the model's")
+
+
+def _load(source: Path, config: PretrainedConfig, state: dict[str, Tensor]) -> PreTrainedModel:
+    """Build the model whose class has most of the weights, and make sure that it has them."""
+    import transformers
+
+    if any(name.startswith("lm_predictions.") for name in state):
+        config.legacy = False  # DeBERTa's head as Microsoft names it
+    config.dtype = torch.float32
+    names = [name for name in config.architectures or () if hasattr(transformers, name)][:1]
+    with reading(source, "no model could be made of its configuration", "restore config.json"):
+        kind = min((*names, *_CLASSES), key=lambda name: _misfit(name, config, state))
+        model = _build(kind, config)
+    weights, expected = _fitted(model, state), model.state_dict()
+    for name in sorted(expected):
+        if name not in weights and name not in model.all_tied_weights_keys:
+            raise CheckpointError(f"{source}: no weights for {name}, expected a whole "
+                                  f"{type(model).__name__}")
+        if name in weights and weights[name].shape != expected[name].shape:
+            raise CheckpointError(f"{source}: found {name} of shape {tuple(weights[name].shape)}, "
+                                  f"expected {tuple(expected[name].shape)} by config.json")
+    model.load_state_dict(weights, strict=False)
+    model.tie_weights()
+    for name, made in model.state_dict().items():
+        if name in weights and not torch.equal(made, weights[name]):
+            raise CheckpointError(f"{source}: found {name} that differs from the weights it is "
+                                  'tied to; write "tie_word_embeddings": false into config.json')
+    return model.eval()
+
+
+def _build(name: str, config: PretrainedConfig) -> PreTrainedModel:
+    """Build a model of a class, or auto class, of transformers."""
+    import transformers
+
+    kind = getattr(transformers, name)
+    model: PreTrainedModel = (kind.from_config if name.startswith("Auto") else kind)(
+        deepcopy(config))
+    return model
+
+
+def _misfit(name: str, config: PretrainedConfig,
+            state: Mapping[str, Tensor]) -> tuple[int, int]:
+    """Count the weights that a class lacks, and those of the checkpoint that it has no use for."""
+    try:
+        with torch.device("meta"):
+            model = _build(name, config)
+    except ValueError:  # no such class in this family
+        return len(state), len(state)
+    missing = model.state_dict().keys() - _fitted(model, state).keys() \
+        - set(model.all_tied_weights_keys)
+    return len(missing), len(_unused(model, state))
+
+
+def _unused(model: PreTrainedModel, state: Mapping[str, Tensor]) -> set[str]:
+    return _fitted(model, state).keys() - model.state_dict().keys()
+
+
+def _fitted(model: PreTrainedModel, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Name weights as a model does, with the encoder's name before them or without."""
+    prefix = f"{model.base_model_prefix}."
+    if model.base_model is model:
+        return {name.removeprefix(prefix): weight for name, weight in state.items()}
+    if any(name.startswith(prefix) for name in state):
+        return dict(state)
+    inner = model.base_model.state_dict().keys()
+    return {prefix + name if name in inner else name: weight for name, weight in state.items()}

@@ -1,0 +1,121 @@
+"""Weights as they are published, read without running anything that comes with them."""
+
+from __future__ import annotations
+
+import argparse
+import pickle
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.serialization import safe_globals
+
+from bmtools.errors import CheckpointError
+from bmtools.io.failures import reading
+from bmtools.models.checkpoint_files import require_no_pointer, weight_files
+from bmtools.models.published_files import pickled_files
+from bmtools.status import set_status
+
+_FORBIDDEN = re.compile(r"GLOBAL:? ([\w.]+)|class (\S+) ")
+_RENAMED = ((".gamma", ".weight"), (".beta", ".bias"))  # TensorFlow's names of layer norms
+_BUFFER = ".position_ids"  # numbers from 0 that transformers once saved with the weights
+
+
+class _Placeholder:
+    """Stands for an object of Megatron-LM that tells nothing about the weights."""
+
+    def __init__(self, *_: Any) -> None:
+        pass
+
+    def __setstate__(self, state: Any) -> None:
+        pass
+
+
+# They stand in the arguments or beside the optimizer of Megatron-LM's versions.
+_MEGATRON_CLASSES = (
+    *(f"megatron.{module}.{name}" for module in ("model.enums", "core.enums",
+                                                 "core.transformer.enums")
+      for name in ("ModelType", "LayerType", "AttnType", "AttnMaskType",
+                   "PositionEmbeddingType", "AttnBackend")),
+    *(f"{module}.loss_scaler.DynamicLossScaler"
+      for module in ("fp16", "megatron.fp16", "megatron.fp16_deprecated")))
+
+
+def read_pickle(path: Path) -> Any:
+    """Read tensors, plain values and arguments of a command line; refuse all that runs code.
+
+    Raises:
+        CheckpointError: a damaged file, or an object that is none of these, which is named.
+    """
+    require_no_pointer(path)
+    allowed: list[Callable[..., Any] | tuple[Callable[..., Any], str]] = [
+        argparse.Namespace, *((_Placeholder, name) for name in _MEGATRON_CLASSES),
+        *_numpy_globals()]
+    set_status(f"reading {path.name}")
+    with reading(path, "no weights could be read", "download or copy it again"), \
+            safe_globals(allowed):
+        try:
+            return torch.load(path, map_location="cpu", weights_only=True)
+        except pickle.UnpicklingError as error:
+            found = _FORBIDDEN.search(str(error))
+            if found is None:
+                raise
+            raise CheckpointError(
+                f"{path}: found {found[1] or found[2]}, which is no weight and could run code, "
+                "expected weights; nothing of it was run, look for safetensors of this "
+                "model") from error
+
+
+def _numpy_globals() -> list[Any]:
+    """List what pickles of random states need, which Megatron-LM keeps beside the weights."""
+    import numpy as np
+
+    rebuild = np.zeros(0).__reduce__()[0]  # its module has another name before numpy 2
+    assert callable(rebuild)
+    return [np.ndarray, np.dtype, type(np.dtype(np.uint32)),
+            *((rebuild, f"numpy.{core}.multiarray._reconstruct") for core in ("core", "_core"))]
+
+
+def read_weights(directory: Path) -> dict[str, Tensor]:
+    """Read a checkpoint's weights, pickled or safetensors, by today's names and in float32.
+
+    Raises:
+        CheckpointError: no weights, weights that cannot be read, or something else among them.
+    """
+    state: dict[str, Tensor] = {}
+    for path, content in _contents(directory):
+        if not isinstance(content, Mapping):
+            raise CheckpointError(f"{path}: found {type(content).__name__}, expected weights by "
+                                  "their names")
+        inner = content.get("state_dict")
+        for name, value in (inner if isinstance(inner, Mapping) else content).items():
+            if not isinstance(value, Tensor):
+                raise CheckpointError(f"{path}: found {name!r}, {type(value).__name__}, expected "
+                                      "weights alone")
+            if not name.endswith(_BUFFER):
+                state[_renamed(name)] = value.float() if value.is_floating_point() else value
+    return state
+
+
+def _contents(directory: Path) -> Iterator[tuple[Path, Any]]:
+    from safetensors.torch import load_file
+
+    if paths := pickled_files(directory):
+        for path in paths:
+            yield path, read_pickle(path)
+    else:
+        for path in weight_files(directory):
+            with reading(path, "no weights could be read", "download or copy it again"):
+                yield path, load_file(path)
+
+
+def _renamed(name: str) -> str:
+    """Give a weight the name that it has today; torch's DataParallel puts a word before it."""
+    name = name.removeprefix("module.")
+    for old, new in _RENAMED:
+        if name.endswith(f"LayerNorm{old}"):
+            return name.removesuffix(old) + new
+    return name
