@@ -13,7 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bmtools.data.sampler import Sampler
+from bmtools.data.prefetch import Prefetcher
+from bmtools.data.sampler import BatchPlan, Sampler, StreamPosition
 from bmtools.data.samples import mask_keys, token_counts
 from bmtools.data.shards import Corpus
 from bmtools.errors import BmtoolsError, CheckpointError, setting
@@ -26,6 +27,8 @@ from bmtools.recipes.settings import ObjectiveConfig
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
+_PLANS_AHEAD = 8
+
 MicroBatch = Mapping[str, Tensor]
 """Arguments of the objective for one forward pass, by name."""
 
@@ -37,10 +40,12 @@ class RankBatch:
     Args:
         micro_batches: arguments of the objective, by name, for each forward pass.
         counts: tokens and so on in this part; every process has the same keys.
+        following: where a resumed run goes on after the batch; None if its number is enough.
     """
 
     micro_batches: Sequence[MicroBatch]
     counts: Mapping[str, int]
+    following: StreamPosition | None = None
 
 
 class Batches(Protocol):
@@ -186,7 +191,7 @@ class Collator:
 
 @dataclass(frozen=True, eq=False)
 class ScheduledBatches:
-    """Batches of a run's schedule, in micro-batches.
+    """Batches of a run's schedule, in micro-batches; some are planned ahead, in a thread.
 
     Args:
         sampler: plans each batch.
@@ -201,7 +206,7 @@ class ScheduledBatches:
 
     def batch(self, number: int, rank: int = 0, world_size: int = 1) -> RankBatch:
         """Make every `world_size`-th sequence of a batch."""
-        plan = self.sampler.batch(number)
+        plan = self._plans.get(number)
         if len(plan.sequences) % world_size:
             raise BmtoolsError(f"{setting('batch_size')}: found {len(plan.sequences)}, expected a "
                                f"multiple of the {world_size} processes that share it")
@@ -211,11 +216,15 @@ class ScheduledBatches:
         micro_batches = []
         total = Counter(sequences=len(own))
         for start in range(0, len(own), size):
-            inputs, counts = self.collator(np.concatenate(own[start:start + size]),
-                                            phase.objective, mask_rate)
+            inputs, counts = self.collator(own[start:start + size].samples, phase.objective,
+                                           mask_rate)
             micro_batches.append(inputs)
             total.update(counts)
-        return RankBatch(micro_batches, total)
+        return RankBatch(micro_batches, total, plan.following)
+
+    @cached_property
+    def _plans(self) -> Prefetcher[BatchPlan]:
+        return Prefetcher(self.sampler.batch, _PLANS_AHEAD)
 
 
 def split_in_half(micro_batches: Sequence[MicroBatch]) -> list[MicroBatch]:

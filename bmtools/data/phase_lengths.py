@@ -86,8 +86,8 @@ def _count_sequences(phase: Phase, corpus: Corpus, packed: bool,
     lengths: list[int] = []
     with contextlib.suppress(DataError):  # used up
         while True:
-            [sequence] = sampler.batch(len(lengths)).sequences
-            lengths.append(int(token_counts(sequence).sum()))
+            samples = sampler.batch(len(lengths)).sequences.samples
+            lengths.append(int(token_counts(samples).sum()))
     scale = size(corpus) / (epochs * size(sample))
     return len(lengths) * scale, sum(lengths) * scale
 
@@ -99,13 +99,12 @@ def _sample_documents(corpus: Corpus, share: float, seed: int) -> Corpus:
         return corpus
     documents = document_numbers(np.arange(count), len(corpus), seed, 0)
     lengths = corpus.lengths[documents].astype(np.int64)
-    ids, word_starts = corpus.gather(documents, np.zeros_like(lengths), lengths)
-    borders = offsets(lengths)
-    return Corpus.of(
-        EncodedDocument(ids[begin:end], word_starts[begin:end],
-                        corpus.sentence_starts(document) if corpus.has_sentences else None)
-        for document, begin, end in zip(documents.tolist(), borders[:-1], borders[1:],
-                                        strict=True))
+    firsts, borders = np.zeros_like(lengths), offsets(lengths)[1:-1]
+    parts = [np.split(values, borders) for values in corpus.gather(documents, firsts, lengths)]
+    if corpus.has_sentences:
+        starts, counts = corpus.sentence_starts(documents, firsts, lengths)
+        parts.append(np.split(starts, offsets(counts)[1:-1]))
+    return Corpus.of(EncodedDocument(*each) for each in zip(*parts, strict=True))
 
 
 def attended_tokens(phase: Phase, corpora: Mapping[str, Corpus]) -> int:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
-from bmtools.data.packing import PackedPart, pack
+from bmtools.data.packing import pack
+from bmtools.data.pairs import make_pairs
 from bmtools.data.samples import (
     NO_PAIR,
     PAIR,
@@ -15,14 +17,93 @@ from bmtools.data.samples import (
     SINGLE_SPECIALS,
     WORD_SLACK,
     cut_evenly,
-    make_pairs,
     token_counts,
     whole_documents,
 )
 from bmtools.data.shards import Corpus
 from bmtools.data.shuffle import Mixture, document_numbers
+from bmtools.data.word_starts import join
 from bmtools.errors import DataError
+from bmtools.masking.ragged import offsets, ranges
 from bmtools.recipes.schedule import PhaseStep, Schedule
+
+STREAM = 2
+"""Version of the order of samples; a run cannot go on in another one."""
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """Samples, sequence after sequence.
+
+    Args:
+        samples: (samples,) of SAMPLE.
+        borders: (sequences + 1,) where each sequence begins, and where the last one ends.
+    """
+
+    samples: np.ndarray
+    borders: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.borders) - 1
+
+    def __getitem__(self, numbers: slice) -> Sequences:
+        """Select sequences."""
+        return self.take(np.arange(len(self))[numbers])
+
+    def take(self, numbers: np.ndarray) -> Sequences:
+        """Select sequences by their numbers, in the order of these."""
+        sizes = np.diff(self.borders)[numbers]
+        return Sequences(self.samples[ranges(self.borders[numbers], sizes)], offsets(sizes))
+
+
+@dataclass(frozen=True)
+class Window:
+    """Where the sampler stands before it turns a window of documents into sequences.
+
+    Args:
+        batch: number of the batch that needs the window.
+        phase: number of the last phase; the window begins a phase if its batch is of another.
+        windows: number of windows before.
+        draws: documents drawn so far, by corpus.
+        drawn: those drawn in this phase.
+        owed: fractions of a document that the mixture carries over, by corpus.
+        pool: samples that are left over from before.
+    """
+
+    batch: int = 0
+    phase: int = -1
+    windows: int = 0
+    draws: Mapping[str, int] = field(default_factory=dict)
+    drawn: Mapping[str, int] = field(default_factory=dict)
+    owed: Mapping[str, float] = field(default_factory=dict)
+    pool: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=SAMPLE))
+
+
+@dataclass(frozen=True)
+class StreamPosition:
+    """Where a run can enter the stream of samples: before which batch.
+
+    Args:
+        batch: number of the next batch.
+        window: the window that its first sequence comes from.
+        used: sequences of that window in batches before.
+    """
+
+    batch: int = 0
+    window: Window = field(default_factory=Window)
+    used: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values, for a run's state."""
+        window = {**vars(self.window), "pool": self.window.pool.tolist()}
+        return {"batch": self.batch, "window": window, "used": self.used}
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> StreamPosition:
+        """Take plain values back."""
+        window = dict(content["window"])
+        pool = np.array([tuple(sample) for sample in window.pop("pool")], dtype=SAMPLE)
+        return cls(content["batch"], Window(**window, pool=pool), content["used"])
 
 
 @dataclass(frozen=True)
@@ -30,93 +111,115 @@ class BatchPlan:
     """Contents of a batch.
 
     Args:
-        sequences: (samples,) of SAMPLE of each sequence.
+        sequences: of the whole batch, over all processes.
         phase_step: the step of the schedule that it is for.
+        following: where a run goes on after it.
     """
 
-    sequences: list[np.ndarray]
+    sequences: Sequences
     phase_step: PhaseStep
+    following: StreamPosition
 
 
 class Sampler:
     """Documents in keyed order, cut, paired or packed into sequences, in batches by number.
 
     The document of a draw, its cuts and its masks depend on the seed and the number of the draw,
-    not on processes, micro-batches or restarts. A resumed run repeats the order without reading
-    the text, which takes a few seconds per ten million documents. Samples that are left over at
-    the end of a phase come first in the next one, if that draws from the same corpus.
+    not on processes, micro-batches or restarts. Documents are drawn, arranged and shuffled in
+    windows; a run resumes within one, so that it repeats no more than its sequences. Samples that
+    are left over at the end of a phase come first in the next one, if that draws from the same
+    corpus.
 
     Args:
         corpora: by name.
         schedule: the phases and their steps.
         packed: whether documents share sequences.
         seed: seed of the order.
+        position: where the first batch that is asked for is found without those before it.
     """
 
     def __init__(self, corpora: Mapping[str, Corpus], schedule: Schedule, packed: bool,
-                 seed: int) -> None:
+                 seed: int, position: StreamPosition | None = None) -> None:
         self._corpora = list(corpora.values())
         self._numbers = {name: number for number, name in enumerate(corpora)}
         self._sizes = {name: (len(corpus), corpus.tokens) for name, corpus in corpora.items()}
         self._schedule = schedule
         self._packed = packed
         self._seed = seed
-        self._ready: list[np.ndarray] = []
-        self._restart()
+        self._position = position or StreamPosition()
+        self._next = -1
 
     def batch(self, number: int) -> BatchPlan:
-        """Plan batch `number`, from 0."""
-        if number < self._next:
-            self._restart()
-        while True:
-            phase_step = self._schedule.phase_step(self._next)
-            if phase_step.phase_number != self._phase:
-                self._enter(phase_step)
-            size = phase_step.batch_size
-            while len(self._ready) < size:
-                self._arrange(self._pool, self._draw(phase_step), phase_step)
-            sequences, self._ready = self._ready[:size], self._ready[size:]
-            self._next += 1
-            if self._next > number:
-                return BatchPlan(sequences, phase_step)
+        """Plan batch `number`, from 0; those up to it are planned, unless they were before."""
+        if not 0 <= self._next <= number:
+            self._enter(self._position if number >= self._position.batch else StreamPosition())
+        while (plan := self._plan()).following.batch <= number:
+            pass
+        return plan
 
-    def _restart(self) -> None:
-        self._next = 0
-        self._phase = -1
-        self._draws = dict.fromkeys(self._numbers, 0)
-        self._pool = np.empty(0, dtype=SAMPLE)
-        self._ready = []
-        self._windows = 0
+    def _enter(self, position: StreamPosition) -> None:
+        """Enter the stream before any batch."""
+        self._next = position.batch
+        self._make(position.window)
+        self._used = position.used
 
-    def _enter(self, phase_step: PhaseStep) -> None:
-        """Enter a phase; leftovers of the last one are cut and paired by its settings."""
-        self._phase = phase_step.phase_number
-        mixture = phase_step.phase.mixture
-        self._mixture = Mixture(self._sizes, mixture)
-        drawn = [self._numbers[one.corpus] for one in mixture] or list(self._numbers.values())
-        left = np.concatenate([self._pool, *self._ready])
-        left = left[np.isin(left["corpus"], drawn)]
-        left[PAIR] = NO_PAIR
-        self._ready = []
-        self._arrange(self._cut(left, phase_step), left[:0], phase_step)
+    def _plan(self) -> BatchPlan:
+        """Plan the next batch."""
+        phase_step = self._schedule.phase_step(self._next)
+        if phase_step.phase_number != self._after.phase:
+            left = [self._after.pool, self._ready[self._used:].samples]
+            self._make(replace(self._after, batch=self._next, pool=np.concatenate(left)))
+        parts, missing = [], phase_step.batch_size
+        while missing:
+            if self._used == len(self._ready):
+                self._make(replace(self._after, batch=self._next))
+            parts.append(self._ready[self._used:self._used + missing])
+            self._used += len(parts[-1])
+            missing -= len(parts[-1])
+        self._next += 1
+        return BatchPlan(_concatenate(parts), phase_step,
+                         StreamPosition(self._next, self._window, self._used))
 
-    def _draw(self, phase_step: PhaseStep) -> np.ndarray:
-        """Draw a window of documents, cut into samples."""
-        counts = self._mixture.take(phase_step.progress)
+    def _make(self, window: Window) -> None:
+        """Turn a window of documents, or what a phase left over, into sequences."""
+        phase_step = self._schedule.phase_step(window.batch)
+        if phase_step.phase_number != window.phase:
+            # Leftovers of the last phase are cut and paired by the settings of this one.
+            names = [one.corpus for one in phase_step.phase.mixture] or list(self._numbers)
+            used = [self._numbers[name] for name in names]
+            left = window.pool[np.isin(window.pool["corpus"], used)]
+            left[PAIR] = NO_PAIR
+            draws, drawn, owed = window.draws, {}, {}
+            waiting, new = self._cut(left, phase_step), left[:0]
+        else:
+            mixture = Mixture(self._sizes, phase_step.phase.mixture, window.drawn, window.owed)
+            waiting, (new, draws) = window.pool, self._draw(mixture, window.draws, phase_step)
+            drawn, owed = mixture.drawn, mixture.owed
+        rng = np.random.default_rng((self._seed, 3 if self._packed else 2, window.windows + 1))
+        arrange = self._pack if self._packed else self._sort
+        self._ready, pool = arrange(waiting, new, phase_step, rng)
+        self._window, self._used = window, 0
+        self._after = Window(window.batch, phase_step.phase_number, window.windows + 1, draws,
+                             drawn, owed, pool)
+
+    def _draw(self, mixture: Mixture, draws: Mapping[str, int],
+              phase_step: PhaseStep) -> tuple[np.ndarray, dict[str, int]]:
+        """Draw a window of documents, cut into samples; return the draws of each corpus, too."""
+        counts = mixture.take(phase_step.progress)
         if not counts:
             raise DataError(
                 f"phase {phase_step.phase.name}: step {self._next + 1} finds the corpora used up, "
                 "as often as their caps in the mixture allow; raise 'epochs' there or take fewer "
                 "steps")
-        drawn = []
+        after, drawn = dict(draws), []
         for name, count in counts.items():
-            number = self._numbers[name]
+            number, first = self._numbers[name], draws.get(name, 0)
             corpus = self._corpora[number]
-            draws = np.arange(self._draws[name], self._draws[name] + count)
-            self._draws[name] += count
-            documents = document_numbers(draws, len(corpus), self._seed, number)
-            drawn.append(whole_documents(documents, corpus.lengths[documents], draws, number))
-        return self._cut(np.concatenate(drawn), phase_step)
+            own = np.arange(first, first + count)
+            documents = document_numbers(own, len(corpus), self._seed, number)
+            drawn.append(whole_documents(documents, corpus.lengths[documents], own, number))
+            after[name] = first + count
+        return self._cut(np.concatenate(drawn), phase_step), after
 
     def _cut(self, samples: np.ndarray, phase_step: PhaseStep) -> np.ndarray:
         """Make samples that fit a sequence."""
@@ -127,85 +230,68 @@ class Sampler:
             return samples  # cut where sequences are filled
         return cut_evenly(samples, self._corpora, max_length)
 
-    def _arrange(self, waiting: np.ndarray, drawn: np.ndarray, phase_step: PhaseStep) -> None:
-        """Turn samples into sequences; what does not fill a sequence or a batch waits.
-
-        Padded sequences are sorted by length into whole batches, which are shuffled.
+    def _sort(self, waiting: np.ndarray, drawn: np.ndarray, phase_step: PhaseStep,
+              rng: np.random.Generator) -> tuple[Sequences, np.ndarray]:
+        """Sort samples by length into whole batches, and shuffle these.
 
         Args:
             waiting: samples left over from before; they go first.
             drawn: new ones.
+            phase_step: of the batch.
+            rng: of the order.
+
+        Returns:
+            sequences of a sample each, and the samples that do not fill a batch.
         """
-        self._windows += 1
-        self._pool = np.concatenate([waiting, drawn])
-        if self._packed:
-            self._pack_pool(phase_step)
-            return
-        size, rng = phase_step.batch_size, np.random.default_rng((self._seed, 2, self._windows))
+        samples, size = np.concatenate([waiting, drawn]), phase_step.batch_size
         members = np.concatenate([np.arange(len(waiting)),
                                   len(waiting) + rng.permutation(len(drawn))])
         used = members[:len(members) // size * size]
-        lengths = token_counts(self._pool)[used]
-        ranked = used[np.argsort(lengths, kind="stable")].reshape(-1, size)
-        for batch in rng.permutation(len(ranked)):
-            self._ready.extend(self._pool[member:member + 1] for member in ranked[batch])
-        self._pool = self._pool[np.sort(members[len(used):])]
+        ranked = used[np.argsort(token_counts(samples)[used], kind="stable")].reshape(-1, size)
+        chosen = ranked[rng.permutation(len(ranked))].ravel()
+        return (Sequences(samples[chosen], np.arange(len(chosen) + 1)),
+                samples[np.sort(members[len(used):])])
 
-    def _pack_pool(self, phase_step: PhaseStep) -> None:
-        """Pack the pool into sequences, and shuffle them."""
-        max_length = phase_step.phase.batch.max_length
+    def _pack(self, waiting: np.ndarray, drawn: np.ndarray, phase_step: PhaseStep,
+              rng: np.random.Generator) -> tuple[Sequences, np.ndarray]:
+        """Pack samples into sequences, and shuffle them; arguments and results as for `_sort`."""
+        samples, max_length = np.concatenate([waiting, drawn]), phase_step.phase.batch.max_length
         if phase_step.phase.objective.objective == "masked+nsp":
-            sequences, left_over = pack(token_counts(self._pool), max_length, 0, None)
+            parts = pack(token_counts(samples), max_length, 0, None)
+            packed = samples[parts.samples]
         else:
-            cuts = _WordCuts(self._pool, self._corpora, max_length - SINGLE_SPECIALS)
-            sequences, left_over = pack(self._pool["length"], max_length, SINGLE_SPECIALS, cuts)
-        rng = np.random.default_rng((self._seed, 3, self._windows))
-        self._ready.extend(self._part_samples(sequences[number])
-                           for number in rng.permutation(len(sequences)))
-        self._pool = self._part_samples(left_over)
-
-    def _part_samples(self, parts: Sequence[PackedPart]) -> np.ndarray:
-        chosen = self._pool[[part.sample for part in parts]]
-        single = chosen["nsp_label"] < 0
-        starts = np.array([part.start for part in parts], dtype=np.int64)
-        lengths = np.array([part.length for part in parts], dtype=np.int64)
-        chosen["start"][single] += starts[single]
-        chosen["length"][single] = lengths[single]
-        return chosen
+            parts = pack(samples["length"], max_length, SINGLE_SPECIALS,
+                         _WordCuts(samples, self._corpora))
+            packed = samples[parts.samples]
+            packed["start"] += parts.starts
+            packed["length"] = parts.lengths
+        sizes = np.bincount(parts.sequences + 1, minlength=1)
+        sequences = Sequences(packed[sizes[0]:], offsets(sizes[1:]))
+        return sequences.take(rng.permutation(len(sequences))), packed[:sizes[0]]
 
 
 class _WordCuts:
-    """Offsets at which samples can be cut: at or just before a wanted one, at a word start.
-
-    Word starts of samples longer than a sequence are read all at once, those of others when one
-    has to be cut after all.
+    """Finds offsets at which samples can be cut: at or just before a wanted one, at a word start.
 
     Args:
         samples: (samples,) of SAMPLE.
         corpora: by the corpus numbers of samples.
-        longest: tokens that fit a sequence.
     """
 
-    def __init__(self, samples: np.ndarray, corpora: Sequence[Corpus], longest: int) -> None:
-        self._samples = samples
-        self._corpora = corpora
-        self._starts: list[bytes | None] = [None] * len(samples)
-        self._read(np.nonzero(samples["length"] > longest)[0])
+    def __init__(self, samples: np.ndarray, corpora: Sequence[Corpus]) -> None:
+        self._starts = samples["start"]
+        own = [np.flatnonzero(samples["corpus"] == number) for number in range(len(corpora))]
+        self._word_starts = join([corpus.word_starts(samples["document"][chosen])
+                                  for corpus, chosen in zip(corpora, own, strict=True)])
+        self._indices = np.argsort(np.concatenate(own))
 
-    def __call__(self, sample: int, offset: int) -> int:
-        """Find the offset within a sample where it can be cut."""
-        if self._starts[sample] is None:
-            self._read(np.array([sample]))
-        starts = self._starts[sample] or b""
-        found = starts.rfind(b"\1", max(offset - WORD_SLACK, 0), offset + 1)
-        return found if found > 0 else offset
+    def __call__(self, samples: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+        starts = self._starts[samples]
+        return self._word_starts.at_or_before(self._indices[samples], wanted + starts,
+                                              WORD_SLACK) - starts
 
-    def _read(self, numbers: np.ndarray) -> None:
-        for corpus_number, corpus in enumerate(self._corpora):
-            own = numbers[self._samples["corpus"][numbers] == corpus_number]
-            chosen = self._samples[own]
-            content = corpus.gather(chosen["document"], chosen["start"],
-                                    chosen["length"])[1].tobytes()
-            ends = np.cumsum(chosen["length"])
-            for sample, end, length in zip(own, ends, chosen["length"], strict=True):
-                self._starts[sample] = content[end - length:end]
+
+def _concatenate(parts: Sequence[Sequences]) -> Sequences:
+    sizes = [np.diff(part.borders) for part in parts]
+    return Sequences(np.concatenate([part.samples for part in parts]),
+                     offsets(np.concatenate(sizes)))

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from bmtools.data.shard_files import FORMAT, SHARDS, TYPES, EncodedDocument, concatenate, shard_path
+from bmtools.data.word_starts import WordStarts, bits_at
 from bmtools.errors import CheckpointError
 from bmtools.io.manifest import add_input, read_manifest
 from bmtools.io.tensor_files import LENGTH_BYTES, parse_header
@@ -74,8 +75,19 @@ class Shard:
 
     def is_word_start(self, tokens: np.ndarray) -> np.ndarray:
         """Check which tokens begin a word; bool."""
-        bytes_ = self.bits[tokens >> 3]
-        return (bytes_ >> (tokens & 7).astype(np.uint8) & 1).astype(bool)
+        return bits_at(self.bits, tokens)
+
+    def count_sentences(self, tokens: np.ndarray) -> np.ndarray:
+        """Count the sentences that begin before each token, (tokens,) int64.
+
+        Raises:
+            CheckpointError: no sentence borders.
+        """
+        if self.sentences is None:
+            raise CheckpointError("the shards do not say where sentences begin; "
+                                  "make them with `bmtools tokenize --sentences`")
+        # Of the same type as the sentences, or numpy would copy them all to compare.
+        return np.searchsorted(self.sentences, tokens.astype(self.sentences.dtype))
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +165,11 @@ class Corpus:
     @cached_property
     def lengths(self) -> np.ndarray:
         """(documents,) uint32, tokens of each."""
-        return np.concatenate([np.diff(shard.borders) for shard in self.shards]).astype(np.uint32)
+        ends = np.append(0, self._ends)
+        lengths = np.empty(ends[-1], dtype=np.uint32)
+        for shard, begin, end in zip(self.shards, ends, ends[1:], strict=False):
+            lengths[begin:end] = np.diff(shard.borders)
+        return lengths
 
     @cached_property
     def tokens(self) -> int:
@@ -200,21 +216,65 @@ class Corpus:
             starts[target] = shard.is_word_start(source)
         return ids, starts
 
-    def sentence_starts(self, document: int) -> np.ndarray:
-        """Find the tokens of a document at which its sentences begin, (sentences,) int64.
+    def word_starts(self, documents: np.ndarray) -> WordStarts:
+        """Read the word starts of some documents, a bit a token."""
+        documents = np.asarray(documents, dtype=np.int64)
+        lengths = self.lengths[documents].astype(np.int64)
+        first_bytes, sizes, first_bits = (np.empty_like(documents) for _ in range(3))
+        for _, chosen, origins in self._by_shard(documents):
+            first_bytes[chosen], first_bits[chosen] = origins >> 3, origins & 7
+            sizes[chosen] = (origins + lengths[chosen] + 7 >> 3) - (origins >> 3)
+        begins = run_offsets(sizes)
+        bits = np.empty(int(begins[-1]), dtype=np.uint8)
+        for shard, chosen, _ in self._by_shard(documents):
+            bits[ranges(begins[chosen], sizes[chosen])] = \
+                shard.bits[ranges(first_bytes[chosen], sizes[chosen])]
+        return WordStarts(bits, begins[:-1] * 8 + first_bits, lengths)
+
+    def sentence_starts(self, documents: np.ndarray, firsts: np.ndarray,
+                        lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Find the tokens at which sentences begin in parts of documents.
+
+        Arguments are those of `gather`.
+
+        Returns:
+            (all sentences,) offsets within their documents, and (parts,) sentences of each part.
 
         Raises:
             CheckpointError: shards without sentence borders.
         """
-        number = int(np.searchsorted(self._ends, document, side="right"))
-        shard = self.shards[number]
-        if shard.sentences is None:
-            raise CheckpointError("the shards do not say where sentences begin; "
-                                  "make them with `bmtools tokenize --sentences`")
-        local = document - (int(self._ends[number - 1]) if number else 0)
-        # Of the same type as the sentences, or numpy would copy them all to compare.
-        first, end = np.searchsorted(shard.sentences, shard.borders[local:local + 2])
-        return shard.sentences[first:end].astype(np.int64) - int(shard.borders[local])
+        begins, counts = np.empty_like(documents), np.empty_like(documents)
+        for shard, chosen, origins in self._by_shard(documents):
+            first = shard.count_sentences(origins + firsts[chosen])
+            begins[chosen] = first
+            counts[chosen] = shard.count_sentences(
+                origins + firsts[chosen] + lengths[chosen]) - first
+        places = run_offsets(counts)
+        starts = np.empty(int(places[-1]), dtype=np.int64)
+        for shard, chosen, origins in self._by_shard(documents):
+            sizes = counts[chosen]
+            assert shard.sentences is not None
+            starts[ranges(places[chosen], sizes)] = shard.sentences[
+                ranges(begins[chosen], sizes)] - origins.repeat(sizes)
+        return starts, counts
+
+    def sentence_at_or_before(self, documents: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        """Move offsets within documents back to the beginnings of their sentences.
+
+        Args:
+            documents: (offsets,) numbers of documents.
+            offsets: (offsets,) tokens within each, 0 to its length - 1.
+
+        Raises:
+            CheckpointError: shards without sentence borders.
+        """
+        found = np.zeros_like(offsets)
+        for shard, chosen, origins in self._by_shard(documents):
+            numbers = shard.count_sentences(origins + offsets[chosen] + 1) - 1
+            assert shard.sentences is not None
+            if len(shard.sentences):
+                found[chosen] = shard.sentences[np.maximum(numbers, 0)] - origins
+        return np.clip(found, 0, offsets)
 
     def word_start_at_or_before(self, documents: np.ndarray, offsets: np.ndarray,
                                 slack: int) -> np.ndarray:
@@ -231,25 +291,20 @@ class Corpus:
         documents, offsets = np.asarray(documents, np.int64), np.asarray(offsets, np.int64)
         found = offsets.copy()
         for shard, chosen, origins in self._by_shard(documents):
-            open_ = chosen[(offsets[chosen] > 0)
-                           & (offsets[chosen] < self.lengths[documents[chosen]])]
-            origins = origins[np.searchsorted(chosen, open_)]
-            for back in range(slack + 1):
-                wanted = offsets[open_] - back
-                hit = shard.is_word_start(origins + wanted) | (wanted == 0)
-                found[open_[hit]] = wanted[hit]
-                open_, origins = open_[~hit], origins[~hit]
-                if not len(open_):
-                    break
+            own = WordStarts(shard.bits, origins, self.lengths[documents[chosen]])
+            found[chosen] = own.at_or_before(np.arange(len(chosen)), offsets[chosen], slack)
         return found
 
     def _by_shard(self, documents: np.ndarray
                   ) -> Iterator[tuple[Shard, np.ndarray, np.ndarray]]:
         """Yield each shard of these documents, the indices of those in it, and where they begin."""
         numbers = np.searchsorted(self._ends, documents, side="right")
-        for number in np.unique(numbers).tolist():
+        order = np.argsort(numbers.astype(np.min_scalar_type(len(self.shards))), kind="stable")
+        present, counts = np.unique(numbers, return_counts=True)
+        ends = run_offsets(counts)
+        for index, number in enumerate(present.tolist()):
             shard = self.shards[number]
-            chosen = np.flatnonzero(numbers == number)
+            chosen = order[ends[index]:ends[index + 1]]
             earlier = int(self._ends[number - 1]) if number else 0
             yield shard, chosen, shard.borders[documents[chosen] - earlier].astype(np.int64)
 

@@ -11,7 +11,8 @@ from bmtools.keyed_random import derive
 from bmtools.recipes.phases import MixtureWeight
 
 _ROUNDS = 6
-_MOST_AT_ONCE = 8192
+_WINDOW_TOKENS, _MOST_AT_ONCE = 1 << 21, 1 << 15
+"""Tokens, about, and most documents of a window: planned in 0.1 s, by what is cut and shuffled."""
 
 
 def permute(numbers: np.ndarray, size: int, key: int) -> np.ndarray:
@@ -65,38 +66,50 @@ class Mixture:
     Args:
         sizes: documents and tokens of each corpus, by name; those without a weight are not drawn.
         weights: weights and caps; empty for all corpora by their sizes.
+        drawn: documents drawn so far, by name.
+        owed: fractions of a document carried over, by name.
     """
 
-    def __init__(self, sizes: Mapping[str, tuple[int, int]],
-                 weights: Sequence[MixtureWeight]) -> None:
+    def __init__(self, sizes: Mapping[str, tuple[int, int]], weights: Sequence[MixtureWeight],
+                 drawn: Mapping[str, int] | None = None,
+                 owed: Mapping[str, float] | None = None) -> None:
         self._weights = weights or [MixtureWeight(name, tokens)
                                     for name, (_, tokens) in sizes.items()]
         self._sizes = {one.corpus: sizes[one.corpus] for one in self._weights}
-        self._owed = dict.fromkeys(self._sizes, 0.0)
+        self.drawn = {name: (drawn or {}).get(name, 0) for name in self._sizes}
+        self.owed = {name: (owed or {}).get(name, 0.0) for name in self._sizes}
         # Documents up to the cap.
-        self._left = {one.corpus: one.epochs if math.isinf(one.epochs)
+        self._caps = {one.corpus: one.epochs if math.isinf(one.epochs)
                       else round(one.epochs * sizes[one.corpus][0]) for one in self._weights}
-        # At most an epoch, in even parts.
-        documents = sum(count for count, _ in self._sizes.values())
-        self.window = -(-documents // -(-documents // _MOST_AT_ONCE))
 
     def take(self, progress: float) -> dict[str, int]:
         """Draw a window of documents, by the weights at this share of the phase.
 
         Empty if all corpora have reached their caps.
         """
-        rates = {}
+        rates, weights = {}, 0.0
         for one in self._weights:
             documents, tokens = self._sizes[one.corpus]
             weight = one.weight + (one.last_weight - one.weight) * progress
-            if self._left[one.corpus] > 0:
+            if self.drawn[one.corpus] < self._caps[one.corpus]:
                 rates[one.corpus] = weight * documents / max(tokens, 1)
+                weights += weight
         total = sum(rates.values())
         taken = {}
         for name, rate in rates.items():
             if rate:
-                self._owed[name] += self.window * rate / total
-                taken[name] = int(min(self._owed[name] + 1e-9, self._left[name]))
-                self._owed[name] -= taken[name]
-                self._left[name] -= taken[name]
+                self.owed[name] += self.window(weights / total) * rate / total
+                left = self._caps[name] - self.drawn[name]
+                taken[name] = int(min(self.owed[name] + 1e-9, left))
+                self.owed[name] -= taken[name]
+                self.drawn[name] += taken[name]
         return taken if any(taken.values()) or not total else self.take(progress)
+
+    def window(self, tokens: float) -> int:
+        """Return the size of a window of documents of so many tokens on average.
+
+        It is at most an epoch, in even parts.
+        """
+        most = min(max(int(_WINDOW_TOKENS / max(tokens, 1)), 1), _MOST_AT_ONCE)
+        documents = sum(count for count, _ in self._sizes.values())
+        return -(-documents // -(-documents // most))

@@ -19,6 +19,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from bmtools.data.sampler import STREAM, StreamPosition
 from bmtools.errors import CheckpointError, setting
 from bmtools.io.directories import discard_run, new_directory
 from bmtools.io.failures import reading, require_room
@@ -69,6 +70,8 @@ class Progress:
         metrics: lines so far.
         retained: losses on the text to retain, before and after.
         scaler: state of the loss scaler of fp16; empty in other precisions.
+        stream: version of the order of samples.
+        positions: where the run enters the text and that to replay, by corpus; plain values.
     """
 
     identity: Mapping[str, Any]
@@ -79,6 +82,13 @@ class Progress:
     metrics: list[dict[str, Any]] = field(default_factory=list)
     retained: dict[str, Any] = field(default_factory=dict)
     scaler: dict[str, Any] = field(default_factory=dict)
+    stream: int = STREAM
+    positions: dict[str, Any] = field(default_factory=dict)
+
+    def position(self, corpus: str) -> StreamPosition | None:
+        """Return where the run enters a corpus; None for the beginning."""
+        content = self.positions.get(corpus)
+        return StreamPosition.from_json(content) if content else None
 
 
 def find_resume_point(plan: TrainingPlan, identity: Mapping[str, Any],
@@ -144,13 +154,18 @@ class Checkpointer:
     schedule: Schedule
     results: Mapping[str, Any]
 
-    def save(self) -> None:
+    def save(self, positions: Mapping[str, StreamPosition]) -> None:
         """Write a state.
+
+        Args:
+            positions: where the run goes on in the text and that to replay, by corpus.
 
         Raises:
             DivergedError: a weight is not finite; earlier states stay.
         """
         self.trainer.require_finite_weights()
+        self.progress.positions |= {corpus: position.to_json()
+                                    for corpus, position in positions.items()}
         accelerator = self.trainer.accelerator
         scaler = accelerator.scaler
         self.progress.scaler = scaler.state_dict() if scaler else {}
@@ -298,6 +313,10 @@ def read_progress(state: Path, identity: Mapping[str, Any]) -> Progress:
     """
     content = read_object(state / _STATE)
     content.pop("files")
+    if content.get("stream") != STREAM:
+        raise CheckpointError(
+            f"{state}: written by a version of bmtools that draws and packs documents in another "
+            f"order; resume with that one, or start again with {setting('overwrite')}")
     try:
         msgspec.convert(content, Progress)
         progress = Progress(**content)

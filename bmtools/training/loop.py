@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
 from bmtools.data.batches import Batches, MicroBatch, RankBatch, split_in_half
+from bmtools.data.sampler import StreamPosition
 from bmtools.errors import BmtoolsError, setting
 from bmtools.models.memory import HeapTrimmer
 from bmtools.recipes.settings import OptimizationConfig
@@ -45,6 +46,7 @@ class StepResult:
         counts: of the whole batch, over all processes.
         gradient_norm: before clipping; 0 where the loss scaler of fp16 skipped the update.
         stop: some process was asked to stop.
+        following: where a resumed run enters the text after it.
     """
 
     number: int
@@ -53,6 +55,7 @@ class StepResult:
     counts: dict[str, int]
     gradient_norm: float = 0.0
     stop: bool = False
+    following: StreamPosition | None = None
 
 
 @dataclass(frozen=True)
@@ -170,7 +173,8 @@ class Trainer:
         self.optimizer.zero_grad()
         if self.accelerator.device.type == "cpu":
             self._heap_trimmer.trim()
-        return StepResult(number + 1, losses, learning_rate, counts, norm, stop)
+        return StepResult(number + 1, losses, learning_rate, counts, norm, stop,
+                          batch.following)
 
     def require_finite_weights(self) -> None:
         """Refuse weights that an update made useless; every process calls.

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 from accelerate import Accelerator
 
@@ -146,7 +145,7 @@ def prepare_packing(model: PreTrainedModel, schedule: Schedule, corpora: Mapping
     prepare_packed(model)
     for phase in schedule.phases:
         plan = Sampler(corpora, Schedule([phase], [1]), True, seed).batch(0)
-        inputs, _ = collator(np.concatenate(plan.sequences[:2]), phase.objective, 0.15)
+        inputs, _ = collator(plan.sequences[:2].samples, phase.objective, 0.15)
         types = inputs.get("token_type_ids")
         with accelerator.autocast():
             self_check(model, inputs["input_ids"].to(accelerator.device), inputs["lengths"],

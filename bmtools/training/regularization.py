@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from bmtools.data.batches import Batches
-from bmtools.data.sampler import Sampler
+from bmtools.data.sampler import Sampler, StreamPosition
 from bmtools.data.shards import Corpus
 from bmtools.errors import CheckpointError, setting
 from bmtools.io.failures import reading
@@ -258,11 +258,13 @@ class Replay:
         packed: whether documents share sequences.
         seed: of the sampler.
         make_batches: makes the batches of a sampler and its corpora.
+        position: where a resumed run enters the corpus.
     """
 
     def __init__(self, every: int, corpora: Mapping[str, Corpus], schedule: Schedule, packed: bool,
                  seed: int,
-                 make_batches: Callable[[Sampler, Mapping[str, Corpus]], Batches]) -> None:
+                 make_batches: Callable[[Sampler, Mapping[str, Corpus]], Batches],
+                 position: StreamPosition | None = None) -> None:
         self._every = every
         phases, steps, before = [], [], 0
         for phase, length in zip(schedule.phases, schedule.steps_per_phase, strict=True):
@@ -271,8 +273,8 @@ class Replay:
             if replayed:
                 phases.append(replace(phase, mixture=()))
                 steps.append(replayed)
-        self._batches = make_batches(Sampler(corpora, Schedule(phases, steps), packed, seed),
-                                     corpora)
+        self._batches = make_batches(
+            Sampler(corpora, Schedule(phases, steps), packed, seed, position), corpora)
 
     def after(self, step: StepResult, trainer: Trainer) -> StepResult | None:
         """Update once more where it is due."""

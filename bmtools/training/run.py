@@ -13,7 +13,7 @@ from torch import nn
 
 from bmtools.data.batches import Collator, ScheduledBatches, SpecialTokens
 from bmtools.data.phase_lengths import check_mixture_limits, resolve_steps
-from bmtools.data.sampler import Sampler
+from bmtools.data.sampler import Sampler, StreamPosition
 from bmtools.data.shards import Corpus
 from bmtools.errors import BmtoolsError, Reject, setting
 from bmtools.io.directories import beside
@@ -56,6 +56,7 @@ from bmtools.training.model_init import (
 from bmtools.training.objectives import PhasedObjective
 from bmtools.training.plan import (
     EVALUATE,
+    MAIN,
     REPLAY,
     RETAIN,
     DataConfig,
@@ -169,13 +170,14 @@ class Run:
             "corpora": {name: {"documents": len(corpus), "tokens": corpus.tokens}
                         for name, corpus in datasets.train.items()}})
         self._batches = self.make_batches(
-            Sampler(datasets.train, self.schedule, self.packed, plan.optimization.seed),
-            datasets.train)
+            Sampler(datasets.train, self.schedule, self.packed, plan.optimization.seed,
+                    self._progress.position(MAIN)), datasets.train)
+        self._positions: dict[str, StreamPosition] = {}
         self._replay = None
         if plan.replay.replay_steps and REPLAY in datasets.auxiliary:
             self._replay = Replay(plan.replay.replay_steps, {REPLAY: datasets.auxiliary[REPLAY]},
                                   self.schedule, self.packed, plan.optimization.seed,
-                                  self.make_batches)
+                                  self.make_batches, self._progress.position(REPLAY))
 
     def _make_trainer(self, make_objective: MakeObjective) -> Trainer:
         plan, state = self._plan, self._state
@@ -236,6 +238,9 @@ class Run:
         try:
             for step in self.trainer.run(self._batches, progress.step):
                 replayed = self._replay.after(step, self.trainer) if self._replay else None
+                self._positions |= {corpus: result.following
+                                    for corpus, result in ((MAIN, step), (REPLAY, replayed))
+                                    if result and result.following}
                 progress.wall_seconds = time.monotonic() - self._began
                 line = reporter.account(step, self._phase_step, replayed)
                 self._set_status(step)
@@ -248,7 +253,7 @@ class Run:
                     self.trainer.request_stop()
                 if step.stop and step.number < self.schedule.steps:
                     set_status("saving a state")
-                    self._checkpointer.save()
+                    self._checkpointer.save(self._positions)
                     yield {"stopped": step.number, "of": self.schedule.steps,
                            "state": str(runs_directory(self._plan.output)),
                            "wall_seconds": round(progress.wall_seconds, 3)}
@@ -298,7 +303,7 @@ class Run:
             checkpointer.keep(f"step-{number:08d}")
         if reporting.save_steps and number % reporting.save_steps == 0 \
                 and number != self.schedule.steps:
-            checkpointer.save()
+            checkpointer.save(self._positions)
 
     def _retained(self, when: str) -> Iterator[dict[str, Any]]:
         """Evaluate on the corpus to retain, before the first step and after the last."""

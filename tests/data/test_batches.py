@@ -81,7 +81,7 @@ def test_packed_documents_are_masked_like_padded_ones(toy: Any, toy_phase: Any) 
         batches = toy.batches(TEXTS, toy_phase(8, BatchConfig(128, 3)), packed=packed)
         samples = {}
         for number in range(8):
-            chosen = np.concatenate(batches.sampler.batch(number).sequences)
+            chosen = batches.sampler.batch(number).sequences.samples
             for one, (ids, labels) in zip(chosen, _documents(inputs_of(batches, number)),
                                           strict=True):
                 samples[tuple(one[["draw", "start", "length"]])] = (*ids.tolist(),

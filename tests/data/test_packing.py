@@ -5,26 +5,37 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Sequence
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from bmtools.data.packing import PackedPart, pack
+from bmtools.data.packing import Parts, pack
 
 
-def whole_words(_sample: int, offset: int) -> int:
+def whole_words(_samples: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     """Words of three tokens."""
-    return offset - offset % 3
+    return offsets - offsets % 3
 
 
-def tokens_of(parts: Sequence[PackedPart], lengths: Sequence[int]) -> list[np.ndarray]:
+def tokens_of(parts: Parts, lengths: Sequence[int]) -> list[np.ndarray]:
     """How often each token of each sample is in a sequence or left over."""
     seen = [np.zeros(length, dtype=int) for length in lengths]
-    for part in parts:
-        seen[part.sample][part.start:part.start + part.length] += 1
+    for sample, start, length in rows(parts):
+        seen[sample][start:start + length] += 1
     return seen
+
+
+def rows(parts: Parts) -> list[tuple[int, int, int]]:
+    """Sample, start and length of each part."""
+    return list(zip(*(values.tolist() for values in (parts.samples, parts.starts, parts.lengths)),
+                    strict=True))
+
+
+def sizes_of(parts: Parts, overhead: int) -> np.ndarray:
+    """Tokens of each sequence."""
+    used = parts[parts.sequences >= 0]
+    return np.bincount(used.sequences, used.lengths + overhead)
 
 
 @pytest.mark.parametrize("capacity", [16, 64, 128, 512])
@@ -32,37 +43,41 @@ def tokens_of(parts: Sequence[PackedPart], lengths: Sequence[int]) -> list[np.nd
 def test_every_token_lies_in_one_place(capacity: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     lengths = rng.integers(1, 3 * capacity, size=200).tolist()
-    sequences, left_over = pack(lengths, capacity, 2, whole_words)
-    assert all((seen == 1).all() for seen in tokens_of([*chain(*sequences), *left_over], lengths))
-    sizes = [sum(part.length + 2 for part in row) for row in sequences]
-    assert max(sizes) <= capacity
-    assert np.mean(sizes) > 0.85 * capacity  # words of three tokens do not fill a row of 16
-    assert sum(part.length + 2 for part in left_over) < capacity
+    parts = pack(lengths, capacity, 2, whole_words)
+    assert all((seen == 1).all() for seen in tokens_of(parts, lengths))
+    assert parts.lengths.min() > 0
+    assert (np.diff(parts.sequences) >= 0).all()
+    sizes = sizes_of(parts, 2)
+    assert sizes.max() <= capacity
+    assert sizes.mean() > 0.85 * capacity  # words of three tokens do not fill a row of 16
+    assert (parts.lengths + 2)[parts.sequences < 0].sum() < capacity
 
 
 def test_what_fits_is_not_cut() -> None:
-    sequences, left_over = pack([5, 8, 3, 5, 2], 14, 2, whole_words)
-    assert [sorted((part.sample, part.start, part.length) for part in row)
-            for row in sequences] == [[(1, 0, 8), (4, 0, 2)], [(0, 0, 5), (3, 0, 5)]]
-    assert [(part.sample, part.length) for part in left_over] == [(2, 3)]
+    parts = pack([5, 8, 3, 5, 2], 14, 2, whole_words)
+    assert sorted(rows(parts)) == [(0, 0, 5), (1, 0, 8), (2, 0, 3), (3, 0, 5), (4, 0, 2)]
+    assert sizes_of(parts, 2).tolist() == [14, 14]
+    assert rows(parts[parts.sequences < 0]) == [(2, 0, 3)]
 
 
 def test_cuts_fall_between_words() -> None:
-    sequences, _ = pack([100, 200, 300], 64, 2, whole_words)
-    assert all(part.start % 3 == 0 for row in sequences for part in row)
+    parts = pack([100, 200, 300, 40_000], 64, 2, whole_words)
+    assert len(parts.starts) > 600
+    assert not (parts.starts % 3).any()
 
 
 def test_pairs_are_never_cut() -> None:
-    sequences, left_over = pack([30, 40, 64, 20, 64, 10], 64, 0, None)
-    assert all(part.start == 0 for row in sequences for part in row)
-    parts = [part for row in sequences for part in row] + left_over
-    assert sorted(part.sample for part in parts) == [0, 1, 2, 3, 4, 5]
+    parts = pack([30, 40, 64, 20, 64, 10], 64, 0, None)
+    assert sorted(rows(parts)) == [(0, 0, 30), (1, 0, 40), (2, 0, 64), (3, 0, 20), (4, 0, 64),
+                                   (5, 0, 10)]
+    assert sizes_of(parts, 0).max() <= 64
 
 
 def test_too_little_waits_for_more() -> None:
-    sequences, left_over = pack([5, 6], 64, 2, whole_words)
-    assert sequences == []
-    assert [part.length for part in left_over] == [5, 6]
+    parts = pack([5, 6], 64, 2, whole_words)
+    assert parts.sequences.tolist() == [-1, -1]
+    assert parts.lengths.tolist() == [5, 6]
+    assert len(pack([], 64, 2, whole_words).lengths) == 0
 
 
 @pytest.mark.data
@@ -71,6 +86,4 @@ def test_real_abstracts_fill_99_percent(data: Path, capacity: int) -> None:
     """Lengths in words, by half more for tokens."""
     with gzip.open(data / "en/corpus/pubmed-drug-reviews.jsonl.gz") as lines:
         lengths = [len(json.loads(line)["text"].split()) * 3 // 2 for line in lines]
-    sequences, _ = pack(lengths, capacity, 2, whole_words)
-    used = sum(part.length + 2 for row in sequences for part in row)
-    assert used / (capacity * len(sequences)) > 0.99
+    assert sizes_of(pack(lengths, capacity, 2, whole_words), 2).mean() > 0.99 * capacity

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bmtools.data.pairs import RANDOM
 from bmtools.data.phase_lengths import check_mixture_limits, resolve_steps
 from bmtools.data.sampler import Sampler
-from bmtools.data.samples import RANDOM, token_counts
+from bmtools.data.samples import token_counts
 from bmtools.data.shards import Corpus, EncodedDocument
 from bmtools.errors import BmtoolsError, DataError
 from bmtools.recipes.phases import MixtureWeight, Phase
@@ -65,8 +66,8 @@ def shown(corpora: dict[str, Corpus], phase: Phase, packed: bool, seed: int) -> 
     """Tokens in all sequences of a phase, and tokens of text that it goes through."""
     schedule = resolve_steps([phase], corpora, packed, seed)
     sampler = Sampler(corpora, schedule, packed, seed)
-    samples = np.concatenate([one for number in range(schedule.steps)
-                              for one in sampler.batch(number).sequences])
+    samples = np.concatenate([sampler.batch(number).sequences.samples
+                              for number in range(schedule.steps)])
     read = samples["length"] + np.where(samples["nsp_label"] == RANDOM, 0,
                                         samples["second_length"])
     return int(token_counts(samples).sum()), int(read.sum())

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
-from bmtools.data.sampler import BatchPlan, Sampler
-from bmtools.data.samples import FOLLOWS, RANDOM, mask_keys
+from bmtools.data import sampler, shuffle
+from bmtools.data.pairs import FOLLOWS, RANDOM
+from bmtools.data.sampler import BatchPlan, Sampler, StreamPosition
+from bmtools.data.samples import mask_keys
 from bmtools.data.shards import Corpus, EncodedDocument
 from bmtools.errors import DataError
 from bmtools.recipes.phases import MixtureWeight, Phase
@@ -43,12 +46,12 @@ def stream(corpora: dict[str, Corpus], *phases: Phase, packed: bool = False,
 
 def samples_of(plan: BatchPlan) -> np.ndarray:
     """The samples of all sequences."""
-    return np.concatenate(plan.sequences)
+    return plan.sequences.samples
 
 
 def lengths_of(plan: BatchPlan) -> np.ndarray:
     """Tokens of each sequence."""
-    return np.array([(one["length"] + 2).sum() for one in plan.sequences])
+    return np.add.reduceat(samples_of(plan)["length"] + 2, plan.sequences.borders[:-1])
 
 
 def shown(plans: Sequence[BatchPlan], corpus: Corpus, number: int = 0) -> list[np.ndarray]:
@@ -90,6 +93,48 @@ def test_any_batch_can_be_asked_for(packed: bool) -> None:
         assert np.array_equal(samples_of(straight.batch(number)), expected[number])
 
 
+LAYOUTS = [(False, "masked"), (True, "masked"), (False, "masked+nsp"), (True, "masked+nsp")]
+
+
+@pytest.mark.parametrize(("packed", "objective"), LAYOUTS)
+def test_a_run_goes_on_from_any_position(packed: bool, objective: str) -> None:
+    """Also within a phase, at its border, and where a batch takes the rest of a window."""
+    corpora = {"a": make_corpus(60), "b": make_corpus(80, 1)}
+    mixture = [MixtureWeight("a", 2.0, 1.0), MixtureWeight("b", 1.0, epochs=9)]
+    phases = (phase("one", 9, objective=objective, mixture=mixture, batch_size=7),
+              phase("two", 2, 48, 50, objective=objective),
+              phase("three", 6, 16, 30, objective, mixture[:1]))
+    whole = stream(corpora, *phases, packed=packed)
+    plans = [whole.batch(number) for number in range(17)]
+    timeline = Schedule(phases, [one.length.steps for one in phases])
+    for number, before in enumerate(plans[:-1], 1):
+        content = json.loads(json.dumps(before.following.to_json()))
+        resumed = Sampler(corpora, timeline, packed, 0, StreamPosition.from_json(content))
+        for later in range(number, 17):
+            found, expected = resumed.batch(later), plans[later]
+            assert np.array_equal(samples_of(found), samples_of(expected))
+            assert np.array_equal(found.sequences.borders, expected.sequences.borders)
+            assert found.following.to_json() == expected.following.to_json()
+    assert np.array_equal(samples_of(resumed.batch(2)), samples_of(plans[2]))
+
+
+@pytest.mark.parametrize(("packed", "objective"), LAYOUTS)
+def test_a_resumed_run_repeats_one_window(packed: bool, objective: str,
+                                          monkeypatch: pytest.MonkeyPatch) -> None:
+    """However far the run is, and though the windows before were many."""
+    monkeypatch.setattr(shuffle, "_MOST_AT_ONCE", 64)
+    corpora = {"text": make_corpus(640)}
+    long = phase(steps=10_000, objective=objective)
+    following = stream(corpora, long, packed=packed).batch(2_000).following
+    assert following.window.windows > 20
+    drawn = []
+    monkeypatch.setattr(sampler, "document_numbers", lambda draws, *key: drawn.append(draws)
+                        or shuffle.document_numbers(draws, *key))
+    timeline = Schedule([long], [10_000])
+    Sampler(corpora, timeline, packed, 0, following).batch(2_001)
+    assert sum(map(len, drawn)) <= 2 * 64
+
+
 @pytest.mark.parametrize("packed", [False, True])
 def test_rows_hold_what_they_may(packed: bool) -> None:
     corpus = make_corpus(300)
@@ -99,7 +144,7 @@ def test_rows_hold_what_they_may(packed: bool) -> None:
         assert len(plan.sequences) == 8
         sizes = lengths_of(plan)
         assert sizes.max() <= 32
-        assert packed or {len(one) for one in plan.sequences} == {1}
+        assert packed or (np.diff(plan.sequences.borders) == 1).all()
         assert (samples_of(plan)["length"] > 0).all()
 
 
@@ -138,7 +183,7 @@ def test_processes_share_the_rows_of_one(packed: bool, processes: int) -> None:
         plan = whole.batch(number)
         parts = [plan.sequences[rank::processes] for rank in range(processes)]
         assert sum(len(part) for part in parts) == len(plan.sequences)
-        together = np.concatenate([np.concatenate(part) for part in parts])
+        together = np.concatenate([part.samples for part in parts])
         assert np.array_equal(np.sort(together), np.sort(samples_of(plan)))
 
 

@@ -69,9 +69,10 @@ def test_documents_come_back_as_they_went_in(corpus: Corpus) -> None:
     assert ids.tolist() == np.concatenate([one.ids for one in given]).tolist()
     assert starts.tolist() == np.concatenate([one.word_starts for one in given]).tolist()
     assert corpus.has_sentences
-    for number, one in enumerate(given):
-        assert one.sentences is not None
-        assert corpus.sentence_starts(number).tolist() == list(one.sentences)
+    sentences, counts = corpus.sentence_starts(everything, np.zeros(len(given), int),
+                                               corpus.lengths)
+    assert counts.tolist() == [len(one.sentences or ()) for one in given]
+    assert sentences.tolist() == [token for one in given for token in one.sentences or ()]
 
 
 def test_parts_come_in_the_given_order(corpus: Corpus) -> None:
@@ -203,7 +204,7 @@ def test_ids_are_as_narrow_as_the_vocabulary_allows(tmp_path: Path, size: int, k
     assert corpus.gather([0], [0], [2])[0].tolist() == [0, size - 1]
     assert not corpus.has_sentences
     with pytest.raises(CheckpointError, match="bmtools tokenize --sentences"):
-        corpus.sentence_starts(0)
+        corpus.sentence_at_or_before(np.array([0]), np.array([0]))
 
 
 def test_split_parts_sentences_too() -> None:

@@ -58,7 +58,6 @@ def test_weights_count_tokens() -> None:
 
 def test_without_weights_an_epoch_shows_all_of_every_corpus() -> None:
     mixture = Mixture(STOCKS, [])
-    assert mixture.window == 1100
     assert mixture.take(0.0) == {"long": 100, "short": 1000}
 
 

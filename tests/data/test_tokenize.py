@@ -378,8 +378,8 @@ def test_sentences_begin_where_they_begin(write_lines: Callable[..., Path], toke
 
 
 def sentences(corpus: Corpus, tokenizer: Any, document: int) -> list[str]:
-    ids, _ = corpus.gather([document], [0], [corpus.lengths[document]])
-    parts = np.split(ids, corpus.sentence_starts(document)[1:])
+    whole = np.array([document]), np.array([0]), corpus.lengths[[document]]
+    parts = np.split(corpus.gather(*whole)[0], corpus.sentence_starts(*whole)[0][1:])
     return [tokenizer.decode(part.tolist()) for part in parts]
 
 

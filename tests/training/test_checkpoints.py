@@ -171,6 +171,18 @@ def test_progress_of_other_types_is_refused(model: Any, save: Any, tmp_path: Pat
         read_progress(path.parent, {})
 
 
+def test_a_state_with_another_order_of_documents_is_refused(model: Any, save: Any,
+                                                            tmp_path: Path) -> None:
+    save(*trained(model), Progress({}, 3))
+    path = tmp_path / "step-00000003" / "state.json"
+    content = json.loads(path.read_text())
+    del content["stream"], content["positions"]  # as earlier versions wrote it
+    path.write_text(json.dumps(content))
+    with pytest.raises(CheckpointError, match="draws and packs documents in another order; resume "
+                       "with that one, or start again with overwrite"):
+        read_progress(path.parent, {})
+
+
 def test_a_state_of_another_version_is_refused(model: Any, save: Any, tmp_path: Path) -> None:
     save(*trained(model), Progress({}, 3))
     path = tmp_path / "step-00000003" / "state.json"

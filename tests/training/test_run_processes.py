@@ -240,15 +240,16 @@ def die(directory):
     flush(directory)
 state.flush_to_disk = die
 """
-    order = [kill, "save(checkpointer)"] if moment == "before" else ["save(checkpointer)", kill]
+    saves = "save(checkpointer, positions)"
+    order = [kill, saves] if moment == "before" else [saves, kill]
     return f"""
 import bmtools.training.checkpoints as checkpoints
 save = checkpoints.Checkpointer.save
-def die(checkpointer):
+def die(checkpointer, positions):
     if checkpointer.progress.step == {step}:
         {order[0]}
         {order[1]}
-    save(checkpointer)
+    {saves}
 checkpoints.Checkpointer.save = die
 """
 
