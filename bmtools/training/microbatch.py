@@ -98,9 +98,11 @@ def fit_micro_batches(plan: TrainingPlan, trainer: Trainer, packed: bool,
         # The allocator refuses what exceeds the bound; a single process then continues with
         # smaller micro-batches.
         torch.cuda.empty_cache()
-        total = torch.cuda.get_device_properties(device).total_memory
+        # A single GPU is named without a number, which the allocator does not take.
+        number = torch.cuda.current_device() if device.index is None else device.index
+        total = torch.cuda.get_device_properties(number).total_memory
         fraction = (limit - _GPU_LIBRARY_BYTES) / total
-        torch.cuda.set_per_process_memory_fraction(min(max(fraction, 0.0), 1.0), device)
+        torch.cuda.set_per_process_memory_fraction(min(max(fraction, 0.0), 1.0), number)
     return sizes
 
 
@@ -143,27 +145,31 @@ class StepMemory:
         weights = sum(weight.numel() * weight.element_size()
                       for weight in trainer.objective.parameters())
         states = (STATE_COPIES + copies) * weights
+        self._most, self._unreduced = phase.batch.batch_size, 0
         if is_sharded(trainer.accelerator):
             states //= trainer.accelerator.num_processes
-            limit = math.inf  # every process has to take part in the same passes
-        self._fixed = states + _other_bytes(trainer) + \
-            (_CPU_LIBRARY_BYTES if kind == "cpu" else _GPU_LIBRARY_BYTES)
-        self._batch_size = phase.batch.batch_size
-        self._sizes, self._activations = [1], [measure_activations(trainer, phase, packed, 1)]
+            self._most //= trainer.accelerator.num_processes
+            # Until the last micro-batch, FSDP2 adds gradients up whole, on every process.
+            self._unreduced = weights
+        self._fixed = _agreed(trainer, states + _other_bytes(trainer) + (
+            _CPU_LIBRARY_BYTES if kind == "cpu" else _GPU_LIBRARY_BYTES))
+        self._sizes = [1]
+        self._activations = [_agreed(trainer, measure_activations(trainer, phase, packed, 1))]
         # The check that packed documents do not see each other holds one more gradient, and two
         # sequences twice.
         self._check = packed * (weights + 4 * self._activations[0])
         # The micro-batch is doubled while that is quick and within the limit.
         most = min(phase.batch.batch_size, _MEASURED_TOKENS // phase.batch.max_length)
         while (size := 2 * self._sizes[-1]) <= most and self.total_bytes(size) <= limit:
-            self._activations.append(max(measure_activations(trainer, phase, packed, size),
-                                         self._activations[-1]))
+            measured = _agreed(trainer, measure_activations(trainer, phase, packed, size))
+            self._activations.append(max(measured, self._activations[-1]))
             self._sizes.append(size)
 
     def total_bytes(self, sequences: int) -> int:
         """Return the peak memory of this process with so many sequences in a micro-batch."""
         activations = round(self._fragmentation * self.activation_bytes(sequences))
-        return self._fixed + max(activations, self._check)
+        unreduced = self._unreduced if sequences < self._most else 0
+        return self._fixed + unreduced + max(activations, self._check)
 
     def activation_bytes(self, sequences: int) -> float:
         """Return the peak bytes of live tensors beside weights, gradients and optimizer states."""
@@ -172,8 +178,13 @@ class StepMemory:
         return measured * max(1.0, sequences / largest)
 
     def sequences_within(self, limit: float) -> int:
-        """Return the largest micro-batch, up to the phase's batch, that fits; 0 if none does."""
-        return bisect_right(range(1, self._batch_size + 1), limit, key=self.total_bytes)
+        """Return the largest micro-batch, up to the phase's batch, that fits; 0 if none does.
+
+        Of sharded weights up to this process's share of it, which may fit where a smaller one,
+        whose gradients are accumulated, does not.
+        """
+        return self._most if self.total_bytes(self._most) <= limit else \
+            bisect_right(range(1, self._most), limit, key=self.total_bytes)
 
 
 def measure_activations(trainer: Trainer, phase: Phase, packed: bool, sequences: int) -> int:
@@ -234,6 +245,17 @@ def full_sequences(phase: Phase, packed: bool, sequences: int,
     if objective.objective == "masked+nsp":
         inputs["nsp_labels"] = torch.zeros(sequences, dtype=torch.int64)
     return inputs
+
+
+def _agreed(trainer: Trainer, own: int) -> int:
+    """Return the largest value of all processes where weights are sharded; else this one's.
+
+    A pass over sharded weights needs all processes, so all must choose alike what to measure.
+    """
+    if not is_sharded(trainer.accelerator):
+        return own
+    value = torch.tensor([own], device=trainer.accelerator.device)
+    return int(trainer.accelerator.gather(value).max())
 
 
 def _other_bytes(trainer: Trainer) -> int:
