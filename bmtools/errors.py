@@ -100,6 +100,11 @@ def require_above_0(settings: object, *names: str) -> None:
         require(getattr(settings, name) > 0, name, getattr(settings, name), "above 0")
 
 
+def require_seed(seed: int) -> None:
+    """Refuse a seed that numpy, torch or scikit-learn would not take; see `require`."""
+    require(0 <= seed < 2**32, "seed", seed, f"0 to {2**32 - 1}")
+
+
 def require_names(name: str, found: Iterable[str], known: Sequence[str]) -> None:
     """Refuse a list in a setting with a name that is not known; see `require`."""
     for one in found:

@@ -15,7 +15,15 @@ from typing import Any, Literal
 
 from bmtools.corpus.eval_yaml import eval_yaml
 from bmtools.corpus.overlap import PARTS, folded, overlaps, text_key
-from bmtools.errors import DataError, RecordError, Reject, check_choices, refuse, require
+from bmtools.errors import (
+    DataError,
+    RecordError,
+    Reject,
+    check_choices,
+    refuse,
+    require,
+    require_seed,
+)
 from bmtools.io.directories import new_directory
 from bmtools.io.jsonl import RecordReader, read_lines, source_name, source_stem
 from bmtools.io.manifest import Manifest
@@ -50,6 +58,7 @@ class SplitConfig:
 
     def __post_init__(self) -> None:
         check_choices(self)
+        require_seed(self.seed)
         require(self.folds == 0 or self.folds >= 3, "folds", self.folds, "3 or more")
         require(not (self.folds and self.counts), "counts", self.counts, "none beside folds")
         ratios = _numbers(self.ratios)

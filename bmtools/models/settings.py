@@ -11,6 +11,7 @@ from bmtools.errors import (
     require_above_0,
     require_at_least,
     require_names,
+    require_seed,
     setting,
 )
 
@@ -55,6 +56,7 @@ class TransferConfig:
         check_choices(self)
         parse_layers(self.layers)
         require_at_least(self, max_sentences=1, max_positions=0, batch_tokens=1)
+        require_seed(self.seed)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,14 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from bmtools.errors import check_choices, require, require_above_0, require_at_least, setting
+from bmtools.errors import (
+    check_choices,
+    require,
+    require_above_0,
+    require_at_least,
+    require_seed,
+    setting,
+)
 from bmtools.masking.settings import Masking, MaskRateCurve
 
 
@@ -56,6 +63,7 @@ class OptimizationConfig:
     def __post_init__(self) -> None:
         check_choices(self)
         require_at_least(self, weight_decay=0, micro_batch_size=0, memory_gib=0)
+        require_seed(self.seed)
         require_above_0(self, "adam_epsilon", "max_grad_norm")
         for name in ("adam_beta1", "adam_beta2", "dropout"):
             require(0 <= getattr(self, name) < 1, name, getattr(self, name), "0 to less than 1")

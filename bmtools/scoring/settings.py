@@ -8,7 +8,7 @@ from itertools import product
 from os import PathLike
 from typing import Any, Literal, get_args
 
-from bmtools.errors import check_choices, require, require_names, setting
+from bmtools.errors import check_choices, require, require_names, require_seed, setting
 from bmtools.masking.settings import Masking
 from bmtools.models.settings import parse_layers
 
@@ -77,7 +77,7 @@ class StatisticsConfig:
         require(self.resamples >= 0, "resamples", self.resamples, "0 or more")
         require(0 < self.confidence < 1, "confidence", self.confidence,
                 "more than 0 and less than 1")
-        require(self.seed >= 0, "seed", self.seed, "0 or more")
+        require_seed(self.seed)
 
 
 @dataclass(frozen=True)
@@ -277,9 +277,10 @@ class EmbeddingSpaceConfig:
     def __post_init__(self) -> None:
         for name, least in (("bands", 2), ("words_per_band", 2), ("occurrences", 1),
                             ("min_count", 1), ("min_letters", 1), ("context_characters", 0),
-                            ("neighbours", 1), ("resamples", 0), ("seed", 0)):
+                            ("neighbours", 1), ("resamples", 0)):
             value = getattr(self, name)
             require(value >= least, name, value, f"{least} or more")
+        require_seed(self.seed)
         others = self.bands * self.words_per_band - 1
         require(self.neighbours <= others, "neighbours", self.neighbours,
                 f"at most {others}, the other words of {setting('bands')} times "

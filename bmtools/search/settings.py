@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from bmtools.errors import check_choices, require
+from bmtools.errors import check_choices, require, require_seed
 
 
 @dataclass(frozen=True)
@@ -26,5 +26,6 @@ class ContextConfig:
 
     def __post_init__(self) -> None:
         require(self.max_sentences >= 1, "max_sentences", self.max_sentences, "1 or more")
+        require_seed(self.seed)
         check_choices(self)
         require(bool(self.lang), "lang", "nothing", "a language code such as en")

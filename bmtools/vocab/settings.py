@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from bmtools.errors import check_choices, require
+from bmtools.errors import check_choices, require, require_seed
 
 TokenizerType = Literal["wordpiece", "bpe", "unigram"]
 SpecialTokenStyle = Literal["bert", "roberta", "modernbert"]
@@ -63,6 +63,7 @@ class VocabularyConfig:
         check_choices(self)
         require(self.sample_megabytes >= 0, "sample_megabytes", self.sample_megabytes,
                 "0 or more")
+        require_seed(self.seed)
 
     @property
     def special_token_style(self) -> SpecialTokenStyle:

@@ -605,6 +605,21 @@ def test_empty_input_is_one_clear_line(kit: Kit, blank: bool) -> None:
     assert kit.left() == []
 
 
+@pytest.mark.parametrize("seed", [-1, 2**32])
+def test_a_seed_out_of_range_is_wrong_usage(kit: Kit, seed: int) -> None:
+    """In every command that has one, before anything is read."""
+    command: Any = bmtools
+    for word in kit.name.split():
+        command = command.get_command(click.Context(command), word)
+    if "seed" not in [option.name for option in command.params]:
+        return
+    outcome = kit.on(kit.good(), "--seed", seed)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err == (f"bmtools: --seed: found {seed}, expected 0 to 4294967295. "
+                           f"See 'bmtools {kit.name} --help'.\n")
+    assert kit.left() == []
+
+
 def test_producers_may_allow_empty_input(kit: Kit) -> None:
     source = kit.write()
     outcome = kit.on(source, "--allow-empty")
