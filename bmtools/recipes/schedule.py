@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from bmtools.errors import setting
 from bmtools.recipes.phases import Phase
 from bmtools.recipes.settings import BatchConfig
 
@@ -92,6 +93,16 @@ class Schedule:
                 return PhaseStep(phase_number, phase, left, steps)
             left -= steps
         raise AssertionError("a schedule without steps")
+
+    def unfinished_warmups(self) -> Iterator[str]:
+        """Warn of each phase that ends before its warm-up, which is kept as it was set."""
+        for phase, steps in zip(self.phases, self.steps_per_phase, strict=True):
+            rate = phase.learning_rate
+            if rate.warmup_steps > steps:
+                yield (f"phase {phase.name!r}: {setting('warmup_steps')} is {rate.warmup_steps}, "
+                       f"but the phase ends after {steps}: the learning rate rises to "
+                       f"{rate.at(steps - 1, steps):.2g} and NEVER REACHES its peak of "
+                       f"{rate.learning_rate:g}; set fewer, or {setting('warmup_ratio')}")
 
 
 def count_steps(phase: Phase, sequences: float, tokens_per_sequence: float) -> int:

@@ -219,6 +219,7 @@ class _Forecaster:
         if precision == "no" and device.kind == "cpu" and device.bf16:
             warnings.append(f"{option} bf16 would be faster: this processor multiplies bfloat16")
         warnings += self._memory_warnings()
+        warnings += run.schedule.unfinished_warmups()
         if self._processes > 1:
             warnings.append(
                 f"tokens a second are those of one process alone; {self._processes} "

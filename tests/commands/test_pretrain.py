@@ -52,6 +52,15 @@ def continued(tiny_checkpoint: Path, tmp_path: Path) -> list[Any]:
     return ["pretrain", "--model", tiny_checkpoint, *QUICK, "-o", tmp_path / "out"]
 
 
+def test_a_run_that_ends_in_its_warmup_is_told(run: Run, fresh: list[Any], corpus: Path) -> None:
+    """Recipes have thousands of steps of warm-up, which fewer --steps never leave."""
+    outcome = run(*fresh, "--warmup-steps", 8, corpus)
+    assert outcome.code == 0, outcome.err
+    assert ("--warmup-steps is 8, but the phase ends after 4: the learning rate rises to 0.00025 "
+            "and NEVER REACHES its peak of 0.0005") in outcome.err
+    assert outcome.records[1]["learning_rate"] == 0.00025
+
+
 def test_stdout_holds_a_line_per_report_and_one_about_the_directory(
         run: Run, fresh: list[Any], corpus: Path) -> None:
     outcome = run(*fresh, corpus)

@@ -104,3 +104,16 @@ def test_a_mask_rate_may_fall_and_meets_its_ends(curve: MaskRateCurve) -> None:
     assert rates == sorted(rates, reverse=True)
     assert mask_rate_at(-0.001, objective) == 0.3
     assert mask_rate_at(1.0000001, objective) == 0.15
+
+
+def test_a_phase_that_ends_in_its_warmup_is_told() -> None:
+    """The warm-up stays as it was set, as in transformers; `at` then ends below the peak."""
+    late = LearningRateConfig(1e-3, warmup_steps=10)
+    phases = [Phase("main", learning_rate=late), Phase("first", learning_rate=late),
+              Phase("ratio", learning_rate=LearningRateConfig(1e-3, warmup_ratio=1.0))]
+    [warning] = Schedule(phases, [4, 10, 4]).unfinished_warmups()
+    assert warning == (
+        "phase 'main': warmup_steps is 10, but the phase ends after 4: the learning rate rises to "
+        "0.0004 and NEVER REACHES its peak of 0.001; set fewer, or warmup_ratio")
+    assert late.at(3, 4) == pytest.approx(4e-4)
+    assert late.at(9, 10) == 1e-3, "a warm-up as long as its phase ends at the peak"

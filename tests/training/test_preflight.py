@@ -16,6 +16,7 @@ from bmtools.recipes.phases import Phase, RunConfig
 from bmtools.recipes.settings import (
     BatchConfig,
     FreezeConfig,
+    LearningRateConfig,
     OptimizationConfig,
     PhaseLengthConfig,
     PreflightConfig,
@@ -179,6 +180,15 @@ def test_a_processor_with_bf16_gets_a_hint(look: Callable[..., Forecast],
     machine(bf16=True)
     [hint] = look(toy_phase(2)).warnings
     assert hint.startswith("mixed_precision bf16 would be faster")
+
+
+def test_a_phase_that_ends_in_its_warmup_is_warned_of(look: Callable[..., Forecast],
+                                                      toy_phase: Callable[..., Phase],
+                                                      machine: Callable[..., None]) -> None:
+    machine(bf16=False)
+    late = replace(toy_phase(2), learning_rate=LearningRateConfig(warmup_steps=3))
+    [warning] = look(late).warnings
+    assert "warmup_steps is 3, but the phase ends after 2" in warning
 
 
 def test_energy_is_that_of_one_board(look: Callable[..., Forecast],
