@@ -241,4 +241,4 @@ def predict_batch(model: CheckpointPredictor, masked: MaskedSequences,
             correct.append(logits.argmax(1) == part_targets)  # of equal ones the lowest id
     combinations, draws = masked.variants[variants[rows]].T
     return TokenLosses(combinations, draws, sequences.texts[numbers[rows]], replacements,
-                       torch.cat(nats).double().cpu().numpy(), torch.cat(correct).cpu().numpy())
+                       torch.cat(nats).cpu().double().numpy(), torch.cat(correct).cpu().numpy())

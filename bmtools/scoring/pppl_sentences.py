@@ -140,7 +140,7 @@ def _score_masked(predictors: Sequence[Predictor], index: int, records: Sequence
                                zip(batch.sequences, batch.positions, strict=True)],
                               device=batch.logits.device)
         logprobs = batch.logits.gather(1, labels)[:, 0] - batch.logits.logsumexp(1)
-        return batch.sequences, batch.positions, logprobs.double().cpu().numpy()
+        return batch.sequences, batch.positions, logprobs.cpu().double().numpy()
 
     batches = [(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0)),
                *predictors[index].predict(inputs, true_logprobs)]
