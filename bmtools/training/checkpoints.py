@@ -92,13 +92,14 @@ class Progress:
 
 
 def find_resume_point(plan: TrainingPlan, identity: Mapping[str, Any],
-                      clears: bool) -> tuple[Progress, Path | None, list[str]]:
+                      ) -> tuple[Progress, Path | None, list[str]]:
     """Find the newest state to resume from, or clear the directories for a new run.
+
+    One of several processes calls it, and tells the others.
 
     Args:
         plan: settings of the run.
         identity: settings and inputs that must not change.
-        clears: whether this process removes what is in the way; one of several does.
 
     Returns:
         progress of the run so far, the state to resume from (None for a new run), and messages
@@ -116,16 +117,18 @@ def find_resume_point(plan: TrainingPlan, identity: Mapping[str, Any],
     progress = read_progress(state, identity) if state else Progress(identity)
     obsolete = [path for path in damaged if path.name > state.name] if state \
         else [*directory.glob(STATES), kept_directory(plan.output)]
-    if clears:
-        for path in obsolete:
-            shutil.rmtree(path, ignore_errors=True)
+    for path in obsolete:
+        shutil.rmtree(path, ignore_errors=True)
     notes = [f"{path} was damaged; the run resumes from {state.name}"
              for path in obsolete] if state else []
     return progress, state, notes
 
 
 def recorded_layout(plan: TrainingPlan) -> str | None:
-    """Read the layout that the run to resume was begun with; None for a new run."""
+    """Read the layout that the run to resume was begun with; None for a new run.
+
+    One of several processes calls it, before that one clears directories, and tells the others.
+    """
     whole, _ = list_states(runs_directory(plan.output)) if plan.resume else ([], [])
     identity = read_object(whole[0] / _STATE).get("identity") if whole else None
     layout = identity.get(LAYOUT) if isinstance(identity, dict) else None

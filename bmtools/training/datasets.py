@@ -19,6 +19,7 @@ from bmtools.masking.strategies import MaskStrategy, make_strategy
 from bmtools.masking.terms import TermList, spellings
 from bmtools.status import counted
 from bmtools.training.checks import check_corpus_files
+from bmtools.training.distributed import others_wait
 from bmtools.training.model_init import InitialModel
 from bmtools.training.plan import REPLAY, DataConfig, TrainingPlan, runs_directory
 
@@ -76,11 +77,11 @@ def open_datasets(plan: TrainingPlan, data: DataConfig, initial: InitialModel, r
     for name, files in files_of.items():
         if name not in corpora:
             target = runs_directory(plan.output) / f"{_TEXT}{name}"
-            if accelerator.is_main_process:
-                settings = ShardConfig(name in sentences, data.lang, data.segmenter)
-                _encode(files, initial, target, settings, plan.resume, reject,
-                        name if name in data.auxiliary else "")
-            accelerator.wait_for_everyone()
+            with others_wait(accelerator):
+                if accelerator.is_main_process:
+                    settings = ShardConfig(name in sentences, data.lang, data.segmenter)
+                    _encode(files, initial, target, settings, plan.resume, reject,
+                            name if name in data.auxiliary else "")
             corpora[name] = open_corpus([target], initial.vocabulary)
     contents = {name: [*corpora[name].inputs.values()] for name in (*data.train, *data.auxiliary)}
     if data.terms is not None:

@@ -7,16 +7,21 @@ torch's `fully_shard` runs on GPUs and on CPUs alike, where the variable BMTOOLS
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState
-from accelerate.utils import DistributedDataParallelKwargs, InitProcessGroupKwargs
-from torch import Tensor
+from accelerate.utils import (
+    DistributedDataParallelKwargs,
+    InitProcessGroupKwargs,
+    broadcast_object_list,
+)
+from torch import Tensor, distributed
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
@@ -33,6 +38,13 @@ from bmtools.training.plan import SHARD
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
+
+_Decision = TypeVar("_Decision")
+# Between two collectives the main process may write a state of some billions of weights to a slow
+# disk; a process that died on another machine is noticed after this time at the latest.
+_TIMEOUT = timedelta(minutes=30)
+# The main process may tokenize a large corpus while the others wait for it.
+_LONG_TIMEOUT = timedelta(days=2)
 
 
 def make_accelerator(settings: OptimizationConfig, log_with: Sequence[str] = (),
@@ -67,8 +79,7 @@ def make_accelerator(settings: OptimizationConfig, log_with: Sequence[str] = (),
     if AcceleratorState._shared_state.get("_mixed_precision", settings.mixed_precision) \
             != settings.mixed_precision:
         AcceleratorState._reset_state()  # set by an earlier run in this Python process
-    # The main process may tokenize a large corpus while the others wait for it.
-    timeout = InitProcessGroupKwargs(timeout=timedelta(days=2))
+    timeout = InitProcessGroupKwargs(timeout=_TIMEOUT)
     try:
         accelerator = Accelerator(
             mixed_precision=settings.mixed_precision, log_with=list(log_with) or None,
@@ -83,6 +94,53 @@ def make_accelerator(settings: OptimizationConfig, log_with: Sequence[str] = (),
     if accelerator.device.type == "cpu":
         keep_freed_memory(not settings.memory_gib)
     return accelerator
+
+
+@contextmanager
+def others_wait(accelerator: Accelerator) -> Iterator[None]:
+    """Have the other processes wait, for days if need be, for what the main one does inside."""
+    if accelerator.num_processes == 1:
+        yield
+        return
+    group = distributed.new_group(backend="gloo", timeout=_LONG_TIMEOUT)
+    yield
+    distributed.barrier(group)
+    distributed.destroy_process_group(group)
+
+
+def decide_by_main_process(decide: Callable[[], _Decision],
+                           accelerator: Accelerator) -> _Decision:
+    """Have the main process alone decide, and tell the others.
+
+    Args:
+        decide: called in the main process; what it returns, or an error of bmtools, must be
+            picklable.
+        accelerator: of the run.
+
+    Raises:
+        BmtoolsError: raised by `decide`, in all processes.
+    """
+    outcome: list[Any] = [None]
+    if accelerator.is_main_process:
+        try:
+            outcome = [decide()]
+        except BmtoolsError as error:
+            outcome = [error]
+    broadcast_object_list(outcome)
+    if isinstance(outcome[0], BmtoolsError):
+        raise outcome[0]
+    decision: _Decision = outcome[0]
+    return decision
+
+
+def sum_over_processes(sums: Tensor, accelerator: Accelerator) -> list[float]:
+    """Sum float64 numbers on the CPU over all processes.
+
+    Apple's GPUs have no float64 and only ever serve one process, which needs no device here.
+    """
+    if accelerator.num_processes > 1:
+        sums = accelerator.reduce(sums.to(accelerator.device), "sum")
+    return list(sums.tolist())
 
 
 def is_sharded(accelerator: Accelerator) -> bool:

@@ -15,6 +15,7 @@ from bmtools.data.shards import Corpus
 from bmtools.masking.strategies import MaskStrategy
 from bmtools.recipes.settings import ObjectiveConfig
 from bmtools.status import counted
+from bmtools.training.distributed import sum_over_processes
 from bmtools.training.objectives import Objective
 
 HELD_OUT = "held-out"
@@ -73,7 +74,7 @@ class EvaluationSet:
                 [float(outputs["mlm"]), float(outputs["mlm_accuracy"]), counts["masked"]],
                 dtype=torch.float64)
         objective.train(was_training)
-        loss, correct, masked = accelerator.reduce(sums.to(accelerator.device), "sum").tolist()
+        loss, correct, masked = sum_over_processes(sums, accelerator)
         return {"loss": round(loss / max(masked, 1), _DIGITS),
                 "accuracy": round(correct / max(masked, 1), _DIGITS), "masked": int(masked)}
 

@@ -32,7 +32,11 @@ from bmtools.training.checkpoints import (
 )
 from bmtools.training.checks import check_settings
 from bmtools.training.datasets import Datasets, open_datasets
-from bmtools.training.distributed import is_sharded, make_accelerator
+from bmtools.training.distributed import (
+    decide_by_main_process,
+    is_sharded,
+    make_accelerator,
+)
 from bmtools.training.evaluation import HELD_OUT, EvaluationSet
 from bmtools.training.layers import freeze, frozen_names
 from bmtools.training.loop import DivergedError, StepResult, Trainer
@@ -148,11 +152,12 @@ class Run:
         seed = plan.optimization.seed
         self.schedule = resolve_steps(plan.config.phases, datasets.train, self.packed, seed)
         check_mixture_limits(self.schedule, datasets.train, self.packed, seed)
-        self._progress, self._state, more_notes = find_resume_point(
-            plan, plan.identity(datasets.contents, initial.vocabulary,
-                                self.schedule.steps_per_phase),
-            accelerator.is_main_process)
-        self._notes = [*notes, *more_notes, *self._notes_on_head()]
+        identity = plan.identity(datasets.contents, initial.vocabulary,
+                                 self.schedule.steps_per_phase)
+        self._progress, self._state, more_notes = decide_by_main_process(
+            lambda: find_resume_point(plan, identity), accelerator)
+        self._notes = [*notes, *more_notes, *self._notes_on_head(),
+                       *self.schedule.unfinished_warmups()]
         self._began = plan.began - self._progress.wall_seconds
         self._phase_step = self.schedule.phase_step(self._progress.step)
         self.speed = speed_of(initial.config, self.schedule, datasets.train, plan.optimization,
@@ -333,7 +338,8 @@ def _resolve_layout(plan: TrainingPlan, accelerator: Accelerator) -> tuple[Train
     """Resolve the layout auto: that of the run to resume, or one for this device; and notes."""
     if plan.layout != "auto":
         return plan, []
-    recorded, suited = recorded_layout(plan), choose_layout(accelerator)
+    recorded = decide_by_main_process(lambda: recorded_layout(plan), accelerator)
+    suited = choose_layout(accelerator)
     notes = [f"the run keeps {setting('layout')} {recorded}, which it was begun with"] \
         if recorded not in (None, suited) else []
     return plan.with_layout(recorded or suited), notes

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -10,7 +13,12 @@ import torch
 from bmtools.errors import BmtoolsError
 from bmtools.recipes.settings import OptimizationConfig
 from bmtools.training import distributed
-from bmtools.training.distributed import is_sharded, make_accelerator
+from bmtools.training.distributed import (
+    is_sharded,
+    make_accelerator,
+    others_wait,
+    sum_over_processes,
+)
 
 
 def test_one_precision_after_another_in_one_program() -> None:
@@ -47,3 +55,46 @@ def test_fsdp_of_accelerate_is_taken_over(monkeypatch: pytest.MonkeyPatch,
     assert os.environ["BMTOOLS_SHARD"] == "1"
     assert "ACCELERATE_USE_FSDP" not in os.environ
     assert not is_sharded(accelerator), "one process has nothing to shard"
+
+
+def test_processes_wait_for_each_other_for_less_than_an_hour(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that died on another machine would keep the others, and their GPUs, for as long."""
+    given: dict[str, Any] = {}
+    accelerator = make_accelerator(OptimizationConfig())
+    monkeypatch.setattr(distributed, "Accelerator",
+                        lambda **settings: given.update(settings) or accelerator)
+    make_accelerator(OptimizationConfig())
+    waits = [handler.timeout for handler in given["kwargs_handlers"]
+             if hasattr(handler, "timeout")]
+    assert len(waits) == 1 and timedelta(minutes=10) <= waits[0] < timedelta(hours=1)
+
+
+def test_others_wait_for_days_where_the_main_process_encodes(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a group of their own, which is there before the work, so that it fails before hours."""
+    events: list[object] = []
+
+    def new_group(backend: str, timeout: timedelta) -> str:
+        events.append((backend, timeout))
+        return "group"
+
+    for name, call in (("new_group", new_group),
+                       ("barrier", lambda group: events.append(f"barrier of {group}")),
+                       ("destroy_process_group", lambda group: events.append(f"no {group}"))):
+        monkeypatch.setattr(torch.distributed, name, call)
+    with others_wait(SimpleNamespace(num_processes=1)):
+        assert not events, "nobody waits"
+    with others_wait(SimpleNamespace(num_processes=2)):
+        events.append("work")
+    assert events == [("gloo", timedelta(days=2)), "work", "barrier of group", "no group"]
+
+
+def test_sums_stay_off_a_device_that_serves_one_process() -> None:
+    """Apple's GPUs know no float64."""
+    one = SimpleNamespace(num_processes=1, device=torch.device("mps"))
+    sums = torch.tensor([1 / 3, 2.0], dtype=torch.float64)
+    assert sum_over_processes(sums, one) == [1 / 3, 2.0]
+    two = SimpleNamespace(num_processes=2, device=torch.device("cpu"),
+                          reduce=lambda own, _how: 2 * own)
+    assert sum_over_processes(sums, two) == [2 / 3, 4.0]

@@ -53,6 +53,21 @@ def test_loss_is_the_mean_over_masked_tokens_of_all_text(
     assert 0.1 < found["masked"] / corpus.tokens < 0.2
 
 
+def test_a_single_process_moves_no_float64_to_its_device(
+        model: Any, tokenizer: Any, corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Apple's GPUs have none, as torch says when asked to."""
+    move = torch.Tensor.to
+
+    def refusing(tensor: torch.Tensor, *where: Any, **how: Any) -> torch.Tensor:
+        if tensor.dtype is torch.float64 and any(isinstance(one, torch.device) for one in where):
+            raise TypeError("Cannot convert a MPS Tensor to float64 dtype")
+        return move(tensor, *where, **how)
+
+    monkeypatch.setattr(torch.Tensor, "to", refusing)
+    found = evaluation_set(corpus, tokenizer).score(MaskedObjective(model), Accelerator(cpu=True))
+    assert found["masked"] > 0
+
+
 def test_every_evaluation_is_the_same_and_has_no_side_effects(
         model: Any, tokenizer: Any, corpus: Corpus) -> None:
     """Neither batches, generators nor the mode of the model change."""

@@ -495,6 +495,31 @@ def test_resumed_by_other_numbers_of_processes(start: Start, data: Path, tmp_pat
         losses(metrics(tmp_path / "whole")), abs=2e-5)
 
 
+# A disk that nodes share may show a new state to some of them later.
+SEES_NO_STATE = """
+if os.environ.get("RANK") == "1":
+    import bmtools.training.checkpoints as checkpoints
+    checkpoints.list_states = lambda directory: ([], [])
+"""
+
+
+def test_the_first_process_tells_the_others_where_to_resume(start: Start, tmp_path: Path) -> None:
+    given = ("--steps", 6, "--save-steps", 2, *SIZES, "--layout", "auto")
+    assert start("out", *given, hook=dies_at(4)).wait() == [-signal.SIGKILL]
+    resumed = start("out", *given, "--resume", processes=2, hook=SEES_NO_STATE).succeed()
+    assert first_step(resumed) == 6
+    assert [line["step"] for line in metrics(tmp_path / "out") if "of" in line] == [2, 4, 6]
+
+
+def test_an_error_of_the_first_process_ends_all(start: Start, tmp_path: Path) -> None:
+    """A state of other settings, which only the first one reads."""
+    given = ("--steps", 6, "--save-steps", 2, *SIZES)
+    assert start("out", *given, hook=dies_at(4)).wait() == [-signal.SIGKILL]
+    job = start("out", *given, "--seed", 3, "--resume", processes=2, hook=SEES_NO_STATE)
+    assert job.wait() == [1, 1]
+    assert "the unfinished run has seed 0, found 3" in job.err
+
+
 def test_two_processes_stop_together(start: Start, data: Path, tmp_path: Path) -> None:
     """Only one of them receives the signal."""
     given = [*phased(data), "--layout", "padded", "--save-steps", 0]
