@@ -39,5 +39,7 @@ step "Fine-tuning"
 python "$HERE/../blurb/compare.py" "$HERE/experiments.toml" ${EXPERIMENTS:-}
 
 step "Scores"
-bmtools score-suite --suite biobit "$OUT"/scores/*.jsonl --baseline random -o "$OUT/suite.jsonl" --overwrite
-bmtools score-suite --suite biobit "$OUT"/scores/*.jsonl --baseline random --table
+scores=("$OUT"/scores/*.jsonl)
+suite=(bmtools score-suite --suite "$HERE/suite.toml" --published none)
+"${suite[@]}" "${scores[@]}" -o "$OUT/suite.jsonl" --overwrite
+"${suite[@]}" "${scores[@]}" --table

@@ -21,6 +21,7 @@ from bmtools.records import Record
 from bmtools.scoring.checkpoint_predictor import CheckpointPredictor
 from bmtools.scoring.masked_lm_loss import MaskedLmEvaluation
 from bmtools.scoring.masked_lm_sequences import SequenceMasker, Sequences, cut_texts, text_keys
+from bmtools.scoring.pppl_sentences import score_sentences
 from bmtools.scoring.settings import (
     Combination,
     InferenceConfig,
@@ -390,6 +391,29 @@ def test_a_loss_without_bound_is_no_error(known: Callable[..., CheckpointPredict
                     settings(mask_rate="1", corruption="100/0/0"))
     assert line["perplexity"] == math.inf
     assert "perplexity_sd" not in line and "interval" not in line
+
+
+def test_float64_is_made_on_the_cpu_alone(known: Callable[..., CheckpointPredictor],
+                                          monkeypatch: pytest.MonkeyPatch) -> None:
+    """Apple's GPUs have none; `score-pppl` sums in it too."""
+    plain = torch.Tensor.cpu
+
+    def moved(tensor: torch.Tensor) -> torch.Tensor:
+        copy: Any = plain(tensor).clone()
+        copy.was_moved = True
+        return copy
+
+    def doubled(tensor: Any) -> torch.Tensor:
+        assert getattr(tensor, "was_moved", False), "Cannot convert a MPS Tensor to float64 dtype"
+        return tensor.to(torch.float64)
+
+    monkeypatch.setattr(torch.Tensor, "cpu", moved)
+    monkeypatch.setattr(torch.Tensor, "double", doubled)
+    model = known(WEIGHTS)
+    [line] = scored(texts_of("il cuore"), [model], settings(mask_rate="1"))
+    assert line["perplexity"] > 1
+    [score] = score_sentences(texts_of("il cuore"), [model])
+    assert len(score.logprobs) == 2
 
 
 def test_no_text_and_long_sequences_are_refused(known: Callable[..., CheckpointPredictor]) -> None:
