@@ -59,7 +59,7 @@ def test_a_recipe_is_shown_as_written(run: Run) -> None:
     outcome = run("recipe", "show", "biobit")
     assert (outcome.code, outcome.err) == (0, "")
     assert outcome.out == recipe_text("biobit")
-    assert "# silent" in outcome.out
+    assert "# ours" in outcome.out
 
 
 def test_a_file_is_shown_as_understood(run: Run, phases: Path) -> None:

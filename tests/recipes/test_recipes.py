@@ -7,13 +7,17 @@ from typing import Any
 
 import pytest
 
+from bmtools.models.sizes import SIZES
 from bmtools.recipes.phases import RunConfig, identity, resolved, run_settings
 from bmtools.recipes.settings import AdversarialConfig, OptimizationConfig, RegularizationConfig
 from bmtools.recipes.toml import load_recipe, parse_run_config, recipe_names, recipe_text, to_toml
 
-NAMES = ("biobit", "bioclinical-modernbert", "biolm-base", "biolm-large", "biomegatron-1.2b",
-         "biomegatron-345m", "biomegatron-800m", "bioptimus", "clm-detour", "laptop", "medbit-r12",
-         "medbit-r3", "pubmedbert", "pubmedbert-adversarial", "pubmedbert-mask-schedule")
+NAMES = ("biobit", "bioclinical-modernbert", "biolm-base", "biolm-base-continued", "biolm-distill",
+         "biolm-large", "biolm-large-continued", "biomegatron-1.2b", "biomegatron-345m",
+         "biomegatron-800m", "bioptimus", "bioptimus-continued", "bioptimus-more-words",
+         "bioptimus-no-curriculum", "bioptimus-scratch", "bioptimus-words", "clm-detour", "laptop",
+         "medbit", "medbit-or", "medbit-r0", "medbit-r12", "medbit-r3", "medbit-r3-textbooks",
+         "medbit-rf", "pubmedbert", "pubmedbert-adversarial", "pubmedbert-mask-schedule")
 # Papers, by who wrote them and when, as a source begins.
 AUTHORS = {"biobit": "Buonocore et al. 2023", "medbit": "Buonocore et al. 2023",
            "biolm": "Lewis et al. 2020", "biomegatron": "Shin et al. 2020",
@@ -36,6 +40,8 @@ BIOMEGATRON = {"epochs": 1.0, "steps": 0, "tokens": 0, "batch_size": 1024, "lear
                "masking": "spans", "mask_rate": 0.15, "schedule": "linear"}
 BIOMEGATRON_RUN = {"weight_decay": 0.01, "max_grad_norm": 1.0, "dropout": 0.1}
 BIOPTIMUS = {"batch_size": 256, "schedule": "linear", "objective": "masked"}
+BIOPTIMUS_ALONE = {**BIOPTIMUS, "mask_rate": 0.15, "learning_rate": 5e-4, "warmup_ratio": 0.06,
+                   "mask_replace_prob": 0.8, "random_replace_prob": 0.1}
 MODERNBERT = {"max_length": 8192, "batch_size": 576, "learning_rate": 3e-4, "warmup_ratio": 0.0,
               "layout": "packed", "objective": "masked"}
 DETOUR = {"max_length": 8192, "batch_size": 384, "learning_rate": 2e-4, "frozen_layers": 0}
@@ -50,7 +56,21 @@ PAPERS: dict[str, tuple[list[dict[str, Any]], dict[str, Any]]] = {
     "medbit-r3": ([{**MEDBIT, "warmup_ratio": 0.02}], {**MEDBIT_RUN, "mixout": 0.9}),
     "medbit-r12": ([{**MEDBIT, "warmup_ratio": 0.0, "warmup_steps": 0}],
                    {**MEDBIT_RUN, "replay_steps": 50, "mixout": 0.0}),
+    "medbit-or": ([{**MEDBIT, "warmup_ratio": 0.02}],
+                  {**MEDBIT_RUN, "layer_decay": 0.9, "mixout": 0.9}),
+    "medbit": ([{**MEDBIT, "warmup_ratio": 0.0, "frozen_layers": 0}],
+               {**MEDBIT_RUN, "layer_decay": 1.0, "mixout": 0.0, "replay_steps": None}),
+    "medbit-rf": ([{**MEDBIT, "warmup_ratio": 0.0, "frozen_layers": 6}],
+                  {**MEDBIT_RUN, "layer_decay": 1.0, "mixout": 0.0, "replay_steps": None}),
+    "medbit-r0": ([{**MEDBIT, "warmup_ratio": 0.0}],
+                  {**MEDBIT_RUN, "layer_decay": 0.9, "mixout": 0.0, "replay_steps": 100}),
+    "medbit-r3-textbooks": ([{**MEDBIT, "warmup_ratio": 0.02}],
+                            {**MEDBIT_RUN, "layer_decay": 0.9, "mixout": 0.9}),
+    # Section 7.1.
+    "biolm-distill": ([{**BIOLM, "steps": 50_000, "learning_rate": 5e-4}], BIOLM_RUN),
     # Section 5.1.
+    "biolm-base-continued": ([{**BIOLM, "learning_rate": 6e-4}], BIOLM_RUN),
+    "biolm-large-continued": ([{**BIOLM, "learning_rate": 4e-4}], BIOLM_RUN),
     "biolm-base": ([{**BIOLM, "learning_rate": 6e-4}], BIOLM_RUN),
     "biolm-large": ([{**BIOLM, "learning_rate": 4e-4}], BIOLM_RUN),
     # Table 4; lengths from table 8 and section 8.2.
@@ -63,6 +83,15 @@ PAPERS: dict[str, tuple[list[dict[str, Any]], dict[str, Any]]] = {
                    {**BIOPTIMUS, "masking": "words", "mask_rate": 0.2, "mask_replace_prob": 1.0,
                     "random_replace_prob": 0.0, "epochs": 10.0}],
                   {"weight_decay": 0.01}),
+    # Tables 1, 3 and 8.
+    "bioptimus-scratch": ([{**BIOPTIMUS_ALONE, "masking": "tokens"}], {"weight_decay": 0.01}),
+    "bioptimus-continued": ([{**BIOPTIMUS_ALONE, "masking": "tokens"}], {"weight_decay": 0.01}),
+    "bioptimus-words": ([{**BIOPTIMUS_ALONE, "masking": "words"}], {"weight_decay": 0.01}),
+    "bioptimus-more-words": ([{**BIOPTIMUS_ALONE, "masking": "words", "mask_rate": 0.2}],
+                             {"weight_decay": 0.01}),
+    # Section 8.4.
+    "bioptimus-no-curriculum": ([{**BIOPTIMUS_ALONE, "masking": "tokens", "epochs": 34.0,
+                                  "learning_rate": 1e-4}], {"weight_decay": 0.01}),
     # Section 5.5; Shoeybi et al. 2020, 4.2.
     "biomegatron-345m": ([BIOMEGATRON], BIOMEGATRON_RUN),
     "biomegatron-800m": ([BIOMEGATRON], {**BIOMEGATRON_RUN, "activation_checkpointing": True}),
@@ -92,7 +121,12 @@ PAPERS: dict[str, tuple[list[dict[str, Any]], dict[str, Any]]] = {
 STARTS = {"biolm-base": "roberta-base", "biolm-large": "roberta-large", "pubmedbert": "bert-base",
           "pubmedbert-adversarial": "bert-base", "pubmedbert-mask-schedule": "bert-base",
           "biomegatron-345m": "megatron-bert-345m", "biomegatron-800m": "megatron-bert-800m",
-          "laptop": "bert-2x256"}
+          "bioptimus-scratch": "bert-base", "laptop": "bert-2x256"}
+# Settings whose values are ours, in the order of the file.
+OURS = {"bioptimus-words": ["dropout", "mask_replace_prob", "epochs", "max_length", "min_lr_ratio"],
+        "medbit-or": ["mixout", "max_grad_norm"], "medbit-r3": ["max_grad_norm"],
+        "biobit": ["adam_epsilon", "max_grad_norm", "steps", "max_length", "batch_size",
+                   "learning_rate"]}
 
 
 def test_they_are_the_ones_that_are_named() -> None:
@@ -125,6 +159,21 @@ def test_each_reads_back_equal(name: str) -> None:
 
 def test_no_two_have_the_same_settings() -> None:
     assert len({identity(load_recipe(name)) for name in NAMES}) == len(NAMES)
+
+
+@pytest.mark.parametrize("name", sorted({*NAMES} - {"laptop"}))
+def test_what_a_paper_does_not_give_is_marked_as_ours(name: str) -> None:
+    text = recipe_text(name)
+    assert "# silent" not in text
+    marked = [line.partition(" =")[0] for line in text.splitlines() if "# ours" in line]
+    assert marked == OURS.get(name, marked)
+
+
+@pytest.mark.parametrize("size", ["800m", "1.2b"])
+def test_shapes_that_the_paper_does_not_give_are_said(size: str) -> None:
+    shape = SIZES[f"megatron-bert-{size}"]
+    notes = " ".join(load_recipe(f"biomegatron-{size}").notes)
+    assert f"a guess of ours: {shape.num_hidden_layers} layers of {shape.hidden_size}" in notes
 
 
 @pytest.mark.parametrize("name", PAPERS)
