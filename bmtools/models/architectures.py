@@ -125,7 +125,8 @@ def has_segment_embeddings(model: PreTrainedModel) -> bool:
 
 
 @torch.no_grad()
-def build_model(config: PretrainedConfig, device: str = "cpu") -> PreTrainedModel:
+def build_model(config: PretrainedConfig, device: str = "cpu",
+                positions: str = "sinusoid") -> PreTrainedModel:
     """Initialize a masked language model; draws from torch's global generator, seed it first.
 
     Two departures from transformers' initialization. Learned positions start as sinusoids (Vaswani
@@ -141,14 +142,15 @@ def build_model(config: PretrainedConfig, device: str = "cpu") -> PreTrainedMode
     Args:
         config: of the model.
         device: where to build it; on meta it has no weights, to look up shapes at no cost.
+        positions: random leaves learned positions as transformers draws them.
     """
     from transformers import AutoModelForMaskedLM
 
     with torch.device(device):
         model = AutoModelForMaskedLM.from_config(config)
-        positions = position_embeddings(model)
-        if positions is not None:
-            used = positions.weight[-max_tokens(model):]
+        learned = position_embeddings(model)
+        if learned is not None and positions == "sinusoid":
+            used = learned.weight[-max_tokens(model):]
             length, width = used.shape
             frequencies = 10_000.0 ** (-torch.arange(0, width, 2) / width)
             angles = torch.arange(length)[:, None] * frequencies

@@ -17,6 +17,7 @@ from bmtools.recipes.settings import (
     AdversarialConfig,
     BatchConfig,
     FreezeConfig,
+    InitializationConfig,
     LearningRateConfig,
     ObjectiveConfig,
     OptimizationConfig,
@@ -35,7 +36,8 @@ PHASE_KINDS: dict[str, type] = {
     "learning_rate": LearningRateConfig, "freeze": FreezeConfig}
 """Settings of a phase, by attribute."""
 RUN_KINDS: tuple[type, ...] = (
-    OptimizationConfig, ReportingConfig, RegularizationConfig, AdversarialConfig, ReplayConfig)
+    OptimizationConfig, ReportingConfig, RegularizationConfig, AdversarialConfig, ReplayConfig,
+    InitializationConfig)
 """Settings of a whole run, the same in all its phases."""
 PHASE_FIELDS: Mapping[str, type] = {
     name: kind for part in PHASE_KINDS.values()

@@ -324,6 +324,21 @@ class AdversarialConfig:
 
 
 @dataclass(frozen=True)
+class InitializationConfig:
+    """Initialization of new weights; a checkpoint's stay as they are.
+
+    Args:
+        positions: how learned positions start: as sinusoid (Vaswani et al. 2017), which lets small
+            models learn sooner, or random, as in BERT and RoBERTa.
+    """
+
+    positions: Literal["sinusoid", "random"] = "sinusoid"
+
+    def __post_init__(self) -> None:
+        check_choices(self)
+
+
+@dataclass(frozen=True)
 class ReplayConfig:
     """Replay of an earlier corpus (Buonocore et al. 2023, BioBIT).
 

@@ -91,7 +91,8 @@ def distill_lines(plan: TrainingPlan, student: ModelInit, teacher: Path, data: D
         BmtoolsError: sequences longer than the positions of either model.
     """
     taught = load_checkpoint(teacher)
-    initial = load_initial_model(student, plan.optimization.seed, tokenizer=taught.tokenizer)
+    initial = load_initial_model(student, plan.optimization.seed, tokenizer=taught.tokenizer,
+                                 positions=plan.initialization.positions)
     if student.checkpoint is not None:
         require_same_vocabulary(initial.vocabulary, taught.vocabulary,
                                 f"{student.checkpoint}: student")

@@ -58,7 +58,8 @@ class InitialModel:
 
 
 def load_initial_model(init: ModelInit, seed: int, phases: Sequence[Phase] = (),
-                       tokenizer: PreTrainedTokenizerFast | None = None) -> InitialModel:
+                       tokenizer: PreTrainedTokenizerFast | None = None,
+                       positions: str = "sinusoid") -> InitialModel:
     """Load a masked language model, or build one with new weights, which depend on the seed alone.
 
     Args:
@@ -66,6 +67,7 @@ def load_initial_model(init: ModelInit, seed: int, phases: Sequence[Phase] = (),
         seed: of new weights.
         phases: whose sequences need positions, where the architecture leaves their number open.
         tokenizer: of an architecture, in place of the directory that `init` names.
+        positions: sinusoid or random, how learned ones of an architecture start.
 
     Raises:
         CheckpointError: the checkpoint or the tokenizer cannot be used.
@@ -86,10 +88,10 @@ def load_initial_model(init: ModelInit, seed: int, phases: Sequence[Phase] = (),
 
     def make() -> PreTrainedModel:
         torch.manual_seed(seed)
-        return build_model(config)
+        return build_model(config, positions=positions)
 
-    positions = max_tokens(build_model(config, "meta"))
-    return InitialModel(tokenizer, fingerprint(tokenizer), positions, config, make)
+    longest = max_tokens(build_model(config, "meta"))
+    return InitialModel(tokenizer, fingerprint(tokenizer), longest, config, make)
 
 
 def check_fits(initial: InitialModel, phases: Sequence[Phase]) -> None:

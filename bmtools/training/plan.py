@@ -31,6 +31,7 @@ from bmtools.recipes.phases import (
 from bmtools.recipes.settings import (
     AdversarialConfig,
     DistillationConfig,
+    InitializationConfig,
     OptimizationConfig,
     RegularizationConfig,
     ReplayConfig,
@@ -111,6 +112,7 @@ class TrainingPlan:
         regularization: towards the initial weights.
         replay: of an earlier corpus.
         adversarial: perturbation of the embeddings.
+        initialization: of new weights.
         extra: further settings of the command, by name.
         parents: hash of each checkpoint that the run starts from, by role.
         resume: continue from the newest state, if there is one.
@@ -126,6 +128,7 @@ class TrainingPlan:
     regularization: RegularizationConfig = field(default_factory=RegularizationConfig)
     replay: ReplayConfig = field(default_factory=ReplayConfig)
     adversarial: AdversarialConfig = field(default_factory=AdversarialConfig)
+    initialization: InitializationConfig = field(default_factory=InitializationConfig)
     extra: Mapping[str, Any] = field(default_factory=dict)
     parents: Mapping[str, str] = field(default_factory=dict)
     resume: bool = False
@@ -147,7 +150,7 @@ class TrainingPlan:
         """Return every resolved setting, for the manifest."""
         return {"phases": resolved(self.config)["phases"], **asdict(self.optimization),
                 **asdict(self.regularization), **asdict(self.replay), **asdict(self.adversarial),
-                **self.extra, **asdict(self.reporting)}
+                **asdict(self.initialization), **self.extra, **asdict(self.reporting)}
 
     def identity(self, contents: Mapping[str, Iterable[str]], vocabulary: str,
                  steps: Sequence[int]) -> dict[str, Any]:
@@ -286,6 +289,7 @@ def make_plan(output: Path, config: RunConfig, model: ModelInit, data: DataConfi
         "distill" if distillation else "pretrain", output, config,
         run_settings(config.run, OptimizationConfig), run_settings(config.run, ReportingConfig),
         run_settings(config.run, RegularizationConfig), replay, adversarial,
+        run_settings(config.run, InitializationConfig),
         {**own, "terms": data.terms and str(data.terms)},
         DirectoryHashes({role: path for role, path in parents.items() if path}), resume, overwrite)
 

@@ -177,7 +177,8 @@ def forecast_run(plan: TrainingPlan, model: ModelInit, data: DataConfig, reject:
     with tempfile.TemporaryDirectory(prefix="bmtools-preflight-") as directory:
         temporary = replace(plan, output=Path(directory) / "model", resume=False, overwrite=False,
                             reporting=replace(plan.reporting, trackers=""))
-        initial = load_initial_model(model, plan.optimization.seed, plan.config.phases)
+        initial = load_initial_model(model, plan.optimization.seed, plan.config.phases,
+                                     positions=plan.initialization.positions)
         with prepare_run(temporary, initial, data, reject, make_objectives, processes) as run:
             return _Forecaster(plan, run, probe, processes).forecast()
 

@@ -115,7 +115,8 @@ def pretrain_lines(plan: TrainingPlan, model: ModelInit, data: DataConfig,
         CheckpointError: a checkpoint, tokenizer or directory of shards cannot be used.
         BmtoolsError: as for `train`.
     """
-    initial = load_initial_model(model, plan.optimization.seed, plan.config.phases)
+    initial = load_initial_model(model, plan.optimization.seed, plan.config.phases,
+                                 positions=plan.initialization.positions)
     return train(plan, initial, data, reject, make_objectives)
 
 

@@ -7,10 +7,15 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import RobertaConfig
+from transformers import AutoModelForMaskedLM, RobertaConfig
 
 from bmtools.errors import BmtoolsError
-from bmtools.models.architectures import build_config, build_model, max_tokens
+from bmtools.models.architectures import (
+    build_config,
+    build_model,
+    max_tokens,
+    position_embeddings,
+)
 from bmtools.models.mlm import encode
 from bmtools.models.sizes import SIZES
 from bmtools.vocab.settings import VocabularyConfig
@@ -180,3 +185,15 @@ def test_other_families_start_as_in_transformers() -> None:
 def test_a_model_on_meta_has_no_weights() -> None:
     outline = build_model(build_config("megatron-bert-1.2b", Vocabulary(30_522)), "meta")
     assert {weight.device.type for weight in outline.parameters()} == {"meta"}
+
+
+def test_positions_start_random_where_asked() -> None:
+    config = build_config("bert-1x64", TOKENIZER)
+    torch.manual_seed(0)
+    drawn = AutoModelForMaskedLM.from_config(config).bert.embeddings.position_embeddings.weight
+    torch.manual_seed(0)
+    random = position_embeddings(build_model(config, positions="random"))
+    sinusoid = position_embeddings(build_model(config))
+    assert random is not None and sinusoid is not None
+    assert torch.equal(random.weight, drawn)
+    assert not torch.equal(sinusoid.weight, drawn)

@@ -157,8 +157,12 @@ def test_each_reads_back_equal(name: str) -> None:
     assert identity(again) == identity(config)
 
 
-def test_no_two_have_the_same_settings() -> None:
-    assert len({identity(load_recipe(name)) for name in NAMES}) == len(NAMES)
+def test_no_two_have_the_same_settings_and_start() -> None:
+    recipes = [load_recipe(name) for name in NAMES]
+    assert len({(identity(recipe), recipe.notes[0]) for recipe in recipes}) == len(NAMES)
+    # They differ in the model that they go on from: BaseBIT, BioBIT.
+    same = {identity(load_recipe(name)) for name in ("medbit-or", "medbit-r3-textbooks")}
+    assert len({identity(recipe) for recipe in recipes}) == len(NAMES) - 1 and len(same) == 1
 
 
 @pytest.mark.parametrize("name", sorted({*NAMES} - {"laptop"}))
@@ -167,6 +171,11 @@ def test_what_a_paper_does_not_give_is_marked_as_ours(name: str) -> None:
     assert "# silent" not in text
     marked = [line.partition(" =")[0] for line in text.splitlines() if "# ours" in line]
     assert marked == OURS.get(name, marked)
+
+
+@pytest.mark.parametrize("name", sorted({*STARTS} - {"laptop"}))
+def test_positions_of_papers_start_random(name: str) -> None:
+    assert load_recipe(name).run["positions"] == "random"
 
 
 @pytest.mark.parametrize("size", ["800m", "1.2b"])
