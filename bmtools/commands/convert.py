@@ -21,7 +21,7 @@ from bmtools.models.settings import Casing
 
 
 @click.command("convert", cls=Command, examples=(
-    "bmtools convert published --casing uncased -o model",
+    "bmtools convert published --casing cased -o model",
     "bmtools convert published --tokenizer vocabulary -o model"),
     groups={"Checkpoint": "output overwrite tokenizer casing"})
 @click.argument("checkpoint", type=existing_directory, metavar="DIR")

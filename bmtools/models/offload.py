@@ -31,7 +31,8 @@ class WeightsFile:
         self._output = output
         place = next(parent for parent in output.absolute().parents if parent.is_dir())
         with naming(output):
-            self._file = tempfile.TemporaryFile(dir=place)  # noqa: SIM115, closed by `close`
+            # Without a buffer, which `close` could not write to a full disk.
+            self._file = tempfile.TemporaryFile(dir=place, buffering=0)  # noqa: SIM115
         self.close = weakref.finalize(self, self._file.close)
         """Give the room on the disk back; as does the end of this object."""
 
@@ -44,15 +45,18 @@ class WeightsFile:
         with naming(self._output):
             self._file.seek(0)
             for tensor in tensors:
-                self._file.write(_bytes_of(tensor.detach().to("cpu").contiguous()))
-            self._file.flush()
+                rest = _bytes_of(tensor.detach().to("cpu").contiguous())
+                while rest:
+                    rest = rest[self._file.write(rest):]
 
     def load(self, tensors: Iterable[Tensor]) -> None:
         """Read what `save` wrote into tensors of the same shapes and types."""
         self._file.seek(0)
         for tensor in tensors:
             stored = torch.empty(tensor.shape, dtype=tensor.dtype)
-            self._file.readinto(_bytes_of(stored))
+            rest = _bytes_of(stored)
+            while rest:
+                rest = rest[self._file.readinto(rest):]
             with torch.no_grad():
                 tensor.copy_(stored)
 

@@ -12,6 +12,7 @@ import numpy as np
 from bmtools.errors import BmtoolsError, Reject, refuse, setting
 from bmtools.evaluation.seeds import t_interval
 from bmtools.io.jsonl import source_name
+from bmtools.models.checkpoint import check_room
 from bmtools.models.offload import offload
 from bmtools.records import Record
 from bmtools.status import set_status
@@ -90,6 +91,8 @@ def train_runs(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]],
                                                 task_class.model_class_for(plan.config)))
     task.keeps_head = not plan.finetuning.reinitialize_head
     splits = yield from _read(task, sources, reject)
+    # The encoder's weights, those of a seed's best evaluation, and of the best seed before it.
+    check_room(plan.output, task.checkpoint.model, copies=3)
     task.checkpoint = offload(task.checkpoint, plan.output)
     chosen: Runs | None = None
     for values, one in plans:

@@ -14,7 +14,6 @@ from accelerate import Accelerator
 from torch import Tensor
 
 from bmtools.errors import setting
-from bmtools.models.checkpoint import check_room
 from bmtools.models.offload import WeightsFile
 from bmtools.recipes.settings import FreezeConfig, RegularizationConfig
 from bmtools.status import set_status
@@ -116,8 +115,6 @@ class SeedRun:
         self._batches = TaskBatches(task, inputs, order, plan.optimization.micro_batch_size)
         self._steps = len(order)
         self.model, _ = trainable_model(plan, task, seed)
-        # The encoder's, those of this seed's best evaluation, and of the best seed before it.
-        check_room(plan.output, self.model, copies=3)
         self._stored = WeightsFile(plan.output)
         self._tokens = read_tokens(plan, task, splits)
         self._decay = 1.0

@@ -99,6 +99,7 @@ def test_the_directory_says_how_it_was_made(
                   learning_rate=LearningRateConfig(warmup_ratio=0.05))
     assert content["settings"] == {
         "phases": resolved(RunConfig((phase,)))["phases"], **asdict(OptimizationConfig(seed=5)),
+        "positions": "sinusoid",
         **asdict(ReportingConfig(logging_steps=2)), **asdict(RegularizationConfig()),
         **asdict(ReplayConfig()), **asdict(AdversarialConfig()),
         **asdict(DistillationConfig(temperature=3)), "teacher": tiny_checkpoint.name,

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import re
+import shutil
 import subprocess
 import tarfile
 import zipfile
@@ -16,6 +17,8 @@ from typing import Any
 
 import click
 import pytest
+import torch
+from safetensors.torch import load_file
 from toy_models import SENTENCES
 
 from bmtools.cli.help import DocumentedCommand, Group, topic_text, topics
@@ -83,6 +86,11 @@ def files(make_tokenizer: Callable[..., Path], make_checkpoint: Callable[..., Pa
                          ("tagger", make_tagger(model)), ("seed-0", make_tagger(model)),
                          ("seed-1", make_tagger(model))):
         (folder / name).symlink_to(target)
+    shutil.copytree(model, folder / "published")
+    (folder / "published" / "bmtools.json").unlink()
+    weights = folder / "published" / "model.safetensors"
+    torch.save(load_file(weights), folder / "published" / "pytorch_model.bin")
+    weights.unlink()
 
     def write(name: str, *records: dict[str, Any]) -> None:
         (folder / name).write_text("".join(json.dumps(record) + "\n" for record in records))

@@ -87,6 +87,7 @@ def test_the_directory_says_how_it_was_made(
                   ObjectiveConfig(mask_rate=0.3, masking="tokens"))
     assert content["settings"] == {
         "phases": resolved(RunConfig((phase,)))["phases"], **asdict(OptimizationConfig(seed=5)),
+        "positions": "sinusoid",
         **asdict(ReportingConfig(logging_steps=2)), **asdict(RegularizationConfig()),
         **asdict(ReplayConfig()), **asdict(AdversarialConfig()),
         "model": tiny_checkpoint.name, "architecture": None, "tokenizer": None, "terms": None}

@@ -22,6 +22,7 @@ from bmtools.data.sampler import Sampler
 from bmtools.errors import BmtoolsError, refuse
 from bmtools.masking.strategies import make_strategy
 from bmtools.models.architectures import build_config, build_model
+from bmtools.models.next_sentence import NextSentenceHead
 from bmtools.models.packed import prepare_packed
 from bmtools.recipes.phases import Phase, RunConfig
 from bmtools.recipes.schedule import Schedule
@@ -257,7 +258,8 @@ def make_trainer(model: Any) -> Callable[..., Trainer]:
     """Make a trainer for an objective: `make_trainer("causal", dropout=0.1)`."""
 
     def make(name: str = "masked", **loop: Any) -> Trainer:
-        losses = {"masked": MaskedObjective, "masked+nsp": NspObjective,
+        losses = {"masked": MaskedObjective,
+                  "masked+nsp": lambda one: NspObjective(one, NextSentenceHead(64)),
                   "causal": CausalObjective,
                   "adversarial": lambda one: AdversarialObjective(
                       one, AdversarialConfig(adversarial=1.0))}
@@ -368,6 +370,7 @@ def test_processes_that_shard_measure_alike(two_that_shard: Callable[..., Traine
         return sequences * 2**20
 
     monkeypatch.setattr(microbatch, "measure_activations", spy)
+    monkeypatch.setattr(microbatch, "_other_bytes", lambda _trainer: 0)
     for other, expected in ((0, [1, 2, 4, 8, 16, 32]), (GIB, [1])):
         tried.clear()
         StepMemory(two_that_shard(other), phase_of(toy_phase, "masked"), False, limit=GIB)

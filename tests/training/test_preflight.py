@@ -104,7 +104,7 @@ def test_nothing_stays_behind(look: Callable[..., Forecast], toy_phase: Callable
     [phase] = found.phases
     assert phase.layout == layout
     assert found.packing_check == ("passed" if layout == "packed" else None)
-    assert 0.9 < phase.fill_rate <= 1.0
+    assert 0.85 < phase.fill_rate <= 1.0
 
 
 def test_weights_and_their_rest_are_counted(look: Callable[..., Forecast],
