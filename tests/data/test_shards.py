@@ -71,8 +71,8 @@ def test_documents_come_back_as_they_went_in(corpus: Corpus) -> None:
     assert corpus.has_sentences
     sentences, counts = corpus.sentence_starts(everything, np.zeros(len(given), int),
                                                corpus.lengths)
-    assert counts.tolist() == [len(one.sentences or ()) for one in given]
-    assert sentences.tolist() == [token for one in given for token in one.sentences or ()]
+    assert counts.tolist() == [len(one.sentences) for one in given]
+    assert sentences.tolist() == [token for one in given for token in one.sentences]
 
 
 def test_parts_come_in_the_given_order(corpus: Corpus) -> None:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from bmtools.data.batches import RankBatch, split_in_half
 from bmtools.errors import BmtoolsError
+from bmtools.models.next_sentence import NextSentenceHead
 from bmtools.models.packed import prepare_packed
 from bmtools.recipes.phases import Phase
 from bmtools.recipes.settings import BatchConfig, OptimizationConfig
@@ -37,7 +38,8 @@ def test_halves_hold_what_the_whole_held(model: Any, toy: Any, toy_phase: Callab
     share = toy.batches(TEXTS, phase, packed=packed).batch(0)
     if packed:
         prepare_packed(model)
-    objective = (MaskedObjective if task == "masked" else NspObjective)(model).eval()
+    objective = (MaskedObjective(model) if task == "masked"
+                 else NspObjective(model, NextSentenceHead(64))).eval()
     micro_batches, expected = list(share.micro_batches), sums(objective, list(share.micro_batches))
     for _ in range(6):
         micro_batches = split_in_half(micro_batches)
