@@ -19,11 +19,13 @@ class Prefetcher(Generic[ResultT]):
     Args:
         make: makes a result; called from one thread, with ascending numbers but for jumps.
         ahead: results that wait at most.
+        end: number after the last one that there is; None if there is no end.
     """
 
-    def __init__(self, make: Callable[[int], ResultT], ahead: int) -> None:
+    def __init__(self, make: Callable[[int], ResultT], ahead: int, end: int | None = None) -> None:
         self._make = make
         self._ahead = ahead
+        self._end = end
         self._lock = RLock()
         self._executor = ThreadPoolExecutor(1)
         self._futures: dict[int, Future[ResultT]] = {}
@@ -52,8 +54,8 @@ class Prefetcher(Generic[ResultT]):
         """Begin the next result, unless one is being made, enough wait, or making one failed."""
         with self._lock:
             last = max(self._futures, default=None)
-            if last is None or not self._futures[last].done() or self._futures[last].exception() \
-                    or len(self._futures) > self._ahead:
+            if last is None or last + 1 == self._end or len(self._futures) > self._ahead \
+                    or not self._futures[last].done() or self._futures[last].exception():
                 return
             with contextlib.suppress(RuntimeError):  # the program ends
                 self._begin(last + 1)

@@ -29,6 +29,14 @@ def test_results_are_made_ahead_and_no_further() -> None:
     assert made == [5, 6, 7, 8, 9, 10]
 
 
+def test_nothing_is_made_beyond_the_end() -> None:
+    made: list[int] = []
+    results = Prefetcher(lambda number: made.append(number) or number, 3, end=3)
+    assert [results.get(number) for number in (0, 1, 2)] == made == [0, 1, 2]
+    time.sleep(0.02)
+    assert made == [0, 1, 2]
+
+
 def test_a_jump_begins_anew() -> None:
     made: list[int] = []
     results = Prefetcher(lambda number: made.append(number) or number, 2)
