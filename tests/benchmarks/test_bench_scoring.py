@@ -8,6 +8,7 @@ input, and only their agreement is checked.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,12 +57,24 @@ def run(*command: object, gpu: bool = False) -> Run:
             env={**os.environ, **no_gpu, "OMP_NUM_THREADS": str(_THREADS), "HF_HUB_OFFLINE": "1",
                  "TOKENIZERS_PARALLELISM": "false"}) as process:
         assert process.stdout is not None
-        out = process.stdout.read()
-        _, status, used = os.wait4(process.pid, 0)
+        with ThreadPoolExecutor(1) as watcher:
+            peak = watcher.submit(peak_megabytes, process.pid)
+            out = process.stdout.read()
+            _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     assert process.returncode == 0, command
-    return Run(time.perf_counter() - started, used.ru_maxrss / 1024, out,
-               used.ru_utime + used.ru_stime)
+    return Run(time.perf_counter() - started, peak.result(), out, used.ru_utime + used.ru_stime)
+
+
+def peak_megabytes(process: int) -> float:
+    """Watch a program's peak memory to its end; `ru_maxrss` begins with that of its parent."""
+    peak = 0.0
+    with contextlib.suppress(OSError, StopIteration):
+        while True:
+            lines = Path(f"/proc/{process}/status").read_text().splitlines()
+            peak = next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
+            time.sleep(0.02)
+    return peak
 
 
 def build(directory: Path, texts: Sequence[str], layers: int, width: int, size: int,
