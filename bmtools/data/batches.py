@@ -213,11 +213,12 @@ class ScheduledBatches:
         phase, mask_rate = plan.phase_step.phase, plan.phase_step.mask_rate
         own = plan.sequences[rank::world_size]
         size = self.micro_batch_sizes.get(phase.name) or len(own)
+        passes = -(-len(own) // size)
         micro_batches = []
         total = Counter(sequences=len(own))
-        for start in range(0, len(own), size):
-            inputs, counts = self.collator(own[start:start + size].samples, phase.objective,
-                                           mask_rate)
+        for first in range(passes):
+            # Every so many, so that micro-batches of one process are those of several.
+            inputs, counts = self.collator(own[first::passes].samples, phase.objective, mask_rate)
             micro_batches.append(inputs)
             total.update(counts)
         return RankBatch(micro_batches, total, plan.following)

@@ -6,9 +6,9 @@ import contextlib
 import logging
 import math
 from collections.abc import Callable, Generator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
 from bmtools.data.batches import Batches, MicroBatch, RankBatch, split_in_half
+from bmtools.data.prefetch import Prefetcher
 from bmtools.data.sampler import StreamPosition
 from bmtools.errors import BmtoolsError, setting
 from bmtools.models.memory import HeapTrimmer
@@ -124,14 +125,11 @@ class Trainer:
 
         The next batch is made in a thread while the present one is trained on.
         """
-        rank, world_size = self.accelerator.process_index, self.accelerator.num_processes
-        with ThreadPoolExecutor(1) as prefetcher:
-            following: Future[RankBatch] | None = None
-            for number in range(first, self.steps):
-                batch = following.result() if following else batches.batch(number, rank, world_size)
-                following = prefetcher.submit(batches.batch, number + 1, rank, world_size) \
-                    if number + 1 < self.steps else None
-                yield self.step(number, batch)
+        own = partial(batches.batch, rank=self.accelerator.process_index,
+                      world_size=self.accelerator.num_processes)
+        prefetcher = Prefetcher(own, 1, self.steps)
+        for number in range(first, self.steps):
+            yield self.step(number, prefetcher.get(number))
 
     def step(self, number: int, batch: RankBatch, turn: int = 0) -> StepResult:
         """Update once.
@@ -210,15 +208,12 @@ class Trainer:
         """
         for _ in range(self._halvings):
             micro_batches = split_in_half(micro_batches)
-        # Dropout depends on the step and not on history, so a resumed run repeats it.
-        seed = ((self.settings.seed * 1_000_003 + number) * 1_009
-                + self.accelerator.process_index) * 2 + turn
+        seed = (self.settings.seed * 1_000_003 + number) * 2_018 + turn
         around_passes = self._hooks.around_passes or contextlib.nullcontext
         while True:
-            torch.manual_seed(seed)
             try:
                 with around_passes(2 * number + turn):
-                    return self._backward(micro_batches, counts)
+                    return self._backward(micro_batches, counts, seed)
             except torch.OutOfMemoryError as error:
                 smaller = split_in_half(micro_batches)
                 if self.accelerator.num_processes > 1 or len(smaller) == len(micro_batches):
@@ -235,15 +230,19 @@ class Trainer:
             micro_batches = smaller
             self._halvings += 1
 
-    def _backward(self, micro_batches: Sequence[MicroBatch],
-                  counts: Mapping[str, int]) -> Tensor:
+    def _backward(self, micro_batches: Sequence[MicroBatch], counts: Mapping[str, int],
+                  seed: int) -> Tensor:
         terms = self.objective.loss_terms
         names = (*terms, *self.objective.metrics)
+        own, processes = self.accelerator.process_index, self.accelerator.num_processes
         # Gradients are averaged over processes, so each process scales its sums up.
-        weights = {name: term.weight * self.accelerator.num_processes / max(counts[term.per], 1)
+        weights = {name: term.weight * processes / max(counts[term.per], 1)
                    for name, term in terms.items()}
         sums = torch.zeros(len(names), device=self.accelerator.device)
         for number, micro_batch in enumerate(micro_batches, 1):
+            # Dropout depends on the step and the part of the batch: a resumed run repeats it, and
+            # so do other numbers of processes with the same micro-batches.
+            torch.manual_seed(seed + 2 * (own + (number - 1) * processes))
             inputs = {name: value if name == "lengths" else
                       value.to(self.accelerator.device, non_blocking=True)
                       for name, value in micro_batch.items()}
