@@ -3,6 +3,7 @@
 # make bench  measures against other programs and prints docs/performance.md's table; bench-gpu on a GPU
 # make fuzz   reads FUZZ=10000 damaged files of all kinds, and prints what became of them
 # make kill   ends commands by KILLS=100 signals at random moments, and prints what stood then
+# make long   kills a run of STEPS=20000 steps 50 times, and compares it with one that never was
 VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
@@ -11,7 +12,7 @@ READY := $(VENV)/.ready
 
 BENCHMARK := -s --benchmark-enable --benchmark-columns=min,median,max,rounds
 
-.PHONY: demo test check bench bench-gpu test-gpu italian fuzz kill clean
+.PHONY: demo test check bench bench-gpu test-gpu italian fuzz kill long clean
 
 $(READY): EXTRAS := [test]
 $(INSTALLED) $(READY): pyproject.toml constraints.txt
@@ -29,9 +30,10 @@ check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-# Tiny models lose more to threads than they win; a process a core does the work.
+# Tiny models lose more to threads than they win; a process a core does the work. A test that hangs
+# fails alone.
 test: check
-	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --durations 5
+	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --durations 5 --timeout 400
 
 FUZZ ?= 10000
 fuzz: $(READY)
@@ -40,6 +42,10 @@ fuzz: $(READY)
 KILLS ?= 100
 kill: $(READY)
 	BMTOOLS_KILLS=$(KILLS) OMP_NUM_THREADS=1 $(BIN)/pytest -s tests/robustness/test_kill.py
+
+STEPS ?= 20000
+long: $(READY)
+	BMTOOLS_STEPS=$(STEPS) OMP_NUM_THREADS=1 $(BIN)/pytest -s tests/robustness/test_long_run.py
 
 bench: $(READY)
 	mkdir -p out

@@ -104,10 +104,20 @@ class Job:
 
     def after(self, step: int, number: int) -> Job:
         """Send a signal when a step is reported."""
-        while not any(line.get("step", 0) >= step for line in self.records):
+        return self.until(lambda: any(line.get("step", 0) >= step for line in self.records)
+                          ).send(number)
+
+    @property
+    def pid(self) -> int:
+        """Number of the first process."""
+        return self._members[0].pid or 0
+
+    def until(self, condition: Callable[[], object]) -> Job:
+        """Wait until a condition comes true while the first process runs."""
+        while not condition():
             assert self._members[0].is_alive(), self.err
             time.sleep(0.002)
-        return self.send(number)
+        return self
 
     def send(self, number: int) -> Job:
         """Send a signal."""
@@ -403,8 +413,7 @@ def test_a_second_ctrl_c_leaves_at_once_and_names_the_last_state(
         start: Start, tmp_path: Path) -> None:
     job = start("out", "--steps", 40, "--save-steps", 2, *SIZES, hook=SLOW)
     job.after(6, signal.SIGINT)
-    while STOPPING not in job.err:
-        time.sleep(0.01)
+    job.until(lambda: STOPPING in job.err)
     time.sleep(0.3)
     began = time.monotonic()
     job.after(6, signal.SIGINT)
@@ -419,7 +428,7 @@ LOADING = """
 import time
 import bmtools.training.pretrain
 room = sys.modules["bmtools.training.pretrain"]
-room.load_initial_model = lambda *_: (print("loading", flush=True), time.sleep(60))
+room.load_initial_model = lambda *_, **__: (print("loading", flush=True), time.sleep(60))
 """
 
 
@@ -427,9 +436,7 @@ room.load_initial_model = lambda *_: (print("loading", flush=True), time.sleep(6
 def test_before_the_first_step_there_is_nothing_to_save(start: Start, tmp_path: Path,
                                                         number: int) -> None:
     job = start("out", "--steps", 4, *SIZES, hook=LOADING)
-    while not job.out:
-        time.sleep(0.01)
-    job.send(number)
+    job.until(lambda: job.out).send(number)
     code, word = (143, "terminated") if number == signal.SIGTERM else (130, "interrupted")
     assert job.wait() == [code], job.err + job.out
     assert job.err == f"bmtools: {word}: nothing to save yet; the same command starts again\n"
@@ -466,12 +473,15 @@ def test_a_compiled_model_learns_the_same_and_resumes(start: Start, tmp_path: Pa
 
 # Several processes
 
+# Dropout is that of one process where micro-batches are.
+SAME_DROPOUT = ("--dropout", 0.1, "--micro-batch-size", 1)
+
 
 @pytest.mark.parametrize(("layout", "processes"), [("padded", 4), ("packed", 2)])
 def test_several_processes_give_the_losses_of_one(start: Start, data: Path, tmp_path: Path,
                                                   layout: str, processes: int) -> None:
     """Each phase leaves different weights without gradients: heads, frozen ones."""
-    given = [*phased(data), "--layout", layout, "--dropout", 0,
+    given = [*phased(data), "--layout", layout, *SAME_DROPOUT,
              "--evaluate", data / "old.jsonl", "--retain", data / "more.jsonl"]
     jobs = [start(f"of-{number}", *given, processes=number).succeed() for number in (1, processes)]
     ones, others = (metrics(tmp_path / f"of-{number}") for number in (1, processes))
@@ -486,7 +496,7 @@ def test_several_processes_give_the_losses_of_one(start: Start, data: Path, tmp_
 
 def test_resumed_by_other_numbers_of_processes(start: Start, data: Path, tmp_path: Path) -> None:
     """Two processes start, one continues into the next phase, four finish."""
-    given = [*phased(data), "--layout", "padded", "--dropout", 0, "--save-steps", 1]
+    given = [*phased(data), "--layout", "padded", *SAME_DROPOUT, "--save-steps", 1]
     start("whole", *given).succeed()
     assert start("out", *given, processes=2, hook=dies_at(4)).wait() == [-signal.SIGKILL] * 2
     assert start("out", *given, "--resume", hook=dies_at(12)).wait() == [-signal.SIGKILL]
@@ -593,7 +603,7 @@ def test_distillation_resumes_and_runs_in_two_processes(start: Start, data: Path
 
 
 def sharded(data: Path, layout: str) -> list[object]:
-    return [*phased(data), "--layout", layout, "--dropout", 0, "--save-steps", 1,
+    return [*phased(data), "--layout", layout, *SAME_DROPOUT, "--save-steps", 1,
             "--mixout", 0, "--l2-sp", 0, "--evaluate", data / "old.jsonl"]
 
 
@@ -601,8 +611,7 @@ def test_sharded_weights_give_the_losses_of_one_process(
         start: Start, data: Path, tmp_path: Path) -> None:
     given = sharded(data, "packed")
     start("whole", *given).succeed()
-    start("shards", *given, "--shard", "--activation-checkpointing", "--micro-batch-size", 2,
-          processes=2).succeed()
+    start("shards", *given, "--shard", "--activation-checkpointing", processes=2).succeed()
     assert losses(metrics(tmp_path / "shards")) == pytest.approx(
         losses(metrics(tmp_path / "whole")), abs=2e-5)
     for part in ("", ".kept/phase-2-pairs"):
