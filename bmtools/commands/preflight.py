@@ -25,7 +25,7 @@ from bmtools.cli.training_options import (
 from bmtools.distributed import world_size
 from bmtools.errors import Reject, refuse
 from bmtools.recipes.phases import RunConfig
-from bmtools.recipes.settings import PreflightConfig
+from bmtools.recipes.reporting import PreflightConfig
 from bmtools.training.checks import check_run
 from bmtools.training.plan import DataConfig, ModelInit, make_plan
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 
 from bmtools.errors import suggestion
+from bmtools.recipes.reporting import ReportingConfig
 from bmtools.recipes.settings import (
     AdversarialConfig,
     BatchConfig,
@@ -24,7 +25,6 @@ from bmtools.recipes.settings import (
     PhaseLengthConfig,
     RegularizationConfig,
     ReplayConfig,
-    ReportingConfig,
 )
 
 Settings = TypeVar("Settings")

@@ -37,12 +37,12 @@ from bmtools.models.settings import (
 )
 from bmtools.models.vocab_overlap import nearest_tokens
 from bmtools.recipes.phases import Phase, RunConfig
+from bmtools.recipes.reporting import ReportingConfig
 from bmtools.recipes.settings import (
     BatchConfig,
     LearningRateConfig,
     OptimizationConfig,
     PhaseLengthConfig,
-    ReportingConfig,
 )
 from bmtools.records import Record
 from bmtools.status import set_status

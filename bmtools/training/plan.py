@@ -28,6 +28,7 @@ from bmtools.recipes.phases import (
     resolved,
     run_settings,
 )
+from bmtools.recipes.reporting import ReportingConfig
 from bmtools.recipes.settings import (
     AdversarialConfig,
     DistillationConfig,
@@ -35,7 +36,6 @@ from bmtools.recipes.settings import (
     OptimizationConfig,
     RegularizationConfig,
     ReplayConfig,
-    ReportingConfig,
 )
 from bmtools.recipes.toml import load_recipe, override, read_run_config
 

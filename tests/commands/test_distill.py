@@ -20,6 +20,7 @@ from bmtools.recipes.phases import (
     RunConfig,
     resolved,
 )
+from bmtools.recipes.reporting import ReportingConfig
 from bmtools.recipes.settings import (
     AdversarialConfig,
     BatchConfig,
@@ -29,7 +30,6 @@ from bmtools.recipes.settings import (
     PhaseLengthConfig,
     RegularizationConfig,
     ReplayConfig,
-    ReportingConfig,
 )
 
 Run = Callable[..., Any]

@@ -13,15 +13,14 @@ import pytest
 from bmtools.errors import BmtoolsError, refuse
 from bmtools.models.hardware import Hardware
 from bmtools.recipes.phases import Phase, RunConfig
+from bmtools.recipes.reporting import PreflightConfig, ReportingConfig
 from bmtools.recipes.settings import (
     BatchConfig,
     FreezeConfig,
     LearningRateConfig,
     OptimizationConfig,
     PhaseLengthConfig,
-    PreflightConfig,
     ReplayConfig,
-    ReportingConfig,
 )
 from bmtools.training import metrics
 from bmtools.training.plan import DataConfig, ModelInit, TrainingPlan

@@ -22,13 +22,13 @@ import bmtools.training
 from bmtools.errors import refuse
 from bmtools.models.checkpoint import load_checkpoint
 from bmtools.recipes.phases import Phase, RunConfig
+from bmtools.recipes.reporting import ReportingConfig
 from bmtools.recipes.schedule import Schedule
 from bmtools.recipes.settings import (
     BatchConfig,
     LearningRateConfig,
     OptimizationConfig,
     PhaseLengthConfig,
-    ReportingConfig,
 )
 from bmtools.training.plan import DataConfig, ModelInit, TrainingPlan
 from bmtools.training.pretrain import pretrain_lines

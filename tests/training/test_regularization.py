@@ -20,13 +20,9 @@ from bmtools.data.shards import Corpus
 from bmtools.errors import CheckpointError
 from bmtools.masking.strategies import make_strategy
 from bmtools.recipes.phases import Phase, RunConfig
+from bmtools.recipes.reporting import ReportingConfig
 from bmtools.recipes.schedule import Schedule
-from bmtools.recipes.settings import (
-    BatchConfig,
-    OptimizationConfig,
-    RegularizationConfig,
-    ReportingConfig,
-)
+from bmtools.recipes.settings import BatchConfig, OptimizationConfig, RegularizationConfig
 from bmtools.training.loop import StepResult, Trainer
 from bmtools.training.objectives import MaskedObjective
 from bmtools.training.plan import TrainingPlan
