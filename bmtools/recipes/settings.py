@@ -320,14 +320,18 @@ class DistillationConfig:
         kl_weight: weight of the divergence from the teacher's predictions.
         cosine_weight: weight of the distance between last-layer states.
         temperature: temperature of both softmax distributions.
+        kl_positions: tokens at which predictions are compared: masked, or all of them, as in
+            DistilBERT's commands (Sanh et al. 2020), which takes memory for the logits of each.
     """
 
     mlm_weight: float = 5.0
     kl_weight: float = 2.0
     cosine_weight: float = 1.0
     temperature: float = 2.0
+    kl_positions: Literal["masked", "all"] = "masked"
 
     def __post_init__(self) -> None:
+        check_choices(self)
         weights = (self.mlm_weight, self.kl_weight, self.cosine_weight)
         if not (min(weights) >= 0 and sum(weights) > 0):
             raise ValueError(f"loss weights: found {weights}, expected 0 or more, not all 0")

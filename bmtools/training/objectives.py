@@ -83,6 +83,11 @@ class EncoderInputs:
         """Select the states of all tokens but padding, (tokens, width)."""
         return states if self.attention_mask is None else states[self.attention_mask]
 
+    def is_token(self) -> Tensor:
+        """Tell tokens from padding, bool, shaped as input_ids."""
+        return torch.ones_like(self.input_ids, dtype=torch.bool) \
+            if self.attention_mask is None else self.attention_mask
+
 
 class MaskedObjective(Objective):
     """Masked language modelling; the head runs at masked positions only."""
@@ -144,9 +149,10 @@ class CausalObjective(Objective):
 class DistillationObjective(Objective):
     """Masked language modelling with a teacher's predictions and hidden states as targets.
 
-    The divergence is taken at masked positions, where both models predict, and multiplied by the
-    squared temperature so that its gradient keeps its size (Hinton et al. 2015, section 2.1).
-    States are compared at every token, through a learned projection where widths differ.
+    The divergence is taken at masked positions, where both models predict, or at every token, and
+    multiplied by the squared temperature so that its gradient keeps its size (Hinton et al. 2015,
+    section 2.1). States are compared at every token, through a learned projection where widths
+    differ.
 
     Source: Lewis et al. 2020 (Bio-LM), section 7.1, after Sanh et al. 2020.
     """
@@ -158,8 +164,10 @@ class DistillationObjective(Objective):
         super().__init__(student)
         self._teacher = [teacher]  # in a list: not among this module's weights
         self._temperature = settings.temperature
+        self._compares_all = settings.kl_positions == "all"
         self.loss_terms = {"mlm": LossTerm(settings.mlm_weight, "masked"),
-                           "kl": LossTerm(settings.kl_weight, "masked"),
+                           "kl": LossTerm(settings.kl_weight,
+                                          "tokens" if self._compares_all else "masked"),
                            "cosine": LossTerm(settings.cosine_weight, "tokens")}
         width, teacher_width = student.config.hidden_size, teacher.config.hidden_size
         self.projection = nn.Identity() if width == teacher_width else \
@@ -169,13 +177,13 @@ class DistillationObjective(Objective):
                 lengths: Tensor | None = None) -> dict[str, Tensor]:
         """Sum the three terms; shapes as in `EncoderInputs`."""
         inputs = EncoderInputs(input_ids, attention_mask, lengths)
-        masked = labels != IGNORED
+        compared = inputs.is_token() if self._compares_all else labels != IGNORED
         teacher = self._teacher[0]
         with torch.no_grad():
             teacher_states = inputs.encode(teacher)
-            teacher_logits = lm_head(teacher)(teacher_states[masked]).float()
+            teacher_logits = lm_head(teacher)(teacher_states[compared]).float()
         states = inputs.encode(self.model)
-        logits = lm_head(self.model)(states[masked]).float()
+        logits, labels = lm_head(self.model)(states[compared]).float(), labels[compared]
         kl = functional.kl_div(
             functional.log_softmax(logits / self._temperature, dim=-1),
             functional.log_softmax(teacher_logits / self._temperature, dim=-1),
@@ -183,10 +191,11 @@ class DistillationObjective(Objective):
         similarity = functional.cosine_similarity(
             self.projection(inputs.token_states(states)).float(),
             inputs.token_states(teacher_states).float(), dim=-1)
-        return {"mlm": functional.cross_entropy(logits, labels[masked], reduction="sum"),
+        return {"mlm": functional.cross_entropy(logits, labels, ignore_index=IGNORED,
+                                                reduction="sum"),
                 "kl": kl * self._temperature**2,
                 "cosine": (1 - similarity).sum(),
-                "mlm_accuracy": (logits.argmax(-1) == labels[masked]).sum()}
+                "mlm_accuracy": (logits.argmax(-1) == labels).sum()}
 
 
 class PhasedObjective(Objective):

@@ -104,20 +104,22 @@ def test_causal_loss_is_that_of_a_decoder(model: Any, batch: dict) -> None:
     torch.testing.assert_close(ours, theirs)
 
 
-@pytest.mark.parametrize("student", ["bert-1x64", "bert-1x128"])
+@pytest.mark.parametrize(("student", "positions"), [("bert-1x64", "masked"),
+                                                    ("bert-1x128", "masked"), ("bert-1x64", "all")])
 @torch.no_grad()
 def test_distillation_terms_are_those_of_the_paper(
-        model: Any, tokenizer: Any, batch: dict, student: str) -> None:
+        model: Any, tokenizer: Any, batch: dict, student: str, positions: Any) -> None:
     torch.manual_seed(1)
     teacher, pupil = model.eval(), build_model(build_config(student, tokenizer)).eval()
-    objective = DistillationObjective(pupil, teacher, DistillationConfig(temperature=2.0))
+    objective = DistillationObjective(pupil, teacher, DistillationConfig(kl_positions=positions))
     assert isinstance(objective.projection, torch.nn.Identity) == (student == "bert-1x64")
     given = {"input_ids": batch["input_ids"], "attention_mask": batch["attention_mask"].long(),
              "output_hidden_states": True}
     taught, learnt = teacher(**given), pupil(**given)
     masked, attention_mask = batch["labels"] != IGNORED, batch["attention_mask"]
-    p = functional.softmax(taught.logits[masked] / 2, dim=-1)
-    q = functional.softmax(learnt.logits[masked] / 2, dim=-1)
+    compared = masked if positions == "masked" else attention_mask
+    p = functional.softmax(taught.logits[compared] / 2, dim=-1)
+    q = functional.softmax(learnt.logits[compared] / 2, dim=-1)
     expected = {
         "mlm": functional.cross_entropy(learnt.logits[masked], batch["labels"][masked],
                                         reduction="sum"),
@@ -131,6 +133,22 @@ def test_distillation_terms_are_those_of_the_paper(
         torch.testing.assert_close(found[name], value, rtol=1e-4, atol=1e-4)
     assert [objective.loss_terms[name].weight for name in ("mlm", "kl", "cosine")] == [
         5.0, 2.0, 1.0]
+    assert objective.loss_terms["kl"].per == {"masked": "masked", "all": "tokens"}[positions]
+    assert found["mlm_accuracy"] == (learnt.logits.argmax(-1) == batch["labels"])[masked].sum()
+
+
+@torch.no_grad()
+def test_packed_predictions_are_compared_at_all_tokens_too(
+        model: Any, tokenizer: Any, batch: dict) -> None:
+    torch.manual_seed(1)
+    teacher, pupil = model.eval(), build_model(build_config("bert-1x64", tokenizer)).eval()
+    objective = DistillationObjective(pupil, teacher, DistillationConfig(kl_positions="all"))
+    expected = objective(**batch)
+    for one in (teacher, pupil):
+        prepare_packed(one)
+    found = objective(**packed_of(batch))
+    for name, value in expected.items():
+        torch.testing.assert_close(found[name], value, rtol=1e-4, atol=1e-4)
 
 
 @torch.no_grad()
