@@ -8,6 +8,9 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+SEEDS = 2**32
+"""Number of seeds that numpy, torch and scikit-learn all take, from 0 on."""
+
 
 class BmtoolsError(Exception):
     """Wrong data or a wrong checkpoint; the message is one line that names the way out."""
@@ -102,7 +105,7 @@ def require_above_0(settings: object, *names: str) -> None:
 
 def require_seed(seed: int) -> None:
     """Refuse a seed that numpy, torch or scikit-learn would not take; see `require`."""
-    require(0 <= seed < 2**32, "seed", seed, f"0 to {2**32 - 1}")
+    require(0 <= seed < SEEDS, "seed", seed, f"0 to {SEEDS - 1}")
 
 
 def require_names(name: str, found: Iterable[str], known: Sequence[str]) -> None:

@@ -8,7 +8,14 @@ from os import PathLike
 from pathlib import Path
 from typing import Literal
 
-from bmtools.errors import check_choices, require, require_above_0, require_at_least, setting
+from bmtools.errors import (
+    SEEDS,
+    check_choices,
+    require,
+    require_above_0,
+    require_at_least,
+    setting,
+)
 from bmtools.recipes.settings import (
     FreezeConfig,
     LearningRateConfig,
@@ -19,6 +26,8 @@ from bmtools.tasks.settings import TaskConfig
 
 # Defaults of fine-tuning where they differ from those of pretraining.
 FINETUNE_DEFAULTS = {"learning_rate": 5e-5, "dropout": 0.1}
+_MOST_RUNS = 1000
+_SHOWN = 60  # characters of a wrong value in a message
 
 
 @dataclass(frozen=True)
@@ -71,12 +80,21 @@ class FinetuneConfig:
         require(self.folds == 0 or self.folds >= 3, "folds", self.folds, "3 or more")
         require(self.dev_fold is None or 0 <= self.dev_fold < (self.folds or self.dev_fold + 1),
                 "dev_fold", self.dev_fold, f"0 to {self.folds - 1}" if self.folds else "0 or more")
+        require(self.seeds <= _MOST_RUNS, "seeds", self.seeds, f"{_MOST_RUNS:,} at most")
+        if self.seed_list:
+            self._check_seed_list()
+
+    def _check_seed_list(self) -> None:
+        listed = self.seed_list.split(",")
         try:
-            numbers = [int(number) for number in self.seed_list.split(",") if self.seed_list]
+            numbers = [int(number) for number in listed]
         except ValueError:
             numbers = [-1]
-        require(min(numbers, default=0) >= 0 and len(set(numbers)) == len(numbers), "seed_list",
-                repr(self.seed_list), "different whole numbers, such as 13,42,100")
+        require(min(numbers) >= 0 and max(numbers) < SEEDS and len(set(numbers)) == len(numbers),
+                "seed_list", repr(self.seed_list[:_SHOWN]),
+                f"different whole numbers up to {SEEDS - 1}, such as 13,42,100")
+        require(len(numbers) <= _MOST_RUNS, "seed_list", f"{len(numbers):,} seeds",
+                f"{_MOST_RUNS:,} at most")
 
     def seed_numbers(self, first: int) -> list[int]:
         """List the seeds of the runs, from `first` where they are not listed."""
@@ -162,6 +180,9 @@ class FinetunePlan:
         require(not (self.lora.lora_rank and regularized), "lora_rank", self.lora.lora_rank,
                 f"0 beside {setting('layer_decay')}, {setting('mixout')}, {setting('l2_sp')}, "
                 f"{setting('frozen_layers')} or {setting('frozen')}, which concern all weights")
+        first, seeds = self.optimization.seed, self.finetuning.seeds
+        require(bool(self.finetuning.seed_list) or first + seeds <= SEEDS, "seed", first,
+                f"{SEEDS - seeds} at most beside {setting('seeds')} {seeds}")
 
 
 PLAN_PARTS = {"finetuning": FinetuneConfig, "schedule": LearningRateConfig, "lora": LoraConfig,

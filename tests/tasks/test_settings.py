@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bmtools.recipes.settings import OptimizationConfig
+from bmtools.tasks.run_settings import FinetuneConfig, FinetunePlan
 from bmtools.tasks.settings import NerConfig
 
 
@@ -29,3 +32,26 @@ def test_settings_of_tagging_that_do_not_fit_are_refused(settings: dict[str, Any
 def test_types_are_listed() -> None:
     assert NerConfig(types="Chemical, Disease").chosen_types == ["Chemical", "Disease"]
     assert NerConfig().chosen_types == []
+
+
+@pytest.mark.parametrize(("settings", "message"), [
+    ({"seed_list": "1,x"}, "seed_list: found '1,x', expected different whole numbers up to 42949"),
+    ({"seed_list": "1,,2"}, "seed_list: found '1,,2', expected different whole numbers"),
+    ({"seed_list": "4294967296"}, "seed_list: found '4294967296', expected"),
+    ({"seed_list": "9" * 5000}, f"seed_list: found '{'9' * 60}', expected"),
+    ({"seed_list": ",".join(map(str, range(1001)))}, "seed_list: found 1,001 seeds, expected 1,0"),
+    ({"seeds": 1001}, "seeds: found 1001, expected 1,000 at most")],
+    ids=range(6))
+def test_absurd_seeds_are_refused_in_a_line(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message) as found:
+        FinetuneConfig(**settings)
+    assert len(str(found.value)) < 160
+
+
+def test_seeds_end_where_libraries_take_no_more() -> None:
+    last = OptimizationConfig(seed=2**32 - 3)
+    paths = ("ner", NerConfig(), Path("model"), Path("out"))
+    FinetunePlan(*paths, FinetuneConfig(seeds=3), last)
+    FinetunePlan(*paths, FinetuneConfig(seeds=5, seed_list="7"), last)
+    with pytest.raises(ValueError, match="seed: found 4294967293, expected 4294967292 at most"):
+        FinetunePlan(*paths, FinetuneConfig(seeds=4), last)
