@@ -232,17 +232,26 @@ class RegularizationConfig:
     Args:
         layer_decay: learning rate of each layer as a share of that of the layer above it, down to
             the embeddings; 1: the same for all layers.
-        mixout: probability that an input of a layer's matrix uses the initial weights instead of
-            the current ones, drawn at each step; 0 for none.
+        mixout: probability that an input of a matrix uses the initial weights instead of the
+            current ones, drawn at each step; 0 for none.
+        mixout_scope: weights that mixout mixes: layers (matrices of the encoder's layers), linear
+            (all linear maps, as in the code of Lee et al. 2020, but a decoder that is tied to the
+            embeddings) or all (every weight, as in their formula; vectors number by number). Those
+            without initial weights, such as a new head, are left out.
+        mixout_gradient: exact, that of the mixture, or unscaled, as in the code of Lee et al. 2020:
+            smaller by 1 - mixout, while weights that are not mixed have all of theirs.
         l2_sp: strength of the L2 penalty on the distance to the initial weights: half of it times
             the squared distance is added to the loss; 0 for none.
     """
 
     layer_decay: float = 1.0
     mixout: float = 0.0
+    mixout_scope: Literal["layers", "linear", "all"] = "layers"
+    mixout_gradient: Literal["exact", "unscaled"] = "exact"
     l2_sp: float = 0.0
 
     def __post_init__(self) -> None:
+        check_choices(self)
         require(0 < self.layer_decay <= 1, "layer_decay", self.layer_decay, "above 0, at most 1")
         require(0 <= self.mixout < 1, "mixout", self.mixout, "0 to less than 1")
         require_at_least(self, l2_sp=0)

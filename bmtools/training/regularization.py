@@ -72,7 +72,7 @@ def hooks_towards(initial: Mapping[str, Tensor], settings: RegularizationConfig,
     return LoopHooks(
         layerwise_lr_scales(model, settings.layer_decay) if settings.layer_decay != 1 else {},
         L2SP(model, initial, settings.l2_sp).add_gradients if settings.l2_sp else None,
-        Mixout(model, initial, settings.mixout, seed).mixed if settings.mixout else None)
+        Mixout(model, initial, settings, seed).mixed if settings.mixout else None)
 
 
 def copy_initial_weights(model: nn.Module) -> dict[str, Tensor]:
@@ -154,49 +154,50 @@ class L2SP:
 
 
 class Mixout:
-    """Mixout: an encoder's matrices trained through random mixtures with their initial weights.
+    """Mixout: weights trained through random mixtures with their initial values.
 
     One mask serves a whole step, whatever micro-batches, processes and recomputations it consists
     of, so none of them changes the result. Weights are swapped for the step and gradients scaled
-    after it; the modules stay as they are.
+    after it; the modules stay as they are. A matrix is mixed by its inputs, a vector by its
+    elements.
 
-    The gradient is that of the mixture, m / (1 - p). A departure from the authors' code, which
-    leaves the 1 / (1 - p) out of the gradient and so makes it smaller than that of other weights.
-
-    Source: Lee et al. 2020, equations 2 and 3, and section 2 for masks by neuron.
+    Source: Lee et al. 2020, equations 2 and 3, and section 2 for masks by neuron; their code for
+    the scope `linear` and the gradient `unscaled`.
 
     Args:
         model: without distributed wrappers, on its device.
         initial: initial weights by name, on the same device.
-        probability: of replacing an input's weights by the initial ones, 0 to 1.
+        settings: probability, scope and gradient.
         seed: of the masks, combined with the number of the step.
 
     Raises:
-        CheckpointError: a matrix has no initial weight of its shape.
+        CheckpointError: a matrix of the encoder's layers has no initial weight of its shape.
     """
 
-    def __init__(self, model: PreTrainedModel, initial: Mapping[str, Tensor], probability: float,
-                 seed: int) -> None:
-        self._probability = probability
+    def __init__(self, model: PreTrainedModel, initial: Mapping[str, Tensor],
+                 settings: RegularizationConfig, seed: int) -> None:
+        self._probability = settings.mixout
+        self._exact = settings.mixout_gradient == "exact"
         self._seed = seed
         self._weights: list[nn.Parameter] = []
         self._initial: list[Tensor] = []
         weights = dict(model.named_parameters())
-        for name in mixed_names(model):
-            if name not in initial or initial[name].shape != weights[name].shape:
+        required = set(mixed_names(model))
+        for name in mixed_names(model, settings.mixout_scope):
+            if name in initial and initial[name].shape == weights[name].shape:
+                self._weights.append(weights[name])
+                self._initial.append(initial[name])
+            elif name in required:
                 raise CheckpointError(f"{name}: found no initial weight that mixout can mix it "
                                       "with, expected one of its shape")
-            self._weights.append(weights[name])
-            self._initial.append(initial[name])
 
-    def scales(self, number: int) -> list[Tensor]:
-        """Draw the scales of each matrix in step `number`, (inputs,) each."""
+    def masks(self, number: int) -> list[Tensor]:
+        """Draw the inputs of each weight that keep it in step `number`: 1 or 0, (inputs,) each."""
         rng = np.random.default_rng((self._seed, _MIXOUT_STREAM, number))
-        widths = [weight.shape[1] for weight in self._weights]
+        widths = [weight.shape[-1] for weight in self._weights]
         kept = rng.random(sum(widths)) >= self._probability
-        scales = kept / (1 - self._probability) if self._probability < 1 else 0.0 * kept
-        # One transfer to the device, whatever the number of matrices.
-        on_device = torch.from_numpy(scales.astype(np.float32)).to(self._weights[0])
+        # One transfer to the device, whatever the number of weights.
+        on_device = torch.from_numpy(kept.astype(np.float32)).to(self._weights[0])
         return list(on_device.split(widths))
 
     @contextmanager
@@ -207,27 +208,32 @@ class Mixout:
         clip and update after it.
         """
         assert all(weight.grad is None for weight in self._weights)
-        scales = self.scales(number)
+        masks, factor = self.masks(number), 1 / (1 - self._probability)
         own = [weight.data for weight in self._weights]
         try:
-            for weight, initial, scale in zip(self._weights, self._initial, scales, strict=True):
-                weight.data = mix(weight.data, initial, scale)
+            for weight, initial, mask in zip(self._weights, self._initial, masks, strict=True):
+                weight.data = mix(weight.data, initial, mask * factor)
             yield
         finally:
-            for weight, values, scale in zip(self._weights, own, scales, strict=True):
+            for weight, values, mask in zip(self._weights, own, masks, strict=True):
                 weight.data = values
                 if weight.grad is not None:
-                    weight.grad.mul_(scale)
+                    weight.grad.mul_(mask * factor if self._exact else mask)
 
 
-def mixed_names(model: PreTrainedModel) -> list[str]:
-    """Name the weights that mixout mixes: of every linear map in the encoder's layers, no bias.
+def mixed_names(model: PreTrainedModel, scope: str = "layers") -> list[str]:
+    """Name the weights that mixout mixes.
 
-    Embeddings and head are left out: the decoder is tied to the embeddings, and the authors mix
-    linear maps only.
+    Args:
+        model: any encoder, with or without a head.
+        scope: layers, linear or all, as in `RegularizationConfig`. The authors' code unties the
+            decoder, a linear map too, from the embeddings; here it stays tied and is left out.
     """
-    mixed = {id(module.weight) for layer in encoder_layers(model) for module in layer.modules()
-             if isinstance(module, nn.Linear)}
+    if scope == "all":
+        return [name for name, _ in model.named_parameters()]
+    parts = encoder_layers(model) if scope == "layers" else [model]
+    mixed = {id(module.weight) for part in parts for module in part.modules()
+             if isinstance(module, nn.Linear)} - {id(model.get_input_embeddings().weight)}
     return [name for name, weight in model.named_parameters() if id(weight) in mixed]
 
 
@@ -239,9 +245,9 @@ def mix(weight: Tensor, initial: Tensor, scale: Tensor) -> Tensor:
     `initial + m / (1 - p) (weight - initial)`.
 
     Args:
-        weight: (outputs, inputs).
-        initial: (outputs, inputs).
-        scale: (inputs,), m / (1 - p); 0 everywhere where p is 1.
+        weight: (outputs, inputs) or (inputs,).
+        initial: shaped alike.
+        scale: (inputs,), m / (1 - p).
     """
     return torch.lerp(initial, weight, scale.expand_as(weight))
 

@@ -27,6 +27,7 @@ AUTHORS = {"biobit": "Buonocore et al. 2023", "medbit": "Buonocore et al. 2023",
 MEDBIT = {"max_length": 512, "mask_rate": 0.15, "learning_rate": 3e-5, "schedule": "cosine",
           "batch_size": 16, "epochs": 10.0, "steps": 0, "tokens": 0, "objective": "masked",
           "masking": "tokens", "min_lr_ratio": 0.0}
+MIXOUT = {"mixout": 0.9, "mixout_scope": "linear", "mixout_gradient": "unscaled"}
 MEDBIT_RUN = {"weight_decay": 0.01, "adam_epsilon": 1e-6, "layer_decay": 0.95}
 BIOLM = {"max_length": 512, "mask_rate": 0.15, "batch_size": 8192, "steps": 500_000,
          "warmup_ratio": 0.05, "schedule": "linear", "min_lr_ratio": 0.0, "objective": "masked",
@@ -53,11 +54,11 @@ PAPERS: dict[str, tuple[list[dict[str, Any]], dict[str, Any]]] = {
                  "warmup_steps": 10_000, "schedule": "linear"}],
                {"weight_decay": 0.01, "adam_beta2": 0.999, "dropout": 0.1}),
     # Table 2, rows R3+ and R12+, and the notebook.
-    "medbit-r3": ([{**MEDBIT, "warmup_ratio": 0.02}], {**MEDBIT_RUN, "mixout": 0.9}),
+    "medbit-r3": ([{**MEDBIT, "warmup_ratio": 0.02}], {**MEDBIT_RUN, **MIXOUT}),
     "medbit-r12": ([{**MEDBIT, "warmup_ratio": 0.0, "warmup_steps": 0}],
                    {**MEDBIT_RUN, "replay_steps": 50, "mixout": 0.0}),
     "medbit-or": ([{**MEDBIT, "warmup_ratio": 0.02}],
-                  {**MEDBIT_RUN, "layer_decay": 0.9, "mixout": 0.9}),
+                  {**MEDBIT_RUN, "layer_decay": 0.9, **MIXOUT}),
     "medbit": ([{**MEDBIT, "warmup_ratio": 0.0, "frozen_layers": 0}],
                {**MEDBIT_RUN, "layer_decay": 1.0, "mixout": 0.0, "replay_steps": None}),
     "medbit-rf": ([{**MEDBIT, "warmup_ratio": 0.0, "frozen_layers": 6}],
@@ -65,7 +66,7 @@ PAPERS: dict[str, tuple[list[dict[str, Any]], dict[str, Any]]] = {
     "medbit-r0": ([{**MEDBIT, "warmup_ratio": 0.0}],
                   {**MEDBIT_RUN, "layer_decay": 0.9, "mixout": 0.0, "replay_steps": 100}),
     "medbit-r3-textbooks": ([{**MEDBIT, "warmup_ratio": 0.02}],
-                            {**MEDBIT_RUN, "layer_decay": 0.9, "mixout": 0.9}),
+                            {**MEDBIT_RUN, "layer_decay": 0.9, **MIXOUT}),
     # Section 7.1.
     "biolm-distill": ([{**BIOLM, "steps": 50_000, "learning_rate": 5e-4}], BIOLM_RUN),
     # Section 5.1.

@@ -164,7 +164,7 @@ def initial(model: Any) -> dict[str, torch.Tensor]:
 def published(weight: torch.Tensor, target: torch.Tensor, mask: torch.Tensor,
               p: float) -> torch.Tensor:
     """The mixture as its authors compute it: one draw for each input, for all outputs alike."""
-    noise = mask.repeat(weight.shape[0], 1)
+    noise = mask if weight.ndim == 1 else mask.repeat(weight.shape[0], 1)
     return ((1 - noise) * target + noise * weight - p * target) / (1 - p)
 
 
@@ -177,6 +177,11 @@ def gradients(model: Any) -> dict[str, torch.Tensor]:
              if weight.grad is not None}
     model.zero_grad()
     return found
+
+
+def mixout_of(model: Any, initial: dict[str, torch.Tensor], p: float, seed: int = 1,
+              **settings: Any) -> Mixout:
+    return Mixout(model, initial, RegularizationConfig(mixout=p, **settings), seed)
 
 
 def mixed_gradients(model: Any, mixout: Mixout, number: int = 0) -> dict[str, torch.Tensor]:
@@ -206,20 +211,45 @@ def test_every_linear_map_of_the_layers_is_mixed_and_nothing_else(model: Any) ->
         ["attn.Wqkv.weight", "attn.Wo.weight", "mlp.Wi.weight", "mlp.Wo.weight"]
 
 
-@pytest.mark.parametrize("p", [0.1, 0.5, 0.9])
+def test_other_scopes_have_more_weights(model: Any) -> None:
+    """The decoder is tied to the embeddings, which are no linear map."""
+    transform = "cls.predictions.transform.dense.weight"
+    assert mixed_names(model, "linear") == [*mixed_names(model), transform]
+    assert mixed_names(model, "all") == [name for name, _ in model.named_parameters()]
+    model.cls.predictions.decoder.weight = nn.Parameter(torch.zeros(len(IDS), 64))
+    assert mixed_names(model, "linear")[-1] == "cls.predictions.decoder.weight"
+
+
+class AuthorsMixture(torch.autograd.Function):
+    """The authors' forward pass, and their backward pass, which forgets the 1 / (1 - p)."""
+
+    @staticmethod
+    def forward(ctx: Any, weight: torch.Tensor, target: torch.Tensor, mask: torch.Tensor,
+                p: float) -> torch.Tensor:
+        ctx.mask = mask
+        return published(weight, target, mask, p)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        return gradients[0] * ctx.mask, None, None, None
+
+
+@pytest.mark.parametrize("gradient", ["exact", "unscaled"])
+@pytest.mark.parametrize(("p", "scope"), [(0.1, "layers"), (0.9, "layers"), (0.9, "linear"),
+                                          (0.5, "all")])
 def test_values_and_gradients_are_those_of_the_published_formula(
-        model: Any, initial: dict, p: float) -> None:
+        model: Any, initial: dict, p: float, scope: str, gradient: str) -> None:
     model.double()
     initial = {name: weight.double() for name, weight in initial.items()}
-    mixout = Mixout(model, initial, p, seed=3)
-    names = mixed_names(model)
-    masks = [(scale > 0).double() for scale in mixout.scales(7)]
+    mixout = mixout_of(model, initial, p, 3, mixout_scope=scope, mixout_gradient=gradient)
+    names, masks = mixed_names(model, scope), mixout.masks(7)
     assert 0 < torch.cat(masks).mean() < 1
     weights = {name: weight.detach().clone().requires_grad_()
                for name, weight in model.named_parameters()}
-    swapped = dict(weights)
+    swapped: dict[str, Any] = dict(weights)
+    mixture: Any = published if gradient == "exact" else AuthorsMixture.apply
     for name, mask in zip(names, masks, strict=True):
-        swapped[name] = published(weights[name], initial[name], mask, p)
+        swapped[name] = mixture(weights[name], initial[name], mask, p)
     expected = functional_call(model, swapped, kwargs={"input_ids": IDS, "labels": IDS}).loss
     expected.backward()
 
@@ -242,24 +272,13 @@ def test_one_map_by_hand() -> None:
 def test_probability_0_changes_no_bit(model: Any, initial: dict) -> None:
     loss(model).backward()
     plain = gradients(model)
-    found = mixed_gradients(model, Mixout(model, initial, 0.0, seed=0))
+    found = mixed_gradients(model, mixout_of(model, initial, 0.0, seed=0))
     assert all(torch.equal(found[name], plain[name]) for name in plain)
 
 
-def test_probability_1_gives_the_initial_weights_and_no_gradient(model: Any, initial: dict) -> None:
-    mixout = Mixout(model, initial, 1.0, seed=0)
-    with mixout.mixed(0):
-        weights = dict(model.named_parameters())
-        assert all(torch.equal(weights[name], initial[name]) for name in mixed_names(model))
-        loss(model).backward()
-    found = gradients(model)
-    assert not any(found[name].any() for name in mixed_names(model))
-    assert found["bert.encoder.layer.0.output.dense.bias"].any()
-
-
 def test_the_mean_mixture_is_the_weight(model: Any, initial: dict) -> None:
-    mixout = Mixout(model, initial, 0.6, seed=1)
-    draws = torch.stack([torch.cat(mixout.scales(number)) for number in range(3000)])
+    mixout = mixout_of(model, initial, 0.6, seed=1)
+    draws = torch.stack([torch.cat(mixout.masks(number)) for number in range(3000)]) / 0.4
     # A scale is 0 or 2.5: mean 1, deviation 1.22; the mean over steps strays by 0.022.
     assert draws.unique().tolist() == [0, pytest.approx(2.5)]
     assert draws.mean(0).sub(1).abs().max() < 5 * 0.0224
@@ -267,20 +286,20 @@ def test_the_mean_mixture_is_the_weight(model: Any, initial: dict) -> None:
 
 
 def test_steps_differ_and_repeat(model: Any, initial: dict) -> None:
-    mixout = Mixout(model, initial, 0.5, seed=1)
+    mixout = mixout_of(model, initial, 0.5, seed=1)
     first = mixed_gradients(model, mixout, 4)
     torch.rand(3)
     again, other = mixed_gradients(model, mixout, 4), mixed_gradients(model, mixout, 5)
     name = "bert.encoder.layer.1.output.dense.weight"
     assert torch.equal(first[name], again[name]) and not torch.equal(first[name], other[name])
-    seeded = mixed_gradients(model, Mixout(model, initial, 0.5, seed=2), 4)
+    seeded = mixed_gradients(model, mixout_of(model, initial, 0.5, seed=2), 4)
     assert not torch.equal(first[name], seeded[name])
 
 
 def test_weights_and_their_names_come_back(model: Any, initial: dict) -> None:
     before = {name: value.clone() for name, value in model.state_dict().items()}
     addresses = {name: weight.data_ptr() for name, weight in model.named_parameters()}
-    mixout = Mixout(model, initial, 0.5, seed=1)
+    mixout = mixout_of(model, initial, 0.5, seed=1)
     mixed_gradients(model, mixout)
     with pytest.raises(RuntimeError, match="interrupted"), mixout.mixed(1):
         assert model.state_dict().keys() == before.keys()
@@ -291,7 +310,7 @@ def test_weights_and_their_names_come_back(model: Any, initial: dict) -> None:
 
 
 def test_micro_batches_add_up_to_their_batch(model: Any, initial: dict) -> None:
-    mixout = Mixout(model, initial, 0.5, seed=1)
+    mixout = mixout_of(model, initial, 0.5, seed=1)
     whole = mixed_gradients(model, mixout)
     with mixout.mixed(0):
         for micro_batch in IDS.chunk(2):
@@ -301,7 +320,7 @@ def test_micro_batches_add_up_to_their_batch(model: Any, initial: dict) -> None:
 
 
 def test_recomputed_activations_meet_the_same_mixture(model: Any, initial: dict) -> None:
-    mixout = Mixout(model, initial, 0.5, seed=1)
+    mixout = mixout_of(model, initial, 0.5, seed=1)
     plain = mixed_gradients(model, mixout)
     model.train()
     for module in model.modules():
@@ -313,7 +332,7 @@ def test_recomputed_activations_meet_the_same_mixture(model: Any, initial: dict)
 
 
 def test_bfloat16_computes_with_the_mixture(model: Any, initial: dict) -> None:
-    mixout = Mixout(model, initial, 0.5, seed=1)
+    mixout = mixout_of(model, initial, 0.5, seed=1)
     full = mixed_gradients(model, mixout)
     loss(model).backward()
     unmixed = gradients(model)
@@ -327,7 +346,7 @@ def test_bfloat16_computes_with_the_mixture(model: Any, initial: dict) -> None:
 
 def test_wrapped_for_many_processes_it_is_the_same(model: Any, initial: dict,
                                                    tmp_path: Path) -> None:
-    mixout = Mixout(model, initial, 0.5, seed=1)
+    mixout = mixout_of(model, initial, 0.5, seed=1)
     alone = mixed_gradients(model, mixout)
     torch.distributed.init_process_group(
         "gloo", init_method=f"file://{tmp_path / 'meeting'}", rank=0, world_size=1)
@@ -344,10 +363,10 @@ def test_wrapped_for_many_processes_it_is_the_same(model: Any, initial: dict,
 def test_a_resumed_run_mixes_with_the_same_initial_weights(
         model: Any, initial: dict, tmp_path: Path) -> None:
     matrices = {name: initial[name] for name in mixed_names(model)}
-    expected = mixed_gradients(model, Mixout(model, matrices, 0.5, seed=1), 9)
+    expected = mixed_gradients(model, mixout_of(model, matrices, 0.5, seed=1), 9)
     save_initial_weights(tmp_path / "initial.safetensors", matrices)
     again = load_initial_weights(tmp_path / "initial.safetensors", model)
-    found = mixed_gradients(model, Mixout(model, again, 0.5, seed=1), 9)
+    found = mixed_gradients(model, mixout_of(model, again, 0.5, seed=1), 9)
     assert all(torch.equal(found[name], expected[name]) for name in expected)
     assert matrices.keys() < copy_initial_weights(model).keys()
 
@@ -355,7 +374,13 @@ def test_a_resumed_run_mixes_with_the_same_initial_weights(
 def test_a_matrix_without_initial_weights_is_refused(model: Any, initial: dict) -> None:
     del initial["bert.encoder.layer.1.output.dense.weight"]
     with pytest.raises(CheckpointError, match="found no initial weight"):
-        Mixout(model, initial, 0.5, seed=1)
+        mixout_of(model, initial, 0.5, seed=1)
+
+
+def test_a_new_head_is_left_out(model: Any, initial: dict) -> None:
+    of_encoder = {name: weight for name, weight in initial.items() if name.startswith("bert.")}
+    found = mixout_of(model, of_encoder, 0.5, mixout_scope="linear")
+    assert len(found.masks(0)) == len(mixed_names(model))
 
 
 class Spy:
