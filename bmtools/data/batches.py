@@ -41,11 +41,13 @@ class RankBatch:
         micro_batches: arguments of the objective, by name, for each forward pass.
         counts: tokens and so on in this part; every process has the same keys.
         following: where a resumed run goes on after the batch; None if its number is enough.
+        replayed: batch of earlier text for the same update, if any.
     """
 
     micro_batches: Sequence[MicroBatch]
     counts: Mapping[str, int]
     following: StreamPosition | None = None
+    replayed: RankBatch | None = None
 
 
 class Batches(Protocol):

@@ -312,11 +312,15 @@ class ReplayConfig:
 
     Args:
         replay_steps: steps between batches of the replayed text; 0 for none.
+        replay_update: own, an update for the replayed batch alone, or summed, one update for it and
+            the batch of its step, with the sum of the gradients, as in the authors' notebook.
     """
 
     replay_steps: int = 0
+    replay_update: Literal["own", "summed"] = "own"
 
     def __post_init__(self) -> None:
+        check_choices(self)
         require_at_least(self, replay_steps=0)
 
 

@@ -7,7 +7,7 @@ import logging
 import math
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -48,6 +48,7 @@ class StepResult:
         gradient_norm: before clipping; 0 where the loss scaler of fp16 skipped the update.
         stop: some process was asked to stop.
         following: where a resumed run enters the text after it.
+        replayed: of the batch of earlier text whose gradients are part of the update, if any.
     """
 
     number: int
@@ -57,6 +58,7 @@ class StepResult:
     gradient_norm: float = 0.0
     stop: bool = False
     following: StreamPosition | None = None
+    replayed: StepResult | None = None
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,23 @@ class LoopHooks:
     lr_scales: Mapping[str, float] = field(default_factory=dict)
     adjust_gradients: Callable[[float], None] | None = None
     around_passes: Callable[[int], AbstractContextManager[None]] | None = None
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Micro-batches of an update whose losses are means over the same counts.
+
+    Args:
+        micro_batches: of this process.
+        counts: over all processes.
+    """
+
+    micro_batches: Sequence[MicroBatch]
+    counts: dict[str, int]
+
+    def halved(self) -> _Part:
+        """Split each micro-batch in two."""
+        return _Part(split_in_half(self.micro_batches), self.counts)
 
 
 class Trainer:
@@ -147,12 +166,9 @@ class Trainer:
         learning_rate = self.learning_rate(number)
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate * group.get("lr_scale", 1.0)
-        counts = dict(batch.counts)
-        if self.accelerator.num_processes > 1:
-            own = torch.tensor(list(counts.values()), device=self.accelerator.device)
-            total = self.accelerator.reduce(own, "sum").tolist()
-            counts = dict(zip(counts, total, strict=True))
-        sums = self._accumulate_gradients(number, batch.micro_batches, counts, turn)
+        batches = [batch] if batch.replayed is None else [batch, batch.replayed]
+        parts = [_Part(one.micro_batches, self._total_counts(one.counts)) for one in batches]
+        sums = self._accumulate_gradients(number, parts, turn)
         if self._hooks.adjust_gradients:
             scaler = self.accelerator.scaler
             self._hooks.adjust_gradients(scaler.get_scale() if scaler else 1.0)
@@ -160,9 +176,11 @@ class Trainer:
                                                      self.settings.max_grad_norm)
         if isinstance(norm, DTensor):
             norm = norm.full_tensor()
-        losses, stop = self._mean_losses(sums, counts)
+        means = [self._mean_losses(total, part.counts)
+                 for total, part in zip(sums, parts, strict=True)]
         norm = float(norm)
-        _require_finite(number, "loss", losses["loss"])
+        for losses, _ in means:
+            _require_finite(number, "loss", losses["loss"])
         if self.accelerator.scaler:
             norm = norm if math.isfinite(norm) else 0.0  # the scaler skips such an update
         else:
@@ -171,8 +189,18 @@ class Trainer:
         self.optimizer.zero_grad()
         if self.accelerator.device.type == "cpu":
             self._heap_trimmer.trim()
-        return StepResult(number + 1, losses, learning_rate, counts, norm, stop,
-                          batch.following)
+        result, *replayed = [
+            StepResult(number + 1, losses, learning_rate, part.counts, norm, stop, one.following)
+            for (losses, stop), part, one in zip(means, parts, batches, strict=True)]
+        return replace(result, replayed=replayed[0]) if replayed else result
+
+    def _total_counts(self, counts: Mapping[str, int]) -> dict[str, int]:
+        """Add the counts of a batch up over processes."""
+        if self.accelerator.num_processes == 1:
+            return dict(counts)
+        own = torch.tensor(list(counts.values()), device=self.accelerator.device)
+        total = self.accelerator.reduce(own, "sum").tolist()
+        return dict(zip(counts, total, strict=True))
 
     def require_finite_weights(self) -> None:
         """Refuse weights that an update made useless; every process calls.
@@ -199,26 +227,28 @@ class Trainer:
             _logger.warning("stopping after this step, then saving a state; a second Ctrl-C leaves "
                             "at once, without it")
 
-    def _accumulate_gradients(self, number: int, micro_batches: Sequence[MicroBatch],
-                              counts: Mapping[str, int], turn: int) -> Tensor:
-        """Run both passes of all micro-batches; return the sums that the objective returns.
+    def _accumulate_gradients(self, number: int, parts: Sequence[_Part],
+                              turn: int) -> list[Tensor]:
+        """Run both passes of all micro-batches; return the objective's sums for each part.
 
         A single process that runs out of memory halves its micro-batches from then on. Several
         processes would wait for the one that starts again.
         """
         for _ in range(self._halvings):
-            micro_batches = split_in_half(micro_batches)
+            parts = [part.halved() for part in parts]
         seed = (self.settings.seed * 1_000_003 + number) * 2_018 + turn
         around_passes = self._hooks.around_passes or contextlib.nullcontext
         while True:
             try:
                 with around_passes(2 * number + turn):
-                    return self._backward(micro_batches, counts, seed)
+                    return [self._backward(part, seed + number)
+                            for number, part in enumerate(parts)]
             except torch.OutOfMemoryError as error:
-                smaller = split_in_half(micro_batches)
-                if self.accelerator.num_processes > 1 or len(smaller) == len(micro_batches):
-                    size = len(micro_batches[0]["input_ids"])
-                    unit = "sequences" if "attention_mask" in micro_batches[0] else "tokens"
+                smaller = [part.halved() for part in parts]
+                if self.accelerator.num_processes > 1 or _count(smaller) == _count(parts):
+                    largest = parts[0].micro_batches[0]
+                    size = len(largest["input_ids"])
+                    unit = "sequences" if "attention_mask" in largest else "tokens"
                     raise BmtoolsError(
                         f"step {number + 1}: the GPU has too little memory for a micro-batch of "
                         f"{size} {unit}; set {setting('micro_batch_size')}, lower "
@@ -227,11 +257,11 @@ class Trainer:
             self.optimizer.zero_grad()
             if self.accelerator.device.type == "cuda":
                 torch.cuda.empty_cache()
-            micro_batches = smaller
+            parts = smaller
             self._halvings += 1
 
-    def _backward(self, micro_batches: Sequence[MicroBatch], counts: Mapping[str, int],
-                  seed: int) -> Tensor:
+    def _backward(self, part: _Part, seed: int) -> Tensor:
+        micro_batches, counts = part.micro_batches, part.counts
         terms = self.objective.loss_terms
         names = (*terms, *self.objective.metrics)
         own, processes = self.accelerator.process_index, self.accelerator.num_processes
@@ -271,6 +301,10 @@ class Trainer:
         if len(terms) == 1:
             means.pop(next(iter(terms)))
         return {"loss": loss, **means}, stop > 0
+
+
+def _count(parts: Sequence[_Part]) -> int:
+    return sum(len(part.micro_batches) for part in parts)
 
 
 def _require_finite(number: int, name: str, value: float) -> None:

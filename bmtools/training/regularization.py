@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from accelerate import Accelerator
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
-from bmtools.data.batches import Batches
+from bmtools.data.batches import Batches, RankBatch
 from bmtools.data.sampler import Sampler, StreamPosition
 from bmtools.data.shards import Corpus
 from bmtools.errors import CheckpointError, setting
@@ -253,9 +253,9 @@ def mix(weight: Tensor, initial: Tensor, scale: Tensor) -> Tensor:
 
 
 class Replay:
-    """An extra update on an earlier corpus after every n-th step.
+    """Batches of an earlier corpus at every n-th step: an update of their own, or summed into one.
 
-    Source: Buonocore et al. 2023 (BioBIT), "Catastrophic Forgetting Mitigation".
+    Source: Buonocore et al. 2023 (BioBIT), "Catastrophic Forgetting Mitigation"; its notebook sums.
 
     Args:
         every: steps between replayed batches.
@@ -282,11 +282,31 @@ class Replay:
         self._batches = make_batches(
             Sampler(corpora, Schedule(phases, steps), packed, seed, position), corpora)
 
+    def batch(self, step: int, rank: int, world_size: int) -> RankBatch | None:
+        """Make one process's part of the batch that is due at a step, numbered from 1."""
+        return None if step % self._every else \
+            self._batches.batch(step // self._every - 1, rank, world_size)
+
     def after(self, step: StepResult, trainer: Trainer) -> StepResult | None:
         """Update once more where it is due."""
-        if step.number % self._every:
-            return None
         accelerator = trainer.accelerator
-        batch = self._batches.batch(step.number // self._every - 1, accelerator.process_index,
-                                    accelerator.num_processes)
-        return trainer.step(step.number - 1, batch, turn=1)
+        batch = self.batch(step.number, accelerator.process_index, accelerator.num_processes)
+        return trainer.step(step.number - 1, batch, turn=1) if batch else None
+
+
+@dataclass(frozen=True, eq=False)
+class SummedBatches:
+    """Batches of a run with those that it replays, whose gradients are summed.
+
+    Args:
+        batches: of the run.
+        replay: of the earlier corpus.
+    """
+
+    batches: Batches
+    replay: Replay
+
+    def batch(self, number: int, rank: int, world_size: int) -> RankBatch:
+        """Make one process's part of a batch, and of that to replay where it is due."""
+        return replace(self.batches.batch(number, rank, world_size),
+                       replayed=self.replay.batch(number + 1, rank, world_size))

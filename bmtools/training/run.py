@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from accelerate import Accelerator
 from torch import nn
 
-from bmtools.data.batches import Collator, ScheduledBatches, SpecialTokens
+from bmtools.data.batches import Batches, Collator, ScheduledBatches, SpecialTokens
 from bmtools.data.phase_lengths import check_mixture_limits, resolve_steps
 from bmtools.data.sampler import Sampler, StreamPosition
 from bmtools.data.shards import Corpus
@@ -68,7 +68,7 @@ from bmtools.training.plan import (
     runs_directory,
     tidied,
 )
-from bmtools.training.regularization import Replay, make_hooks
+from bmtools.training.regularization import Replay, SummedBatches, make_hooks
 from bmtools.training.signals import handled_signals
 
 if TYPE_CHECKING:
@@ -174,15 +174,19 @@ class Run:
             "steps": self.schedule.steps, "layout": "packed" if self.packed else "padded",
             "corpora": {name: {"documents": len(corpus), "tokens": corpus.tokens}
                         for name, corpus in datasets.train.items()}})
-        self._batches = self.make_batches(
+        self._batches: Batches = self.make_batches(
             Sampler(datasets.train, self.schedule, self.packed, plan.optimization.seed,
                     self._progress.position(MAIN)), datasets.train)
         self._positions: dict[str, StreamPosition] = {}
         self._replay = None
         if plan.replay.replay_steps and REPLAY in datasets.auxiliary:
-            self._replay = Replay(plan.replay.replay_steps, {REPLAY: datasets.auxiliary[REPLAY]},
-                                  self.schedule, self.packed, plan.optimization.seed,
-                                  self.make_batches, self._progress.position(REPLAY))
+            replay = Replay(plan.replay.replay_steps, {REPLAY: datasets.auxiliary[REPLAY]},
+                            self.schedule, self.packed, plan.optimization.seed,
+                            self.make_batches, self._progress.position(REPLAY))
+            if plan.replay.replay_update == "summed":
+                self._batches = SummedBatches(self._batches, replay)
+            else:
+                self._replay = replay
 
     def _make_trainer(self, make_objective: MakeObjective) -> Trainer:
         plan, state = self._plan, self._state
@@ -242,7 +246,8 @@ class Run:
         deadline = self._plan.began + (reporting.budget_seconds() or math.inf)
         try:
             for step in self.trainer.run(self._batches, progress.step):
-                replayed = self._replay.after(step, self.trainer) if self._replay else None
+                replayed = self._replay.after(step, self.trainer) if self._replay \
+                    else step.replayed
                 self._positions |= {corpus: result.following
                                     for corpus, result in ((MAIN, step), (REPLAY, replayed))
                                     if result and result.following}

@@ -56,7 +56,7 @@ PAPERS: dict[str, tuple[list[dict[str, Any]], dict[str, Any]]] = {
     # Table 2, rows R3+ and R12+, and the notebook.
     "medbit-r3": ([{**MEDBIT, "warmup_ratio": 0.02}], {**MEDBIT_RUN, **MIXOUT}),
     "medbit-r12": ([{**MEDBIT, "warmup_ratio": 0.0, "warmup_steps": 0}],
-                   {**MEDBIT_RUN, "replay_steps": 50, "mixout": 0.0}),
+                   {**MEDBIT_RUN, "replay_steps": 50, "replay_update": "summed", "mixout": 0.0}),
     "medbit-or": ([{**MEDBIT, "warmup_ratio": 0.02}],
                   {**MEDBIT_RUN, "layer_decay": 0.9, **MIXOUT}),
     "medbit": ([{**MEDBIT, "warmup_ratio": 0.0, "frozen_layers": 0}],
@@ -64,7 +64,8 @@ PAPERS: dict[str, tuple[list[dict[str, Any]], dict[str, Any]]] = {
     "medbit-rf": ([{**MEDBIT, "warmup_ratio": 0.0, "frozen_layers": 6}],
                   {**MEDBIT_RUN, "layer_decay": 1.0, "mixout": 0.0, "replay_steps": None}),
     "medbit-r0": ([{**MEDBIT, "warmup_ratio": 0.0}],
-                  {**MEDBIT_RUN, "layer_decay": 0.9, "mixout": 0.0, "replay_steps": 100}),
+                  {**MEDBIT_RUN, "layer_decay": 0.9, "mixout": 0.0, "replay_steps": 100,
+                   "replay_update": "summed"}),
     "medbit-r3-textbooks": ([{**MEDBIT, "warmup_ratio": 0.02}],
                             {**MEDBIT_RUN, "layer_decay": 0.9, **MIXOUT}),
     # Section 7.1.

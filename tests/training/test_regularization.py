@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from bmtools.training.regularization import (
     L2SP,
     Mixout,
     Replay,
+    SummedBatches,
     copy_initial_weights,
     load_initial_weights,
     make_hooks,
@@ -447,6 +449,37 @@ def test_replay_continues_where_it_was(replay: Callable[..., tuple[Replay, Sched
                            theirs[1].micro_batches[0]["input_ids"])
     shown = [spies[0].calls[n][1].micro_batches[0]["input_ids"] for n in (0, 1)]
     assert shown[0].shape != shown[1].shape or not torch.equal(*shown)
+
+
+def test_a_summed_update_has_the_gradients_of_both_batches(
+        model: Any, toy: Any, toy_phase: Callable[..., Phase],
+        replay: Callable[..., tuple[Replay, Schedule]]) -> None:
+    """Two steps of the loop against torch's optimizer on transformers' own losses."""
+    twin, (made, _) = copy.deepcopy(model), replay(2)
+    batches = SummedBatches(toy.batches(["Il cuore pompa il sangue."] * 8, toy_phase()), made)
+    trainer = Trainer(MaskedObjective(model), 2, lambda _number: 1e-3,
+                      OptimizationConfig(weight_decay=0.0, max_grad_norm=0.5),
+                      Accelerator(cpu=True))
+    optimizer = torch.optim.AdamW(twin.parameters(), lr=1e-3, eps=1e-6, weight_decay=0.0)
+    for number, step in enumerate(trainer.run(batches)):
+        batch = batches.batch(number, 0, 1)
+        terms = [twin(input_ids=inputs["input_ids"], labels=inputs["labels"],
+                      attention_mask=inputs["attention_mask"].long()).loss
+                 for one in (batch, batch.replayed) if one for inputs in one.micro_batches]
+        assert len(terms) == number + 1
+        sum(terms).backward()
+        norm = torch.nn.utils.clip_grad_norm_(twin.parameters(), 0.5)
+        optimizer.step()
+        optimizer.zero_grad()
+        found = [step, *([step.replayed] if step.replayed else [])]
+        assert [one.losses["loss"] for one in found] == pytest.approx(
+            [term.item() for term in terms], rel=1e-4)
+        assert step.gradient_norm == pytest.approx(float(norm), rel=1e-3) and norm > 0.5
+    assert batch.replayed is not None and step.replayed is not None
+    assert step.replayed.counts == batch.replayed.counts != step.counts
+    assert step.replayed.following == batch.replayed.following != step.following
+    for ours, theirs in zip(model.parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=2e-5)
 
 
 def test_it_updates_weights_at_the_rate_of_its_step(

@@ -28,6 +28,8 @@ from bmtools.vocab.tokenizer import save_tokenizer
 HELPER = Path(__file__).with_name("forked_main.py")
 CLOCKS = {"tokens_per_second", "seconds_left", "wall_seconds"}
 SIZES = ("--max-length", "24", "--batch-size", "8")
+LAYOUTS = {"padded": ["--layout", "padded"],
+           "packed": ["--layout", "packed", "--replay-update", "summed"]}
 # Three phases with different settings, and everything that keeps state between steps.
 PHASES = """
 [run]
@@ -207,8 +209,7 @@ def never_stopped(data: Path) -> Callable[[str], Path]:
     def run(layout: str) -> Path:
         output = data / f"never-stopped-{layout}"
         if not output.exists():
-            Job(data, [*common(data), "-o", output, *phased(data), "--layout", layout]
-                ).succeed()
+            Job(data, [*common(data), "-o", output, *phased(data), *LAYOUTS[layout]]).succeed()
         return output
 
     return run
@@ -269,7 +270,7 @@ def test_killed_in_each_phase_and_at_their_borders_equals_an_uninterrupted_run(
         start: Start, data: Path, tmp_path: Path, never_stopped: Callable[[str], Path],
         layout: str) -> None:
     """With replay, mixout, L2-SP, a mixture, a ramp and dropout."""
-    given = [*phased(data), "--layout", layout, "--save-steps", 1]
+    given = [*phased(data), *LAYOUTS[layout], "--save-steps", 1]
     rng = random.Random()
     deaths = {"padded": [(rng.randrange(2, 5), "after"), (5, "amid"), (5, "after"), (7, "before"),
                          (11, "after"), (rng.randrange(13, 17), "amid")],
