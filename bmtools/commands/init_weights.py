@@ -44,8 +44,8 @@ _NEAREST = 3
     essential="base tokenizer output overwrite method compare layers max-sentences rescale "
               "held-out",
     groups={"Models": "base tokenizer output overwrite",
-            "Embeddings of new tokens": "method layers rescale max-sentences max-positions lang "
-                                        "batch-tokens seed",
+            "Embeddings of new tokens": "method average-of layers rescale max-sentences "
+                                        "max-positions lang batch-tokens seed",
             "Comparison of methods": "compare held-out held-out-ratio probe-steps "
                                      "probe-learning-rate probe-batch-size probe-max-length "
                                      "sample-tokens"},

@@ -5,7 +5,7 @@ Sentences with the tokens are sampled, and the base model's pieces of each token
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
@@ -237,6 +237,23 @@ def locate_pieces(base: Checkpoint, spans: dict[str, list[TokenSpan]]) -> Occurr
     pieces = np.concatenate([np.zeros((0, 4), np.int64), *(pieces for _, pieces in found)])
     return Occurrences([ids for ids, _ in found], np.repeat(np.arange(len(found)), counts),
                        pieces[:, 0], pieces[:, 1], pieces[:, 2], pieces[:, 3].astype(bool))
+
+
+def pieces_alone(base: Checkpoint, pieces: Mapping[int, Sequence[int]]) -> Occurrences:
+    """Make a sequence of the pieces of each token and nothing else but special tokens.
+
+    Args:
+        base: the model; tokens of more pieces than it has positions are left out.
+        pieces: old ids by new token.
+    """
+    cls, sep = base.tokenizer.cls_token_id, base.tokenizer.sep_token_id
+    longest = max_tokens(base.model) - _SPECIAL_TOKENS
+    found = sorted(((token, ids) for token, ids in pieces.items() if len(ids) <= longest),
+                   key=lambda item: len(item[1]))
+    tokens = np.array([token for token, _ in found], dtype=np.int64)
+    sizes = np.array([len(ids) for _, ids in found], dtype=np.int64)
+    return Occurrences([np.array([cls, *ids, sep]) for _, ids in found], np.arange(len(found)),
+                       tokens, np.ones_like(sizes), sizes + 1, np.ones_like(sizes, dtype=bool))
 
 
 def _pieces(text: str, offsets: Sequence[tuple[int, int]],

@@ -33,6 +33,7 @@ from bmtools.models.context_embeddings import (
     check_layers,
     contextual_embeddings,
     locate_pieces,
+    pieces_alone,
     sample_sentences,
 )
 from bmtools.models.focus import focus_embeddings
@@ -191,11 +192,11 @@ def transfer(base: Checkpoint, tokenizer: PreTrainedTokenizerFast, config: Trans
 
     Tokens of both vocabularies keep their embedding and bias, special tokens by their role; a
     token known in other spellings (see `find_overlap`) gets the mean of those. A new token gets a
-    random embedding, the mean of its pieces' embeddings (section 4, "BM averaged"), the mean of
-    the model's states for those pieces in sampled sentences (section 3), a mixture of known tokens
-    (`focus`), or one fitted to sampled sentences (`token_distillation`). A token without sentences
-    in which the base's pieces cover it and nothing else falls back to the mean of its pieces; of
-    those, the paper knows only tokens that the corpus lacks.
+    random embedding, the mean of its pieces' embeddings or states (section 4, "BM averaged"), the
+    mean of the model's states for those pieces in sampled sentences (section 3), a mixture of known
+    tokens (`focus`), or one fitted to sampled sentences (`token_distillation`). A token without
+    sentences in which the base's pieces cover it and nothing else falls back to the mean of its
+    pieces; of those, the paper knows only tokens that the corpus lacks.
 
     Untied output weights, and biases, are mixed like embeddings in a mixture, are 0 beside random
     embeddings, and otherwise the mean of the pieces': the paper does not say.
@@ -258,8 +259,27 @@ def _initialize(base: Checkpoint, tokenizer: PreTrainedTokenizerFast, overlap: V
         texts = (sentence.text for sentence in sentences)
         mixtures = focus_embeddings(tokenizer, overlap, texts, focus, config.seed)
         return {"focus": len(mixtures.tokens)}, mixtures, None
-    if config.method not in ("contextual", "distil"):
-        return {}, None, None
+    report: dict[str, Any] = {}
+    found = TokenEmbeddings(torch.zeros(0, dtype=torch.int64),
+                            torch.zeros(0, base.model.config.hidden_size))
+    if config.method in ("contextual", "distil"):
+        report, found = _read_contexts(base, tokenizer, overlap, config, sentences, distil)
+    if config.method in ("average", "contextual") and config.average_of == "states":
+        done = {*found.tokens.tolist()}
+        left = {token: ids for token, ids in overlap.pieces.items() if token not in done}
+        alone = contextual_embeddings(base, pieces_alone(base, left), config.layers,
+                                      config.batch_tokens)
+        found = TokenEmbeddings(*map(torch.cat, zip(found, alone, strict=True)))
+    if config.rescale and len(found.tokens):
+        factor = _mean_norm(token_embeddings(base.model).weight) / _mean_norm(found.vectors)
+        found = found._replace(vectors=found.vectors * factor)
+    return report, None, found
+
+
+def _read_contexts(base: Checkpoint, tokenizer: PreTrainedTokenizerFast, overlap: VocabOverlap,
+                   config: TransferConfig, sentences: Iterable[Sentence],
+                   distil: TokenDistillationConfig) -> tuple[dict[str, Any], TokenEmbeddings]:
+    """Make embeddings from sampled sentences, by method contextual or distil, and count them."""
     is_new = np.zeros(len(tokenizer), dtype=bool)
     is_new[list(overlap.pieces)] = True
     sampled = sample_sentences(base, tokenizer, is_new, sentences, config.max_sentences,
@@ -277,13 +297,10 @@ def _initialize(base: Checkpoint, tokenizer: PreTrainedTokenizerFast, overlap: V
             base, occurrences, initial, config.layers, config.batch_tokens, distil,
             np.random.default_rng(config.seed))
         report |= {"loss_before": _rounded(before), "loss_after": _rounded(after)}
-    if config.rescale and len(found.tokens):
-        factor = _mean_norm(table) / _mean_norm(found.vectors)
-        found = found._replace(vectors=found.vectors * factor)
     exact, inexact = len(np.unique(occurrences.tokens)), len(sampled.inexact)
     report |= {config.method: len(found.tokens), "inexact": inexact,
                "unseen": len(overlap.pieces) - exact - inexact}
-    return report, None, found
+    return report, found
 
 
 def _mean_norm(rows: Tensor) -> float:

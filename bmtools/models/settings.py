@@ -32,9 +32,13 @@ class TransferConfig:
             of the corpus; mean of its pieces if they never do), focus (mixture of the
             embeddings of known tokens with similar contexts there) or distil (fitted, so that the
             base's states in sentences stay as they were with the pieces).
-        layers: states that contextual takes and distil fits, as a mean over them: last, all, or
+        average_of: values at a token's pieces that average takes the mean of, and contextual for
+            tokens that its sentences lack: embeddings (of the base's input), or states, which the
+            base gives to these pieces alone. Pavlova and Makhlouf 2023 can be read both ways: their
+            averaged model (section 4) is a step (section 3) that takes states of the last layer.
+        layers: states that are taken, and that distil fits, as a mean over them: last, all, or
             numbers such as 0,-1 (0: embeddings, -1: last layer).
-        rescale: bring embeddings made from contexts, all by one factor, to the mean norm of the
+        rescale: bring embeddings made of states, all by one factor, to the mean norm of the
             base's own. A departure from the paper: states are longer than embeddings, by ten times
             or more in small models, so a tied output layer starts out far worse than chance.
         max_sentences: sentences sampled for a token, at most.
@@ -45,6 +49,7 @@ class TransferConfig:
     """
 
     method: Method = "contextual"
+    average_of: Literal["embeddings", "states"] = "embeddings"
     layers: str = "last"
     rescale: bool = False
     max_sentences: int = 20

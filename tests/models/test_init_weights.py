@@ -152,6 +152,32 @@ def test_tokens_found_nowhere_fall_back_to_their_pieces(base: Checkpoint, new: A
     assert contextual.report["contextual"] == 0
 
 
+@pytest.mark.parametrize("layers", ["last", "1,-1"])
+@torch.no_grad()
+def test_the_other_average_is_of_states_of_the_pieces_alone(base: Checkpoint, new: Any,
+                                                            layers: str) -> None:
+    """Token by token, in transformers' model; also where contextual finds no sentence."""
+    settings = {"average_of": "states", "layers": layers}
+    made = transfer(base, new, TransferConfig("average", **settings))
+    ids = base.tokenizer
+    assert len(made.overlap.pieces) == made.report["averaged"] > 4
+    for token, pieces in made.overlap.pieces.items():
+        given = torch.tensor([[ids.cls_token_id, *pieces, ids.sep_token_id]])
+        states = base.model.base_model(given, output_hidden_states=True).hidden_states
+        picked = [states[-1]] if layers == "last" else [states[1], states[-1]]
+        expected = torch.stack(picked).mean(0)[0, 1:-1].mean(0)
+        torch.testing.assert_close(made.model.get_input_embeddings().weight[token], expected,
+                                   atol=1e-5, rtol=1e-4)
+    contextual = transfer(base, new, TransferConfig("contextual", **settings), SENTENCES)
+    assert 0 < contextual.report["contextual"] < len(made.overlap.pieces)
+    tables = [one.model.get_input_embeddings().weight for one in (made, contextual)]
+    same = (tables[0] - tables[1]).abs().amax(1) < 1e-5
+    assert int((~same).sum()) == contextual.report["contextual"]
+    plain = transfer(base, new, TransferConfig("average"))
+    bias = [one.model.get_output_embeddings().bias for one in (made, plain)]
+    assert torch.equal(*bias)
+
+
 def test_random_rows_follow_the_seed(base: Checkpoint, new: Any) -> None:
     first, again, other = (
         row(transfer(base, new, TransferConfig("random", seed=seed)).model, new, "ossigenato")
