@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from bmtools.data.pairs import make_pairs
 from bmtools.data.sampler import Sampler
-from bmtools.data.samples import SINGLE_SPECIALS, count_parts, token_counts
+from bmtools.data.samples import SINGLE_SPECIALS, count_parts, token_counts, whole_documents
 from bmtools.data.shards import Corpus, EncodedDocument
 from bmtools.data.shuffle import document_numbers
 from bmtools.errors import BmtoolsError, DataError
@@ -22,6 +23,8 @@ from bmtools.recipes.settings import PhaseLengthConfig
 # Sequences of a sample: the lengths of pairs vary, packed documents fill all sequences alike.
 _PAIRS_SAMPLE = 4096
 _PACKED_SAMPLE = 1024
+_ATTENDED_SAMPLE = 1024
+_BLOCK = 1 << 20  # documents whose lengths are held at a time
 _MOST_EPOCHS = 16  # of a text that is smaller than a sample
 _CAP_SLACK = 0.02  # for the chance in a sample
 _POINTS = 101  # of a phase, where weights of a mixture are averaged
@@ -66,18 +69,21 @@ def _count_sequences(phase: Phase, corpus: Corpus, packed: bool,
                      seed: int) -> tuple[float, float]:
     """Count the sequences of a corpus's epoch and their tokens, special ones included."""
     max_length = phase.batch.max_length
-    paired = phase.objective.objective == "masked+nsp"
-    if not packed and not paired:
-        found = int(count_parts(corpus.lengths.astype(np.int64),
-                                max_length - SINGLE_SPECIALS).sum())
+    term = phase.objective.pair_term
+    if not packed and not term:
+        found = sum(int(count_parts(lengths, max_length - SINGLE_SPECIALS).sum())
+                    for lengths in _blocks(corpus))
         return found, corpus.tokens + SINGLE_SPECIALS * found
 
     def size(text: Corpus) -> float:
-        """Estimate tokens in sequences; a random segment makes most short documents long pairs."""
-        return float(np.maximum(text.lengths, max_length).sum()) if paired \
-            else text.tokens + SINGLE_SPECIALS * len(text)
+        """Estimate what sequences grow with: a short document fills a padded one, or a pair.
 
-    wanted = max_length * (_PAIRS_SAMPLE if paired else _PACKED_SAMPLE)
+        A random segment makes most short documents long pairs.
+        """
+        return float(sum(np.maximum(lengths, max_length).sum() for lengths in _blocks(text))) \
+            if term == "nsp" or not packed else text.tokens + SINGLE_SPECIALS * len(text)
+
+    wanted = max_length * (_PAIRS_SAMPLE if term else _PACKED_SAMPLE)
     sample = _sample_documents(corpus, wanted / size(corpus), seed)
     epochs = min(math.ceil(wanted / size(sample)), _MOST_EPOCHS)
     counted = replace(phase, batch=replace(phase.batch, batch_size=1, initial_batch_size=0),
@@ -107,10 +113,44 @@ def _sample_documents(corpus: Corpus, share: float, seed: int) -> Corpus:
     return Corpus.of(EncodedDocument(*each) for each in zip(*parts, strict=True))
 
 
-def attended_tokens(phase: Phase, corpora: Mapping[str, Corpus]) -> int:
-    """Average the tokens that a token attends to: those of its document, up to a sequence."""
-    lengths = np.minimum(_lengths(phase, corpora) + SINGLE_SPECIALS, phase.batch.max_length)
-    return round(float((lengths.astype(np.float64)**2).sum() / lengths.sum()))
+def attended_tokens(phase: Phase, corpora: Mapping[str, Corpus], seed: int = 0) -> int:
+    """Average the tokens that a token attends to: those of its document, part of one, or pair.
+
+    Single documents are all counted, as if cut into equal parts, pairs are those of a sample.
+    """
+    mixture = phase.mixture or [MixtureWeight(name, corpus.tokens)
+                                for name, corpus in corpora.items()]
+    weights = [one.weight + one.last_weight for one in mixture]
+    count = _attended_in_pair if phase.objective.pair_term else _attended_in_part
+    return round(float(np.average([count(phase, corpora[one.corpus], seed) for one in mixture],
+                                  weights=weights)))
+
+
+def _attended_in_part(phase: Phase, corpus: Corpus, _seed: int) -> float:
+    longest, tokens, squares = phase.batch.max_length - SINGLE_SPECIALS, 0.0, 0.0
+    for lengths in _blocks(corpus):
+        parts = count_parts(lengths, longest)
+        totals = lengths + SINGLE_SPECIALS * parts
+        tokens += totals.sum()
+        squares += (totals * (totals / parts)).sum()
+    return squares / tokens
+
+
+def _attended_in_pair(phase: Phase, corpus: Corpus, seed: int) -> float:
+    max_length = phase.batch.max_length
+    count = math.ceil(len(corpus) * min(_ATTENDED_SAMPLE * max_length / corpus.tokens, 1))
+    draws = np.arange(min(count, _ATTENDED_SAMPLE))
+    documents = document_numbers(draws, len(corpus), seed, 0)
+    whole = whole_documents(documents, corpus.lengths[documents], draws)
+    lengths = token_counts(make_pairs(whole, [corpus], max_length, seed,
+                                      phase.objective.pair_term == "sop"))
+    return float((lengths**2).sum() / lengths.sum())
+
+
+def _blocks(corpus: Corpus) -> Iterator[np.ndarray]:
+    """Yield the lengths of a corpus's documents, int64, some at a time: no copy is as long."""
+    for start in range(0, len(corpus), _BLOCK):
+        yield corpus.lengths[start:start + _BLOCK].astype(np.int64)
 
 
 def check_mixture_limits(schedule: Schedule, corpora: Mapping[str, Corpus], packed: bool,
@@ -134,8 +174,3 @@ def check_mixture_limits(schedule: Schedule, corpora: Mapping[str, Corpus], pack
             raise BmtoolsError(
                 f"phase {phase.name!r}: mixture: found caps that allow about {most} steps, "
                 f"expected {steps}; raise 'epochs' there or take fewer steps")
-
-
-def _lengths(phase: Phase, corpora: Mapping[str, Corpus]) -> np.ndarray:
-    names = [one.corpus for one in phase.mixture] or list(corpora)
-    return np.concatenate([corpora[name].lengths for name in names]).astype(np.int64)

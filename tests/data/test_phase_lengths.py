@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -9,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bmtools.data.pairs import RANDOM
-from bmtools.data.phase_lengths import check_mixture_limits, resolve_steps
+from bmtools.data import phase_lengths
+from bmtools.data.phase_lengths import attended_tokens, check_mixture_limits, resolve_steps
 from bmtools.data.sampler import Sampler
-from bmtools.data.samples import token_counts
-from bmtools.data.shards import Corpus, EncodedDocument
+from bmtools.data.samples import cut_evenly, token_counts, whole_documents
+from bmtools.data.shards import Corpus, EncodedDocument, Shard
 from bmtools.errors import BmtoolsError, DataError
 from bmtools.recipes.phases import MixtureWeight, Phase
 from bmtools.recipes.schedule import Schedule
@@ -68,15 +69,15 @@ def shown(corpora: dict[str, Corpus], phase: Phase, packed: bool, seed: int) -> 
     sampler = Sampler(corpora, schedule, packed, seed)
     samples = np.concatenate([sampler.batch(number).sequences.samples
                               for number in range(schedule.steps)])
-    read = samples["length"] + np.where(samples["nsp_label"] == RANDOM, 0,
-                                        samples["second_length"])
+    random = samples["second_document"] != samples["document"]
+    read = samples["length"] + np.where(random, 0, samples["second_length"])
     return int(token_counts(samples).sum()), int(read.sum())
 
 
 TEXTS = {"short": (1500, 60), "long": (40, 2000)}
 
 
-@pytest.mark.parametrize("objective", ["masked", "masked+nsp", "causal"])
+@pytest.mark.parametrize("objective", ["masked", "masked+nsp", "masked+sop", "causal"])
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("text", TEXTS)
 def test_tokens_and_epochs_are_those_asked_for(objective: str, packed: bool, text: str) -> None:
@@ -87,6 +88,53 @@ def test_tokens_and_epochs_are_those_asked_for(objective: str, packed: bool, tex
     phase = replace(phase, length=PhaseLengthConfig(epochs=2))
     assert shown(corpora, phase, packed, 4)[1] / corpora["text"].tokens \
         == pytest.approx(2, rel=0.02)
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_single_documents_attend_to_their_parts(text: str) -> None:
+    """Counted one by one from what is trained on, and with weights of a mixture."""
+    corpora = {"text": prose(1, *TEXTS[text]), "more": prose(2, 100, 300)}
+    phase = Phase("main", PhaseLengthConfig(steps=1), BatchConfig(64, 4))
+    found = {}
+    for name, corpus in corpora.items():
+        whole = whole_documents(np.arange(len(corpus)), corpus.lengths, np.arange(len(corpus)))
+        lengths = token_counts(cut_evenly(whole, [corpus], 64)).tolist()
+        found[name] = sum(one**2 for one in lengths) / sum(lengths)
+        assert attended_tokens(phase, {name: corpus}) == pytest.approx(found[name], abs=1)
+    mixed = replace(phase, mixture=(MixtureWeight("text", 3.0, 1.0), MixtureWeight("more", 1.0)))
+    expected = (2 * found["text"] + found["more"]) / 3
+    assert attended_tokens(mixed, corpora) == pytest.approx(expected, abs=1)
+
+
+@pytest.mark.parametrize("objective", ["masked+nsp", "masked+sop"])
+@pytest.mark.parametrize("text", TEXTS)
+def test_pairs_attend_to_both_segments(objective: Any, text: str) -> None:
+    corpora = {"text": prose(1, *TEXTS[text])}
+    phase = Phase("main", PhaseLengthConfig(epochs=1), BatchConfig(64, 4),
+                  ObjectiveConfig(objective))
+    schedule = resolve_steps([phase], corpora, False)
+    sampler = Sampler(corpora, schedule, False, 5)
+    lengths = np.concatenate([token_counts(sampler.batch(number).sequences.samples)
+                              for number in range(schedule.steps)])
+    assert attended_tokens(phase, corpora) \
+        == pytest.approx((lengths**2).sum() / lengths.sum(), rel=0.03)
+
+
+def test_lengths_are_read_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    count = 2_000_000
+    borders = np.arange(0, 5 * count + 1, 5, dtype=np.uint32)
+    corpus = Corpus((Shard(np.broadcast_to(np.uint16(7), 5 * count),
+                           np.empty(5 * count // 8, np.uint8), borders, None, ""),), "")
+    assert len(corpus.lengths) == count
+    monkeypatch.setattr(phase_lengths, "_BLOCK", 1 << 16)
+    phase = Phase("main", PhaseLengthConfig(epochs=1), BatchConfig(64, 4))
+    tracemalloc.start()
+    try:
+        assert attended_tokens(phase, {"text": corpus}) == 7
+        assert resolve_steps([phase], {"text": corpus}, False).steps == count // 4
+        assert tracemalloc.get_traced_memory()[1] < 8e6
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("end_weight", [None, 9.0])
