@@ -103,7 +103,7 @@ class _Place:
 
     @property
     def is_open(self) -> bool:
-        """Whether it stands for a file that is open, such as stdin."""
+        """Whether it names a file that is open, such as stdin."""
         return self._descriptor is not None
 
     @property
@@ -130,7 +130,7 @@ class _Place:
 
     @property
     def _descriptor(self) -> int | None:
-        """Number of the open file that it stands for."""
+        """Number of the open file that it names."""
         return int(self.is_output) if self.name == STDOUT else descriptor_of(self.name)
 
 

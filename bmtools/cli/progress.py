@@ -320,7 +320,7 @@ class _LinesAbove:
     """Stand-in for stderr that passes on whole lines while a block is below them.
 
     Args:
-        stream: what it stands for.
+        stream: that it wraps.
         print_lines: prints text that ends with a line's end.
     """
 

@@ -58,7 +58,7 @@ class Sequences:
 
 @dataclass(frozen=True)
 class Window:
-    """Where the sampler stands before it turns a window of documents into sequences.
+    """State of the sampler before it turns a window of documents into sequences.
 
     Args:
         batch: number of the batch that needs the window.
@@ -81,7 +81,7 @@ class Window:
 
 @dataclass(frozen=True)
 class StreamPosition:
-    """Where a run can enter the stream of samples: before which batch.
+    """Position of a batch in the stream of samples, at which a run can resume.
 
     Args:
         batch: number of the next batch.
@@ -113,7 +113,7 @@ class BatchPlan:
     Args:
         sequences: of the whole batch, over all processes.
         phase_step: the step of the schedule that it is for.
-        following: where a run goes on after it.
+        following: position of the next batch.
     """
 
     sequences: Sequences
@@ -135,7 +135,7 @@ class Sampler:
         schedule: the phases and their steps.
         packed: whether documents share sequences.
         seed: seed of the order.
-        position: where the first batch that is asked for is found without those before it.
+        position: of a batch that is planned without those before it.
     """
 
     def __init__(self, corpora: Mapping[str, Corpus], schedule: Schedule, packed: bool,
@@ -158,7 +158,7 @@ class Sampler:
         return plan
 
     def _enter(self, position: StreamPosition) -> None:
-        """Enter the stream before any batch."""
+        """Go to a position in the stream."""
         self._next = position.batch
         self._make(position.window)
         self._used = position.used

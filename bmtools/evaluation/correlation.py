@@ -51,7 +51,7 @@ def spearman(gold: Any, predicted: Any, weights: np.ndarray) -> np.ndarray:
     Args:
         gold: (items,).
         predicted: (items,).
-        weights: (draws, items) whole numbers; an item of weight 2 stands for two.
+        weights: (draws, items) whole numbers; an item of weight 2 counts as two.
     """
     return pearson(_ranks(gold, weights), _ranks(predicted, weights), weights)
 

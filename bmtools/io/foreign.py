@@ -19,7 +19,7 @@ UNPACK = {".gz": "gunzip -c", ".zst": "zstd -dc", ".zstd": "zstd -dc"}
 
 
 class _Kind(NamedTuple):
-    """A format by its first bytes, and how its text is had; `{}` stands for the file."""
+    """A format by its first bytes, and how its text is had; `{}` is replaced by the file."""
 
     magic: bytes
     name: str

@@ -123,7 +123,7 @@ def temporary_file() -> BinaryIO:
 
 
 def descriptor_of(path: str | Path) -> int | None:
-    """Return the number of an open file that a path stands for, as /dev/stdout or /dev/fd/63."""
+    """Return the number of an open file that a path names, as /dev/stdout or /dev/fd/63."""
     found = re.fullmatch(r"/(?:dev|proc/self)/fd/(\d+)", str(path))
     return int(found[1]) if found else _STANDARD.get(str(path))
 

@@ -281,7 +281,7 @@ def _other_weights(directory: Path) -> str:
 
 
 def require_no_pointer(path: Path) -> None:
-    """Refuse a file of Git LFS that stands for weights.
+    """Refuse a pointer file of Git LFS in place of weights.
 
     Raises:
         CheckpointError: it is one.

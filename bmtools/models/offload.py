@@ -24,7 +24,7 @@ class WeightsFile:
     """Tensors in a file without a name, which goes with this process, however that ends.
 
     Args:
-        output: on whose disk the file lies; messages name it.
+        output: on whose disk the file is; messages name it.
     """
 
     def __init__(self, output: Path) -> None:

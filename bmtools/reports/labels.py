@@ -33,13 +33,13 @@ def short_names(models: Sequence[str]) -> list[str]:
 
 
 def printable(text: str) -> str:
-    """Replace what `without_controls` does, and show white space that stands alone."""
+    """Replace what `without_controls` does, and show white space that is alone."""
     spelled = without_controls(text)
     return spelled if spelled.strip() else "\N{OPEN BOX}" * max(len(spelled), 1)
 
 
 def without_controls(text: str) -> str:
-    """Replace characters that cannot be printed, command a terminal, turn what stands around them
+    """Replace characters that cannot be printed, command a terminal, turn what is around them
     into the other direction, or are not allowed in XML."""
     if text.isprintable():
         return text

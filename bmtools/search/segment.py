@@ -204,7 +204,7 @@ class _Splitter:
             and self._text[found.end():found.end() + 1] != ":"
 
     def _begins_name(self, start: int) -> bool:
-        """Return whether a letter stands where the first name of a person or a genus does."""
+        """Return whether a letter is where the first name of a person or a genus does."""
         before = self._text[max(0, start - 20):start].rstrip(" ")
         if not before or before[-1] in "\n.,;:(['\u2013\u2019":
             return True

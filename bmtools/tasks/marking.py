@@ -58,7 +58,7 @@ class MarkedText:
 def mark(text: str, candidate: Candidate, config: RelationsConfig) -> MarkedText:
     """Mark a candidate's entities in the part of a text that is read.
 
-    Source: Gu et al. 2021, section 6.5 and table 12; one placeholder stands for both entities where
+    Source: Gu et al. 2021, section 6.5 and table 12; one placeholder replaces both entities where
     they overlap, as `@CHEM-GENE$` in BLUE's and BLURB's files (Peng et al. 2019).
 
     Args:
@@ -77,7 +77,7 @@ def mark(text: str, candidate: Candidate, config: RelationsConfig) -> MarkedText
 
 
 def names_in_text(candidate: Candidate, config: RelationsConfig) -> list[str]:
-    """List what stands for a candidate's entities: markers; or placeholders, the third of both."""
+    """List the markers of a candidate's entities, or placeholders for head, tail and both."""
     if config.entities != "dummy":
         return config.markers.split() if config.entities == "marked" else []
     head, tail, *both = config.placeholders.split() or [

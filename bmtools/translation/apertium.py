@@ -101,7 +101,7 @@ class ApertiumTranslator:
         Each goes in with a full stop, as Apertium's own reader of plain text adds one, and with its
         number as an untranslatable blank, then NUL, at which every program of the pipe flushes. So
         one that crashes or shifts is noticed; the input is then halved until the culprit is alone.
-        One at which the pipe stands still is tried again alone, and what follows it after that.
+        One at which the pipe stalls is tried again alone, and what follows it after that.
 
         Raises:
             BmtoolsError: the program gives nothing back whatever it is given.

@@ -11,7 +11,7 @@ TokenizerType = Literal["wordpiece", "bpe", "unigram"]
 SpecialTokenStyle = Literal["bert", "roberta", "modernbert"]
 UnicodeForm = Literal["nfc", "nfkc", "none"]
 AUTO = 0
-"""The size that stands for one chosen by data."""
+"""The size for one that data choose."""
 _MIN_SIZE = 100
 
 

@@ -20,7 +20,7 @@ class SpecialTokenScheme:
         roles: token by transformers' attribute (`mask_token` ...).
         single: template of one text, with token type ids.
         pair: template of two.
-        mask_takes_space: the mask stands for a word together with the space before it.
+        mask_takes_space: the mask replaces a word together with the space before it.
         model_inputs: names of the tensors that the model takes.
     """
 
