@@ -141,12 +141,12 @@ class Collator:
             masked = corrupt(text, chosen, self.special_tokens.mask, self.special_tokens.ordinary,
                              objective.mask_replace_prob, objective.random_replace_prob)
         flat = {"input_ids": masked.inputs, "labels": masked.labels}
-        if objective.objective == "masked+nsp":
+        if objective.pair_term:
             flat["token_type_ids"] = token_types
             counts["pairs"] = len(samples)
         arrays = {**flat, "lengths": lengths} if self.packed else self._pad(flat, lengths)
         inputs = {name: torch.from_numpy(array) for name, array in arrays.items()}
-        if objective.objective == "masked+nsp":
+        if objective.pair_term:
             inputs["nsp_labels"] = torch.from_numpy(samples["nsp_label"].copy())
         return inputs, counts
 

@@ -1,4 +1,4 @@
-"""Pairs of segments for next-sentence prediction, made of many documents at a time."""
+"""Pairs of segments for next-sentence or sentence-order prediction, many documents at a time."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from bmtools.data.word_starts import WordStarts
 from bmtools.keyed_random import choices, derive, to_uniform
 from bmtools.masking.ragged import offsets, ranges
 
-FOLLOWS, RANDOM = 0, 1
-"""Labels of next-sentence prediction, as in BERT."""
+FOLLOWS, RANDOM, SWAPPED = 0, 1, 1
+"""Labels of pairs, as in BERT and ALBERT: whether the second segment follows the first, or not."""
 _SHORT_PAIRS_SHARE = 0.1
 _SHORTEST_SEGMENT = 8
 _MOST_SEQUENCES = 64
@@ -22,30 +22,34 @@ _MOST_SEQUENCES = 64
 
 
 def make_pairs(samples: np.ndarray, corpora: Sequence[Corpus], max_length: int,
-               seed: int) -> np.ndarray:
-    """Turn parts of documents into pairs of segments, half of them true neighbours.
+               seed: int, swaps: bool = False) -> np.ndarray:
+    """Turn parts of documents into pairs of segments, half of them neighbours in their order.
 
     Sentences are collected up to the sequence length (one time in ten to a random shorter one)
     and split at a random border; for half of the pairs the second segment then comes from a
-    random part of a random document, and the sentences it displaced begin the next pair.
+    random part of a random document, and the sentences it displaced begin the next pair. For
+    sentence-order prediction all are neighbours, and half of the pairs are swapped; a lone word,
+    which has no neighbour, gets a random one, as in ALBERT's code.
 
-    Source: Devlin et al. 2019, appendix A.2. Departures: a lone sentence, which BERT could only
-    pair at random, is split between two words for half of the time, so that half of all pairs
-    are neighbours; and sentences longer than half a sequence are split instead of truncated, so
-    that no token is dropped.
+    Source: Devlin et al. 2019, appendix A.2; Lan et al. 2020 (ALBERT), section 3.1. Departures: a
+    lone sentence, which BERT could only pair at random, is split between two words, for half of
+    the time or, where pairs are swapped, always, so that half of all pairs are neighbours in
+    their order; and sentences longer than half a sequence are split instead of truncated, so that
+    no token is dropped.
 
     Args:
         samples: (samples,) of SAMPLE; second segments are ignored.
         corpora: by the corpus numbers of samples; with sentence borders.
         max_length: longest pair, special tokens included.
-        seed: seed of splits and random second segments.
+        seed: seed of splits, random second segments and swaps.
+        swaps: sentence-order prediction in place of next-sentence prediction.
     """
     samples = cut_evenly(samples, corpora, _MOST_SEQUENCES * max_length)
     made = [np.empty(0, dtype=SAMPLE)]
     for number, corpus in enumerate(corpora):
         own = samples[samples["corpus"] == number]
         if len(own):
-            made.append(_Pairing(own, corpus, max_length - PAIR_SPECIALS, seed).pairs())
+            made.append(_Pairing(own, corpus, max_length - PAIR_SPECIALS, seed, swaps).pairs())
     return np.concatenate(made)
 
 
@@ -84,12 +88,15 @@ class _Pairing:
         corpus: with sentence borders.
         room: most tokens of a pair, without special ones.
         seed: of the keys.
+        swaps: whether half of the pairs are swapped, and none has a random segment by choice.
     """
 
-    def __init__(self, samples: np.ndarray, corpus: Corpus, room: int, seed: int) -> None:
+    def __init__(self, samples: np.ndarray, corpus: Corpus, room: int, seed: int,
+                 swaps: bool) -> None:
         self._samples = samples
         self._corpus = corpus
         self._room = room
+        self._swaps = swaps
         self._shortest = min(_SHORTEST_SEGMENT, room)
         self._longest_sentence = max(room // 2, 1)
         self._keys = derive(seed, 5, samples["corpus"], samples["draw"], samples["start"])
@@ -139,7 +146,7 @@ class _Pairing:
             self._room)
         ends = np.searchsorted(borders, borders[begins] + targets, side="right") - 1
         ends = np.minimum(np.maximum(ends, begins + 1), self._firsts[waiting + 1])
-        random = to_uniform(kinds, 32) < 0.5
+        random = to_uniform(kinds, 32) < (0.0 if self._swaps else 0.5)
         middles = begins + 1 + choices(kinds, np.maximum(ends - begins - 1, 1)).astype(np.int64)
         splits = borders[middles]
         # A lone sentence is split at a word start near its middle; one word stays whole.
@@ -175,6 +182,8 @@ class _Pairing:
         segments = self._random_segments(pairs["document"][random], rooms[random], keys[random])
         for name, values in zip(PAIR, segments, strict=False):
             pairs[name][random] = values
+        if self._swaps:
+            _swap(pairs, np.flatnonzero(~random & (to_uniform(derive(keys, 4), 32) < 0.5)))
         return pairs
 
     def _random_segments(self, documents: np.ndarray, rooms: np.ndarray,
@@ -195,3 +204,10 @@ class _Pairing:
         whole = corpus.sentence_at_or_before(others, np.minimum(ends, lengths - 1))
         ends = np.where((ends < lengths) & (whole > begins), whole, ends)
         return others, begins, ends - begins
+
+
+def _swap(pairs: np.ndarray, chosen: np.ndarray) -> None:
+    """Swap the segments of some pairs of neighbours, in place."""
+    for first, second in (("start", "second_start"), ("length", "second_length")):
+        pairs[first][chosen], pairs[second][chosen] = pairs[second][chosen], pairs[first][chosen]
+    pairs["nsp_label"][chosen] = SWAPPED

@@ -23,7 +23,7 @@ from bmtools.recipes.settings import PhaseLengthConfig
 # Sequences of a sample: the lengths of pairs vary, packed documents fill all sequences alike.
 _PAIRS_SAMPLE = 4096
 _PACKED_SAMPLE = 1024
-_ATTENDED_SAMPLE = 1024
+_SPAN_SAMPLE = 1024
 _BLOCK = 1 << 20  # documents whose lengths are held at a time
 _MOST_EPOCHS = 16  # of a text that is smaller than a sample
 _CAP_SLACK = 0.02  # for the chance in a sample
@@ -121,12 +121,12 @@ def attended_tokens(phase: Phase, corpora: Mapping[str, Corpus], seed: int = 0) 
     mixture = phase.mixture or [MixtureWeight(name, corpus.tokens)
                                 for name, corpus in corpora.items()]
     weights = [one.weight + one.last_weight for one in mixture]
-    count = _attended_in_pair if phase.objective.pair_term else _attended_in_part
+    count = _mean_span_of_pairs if phase.objective.pair_term else _mean_span_of_parts
     return round(float(np.average([count(phase, corpora[one.corpus], seed) for one in mixture],
                                   weights=weights)))
 
 
-def _attended_in_part(phase: Phase, corpus: Corpus, _seed: int) -> float:
+def _mean_span_of_parts(phase: Phase, corpus: Corpus, _seed: int) -> float:
     longest, tokens, squares = phase.batch.max_length - SINGLE_SPECIALS, 0.0, 0.0
     for lengths in _blocks(corpus):
         parts = count_parts(lengths, longest)
@@ -136,10 +136,10 @@ def _attended_in_part(phase: Phase, corpus: Corpus, _seed: int) -> float:
     return squares / tokens
 
 
-def _attended_in_pair(phase: Phase, corpus: Corpus, seed: int) -> float:
+def _mean_span_of_pairs(phase: Phase, corpus: Corpus, seed: int) -> float:
     max_length = phase.batch.max_length
-    count = math.ceil(len(corpus) * min(_ATTENDED_SAMPLE * max_length / corpus.tokens, 1))
-    draws = np.arange(min(count, _ATTENDED_SAMPLE))
+    count = math.ceil(len(corpus) * min(_SPAN_SAMPLE * max_length / corpus.tokens, 1))
+    draws = np.arange(min(count, _SPAN_SAMPLE))
     documents = document_numbers(draws, len(corpus), seed, 0)
     whole = whole_documents(documents, corpus.lengths[documents], draws)
     lengths = token_counts(make_pairs(whole, [corpus], max_length, seed,

@@ -224,8 +224,8 @@ class Sampler:
     def _cut(self, samples: np.ndarray, phase_step: PhaseStep) -> np.ndarray:
         """Make samples that fit a sequence."""
         max_length = phase_step.phase.batch.max_length
-        if phase_step.phase.objective.objective == "masked+nsp":
-            return make_pairs(samples, self._corpora, max_length, self._seed)
+        if term := phase_step.phase.objective.pair_term:
+            return make_pairs(samples, self._corpora, max_length, self._seed, term == "sop")
         if self._packed:
             return samples  # cut where sequences are filled
         return cut_evenly(samples, self._corpora, max_length)
@@ -256,7 +256,7 @@ class Sampler:
               rng: np.random.Generator) -> tuple[Sequences, np.ndarray]:
         """Pack samples into sequences, and shuffle them; arguments and results as for `_sort`."""
         samples, max_length = np.concatenate([waiting, drawn]), phase_step.phase.batch.max_length
-        if phase_step.phase.objective.objective == "masked+nsp":
+        if phase_step.phase.objective.pair_term:
             parts = pack(token_counts(samples), max_length, 0, None)
             packed = samples[parts.samples]
         else:

@@ -16,7 +16,8 @@ SAMPLE = np.dtype([
     ("nsp_label", "i8")])
 """A segment of a document and, in a pair, of another: numbers, first tokens, lengths.
 
-`draw` counts the draws from the corpus; `nsp_label` is -1 without a second segment.
+`draw` counts the draws from the corpus; `nsp_label`, also of sentence-order prediction, is -1
+without a second segment.
 """
 PAIR = ["second_document", "second_start", "second_length", "nsp_label"]
 NO_PAIR = (-1, 0, 0, -1)

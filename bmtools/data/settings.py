@@ -12,7 +12,7 @@ class ShardConfig:
     """Encoding of records into shards.
 
     Args:
-        sentences: also store where sentences begin, for next-sentence prediction; takes more than
+        sentences: also store where sentences begin, for sentence pairs; takes more than
             twice as long.
         lang: language of records that name none, for sentence borders; such as it.
         segmenter: word segmentation: tokenizer (for languages with spaces), japanese, chinese,

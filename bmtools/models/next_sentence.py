@@ -1,4 +1,4 @@
-"""Head of next-sentence prediction: trained beside a masked language model, saved with it."""
+"""Head of sentence pairs: trained beside a masked language model, saved with it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bmtools.models.checkpoint_files import weight_files, weight_names
 from bmtools.models.inference_files import require_finite
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+    from transformers import PretrainedConfig, PreTrainedModel
 
 _FAMILIES = ("bert", "megatron-bert")
 # Names in transformers' classes for pretraining.
@@ -26,6 +26,8 @@ _NAMES = {f"{ours}.{kind}": f"{theirs}.{kind}" for kind in ("weight", "bias")
 
 class NextSentenceHead(nn.Module):
     """Classifier of the first token's state: does the second segment follow the first?
+
+    It serves next-sentence and sentence-order prediction alike, which differ in what does not.
 
     Source: Devlin et al. 2019, section 3.1, task 2; Shoeybi et al. 2020 (Megatron-LM) the same.
 
@@ -46,9 +48,14 @@ class NextSentenceHead(nn.Module):
             nn.init.zeros_(layer.bias)
 
     def forward(self, states: Tensor) -> Tensor:
-        """Score "follows" and "random", (batch, tokens, hidden size) to (batch, 2)."""
+        """Score "follows" and "does not", (batch, tokens, hidden size) to (batch, 2)."""
         scores: Tensor = self.relationship(torch.tanh(self.pooler(states[:, 0])))
         return scores
+
+
+def is_saved(config: PretrainedConfig) -> bool:
+    """Tell whether checkpoints of a model's family hold the head."""
+    return config.model_type in _FAMILIES
 
 
 def read_head(directory: Path, model: PreTrainedModel) -> NextSentenceHead | None:
@@ -61,7 +68,7 @@ def read_head(directory: Path, model: PreTrainedModel) -> NextSentenceHead | Non
     Raises:
         CheckpointError: weights that do not fit the model, or are not finite.
     """
-    if model.config.model_type not in _FAMILIES \
+    if not is_saved(model.config) \
             or not weight_names(directory).issuperset(_NAMES.values()):
         return None
     head = NextSentenceHead(model.config.hidden_size)
@@ -85,7 +92,7 @@ def join_head(model: PreTrainedModel, weights: Mapping[str, Tensor]) -> PreTrain
         model: whose weights are shared; of another family than BERT it is returned as it is.
         weights: of the head, by name; empty for none.
     """
-    if not weights or model.config.model_type not in _FAMILIES:
+    if not weights or not is_saved(model.config):
         return model
     from transformers import AutoModelForPreTraining
 

@@ -167,8 +167,8 @@ class ObjectiveConfig:
     """Objective and masking of a phase.
 
     Args:
-        objective: masked (masked-language modelling), masked+nsp (with next-sentence prediction)
-            or causal (next-token prediction).
+        objective: masked (masked-language modelling), masked+nsp (with next-sentence prediction),
+            masked+sop (with sentence-order prediction) or causal (next-token prediction).
         masking: units that are masked together: words, tokens, spans of words, or listed terms
             before other words.
         mask_rate: share of tokens to mask; the initial share where it changes.
@@ -179,7 +179,7 @@ class ObjectiveConfig:
         random_replace_prob: share of masked tokens that become a random token.
     """
 
-    objective: Literal["masked", "masked+nsp", "causal"] = "masked"
+    objective: Literal["masked", "masked+nsp", "masked+sop", "causal"] = "masked"
     masking: Masking = "words"
     mask_rate: float = 0.15
     mask_rate_end: float = 0.0
@@ -205,6 +205,11 @@ class ObjectiveConfig:
             raise ValueError(f"{setting('mask_replace_prob')} and "
                              f"{setting('random_replace_prob')}: found {masked} and {random}, "
                              "expected shares that add up to 1 at most")
+
+    @property
+    def pair_term(self) -> str:
+        """Loss of sentence pairs: nsp, sop or, without pairs, an empty string."""
+        return self.objective.partition("+")[2]
 
 
 @dataclass(frozen=True)

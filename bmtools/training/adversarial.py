@@ -14,7 +14,7 @@ from bmtools.masking.corruption import IGNORED
 from bmtools.models.mlm import lm_head
 from bmtools.models.next_sentence import NextSentenceHead
 from bmtools.recipes.settings import AdversarialConfig
-from bmtools.training.objectives import EncoderInputs, LossTerm, Objective, nsp_sums
+from bmtools.training.objectives import EncoderInputs, LossTerm, Objective, pair_sums
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -42,13 +42,15 @@ class AdversarialObjective(Objective):
     Args:
         model: a masked language model; its word embeddings keep a hook, which is not saved.
         settings: of the perturbation and the weight of the term `adversarial`.
-        head: of next-sentence prediction, from the clean pass; or None.
+        head: of sentence pairs, predicted by the clean pass; or None.
+        term: nsp or sop, the name of their loss.
     """
 
     def __init__(self, model: PreTrainedModel, settings: AdversarialConfig,
-                 head: NextSentenceHead | None = None) -> None:
+                 head: NextSentenceHead | None = None, term: str = "nsp") -> None:
         super().__init__(model)
         self.head = head
+        self._term = term
         self._settings = settings
         embeddings = model.get_input_embeddings()
         assert isinstance(embeddings, torch.nn.Embedding)
@@ -59,8 +61,8 @@ class AdversarialObjective(Objective):
                            "adversarial": LossTerm(settings.adversarial, "masked")}
         self.metrics = {"mlm_accuracy": "masked"}
         if head is not None:
-            self.loss_terms["nsp"] = LossTerm(1.0, "pairs")
-            self.metrics["nsp_accuracy"] = "pairs"
+            self.loss_terms[term] = LossTerm(1.0, "pairs")
+            self.metrics[f"{term}_accuracy"] = "pairs"
 
     def forward(self, input_ids: Tensor, labels: Tensor, attention_mask: Tensor | None = None,
                 lengths: Tensor | None = None, token_type_ids: Tensor | None = None,
@@ -82,7 +84,7 @@ class AdversarialObjective(Objective):
         sums = {"mlm": functional.cross_entropy(clean, labels[masked], reduction="sum"),
                 "mlm_accuracy": (target.argmax(-1) == labels[masked]).sum()}
         if self.head is not None and nsp_labels is not None:
-            sums |= nsp_sums(self.head, inputs.cls_states(states), nsp_labels)
+            sums |= pair_sums(self.head, inputs.cls_states(states), nsp_labels, self._term)
         if not self.model.training:
             return {**sums, "adversarial": torch.zeros_like(sums["mlm"])}
         tokens = torch.ones_like(input_ids) if attention_mask is None else attention_mask

@@ -213,7 +213,7 @@ class Checkpointer:
         """Gather the head of next-sentence prediction; empty before anything trained one."""
         head = self.trainer.objective.next_sentence
         now = self.schedule.phase_step(max(self.progress.step - 1, 0)).phase_number
-        trained = any(phase.objective.objective == "masked+nsp"
+        trained = any(phase.objective.pair_term
                       for phase in self.schedule.phases[:now + 1])
         if head is None or not (trained or self.initial.next_sentence):
             return {}

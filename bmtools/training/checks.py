@@ -184,8 +184,8 @@ def check_facts(phases: Iterable[Phase], facts: ModelFacts) -> None:
         require_length(phase.batch.max_length, facts.positions, "the model")
         if facts.layers is not None:
             require_layers(phase.freeze.frozen_layers, facts.layers)
-        if phase.objective.objective == "masked+nsp" and facts.has_token_types is False:
-            refuse_pairs("the model")
+        if phase.objective.pair_term and facts.has_token_types is False:
+            refuse_pairs(phase, "the model")
 
 
 def require_layers(frozen: int, layers: int) -> None:
@@ -199,14 +199,14 @@ def require_layers(frozen: int, layers: int) -> None:
                            f"{layers} layers")
 
 
-def refuse_pairs(model: str) -> None:
+def refuse_pairs(phase: Phase, model: str) -> None:
     """Refuse sentence pairs for a model without token types.
 
     Raises:
         BmtoolsError: names the model, and families that have them.
     """
-    raise BmtoolsError(f"{setting('objective')} masked+nsp: {model} has no token types; expected "
-                       "BERT or Megatron-BERT")
+    raise BmtoolsError(f"{setting('objective')} {phase.objective.objective}: {model} has no token "
+                       "types; expected BERT or Megatron-BERT")
 
 
 def refuse_half_precision() -> None:

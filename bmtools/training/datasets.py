@@ -21,7 +21,7 @@ from bmtools.status import counted
 from bmtools.training.checks import check_corpus_files
 from bmtools.training.distributed import others_wait
 from bmtools.training.model_init import InitialModel
-from bmtools.training.plan import REPLAY, DataConfig, TrainingPlan, runs_directory
+from bmtools.training.plan import EVALUATE, REPLAY, DataConfig, TrainingPlan, runs_directory
 
 _TEXT = "text-"  # directories of encoded records begin so
 
@@ -68,12 +68,13 @@ def open_datasets(plan: TrainingPlan, data: DataConfig, initial: InitialModel, r
         raise BmtoolsError(str(error)) from None
     corpora: dict[str, Corpus] = {}
     files_of = {**data.auxiliary, **data.train}
-    paired = any(phase.objective.objective == "masked+nsp" for phase in plan.config.phases)
-    sentences = {name for name in files_of if paired and name in (*data.train, REPLAY)}
+    paired = any(phase.objective.pair_term for phase in plan.config.phases)
+    sentences = {name for name in files_of if paired and name in (*data.train, REPLAY, EVALUATE)}
     for name, files in files_of.items():
         check_corpus_files(files)
         if any(is_shards(Path(file)) for file in files):
-            corpora[name] = _map_shards([*map(Path, files)], initial.vocabulary, name in sentences)
+            corpora[name] = _map_shards([*map(Path, files)], initial.vocabulary,
+                                        name in sentences and name != EVALUATE)
     for name, files in files_of.items():
         if name not in corpora:
             target = runs_directory(plan.output) / f"{_TEXT}{name}"

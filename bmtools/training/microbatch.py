@@ -234,7 +234,7 @@ def full_sequences(phase: Phase, packed: bool, sequences: int,
     masked = min(length, math.ceil(1.05 * most * length) + 1)
     labels[:, masked:] = IGNORED
     inputs = {"input_ids": ids, "labels": labels}
-    if objective.objective == "masked+nsp":
+    if objective.pair_term:
         inputs["token_type_ids"] = (torch.arange(length) >= length // 2).long().repeat(sequences,
                                                                                        1)
     if packed:
@@ -242,7 +242,7 @@ def full_sequences(phase: Phase, packed: bool, sequences: int,
         inputs["lengths"] = torch.full((sequences,), length)
     else:
         inputs["attention_mask"] = (torch.arange(length) < length - 1).repeat(sequences, 1)
-    if objective.objective == "masked+nsp":
+    if objective.pair_term:
         inputs["nsp_labels"] = torch.zeros(sequences, dtype=torch.int64)
     return inputs
 

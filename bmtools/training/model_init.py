@@ -105,8 +105,8 @@ def check_fits(initial: InitialModel, phases: Sequence[Phase]) -> None:
     outline = build_model(initial.config, "meta")
     for phase in phases:
         require_length(phase.batch.max_length, initial.max_length, "the model")
-        if phase.objective.objective == "masked+nsp" and not has_segment_embeddings(outline):
-            refuse_pairs(type(outline).__name__)
+        if phase.objective.pair_term and not has_segment_embeddings(outline):
+            refuse_pairs(phase, type(outline).__name__)
         frozen_names(outline, phase.freeze)
 
 

@@ -102,22 +102,24 @@ class MaskedObjective(Objective):
         return _mlm_sums(self.model, states, labels)
 
 
-class NspObjective(Objective):
-    """Masked language modelling and next-sentence prediction.
+class PairObjective(Objective):
+    """Masked language modelling and a prediction about pairs of sentences.
 
-    Source: Devlin et al. 2019, section 3.1; the head is trained beside the model.
+    Source: Devlin et al. 2019, section 3.1, of the next sentence; Lan et al. 2020 (ALBERT),
+    section 3.1, of the order of two. The head is trained beside the model.
 
     Args:
         model: a masked language model.
         head: that learned before, or a new one.
+        term: nsp or sop, the name of the loss.
     """
 
-    loss_terms = {"mlm": LossTerm(1.0, "masked"), "nsp": LossTerm(1.0, "pairs")}  # noqa: RUF012
-    metrics = {"mlm_accuracy": "masked", "nsp_accuracy": "pairs"}  # noqa: RUF012
-
-    def __init__(self, model: PreTrainedModel, head: NextSentenceHead) -> None:
+    def __init__(self, model: PreTrainedModel, head: NextSentenceHead, term: str = "nsp") -> None:
         super().__init__(model)
         self.head = head
+        self._term = term
+        self.loss_terms = {"mlm": LossTerm(1.0, "masked"), term: LossTerm(1.0, "pairs")}
+        self.metrics = {"mlm_accuracy": "masked", f"{term}_accuracy": "pairs"}
 
     def forward(self, input_ids: Tensor, labels: Tensor, token_type_ids: Tensor,
                 nsp_labels: Tensor, attention_mask: Tensor | None = None,
@@ -126,7 +128,7 @@ class NspObjective(Objective):
         inputs = EncoderInputs(input_ids, attention_mask, lengths, token_type_ids)
         states = inputs.encode(self.model)
         return {**_mlm_sums(self.model, states, labels),
-                **nsp_sums(self.head, inputs.cls_states(states), nsp_labels)}
+                **pair_sums(self.head, inputs.cls_states(states), nsp_labels, self._term)}
 
 
 class CausalObjective(Objective):
@@ -252,9 +254,9 @@ def _mlm_sums(model: PreTrainedModel, states: Tensor, labels: Tensor) -> dict[st
     return {"mlm": loss, "mlm_accuracy": correct}
 
 
-def nsp_sums(head: NextSentenceHead, cls_states: Tensor,
-             nsp_labels: Tensor) -> dict[str, Tensor]:
+def pair_sums(head: NextSentenceHead, cls_states: Tensor, nsp_labels: Tensor,
+              term: str) -> dict[str, Tensor]:
     """Sum the loss of pairs, and count the correct predictions; cls_states (pairs, width)."""
     logits = head(cls_states[:, None]).float()
-    return {"nsp": functional.cross_entropy(logits, nsp_labels, reduction="sum"),
-            "nsp_accuracy": (logits.argmax(-1) == nsp_labels).sum()}
+    return {term: functional.cross_entropy(logits, nsp_labels, reduction="sum"),
+            f"{term}_accuracy": (logits.argmax(-1) == nsp_labels).sum()}

@@ -17,8 +17,8 @@ from bmtools.training.model_init import load_initial_model
 from bmtools.training.objectives import (
     CausalObjective,
     MaskedObjective,
-    NspObjective,
     Objective,
+    PairObjective,
     PhasedObjective,
 )
 from bmtools.training.plan import (
@@ -127,20 +127,20 @@ def make_objectives(plan: TrainingPlan, model: PreTrainedModel, head: NextSenten
     Args:
         plan: settings of the run.
         model: to train.
-        head: of next-sentence prediction that came with the model; None for a new one if needed.
+        head: of sentence pairs that came with the model; None for a new one if needed.
     """
-    kinds = sorted({phase.objective.objective for phase in plan.config.phases})
-    if head is None and "masked+nsp" in kinds:
+    terms = {phase.objective.objective: phase.objective.pair_term for phase in plan.config.phases}
+    if head is None and any(terms.values()):
         head = NextSentenceHead(model.config.hidden_size, plan.optimization.seed,
                                 model.config.initializer_range)
     objectives: dict[str, Objective] = {}
-    for name in kinds:
-        own_head = head if name == "masked+nsp" else None
+    for name, term in sorted(terms.items()):
+        own_head = head if term else None
         if name == "causal":
             objectives[name] = CausalObjective(model)
         elif plan.adversarial.adversarial:
-            objectives[name] = AdversarialObjective(model, plan.adversarial, own_head)
+            objectives[name] = AdversarialObjective(model, plan.adversarial, own_head, term)
         else:
-            objectives[name] = NspObjective(model, own_head) if own_head else \
+            objectives[name] = PairObjective(model, own_head, term) if own_head else \
                 MaskedObjective(model)
     return PhasedObjective(model, {**objectives, HELD_OUT: MaskedObjective(model)}, head)

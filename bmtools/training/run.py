@@ -19,7 +19,7 @@ from bmtools.errors import BmtoolsError, Reject, setting
 from bmtools.io.directories import beside
 from bmtools.io.failures import WriteError
 from bmtools.models.checkpoint import check_room, load_checkpoint
-from bmtools.models.next_sentence import NextSentenceHead
+from bmtools.models.next_sentence import NextSentenceHead, is_saved
 from bmtools.recipes.schedule import PhaseStep
 from bmtools.recipes.settings import FreezeConfig
 from bmtools.status import set_status
@@ -74,6 +74,7 @@ from bmtools.training.signals import handled_signals
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+_PAIR_TASKS = {"nsp": "next-sentence prediction", "sop": "sentence-order prediction"}
 MakeObjective = Callable[[TrainingPlan, "PreTrainedModel", NextSentenceHead | None, Accelerator],
                          PhasedObjective]
 
@@ -213,11 +214,14 @@ class Run:
         return trainer
 
     def _notes_on_head(self) -> Iterator[str]:
-        """Say where pairs begin with a new head although the encoder is not new."""
-        start = self._plan.extra.get("model")
-        paired = any(phase.objective.objective == "masked+nsp" for phase in self.schedule.phases)
-        if paired and start and not (self._state or self._initial.next_sentence):
-            yield f"{start} has no head of next-sentence prediction; a new one is trained"
+        """Say where pairs begin with a new head although the encoder is not new, or lose it."""
+        start, kind = self._plan.extra.get("model"), self._initial.config.model_type
+        terms = {phase.objective.pair_term for phase in self.schedule.phases} - {""}
+        head = f"head of {' and '.join(_PAIR_TASKS[term] for term in sorted(terms))}"
+        if terms and not is_saved(self._initial.config):
+            yield f"the {head} is trained but NOT SAVED: checkpoints of {kind} have no place for it"
+        elif terms and start and not (self._state or self._initial.next_sentence):
+            yield f"{start} has no {head}; a new one is trained"
 
     def _collator(self, corpora: Mapping[str, Corpus]) -> Collator:
         return Collator(list(corpora.values()), SpecialTokens.of(self._initial.tokenizer),
@@ -336,7 +340,11 @@ class Run:
             max(phase.batch.max_length for phase in self.schedule.phases),
             min([EvaluationSet.batch_size, *fitted]))
         with self._objective.switched(HELD_OUT):
-            return evaluation.score(self._objective, self.accelerator)
+            found = evaluation.score(self._objective, self.accelerator)
+        term = self._phase_step.phase.objective.pair_term
+        if name == EVALUATE and term and evaluation.corpus.has_sentences:
+            found |= evaluation.score_pairs(self._objective, term, self.accelerator)
+        return found
 
 
 def _resolve_layout(plan: TrainingPlan, accelerator: Accelerator) -> tuple[TrainingPlan, list[str]]:

@@ -20,7 +20,8 @@ from bmtools.recipes.phases import Phase
 from bmtools.recipes.schedule import Schedule
 from bmtools.recipes.settings import BatchConfig, ObjectiveConfig, PhaseLengthConfig
 
-_CASES = [("masked", 512), ("masked", 128), ("masked+nsp", 512), ("masked+nsp", 128)]
+_CASES = [("masked", 512), ("masked", 128), ("masked+nsp", 512), ("masked+nsp", 128),
+          ("masked+sop", 512)]
 _BATCH_TOKENS = 1 << 17
 _SHARD_DOCUMENTS = 250_000
 _ROUND_SECONDS = 1.0

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from bmtools.data.pairs import FOLLOWS, RANDOM, make_pairs
+from bmtools.data.pairs import FOLLOWS, RANDOM, SWAPPED, make_pairs
 from bmtools.data.samples import SAMPLE, cut_evenly, whole_documents
 from bmtools.data.shards import Corpus, EncodedDocument
 from bmtools.keyed_random import choices, derive, to_uniform
@@ -53,7 +53,8 @@ def borders_of(document: EncodedDocument, start: int, length: int, half: int) ->
     return borders
 
 
-def slowly(given: list[EncodedDocument], sample: np.void, room: int) -> Iterator[tuple[int, ...]]:
+def slowly(given: list[EncodedDocument], sample: np.void, room: int,
+           swaps: bool) -> Iterator[tuple[int, ...]]:
     """Pairs of a sample one after the other, by the definition."""
     keys = int(derive(SEED, 5, sample["corpus"], sample["draw"], sample["start"]))
     number, half, shortest = int(sample["document"]), max(room // 2, 1), min(8, room)
@@ -65,7 +66,7 @@ def slowly(given: list[EncodedDocument], sample: np.void, room: int) -> Iterator
         turn += 1
         target = shortest + choice(key, 0, room - shortest + 1) if uniform(key, 0) < 0.1 else room
         end = max(bisect_right(borders, borders[begin] + target) - 1, begin + 1)
-        random = uniform(key, 1) < 0.5
+        random = not swaps and uniform(key, 1) < 0.5
         middle = begin + 1 + choice(key, 1, max(end - begin - 1, 1))
         split = borders[middle]
         if end == begin + 1 and not random:
@@ -75,11 +76,16 @@ def slowly(given: list[EncodedDocument], sample: np.void, room: int) -> Iterator
             random = not words
             split = split if random else words[-1]
         length = split - borders[begin]
-        head = (0, int(sample["draw"]), number, borders[begin], length)
+        draw = int(sample["draw"])
+        head = (0, draw, number, borders[begin], length)
         if random:
             wanted = min(max(target - length, shortest), room - length)
             yield (*head, *random_segment(given, number, wanted, half, key), RANDOM)
             begin = middle
+        elif swaps and uniform(key, 4) < 0.5:
+            yield (0, draw, number, split, borders[end] - split, number, borders[begin], length,
+                   SWAPPED)
+            begin = end
         else:
             yield (*head, number, split, borders[end] - split, FOLLOWS)
             begin = end
@@ -103,17 +109,41 @@ def random_segment(given: list[EncodedDocument], number: int, wanted: int, half:
 
 @pytest.mark.parametrize("max_length", [8, 24, 64, 512])
 @pytest.mark.parametrize("sentence", [4, 40])
-def test_pairs_equal_those_made_one_by_one(max_length: int, sentence: int) -> None:
+@pytest.mark.parametrize("swaps", [False, True])
+def test_pairs_equal_those_made_one_by_one(max_length: int, sentence: int, swaps: bool) -> None:
     given = documents(60, 700, sentence)
     corpus, numbers = Corpus.of(given), np.arange(60)
     whole = whole_documents(numbers, corpus.lengths, numbers + 100)
-    found = make_pairs(whole, [corpus], max_length, SEED)
+    found = make_pairs(whole, [corpus], max_length, SEED, swaps)
     parts = cut_evenly(whole, [corpus], 64 * max_length)
     expected = np.array([pair for sample in parts
-                         for pair in slowly(given, sample, max_length - 3)], dtype=SAMPLE)
+                         for pair in slowly(given, sample, max_length - 3, swaps)],
+                        dtype=SAMPLE)
     order = ["draw", "start"]
     assert np.array_equal(np.sort(found, order=order), np.sort(expected, order=order))
     assert len(found) > 60 and set(found["nsp_label"]) == {FOLLOWS, RANDOM}
+
+
+def test_every_token_is_in_one_pair_of_an_order() -> None:
+    """Half of the pairs are swapped; only a lone word has a segment of another document."""
+    given = documents(300, 400, 12)
+    corpus, numbers = Corpus.of(given), np.arange(300)
+    whole = whole_documents(numbers, corpus.lengths, numbers)
+    pairs = make_pairs(whole, [corpus], 64, SEED, swaps=True)
+    alone = pairs[pairs["second_document"] != pairs["document"]]
+    pairs = pairs[pairs["second_document"] == pairs["document"]]
+    swapped = pairs["second_start"] < pairs["start"]
+    assert np.array_equal(pairs["nsp_label"], np.where(swapped, SWAPPED, FOLLOWS))
+    assert swapped.mean() == pytest.approx(0.5, abs=0.03)
+    first = np.where(swapped, pairs["second_start"], pairs["start"])
+    between = np.where(swapped, pairs["second_start"] + pairs["second_length"],
+                       pairs["start"] + pairs["length"])
+    assert np.array_equal(between, np.maximum(pairs["start"], pairs["second_start"]))
+    assert (first < between).all() and len(alone) < 0.05 * len(pairs)
+    assert all(given[one["document"]].word_starts[one["start"]:one["start"] + one["length"]].sum()
+               <= 1 or one["length"] <= 2 for one in alone)
+    used = pairs["length"].sum() + pairs["second_length"].sum() + alone["length"].sum()
+    assert used == corpus.tokens
 
 
 def test_pairs_of_nothing_are_none() -> None:

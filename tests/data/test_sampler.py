@@ -93,7 +93,8 @@ def test_any_batch_can_be_asked_for(packed: bool) -> None:
         assert np.array_equal(samples_of(straight.batch(number)), expected[number])
 
 
-LAYOUTS = [(False, "masked"), (True, "masked"), (False, "masked+nsp"), (True, "masked+nsp")]
+LAYOUTS = [(False, "masked"), (True, "masked"), (False, "masked+nsp"), (True, "masked+nsp"),
+           (True, "masked+sop")]
 
 
 @pytest.mark.parametrize(("packed", "objective"), LAYOUTS)

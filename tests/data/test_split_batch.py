@@ -18,7 +18,7 @@ from bmtools.models.packed import prepare_packed
 from bmtools.recipes.phases import Phase
 from bmtools.recipes.settings import BatchConfig, OptimizationConfig
 from bmtools.training.loop import Trainer
-from bmtools.training.objectives import MaskedObjective, NspObjective
+from bmtools.training.objectives import MaskedObjective, PairObjective
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 TEXTS = [f"Il cuore pompa il sangue. {'Il polmone filtra la bile. ' * (n % 5)}" for n in range(60)]
@@ -31,7 +31,7 @@ def sums(objective: Any, micro_batches: Any) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("packed", [False, True])
-@pytest.mark.parametrize("task", ["masked", "masked+nsp"])
+@pytest.mark.parametrize("task", ["masked", "masked+nsp", "masked+sop"])
 def test_halves_hold_what_the_whole_held(model: Any, toy: Any, toy_phase: Callable[..., Phase],
                                          packed: bool, task: str) -> None:
     phase = toy_phase(batch=BatchConfig(32, 6), objective=task)
@@ -39,7 +39,7 @@ def test_halves_hold_what_the_whole_held(model: Any, toy: Any, toy_phase: Callab
     if packed:
         prepare_packed(model)
     objective = (MaskedObjective(model) if task == "masked"
-                 else NspObjective(model, NextSentenceHead(64))).eval()
+                 else PairObjective(model, NextSentenceHead(64))).eval()
     micro_batches, expected = list(share.micro_batches), sums(objective, list(share.micro_batches))
     for _ in range(6):
         micro_batches = split_in_half(micro_batches)

@@ -38,7 +38,8 @@ PUBMEDBERT = {"steps": 62_500, "batch_size": 8192, "learning_rate": 6e-4, "warmu
               "schedule": "linear", "min_lr_ratio": 0.0, "masking": "words",
               "objective": "masked+nsp", "mask_replace_prob": 0.8, "random_replace_prob": 0.1}
 BIOMEGATRON = {"epochs": 1.0, "steps": 0, "tokens": 0, "batch_size": 1024, "learning_rate": 1e-4,
-               "masking": "spans", "mask_rate": 0.15, "schedule": "linear"}
+               "objective": "masked+sop", "masking": "spans", "mask_rate": 0.15,
+               "schedule": "linear"}
 BIOMEGATRON_RUN = {"weight_decay": 0.01, "max_grad_norm": 1.0, "dropout": 0.1}
 BIOPTIMUS = {"batch_size": 256, "schedule": "linear", "objective": "masked"}
 BIOPTIMUS_ALONE = {**BIOPTIMUS, "mask_rate": 0.15, "learning_rate": 5e-4, "warmup_ratio": 0.06,

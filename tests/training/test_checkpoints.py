@@ -22,7 +22,7 @@ from bmtools.training.checkpoints import (
     restore_optimizer,
     save_state,
 )
-from bmtools.training.objectives import MaskedObjective, NspObjective, PhasedObjective
+from bmtools.training.objectives import MaskedObjective, PairObjective, PhasedObjective
 from bmtools.training.optimizers import make_optimizer, parameter_groups
 from bmtools.vocab.tokenizer import fingerprint
 
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 def phased(model: Any) -> PhasedObjective:
     """Masked tokens and sentence pairs around one model; pairs have a head."""
     return PhasedObjective(model, {"masked": MaskedObjective(model),
-                                   "masked+nsp": NspObjective(model, NextSentenceHead(64))})
+                                   "masked+nsp": PairObjective(model, NextSentenceHead(64))})
 
 
 def trained(model: Any, optimizer: str = "adamw", steps: int = 2) -> tuple[Any, Any]:

@@ -18,7 +18,7 @@ from bmtools.training.objectives import (
     CausalObjective,
     DistillationObjective,
     MaskedObjective,
-    NspObjective,
+    PairObjective,
     PhasedObjective,
 )
 
@@ -50,9 +50,11 @@ def test_packed_losses_are_those_of_padded_sequences(model: Any, batch: dict, ki
         torch.testing.assert_close(value, padded[name], rtol=1e-5, atol=1e-5)
 
 
-def test_sentence_pairs_have_the_loss_of_bert(model: Any, tokenizer: Any, batch: dict) -> None:
+@pytest.mark.parametrize("term", ["nsp", "sop"])
+def test_sentence_pairs_have_the_loss_of_bert(model: Any, tokenizer: Any, batch: dict,
+                                              term: str) -> None:
     """Both losses against BertForPreTraining, which has the same heads in one model."""
-    objective = NspObjective(model.eval(), NextSentenceHead(64))
+    objective = PairObjective(model.eval(), NextSentenceHead(64), term)
     types = (torch.arange(12) > 5).long().expand(4, 12)
     nsp_labels = torch.tensor([0, 1, 1, 0])
     found = objective(**batch, token_type_ids=types, nsp_labels=nsp_labels)
@@ -60,15 +62,15 @@ def test_sentence_pairs_have_the_loss_of_bert(model: Any, tokenizer: Any, batch:
     theirs = joined(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"].long(),
                     token_type_ids=types, labels=batch["labels"], next_sentence_label=nsp_labels)
     masked = (batch["labels"] != IGNORED).sum()
-    torch.testing.assert_close(found["mlm"] / masked + found["nsp"] / 4, theirs.loss)
+    torch.testing.assert_close(found["mlm"] / masked + found[term] / 4, theirs.loss)
     right = (theirs.seq_relationship_logits.argmax(-1) == nsp_labels).sum()
-    assert int(found["nsp_accuracy"]) == int(right)
+    assert int(found[f"{term}_accuracy"]) == int(right)
 
 
 def test_one_model_switches_between_objectives(model: Any, batch: dict) -> None:
     phased = PhasedObjective(model.eval(), {
         "masked": MaskedObjective(model), "causal": CausalObjective(model),
-        "masked+nsp": NspObjective(model, NextSentenceHead(64))})
+        "masked+nsp": PairObjective(model, NextSentenceHead(64))})
     weights = {name for name, _ in phased.named_parameters()}
     assert weights == {f"model.{name}" for name, _ in model.named_parameters()} | {
         f"heads.head.{part}.{kind}" for part in ("pooler", "relationship")

@@ -29,7 +29,8 @@ HELPER = Path(__file__).with_name("forked_main.py")
 CLOCKS = {"tokens_per_second", "seconds_left", "wall_seconds"}
 SIZES = ("--max-length", "24", "--batch-size", "8")
 LAYOUTS = {"padded": ["--layout", "padded"],
-           "packed": ["--layout", "packed", "--replay-update", "summed"]}
+           "packed": ["--layout", "packed", "--replay-update", "summed", "--set",
+                      "pairs.objective=masked+sop"]}
 # Three phases with different settings, and everything that keeps state between steps.
 PHASES = """
 [run]
