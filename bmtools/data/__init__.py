@@ -1,4 +1,4 @@
-"""Tokenized shards, packing, sampling, NSP pairs and batches.
+"""Tokenized shards, packing, sampling, sentence pairs and batches.
 
 The public function is imported when first used.
 """

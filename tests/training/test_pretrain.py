@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
-from toy_models import SENTENCES
+from toy_models import SENTENCES, tiny_config
 from transformers import BertForPreTraining
 
 import bmtools.training
@@ -261,6 +261,19 @@ def test_a_start_without_what_pairs_teach_says_so(run, corpus: Path, vocabulary:
     assert (f"{tmp_path / 'masked'} has no head of next-sentence prediction; a new one is "
             "trained") in outcome.err
     assert len(read_heads(tmp_path / "pairs")) == 4
+
+
+def test_a_family_without_a_place_for_the_head_says_so(run, corpus: Path, vocabulary: Path,
+                                                      tmp_path: Path) -> None:
+    tiny_config("ELECTRA").save_pretrained(tmp_path / "electra")
+    outcome = run("pretrain", corpus, "--architecture", tmp_path / "electra", "--tokenizer",
+                  vocabulary, "-o", tmp_path / "m", *SIZES, "--steps", 1, "--lang", "it",
+                  "--objective", "masked+sop")
+    assert outcome.code == 0, outcome.err
+    assert ("the head of sentence-order prediction is trained but NOT SAVED: checkpoints of electra "
+            "have no place for it") in outcome.err
+    assert not [name for name in load_file(tmp_path / "m" / "model.safetensors")
+                if "pooler" in name]
 
 
 def test_a_finished_run_is_left_alone(run, unfinished: list[str], tmp_path: Path) -> None:
