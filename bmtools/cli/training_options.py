@@ -50,7 +50,8 @@ from bmtools.training.plan import (
 from bmtools.training.signals import handled_signals
 
 TRAINING_GROUPS = {
-    "Text": "files corpus replay replay-steps evaluate retain lang segmenter terms rejects",
+    "Text": "files corpus replay replay-steps replay-update evaluate retain lang segmenter terms "
+            "rejects",
     "Models": "teacher student model architecture tokenizer output overwrite resume",
     "Settings from files": "recipe phases set config",
 }

@@ -270,8 +270,8 @@ def test_a_family_without_a_place_for_the_head_says_so(run, corpus: Path, vocabu
                   vocabulary, "-o", tmp_path / "m", *SIZES, "--steps", 1, "--lang", "it",
                   "--objective", "masked+sop")
     assert outcome.code == 0, outcome.err
-    assert ("the head of sentence-order prediction is trained but NOT SAVED: checkpoints of electra "
-            "have no place for it") in outcome.err
+    assert ("the head of sentence-order prediction is trained but NOT SAVED: checkpoints of "
+            "electra have no place for it") in outcome.err
     assert not [name for name in load_file(tmp_path / "m" / "model.safetensors")
                 if "pooler" in name]
 
