@@ -241,8 +241,8 @@ class Trainer:
         while True:
             try:
                 with around_passes(2 * number + turn):
-                    return [self._backward(part, seed + number)
-                            for number, part in enumerate(parts)]
+                    return [self._backward(part, seed + offset)
+                            for offset, part in enumerate(parts)]
             except torch.OutOfMemoryError as error:
                 smaller = [part.halved() for part in parts]
                 if self.accelerator.num_processes > 1 or _count(smaller) == _count(parts):

@@ -239,7 +239,8 @@ def test_weight_decay_of_modernbert_is_scaled_to_what_is_multiplied_by_the_rate(
 
 def test_settings_of_a_run_come_from_a_recipe() -> None:
     config = load_recipe("medbit-r3")
-    assert run_settings(config.run, RegularizationConfig) == RegularizationConfig(0.95, 0.9)
+    assert run_settings(config.run, RegularizationConfig) == \
+        RegularizationConfig(0.95, 0.9, "linear", "unscaled")
     assert run_settings(config.run, OptimizationConfig) == OptimizationConfig()
     assert run_settings(load_recipe("pubmedbert-adversarial").run, AdversarialConfig) == \
         AdversarialConfig(10.0, 1e-5, 1, 1e-3, adversarial_norm="inf")
