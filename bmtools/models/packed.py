@@ -6,6 +6,8 @@ In transformers 5, position ids that restart do not keep documents apart: encode
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, cast
 
@@ -31,6 +33,9 @@ _TOLERANCES = {torch.float32: 1e-4, torch.float16: 2e-2, torch.bfloat16: 1e-1}
 # that adds in no fixed order.
 _LEAK_TOLERANCE = 1e-5
 _NOISE_SHARE = 1e-3
+# How much further from float32 packed documents may be than each alone, in the same precision:
+# roundings of the same size, of which the largest are compared.
+_TIMES_NOISE = 3.0
 
 
 def _use_padded() -> str:
@@ -162,25 +167,22 @@ def self_check(model: PreTrainedModel, input_ids: Tensor, lengths: Tensor,
 
     Without dropout: changing some tokens must leave the states of those that cannot see them;
     states must equal those of each document alone in plain transformers, and so must gradients.
-    Runs in the precision of the surrounding autocast, if any, and takes the memory of two training
-    steps on `input_ids` and of two gradients. The model is unchanged afterwards, and no random
-    state is used.
+    Runs in the precision of the surrounding autocast, if any. Where that or TF32 rounds, both
+    layouts are compared with each document alone in float32: the packed one may be off by a few
+    times as much as the other. Takes the memory of a training step on `input_ids` in float32 and
+    of three gradients. The model is unchanged afterwards, and no random state is used.
 
     Args:
         model: prepared by `prepare_packed`.
         input_ids, lengths, token_type_ids, causal: as for `encode_packed`; at least two documents
             of different lengths reveal most.
         tolerance: largest difference, as a share of the norm of a token's states or of a weight's
-            gradient; None for the rounding to expect in the precision used.
+            gradient; None for the rounding to expect.
 
     Raises:
         BmtoolsError: what differs, by how much, and the way out.
     """
     device = input_ids.device
-    precision = torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) \
-        else model.dtype
-    limit = _TOLERANCES.get(precision, _TOLERANCES[torch.float32]) if tolerance is None \
-        else tolerance
     documents = DocumentLengths.of(lengths, device, causal)
     document_ids = documents.document_ids()
     # Every other document, or each one's last token with causal attention.
@@ -189,19 +191,61 @@ def self_check(model: PreTrainedModel, input_ids: Tensor, lengths: Tensor,
         is_changed = torch.zeros_like(is_changed)
         is_changed[documents.boundaries[1:].long() - 1] = True
     changed = torch.where(is_changed, (input_ids + 1) % model.config.vocab_size, input_ids)
+
+    def encode_alone() -> Tensor:
+        return _encode_separately(model, input_ids, documents, token_type_ids)
+
     was_training = model.training
     model.eval()
     try:
-        packed = encode_packed(model, input_ids, lengths, token_type_ids, causal)
+        states, gradients = _states_and_gradients(
+            model, lambda: encode_packed(model, input_ids, lengths, token_type_ids, causal))
         with torch.no_grad():
-            after = encode_packed(model, changed, lengths, token_type_ids, causal)
-        _compare_states(model, after[~is_changed], packed[~is_changed], document_ids[~is_changed],
-                        "changes when tokens it must not see change", _LEAK_TOLERANCE)
-        alone = _encode_separately(model, input_ids, documents, token_type_ids)
-        _compare_states(model, packed, alone, document_ids, "is not what it is alone", limit)
-        _compare_gradients(model, packed, alone, limit)
+            after = encode_packed(model, changed, lengths, token_type_ids, causal).float()
+        errors = _errors(after[~is_changed], states[~is_changed])
+        _check_states(model, errors, document_ids[~is_changed],
+                      "changes when tokens it must not see change", _LEAK_TOLERANCE)
+        with _unrounded(device):
+            exact, exact_gradients = _states_and_gradients(model, encode_alone)
+        limit = torch.tensor(_expected_rounding(model, device) if tolerance is None else tolerance)
+        limits = limit.expand(len(gradients))
+        if tolerance is None and _rounds(device):
+            alone, alone_gradients = _states_and_gradients(model, encode_alone)
+            limit = limit.maximum(_TIMES_NOISE * _errors(alone, exact).max())
+            limits = limits.maximum(
+                _TIMES_NOISE * _gradient_errors(alone_gradients, exact_gradients))
+        _check_states(model, _errors(states, exact), document_ids, "is not what it is alone",
+                      float(limit))
+        _check_gradients(model, _gradient_errors(gradients, exact_gradients), list(gradients),
+                         limits)
     finally:
         model.train(was_training)
+
+
+def _rounds(device: torch.device) -> bool:
+    """Tell whether products of float32 matrices are computed with fewer digits now."""
+    return torch.is_autocast_enabled(device.type) or (
+        device.type == "cuda" and torch.backends.cuda.matmul.allow_tf32)
+
+
+@contextmanager
+def _unrounded(device: torch.device) -> Iterator[None]:
+    """Compute products of float32 matrices with all digits."""
+    before = torch.backends.cuda.matmul.allow_tf32
+    if device.type == "cuda":
+        torch.backends.cuda.matmul.allow_tf32 = False
+    try:
+        with torch.autocast(device.type, enabled=False):
+            yield
+    finally:
+        if device.type == "cuda":
+            torch.backends.cuda.matmul.allow_tf32 = before
+
+
+def _expected_rounding(model: PreTrainedModel, device: torch.device) -> float:
+    precision = torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) \
+        else model.dtype
+    return _TOLERANCES.get(precision, _TOLERANCES[torch.float32])
 
 
 def _encode_separately(model: PreTrainedModel, input_ids: Tensor, documents: DocumentLengths,
@@ -222,14 +266,46 @@ def _encode_separately(model: PreTrainedModel, input_ids: Tensor, documents: Doc
     return torch.cat(states)
 
 
-def _compare_states(model: PreTrainedModel, states: Tensor, expected: Tensor,
-                    document_ids: Tensor, difference: str, limit: float) -> None:
-    """Refuse states of which any token's differ by more than a share of their norm."""
-    if not len(states):
-        return
-    states, expected = states.detach().float(), expected.detach().float()
+def _states_and_gradients(model: PreTrainedModel,
+                          encode_all: Callable[[], Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+    """Return states in float32, and the gradient of each weight along a fixed direction."""
+    states = encode_all()
+    weights = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
+    if not weights:
+        return states.detach().float(), {}
+    direction = torch.randn(states.shape, generator=torch.Generator().manual_seed(0))
+    gradients = torch.autograd.grad(
+        (states.float() * direction.to(states.device)).sum(), list(weights.values()),
+        allow_unused=True, materialize_grads=True)
+    return states.detach().float(), dict(zip(weights, gradients, strict=True))
+
+
+def _errors(states: Tensor, expected: Tensor) -> Tensor:
+    """Return the difference of each token's states as a share of their norm, (tokens,)."""
     errors = (states - expected).norm(dim=-1) / expected.norm(dim=-1).clamp_min(1e-12)
-    errors = errors.nan_to_num(nan=torch.inf)
+    return errors.nan_to_num(nan=torch.inf).cpu()
+
+
+def _gradient_errors(gradients: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> Tensor:
+    """Return the difference of each weight's gradient as a share of its norm, (weights,).
+
+    A thousandth of the total norm is added to it, because some gradients, such as those of key
+    biases, consist of rounding alone.
+    """
+    if not gradients:
+        return torch.zeros(0)
+    total_norm = torch.nn.utils.get_total_norm(expected.values())
+    errors = torch.stack([
+        (gradient - expected[name]).norm() / (expected[name].norm() + _NOISE_SHARE * total_norm)
+        for name, gradient in gradients.items()])
+    return errors.nan_to_num(nan=torch.inf).cpu()
+
+
+def _check_states(model: PreTrainedModel, errors: Tensor, document_ids: Tensor, difference: str,
+                  limit: float) -> None:
+    """Refuse states of which any token's differ by more than a share of their norm."""
+    if not len(errors):
+        return
     worst = int(errors.argmax())
     if errors[worst] > limit:
         raise BmtoolsError(
@@ -238,27 +314,14 @@ def _compare_states(model: PreTrainedModel, states: Tensor, expected: Tensor,
             f"{limit:.2g} at most; {_use_padded()}")
 
 
-def _compare_gradients(model: PreTrainedModel, packed: Tensor, alone: Tensor,
-                       limit: float) -> None:
-    """Refuse gradients, of states along a fixed direction, of which any weight's differs.
-
-    Differences count as a share of that weight's gradient; a thousandth of the total norm is added
-    to it, because some gradients, such as those of key biases, consist of rounding alone.
-    """
-    weights = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
-    if not weights:
+def _check_gradients(model: PreTrainedModel, errors: Tensor, names: Sequence[str],
+                     limits: Tensor) -> None:
+    """Refuse gradients of which any weight's differs by more than its limit."""
+    if not names:
         return
-    direction = torch.randn(packed.shape, generator=torch.Generator().manual_seed(0))
-    gradients, expected = (torch.autograd.grad(
-        (states.float() * direction.to(states.device)).sum(), list(weights.values()),
-        allow_unused=True, materialize_grads=True) for states in (packed, alone))
-    total_norm = torch.nn.utils.get_total_norm(expected)
-    errors = torch.stack([(one - other).norm() / (other.norm() + _NOISE_SHARE * total_norm)
-                          for one, other in zip(gradients, expected, strict=True)])
-    errors = errors.nan_to_num(nan=torch.inf)
-    worst = int(errors.argmax())
-    if errors[worst] > limit:
+    worst = int((errors / limits).argmax())
+    if errors[worst] > limits[worst]:
         raise BmtoolsError(
-            f"{type(model).__name__}: packed documents give {list(weights)[worst]} a gradient that "
+            f"{type(model).__name__}: packed documents give {names[worst]} a gradient that "
             f"differs by {float(errors[worst]):.2g} of its size from that of each document alone, "
-            f"expected {limit:.2g} at most; {_use_padded()}")
+            f"expected {float(limits[worst]):.2g} at most; {_use_padded()}")

@@ -487,3 +487,49 @@ def test_self_check_takes_a_tolerance(ready: Any) -> None:
     with torch.autocast("cpu", torch.bfloat16), \
             pytest.raises(BmtoolsError, match="expected 1e-12 at most"):
         self_check(ready, ids, lengths, tolerance=1e-12)
+
+
+def deep(family: str, **changes: Any) -> Any:
+    """A healthy model of 24 layers whose states bf16 changes by a fifth."""
+    torch.manual_seed(0)
+    model = AutoModelForMaskedLM.from_config(tiny_config(
+        family, num_hidden_layers=24, initializer_range=0.2, **changes))
+    prepare_packed(model)
+    return model
+
+
+@pytest.mark.parametrize("family", ["BERT", "RoBERTa"])
+def test_self_check_passes_a_deep_model_that_bf16_blurs(family: str) -> None:
+    """Both layouts are as far from float32, and that is further than a small model's."""
+    model = deep(family)
+    ids, lengths = documents_for(model)
+    exact = encode_packed(model, ids, lengths)
+    with torch.autocast("cpu", torch.bfloat16):
+        blurred = encode_packed(model, ids, lengths)
+        assert packed._errors(blurred.float(), exact).max() > packed._TOLERANCES[torch.bfloat16]
+        self_check(model, ids, lengths)
+
+
+def test_self_check_catches_positions_of_a_deep_model_in_bf16(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    model = deep("BERT")
+    monkeypatch.setattr(DocumentLengths, "positions",
+                        lambda documents: torch.arange(sum(documents.lengths)))
+    with torch.autocast("cpu", torch.bfloat16), \
+            pytest.raises(BmtoolsError, match="document 2 is not what it is alone"):
+        self_check(model, torch.arange(4, 24), torch.tensor([8, 12]))
+
+
+def test_self_check_compares_with_float32_where_a_gpu_rounds_to_tf32(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a GPU whose float32 products are TF32; the switch is all that a CPU can show."""
+    before = torch.backends.cuda.matmul.allow_tf32
+    gpu, cpu = torch.device("cuda"), torch.device("cpu")
+    try:
+        torch.backends.cuda.matmul.allow_tf32 = True
+        assert packed._rounds(gpu) and not packed._rounds(cpu)
+        with packed._unrounded(gpu):
+            assert not packed._rounds(gpu)
+        assert torch.backends.cuda.matmul.allow_tf32
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
