@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -24,6 +26,9 @@ _LOGITS_ON_GPU = 2**27
 _HEADS = (("cls",), ("lm_head",), ("head", "decoder"), ("predictions",),
           ("generator_predictions", "generator_lm_head"),
           ("vocab_transform", "activation", "vocab_layer_norm", "vocab_projector"))
+# Architectures whose head ends with the output table and its bias.
+_DECODER_LAST = frozenset({"bert", "camembert", "megatron-bert", "modernbert", "roberta",
+                           "xlm-roberta"})
 # Each new shape of a half-precision product costs a CPU some milliseconds to generate its kernel.
 _CPU_SHAPE_MULTIPLE = 64
 
@@ -110,6 +115,45 @@ def lm_head(model: PreTrainedModel) -> nn.Module:
                           f"expected one of {', '.join(sorted(MASKED_LM_FAMILIES))}")
 
 
+def _row_multiple(device: torch.device) -> int:
+    """Return what the rows of the output table should be a multiple of, for tensor cores.
+
+    Source: NVIDIA, Matrix Multiplication Background User's Guide: 16 bytes, and 128 since Ampere.
+    """
+    if device.type != "cuda":
+        return 1
+    return 64 if torch.cuda.get_device_capability(device) >= (8, 0) else 8
+
+
+@contextmanager
+def _padded_vocabulary(model: PreTrainedModel, multiple: int) -> Iterator[None]:
+    """Have the head give logits of a multiple of some number of tokens inside.
+
+    Logits beyond the vocabulary are -inf, so their probability and their gradients are 0. Weights
+    stay as they are; rows are added to a copy of the output table, beside the one of autocast.
+    """
+    if multiple == 1 or model.config.model_type not in _DECODER_LAST:
+        yield
+        return
+    decoder: Any = model.get_output_embeddings()
+
+    def forward(states: Tensor) -> Tensor:
+        weight, bias = decoder.weight, decoder.bias
+        extra = -len(weight) % multiple
+        bias = weight.new_zeros(len(weight)) if bias is None else bias
+        kind = states.device.type
+        if torch.is_autocast_enabled(kind):  # as fewer bytes are padded then
+            weight, bias = (part.to(torch.get_autocast_dtype(kind)) for part in (weight, bias))
+        return functional.linear(states, functional.pad(weight, (0, 0, 0, extra)),
+                                 functional.pad(bias, (0, extra), value=-torch.inf))
+
+    decoder.forward = forward
+    try:
+        yield
+    finally:
+        del decoder.forward
+
+
 class _EmbeddingHead(nn.Module):
     """DeBERTa's own head, which gets the input embeddings with the states."""
 
@@ -150,7 +194,9 @@ def masked_lm_loss(model: PreTrainedModel, states: Tensor, labels: Tensor,
     if len(labels) < 2 * chunk_size or autocast == torch.float16:
         if kind == "cpu" and autocast is not None:
             states = functional.pad(states, (0, 0, 0, -len(states) % _CPU_SHAPE_MULTIPLE))
-        loss, correct = _SummedLoss.apply(lm_head(model)(states).float(), labels)
+        with _padded_vocabulary(model, _row_multiple(states.device)):
+            logits = lm_head(model)(states)
+        loss, correct = _SummedLoss.apply(logits.float(), labels)
     elif torch.is_grad_enabled():
         weights = [weight for weight in lm_head(model).parameters() if weight.requires_grad]
         loss, correct = _ChunkedLoss.apply(model, labels, chunk_size, states, *weights)
@@ -205,7 +251,8 @@ class _ChunkedLoss(torch.autograd.Function):
         total = torch.zeros((), device=states.device)
         count = torch.zeros((), dtype=torch.int64, device=states.device)
         state_gradients = torch.empty_like(states)
-        weight_gradients = [torch.zeros_like(weight) for weight in weights]
+        # In float32 also where weights are sharded and gathered in bfloat16.
+        weight_gradients = [torch.zeros_like(weight, dtype=torch.float32) for weight in weights]
         for start in range(0, len(labels), chunk_size):
             chunk = slice(start, start + chunk_size)
             with torch.enable_grad():
