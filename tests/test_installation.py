@@ -6,13 +6,15 @@ import re
 import subprocess
 import sys
 import tomllib
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bmtools import __version__, installation
-from bmtools.installation import DISTRIBUTION, install_command
+from bmtools.cli.main import message_and_code
+from bmtools.installation import DISTRIBUTION, install_command, unmet_requirements
 from bmtools.vocab.segmenters import _BUILT_IN
 
 ROOT = Path(__file__).parents[1]
@@ -120,3 +122,28 @@ def test_nothing_suggests_the_package_of_that_name_in_the_index() -> None:
     found = [f"{path}: {hit.group()}" for path in files if path != Path(__file__)
              for hit in stranger.finditer(path.read_text(encoding="utf-8"))]
     assert found == []
+
+
+def test_packages_that_are_too_old_or_missing_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(installation, "_requirements", lambda: [
+        "click>=99", "torch>=2", "nowhere>=1.5", "backports-zstd>=9; python_version < '3'"])
+    assert unmet_requirements() == [
+        f"click: found {metadata.version('click')}, expected >=99",
+        "nowhere is not installed, expected >=1.5"]
+    assert unmet_requirements("torch") == []
+
+
+def test_this_installation_has_what_it_needs() -> None:
+    assert installation._requirements() == PROJECT["project"]["dependencies"]
+    assert unmet_requirements() == []
+
+
+def test_an_unexpected_error_beside_an_old_package_names_it(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    error = ImportError("cannot import name 'fully_shard'")
+    assert "please report it" in message_and_code(error)[0]
+    monkeypatch.setattr(installation, "_requirements", lambda: ["torch>=99"])
+    message, code = message_and_code(error)
+    assert message == (f"torch: found {metadata.version('torch')}, expected >=99 "
+                       "(ImportError: cannot import name 'fully_shard')")
+    assert code == 1
