@@ -37,6 +37,19 @@ def local_world_size() -> int:
     return int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
 
 
+def shard_processes(processes: int) -> int:
+    """Return how many processes share one copy of sharded weights.
+
+    Those of one machine, where several machines run the same number of several processes; links
+    between machines are slow, so each keeps a copy. Else all.
+
+    Args:
+        processes: that share the work.
+    """
+    local = local_world_size()
+    return local if 1 < local < processes and processes % local == 0 else processes
+
+
 def is_main_process() -> bool:
     """Tell whether this process writes results; the others only compute."""
     return os.environ.get("RANK", "0") == "0"

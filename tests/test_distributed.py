@@ -10,6 +10,7 @@ from bmtools.distributed import (
     local_rank,
     local_world_size,
     rank,
+    shard_processes,
     world_size,
 )
 
@@ -26,3 +27,12 @@ def test_a_process_of_a_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
     assert is_launched()
     assert (rank(), local_rank(), world_size(), local_world_size()) == (5, 1, 8, 4)
     assert not is_main_process()
+
+
+@pytest.mark.parametrize(("processes", "local", "expected"), [
+    (8, 8, 8), (16, 8, 8), (4, 2, 2), (8, 1, 8), (12, 8, 12), (2, 4, 2)])
+def test_machines_keep_a_copy_of_sharded_weights_each(
+        monkeypatch: pytest.MonkeyPatch, processes: int, local: int, expected: int) -> None:
+    """Unless one process runs on each, or machines differ."""
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", str(local))
+    assert shard_processes(processes) == expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import re
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from transformers import PretrainedConfig
 
 _JOULES_PER_KWH = 3.6e6
+# The allocator's settings, by the names of torch 2.9 and newer, and by the older ones.
+_ALLOCATOR_VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF")
 _KNOWN_MODEL_TYPES = frozenset({"bert", "camembert", "megatron-bert", "modernbert", "roberta",
                                 "xlm-roberta", "xlm-roberta-xl"})
 
@@ -91,6 +94,20 @@ class Hardware:
     watts: int | None = None
 
 
+def prepare_cuda(deterministic: bool = False) -> None:
+    """Set what CUDA reads from the environment as it starts; values of the user stay.
+
+    Segments of memory that grow leave fewer fragments where each batch has another shape.
+
+    Args:
+        deterministic: have cuBLAS keep a workspace to each stream, so that it adds in one order.
+    """
+    if torch.version.cuda is not None and not any(map(os.environ.get, _ALLOCATOR_VARIABLES)):
+        os.environ[_ALLOCATOR_VARIABLES[0]] = "expandable_segments:True"
+    if deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+
+
 def resolve_device(name: str) -> str:
     """Choose the device to compute on; under a launcher each process takes a GPU of its own.
 
@@ -101,6 +118,7 @@ def resolve_device(name: str) -> str:
         BmtoolsError: torch cannot compute there.
     """
     check_device(name)
+    prepare_cuda()
     if name == "auto":
         if not torch.cuda.is_available():
             return "cpu"

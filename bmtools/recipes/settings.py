@@ -42,6 +42,9 @@ class OptimizationConfig:
         tf32: use TF32 for products of float32 matrices on a GPU.
         compile: compile the model; takes minutes at the start.
         activation_checkpointing: recompute activations inside layers instead of keeping them.
+        deterministic: compute the same bits again on a GPU, also after an interruption, with the
+            same micro_batch_size, processes, kind of GPU and software. Slower; an operation that
+            cannot do so ends the run. A CPU does so anyway.
         seed: seed of the order of documents, of masking, of new weights and of dropout.
     """
 
@@ -58,6 +61,7 @@ class OptimizationConfig:
     tf32: bool = True
     compile: bool = False
     activation_checkpointing: bool = False
+    deterministic: bool = False
     seed: int = 0
 
     def __post_init__(self) -> None:

@@ -23,7 +23,7 @@ from bmtools.tasks.run_settings import FinetunePlan
 from bmtools.tasks.seed_run import Best, Report, SeedRun, Stop
 from bmtools.tasks.task import DEV, Split, Task
 from bmtools.tasks.trials import Trials
-from bmtools.training.distributed import make_accelerator
+from bmtools.training.distributed import deterministic_algorithms, make_accelerator
 from bmtools.training.loop import DivergedError
 from bmtools.vocab.unknown_tokens import warn_of_unknown_tokens
 
@@ -150,7 +150,8 @@ def _run_seeds(plan: FinetunePlan, task: Task[Any, Any], splits: Mapping[str, Sp
         accelerator = make_accelerator(plan.optimization)
         run = SeedRun(plan, task, splits, seed, accelerator, stops[seed] if stops else None)
         try:
-            found, line = yield from run.run()
+            with deterministic_algorithms(plan.optimization):
+                found, line = yield from run.run()
         except DivergedError as diverged:
             error = diverged
             yield {"seed": seed, "diverged": str(error)}

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bmtools.data.settings import ShardConfig
+from bmtools.distributed import shard_processes
 from bmtools.errors import BmtoolsError, CheckpointError, setting, suggestion
+from bmtools.installation import unmet_requirements
 from bmtools.models.checkpoint_files import (
     CONFIG,
     STATE_COPIES,
@@ -61,8 +63,11 @@ def check_run(plan: TrainingPlan, model: ModelInit, data: DataConfig, processes:
 
     Raises:
         CheckpointError: a checkpoint, tokenizer or corpus whose files cannot be used.
-        BmtoolsError: settings that do not fit each other, the model or this machine.
+        BmtoolsError: settings that do not fit each other, the model or this machine, or torch,
+            transformers or Accelerate are too old.
     """
+    if unmet := unmet_requirements("torch", "transformers", "accelerate"):
+        raise BmtoolsError("; ".join(unmet))
     check_settings(plan, data, processes, sharded)
     for files in (*data.train.values(), *data.auxiliary.values()):
         check_corpus_files(files)
@@ -78,7 +83,7 @@ def check_run(plan: TrainingPlan, model: ModelInit, data: DataConfig, processes:
         check_shared_length(plan.config.phases, facts.positions, positions(read_config(teacher)))
     check_facts(plan.config.phases, facts)
     needed = STATE_COPIES * facts.weight_bytes
-    require_memory(plan.optimization, needed // processes if sharded else needed)
+    require_memory(plan.optimization, needed // shard_processes(processes) if sharded else needed)
 
 
 def read_facts(model: ModelInit) -> ModelFacts:
@@ -119,7 +124,7 @@ def check_settings(plan: TrainingPlan, data: DataConfig, processes: int, sharded
     Raises:
         BmtoolsError: a mixture names a missing corpus, phases differ in their layout, a batch
             cannot be divided among the processes, terms are missing, or a setting does not go
-            with sharded weights.
+            with sharded weights or with a deterministic run.
     """
     known = list(data.train)
     layouts = {phase.batch.layout for phase in plan.config.phases}
@@ -140,6 +145,11 @@ def check_settings(plan: TrainingPlan, data: DataConfig, processes: int, sharded
         if phase.objective.masking == "terms" and data.terms is None:
             raise BmtoolsError(f"{setting('masking')} terms: found no terms, expected "
                                f"{setting('terms')} as well")
+    if plan.optimization.deterministic and plan.optimization.memory_gib \
+            and not plan.optimization.micro_batch_size:
+        raise BmtoolsError(f"{setting('deterministic')}: {setting('memory_gib')} chooses the "
+                           "micro-batch by the memory that is free, which may change; expected "
+                           f"{setting('micro_batch_size')} as well")
     # Settings that need whole matrices, or were never tried on parts of them.
     settings = plan.settings()
     for name, works in (("mixout", [0]), ("l2_sp", [0]), ("adversarial", [0]),

@@ -22,13 +22,14 @@ from accelerate.utils import (
     broadcast_object_list,
 )
 from torch import Tensor, distributed
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
-from bmtools.distributed import local_world_size, world_size
+from bmtools.distributed import local_world_size, shard_processes, world_size
 from bmtools.errors import BmtoolsError, setting
 from bmtools.models.architectures import build_model
+from bmtools.models.hardware import prepare_cuda
 from bmtools.models.memory import keep_freed_memory
 from bmtools.recipes.settings import OptimizationConfig
 from bmtools.training.checks import refuse_half_precision
@@ -62,6 +63,7 @@ def make_accelerator(settings: OptimizationConfig, log_with: Sequence[str] = (),
     Raises:
         BmtoolsError: more processes than GPUs, or a precision that this device does not have.
     """
+    prepare_cuda(settings.deterministic)
     if torch.cuda.is_available():
         torch.backends.cuda.matmul.allow_tf32 = settings.tf32
         torch.backends.cudnn.allow_tf32 = settings.tf32
@@ -94,6 +96,40 @@ def make_accelerator(settings: OptimizationConfig, log_with: Sequence[str] = (),
     if accelerator.device.type == "cpu":
         keep_freed_memory(not settings.memory_gib)
     return accelerator
+
+
+@contextmanager
+def deterministic_algorithms(settings: OptimizationConfig) -> Iterator[None]:
+    """Have torch use deterministic algorithms alone inside, where the settings want that.
+
+    Raises:
+        BmtoolsError: an operation has none on this device.
+    """
+    if not settings.deterministic:
+        yield
+        return
+    cudnn = torch.backends.cudnn
+    filling: Any = torch.utils.deterministic
+    before = torch.get_deterministic_debug_mode()
+    switches = cudnn.deterministic, cudnn.benchmark, filling.fill_uninitialized_memory
+    torch.use_deterministic_algorithms(True)
+    # Nothing here reads memory that was not written, and filling it takes time.
+    cudnn.deterministic, cudnn.benchmark, filling.fill_uninitialized_memory = True, False, False
+    try:
+        yield
+    except RuntimeError as error:
+        operation, is_named, _ = str(error).partition(" does not have a deterministic")
+        if is_named:
+            found = f"{operation} has no deterministic algorithm on this device; leave it out"
+        elif "CUBLAS_WORKSPACE_CONFIG" in str(error):
+            found = "cuBLAS needs CUBLAS_WORKSPACE_CONFIG=:4096:8, found " \
+                f"{os.environ.get('CUBLAS_WORKSPACE_CONFIG')}"
+        else:
+            raise
+        raise BmtoolsError(f"{setting('deterministic')}: {found}") from error
+    finally:
+        torch.use_deterministic_algorithms(before > 0, warn_only=before == 1)
+        cudnn.deterministic, cudnn.benchmark, filling.fill_uninitialized_memory = switches
 
 
 @contextmanager
@@ -152,13 +188,37 @@ def shard(objective: Objective, accelerator: Accelerator) -> None:
     """Shard a model and the heads of its objective over all processes, in place.
 
     Each layer is gathered while it computes; weights outside of the layers, tied ones among them,
-    form one more unit. Weights are kept and sent in float32.
+    form one more unit. Each machine has a copy of its own, see `shard_processes`. Weights and
+    gradients are kept and summed in float32; with bf16, copies in bfloat16 are sent and computed
+    with.
     """
     objective.to(accelerator.device)
-    mesh = init_device_mesh(accelerator.device.type, (accelerator.num_processes,))
+    mesh, policy = _device_mesh(accelerator), _precision_policy(accelerator)
     for layer in encoder_layers(objective.model):
-        fully_shard(layer, mesh=mesh)
-    fully_shard(objective, mesh=mesh)
+        fully_shard(layer, mesh=mesh, mp_policy=policy)
+    fully_shard(objective, mesh=mesh, mp_policy=policy)
+
+
+def _device_mesh(accelerator: Accelerator) -> DeviceMesh:
+    """Arrange the processes: machines that have a copy each, by those that share one."""
+    processes = accelerator.num_processes
+    sharing = shard_processes(processes)
+    if sharing == processes:
+        return init_device_mesh(accelerator.device.type, (processes,))
+    return init_device_mesh(accelerator.device.type, (processes // sharing, sharing),
+                            mesh_dim_names=("replicate", "shard"))
+
+
+def _precision_policy(accelerator: Accelerator) -> MixedPrecisionPolicy:
+    """Gather weights in bfloat16 under bf16; autocast decides on activations as in one process.
+
+    It computes layer norms of a GPU in float32. On a CPU they need inputs of their weights'
+    precision, so inputs are cast there.
+    """
+    if accelerator.mixed_precision != "bf16":
+        return MixedPrecisionPolicy()
+    return MixedPrecisionPolicy(torch.bfloat16, torch.float32,
+                                cast_forward_inputs=accelerator.device.type == "cpu")
 
 
 def gather_shards(tensors: Iterable[tuple[str, Tensor]], keep: bool) -> dict[str, Tensor]:

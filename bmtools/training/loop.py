@@ -232,7 +232,8 @@ class Trainer:
         """Run both passes of all micro-batches; return the objective's sums for each part.
 
         A single process that runs out of memory halves its micro-batches from then on. Several
-        processes would wait for the one that starts again.
+        processes would wait for the one that starts again, and a deterministic run would give
+        other bits where it is resumed.
         """
         for _ in range(self._halvings):
             parts = [part.halved() for part in parts]
@@ -245,7 +246,8 @@ class Trainer:
                             for offset, part in enumerate(parts)]
             except torch.OutOfMemoryError as error:
                 smaller = [part.halved() for part in parts]
-                if self.accelerator.num_processes > 1 or _count(smaller) == _count(parts):
+                if self.accelerator.num_processes > 1 or self.settings.deterministic \
+                        or _count(smaller) == _count(parts):
                     largest = parts[0].micro_batches[0]
                     size = len(largest["input_ids"])
                     unit = "sequences" if "attention_mask" in largest else "tokens"

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bmtools.distributed import shard_processes
 from bmtools.errors import BmtoolsError, setting
 from bmtools.masking.corruption import IGNORED
 from bmtools.models.memory import (
@@ -58,7 +59,7 @@ def check_memory(plan: TrainingPlan, config: PretrainedConfig, processes: int,
         BmtoolsError: weights, gradients and optimizer states do not fit.
     """
     needed = training_state_bytes(config)
-    require_memory(plan.optimization, needed // processes if sharded else needed)
+    require_memory(plan.optimization, needed // shard_processes(processes) if sharded else needed)
 
 
 def fit_micro_batches(plan: TrainingPlan, trainer: Trainer, packed: bool,
@@ -147,7 +148,7 @@ class StepMemory:
         states = (STATE_COPIES + copies) * weights
         self._most, self._unreduced = phase.batch.batch_size, 0
         if is_sharded(trainer.accelerator):
-            states //= trainer.accelerator.num_processes
+            states //= shard_processes(trainer.accelerator.num_processes)
             self._most //= trainer.accelerator.num_processes
             # Until the last micro-batch, FSDP2 adds gradients up whole, on every process.
             self._unreduced = weights
@@ -155,9 +156,9 @@ class StepMemory:
             _CPU_LIBRARY_BYTES if kind == "cpu" else _GPU_LIBRARY_BYTES))
         self._sizes = [1]
         self._activations = [_agreed(trainer, measure_activations(trainer, phase, packed, 1))]
-        # The check that packed documents do not see each other holds one more gradient, and two
-        # sequences twice.
-        self._check = packed * (weights + 4 * self._activations[0])
+        # The check that packed documents do not see each other holds three gradients of whole
+        # weights, before there is an optimizer, and two sequences, twice as large in float32.
+        self._check = packed * (max(4 * weights - states, 0) + 4 * self._activations[0])
         # The micro-batch is doubled while that is quick and within the limit.
         most = min(phase.batch.batch_size, _MEASURED_TOKENS // phase.batch.max_length)
         while (size := 2 * self._sizes[-1]) <= most and self.total_bytes(size) <= limit:

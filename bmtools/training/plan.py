@@ -56,6 +56,8 @@ DISTILLATION_WARMUP = 0.05
 # content is compared instead.
 _FREE = ("micro_batch_size", "memory_gib", "activation_checkpointing", "compile",
          "model", "tokenizer", "teacher", "student", "terms")
+# Those of them that change the rounding of sums, which a deterministic run must not.
+_ROUNDING = ("micro_batch_size", "compile")
 
 
 @dataclass(frozen=True)
@@ -171,6 +173,8 @@ class TrainingPlan:
                     for phase_name, phase in zip(names, phases, strict=True)
                     for name, value in phase.items()}
         free = {*_FREE, *asdict(self.reporting)}
+        if self.optimization.deterministic:
+            free -= {*_ROUNDING}
         settings |= {name: value for name, value in run.items() if name not in free}
         return {"phases": names, **settings, LAYOUT: self.layout, "resolved steps": [*steps],
                 "vocabulary": vocabulary,

@@ -34,6 +34,7 @@ from bmtools.training.checks import check_settings
 from bmtools.training.datasets import Datasets, open_datasets
 from bmtools.training.distributed import (
     decide_by_main_process,
+    deterministic_algorithms,
     is_sharded,
     make_accelerator,
 )
@@ -125,7 +126,8 @@ def prepare_run(plan: TrainingPlan, initial: InitialModel, data: DataConfig, rej
     sharded = is_sharded(accelerator)
     check_settings(plan, data, processes, sharded)
     check_memory(plan, initial.config, processes, sharded)
-    with tidied(plan.output, accelerator.is_main_process):
+    with tidied(plan.output, accelerator.is_main_process), \
+            deterministic_algorithms(plan.optimization):
         datasets = open_datasets(plan, data, initial, reject, accelerator)
         yield Run(plan, datasets, initial, accelerator, make_objective, processes)
 

@@ -65,9 +65,10 @@ class Narrow(MaskedObjective):
         return super().forward(input_ids, *others, **more)
 
 
-def train(objective: Any, batches: Any) -> list[float]:
+def train(objective: Any, batches: Any,
+          settings: OptimizationConfig = OptimizationConfig()) -> list[float]:  # noqa: B008
     accelerator = Accelerator(cpu=True)
-    trainer = Trainer(objective, 4, lambda _: 1e-3, OptimizationConfig(), accelerator)
+    trainer = Trainer(objective, 4, lambda _: 1e-3, settings, accelerator)
     return [step.losses["loss"] for step in trainer.run(batches)]
 
 
@@ -86,6 +87,13 @@ def test_a_row_that_does_not_fit_is_one_clear_line(
     with pytest.raises(BmtoolsError, match="the GPU has too little memory for a micro-batch "
                                            "of 1 sequences; set micro_batch_size, lower"):
         train(Narrow(model, 0), batches)
+
+
+def test_a_deterministic_run_is_not_cut_up_by_the_memory_that_is_free(
+        model: Any, toy: Any, toy_phase: Callable[..., Phase]) -> None:
+    batches = toy.batches(TEXTS, toy_phase(steps=4, batch=BatchConfig(32, 8)))
+    with pytest.raises(BmtoolsError, match="too little memory for a micro-batch of 8 sequences"):
+        train(Narrow(model, 3), batches, OptimizationConfig(deterministic=True))
 
 
 def test_counts_stay_as_they_are(toy: Any, toy_phase: Callable[..., Phase]) -> None:

@@ -20,6 +20,7 @@ from bmtools.models.hardware import (
     find_peak,
     model_flop_utilisation,
     most_energy_kwh,
+    prepare_cuda,
     resolve_device,
     training_flops_per_token,
 )
@@ -194,3 +195,38 @@ def test_windows_spare_modernbert_the_scores_outside(max_length: int, window: in
 
 def test_unknown_layers_are_not_guessed() -> None:
     assert training_flops_per_token(DebertaV2Config(), 128, 0.15) is None
+
+
+@pytest.fixture
+def unset(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """An environment in which nobody has set what CUDA reads, and a torch that has CUDA."""
+    for name in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF",
+                 "CUBLAS_WORKSPACE_CONFIG"):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    return monkeypatch
+
+
+def test_cuda_finds_its_settings_in_the_environment(unset: pytest.MonkeyPatch) -> None:
+    prepare_cuda()
+    assert os.environ["PYTORCH_ALLOC_CONF"] == "expandable_segments:True"
+    assert "CUBLAS_WORKSPACE_CONFIG" not in os.environ
+    prepare_cuda(deterministic=True)
+    assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
+
+
+@pytest.mark.parametrize("name", ["PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"])
+def test_settings_of_the_user_stay(unset: pytest.MonkeyPatch, name: str) -> None:
+    unset.setenv(name, "max_split_size_mb:64")
+    unset.setenv("CUBLAS_WORKSPACE_CONFIG", ":16:8")
+    prepare_cuda(deterministic=True)
+    assert os.environ[name] == "max_split_size_mb:64"
+    assert {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"} & {*os.environ} == {name}
+    assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":16:8"
+
+
+def test_a_torch_without_cuda_gets_none(unset: pytest.MonkeyPatch) -> None:
+    unset.setattr(torch.version, "cuda", None)
+    prepare_cuda()
+    assert "PYTORCH_ALLOC_CONF" not in os.environ

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -14,11 +15,14 @@ from bmtools.errors import BmtoolsError
 from bmtools.recipes.settings import OptimizationConfig
 from bmtools.training import distributed
 from bmtools.training.distributed import (
+    deterministic_algorithms,
     is_sharded,
     make_accelerator,
     others_wait,
+    shard,
     sum_over_processes,
 )
+from bmtools.training.objectives import MaskedObjective
 
 
 def test_one_precision_after_another_in_one_program() -> None:
@@ -98,3 +102,75 @@ def test_sums_stay_off_a_device_that_serves_one_process() -> None:
     two = SimpleNamespace(num_processes=2, device=torch.device("cpu"),
                           reduce=lambda own, _how: 2 * own)
     assert sum_over_processes(sums, two) == [2 / 3, 4.0]
+
+
+EXACT = OptimizationConfig(deterministic=True)
+
+
+def switches() -> tuple[Any, ...]:
+    return (torch.get_deterministic_debug_mode(), torch.backends.cudnn.deterministic,
+            torch.backends.cudnn.benchmark, torch.utils.deterministic.fill_uninitialized_memory)
+
+
+def test_deterministic_algorithms_are_used_inside_alone() -> None:
+    before = switches()
+    with deterministic_algorithms(EXACT):
+        assert switches() == (2, True, False, False), "2: an error, not a warning"
+    assert switches() == before
+    with deterministic_algorithms(OptimizationConfig()):
+        assert switches() == before
+
+
+def test_an_operation_that_is_not_deterministic_is_named() -> None:
+    before = switches()
+    with pytest.raises(BmtoolsError, match="deterministic: put_ has no deterministic algorithm on "
+                                           "this device; leave it out"), \
+            deterministic_algorithms(EXACT):
+        torch.zeros(3).put_(torch.tensor([0]), torch.tensor([1.0]))
+    assert switches() == before
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"), \
+            deterministic_algorithms(EXACT):
+        torch.zeros(2, 3) @ torch.zeros(2, 3)
+
+
+def test_a_workspace_of_cublas_that_is_not_deterministic_is_named(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":0:0")
+    with pytest.raises(BmtoolsError, match="CUBLAS_WORKSPACE_CONFIG=:4096:8, found :0:0"), \
+            deterministic_algorithms(EXACT):
+        raise RuntimeError("Deterministic behavior was enabled with either ..., but this operation "
+                           "is not deterministic because it uses CuBLAS ... set an environment "
+                           "variable ...: CUBLAS_WORKSPACE_CONFIG=:4096:8")
+
+
+@pytest.fixture
+def sixteen_processes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The first of sixteen processes on two machines, as far as torch can tell; nothing is sent."""
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "8")
+    torch.distributed.init_process_group("fake", rank=0, world_size=16, store=FakeStore())
+    yield SimpleNamespace(device=torch.device("cpu"), num_processes=16, mixed_precision="bf16")
+    torch.distributed.destroy_process_group()
+
+
+def test_each_machine_has_a_copy_of_sharded_weights(model: Any, sixteen_processes: Any) -> None:
+    names = {name: weight.shape for name, weight in model.named_parameters()}
+    objective = MaskedObjective(model)
+    shard(objective, sixteen_processes)
+    for name, weight in model.named_parameters():
+        assert weight.shape == names[name] and weight.dtype == torch.float32
+        assert weight.device_mesh.mesh.tolist() == [[*range(8)], [*range(8, 16)]]
+        assert [str(one) for one in weight.placements] == ["R", "S(0)"]
+        assert weight.to_local().shape[0] == -(-names[name][0] // 8)
+
+
+@pytest.mark.parametrize(("kind", "casts"), [("cpu", True), ("cuda", False)])
+def test_weights_are_sent_in_bfloat16_and_gradients_in_float32(kind: str, casts: bool) -> None:
+    policy = distributed._precision_policy(SimpleNamespace(
+        device=torch.device(kind), mixed_precision="bf16"))
+    assert (policy.param_dtype, policy.reduce_dtype) == (torch.bfloat16, torch.float32)
+    assert policy.cast_forward_inputs == casts
+    exact = distributed._precision_policy(SimpleNamespace(
+        device=torch.device(kind), mixed_precision="no"))
+    assert exact.param_dtype is None

@@ -21,6 +21,7 @@ from bmtools.data.batches import Collator, ScheduledBatches, SpecialTokens
 from bmtools.data.sampler import Sampler
 from bmtools.errors import BmtoolsError, refuse
 from bmtools.masking.strategies import make_strategy
+from bmtools.models import mlm
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.next_sentence import NextSentenceHead
 from bmtools.models.packed import prepare_packed
@@ -424,3 +425,30 @@ def test_a_causal_phase_predicts_every_token(toy_phase: Callable[..., Phase]) ->
     falling = toy_phase(batch=batch, mask_rate=0.3, mask_rate_end=0.1, mask_curve="cosine")
     labels = full_sequences(falling, False, 3, 100)["labels"]
     assert 0.3 <= float((labels >= 0).float().mean()) < 0.4
+
+
+def test_rows_for_tensor_cores_count_as_memory(make_trainer: Callable[..., Trainer],
+                                               toy_phase: Callable[..., Phase],
+                                               monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy of the output table with more rows lives from the head's forward to its backward."""
+    made, phase = make_trainer(), phase_of(toy_phase, "masked")
+    plain = microbatch.measure_activations(made, phase, False, 2)
+    multiple = 4096
+    monkeypatch.setattr(mlm, "_row_multiple", lambda _device: multiple)
+    table = 4 * multiple * made.objective.model.config.hidden_size
+    found = microbatch.measure_activations(made, phase, False, 2) - plain
+    assert table <= found, "the copy; logits and gradients of its rows come on top"
+
+
+def test_the_leak_check_holds_whole_weights_before_they_are_sharded(
+        two_that_shard: Callable[..., Trainer], toy_phase: Callable[..., Phase],
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    made, phase = two_that_shard(0), phase_of(toy_phase, "masked")
+    weights = sum(weight.nbytes for weight in made.objective.parameters())
+    monkeypatch.setattr(microbatch, "measure_activations", lambda *_: 1000)
+    monkeypatch.setattr(microbatch, "_other_bytes", lambda _trainer: 0)
+    whole = replace(phase, batch=BatchConfig(64, 2))
+    padded, packed = (StepMemory(made, whole, layout, returns_freed=True).total_bytes(1)
+                      for layout in (False, True))
+    assert padded == pytest.approx(2 * weights + 128 * 2**20, abs=2000)
+    assert packed == pytest.approx(4 * weights + 128 * 2**20, abs=5000)

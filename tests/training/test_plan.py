@@ -87,6 +87,31 @@ def test_what_may_not_change_is_named(plan: TrainingPlan) -> None:
     assert changed(plan.with_layout("packed").identity(CONTENTS, "v", (4, 5))) == {"layout"}
 
 
+def test_a_deterministic_run_keeps_what_rounds_its_sums(plan: TrainingPlan) -> None:
+    def identity(**settings: Any) -> dict[str, Any]:
+        settings = {"deterministic": True, **settings}
+        return replace(plan, optimization=OptimizationConfig(**settings)).identity(
+            CONTENTS, "v", (4, 5))
+
+    assert identity()["deterministic"]
+    assert identity() != plan.identity(CONTENTS, "v", (4, 5))
+    assert identity(micro_batch_size=2) != identity(compile=True) != identity()
+    assert identity(activation_checkpointing=True) == identity()
+
+
+def test_a_deterministic_run_wants_a_micro_batch_of_its_own(plan: TrainingPlan) -> None:
+    def check(**settings: Any) -> None:
+        check_settings(replace(plan, optimization=OptimizationConfig(**settings)),
+                       corpora("text"), 1, False)
+
+    check(memory_gib=3)
+    check(deterministic=True)
+    check(deterministic=True, memory_gib=3, micro_batch_size=2)
+    with pytest.raises(BmtoolsError, match=r"deterministic: memory_gib chooses the micro-batch by "
+                                           r"the memory that is free.*expected micro_batch_size"):
+        check(deterministic=True, memory_gib=3)
+
+
 def test_one_phase_needs_no_name(plan: TrainingPlan) -> None:
     single = replace(plan, config=RunConfig(plan.config.phases[:1]))
     assert single.identity(CONTENTS, "v", (4, 5))["learning_rate"] == 5e-4

@@ -627,16 +627,37 @@ def test_sharded_weights_give_the_losses_of_one_process(
 
 def test_sharded_weights_are_resumed_by_other_processes(
         start: Start, data: Path, tmp_path: Path) -> None:
-    """Killed with two, where a head and the optimizer states of frozen weights are sharded too."""
+    """Killed with two, where a head and the optimizer states of frozen weights are sharded too.
+
+    The four that resume it are two machines of two, with a copy of the weights each.
+    """
     given = sharded(data, "padded")
     start("whole", *given).succeed()
     killed = start("out", *given, processes=2, hook=dies_at(8), ACCELERATE_USE_FSDP="true")
     assert killed.wait()[0] == -signal.SIGKILL
-    stopped = start("out", *given, "--resume", "--shard", processes=4).after(12, signal.SIGTERM)
+    stopped = start("out", *given, "--resume", "--shard", processes=4,
+                    hook="os.environ['LOCAL_WORLD_SIZE'] = '2'").after(12, signal.SIGTERM)
     assert stopped.wait() == [0] * 4, stopped.err
     start("out", *given, "--resume").succeed()
     assert losses(metrics(tmp_path / "out")) == pytest.approx(
         losses(metrics(tmp_path / "whole")), abs=LAST_DIGIT)
+
+
+def test_sharded_weights_in_bf16_give_the_losses_of_one_process(
+        start: Start, tmp_path: Path) -> None:
+    given = ["--steps", 6, "--mixed-precision", "bf16", "--learning-rate", 2e-3, *SIZES]
+    jobs = [start("whole", *given), start("shards", *given, "--shard", "--micro-batch-size", 2,
+                                          processes=2)]
+    for job in jobs:
+        job.succeed()
+    ours, theirs = (metrics(tmp_path / name) for name in ("shards", "whole"))
+    assert losses(ours) == pytest.approx(losses(theirs), abs=1e-2)
+    assert [line["gradient_norm"] for line in ours if "of" in line] == pytest.approx(
+        [line["gradient_norm"] for line in theirs if "of" in line], rel=0.05)
+    weights = load_file(tmp_path / "shards" / "model.safetensors")
+    assert {weight.dtype for weight in weights.values()} == {torch.float32}
+    assert any((weight != weight.bfloat16()).any() for weight in weights.values()), \
+        "weights keep the digits that bfloat16 has not"
 
 
 def test_settings_that_need_whole_weights_are_refused_with_shards(start: Start, data: Path,
@@ -666,6 +687,20 @@ def test_a_gpu_resumes_a_killed_run(start: Start, data: Path, tmp_path: Path,
         losses(metrics(tmp_path / "whole")), abs=2e-2)
     described = json.loads((tmp_path / "out/bmtools.json").read_text())
     assert described["results"]["layout"] == "packed"
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
+@pytest.mark.parametrize("precision", ["no", "bf16"])
+@pytest.mark.parametrize("layout", ["packed", "padded"])
+def test_a_deterministic_gpu_resumes_with_the_same_bytes(
+        start: Start, data: Path, tmp_path: Path, layout: str, precision: str) -> None:
+    given = [*phased(data), "--layout", layout, "--mixed-precision", precision, "--deterministic",
+             "--save-steps", 1]
+    start("whole", *given).succeed()
+    assert start("out", *given, hook=dies_at(9)).wait() == [-signal.SIGKILL]
+    start("out", *given, "--resume").succeed()
+    same_run(tmp_path / "out", tmp_path / "whole")
 
 
 @pytest.mark.parametrize("more", [(), ("--shard",)], ids=["whole weights", "sharded"])
