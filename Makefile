@@ -1,6 +1,7 @@
 # make demo   installs, without the packages of the tests, and runs the quickstart
 # make test   installs, checks and runs the tests
 # make bench  measures against other programs and prints docs/performance.md's table; bench-gpu on a GPU
+# make gpu-check   on a GPU: tests and benchmarks in 20 minutes at most, offline; out/gpu-check.md
 # make fuzz   reads FUZZ=10000 damaged files of all kinds, and prints what became of them
 # make kill   ends commands by KILLS=100 signals at random moments, and prints what stood then
 # make long   kills a run of STEPS=20000 steps 50 times, and compares it with one that never was
@@ -12,7 +13,7 @@ READY := $(VENV)/.ready
 
 BENCHMARK := -s --benchmark-enable --benchmark-columns=min,median,max,rounds
 
-.PHONY: demo test check bench bench-gpu test-gpu italian fuzz kill long clean
+.PHONY: demo test check bench bench-gpu test-gpu gpu-check italian fuzz kill long clean
 
 $(READY): EXTRAS := [test]
 $(INSTALLED) $(READY): pyproject.toml constraints.txt
@@ -59,6 +60,11 @@ bench-gpu: $(READY)
 
 test-gpu: $(READY)
 	$(BIN)/pytest -m gpu
+
+# Takes the software that is there, in the environment above or around it: nothing is installed.
+gpu-check:
+	PYTHONPATH="$(CURDIR)$${PYTHONPATH:+:$$PYTHONPATH}" \
+		$(or $(wildcard $(BIN)/python),$(PYTHON)) tests/benchmarks/gpu_check.py out
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache

@@ -141,7 +141,7 @@ def _pretrain(info: Measured, beside: str) -> Row:
     speeds = [f"{_words(peer)}{_each(info, ours, peer)}" for peer in peers]
     memory = " / ".join(
         f"{info['sides'][name]['peak_megabytes'] / info['sides'][peers[0]]['peak_megabytes']:.2f}"
-        for name in ours)
+        for name in ours if peers)
     return f"{what} ({' / '.join(ours)})", beside, "; ".join(speeds), memory
 
 
@@ -175,7 +175,8 @@ _ROWS: Mapping[str, Callable[[Measured, Measured], Row]] = {
     "test_words_against_transformers": _masking,
     "test_tokenize_against_datasets": _tokenize, "test_pretrain_against_trainer": _grouped,
     "test_pretrain_against_padded_documents": _lines, "test_pretrain_in_bf16": _grouped,
-    "test_pretrain_on_a_gpu": _grouped, "test_build_vocab_against_the_library": _vocabulary,
+    "test_pretrain_on_a_gpu": _grouped, "test_compiled_pretraining_on_a_gpu": _grouped,
+    "test_build_vocab_against_the_library": _vocabulary,
     "test_contexts_against_pyahocorasick": _contexts,
     "test_contexts_against_plain_batches": _transfer, "test_encoder_per_token": _encoder,
     "test_score_pppl_with_and_without_fast_encoder": _fast_pppl, "test_start": _start,

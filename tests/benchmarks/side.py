@@ -10,6 +10,8 @@ import re
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,8 @@ import peers
 import torch
 from peers import AfterStep
 from race import MEASURED, Side, Turn
+from torch.autograd import DeviceType
+from torch.profiler import ProfilerActivity, profile
 from transformers import BertTokenizer
 
 from bmtools.data.batches import Collator, ScheduledBatches, SpecialTokens
@@ -45,6 +49,7 @@ _VOCABULARY = 30_522
 _LENGTHS = (19, 69, 122, 163, 248, 351, 444, 539, 608, 780, 1136)
 _SHARES = (0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1)
 _MADE_UP = 20_000
+_STEPS_BEFORE = 5
 
 
 class Pace:
@@ -121,6 +126,34 @@ def set_up(side: Side) -> tuple[Trainer, ScheduledBatches]:
                         {"words": make_strategy("words")},
                         padded_lengths(schedule, accelerator))
     return trainer, ScheduledBatches(Sampler(corpora, schedule, packed, 0), collator)
+
+
+def busy_share(side: Side, steps: int = 20, activity: Any = ProfilerActivity.CUDA,
+               device: Any = DeviceType.CUDA) -> float:
+    """Return the share of the time of some steps in which the device computes or copies."""
+    trainer, batches = set_up(side)
+    with closing(trainer.run(batches)) as running:
+        for _ in zip(range(_STEPS_BEFORE), running, strict=False):
+            pass
+        with profile(activities=[activity]) as profiler:
+            for _ in zip(range(steps), running, strict=False):  # each waits for its losses
+                pass
+    spans = [(event.time_range.start, event.time_range.end) for event in profiler.events()
+             if event.device_type == device and not getattr(event, "is_user_annotation", False)]
+    if not spans:
+        raise RuntimeError("torch's profiler saw nothing run on the device")
+    return covered(spans)
+
+
+def covered(spans: Iterable[tuple[float, float]]) -> float:
+    """Return the share of the time from the first start to the last end that is in some span."""
+    ordered = sorted(spans)
+    first, end = ordered[0][0], ordered[0][0]
+    inside = 0.0
+    for begins, ends in ordered:
+        inside += max(0.0, ends - max(begins, end))
+        end = max(end, ends)
+    return inside / (end - first)
 
 
 def train_peer(side: Side, after_step: AfterStep) -> None:

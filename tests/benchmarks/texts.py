@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 from transformers import BertTokenizer
 
 from bmtools.data.tokenize import tokenize
@@ -16,6 +17,8 @@ from bmtools.vocab.tokenizer import save_tokenizer
 
 _ABSTRACTS = "en/corpus/pubmed-drug-reviews.jsonl.gz"
 _VOCABULARY = "vocab/bert-base-uncased.txt"
+_WORDS = 25_000
+_ABSTRACT_WORDS = 350
 
 
 def encode_abstracts(data: Path, directory: Path) -> tuple[str, str]:
@@ -30,6 +33,21 @@ def encode_sentences(data: Path, directory: Path, abstracts: int = 3_000) -> tup
         for number, sentence in enumerate(_sentences(data / _ABSTRACTS, abstracts)):
             stream.write(json.dumps({"id": str(number), "text": sentence}) + "\n")
     return _encode(data, source, directory)
+
+
+def made_up_texts(count: int, words: int, seed: int = 0) -> list[str]:
+    """Make texts of so many words, as unevenly frequent as real ones: t0, t1 ..."""
+    rng = np.random.default_rng(seed)
+    ranks = np.exp(rng.random((count, words)) * np.log(_WORDS)).astype(int)
+    return [" ".join(f"t{rank}" for rank in row) for row in ranks]
+
+
+def write_made_up_texts(path: Path, count: int) -> Path:
+    """Write texts as long as real abstracts as records."""
+    with path.open("w", encoding="utf-8") as stream:
+        for number, text in enumerate(made_up_texts(count, _ABSTRACT_WORDS)):
+            stream.write(json.dumps({"id": str(number), "text": text}) + "\n")
+    return path
 
 
 def _sentences(path: Path, abstracts: int) -> Iterator[str]:

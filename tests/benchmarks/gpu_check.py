@@ -1,0 +1,264 @@
+"""Everything that only a GPU can show, in twenty minutes at most and offline: `make gpu-check`.
+
+Runs the tests marked gpu and the benchmarks on a GPU, part by part, each with a time limit; one
+that fails or runs out of time leaves the others. Then writes `gpu-check.json` and `gpu-check.md`:
+the machine, the goals and what was measured. Real abstracts are used where BMTOOLS_DATA or
+`../shared/data` has them, else made-up ones.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from importlib import metadata, util
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from gpu_report import markdown
+
+from bmtools.installation import unmet_requirements
+from bmtools.models.device import missing_for_cuda
+
+BUDGET_SECONDS = 20 * 60
+_TESTS = Path(__file__).parents[1]
+_BENCHMARKS = Path(__file__).parent.relative_to(_TESTS.parent)
+_PRETRAIN = _BENCHMARKS / "test_bench_pretrain_gpu.py"
+_TIMED = ("--benchmark-enable", "-s")
+# What a part that ran out of time gets to write what it has.
+_GRACE_SECONDS = 10
+_LEAST_SECONDS = 30
+_NEEDED = ("pytest", "pytest_benchmark")
+_PACKAGES = ("torch", "transformers", "accelerate", "tokenizers", "numpy", "triton", "minicons")
+
+
+@dataclass(frozen=True)
+class Part:
+    """Part of the check: a run of pytest.
+
+    Args:
+        name: for people.
+        arguments: of pytest.
+        limit_seconds: after which it is ended.
+    """
+
+    name: str
+    arguments: tuple[str, ...]
+    limit_seconds: float
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a part.
+
+    Args:
+        name: of the part.
+        status: passed, failed, out of time, or skipped (all of its tests were).
+        seconds: that it took.
+        limit_seconds: that it had.
+        detail: why it did not pass; empty if it did.
+        tests: status of each of its tests, by name.
+        benchmarks: entries of pytest-benchmark's file.
+        machine: that file's facts about the machine.
+    """
+
+    name: str
+    status: str
+    seconds: float
+    limit_seconds: float
+    detail: str = ""
+    tests: Mapping[str, str] = field(default_factory=dict)
+    benchmarks: Sequence[Mapping[str, Any]] = ()
+    machine: Mapping[str, Any] = field(default_factory=dict)
+
+
+def parts() -> tuple[Part, ...]:
+    """Return the parts; their limits leave half a minute of the budget."""
+    marked = [str(path.relative_to(_TESTS.parent)) for path in sorted(_TESTS.rglob("test_*.py"))
+              if "mark.gpu" in path.read_text(encoding="utf-8")
+              and path.parent != Path(__file__).parent]
+    sizes = ("bert-base-128", "bert-base-512", "modernbert-base-1024")
+    return (
+        Part("tests", ("-m", "gpu", *marked), 240),
+        *(Part(f"pretrain, {size}", (f"{_PRETRAIN}::test_pretrain_on_a_gpu[{size}]", *_TIMED), 95)
+          for size in sizes),
+        Part("busy", (f"{_PRETRAIN}::test_the_gpu_is_busy", *_TIMED), 60),
+        Part("preflight", (f"{_BENCHMARKS / 'test_bench_preflight_gpu.py'}", *_TIMED), 110),
+        Part("scoring", (f"{_BENCHMARKS / 'test_bench_scoring.py'}::test_pppl_on_a_gpu", *_TIMED),
+             125),
+        *(Part(f"pretrain compiled, {size}",
+               (f"{_PRETRAIN}::test_compiled_pretraining_on_a_gpu[{size}]", *_TIMED), 115)
+          for size in sizes))
+
+
+def run_parts(chosen: Sequence[Part], budget_seconds: float = BUDGET_SECONDS,
+              program: Sequence[str] = (sys.executable, "-m", "pytest")) -> Iterator[Outcome]:
+    """Run parts one after the other, and yield what became of each.
+
+    Args:
+        chosen: to run.
+        budget_seconds: for all; a part that finds too little left is not begun.
+        program: that takes the arguments of a part.
+    """
+    began = time.monotonic()
+    for part in chosen:
+        left = budget_seconds - (time.monotonic() - began)
+        seconds = min(part.limit_seconds, left)
+        if seconds < min(_LEAST_SECONDS, part.limit_seconds):
+            yield Outcome(part.name, "out of time", 0.0, part.limit_seconds,
+                          "the time for all parts was over")
+            continue
+        yield _run(part, seconds, program)
+
+
+def _run(part: Part, seconds: float, program: Sequence[str]) -> Outcome:
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as name, tempfile.TemporaryFile("w+") as log:
+        directory = Path(name)
+        files = {"--junitxml": directory / "tests.xml",
+                 "--benchmark-json": directory / "benchmarks.json"}
+        with subprocess.Popen(
+                [*program, *part.arguments, "-W", "default", "-p", "no:cacheprovider", "-q",
+                 *(f"{option}={path}" for option, path in files.items())],
+                stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                start_new_session=True, cwd=_TESTS.parent,
+                env={**os.environ, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"},
+                ) as process:
+            code = _wait(process, seconds)
+        log.seek(0)
+        words = [line for line in log.read().splitlines() if line.strip()]
+        tests = dict(_read_tests(files["--junitxml"]))
+        timed = _read_object(files["--benchmark-json"])
+    failed = [f"{test}: {status}" for test, status in tests.items()
+              if status not in ("passed", "skipped")]
+    if code is None:
+        status, detail = "out of time", f"it was ended after {seconds:.0f} seconds"
+    elif code == 0 and any(status == "passed" for status in tests.values()):
+        status, detail = "passed", ""
+    elif code in (0, 5):
+        status, detail = "skipped", "; ".join(sorted({*_reasons(words)})) or "no test ran"
+    else:
+        status, detail = "failed", "; ".join(failed) or (words[-1] if words else f"exit {code}")
+    return Outcome(part.name, status, round(time.monotonic() - began, 1), part.limit_seconds,
+                   detail, tests, timed.get("benchmarks", ()), timed.get("machine_info", {}))
+
+
+def _wait(process: subprocess.Popen[Any], seconds: float) -> int | None:
+    """Wait for a process; end it and its children after some seconds, and return None then."""
+    try:
+        return process.wait(max(seconds - _GRACE_SECONDS, seconds / 2))
+    except subprocess.TimeoutExpired:
+        # pytest then writes its files on the tests that are done.
+        os.killpg(process.pid, signal.SIGINT)
+    try:
+        process.wait(min(_GRACE_SECONDS, seconds / 2))
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+    return None
+
+
+def _read_tests(path: Path) -> Iterator[tuple[str, str]]:
+    """Read the status of each test: passed, skipped, or the first line of its error."""
+    if not path.exists():
+        return
+    for case in ElementTree.parse(path).iter("testcase"):
+        faults = [*case.iter("failure"), *case.iter("error")]
+        status = "skipped" if case.find("skipped") is not None else "passed"
+        if faults:
+            status = (faults[0].get("message") or "failed").splitlines()[0][:300]
+        yield case.get("name", ""), status
+
+
+def _reasons(lines: Sequence[str]) -> Iterator[str]:
+    """Find why tests were skipped, in pytest's summary."""
+    for line in lines:
+        if found := re.match(r"SKIPPED \[\d+\] \S+: (.+)", line):
+            yield found[1]
+
+
+def _read_object(path: Path) -> dict[str, Any]:
+    try:
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return content
+
+
+def describe_machine() -> dict[str, Any]:
+    """Describe the card, its driver and the software."""
+    import torch
+
+    gpu = torch.cuda.get_device_properties(0)
+    versions = {}
+    for name in _PACKAGES:
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return {"card": gpu.name, "cards": torch.cuda.device_count(),
+            "memory_gib": round(gpu.total_memory / 2**30, 1),
+            "compute_capability": f"{gpu.major}.{gpu.minor}", "driver": _driver(),
+            "cuda": torch.version.cuda, "python": platform.python_version(), "versions": versions}
+
+
+def _driver() -> str | None:
+    """Return the version of NVIDIA's driver, None where it is not known."""
+    try:
+        told = subprocess.run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"],
+                              capture_output=True, text=True, check=True, timeout=30).stdout
+        return told.split()[0]
+    except (OSError, subprocess.SubprocessError, IndexError):
+        return None
+
+
+def reason_not_to_run() -> str:
+    """Say what is missing: packages, or a GPU; empty where nothing is."""
+    missing = [*unmet_requirements(),
+               *(f"{name} is not installed" for name in _NEEDED if util.find_spec(name) is None)]
+    if missing:
+        return "; ".join(missing)
+    if reason := missing_for_cuda():
+        return f"no GPU: {reason}"
+    import torch
+
+    return "" if torch.cuda.is_available() else \
+        f"no GPU: torch {torch.__version__} finds none; nvidia-smi may say why"
+
+
+def main(directory: Path) -> int:
+    """Run the check, and return its exit code: 1 where it cannot run or a part did not end well."""
+    if reason := reason_not_to_run():
+        print(f"gpu-check: {reason}", file=sys.stderr)
+        return 1
+    outcomes = []
+    for outcome in run_parts(parts()):
+        outcomes.append(outcome)
+        print(f"gpu-check: {outcome.name}: {outcome.status} in {outcome.seconds:.0f} s"
+              + (f" ({outcome.detail})" if outcome.detail else ""), file=sys.stderr, flush=True)
+    record = {"machine": describe_machine(), "date": time.strftime("%Y-%m-%d"),
+              "parts": [asdict(outcome) for outcome in outcomes]}
+    write_report(record, directory)
+    return int(any(outcome.status in ("failed", "out of time") for outcome in outcomes))
+
+
+def write_report(record: Mapping[str, Any], directory: Path) -> None:
+    """Write the record as JSON, and as Markdown with the goals."""
+    directory.mkdir(parents=True, exist_ok=True)
+    text = markdown(record)
+    (directory / "gpu-check.json").write_text(json.dumps(record, indent=1) + "\n",
+                                              encoding="utf-8")
+    (directory / "gpu-check.md").write_text(text, encoding="utf-8")
+    print(f"gpu-check: {directory / 'gpu-check.md'} and .json", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1] if len(sys.argv) > 1 else "out")))

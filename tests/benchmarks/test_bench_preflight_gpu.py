@@ -1,0 +1,59 @@
+"""Forecasts of `preflight` on a GPU against the run that follows: `make gpu-check`.
+
+Memory that came is what the whole card has in use after the last step, so nothing else may run
+there.
+"""
+
+from __future__ import annotations
+
+import gc
+import statistics
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from texts import write_made_up_texts
+
+from bmtools.training.preflight import preflight
+from bmtools.training.pretrain import pretrain
+from bmtools.vocab.tokenizer import save_tokenizer
+
+_SETTINGS: dict[str, Any] = {
+    "architecture": "bert-base", "max_length": 512, "batch_size": 64, "mixed_precision": "bf16",
+    "steps": 60}
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_preflight_against_what_came(benchmark: Any, tmp_path: Path) -> None:
+    if benchmark.disabled:
+        pytest.skip("timed by --benchmark-enable")
+    from side import stand_in_tokenizer
+
+    save_tokenizer(stand_in_tokenizer(), tmp_path / "tokenizer")
+    given = {"data": write_made_up_texts(tmp_path / "texts.jsonl", 6_000),
+             "tokenizer": tmp_path / "tokenizer", **_SETTINGS}
+    forecast = preflight(**given, probe_seconds=5)
+    gc.collect()
+    torch.cuda.empty_cache()
+    rates, used = [], []
+
+    def on_report(line: dict[str, Any]) -> None:
+        if "tokens_per_second" in line:
+            rates.append(line["tokens_per_second"])
+            free, total = torch.cuda.mem_get_info()
+            used.append((total - free) / 2**30)
+
+    benchmark.pedantic(pretrain, kwargs={
+        **given, "output": tmp_path / "model", "on_report": on_report, "logging_steps": 10,
+        "save_steps": 0}, rounds=1)
+    (phase,) = forecast.phases
+    came = {"memory_gib": max(used), "tokens_per_second": statistics.median(rates[1:])}
+    benchmark.extra_info.update(
+        gpu=forecast.device.name, came=came,
+        forecast={"memory_gib": phase.memory_gib, "tokens_per_second": phase.tokens_per_second},
+        memory=round(phase.memory_gib / came["memory_gib"], 3),
+        speed=round(phase.tokens_per_second / came["tokens_per_second"], 3))
+    print(f"\n  forecast {phase.memory_gib} GiB and {phase.tokens_per_second:,} tokens/s, came "
+          f"{came['memory_gib']:.2f} and {came['tokens_per_second']:,}")

@@ -1,0 +1,233 @@
+"""The check on a GPU, as far as it needs none: its parts, their limits, and the page it writes."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import gpu_check
+import pytest
+import side
+import torch
+from gpu_check import BUDGET_SECONDS, Outcome, Part, parts, run_parts, write_report
+from gpu_report import GOALS, judge, markdown
+from torch.autograd import DeviceType
+from torch.profiler import ProfilerActivity
+
+ROOT = Path(__file__).parents[2]
+# A program in place of pytest: its first argument says what it does.
+PROGRAM = """
+import json, sys, time
+what, *options = sys.argv[1:]
+paths = dict(option.split("=", 1) for option in options if "=" in option)
+cases = {"passes": "", "fails": '<failure message="AssertionError: 2 is not 3&#10;more"/>',
+         "skips": '<skipped/>'}
+if what in cases:
+    with open(paths["--junitxml"], "w") as file:
+        file.write(f'<testsuites><testsuite><testcase name="test_it">{cases[what]}</testcase>'
+                   '</testsuite></testsuites>')
+if what == "passes":
+    with open(paths["--benchmark-json"], "w") as file:
+        json.dump({"machine_info": {"cpu": {}}, "benchmarks": [
+            {"name": "test_it", "params": None, "extra_info": {"busy": 0.9}}]}, file)
+if what == "skips":
+    print("SKIPPED [1] tests/test_it.py:3: minicons is not there")
+if what == "crashes":
+    sys.exit("Fatal: the driver is gone")
+if what == "hangs":
+    try:
+        time.sleep(60)
+    except KeyboardInterrupt:
+        time.sleep(60)
+sys.exit({"fails": 1}.get(what, 0))
+"""
+
+
+def run(*kinds: str, limit: float = 20.0, budget: float = 100.0) -> list[Outcome]:
+    return list(run_parts([Part(kind, (kind,), limit) for kind in kinds], budget,
+                          (sys.executable, "-S", "-c", PROGRAM)))
+
+
+def test_a_part_that_does_not_pass_leaves_the_others() -> None:
+    fails, crashes, skips, passes = run("fails", "crashes", "skips", "passes")
+    assert (fails.status, fails.detail) == ("failed", "test_it: AssertionError: 2 is not 3")
+    assert (crashes.status, crashes.detail) == ("failed", "Fatal: the driver is gone")
+    assert (skips.status, skips.detail) == ("skipped", "minicons is not there")
+    assert (passes.status, passes.detail, passes.tests) == ("passed", "", {"test_it": "passed"})
+    assert passes.benchmarks[0]["extra_info"] == {"busy": 0.9}
+
+
+def test_a_part_that_hangs_is_ended_with_all_it_started() -> None:
+    began = time.monotonic()
+    hangs, passes = run("hangs", "passes", limit=0.4)
+    assert (hangs.status, hangs.detail) == ("out of time", "it was ended after 0 seconds")
+    assert time.monotonic() - began < 10
+    assert passes.status in ("passed", "out of time"), "the next one had its own time"
+
+
+def test_no_part_begins_when_the_time_is_over() -> None:
+    first, second = run("hangs", "passes", limit=1.0, budget=1.2)
+    assert (first.status, second.status) == ("out of time", "out of time")
+    assert (second.seconds, second.detail) == (0.0, "the time for all parts was over")
+
+
+def test_limits_add_up_to_less_than_twenty_minutes() -> None:
+    assert sum(part.limit_seconds for part in parts()) <= BUDGET_SECONDS - 30
+    assert BUDGET_SECONDS == 20 * 60
+
+
+def test_parts_name_tests_that_there_are() -> None:
+    defined = set()
+    for part in parts():
+        for argument in part.arguments:
+            path, _, test = argument.partition("::")
+            if not path.endswith(".py"):
+                continue
+            text = (ROOT / path).read_text(encoding="utf-8")
+            assert "mark.gpu" in text
+            name = test.partition("[")[0]
+            assert not name or f"def {name}(" in text
+            defined |= {*re.findall(r"^def (test_\w+)", text, re.MULTILINE)}
+    assert "test_a_deterministic_gpu_resumes_with_the_same_bytes" in defined
+    assert {goal.part for goal in GOALS} <= {part.name for part in parts()}
+
+
+def test_without_a_gpu_it_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+                                      capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert gpu_check.main(tmp_path / "out") == 1
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("gpu-check: no GPU: ")
+    assert not (tmp_path / "out").exists()
+
+
+def test_packages_that_are_too_old_are_named_first(monkeypatch: pytest.MonkeyPatch,
+                                                   capsys: pytest.CaptureFixture[str],
+                                                   tmp_path: Path) -> None:
+    monkeypatch.setattr(gpu_check, "unmet_requirements",
+                        lambda: ["transformers: found 5.1.0, expected >=5.5"])
+    assert gpu_check.main(tmp_path) == 1
+    assert capsys.readouterr().err == "gpu-check: transformers: found 5.1.0, expected >=5.5\n"
+
+
+def entry(name: str, **info: Any) -> dict[str, Any]:
+    return {"name": name, "params": {"architecture": "bert-base", "max_length": 512},
+            "extra_info": info}
+
+
+def race(size: str, peer: str, ratio: float, rate: int, share: float) -> dict[str, Any]:
+    compiled = " compiled" if peer.endswith("compiled") else ""
+    test = "test_compiled_pretraining_on_a_gpu" if compiled else "test_pretrain_on_a_gpu"
+    ours = f"packed{compiled}"
+    return entry(f"{test}[{size}]", architecture=size.rpartition("-")[0], max_length=512,
+                 precision="bf16", gpu="NVIDIA H200", real_text=False, failures={},
+                 times_faster={ours: {peer: {"median": ratio, "lowest": ratio, "highest": ratio}}},
+                 sides={ours: {"tokens_per_second": rate, "peak_megabytes": 10},
+                        peer: {"tokens_per_second": round(rate / ratio), "peak_megabytes": 20}},
+                 share_of_peak={ours: share, peer: 0.01})
+
+
+def part(name: str, *benchmarks: dict[str, Any], status: str = "passed", detail: str = "",
+         tests: dict[str, str] | None = None) -> dict[str, Any]:
+    return {"name": name, "status": status, "seconds": 60.0, "limit_seconds": 95, "detail": detail,
+            "tests": tests or {}, "benchmarks": benchmarks,
+            "machine": {"cpu": {}, "machine": "x86_64", "versions": {"torch": "2.11.0"}}}
+
+
+EXACT = "test_a_deterministic_gpu_resumes_with_the_same_bytes"
+# Made up: what a check would record.
+RECORD: dict[str, Any] = {
+    "date": "2026-11-22",
+    "machine": {"card": "NVIDIA H200", "cards": 1, "memory_gib": 139.8, "driver": "580.1",
+                "compute_capability": "9.0", "cuda": "13.0", "python": "3.12.3",
+                "versions": {"torch": "2.11.0", "transformers": "5.17.0"}},
+    "parts": [
+        part("tests", tests={f"{EXACT}[packed-no]": "passed", f"{EXACT}[packed-bf16]": "passed",
+                             "test_other": "passed"}),
+        part("pretrain, bert-base-128", status="out of time", detail="it was ended after 95"),
+        part("pretrain, bert-base-512", race("bert-base-512", "trainer", 3.25, 490_000, 0.29)),
+        part("pretrain, modernbert-base-1024",
+             race("modernbert-base-1024", "trainer", 2.5, 310_000, 0.2)),
+        part("busy", entry("test_the_gpu_is_busy", gpu="NVIDIA H200", busy=0.97)),
+        part("preflight", entry("test_preflight_against_what_came", memory=1.6, speed=0.95)),
+        part("scoring", status="skipped", detail="could not import 'minicons'"),
+        part("pretrain compiled, bert-base-512",
+             race("bert-base-512", "trainer compiled", 3.5, 560_000, 0.335))]}
+
+
+def test_goals_stand_beside_what_was_measured() -> None:
+    assert list(judge(RECORD)) == [
+        ("BERT-base, 128: times Trainer", "3.0 or more", "",
+         "not measured: out of time, it was ended after 95"),
+        ("BERT-base, 512: times Trainer", "3.0 or more", "3.2", "met"),
+        ("ModernBERT-base, 1,024: times Trainer", "3.0 or more", "2.5", "missed"),
+        ("BERT-base, 512: useful tokens a second", "500,000 or more on an H200", "560,000", "met"),
+        ("BERT-base, 512: share of the card's peak (MFU)", "30% or more", "34%", "met"),
+        ("ModernBERT-base, 1,024: useful tokens a second", "304,000 or more on an H100", "310,000",
+         "another card"),
+        ("share of the time in which the card is busy", "95% or more", "97%", "met"),
+        ("score-pppl without start-up: times minicons", "20.0 or more", "",
+         "not measured: skipped, could not import 'minicons'"),
+        ("preflight: memory forecast, as a share of what came", "1.00 to 1.50", "1.60", "missed"),
+        ("preflight: speed forecast, as a share of what came", "0.90 to 1.10", "0.95", "met"),
+        ("a killed run resumes with the same bytes (`--deterministic`)", "all cases", "2 of 2",
+         "met")]
+
+
+def test_a_resumed_run_with_other_bytes_misses_its_goal() -> None:
+    tests = {f"{EXACT}[packed-no]": "AssertionError", f"{EXACT}[packed-bf16]": "passed"}
+    *_, found = judge({**RECORD, "parts": [part("tests", tests=tests)]})
+    assert found[2:] == ("1 of 2", "missed")
+    *_, found = judge({**RECORD, "parts": [part("tests", status="failed", detail="no kernel")]})
+    assert found[2:] == ("", "not measured: failed, no kernel")
+    *_, found = judge({**RECORD, "parts": []})
+    assert found[2:] == ("", "not measured: the part did not run")
+
+
+def test_the_page_and_the_record_are_written(tmp_path: Path) -> None:
+    write_report(RECORD, tmp_path / "out")
+    again = json.loads((tmp_path / "out/gpu-check.json").read_text())
+    assert markdown(again) == markdown(RECORD)
+    text = (tmp_path / "out/gpu-check.md").read_text()
+    assert "1 x NVIDIA H200, 139.8 GiB, compute capability 9.0; driver 580.1, CUDA 13.0, " \
+        "Python 3.12.3, torch 2.11.0, transformers 5.17.0; 2026-11-22; 8 minutes." in text
+    assert "| BERT-base, 512: times Trainer | 3.0 or more | 3.2 | met |" in text
+    assert "| scoring | skipped: could not import 'minicons' | 60 | 95 |" in text
+    assert "| `pretrain`, bert-base, length 512, bf16 (packed) | Trainer, documents end to end " \
+        "(`group_texts`) | 3.2 times | 0.50 |" in text
+    assert "(packed compiled) | Trainer, documents end to end (`group_texts`) | compiled 3.5 | " \
+        in text
+
+
+def test_a_record_without_benchmarks_is_a_page_too() -> None:
+    text = markdown({**RECORD, "parts": [part("tests", status="failed", detail="a | b")]})
+    assert "| tests | failed: a \\| b | 60 | 95 |" in text
+    assert "## Benchmarks" not in text
+
+
+@pytest.mark.parametrize(("spans", "share"), [
+    ([(0, 10)], 1.0), ([(0, 2), (8, 10)], 0.4), ([(5, 10), (0, 6), (1, 2)], 1.0),
+    ([(2, 4), (3, 5), (9, 12), (9, 10)], 0.6)])
+def test_time_that_is_covered(spans: list[tuple[float, float]], share: float) -> None:
+    assert side.covered(spans) == pytest.approx(share)
+
+
+def test_busy_time_is_read_off_the_profiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what runs on the CPU in place of kernels."""
+
+    def steps(_batches: None) -> Any:
+        while True:
+            torch.ones(200, 200) @ torch.ones(200, 200)
+            yield
+            time.sleep(0.002)
+
+    monkeypatch.setattr(side, "set_up", lambda _side: (SimpleNamespace(run=steps), None))
+    share = side.busy_share(SimpleNamespace(), 4, ProfilerActivity.CPU, DeviceType.CPU)
+    assert 0 < share < 0.9
+    with pytest.raises(RuntimeError, match="saw nothing run on the device"):
+        side.busy_share(SimpleNamespace(), 4, ProfilerActivity.CPU, DeviceType.CUDA)
