@@ -484,7 +484,7 @@ LAST_DIGIT = 1.1e-6  # losses are reported to six
 def test_several_processes_give_the_losses_of_one(start: Start, data: Path, tmp_path: Path,
                                                   layout: str, processes: int) -> None:
     """Each phase leaves different weights without gradients: heads, frozen ones."""
-    given = [*phased(data), "--layout", layout, *SAME_DROPOUT,
+    given = [*phased(data), *LAYOUTS[layout], *SAME_DROPOUT,
              "--evaluate", data / "old.jsonl", "--retain", data / "more.jsonl"]
     jobs = [start(f"of-{number}", *given, processes=number).succeed() for number in (1, processes)]
     ones, others = (metrics(tmp_path / f"of-{number}") for number in (1, processes))
@@ -606,7 +606,7 @@ def test_distillation_resumes_and_runs_in_two_processes(start: Start, data: Path
 
 
 def sharded(data: Path, layout: str) -> list[object]:
-    return [*phased(data), "--layout", layout, *SAME_DROPOUT, "--save-steps", 1,
+    return [*phased(data), *LAYOUTS[layout], *SAME_DROPOUT, "--save-steps", 1,
             "--mixout", 0, "--l2-sp", 0, "--evaluate", data / "old.jsonl"]
 
 
