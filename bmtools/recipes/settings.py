@@ -247,8 +247,8 @@ class RegularizationConfig:
             (all linear maps, as in the code of Lee et al. 2020, but a decoder that is tied to the
             embeddings) or all (every weight, as in their formula; vectors number by number). Those
             without initial weights, such as a new head, are left out.
-        mixout_gradient: exact, that of the mixture, or unscaled, as in the code of Lee et al. 2020:
-            smaller by 1 - mixout, while weights that are not mixed have all of theirs.
+        mixout_gradient: gradient of mixed weights: exact, or unscaled, which leaves out the factor
+            1 / (1 - mixout) of the mixture, as does the code of Lee et al. 2020.
         l2_sp: strength of the L2 penalty on the distance to the initial weights: half of it times
             the squared distance is added to the loss; 0 for none.
     """
@@ -321,8 +321,8 @@ class ReplayConfig:
 
     Args:
         replay_steps: steps between batches of the replayed text; 0 for none.
-        replay_update: own, an update for the replayed batch alone, or summed, one update for it and
-            the batch of its step, with the sum of the gradients, as in the authors' notebook.
+        replay_update: update of a replayed batch: own, or summed, one update by its gradients and
+            those of the batch of its step, as in the authors' notebook.
     """
 
     replay_steps: int = 0
