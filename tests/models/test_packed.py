@@ -489,20 +489,19 @@ def test_self_check_takes_a_tolerance(ready: Any) -> None:
         self_check(ready, ids, lengths, tolerance=1e-12)
 
 
-def deep(family: str, **changes: Any) -> Any:
-    """A healthy model of 24 layers whose states bf16 changes by a fifth."""
+def blurry() -> Any:
+    """A healthy model whose states bf16 changes by a tenth, as those of 24 trained layers."""
     torch.manual_seed(0)
     model = AutoModelForMaskedLM.from_config(tiny_config(
-        family, num_hidden_layers=24, initializer_range=0.2, **changes))
+        "BERT", num_hidden_layers=6, initializer_range=0.8))
     prepare_packed(model)
     return model
 
 
-@pytest.mark.parametrize("family", ["BERT", "RoBERTa"])
-def test_self_check_passes_a_deep_model_that_bf16_blurs(family: str) -> None:
-    """Both layouts are as far from float32, and that is further than a small model's."""
-    model = deep(family)
-    ids, lengths = documents_for(model)
+def test_self_check_passes_a_model_that_bf16_blurs() -> None:
+    """Both layouts are as far from float32, and that is further than the usual rounding."""
+    model = blurry().eval()
+    ids, lengths = torch.arange(4, 30), torch.tensor([5, 9, 12])
     exact = encode_packed(model, ids, lengths)
     with torch.autocast("cpu", torch.bfloat16):
         blurred = encode_packed(model, ids, lengths)
@@ -510,9 +509,9 @@ def test_self_check_passes_a_deep_model_that_bf16_blurs(family: str) -> None:
         self_check(model, ids, lengths)
 
 
-def test_self_check_catches_positions_of_a_deep_model_in_bf16(
+def test_self_check_catches_positions_of_a_model_that_bf16_blurs(
         monkeypatch: pytest.MonkeyPatch) -> None:
-    model = deep("BERT")
+    model = blurry()
     monkeypatch.setattr(DocumentLengths, "positions",
                         lambda documents: torch.arange(sum(documents.lengths)))
     with torch.autocast("cpu", torch.bfloat16), \
