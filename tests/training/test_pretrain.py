@@ -102,6 +102,16 @@ def test_it_can_be_called_from_python(corpus: Path, vocabulary: Path, tmp_path: 
     assert {"mlm", "kl", "cosine"} <= small["last"].keys()
 
 
+def test_a_deterministic_run_uses_deterministic_algorithms_until_it_ends(
+        corpus: Path, vocabulary: Path, tmp_path: Path) -> None:
+    found: list[bool] = []
+    bmtools.training.pretrain(
+        corpus, tmp_path / "m", architecture="bert-1x64", tokenizer=vocabulary, steps=1,
+        max_length=16, batch_size=8, deterministic=True,
+        on_report=lambda _: found.append(torch.are_deterministic_algorithms_enabled()))
+    assert found == [True] and not torch.are_deterministic_algorithms_enabled()
+
+
 @pytest.mark.parametrize(("settings", "message"), [
     ({}, "expected one of model and architecture"),
     ({"architecture": "bert-1x64"}, "architecture and tokenizer go together"),
