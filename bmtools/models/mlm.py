@@ -29,8 +29,9 @@ _HEADS = (("cls",), ("lm_head",), ("head", "decoder"), ("predictions",),
 # Architectures whose head ends with the output table and its bias.
 _DECODER_LAST = frozenset({"bert", "camembert", "megatron-bert", "modernbert", "roberta",
                            "xlm-roberta"})
-# Each new shape of a half-precision product costs a CPU some milliseconds to generate its kernel.
-_CPU_SHAPE_MULTIPLE = 64
+# Each new shape of a half-precision product costs a CPU some milliseconds to generate its kernel;
+# a GPU allocates memory by shape.
+_SHAPE_MULTIPLE = 64
 
 
 def encode(model: PreTrainedModel, input_ids: Tensor, attention_mask: Tensor,
@@ -192,8 +193,8 @@ def masked_lm_loss(model: PreTrainedModel, states: Tensor, labels: Tensor,
         numbers = _LOGITS_ON_CPU if kind == "cpu" else _LOGITS_ON_GPU
         chunk_size = max(1, numbers // model.config.vocab_size)
     if len(labels) < 2 * chunk_size or autocast == torch.float16:
-        if kind == "cpu" and autocast is not None:
-            states = functional.pad(states, (0, 0, 0, -len(states) % _CPU_SHAPE_MULTIPLE))
+        if kind == "cuda" or (kind == "cpu" and autocast is not None):
+            states = functional.pad(states, (0, 0, 0, -len(states) % _SHAPE_MULTIPLE))
         with _padded_vocabulary(model, _row_multiple(states.device)):
             logits = lm_head(model)(states)
         loss, correct = _SummedLoss.apply(logits.float(), labels)

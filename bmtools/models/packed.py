@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
@@ -20,8 +22,10 @@ from transformers.models.megatron_bert.modeling_megatron_bert import MegatronBer
 
 from bmtools.errors import BmtoolsError, CheckpointError, setting
 from bmtools.models.checkpoint_files import first_position
+from bmtools.models.documents import DocumentLengths, as_documents
+from bmtools.models.length_attention import in_best_precision
 from bmtools.models.mlm import encode, require_segments
-from bmtools.models.varlen import DocumentLengths, in_best_precision, varlen_attention
+from bmtools.models.varlen import varlen_attention
 
 ATTENTION = "bmtools_documents"
 ARCHITECTURES = {"bert": "BERT", "roberta": "RoBERTa", "xlm-roberta": "XLM-R",
@@ -63,7 +67,7 @@ def prepare_packed(model: PreTrainedModel) -> None:
     model.set_attn_implementation(ATTENTION)
 
 
-def encode_packed(model: PreTrainedModel, input_ids: Tensor, lengths: Tensor,
+def encode_packed(model: PreTrainedModel, input_ids: Tensor, lengths: Tensor | DocumentLengths,
                   token_type_ids: Tensor | None = None, causal: bool = False) -> Tensor:
     """Run the encoder, without its head, over documents packed end to end.
 
@@ -72,7 +76,8 @@ def encode_packed(model: PreTrainedModel, input_ids: Tensor, lengths: Tensor,
     Args:
         model: prepared by `prepare_packed`.
         input_ids: (tokens,) int64, special tokens of each document included.
-        lengths: (documents,) int64, tokens of each; on the CPU, or this waits for the GPU.
+        lengths: of the documents, made before, or this waits for the GPU; or (documents,) int64
+            tokens of each.
         token_type_ids: (tokens,) int64 segments; all 0 if left out.
         causal: let each token see only itself and those before it in its document.
 
@@ -87,15 +92,18 @@ def encode_packed(model: PreTrainedModel, input_ids: Tensor, lengths: Tensor,
     if not _is_prepared(model):
         raise CheckpointError(f"{type(model).__name__}: packed documents would see each other; "
                               f"call prepare_packed first or {_use_padded()}")
-    documents = DocumentLengths.of(lengths, input_ids.device, causal)
-    if sum(documents.lengths) != len(input_ids):
-        raise ValueError(f"lengths of packed documents: found {sum(documents.lengths)} tokens in "
-                         f"all, expected {len(input_ids)}")
-    positions = documents.positions() + first_position(model.config)
-    inputs = {"input_ids": input_ids[None], "position_ids": positions[None]}
+    documents = replace(as_documents(lengths, input_ids.device), causal=causal)
+    padding, tokens = documents.padding, len(input_ids)
+    if documents.tokens - padding != tokens:
+        raise ValueError(f"lengths of packed documents: found {documents.tokens - padding} tokens "
+                         f"in all, expected {tokens}")
+    positions = documents.positions + first_position(model.config)
+    inputs = {"input_ids": input_ids, "position_ids": positions}
     if token_type_ids is not None:
         require_segments(model)
-        inputs["token_type_ids"] = token_type_ids[None]
+        inputs["token_type_ids"] = token_type_ids
+    inputs = {name: functional.pad(value, (0, documents.tokens - len(value)))[None]
+              for name, value in inputs.items()}
     encoder: Any = model.base_model
     if model.config.model_type == "megatron-bert":
         # By its parts: the whole model drops arguments that it does not know.
@@ -107,7 +115,8 @@ def encode_packed(model: PreTrainedModel, input_ids: Tensor, lengths: Tensor,
             if model.config.model_type == "modernbert" \
             else torch.ones(1, 1, 1, 1, dtype=torch.bool, device=input_ids.device)
         states = encoder(**inputs, attention_mask=mask, documents=documents).last_hidden_state
-    return states[0]
+    states = states.squeeze(0)
+    return states[:tokens] if padding else states
 
 
 def _is_prepared(model: PreTrainedModel) -> bool:
@@ -139,6 +148,7 @@ def _attention(module: nn.Module, query: Tensor, key: Tensor, value: Tensor, att
         return in_best_precision(partial(sdpa_attention_forward, module), query, key, value,
                                  attention_mask=attention_mask, dropout=dropout,
                                  scaling=scaling, sliding_window=sliding_window, **options)
+    # transformers counts the token itself.
     window = None if sliding_window is None else sliding_window - 1
     scale = query.shape[-1]**-0.5 if scaling is None else scaling
     query, key, value = (part[0].transpose(0, 1) for part in (query, key, value))
@@ -251,13 +261,13 @@ def _expected_rounding(model: PreTrainedModel, device: torch.device) -> float:
 def _encode_separately(model: PreTrainedModel, input_ids: Tensor, documents: DocumentLengths,
                        token_type_ids: Tensor | None) -> Tensor:
     """Encode each document by itself with the plain model, (tokens, hidden size)."""
-    segments = [None] * len(documents.lengths) if token_type_ids is None \
-        else token_type_ids.split(documents.lengths)
+    lengths = documents.lengths.tolist()
+    segments = [None] * len(lengths) if token_type_ids is None else token_type_ids.split(lengths)
     attention, states = model.config._attn_implementation, []
     if attention == ATTENTION:
         model.set_attn_implementation("sdpa")
     try:
-        for ids, types in zip(input_ids.split(documents.lengths), segments, strict=True):
+        for ids, types in zip(input_ids.split(lengths), segments, strict=True):
             mask = torch.ones_like(ids[None], dtype=torch.bool)
             states.append(encode(model, ids[None], mask, documents.causal,
                                  token_type_ids=None if types is None else types[None])[0])

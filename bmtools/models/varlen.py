@@ -2,84 +2,29 @@
 
 from __future__ import annotations
 
-import contextlib
-import inspect
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from itertools import groupby
-from typing import Any
-
 import torch
 from torch import Tensor
-from torch.nn.functional import scaled_dot_product_attention
+from torch.nn.functional import pad, scaled_dot_product_attention
 
-_KERNEL: Callable[..., Any] | None = None
-with contextlib.suppress(ImportError):
-    from torch.nn.attention.varlen import varlen_attn
+from bmtools.models.attention_ops import efficient_attention
+from bmtools.models.documents import DocumentLengths, capability
+from bmtools.models.length_attention import HALF, attend_by_length
 
-    # The kernel of some releases has no sliding window.
-    if {"scale", "window_size"} <= inspect.signature(varlen_attn).parameters.keys():
-        _KERNEL = varlen_attn
+FLASH, EFFICIENT, BLOCKS = "flash", "efficient", "blocks"
+_AMPERE = (8, 0)
 _UNBOUNDED = -1
-# On a CPU torch's fused attention takes two to six times as long in bfloat16 as in float32 where
-# sequences are short; from here on it is the faster one (two cores with AMX, heads of 32 and 64).
-_SHORT_TOKENS = 256
-
-
-@dataclass(frozen=True)
-class DocumentLengths:
-    """Lengths and boundaries of packed documents.
-
-    Args:
-        lengths: tokens of each document, special tokens included.
-        boundaries: (documents + 1,) int32 on the device of the tokens: the start of each document
-            and the end of the last one (FlashAttention's `cu_seqlens`).
-        causal: each token sees only itself and those before it in its document.
-    """
-
-    lengths: tuple[int, ...]
-    boundaries: Tensor
-    causal: bool
-
-    @classmethod
-    def of(cls, lengths: Tensor, device: torch.device, causal: bool = False) -> DocumentLengths:
-        """Read (documents,) lengths; waits for the GPU if they are on one.
-
-        Raises:
-            ValueError: no documents, or one without tokens.
-        """
-        sizes = tuple(lengths.tolist())
-        if not sizes or min(sizes) < 1:
-            raise ValueError(f"lengths of packed documents: found {sizes[:8]}, "
-                             "expected at least one, each of 1 token or more")
-        boundaries = torch.tensor([0, *sizes]).cumsum(0).to(device, torch.int32)
-        return cls(sizes, boundaries, causal)
-
-    def positions(self) -> Tensor:
-        """Count each document's tokens from 0, (tokens,) int64 on the device of the tokens."""
-        positions = [torch.arange(length) for length in self.lengths]
-        return torch.cat(positions).to(self.boundaries.device)
-
-    def document_ids(self) -> Tensor:
-        """Number the document of each token, (tokens,) int64 on the device of the tokens."""
-        sizes = torch.tensor(self.lengths)
-        return torch.arange(len(sizes)).repeat_interleave(sizes).to(self.boundaries.device)
-
-    def window(self, sliding_window: int | None) -> tuple[int, int]:
-        """Tokens that a token sees to its left and right; -1 for all there are.
-
-        Args:
-            sliding_window: tokens seen on either side; None for all.
-        """
-        side = _UNBOUNDED if sliding_window is None or sliding_window >= max(self.lengths) - 1 \
-            else sliding_window
-        return side, 0 if self.causal else side
+_HEAD_MULTIPLE = 8
+# FlashAttention's backward pass takes larger heads on some GPUs only.
+_LARGEST_FLASH_HEAD = 192
+# The memory-efficient kernel numbers a document's attention weights with 32 bits to draw their
+# dropout; beyond, its two passes would drop different ones.
+_DROPOUT_NUMBERS = 2**31
 
 
 def varlen_attention(query: Tensor, key: Tensor, value: Tensor, documents: DocumentLengths,
                      scale: float, sliding_window: int | None = None,
                      dropout: float = 0.0) -> Tensor:
-    """Let each token attend to its own document, with torch's fused kernel where possible.
+    """Let each token attend to its own document, with a fused kernel of torch where possible.
 
     Args:
         query, key, value: (tokens, heads, head size), documents end to end.
@@ -91,71 +36,113 @@ def varlen_attention(query: Tensor, key: Tensor, value: Tensor, documents: Docum
     Returns:
         (tokens, heads, head size).
     """
-    window = documents.window(sliding_window)
-    if not kernel_fits(query, dropout):
-        return attend_by_length(query, key, value, documents.lengths, scale, window, dropout)
-    assert _KERNEL is not None
-    longest = max(documents.lengths)
-    return _KERNEL(query, key, value, documents.boundaries, documents.boundaries, longest, longest,
-                   scale=scale, window_size=window)
+    side = _UNBOUNDED if sliding_window is None else sliding_window
+    window = (side, 0 if documents.causal else side)
+    kernel = choose_kernel(documents.capability, query.dtype, query.shape[-1],
+                           sliding_window is not None)
+    if kernel == EFFICIENT and dropout:
+        weights = (documents.boundaries.shape[0] - 1) * query.shape[1] * documents.longest**2
+        kernel = EFFICIENT if weights < _DROPOUT_NUMBERS else ""
+    if kernel:
+        attend = {FLASH: _attend_flash, EFFICIENT: _attend_efficient,
+                  BLOCKS: attend_in_blocks}[kernel]
+        return attend(query, key, value, documents, scale, window, dropout)
+    if torch.compiler.is_compiling():
+        seed = torch.randint(2**31, ()) if dropout else torch.zeros((), dtype=torch.int64)
+        output: Tensor = torch.ops.bmtools.attend_by_length(
+            query, key, value, documents.lengths, seed, scale, *window, dropout)
+        return output
+    return attend_by_length(query, key, value, documents.lengths.tolist(), scale, window, dropout)
 
 
-def attend_by_length(query: Tensor, key: Tensor, value: Tensor, lengths: Sequence[int],
+def choose_kernel(capability: tuple[int, int] | None, dtype: torch.dtype, head_size: int,
+                  windowed: bool) -> str:
+    """Name the way to attend without a loop over documents; empty where there is none.
+
+    All take dropout. Torch's memory-efficient kernel has no window that looks both ways, and its
+    gradient none at all.
+
+    Args:
+        capability: of the GPU, as `documents.capability` returns it.
+        dtype: of queries, keys and values.
+        head_size: of each.
+        windowed: a sliding window limits what tokens see.
+    """
+    if capability is None:
+        return ""
+    if dtype in HALF and capability >= _AMPERE and head_size <= _LARGEST_FLASH_HEAD:
+        return FLASH
+    return BLOCKS if windowed else EFFICIENT
+
+
+def loops_over_documents(device: torch.device) -> bool:
+    """Tell if a device that should have a kernel has none: a GPU that is not NVIDIA's."""
+    return device.type != "cpu" and capability(device) is None
+
+
+def _attend_flash(query: Tensor, key: Tensor, value: Tensor, documents: DocumentLengths,
+                  scale: float, window: tuple[int, int], dropout: float) -> Tensor:
+    """Call what `varlen_attn` calls, which has no dropout."""
+    boundaries, longest = documents.boundaries, documents.longest
+    output = torch.ops.aten._flash_attention_forward(
+        _aligned(query), _aligned(key), _aligned(value), boundaries, boundaries, longest, longest,
+        dropout, window == (_UNBOUNDED, 0), False, scale=scale,
+        window_size_left=window[0], window_size_right=window[1])[0]
+    return output.narrow(-1, 0, query.shape[-1])
+
+
+def _attend_efficient(query: Tensor, key: Tensor, value: Tensor, documents: DocumentLengths,
+                      scale: float, window: tuple[int, int], dropout: float) -> Tensor:
+    """Call what nested tensors call for float32 and for GPUs before Ampere.
+
+    Those have no bfloat16, which is computed in float32 there.
+    """
+    assert documents.capability is not None
+    dtype = torch.float32 if query.dtype == torch.bfloat16 and documents.capability < _AMPERE \
+        else query.dtype
+    parts = (_aligned(part.to(dtype)).unsqueeze(0) for part in (query, key, value))
+    attend = torch.ops.bmtools.efficient_attention if torch.compiler.is_compiling() \
+        else efficient_attention
+    output = attend(*parts, documents.boundaries, documents.longest, dropout, documents.causal,
+                    scale)[0]
+    return output.squeeze(0).narrow(-1, 0, query.shape[-1]).to(query.dtype)
+
+
+def attend_in_blocks(query: Tensor, key: Tensor, value: Tensor, documents: DocumentLengths,
                      scale: float, window: tuple[int, int], dropout: float = 0.0) -> Tensor:
-    """Attend exactly, on any device: neighbours of equal length in one call, without copies.
+    """Attend exactly within a sliding window, on any device, in one call.
 
-    Documents sorted by length need the fewest calls. On two cores this beats padding to the
-    longest, buckets of similar length and masks over blocks of documents.
+    A block of queries, as long as the window, sees itself and both of its neighbours, less what
+    lies outside of the window or in another document.
 
     Args:
         query, key, value: (tokens, heads, head size), documents end to end.
-        lengths: tokens of each document.
+        documents: their lengths.
         scale: multiplies the scores.
-        window: tokens seen to the left and to the right; -1 for all.
+        window: tokens seen to the left and to the right.
         dropout: share of attention weights dropped.
-
-    Returns:
-        (tokens, heads, head size).
     """
-    runs = [(length, len(list(group))) for length, group in groupby(lengths)]
-    # One split for all runs, because the gradient of each slice alone is as large as the whole.
-    parts = zip(*(tensor.split([length * count for length, count in runs])
-                  for tensor in (query, key, value)), strict=True)
-    (left, right), longest, mask = window, max(lengths), None
-    if left != _UNBOUNDED:
-        mask = torch.ones(longest, longest, dtype=torch.bool, device=query.device)
-        mask = mask.triu(-left).tril(right)
-    outputs = []
-    for (length, count), run in zip(runs, parts, strict=True):
-        queries, keys, values = (part.unflatten(0, (count, length)).transpose(1, 2) for part in run)
-        output = in_best_precision(
-            scaled_dot_product_attention, queries, keys, values,
-            attn_mask=None if mask is None else mask[:length, :length],
-            is_causal=window == (_UNBOUNDED, 0), dropout_p=dropout, scale=scale)
-        outputs.append(output.transpose(1, 2).flatten(0, 1))
-    return torch.cat(outputs)
+    left, right = window
+    size = max(_HEAD_MULTIPLE, left + -left % _HEAD_MULTIPLE)
+    tokens = query.shape[0]
+    padding = -tokens % size
+    # Documents from 1; padding sees padding alone.
+    ids = (documents.positions == 0).cumsum(0)
+    query_ids = pad(ids, (0, padding)).unflatten(0, (-1, size))
+    key_ids = pad(ids, (size, padding + size)).unfold(0, 3 * size, size)
+    distances = torch.arange(-size, 2 * size, device=query.device) \
+        - torch.arange(size, device=query.device).unsqueeze(1)
+    seen = (distances >= -left) & (distances <= right) \
+        & (query_ids.unsqueeze(2) == key_ids.unsqueeze(1))
+    queries = pad(query, (0, 0, 0, 0, 0, padding)).unflatten(0, (-1, size)).transpose(1, 2)
+    keys, values = (pad(part, (0, 0, 0, 0, size, padding + size))
+                    .unfold(0, 3 * size, size).transpose(2, 3) for part in (key, value))
+    output = scaled_dot_product_attention(queries, keys, values, attn_mask=seen.unsqueeze(1),
+                                          dropout_p=dropout, scale=scale)
+    return output.transpose(1, 2).flatten(0, 1).narrow(0, 0, tokens)
 
 
-def in_best_precision(attention: Callable[..., Any], query: Tensor, key: Tensor, value: Tensor,
-                      **options: Any) -> Any:
-    """Call an attention function, in float32 where a CPU is slower in half precision.
-
-    Args:
-        attention: takes the three and `options`; its output is cast back by the next layer.
-        query, key, value: (batch, heads, tokens, head size).
-    """
-    is_half = query.dtype in (torch.bfloat16, torch.float16)
-    if query.device.type != "cpu" or not is_half or query.shape[2] > _SHORT_TOKENS:
-        return attention(query, key, value, **options)
-    with torch.autocast("cpu", enabled=False):
-        return attention(query.float(), key.float(), value.float(), **options)
-
-
-def kernel_fits(query: Tensor, dropout: float) -> bool:
-    """Tell if torch's kernel applies: half precision, no dropout, an Ampere GPU or newer."""
-    head_size = query.shape[-1]
-    return (_KERNEL is not None and query.is_cuda and dropout == 0.0
-            and query.dtype in (torch.bfloat16, torch.float16)
-            and head_size % 8 == 0 and head_size <= 256
-            and torch.version.cuda is not None
-            and torch.cuda.get_device_capability(query.device) >= (8, 0))
+def _aligned(part: Tensor) -> Tensor:
+    """Widen heads with zeros to a size that kernels take."""
+    missing = -part.shape[-1] % _HEAD_MULTIPLE
+    return pad(part, (0, missing)) if missing else part

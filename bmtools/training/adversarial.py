@@ -10,17 +10,24 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from bmtools.masking.corruption import IGNORED
 from bmtools.models.mlm import lm_head
 from bmtools.models.next_sentence import NextSentenceHead
 from bmtools.recipes.settings import AdversarialConfig
-from bmtools.training.objectives import EncoderInputs, LossTerm, Objective, pair_sums
+from bmtools.training.objectives import (
+    EncoderInputs,
+    LabelObjective,
+    Lengths,
+    LossTerm,
+    masked_positions,
+    pair_sums,
+    select_masked,
+)
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-class AdversarialObjective(Objective):
+class AdversarialObjective(LabelObjective):
     """Masked language modelling whose predictions withstand adversarial perturbations.
 
     The perturbation of the embeddings starts from noise and ascends the divergence from the clean
@@ -55,8 +62,6 @@ class AdversarialObjective(Objective):
         embeddings = model.get_input_embeddings()
         assert isinstance(embeddings, torch.nn.Embedding)
         self._embeddings = PerturbedEmbeddings(embeddings)
-        if getattr(model.base_model, "_compiled_call_impl", None) is not None:
-            torch.compiler.reset()  # compiled code does not notice a new hook
         self.loss_terms = {"mlm": LossTerm(1.0, "masked"),
                            "adversarial": LossTerm(settings.adversarial, "masked")}
         self.metrics = {"mlm_accuracy": "masked"}
@@ -65,24 +70,25 @@ class AdversarialObjective(Objective):
             self.metrics[f"{term}_accuracy"] = "pairs"
 
     def forward(self, input_ids: Tensor, labels: Tensor, attention_mask: Tensor | None = None,
-                lengths: Tensor | None = None, token_type_ids: Tensor | None = None,
-                nsp_labels: Tensor | None = None) -> dict[str, Tensor]:
+                lengths: Lengths = None, token_type_ids: Tensor | None = None,
+                nsp_labels: Tensor | None = None,
+                masked: Tensor | None = None) -> dict[str, Tensor]:
         """Sum the terms, in nats, over labelled positions and pairs; shapes as in `EncoderInputs`.
 
         The term `adversarial` is 0 while the model is not in training.
         """
         inputs = EncoderInputs(input_ids, attention_mask, lengths, token_type_ids)
-        masked = labels != IGNORED
+        positions = masked_positions(labels) if masked is None else masked
 
         def predict(states: Tensor) -> Tensor:
-            logits = lm_head(self.model)(states[masked])
+            logits = lm_head(self.model)(select_masked(states, labels, positions)[0])
             return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
         states = inputs.encode(self.model)
         clean = predict(states)
-        target = clean.detach()
-        sums = {"mlm": functional.cross_entropy(clean, labels[masked], reduction="sum"),
-                "mlm_accuracy": (target.argmax(-1) == labels[masked]).sum()}
+        target, expected = clean.detach(), labels.flatten()[positions]
+        sums = {"mlm": functional.cross_entropy(clean, expected, reduction="sum"),
+                "mlm_accuracy": (target.argmax(-1) == expected).sum()}
         if self.head is not None and nsp_labels is not None:
             sums |= pair_sums(self.head, inputs.cls_states(states), nsp_labels, self._term)
         if not self.model.training:
@@ -115,7 +121,7 @@ class PerturbedEmbeddings:
     """Token embeddings with an optional perturbation.
 
     The model still takes ids, so positions, masks and packing stay the same in every
-    architecture. The hook is there from the start, or a compiled model would miss it.
+    architecture. Packed tokens may be followed by padding, which is not perturbed.
 
     Args:
         embeddings: the layer of token embeddings.
@@ -142,7 +148,10 @@ class PerturbedEmbeddings:
             self._perturbation = None
 
     def _add(self, _layer: object, _inputs: object, embedded: Tensor) -> Tensor:
-        return embedded if self._perturbation is None else embedded + self._perturbation
+        if self._perturbation is None:
+            return embedded
+        padding = embedded.shape[-2] - self._perturbation.shape[-2]
+        return embedded + functional.pad(self._perturbation, (0, 0, 0, padding))
 
 
 def divergence(target: Tensor, logits: Tensor) -> Tensor:

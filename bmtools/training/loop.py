@@ -8,7 +8,6 @@ import math
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import torch
@@ -24,7 +23,8 @@ from bmtools.errors import BmtoolsError, setting
 from bmtools.models.memory import HeapTrimmer
 from bmtools.recipes.settings import OptimizationConfig
 from bmtools.training.distributed import is_sharded, shard
-from bmtools.training.objectives import Objective
+from bmtools.training.layers import encoder_layers
+from bmtools.training.objectives import Objective, raw_inputs
 from bmtools.training.optimizers import make_optimizer, parameter_groups
 
 _logger = logging.getLogger(__name__)
@@ -90,7 +90,7 @@ class _Part:
 
     def halved(self) -> _Part:
         """Split each micro-batch in two."""
-        return _Part(split_in_half(self.micro_batches), self.counts)
+        return _Part(split_in_half([raw_inputs(one) for one in self.micro_batches]), self.counts)
 
 
 class Trainer:
@@ -136,19 +136,31 @@ class Trainer:
             self.optimizer = accelerator.prepare_optimizer(optimizer)
         else:
             self._module, self.optimizer = accelerator.prepare(objective, optimizer)
+        # Where memory is allocated by shape, or code is compiled for it.
+        self._pads = settings.compile or accelerator.device.type == "cuda"
         if settings.compile:
-            model.base_model.compile(dynamic=True)
+            for layer in encoder_layers(model):  # which share their code
+                layer.compile(dynamic=True)
 
     def run(self, batches: Batches, first: int = 0) -> Generator[StepResult, None, None]:
         """Train from step `first`, counted from 0, and yield after each update.
 
         The next batch is made in a thread while the present one is trained on.
         """
-        own = partial(batches.batch, rank=self.accelerator.process_index,
-                      world_size=self.accelerator.num_processes)
-        prefetcher = Prefetcher(own, 1, self.steps)
+        rank, world_size = self.accelerator.process_index, self.accelerator.num_processes
+        prefetcher = Prefetcher(
+            lambda number: self._prepare(batches.batch(number, rank, world_size)), 1, self.steps)
         for number in range(first, self.steps):
             yield self.step(number, prefetcher.get(number))
+
+    def _prepare(self, batch: RankBatch) -> RankBatch:
+        """Make what passes need beside a batch, ready to be moved to a GPU without a wait."""
+        prepared = [self.objective.prepare(one, self._pads) for one in batch.micro_batches]
+        if self.accelerator.device.type == "cuda":
+            prepared = [{name: value.pin_memory() for name, value in one.items()}
+                        for one in prepared]
+        return replace(batch, micro_batches=prepared,
+                       replayed=batch.replayed and self._prepare(batch.replayed))
 
     def step(self, number: int, batch: RankBatch, turn: int = 0) -> StepResult:
         """Update once.
@@ -275,9 +287,9 @@ class Trainer:
             # Dropout depends on the step and the part of the batch: a resumed run repeats it, and
             # so do other numbers of processes with the same micro-batches.
             torch.manual_seed(seed + 2 * (own + (number - 1) * processes))
-            inputs = {name: value if name == "lengths" else
-                      value.to(self.accelerator.device, non_blocking=True)
-                      for name, value in micro_batch.items()}
+            prepared = self.objective.prepare(micro_batch, self._pads)
+            inputs = {name: value.to(self.accelerator.device, non_blocking=True)
+                      for name, value in prepared.items()}
             # Gradients of all micro-batches but the last one stay in this process.
             synced: AbstractContextManager[Any] = contextlib.nullcontext()
             if self._sharded:

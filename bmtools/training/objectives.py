@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from bmtools.masking.corruption import IGNORED
+from bmtools.models.documents import SHAPE_MULTIPLE, DocumentLengths, as_documents
 from bmtools.models.mlm import encode, lm_head, masked_lm_loss
 from bmtools.models.next_sentence import NextSentenceHead
 from bmtools.models.packed import encode_packed
@@ -19,6 +20,9 @@ from bmtools.recipes.settings import DistillationConfig
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
+
+Lengths = Tensor | DocumentLengths | None
+"""Packed documents, or (documents,) tokens of each; None where sequences are padded."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,15 @@ class Objective(nn.Module):
         super().__init__()
         self.model: Any = model  # nn.Module types its members otherwise
 
+    def prepare(self, micro_batch: Mapping[str, Any], padded: bool = False) -> dict[str, Any]:
+        """Make on the CPU what a pass needs beside a micro-batch, which need not be raw.
+
+        Args:
+            micro_batch: arguments of `forward` by name, on the CPU.
+            padded: pad packed tokens, so that shapes repeat.
+        """
+        return dict(micro_batch)
+
     @property
     def next_sentence(self) -> NextSentenceHead | None:
         """Head of next-sentence prediction that is saved with the model, if any."""
@@ -56,13 +69,13 @@ class EncoderInputs:
     Args:
         input_ids: (batch, tokens) or, packed, (tokens,).
         attention_mask: (batch, tokens) bool, False on padding; None where packed.
-        lengths: (documents,) tokens of each packed document; None where padded.
+        lengths: of packed documents, or (documents,) tokens of each; None where padded.
         token_type_ids: shaped as input_ids, 0 in a first segment, 1 in a second; or None.
     """
 
     input_ids: Tensor
     attention_mask: Tensor | None = None
-    lengths: Tensor | None = None
+    lengths: Lengths = None
     token_type_ids: Tensor | None = None
 
     def encode(self, model: PreTrainedModel, causal: bool = False) -> Tensor:
@@ -77,32 +90,72 @@ class EncoderInputs:
         """Select the states of the [CLS] positions, (documents, width)."""
         if self.lengths is None:
             return states[:, 0]
-        return states[(torch.cumsum(self.lengths, 0) - self.lengths).to(states.device)]
+        return states[as_documents(self.lengths, states.device).starts.long()]
 
     def token_states(self, states: Tensor) -> Tensor:
         """Select the states of all tokens but padding, (tokens, width)."""
         return states if self.attention_mask is None else states[self.attention_mask]
 
-    def is_token(self) -> Tensor:
-        """Tell tokens from padding, bool, shaped as input_ids."""
-        return torch.ones_like(self.input_ids, dtype=torch.bool) \
-            if self.attention_mask is None else self.attention_mask
+    def token_positions(self) -> Tensor:
+        """Number all tokens but padding across sequences, int64; waits for a GPU where padded."""
+        if self.attention_mask is None:
+            return torch.arange(self.input_ids.numel(), device=self.input_ids.device)
+        return self.attention_mask.flatten().nonzero().squeeze(1)
 
 
-class MaskedObjective(Objective):
+class LabelObjective(Objective):
+    """An objective over the positions with a label, which are found on the CPU."""
+
+    def prepare(self, micro_batch: Mapping[str, Any], padded: bool = False) -> dict[str, Any]:
+        """Add the masked positions, and boundaries and positions of packed documents."""
+        inputs = dict(micro_batch)
+        if "masked" not in inputs:
+            inputs["masked"] = masked_positions(inputs["labels"])
+        if isinstance(inputs.get("lengths"), Tensor):
+            inputs["lengths"] = DocumentLengths.of(inputs["lengths"],
+                                                   multiple=SHAPE_MULTIPLE if padded else 1)
+        return inputs
+
+
+def raw_inputs(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Undo `prepare`, so that a micro-batch can be split."""
+    return {name: value.unpadded if isinstance(value, DocumentLengths) else value
+            for name, value in inputs.items() if name != "masked"}
+
+
+def masked_positions(labels: Tensor) -> Tensor:
+    """Number the positions with a label across sequences, int64; waits for a GPU."""
+    return (labels.flatten() != IGNORED).nonzero().squeeze(1)
+
+
+def select_masked(states: Tensor, labels: Tensor,
+                  masked: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Select states and labels at the masked positions.
+
+    Args:
+        states: (batch, tokens, width) or (tokens, width).
+        labels: (batch, tokens) or (tokens,).
+        masked: positions as `masked_positions` numbers them; None to find them.
+    """
+    if masked is None:
+        masked = masked_positions(labels)
+    return states.flatten(0, -2)[masked], labels.flatten()[masked]
+
+
+class MaskedObjective(LabelObjective):
     """Masked language modelling; the head runs at masked positions only."""
 
     loss_terms = {"mlm": LossTerm(1.0, "masked")}  # noqa: RUF012
     metrics = {"mlm_accuracy": "masked"}  # noqa: RUF012
 
     def forward(self, input_ids: Tensor, labels: Tensor, attention_mask: Tensor | None = None,
-                lengths: Tensor | None = None) -> dict[str, Tensor]:
+                lengths: Lengths = None, masked: Tensor | None = None) -> dict[str, Tensor]:
         """Sum cross-entropy, in nats, over labelled positions; shapes as in `EncoderInputs`."""
         states = EncoderInputs(input_ids, attention_mask, lengths).encode(self.model)
-        return _mlm_sums(self.model, states, labels)
+        return _mlm_sums(self.model, states, labels, masked)
 
 
-class PairObjective(Objective):
+class PairObjective(LabelObjective):
     """Masked language modelling and a prediction about pairs of sentences.
 
     Source: Devlin et al. 2019, section 3.1, of the next sentence; Lan et al. 2020 (ALBERT),
@@ -123,15 +176,15 @@ class PairObjective(Objective):
 
     def forward(self, input_ids: Tensor, labels: Tensor, token_type_ids: Tensor,
                 nsp_labels: Tensor, attention_mask: Tensor | None = None,
-                lengths: Tensor | None = None) -> dict[str, Tensor]:
+                lengths: Lengths = None, masked: Tensor | None = None) -> dict[str, Tensor]:
         """Sum both cross-entropies, in nats; nsp_labels (pairs,), others as in `EncoderInputs`."""
         inputs = EncoderInputs(input_ids, attention_mask, lengths, token_type_ids)
         states = inputs.encode(self.model)
-        return {**_mlm_sums(self.model, states, labels),
+        return {**_mlm_sums(self.model, states, labels, masked),
                 **pair_sums(self.head, inputs.cls_states(states), nsp_labels, self._term)}
 
 
-class CausalObjective(Objective):
+class CausalObjective(LabelObjective):
     """Causal language modelling: a quick way below the loss of token frequencies.
 
     Source: the causal detour of Touchent and de la Clergerie 2026, arXiv 2605.12438.
@@ -141,14 +194,14 @@ class CausalObjective(Objective):
     metrics = {"causal_accuracy": "predicted"}  # noqa: RUF012
 
     def forward(self, input_ids: Tensor, labels: Tensor, attention_mask: Tensor | None = None,
-                lengths: Tensor | None = None) -> dict[str, Tensor]:
+                lengths: Lengths = None, masked: Tensor | None = None) -> dict[str, Tensor]:
         """Sum cross-entropy, in nats, of each next token; shapes as in `EncoderInputs`."""
         states = EncoderInputs(input_ids, attention_mask, lengths).encode(self.model, causal=True)
-        sums = _mlm_sums(self.model, states, labels)
+        sums = _mlm_sums(self.model, states, labels, masked)
         return {"causal": sums["mlm"], "causal_accuracy": sums["mlm_accuracy"]}
 
 
-class DistillationObjective(Objective):
+class DistillationObjective(LabelObjective):
     """Masked language modelling with a teacher's predictions and hidden states as targets.
 
     The divergence is taken at masked positions, where both models predict, or at every token, and
@@ -176,16 +229,21 @@ class DistillationObjective(Objective):
             nn.Linear(width, teacher_width)
 
     def forward(self, input_ids: Tensor, labels: Tensor, attention_mask: Tensor | None = None,
-                lengths: Tensor | None = None) -> dict[str, Tensor]:
+                lengths: Lengths = None, masked: Tensor | None = None) -> dict[str, Tensor]:
         """Sum the three terms; shapes as in `EncoderInputs`."""
         inputs = EncoderInputs(input_ids, attention_mask, lengths)
-        compared = inputs.is_token() if self._compares_all else labels != IGNORED
+        if self._compares_all:
+            masked = inputs.token_positions()
+        elif masked is None:
+            masked = masked_positions(labels)
         teacher = self._teacher[0]
         with torch.no_grad():
             teacher_states = inputs.encode(teacher)
-            teacher_logits = lm_head(teacher)(teacher_states[compared]).float()
+            teacher_logits = lm_head(teacher)(
+                select_masked(teacher_states, labels, masked)[0]).float()
         states = inputs.encode(self.model)
-        logits, labels = lm_head(self.model)(states[compared]).float(), labels[compared]
+        compared, labels = select_masked(states, labels, masked)
+        logits = lm_head(self.model)(compared).float()
         kl = functional.kl_div(
             functional.log_softmax(logits / self._temperature, dim=-1),
             functional.log_softmax(teacher_logits / self._temperature, dim=-1),
@@ -242,15 +300,19 @@ class PhasedObjective(Objective):
         finally:
             self.switch(before)
 
-    def forward(self, **inputs: Tensor) -> dict[str, Tensor]:
+    def prepare(self, micro_batch: Mapping[str, Any], padded: bool = False) -> dict[str, Any]:
+        """Make what a pass of the active objective needs."""
+        return self._objectives[self._active].prepare(micro_batch, padded)
+
+    def forward(self, **inputs: Any) -> dict[str, Tensor]:
         """Sum the terms of the active objective."""
         return self._objectives[self._active](**inputs)
 
 
-def _mlm_sums(model: PreTrainedModel, states: Tensor, labels: Tensor) -> dict[str, Tensor]:
+def _mlm_sums(model: PreTrainedModel, states: Tensor, labels: Tensor,
+              masked: Tensor | None) -> dict[str, Tensor]:
     """Sum the loss of labelled positions, and count the correct predictions."""
-    masked = labels != IGNORED
-    loss, correct = masked_lm_loss(model, states[masked], labels[masked])
+    loss, correct = masked_lm_loss(model, *select_masked(states, labels, masked))
     return {"mlm": loss, "mlm_accuracy": correct}
 
 

@@ -18,6 +18,7 @@ from bmtools.data.sampler import Sampler
 from bmtools.errors import BmtoolsError, Reject, refuse, setting
 from bmtools.models.hardware import Hardware, most_energy_kwh
 from bmtools.models.memory import GIB
+from bmtools.models.varlen import loops_over_documents
 from bmtools.recipes.phases import Phase
 from bmtools.recipes.reporting import PreflightConfig
 from bmtools.recipes.schedule import PhaseStep, Schedule
@@ -219,6 +220,11 @@ class _Forecaster:
             warnings.append(f"{option} {precision} is EMULATED here, which is slower than float32")
         if precision == "no" and device.kind == "cpu" and device.bf16:
             warnings.append(f"{option} bf16 would be faster: this processor multiplies bfloat16")
+        if run.packed and loops_over_documents(run.accelerator.device):
+            warnings.append(
+                f"{setting('layout')} packed calls attention ONCE FOR EACH RUN of documents of "
+                "equal length in every layer, about nine times as many operations a pass: torch "
+                f"has kernels for them on NVIDIA's GPUs alone; try {setting('layout')} padded")
         warnings += self._memory_warnings()
         warnings += run.schedule.unfinished_warmups()
         if self._processes > 1:

@@ -26,12 +26,13 @@ from texts import encode_abstracts
 
 from bmtools.data.phase_lengths import attended_tokens
 from bmtools.models.architectures import build_config
+from bmtools.models.documents import capability
 from bmtools.models.hardware import (
     describe_hardware,
     model_flop_utilisation,
     training_flops_per_token,
 )
-from bmtools.models.varlen import kernel_fits
+from bmtools.models.varlen import choose_kernel
 from bmtools.recipes.phases import Phase
 from bmtools.recipes.settings import BatchConfig
 
@@ -129,5 +130,5 @@ def _shares_of_peak(ours: Side, measured: dict[str, dict[str, float]]) -> Iterat
 
 
 def _kernel() -> str:
-    query = torch.empty(1, 1, 64, dtype=torch.bfloat16, device="cuda")
-    return "torch's kernel for unequal lengths" if kernel_fits(query, 0.0) else "runs of lengths"
+    return choose_kernel(capability(torch.device("cuda")), torch.bfloat16, 64, windowed=False) \
+        or "runs of lengths"

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import copy
-import inspect
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from attention_kernels import attend, visible
 from torch import Tensor
-from torch.nn.attention.varlen import varlen_attn
 from torch.nn.functional import scaled_dot_product_attention
 from toy_models import tiny_config
 from transformers import AttentionInterface, AutoModelForMaskedLM
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from bmtools.errors import BmtoolsError, CheckpointError
-from bmtools.models import packed, varlen
+from bmtools.models import packed
 from bmtools.models.architectures import max_tokens
+from bmtools.models.documents import DocumentLengths
+from bmtools.models.length_attention import attend_by_length, in_best_precision
 from bmtools.models.mlm import encode
 from bmtools.models.packed import encode_packed, prepare_packed, self_check
-from bmtools.models.varlen import DocumentLengths, attend_by_length, in_best_precision
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 CAUSAL = pytest.mark.parametrize("causal", [False, True], ids=["both-ways", "causal"])
@@ -277,56 +278,6 @@ def test_lengths_that_do_not_fit_are_refused(lengths: list[int], message: str) -
         encode_packed(model, torch.arange(10), torch.tensor(lengths, dtype=torch.long))
 
 
-def dense_varlen(query: Tensor, key: Tensor, value: Tensor, cu_seq_q: Tensor, cu_seq_k: Tensor,
-                 max_q: int, max_k: int, *, scale: float | None = None,
-                 window_size: tuple[int, int] = (-1, -1)) -> Tensor:
-    """What torch's kernel computes, by a mask over all pairs of tokens; as picky as it is."""
-    assert cu_seq_q.dtype == cu_seq_k.dtype == torch.int32
-    assert all(part.ndim == 3 and part.stride(-1) == 1 for part in (query, key, value))
-    lengths = (cu_seq_q[1:] - cu_seq_q[:-1]).tolist()
-    assert max_q == max_k == max(lengths) and sum(lengths) == len(query)
-    document = torch.arange(len(lengths)).repeat_interleave(torch.tensor(lengths))
-    positions = torch.arange(len(query))
-    distances = positions - positions[:, None]
-    visible = document == document[:, None]
-    left, right = window_size
-    if left >= 0:
-        visible &= distances >= -left
-    if right >= 0:
-        visible &= distances <= right
-    scores = torch.einsum("qhw,khw->hqk", query.double(), key.double()) * scale
-    weights = scores.masked_fill(~visible, -torch.inf).softmax(-1)
-    return torch.einsum("hqk,khw->qhw", weights, value.double()).to(query.dtype)
-
-
-@pytest.fixture
-def kernel_calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
-    """Take the kernel's way with a stand-in; the list collects the windows it is called with."""
-    windows: list[tuple[int, int]] = []
-
-    def stand_in(*arguments: Any, **named: Any) -> Tensor:
-        inspect.signature(varlen_attn).bind(*arguments, **named)
-        windows.append(named["window_size"])
-        return dense_varlen(*arguments, **named)
-
-    monkeypatch.setattr(varlen, "_KERNEL", stand_in)
-    monkeypatch.setattr(varlen, "kernel_fits", lambda query, dropout: dropout == 0)
-    return windows
-
-
-@CAUSAL
-def test_the_kernel_gets_boundaries_and_windows(
-        model: Any, ready: Any, causal: bool, kernel_calls: list[tuple[int, int]]) -> None:
-    ids, lengths = documents_for(model)
-    alone = each_alone(model, ids, lengths, causal)
-    states = encode_packed(ready, ids, lengths, causal=causal)
-    torch.testing.assert_close(states, alone, atol=1e-6, rtol=0)
-    assert_same_gradients(gradients(ready, states), gradients(model, alone))
-    full, near = (-1, 0 if causal else -1), (4, 0 if causal else 4)
-    sliding = model.config.model_type == "modernbert"
-    assert kernel_calls == ([full, near, full] if sliding else [full] * 3)
-
-
 @pytest.mark.parametrize("window", WINDOWS)
 def test_attention_by_length_equals_a_mask_over_all_pairs(window: tuple[int, int]) -> None:
     lengths = (7, 7, 1, 13, 2, 2, 2, 60)
@@ -334,39 +285,14 @@ def test_attention_by_length_equals_a_mask_over_all_pairs(window: tuple[int, int
     found, expected = ([torch.randn(sum(lengths), 2, 8, generator=generator.manual_seed(0 + part))
                         .requires_grad_() for part in range(3)] for _ in range(2))
     ours = attend_by_length(*found, lengths, 0.3, window)
-    documents = DocumentLengths.of(torch.tensor(lengths), torch.device("cpu"))
-    theirs = dense_varlen(*expected, documents.boundaries, documents.boundaries, 60, 60, scale=0.3,
-                          window_size=window)
+    boundaries = DocumentLengths.of(torch.tensor(lengths)).boundaries
+    theirs = attend(*expected, visible(boundaries, window), 0.3)
     torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=0)
     direction = torch.randn(ours.shape, generator=generator)
     (ours * direction).sum().backward()
     (theirs * direction).sum().backward()
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one.grad, other.grad, atol=1e-5, rtol=0)
-
-
-@pytest.mark.parametrize("window", WINDOWS)
-def test_torch_kernel_accepts_the_arguments(window: tuple[int, int]) -> None:
-    parts = [torch.empty(1, 4, 20, 8, device="meta", dtype=torch.bfloat16, requires_grad=True)
-             for _ in range(3)]
-    packed_parts = [part[0].transpose(0, 1) for part in parts]
-    boundaries = torch.empty(4, device="meta", dtype=torch.int32)
-    assert varlen._KERNEL is varlen_attn
-    found = varlen._KERNEL(*packed_parts, boundaries, boundaries, 9, 9, scale=0.3,
-                           window_size=window)
-    assert found.shape == (20, 4, 8)
-    found.sum().backward()
-    assert all(part.grad is not None and part.grad.shape == part.shape for part in parts)
-
-
-def test_positions_and_document_ids_by_hand() -> None:
-    documents = DocumentLengths.of(torch.tensor([2, 1, 3]), torch.device("cpu"))
-    assert documents.positions().tolist() == [0, 1, 0, 0, 1, 2]
-    assert documents.document_ids().tolist() == [0, 0, 1, 2, 2, 2]
-    assert documents.boundaries.tolist() == [0, 2, 3, 6]
-    assert documents.lengths == (2, 1, 3)
-    assert documents.window(1) == (1, 1)
-    assert documents.window(2) == (-1, -1)
 
 
 @CAUSAL
@@ -398,14 +324,14 @@ def leaks(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Any,
 
 def looks_ahead(module: Any, *inputs: Any, documents: Any = None, **rest: Any) -> Any:
     """Keep documents apart and forget that each is read forwards."""
-    both_ways = documents and DocumentLengths(documents.lengths, documents.boundaries, False)
+    both_ways = documents and replace(documents, causal=False)
     return packed._attention(module, *inputs, documents=both_ways, **rest)
 
 
 def off_by_one(module: Any, *inputs: Any, documents: Any = None, **rest: Any) -> Any:
     """Let the second document begin one token early."""
     if documents is not None:
-        first, second, *others = documents.lengths
+        first, second, *others = documents.lengths.tolist()
         lengths = torch.tensor([first - 1, second + 1, *others])
         documents = DocumentLengths.of(lengths, documents.boundaries.device, documents.causal)
     return packed._attention(module, *inputs, documents=documents, **rest)
@@ -476,8 +402,9 @@ def test_self_check_catches_positions_that_do_not_restart(
         ready: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     if ready.config.model_type == "modernbert":
         pytest.skip("rotary positions are relative, so it does not matter where they begin")
-    monkeypatch.setattr(DocumentLengths, "positions",
-                        lambda documents: torch.arange(sum(documents.lengths)))
+    made = DocumentLengths.of
+    monkeypatch.setattr(DocumentLengths, "of", lambda *given: replace(
+        made(*given), positions=torch.arange(20)))
     with pytest.raises(BmtoolsError, match="document 2 is not what it is alone"):
         self_check(ready, torch.arange(4, 24), torch.tensor([8, 12]))
 

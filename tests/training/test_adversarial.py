@@ -16,6 +16,7 @@ from bmtools.models.next_sentence import NextSentenceHead
 from bmtools.models.packed import prepare_packed
 from bmtools.recipes.settings import AdversarialConfig
 from bmtools.training.adversarial import AdversarialObjective, bounded, divergence, unit
+from bmtools.training.layers import encoder_layers
 from bmtools.training.loop import set_dropout
 from bmtools.training.objectives import MaskedObjective, PairObjective
 
@@ -220,21 +221,41 @@ def test_recomputed_activations_change_nothing(batch: dict) -> None:
     assert all(map(torch.equal, *found))
 
 
+@pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning")  # dynamo looks at all
 @pytest.mark.parametrize("compiled_before", [False, True])
 def test_a_compiled_encoder_is_perturbed_too(batch: dict, compiled_before: bool) -> None:
     uncompiled, model = AdversarialObjective(build("BERT"), STRONG), build("BERT")
     torch.manual_seed(4)
     plain = uncompiled(**batch)
+
+    def compile_layers() -> None:
+        for layer in encoder_layers(model):
+            layer.compile(backend="eager", dynamic=True)
+
     if compiled_before:
-        model.base_model.compile(backend="eager", dynamic=True)
+        compile_layers()
         MaskedObjective(model)(**batch)
     objective = AdversarialObjective(model, STRONG)
     if not compiled_before:
-        model.base_model.compile(backend="eager", dynamic=True)
+        compile_layers()
     torch.manual_seed(4)
     compiled = objective(**batch)
     for name, value in plain.items():
         torch.testing.assert_close(compiled[name], value)
+
+
+def test_padding_of_packed_tokens_changes_nothing(batch: dict) -> None:
+    model = build("BERT")
+    prepare_packed(model)
+    objective = AdversarialObjective(model, STRONG)
+    mask = batch.pop("attention_mask")
+    packed = {name: value[mask] for name, value in batch.items()} | {"lengths": mask.sum(dim=1)}
+    found = []
+    for inputs in (packed, objective.prepare(packed, padded=True)):
+        torch.manual_seed(4)
+        found.append(objective(**inputs))
+    for name, value in found[0].items():
+        torch.testing.assert_close(found[1][name], value)
 
 
 def test_bfloat16_finds_much_the_same(batch: dict) -> None:

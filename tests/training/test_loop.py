@@ -12,6 +12,7 @@ import torch
 from accelerate import Accelerator
 
 from bmtools.errors import BmtoolsError
+from bmtools.models.packed import prepare_packed
 from bmtools.recipes.phases import Phase
 from bmtools.recipes.settings import OptimizationConfig
 from bmtools.training.loop import (
@@ -41,6 +42,24 @@ def test_micro_batches_add_up_to_their_batch(model: Any, toy: Any, toy_phase: An
     whole = losses(model, toy, toy_phase())
     cut = losses(model, toy, toy_phase(), replace(SETTINGS, micro_batch_size=size))
     assert cut == pytest.approx(whole, rel=1e-5)
+
+
+def test_packed_passes_may_be_padded(model: Any, toy: Any, toy_phase: Any,
+                                     monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a GPU, where shapes should repeat."""
+    prepare_packed(model)
+    plain = losses(model, toy, toy_phase(), packed=True)
+    prepare = MaskedObjective.prepare
+    shapes = set()
+
+    def padded(self: Any, micro_batch: Any, _padded: bool) -> Any:
+        inputs = prepare(self, micro_batch, True)
+        shapes.add(inputs["lengths"].tokens % 64)
+        return inputs
+
+    monkeypatch.setattr(MaskedObjective, "prepare", padded)
+    assert losses(model, toy, toy_phase(), packed=True) == pytest.approx(plain, rel=1e-5)
+    assert shapes == {0}
 
 
 def test_a_step_is_adamw_s(model: Any, toy: Any, toy_phase: Any) -> None:
@@ -176,8 +195,6 @@ def test_weights_that_are_no_numbers_are_refused(model: Any) -> None:
 
 
 def test_packed_sequences_train_too(model: Any, toy: Any, toy_phase: Any) -> None:
-    from bmtools.models.packed import prepare_packed
-
     prepare_packed(model)
     whole = losses(model, toy, toy_phase(), packed=True)
     cut = losses(model, toy, toy_phase(), replace(SETTINGS, micro_batch_size=1), packed=True)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.distributed.utils import _to_kwargs
 from torch.nn import functional
 from toy_models import join_nsp_head
 
@@ -20,6 +21,7 @@ from bmtools.training.objectives import (
     MaskedObjective,
     PairObjective,
     PhasedObjective,
+    raw_inputs,
 )
 
 
@@ -48,6 +50,55 @@ def test_packed_losses_are_those_of_padded_sequences(model: Any, batch: dict, ki
     prepare_packed(model)
     for name, value in objective(**packed_of(batch)).items():
         torch.testing.assert_close(value, padded[name], rtol=1e-5, atol=1e-5)
+
+
+def gradients(objective: Any, inputs: dict) -> list[torch.Tensor]:
+    """All sums, and the gradients of the first."""
+    sums = objective(**inputs)
+    weights = [weight for weight in objective.parameters() if weight.requires_grad]
+    return [*sums.values(), *torch.autograd.grad(next(iter(sums.values())), weights,
+                                                 materialize_grads=True, allow_unused=True)]
+
+
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("task", ["masked", "causal", "masked+nsp", "distillation"])
+def test_inputs_made_before_a_pass_change_nothing(
+        model: Any, batch: dict, task: str, packed: bool, padded: bool) -> None:
+    """Padding is neither scored nor counted."""
+    objective = {
+        "masked": lambda: MaskedObjective(model), "causal": lambda: CausalObjective(model),
+        "masked+nsp": lambda: PairObjective(model, NextSentenceHead(64), "nsp"),
+        "distillation": lambda: DistillationObjective(model, model, DistillationConfig())}[task]()
+    objective.eval()
+    if task == "masked+nsp":
+        batch["token_type_ids"] = (torch.arange(12) > 5).long().repeat(4, 1)
+    inputs = batch
+    if packed:
+        prepare_packed(model)
+        inputs = packed_of(batch)
+    if task == "masked+nsp":
+        inputs["nsp_labels"] = torch.tensor([0, 1, 1, 0])
+    prepared = objective.prepare(inputs, padded)
+    assert objective.prepare(prepared, padded).keys() == prepared.keys()
+    for one, other in zip(gradients(objective, prepared), gradients(objective, inputs),
+                          strict=True):
+        torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
+    if packed:
+        assert prepared["lengths"].tokens % 64 == 0 or not padded
+    raw = raw_inputs(prepared)
+    assert raw.keys() == inputs.keys()
+    assert all(torch.equal(raw[name], value) for name, value in inputs.items())
+
+
+@torch.no_grad()
+def test_data_parallelism_leaves_lengths_on_the_cpu(model: Any, batch: dict) -> None:
+    """As DDP and FSDP2 move what a module is called with."""
+    packed = packed_of(batch)
+    moved = {name: _to_kwargs((), given, torch.device("meta"), False)[1][0] for name, given in (
+        ("raw", packed), ("prepared", MaskedObjective(model).prepare(packed)))}
+    assert moved["raw"]["lengths"].is_meta and moved["prepared"]["masked"].is_meta
+    assert moved["prepared"]["lengths"].lengths.tolist() == packed["lengths"].tolist()
 
 
 @pytest.mark.parametrize("term", ["nsp", "sop"])

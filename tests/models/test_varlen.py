@@ -1,0 +1,161 @@
+"""Attention over packed documents on GPUs: the ways to compute it, by exact stand-ins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import attention_kernels
+import pytest
+import torch
+from torch import Tensor
+
+from bmtools.models.documents import DocumentLengths
+from bmtools.models.length_attention import attend_by_length
+from bmtools.models.varlen import (
+    BLOCKS,
+    EFFICIENT,
+    FLASH,
+    choose_kernel,
+    varlen_attention,
+)
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+TURING, AMPERE, HOPPER = (7, 5), (8, 0), (9, 0)
+LENGTHS = torch.tensor([7, 7, 1, 13, 2, 2, 2, 60])
+CAUSAL = pytest.mark.parametrize("causal", [False, True], ids=["both-ways", "causal"])
+WAYS = pytest.mark.parametrize(("capability", "dtype", "reach", "way"), [
+    (HOPPER, torch.bfloat16, None, FLASH), (AMPERE, torch.float16, None, FLASH),
+    (AMPERE, torch.bfloat16, 3, FLASH), (HOPPER, torch.float16, 100, FLASH),
+    (HOPPER, torch.float32, None, EFFICIENT), (TURING, torch.float16, None, EFFICIENT),
+    (TURING, torch.bfloat16, None, EFFICIENT), (TURING, torch.float32, None, EFFICIENT),
+    (HOPPER, torch.float32, 3, BLOCKS), (TURING, torch.float16, 8, BLOCKS),
+    (TURING, torch.float32, 100, BLOCKS)])
+
+
+@pytest.fixture
+def kernels() -> Iterator[list[str]]:
+    """Call stand-ins for torch's kernels; collects their names."""
+    with attention_kernels.registered() as calls:
+        yield calls
+
+
+def documents_on(capability: tuple[int, int] | None, causal: bool = False,
+                 multiple: int = 1) -> DocumentLengths:
+    """Documents on the CPU that say they are on a GPU."""
+    documents = DocumentLengths.of(LENGTHS, causal=causal, multiple=multiple)
+    return replace(documents, capability=capability)
+
+
+def draw(tokens: int, head_size: int, dtype: torch.dtype) -> list[Tensor]:
+    """Queries, keys, values and a direction, (tokens, 2, head size)."""
+    generator = torch.Generator().manual_seed(0)
+    return [torch.randn(tokens, 2, head_size, generator=generator).to(dtype) for _ in range(4)]
+
+
+def with_gradients(parts: list[Tensor], output: Tensor, direction: Tensor) -> list[Tensor]:
+    """The output, and its gradients along a direction."""
+    return [output, *torch.autograd.grad((output.float() * direction.float()).sum(), parts)]
+
+
+@WAYS
+def test_what_takes_what(capability: tuple[int, int], dtype: torch.dtype, reach: int | None,
+                         way: str) -> None:
+    assert choose_kernel(capability, dtype, 64, reach is not None) == way
+    assert choose_kernel(None, dtype, 64, reach is not None) == ""
+    if way == FLASH:
+        assert choose_kernel(capability, dtype, 256, reach is not None) != FLASH
+
+
+@WAYS
+@CAUSAL
+@pytest.mark.parametrize("head_size", [16, 12])
+def test_every_way_equals_attention_by_length(
+        capability: tuple[int, int], dtype: torch.dtype, reach: int | None, way: str,
+        causal: bool, head_size: int, kernels: list[str]) -> None:
+    documents = documents_on(capability, causal, multiple=64)
+    *drawn, direction = draw(documents.tokens, head_size, dtype)
+    text = slice(documents.tokens - documents.padding)
+    direction[text.stop:] = 0  # what becomes of padding does not matter
+    halves = [part.clone().requires_grad_() for part in drawn]
+    found = with_gradients(halves, varlen_attention(*halves, documents, 0.3, reach), direction)
+    exact = [part.float().requires_grad_() for part in drawn]
+    side = -1 if reach is None else reach
+    expected = with_gradients(exact, attend_by_length(
+        *exact, documents.lengths.tolist(), 0.3, (side, 0 if causal else side)), direction)
+    rounding = {torch.float32: 1e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}[dtype]
+    for one, other in zip(found, expected, strict=True):
+        assert one.dtype == dtype and one.shape == drawn[0].shape
+        torch.testing.assert_close(one[text].float(), other[text], atol=rounding, rtol=rounding)
+    assert kernels == ([] if way == BLOCKS else
+                       [f"_{way}_attention_forward", f"_{way}_attention_backward"])
+
+
+@pytest.mark.parametrize(("capability", "dtype", "reach"), [
+    (AMPERE, torch.bfloat16, None), (AMPERE, torch.bfloat16, 3), (AMPERE, torch.float32, None),
+    (TURING, torch.float16, None)])
+def test_both_passes_drop_the_same_weights(
+        capability: tuple[int, int], dtype: torch.dtype, reach: int | None,
+        kernels: list[str]) -> None:
+    documents = documents_on(capability)
+    *drawn, direction = draw(documents.tokens, 16, dtype)
+    ours = [part.clone().requires_grad_() for part in drawn]
+    torch.manual_seed(5)
+    found = with_gradients(ours, varlen_attention(*ours, documents, 0.3, reach, 0.4), direction)
+    torch.manual_seed(5)
+    seed = int(torch.randint(2**31, (2,))[0])
+    exact = [part.double().requires_grad_() for part in drawn]
+    side = -1 if reach is None else reach
+    expected = with_gradients(exact, attention_kernels.attend(
+        *exact, attention_kernels.visible(documents.boundaries, (side, side)), 0.3, 0.4, seed),
+        direction)
+    for one, other in zip(found, expected, strict=True):
+        size = float(other.detach().norm())
+        share = {4: 1e-4, 2: 2e-2}[dtype.itemsize]
+        assert float((one.double() - other).detach().norm()) <= share * size
+    assert len(kernels) == 2
+
+
+def test_dropout_that_would_differ_between_passes_avoids_the_kernel(kernels: list[str]) -> None:
+    """8 documents of 2 heads, each of 2^28 weights if it were as long as the longest may be."""
+    documents = documents_on(TURING)
+    *parts, _ = draw(documents.tokens, 8, torch.float32)
+    far = replace(documents, longest=2**14)
+    varlen_attention(*parts, far, 0.3, dropout=0.1)
+    assert kernels == []
+    varlen_attention(*parts, documents, 0.3, dropout=0.1)
+    assert kernels == ["_efficient_attention_forward"]
+
+
+@pytest.mark.parametrize("reach", [3, 8, 100])
+def test_blocks_drop_the_share_asked_for(reach: int) -> None:
+    documents = documents_on(TURING)
+    query, key, value, _ = draw(documents.tokens, 8, torch.float32)
+    exact = varlen_attention(query, key, value, documents, 0.3, reach)
+    torch.manual_seed(0)
+    drawn = torch.stack([varlen_attention(query, key, value, documents, 0.3, reach, 0.2)
+                         for _ in range(400)])
+    assert not torch.equal(drawn[0], drawn[1])
+    torch.testing.assert_close(drawn.mean(0), exact, atol=0.25, rtol=0)
+    assert float((drawn.mean(0) - exact).abs().mean()) < 0.02
+
+
+def test_documents_by_hand() -> None:
+    documents = DocumentLengths.of(torch.tensor([2, 1, 3]))
+    assert documents.positions.tolist() == [0, 1, 0, 0, 1, 2]
+    assert documents.document_ids().tolist() == [0, 0, 1, 2, 2, 2]
+    assert documents.boundaries.tolist() == [0, 2, 3, 6]
+    assert documents.boundaries.dtype == torch.int32
+    assert documents.starts.tolist() == [0, 2, 3]
+    assert (documents.longest, documents.padding, documents.tokens) == (3, 0, 6)
+
+
+def test_padding_is_a_document_of_its_own() -> None:
+    documents = DocumentLengths.of(torch.tensor([2, 1, 3]), multiple=4)
+    assert documents.positions.tolist() == [0, 1, 0, 0, 1, 2, 0, 0]
+    assert documents.boundaries.tolist() == [0, 2, 3, 6, 8]
+    assert documents.starts.tolist() == [0, 2, 3]
+    assert documents.unpadded.tolist() == [2, 1, 3]
+    assert (documents.longest, documents.padding, documents.tokens) == (4, 2, 8)
+    assert DocumentLengths.of(torch.tensor([3, 5]), multiple=4).padding == 0
+    assert DocumentLengths.of(torch.tensor([2]), multiple=64).longest == 64
