@@ -36,8 +36,9 @@ def _attend_by_length_backward(gradient: Tensor, query: Tensor, key: Tensor, val
                                *options: Any) -> tuple[Tensor, ...]:
     """Attend again, as an operation keeps nothing but tensors that it returns."""
     with torch.enable_grad():
-        parts = [part.detach().requires_grad_() for part in (query, key, value)]
-        output = _attend_by_length(*parts, *options)
+        parts = query, key, value = [part.detach().requires_grad_()
+                                     for part in (query, key, value)]
+        output = _attend_by_length(query, key, value, *options)
     return torch.autograd.grad(output, parts, gradient)
 
 

@@ -100,11 +100,12 @@ def _attend_efficient(query: Tensor, key: Tensor, value: Tensor, documents: Docu
     assert documents.capability is not None
     dtype = torch.float32 if query.dtype == torch.bfloat16 and documents.capability < _AMPERE \
         else query.dtype
-    parts = (_aligned(part.to(dtype)).unsqueeze(0) for part in (query, key, value))
+    queries, keys, values = (_aligned(part.to(dtype)).unsqueeze(0)
+                             for part in (query, key, value))
     attend = torch.ops.bmtools.efficient_attention if torch.compiler.is_compiling() \
         else efficient_attention
-    output = attend(*parts, documents.boundaries, documents.longest, dropout, documents.causal,
-                    scale)[0]
+    output = attend(queries, keys, values, documents.boundaries, documents.longest, dropout,
+                    documents.causal, scale)[0]
     return output.squeeze(0).narrow(-1, 0, query.shape[-1]).to(query.dtype)
 
 

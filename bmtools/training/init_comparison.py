@@ -21,7 +21,6 @@ from bmtools.data.tokenize import tokenize
 from bmtools.errors import DataError, Reject, refuse, setting
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import write_records
-from bmtools.masking.corruption import IGNORED
 from bmtools.masking.strategies import make_strategy
 from bmtools.models.architectures import max_tokens
 from bmtools.models.checkpoint import load_checkpoint
@@ -49,7 +48,7 @@ from bmtools.status import set_status
 from bmtools.training.datasets import DataConfig
 from bmtools.training.evaluation import EvaluationSet
 from bmtools.training.model_init import InitialModel
-from bmtools.training.objectives import EncoderInputs, MaskedObjective
+from bmtools.training.objectives import EncoderInputs, Lengths, MaskedObjective, select_masked
 from bmtools.training.plan import TrainingPlan
 from bmtools.training.pretrain import make_objectives
 from bmtools.training.run import prepare_run
@@ -187,11 +186,10 @@ class LossByTokenAge(MaskedObjective):
         self._counts = {True: 0, False: 0}
 
     def forward(self, input_ids: Tensor, labels: Tensor, attention_mask: Tensor | None = None,
-                lengths: Tensor | None = None) -> dict[str, Tensor]:
+                lengths: Lengths = None, masked: Tensor | None = None) -> dict[str, Tensor]:
         """Sum cross-entropy, in nats, over labelled positions; shapes as in `EncoderInputs`."""
         states = EncoderInputs(input_ids, attention_mask, lengths).encode(self.model)
-        masked = labels != IGNORED
-        states, labels = states[masked], labels[masked]
+        states, labels = select_masked(states, labels, masked)
         is_new = self._is_new.to(labels.device)[labels]
         loss, correct = states.new_zeros(()), labels.new_zeros(())
         for age, chosen in ((True, is_new), (False, ~is_new)):

@@ -398,13 +398,18 @@ def test_self_check_catches_windows_that_are_ignored(
         self_check(ready, *documents_for(ready), tolerance=1e-5)
 
 
+def number_positions_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have positions not restart with each document."""
+    made = DocumentLengths.of
+    monkeypatch.setattr(DocumentLengths, "of", lambda *given: replace(
+        made(*given), positions=torch.arange(int(given[0].sum()))))
+
+
 def test_self_check_catches_positions_that_do_not_restart(
         ready: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     if ready.config.model_type == "modernbert":
         pytest.skip("rotary positions are relative, so it does not matter where they begin")
-    made = DocumentLengths.of
-    monkeypatch.setattr(DocumentLengths, "of", lambda *given: replace(
-        made(*given), positions=torch.arange(20)))
+    number_positions_through(monkeypatch)
     with pytest.raises(BmtoolsError, match="document 2 is not what it is alone"):
         self_check(ready, torch.arange(4, 24), torch.tensor([8, 12]))
 
@@ -439,8 +444,7 @@ def test_self_check_passes_a_model_that_bf16_blurs() -> None:
 def test_self_check_catches_positions_of_a_model_that_bf16_blurs(
         monkeypatch: pytest.MonkeyPatch) -> None:
     model = blurry()
-    monkeypatch.setattr(DocumentLengths, "positions",
-                        lambda documents: torch.arange(sum(documents.lengths)))
+    number_positions_through(monkeypatch)
     with torch.autocast("cpu", torch.bfloat16), \
             pytest.raises(BmtoolsError, match="document 2 is not what it is alone"):
         self_check(model, torch.arange(4, 24), torch.tensor([8, 12]))
