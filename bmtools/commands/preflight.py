@@ -76,6 +76,8 @@ def command(data: DataConfig, rejects: str | None, output: Path | None, overwrit
     forecast = forecast_run(plan, model, data, reject, probe, processes, shard)
     [line] = print_results([forecast.record()],
                            print_tables=lambda _lines: click.echo("\n".join(_summary(forecast))))
+    for note in forecast.notes:
+        click.echo(f"bmtools: {note}", err=True)
     for warning in forecast.warnings:
         click.echo(f"bmtools: warning: {warning}", err=True)
     finish(*after_preflight(line, "" if forecast.hours is None

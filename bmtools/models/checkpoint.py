@@ -18,6 +18,7 @@ from bmtools.models.architectures import has_segment_embeddings, max_tokens
 from bmtools.models.card import write_card
 from bmtools.models.checkpoint_files import check_checkpoint, weight_names
 from bmtools.models.inference_files import read_inference_model, require_finite
+from bmtools.models.precision import FLOAT32_ONLY
 from bmtools.status import set_status
 from bmtools.vocab.tokenizer import (
     fingerprint,
@@ -166,7 +167,7 @@ def autocast_dtype(checkpoint: Checkpoint, precision: str) -> torch.dtype | None
         BmtoolsError: the model cannot be computed in it.
     """
     dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(precision)
-    if dtype and checkpoint.model.config.model_type == "deberta":
+    if dtype and checkpoint.model.config.model_type in FLOAT32_ONLY:
         raise BmtoolsError(f"{setting('precision')}: found {precision}, which transformers cannot "
                            f"compute {checkpoint.path} (deberta) in; expected float32")
     return dtype

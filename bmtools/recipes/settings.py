@@ -38,7 +38,9 @@ class OptimizationConfig:
             GPU's memory. The memory of each phase is measured on a few sequences, and the
             micro-batch is fitted to the limit where micro_batch_size is 0. 0: no limit, and a GPU
             that runs out of memory halves the micro-batch.
-        mixed_precision: precision of matrix products: no (float32), bf16 or fp16.
+        mixed_precision: precision of matrix products; weights and optimizer states stay in
+            float32. auto: the one that this machine is fastest in, which a resumed run keeps; no:
+            float32; bf16; fp16, on GPUs only.
         tf32: use TF32 for products of float32 matrices on a GPU.
         compile: compile the model; takes minutes at the start.
         activation_checkpointing: recompute activations inside layers instead of keeping them.
@@ -57,7 +59,7 @@ class OptimizationConfig:
     dropout: float = 0.0
     micro_batch_size: int = 0
     memory_gib: float = 0.0
-    mixed_precision: Literal["no", "bf16", "fp16"] = "no"
+    mixed_precision: Literal["auto", "no", "bf16", "fp16"] = "auto"
     tf32: bool = True
     compile: bool = False
     activation_checkpointing: bool = False

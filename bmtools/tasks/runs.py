@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,12 @@ from bmtools.tasks.run_settings import FinetunePlan
 from bmtools.tasks.seed_run import Best, Report, SeedRun, Stop
 from bmtools.tasks.task import DEV, Split, Task
 from bmtools.tasks.trials import Trials
-from bmtools.training.distributed import deterministic_algorithms, make_accelerator
+from bmtools.training.auto import resolve_precision
+from bmtools.training.distributed import (
+    deterministic_algorithms,
+    join_processes,
+    make_accelerator,
+)
 from bmtools.training.loop import DivergedError
 from bmtools.vocab.unknown_tokens import warn_of_unknown_tokens
 
@@ -83,7 +88,8 @@ def train_runs(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]],
     """
     trials = Trials(plan) if plan.finetuning.trials else None
     plans = trials or list(grid_plans(plan))
-    if make_accelerator(plan.optimization).num_processes > 1:
+    processes = join_processes(plan.optimization)
+    if processes.num_processes > 1:
         raise BmtoolsError("fine-tuning runs in one process; start it without accelerate launch, "
                            f"with another {setting('seed')} on each machine")
     task_class = load_task(plan.task)
@@ -91,11 +97,16 @@ def train_runs(plan: FinetunePlan, sources: Mapping[str, Iterable[Record]],
                                                 task_class.model_class_for(plan.config)))
     task.keeps_head = not plan.finetuning.reinitialize_head
     splits = yield from _read(task, sources, reject)
+    optimization, notes = resolve_precision(plan.optimization, task.checkpoint.model.config,
+                                            processes)
+    yield from ({"note": note} for note in notes)
     # The encoder's weights, those of a seed's best evaluation, and of the best seed before it.
     check_room(plan.output, task.checkpoint.model, copies=3)
     task.checkpoint = offload(task.checkpoint, plan.output)
     chosen: Runs | None = None
     for values, one in plans:
+        one = replace(one, optimization=replace(
+            one.optimization, mixed_precision=optimization.mixed_precision))
         runs: Runs | None = None
         try:
             runs = yield from _run_seeds(one, task, splits, values, stops)

@@ -36,7 +36,6 @@ from bmtools.training.loop import Trainer
 from bmtools.training.model_init import InitialModel
 from bmtools.training.objectives import Objective
 from bmtools.training.plan import (
-    LAYOUT,
     STATES,
     TrainingPlan,
     kept_directory,
@@ -124,15 +123,14 @@ def find_resume_point(plan: TrainingPlan, identity: Mapping[str, Any],
     return progress, state, notes
 
 
-def recorded_layout(plan: TrainingPlan) -> str | None:
-    """Read the layout that the run to resume was begun with; None for a new run.
+def recorded_identity(plan: TrainingPlan) -> Mapping[str, Any]:
+    """Read the identity of the run to resume; empty for a new run.
 
     One of several processes calls it, before that one clears directories, and tells the others.
     """
     whole, _ = list_states(runs_directory(plan.output)) if plan.resume else ([], [])
     identity = read_object(whole[0] / _STATE).get("identity") if whole else None
-    layout = identity.get(LAYOUT) if isinstance(identity, dict) else None
-    return layout if layout in ("padded", "packed") else None
+    return identity if isinstance(identity, dict) else {}
 
 
 @dataclass(frozen=True)

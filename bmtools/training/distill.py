@@ -16,9 +16,9 @@ from bmtools.models.checkpoint import load_checkpoint
 from bmtools.models.packed import prepare_packed
 from bmtools.recipes.settings import DistillationConfig
 from bmtools.training.checks import check_shared_length
-from bmtools.training.evaluation import HELD_OUT
+from bmtools.training.evaluation import HELD_OUT, HeldOutObjective
 from bmtools.training.model_init import load_initial_model
-from bmtools.training.objectives import DistillationObjective, MaskedObjective, PhasedObjective
+from bmtools.training.objectives import DistillationObjective, PhasedObjective
 from bmtools.training.plan import (
     DISTILLATION_WARMUP,
     Data,
@@ -56,7 +56,8 @@ def distill(data: Data, output: str | Path, *, teacher: str | Path,
         architecture: of a student with new weights.
         recipe: name of a recipe that gives phases and settings.
         phases: TOML file that gives them.
-        on_report: called with each line of metrics, a dictionary.
+        on_report: called with each line of metrics, a dictionary, and with `{"note": ...}` for
+            what is to be said to people.
         resume: continue from the newest state; a finished run is left alone.
         overwrite: replace an existing checkpoint or unfinished run.
         settings: as for `pretrain`, and those of `DistillationConfig`, such as `temperature`.
@@ -107,6 +108,6 @@ def distill_lines(plan: TrainingPlan, student: ModelInit, teacher: Path, data: D
         torch.manual_seed(plan.optimization.seed)
         return PhasedObjective(model, {
             "masked": DistillationObjective(model, taught.model, settings),
-            HELD_OUT: MaskedObjective(model)}, head)
+            HELD_OUT: HeldOutObjective(model)}, head)
 
     return train(plan, initial, data, reject, make_objective)

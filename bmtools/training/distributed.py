@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
-from accelerate import Accelerator
+from accelerate import Accelerator, PartialState
 from accelerate.state import AcceleratorState
 from accelerate.utils import (
     DistributedDataParallelKwargs,
-    InitProcessGroupKwargs,
     broadcast_object_list,
+    parse_flag_from_env,
 )
 from torch import Tensor, distributed
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
@@ -54,14 +54,37 @@ def make_accelerator(settings: OptimizationConfig, log_with: Sequence[str] = (),
     """Make an Accelerator, and join the other processes of a launcher if there are some.
 
     Args:
-        settings: of the optimization.
+        settings: of the optimization, with a precision that is no longer `auto`.
         log_with: names of experiment trackers.
         find_unused_parameters: some steps leave weights without a gradient, as a phase freezes
             them or does not use a head.
         project_dir: directory for trackers that write files.
 
     Raises:
-        BmtoolsError: more processes than GPUs, or a precision that this device does not have.
+        BmtoolsError: as for `join_processes`, or a precision that this device does not have.
+    """
+    join_processes(settings)
+    if AcceleratorState._shared_state.get("_mixed_precision", settings.mixed_precision) \
+            != settings.mixed_precision:
+        AcceleratorState._reset_state()  # set by an earlier run in this Python process
+    try:
+        accelerator = Accelerator(
+            mixed_precision=settings.mixed_precision, log_with=list(log_with) or None,
+            project_dir=project_dir, kwargs_handlers=[DistributedDataParallelKwargs(
+                find_unused_parameters=find_unused_parameters)])
+    except ValueError as error:
+        raise BmtoolsError(f"{setting('mixed_precision')}: found {settings.mixed_precision}: "
+                           f"{error}") from error
+    if accelerator.device.type == "cpu":
+        keep_freed_memory(not settings.memory_gib)
+    return accelerator
+
+
+def join_processes(settings: OptimizationConfig) -> PartialState:
+    """Join the other processes of a launcher, if there are some, and take a device.
+
+    Raises:
+        BmtoolsError: more processes than GPUs, or fp16 without one.
     """
     prepare_cuda(settings.deterministic)
     if torch.cuda.is_available():
@@ -78,24 +101,11 @@ def make_accelerator(settings: OptimizationConfig, log_with: Sequence[str] = (),
     # only, and transformers would load weights in the main process alone.
     if os.environ.pop("ACCELERATE_USE_FSDP", "false").lower() in ("1", "true"):
         os.environ[SHARD] = "1"
-    if AcceleratorState._shared_state.get("_mixed_precision", settings.mixed_precision) \
-            != settings.mixed_precision:
-        AcceleratorState._reset_state()  # set by an earlier run in this Python process
-    timeout = InitProcessGroupKwargs(timeout=_TIMEOUT)
-    try:
-        accelerator = Accelerator(
-            mixed_precision=settings.mixed_precision, log_with=list(log_with) or None,
-            project_dir=project_dir,
-            kwargs_handlers=[timeout, DistributedDataParallelKwargs(
-                find_unused_parameters=find_unused_parameters)])
-    except ValueError as error:
-        raise BmtoolsError(f"{setting('mixed_precision')}: found {settings.mixed_precision}: "
-                           f"{error}") from error
-    if settings.mixed_precision == "fp16" and accelerator.device.type == "cpu":
+    # Only an Accelerator reads this variable, and it takes what is joined here as it is.
+    state = PartialState(parse_flag_from_env("ACCELERATE_USE_CPU"), timeout=_TIMEOUT)
+    if settings.mixed_precision == "fp16" and state.device.type == "cpu":
         refuse_half_precision()
-    if accelerator.device.type == "cpu":
-        keep_freed_memory(not settings.memory_gib)
-    return accelerator
+    return state
 
 
 @contextmanager
@@ -145,19 +155,19 @@ def others_wait(accelerator: Accelerator) -> Iterator[None]:
 
 
 def decide_by_main_process(decide: Callable[[], _Decision],
-                           accelerator: Accelerator) -> _Decision:
+                           state: Accelerator | PartialState) -> _Decision:
     """Have the main process alone decide, and tell the others.
 
     Args:
         decide: called in the main process; what it returns, or an error of bmtools, must be
             picklable.
-        accelerator: of the run.
+        state: of the processes.
 
     Raises:
         BmtoolsError: raised by `decide`, in all processes.
     """
     outcome: list[Any] = [None]
-    if accelerator.is_main_process:
+    if state.is_main_process:
         try:
             outcome = [decide()]
         except BmtoolsError as error:
@@ -179,9 +189,9 @@ def sum_over_processes(sums: Tensor, accelerator: Accelerator) -> list[float]:
     return list(sums.tolist())
 
 
-def is_sharded(accelerator: Accelerator) -> bool:
+def is_sharded(state: Accelerator | PartialState) -> bool:
     """Tell whether weights are sharded; a single process has nothing to shard."""
-    return accelerator.num_processes > 1 and os.environ.get(SHARD, "") == "1"
+    return state.num_processes > 1 and os.environ.get(SHARD, "") == "1"
 
 
 def shard(objective: Objective, accelerator: Accelerator) -> None:

@@ -151,7 +151,7 @@ def _evaluate(transferred: Transfer, tokenizer: PreTrainedTokenizerFast, compare
                   BatchConfig(max_length, compare.probe_batch_size),
                   learning_rate=LearningRateConfig(compare.probe_learning_rate))
     plan = TrainingPlan("init-weights", directory / "probe", RunConfig((phase,)),
-                        OptimizationConfig(seed=seed),
+                        OptimizationConfig(seed=seed, mixed_precision="no"),
                         ReportingConfig(logging_steps=sys.maxsize, save_steps=0), overwrite=True)
     initial = InitialModel(tokenizer, fingerprint(tokenizer), max_tokens(model), model.config,
                            lambda: model)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
-from accelerate import Accelerator
+from accelerate import Accelerator, PartialState
 
 from bmtools.data.batches import Collator
 from bmtools.data.sampler import Sampler
@@ -110,9 +110,9 @@ def check_fits(initial: InitialModel, phases: Sequence[Phase]) -> None:
         frozen_names(outline, phase.freeze)
 
 
-def choose_layout(accelerator: Accelerator) -> str:
+def choose_layout(state: PartialState) -> str:
     """Choose the layout of sequences that suits a device: packed on a GPU, padded elsewhere."""
-    return "packed" if accelerator.device.type == "cuda" else "padded"
+    return "packed" if state.device.type == "cuda" else "padded"
 
 
 def padded_lengths(schedule: Schedule, accelerator: Accelerator) -> list[int] | None:

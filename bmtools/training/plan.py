@@ -45,6 +45,8 @@ SHARD = "BMTOOLS_SHARD"
 """Environment variable that asks for sharded weights."""
 LAYOUT = "layout"
 """Name of the layout in a run's identity."""
+PRECISION = "mixed_precision"
+"""Name of the precision in a run's identity."""
 STATES = "step-*"
 """Pattern of the names of states, which sort by step."""
 Paths = str | Path | Sequence[str | Path]
@@ -147,6 +149,12 @@ class TrainingPlan:
         phases = tuple(replace(phase, batch=replace(phase.batch, layout=layout))
                        for phase in self.config.phases)
         return replace(self, config=replace(self.config, phases=phases))
+
+    def with_precision(self, precision: Any) -> TrainingPlan:
+        """Resolve the precision, in the phases file of the checkpoint too."""
+        return replace(
+            self, optimization=replace(self.optimization, mixed_precision=precision),
+            config=replace(self.config, run={**self.config.run, PRECISION: precision}))
 
     def settings(self) -> dict[str, Any]:
         """Return every resolved setting, for the manifest."""

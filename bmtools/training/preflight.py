@@ -100,6 +100,7 @@ class Forecast:
         hours: of all phases; None where that of one is not known.
         kwh: of all phases, likewise.
         warnings: problems with these settings.
+        notes: settings that were left to this machine, and what it chose.
     """
 
     device: Hardware
@@ -112,6 +113,7 @@ class Forecast:
     hours: float | None
     kwh: float | None
     warnings: tuple[str, ...]
+    notes: tuple[str, ...]
 
     def record(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -218,7 +220,8 @@ class _Forecaster:
         warnings = []
         if not native:
             warnings.append(f"{option} {precision} is EMULATED here, which is slower than float32")
-        if precision == "no" and device.kind == "cpu" and device.bf16:
+        if precision == self._plan.optimization.mixed_precision == "no" \
+                and device.kind == "cpu" and device.bf16:
             warnings.append(f"{option} bf16 would be faster: this processor multiplies bfloat16")
         if run.packed and loops_over_documents(run.accelerator.device):
             warnings.append(
@@ -236,7 +239,8 @@ class _Forecaster:
         return Forecast(
             device, precision, native, _count_weights(run), "passed" if run.packed else None,
             self._processes, phases, _sum([phase.hours for phase in phases]),
-            _sum([phase.kwh for phase in phases]), tuple(warnings))
+            _sum([phase.kwh for phase in phases]), tuple(warnings),
+            tuple(note for note in run.notes if note not in warnings))
 
     def _forecast_phase(self, number: int) -> PhaseForecast:
         run, phase = self._run, self._run.schedule.phases[number]

@@ -12,7 +12,7 @@ from bmtools.errors import Reject, refuse
 from bmtools.io.manifest import is_finished, read_manifest
 from bmtools.models.next_sentence import NextSentenceHead
 from bmtools.training.adversarial import AdversarialObjective
-from bmtools.training.evaluation import HELD_OUT
+from bmtools.training.evaluation import HELD_OUT, HeldOutObjective
 from bmtools.training.model_init import load_initial_model
 from bmtools.training.objectives import (
     CausalObjective,
@@ -57,7 +57,8 @@ def pretrain(data: Data, output: str | Path, *, model: str | Path | None = None,
         tokenizer: directory of the tokenizer for an architecture.
         recipe: name of a recipe that gives phases and settings.
         phases: TOML file that gives them.
-        on_report: called with each line of metrics, a dictionary.
+        on_report: called with each line of metrics, a dictionary, and with `{"note": ...}` for
+            what is to be said to people.
         resume: continue from the newest state; a finished run is left alone.
         overwrite: replace an existing checkpoint or unfinished run.
         settings: of all phases or of the run by name, such as `max_length`, `steps` or `seed`;
@@ -143,4 +144,4 @@ def make_objectives(plan: TrainingPlan, model: PreTrainedModel, head: NextSenten
         else:
             objectives[name] = PairObjective(model, own_head, term) if own_head else \
                 MaskedObjective(model)
-    return PhasedObjective(model, {**objectives, HELD_OUT: MaskedObjective(model)}, head)
+    return PhasedObjective(model, {**objectives, HELD_OUT: HeldOutObjective(model)}, head)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from bmtools.data.batches import Batches, Collator, ScheduledBatches, SpecialTok
 from bmtools.data.phase_lengths import check_mixture_limits, resolve_steps
 from bmtools.data.sampler import Sampler, StreamPosition
 from bmtools.data.shards import Corpus
-from bmtools.errors import BmtoolsError, Reject, setting
+from bmtools.errors import BmtoolsError, Reject
 from bmtools.io.directories import beside
 from bmtools.io.failures import WriteError
 from bmtools.models.checkpoint import check_room, load_checkpoint
@@ -23,10 +23,10 @@ from bmtools.models.next_sentence import NextSentenceHead, is_saved
 from bmtools.recipes.schedule import PhaseStep
 from bmtools.recipes.settings import FreezeConfig
 from bmtools.status import set_status
+from bmtools.training.auto import resolve_auto
 from bmtools.training.checkpoints import (
     Checkpointer,
     find_resume_point,
-    recorded_layout,
     restore_heads,
     restore_optimizer,
 )
@@ -36,6 +36,7 @@ from bmtools.training.distributed import (
     decide_by_main_process,
     deterministic_algorithms,
     is_sharded,
+    join_processes,
     make_accelerator,
 )
 from bmtools.training.evaluation import HELD_OUT, EvaluationSet
@@ -53,7 +54,6 @@ from bmtools.training.microbatch import check_memory, fit_micro_batches
 from bmtools.training.model_init import (
     InitialModel,
     check_fits,
-    choose_layout,
     padded_lengths,
     prepare_fast,
     prepare_packing,
@@ -118,6 +118,7 @@ def prepare_run(plan: TrainingPlan, initial: InitialModel, data: DataConfig, rej
     phases = plan.config.phases
     check_fits(initial, phases)
     changing = len({phase.objective.objective for phase in phases}) > 1
+    plan, notes = resolve_auto(plan, initial.config, join_processes(plan.optimization))
     accelerator = make_accelerator(plan.optimization, named_trackers(plan.reporting.trackers),
                                    changing or any(phase.freeze != FreezeConfig()
                                                    for phase in phases),
@@ -129,7 +130,7 @@ def prepare_run(plan: TrainingPlan, initial: InitialModel, data: DataConfig, rej
     with tidied(plan.output, accelerator.is_main_process), \
             deterministic_algorithms(plan.optimization):
         datasets = open_datasets(plan, data, initial, reject, accelerator)
-        yield Run(plan, datasets, initial, accelerator, make_objective, processes)
+        yield Run(plan, datasets, initial, accelerator, make_objective, processes, notes)
 
 
 class Run:
@@ -142,11 +143,12 @@ class Run:
         accelerator: made by `make_accelerator`.
         make_objective: makes the objectives around a model.
         processes: that will share the work.
+        notes: messages for people on settings that were resolved.
     """
 
     def __init__(self, plan: TrainingPlan, datasets: Datasets, initial: InitialModel,
-                 accelerator: Accelerator, make_objective: MakeObjective, processes: int) -> None:
-        plan, notes = _resolve_layout(plan, accelerator)
+                 accelerator: Accelerator, make_objective: MakeObjective, processes: int,
+                 notes: Sequence[str]) -> None:
         self._plan = plan
         self.datasets = datasets
         self._initial = initial
@@ -157,10 +159,10 @@ class Run:
         check_mixture_limits(self.schedule, datasets.train, self.packed, seed)
         identity = plan.identity(datasets.contents, initial.vocabulary,
                                  self.schedule.steps_per_phase)
-        self._progress, self._state, more_notes = decide_by_main_process(
+        self._progress, self._state, damaged = decide_by_main_process(
             lambda: find_resume_point(plan, identity), accelerator)
-        self._notes = [*notes, *more_notes, *self._notes_on_head(),
-                       *self.schedule.unfinished_warmups()]
+        self.notes = (*notes, *damaged, *self._notes_on_head(),
+                      *self.schedule.unfinished_warmups())
         self._began = plan.began - self._progress.wall_seconds
         self._phase_step = self.schedule.phase_step(self._progress.step)
         self.speed = speed_of(initial.config, self.schedule, datasets.train, plan.optimization,
@@ -239,7 +241,7 @@ class Run:
         reporting, progress = self._plan.reporting, self._progress
         if self.accelerator.is_main_process:
             check_room(self._plan.output, self._objective.model)
-        yield from ({"note": note} for note in self._notes)
+        yield from ({"note": note} for note in self.notes)
         if reporting.trackers:
             start_trackers(self.accelerator, self._plan.command, self._plan.settings(),
                            progress.step)
@@ -347,17 +349,6 @@ class Run:
         if name == EVALUATE and term and evaluation.corpus.has_sentences:
             found |= evaluation.score_pairs(self._objective, term, self.accelerator)
         return found
-
-
-def _resolve_layout(plan: TrainingPlan, accelerator: Accelerator) -> tuple[TrainingPlan, list[str]]:
-    """Resolve the layout auto: that of the run to resume, or one for this device; and notes."""
-    if plan.layout != "auto":
-        return plan, []
-    recorded = decide_by_main_process(lambda: recorded_layout(plan), accelerator)
-    suited = choose_layout(accelerator)
-    notes = [f"the run keeps {setting('layout')} {recorded}, which it was begun with"] \
-        if recorded not in (None, suited) else []
-    return plan.with_layout(recorded or suited), notes
 
 
 def describe(output: str, manifest: Mapping[str, Any]) -> dict[str, Any]:

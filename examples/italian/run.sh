@@ -10,7 +10,8 @@ DATA=${DATA:?set it to the data folder: DATA=../shared/data examples/italian/run
 OUT=${OUT:-$(dirname "$0")/out}
 SEED=${SEED:-0}
 mkdir -p "$OUT"
-export BMTOOLS_PRETRAIN_SEED=$SEED BMTOOLS_DISTILL_SEED=$SEED BMTOOLS_FINETUNE_SEED=$SEED
+export BMTOOLS_PRETRAIN_SEED=$SEED BMTOOLS_DISTILL_SEED=$SEED BMTOOLS_FINETUNE_NER_SEED=$SEED
+export BMTOOLS_{PRETRAIN,DISTILL,FINETUNE_NER}_MIXED_PRECISION=no    # float32, as docs/results.md has it
 
 step() { printf '\n== %s (%s s)\n' "$1" "$SECONDS" >&2; }
 missing() { [ ! -e "$OUT/$1" ]; }

@@ -36,7 +36,7 @@ class Side:
         layout: padded or packed for bmtools; for Trainer grouped (documents end to end, cut) or
             lines (a document a sequence, padded to max_length).
         dropout: probability everywhere.
-        precision: no or bf16.
+        precision: auto, no or bf16.
         compiled: compile the model.
         device: cpu or cuda.
         text: directory of shards; empty for made-up ids in documents of real lengths.

@@ -145,6 +145,18 @@ def _pretrain(info: Measured, beside: str) -> Row:
     return f"{what} ({' / '.join(ours)})", beside, "; ".join(speeds), memory
 
 
+def _precisions(params: Measured, info: Measured) -> Row:
+    """Compare the defaults of both sides, then each precision with itself."""
+    times, sides = info["times_faster"], info["sides"]
+    alike = [f"{name} on both sides {_number(times[name][peer]['median'])}"
+             for name, peer in (("float32", "trainer"), ("bf16", "trainer bf16"))
+             if peer in times.get(name, {})]
+    memory = sides["default"]["peak_megabytes"] / sides["trainer"]["peak_megabytes"]
+    return (f"`pretrain`, {_model(info['architecture'])}, length {info['max_length']}, as it is "
+            f"by default (here {info['default']})", "Trainer as `run_mlm` is by default (float32)",
+            "; ".join([_times(times["default"]["trainer"]["median"]), *alike]), f"{memory:.2f}")
+
+
 def _each(info: Measured, ours: Sequence[str], peer: str) -> str:
     numbers = [_number(info["times_faster"][name][peer]["median"]) for name in ours]
     return " / ".join(numbers) + (" times" if not _words(peer) else "")
@@ -174,7 +186,7 @@ _ROWS: Mapping[str, Callable[[Measured, Measured], Row]] = {
     "test_pppl_against_minicons": _pppl, "test_mrr_against_fill_mask": _mrr,
     "test_words_against_transformers": _masking,
     "test_tokenize_against_datasets": _tokenize, "test_pretrain_against_trainer": _grouped,
-    "test_pretrain_against_padded_documents": _lines, "test_pretrain_in_bf16": _grouped,
+    "test_pretrain_against_padded_documents": _lines, "test_pretrain_by_precision": _precisions,
     "test_pretrain_on_a_gpu": _grouped, "test_compiled_pretraining_on_a_gpu": _grouped,
     "test_build_vocab_against_the_library": _vocabulary,
     "test_contexts_against_pyahocorasick": _contexts,
@@ -213,6 +225,11 @@ def _more(measured: Measured) -> Iterator[str]:
                     for name, share in info["share_of_peak"].items())
             yield f"\n{_model(info['architecture'])}, length {info['max_length']}: " \
                 + "; ".join(shares) + ("" if info["real_text"] else " (made-up text)")
+        if "matrix_share" in info:
+            shares = (f"{name} {one['bmtools']:.0%} of {one['gigaflops']:,} GFLOP/s (Trainer "
+                      f"{one['trainer']:.0%})" for name, one in info["matrix_share"].items())
+            yield f"\n{_model(info['architecture'])}, length {info['max_length']}, share of the " \
+                f"speed of a large matrix product: {'; '.join(shares)}"
         for what, hours in info.get("gpu_hours", {}).items():
             yield f"{what}: {hours:,} GPU-hours"
 

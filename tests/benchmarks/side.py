@@ -26,16 +26,18 @@ from torch.profiler import ProfilerActivity, profile
 from transformers import BertTokenizer
 
 from bmtools.data.batches import Collator, ScheduledBatches, SpecialTokens
-from bmtools.data.phase_lengths import resolve_steps
+from bmtools.data.phase_lengths import attended_tokens, resolve_steps
 from bmtools.data.sampler import Sampler
 from bmtools.data.samples import count_parts
 from bmtools.data.shards import Corpus
 from bmtools.masking.strategies import make_strategy
 from bmtools.models.architectures import build_config, build_model
+from bmtools.models.hardware import training_flops_per_token
 from bmtools.models.packed import prepare_packed
 from bmtools.recipes.phases import Phase
 from bmtools.recipes.settings import BatchConfig, OptimizationConfig, PhaseLengthConfig
-from bmtools.training.distributed import make_accelerator
+from bmtools.training.auto import resolve_precision
+from bmtools.training.distributed import join_processes, make_accelerator
 from bmtools.training.loop import Trainer
 from bmtools.training.model_init import padded_lengths, prepare_fast
 from bmtools.training.objectives import MaskedObjective
@@ -118,6 +120,7 @@ def set_up(side: Side) -> tuple[Trainer, ScheduledBatches]:
     schedule = resolve_steps([phase], corpora, packed)
     settings = OptimizationConfig(dropout=side.dropout, mixed_precision=side.precision,
                                   compile=side.compiled)
+    settings, _ = resolve_precision(settings, model.config, join_processes(settings))
     accelerator = make_accelerator(settings)
     prepare_fast(model, accelerator)
     trainer = Trainer(MaskedObjective(model), schedule.steps, lambda _: _LEARNING_RATE,
@@ -183,6 +186,21 @@ def tokens_per_sequence(side: Side, corpus: Corpus) -> float:
         return float(np.minimum(lengths, longest).mean())
     shown = lengths if side.layout == "grouped" else np.minimum(lengths, longest)
     return float(side.max_length * shown.mean() / (shown.mean() + _SPECIALS))
+
+
+def flops_per_token(side: Side) -> float:
+    """Count the operations that the objective needs for a useful token, whoever trains.
+
+    Six for each weight of the layers, those of attention inside documents, and the head on masked
+    tokens; see `training_flops_per_token`.
+    """
+    corpus, tokenizer = open_text(side)
+    phase = Phase("main", batch=BatchConfig(max_length=side.max_length))
+    flops = training_flops_per_token(
+        build_config(side.architecture, tokenizer, side.max_length),
+        attended_tokens(phase, {"text": corpus}), phase.objective.mask_rate)
+    assert flops is not None
+    return flops
 
 
 def load(side: Side) -> tuple[Corpus, Any, Any]:

@@ -14,8 +14,10 @@ Without that option nothing is timed, and only the losses of both sides are comp
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -29,16 +31,28 @@ from texts import encode_abstracts, encode_sentences
 
 from bmtools.io.system import usable_cores
 from bmtools.models.hardware import describe_hardware
+from bmtools.models.precision import choose_precision, measure_products
 
 _THREADS = int(os.environ.get("OMP_NUM_THREADS") or usable_cores())
 _ROUNDS = 4
 _TURN_SECONDS = 2.0
+_LARGE = 2_048
+_SHOWN = {"no": "float32", "bf16": "bf16"}
 
 
 @pytest.fixture(scope="module")
 def timed(request: pytest.FixtureRequest) -> None:
     if not request.config.getoption("benchmark_enable"):
         pytest.skip("timed by --benchmark-enable")
+
+
+@pytest.fixture
+def threads() -> Iterator[None]:
+    """Let this process have as many threads as each side."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(_THREADS)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")
@@ -80,24 +94,63 @@ def test_pretrain_against_padded_documents(benchmark: Any, request: pytest.Fixtu
 
 
 @pytest.mark.data
-def test_pretrain_in_bf16(benchmark: Any, abstracts: tuple[str, str]) -> None:
-    if not describe_hardware().bf16:
-        pytest.skip("this processor multiplies no bfloat16 matrices")
-    ours = Side("bmtools", "bert-4x256", 128, 4_000, "padded", 0.0, "bf16", False, "cpu",
+@pytest.mark.parametrize(("architecture", "step_tokens"), [
+    ("bert-4x256", 4_000), ("bert-12x768", 1_000)])
+def test_pretrain_by_precision(benchmark: Any, abstracts: tuple[str, str], threads: None,
+                               architecture: str, step_tokens: int) -> None:
+    """Each side as it is by default, and each precision beside itself.
+
+    Between turns a large product is timed in each precision, on the same threads, and training is
+    measured by it: the share of the machine's own speed that useful operations reach.
+    """
+    ours = Side("bmtools", architecture, 128, step_tokens, "padded", 0.0, "auto", False, "cpu",
                 *abstracts)
-    peer = replace(ours, program="trainer", layout="grouped", dropout=0.1)
-    run(benchmark, {"padded": ours, "packed": replace(ours, layout="packed"), "trainer": peer,
-                    "padded in float32": replace(ours, precision="no")})
+    peer = replace(ours, program="trainer", layout="grouped", dropout=0.1, precision="no")
+    sides = {"default": ours, "float32": replace(ours, precision="no"), "trainer": peer}
+    if describe_hardware().bf16:
+        sides |= {"bf16": replace(ours, precision="bf16"),
+                  "trainer bf16": replace(peer, precision="bf16")}
+    _, model = side.load(ours)[1:]
+    default = choose_precision(model.config, torch.device("cpu")).precision
+    products: dict[str, list[float]] = {"float32": [], "bf16": []}
+
+    def between_turns() -> None:
+        for name, dtype in (("float32", torch.float32), ("bf16", torch.bfloat16)):
+            if name in sides:
+                products[name].append(measure_products.__wrapped__(_LARGE, _LARGE, dtype, _LARGE))
+
+    found = race_of(benchmark, sides, between_turns)
+    speeds = {name: median(one) for name, one in products.items() if one}
+    flops = side.flops_per_token(ours)
+    shares = {name: {"gigaflops": round(speed / 1e9), **{
+        program: round(flops * found["sides"][one]["tokens_per_second"] / speed, 3)
+        for program, one in (("bmtools", name), ("trainer", _peer_in(name)))}}
+        for name, speed in speeds.items()}
+    note(benchmark, ours, found, threads=_THREADS, default=_SHOWN[default], matrix_share=shares)
+    print(f"  the default is {_SHOWN[default]}; shares of the machine's speed: {shares}")
+
+
+def _peer_in(precision: str) -> str:
+    return "trainer" if precision == "float32" else f"trainer {precision}"
 
 
 def run(benchmark: Any, sides: dict[str, Side]) -> None:
+    """Run a race, and note what it found."""
+    note(benchmark, next(iter(sides.values())), race_of(benchmark, sides), threads=_THREADS)
+
+
+def race_of(benchmark: Any, sides: dict[str, Side],
+            between_turns: Callable[[], None] = lambda: None) -> dict[str, Any]:
     """Run a race; the turns of the first side are the benchmark's."""
     first, *others = sides
+
+    def prepare() -> None:
+        between_turns()
+        running.turn(*others)
+
     with Race(sides, _TURN_SECONDS, _THREADS) as running:
-        benchmark.pedantic(running.turn, (first,), setup=lambda: running.turn(*others),
-                           rounds=_ROUNDS)
-        found = running.summary(*(name for name in others if name.startswith("trainer")))
-    note(benchmark, sides[first], found, threads=_THREADS)
+        benchmark.pedantic(running.turn, (first,), setup=prepare, rounds=_ROUNDS)
+        return running.summary(*(name for name in others if name.startswith("trainer")))
 
 
 @pytest.fixture

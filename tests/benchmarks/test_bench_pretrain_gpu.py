@@ -24,24 +24,15 @@ import torch
 from race import Race, Side, note
 from texts import encode_abstracts
 
-from bmtools.data.phase_lengths import attended_tokens
-from bmtools.models.architectures import build_config
 from bmtools.models.documents import capability
-from bmtools.models.hardware import (
-    describe_hardware,
-    model_flop_utilisation,
-    training_flops_per_token,
-)
+from bmtools.models.hardware import describe_hardware, model_flop_utilisation
 from bmtools.models.varlen import choose_kernel
-from bmtools.recipes.phases import Phase
-from bmtools.recipes.settings import BatchConfig
 
 pytestmark = [pytest.mark.gpu,
               pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")]
 _ROUNDS = 4
 _TURN_SECONDS = 2.0
 _STEP_TOKENS = 32_000
-_MASK_RATE = 0.15
 # Buonocore et al. 2023: 28 GB of abstracts (table 1), at the 13 billion tokens in 81 GB of their
 # base model; 720 hours on an A100. Gu et al. 2021, section 2.3: 62,500 steps of 8,192 sequences,
 # whose length the paper leaves open, taken for 512; five days on 16 V100.
@@ -118,11 +109,7 @@ def run_race(benchmark: Any, sides: dict[str, Side]) -> None:
 def _shares_of_peak(ours: Side, measured: dict[str, dict[str, float]]) -> Iterator[
         tuple[str, float | None]]:
     """Share of the GPU's peak by side; None where the peak is not known."""
-    corpus, tokenizer = side.open_text(ours)
-    config = build_config(ours.architecture, tokenizer, ours.max_length)
-    phase = Phase("main", batch=BatchConfig(max_length=ours.max_length))
-    flops = training_flops_per_token(config, attended_tokens(phase, {"text": corpus}), _MASK_RATE)
-    assert flops is not None
+    flops = side.flops_per_token(ours)
     device = describe_hardware("cuda")
     for name, one in measured.items():
         share = model_flop_utilisation(flops * one["tokens_per_second"], device, "bf16")

@@ -112,6 +112,28 @@ def test_a_gpu_reports_its_share_of_the_peak_and_hours_of_published_runs() -> No
         "tokens/s, peak unknown (made-up text)", "a run: 1,234.5 GPU-hours"]
 
 
+def test_the_default_stands_beside_each_precision_with_its_share_of_the_machine() -> None:
+    one = {**PRETRAIN, "name": "test_pretrain_by_precision[bert-4x256-4000]"}
+    one["extra_info"] = {
+        **PRETRAIN["extra_info"], "precision": "auto", "default": "bf16",
+        "times_faster": {
+            "default": {"trainer": ratio(13.2), "trainer bf16": ratio(10.1)},
+            "float32": {"trainer": ratio(5.6), "trainer bf16": ratio(4.1)},
+            "bf16": {"trainer": ratio(13.1), "trainer bf16": ratio(9.4)}},
+        "sides": {"default": {"peak_megabytes": 1400}, "trainer": {"peak_megabytes": 2800}},
+        "matrix_share": {"float32": {"gigaflops": 185, "bmtools": 0.812, "trainer": 0.15},
+                         "bf16": {"gigaflops": 1812, "bmtools": 0.6, "trainer": 0.07}}}
+    found = lines(one)
+    assert found[4:] == [
+        "| `pretrain`, BERT, 4 layers of 256, length 128, as it is by default (here bf16) | "
+        "Trainer as `run_mlm` is by default (float32) | 13 times; float32 on both sides 5.6; bf16 "
+        "on both sides 9.4 | 0.50 |", "",
+        "BERT, 4 layers of 256, length 128, share of the speed of a large matrix product: float32 "
+        "81% of 185 GFLOP/s (Trainer 15%); bf16 60% of 1,812 GFLOP/s (Trainer 7%)"]
+    del one["extra_info"]["times_faster"]["bf16"], one["extra_info"]["matrix_share"]["bf16"]
+    assert "| 13 times; float32 on both sides 5.6 |" in lines(one)[4]
+
+
 def test_races_of_tasks_are_rows_with_bf16_in_brackets() -> None:
     half = {"bf16": {**ratio(4.0), "memory": 0.7}}
     sides = {"seconds": {"trainer": 41.0, "bmtools": 18.2}, "records": 2400}

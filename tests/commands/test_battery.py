@@ -332,7 +332,7 @@ USAGE: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {
         (("--model", "MODEL", "--steps", "-1"), "--steps: found -1, expected 0 or more"),
         (("--model", "MODEL", "--epochs", "0"), "--epochs: found 0.0, expected above 0"),
         (("--model", "MODEL", "--mixed-precision", "fp8"),
-         "'--mixed-precision': 'fp8' is not one of 'no'"),
+         "'--mixed-precision': 'fp8' is not one of 'auto'"),
         (("--model", "MODEL", "--objective", "x"), "'--objective': 'x' is not one of 'masked'"),
         (("--model", "MODEL", "--mask-replace-prob", "0.95"), "shares that add up to 1 at most"),
         (("--model", "MODEL", "--recipe", "pubmedbertt"), "did you mean 'pubmedbert'?"),

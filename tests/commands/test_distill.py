@@ -98,7 +98,8 @@ def test_the_directory_says_how_it_was_made(
     phase = Phase("main", PhaseLengthConfig(steps=4), batch,
                   learning_rate=LearningRateConfig(warmup_ratio=0.05))
     assert content["settings"] == {
-        "phases": resolved(RunConfig((phase,)))["phases"], **asdict(OptimizationConfig(seed=5)),
+        "phases": resolved(RunConfig((phase,)))["phases"],
+        **asdict(OptimizationConfig(seed=5, mixed_precision="no")),
         "positions": "sinusoid",
         **asdict(ReportingConfig(logging_steps=2)), **asdict(RegularizationConfig()),
         **asdict(ReplayConfig()), **asdict(AdversarialConfig()),

@@ -12,7 +12,7 @@ import pytest
 Run = Callable[..., Any]
 pytestmark = pytest.mark.usefixtures("one_thread")
 KEYS = {"device", "precision", "native", "parameters", "packing_check", "processes", "phases",
-        "hours", "kwh", "warnings"}
+        "hours", "kwh", "warnings", "notes"}
 
 
 @pytest.fixture
@@ -43,6 +43,10 @@ def test_stdout_is_one_line_or_a_summary(run: Run, common: list[Any], corpus: Pa
     assert (phase["name"], phase["steps"], phase["batch_size"]) == ("main", 4, 4)
     assert phase["tokens_per_second"] > 0
     assert outcome.err.splitlines()[-1].startswith("bmtools: the run would take ")
+    [note] = found["notes"]
+    assert note == ("--mixed-precision auto: no (float32), as matrices 64 wide gain little from "
+                    "bf16")
+    assert outcome.err.splitlines().count(f"bmtools: {note}") == 1
     shown = run(*common, corpus, "--frozen-layers", 1, "--table").out
     device, weights, main, whole = shown.splitlines()
     assert found["device"]["name"] in device

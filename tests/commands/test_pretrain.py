@@ -43,7 +43,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 def fresh(tiny_tokenizer: Path, tmp_path: Path) -> list[Any]:
     """Arguments that start afresh."""
     return ["pretrain", "--architecture", "bert-1x64", "--tokenizer", tiny_tokenizer, *QUICK,
-            "-o", tmp_path / "out"]
+            "--mixed-precision", "no", "-o", tmp_path / "out"]
 
 
 @pytest.fixture
@@ -86,7 +86,8 @@ def test_the_directory_says_how_it_was_made(
     phase = Phase("main", PhaseLengthConfig(steps=4), batch,
                   ObjectiveConfig(mask_rate=0.3, masking="tokens"))
     assert content["settings"] == {
-        "phases": resolved(RunConfig((phase,)))["phases"], **asdict(OptimizationConfig(seed=5)),
+        "phases": resolved(RunConfig((phase,)))["phases"],
+        **asdict(OptimizationConfig(seed=5, mixed_precision="no")),
         "positions": "sinusoid",
         **asdict(ReportingConfig(logging_steps=2)), **asdict(RegularizationConfig()),
         **asdict(ReplayConfig()), **asdict(AdversarialConfig()),
@@ -439,7 +440,7 @@ steps = 40
 learning_rate = 1e38
 """)
     given = ["pretrain", *fresh[1:5], "-o", fresh[-1], "--phases", path, corpus, "--save-steps",
-             "2"]
+             "2", "--mixed-precision", "no"]
     outcome = run(*given)
     state = tmp_path / "out.run" / "step-00000004"
     assert outcome.code == 1

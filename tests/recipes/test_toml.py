@@ -121,7 +121,7 @@ PHASE_KEYS = f"expected one of {', '.join(PHASE_FIELDS)}, mixture"
     ("[run]\ndropout = 2\n" + ONE, "[run]: dropout: found 2.0, expected 0 to less than 1"),
     ("[run]\ncompile = 1\n" + ONE, "[run]: compile: found 1, expected true or false"),
     ("[run]\nmixed_precision = 'fp8'\n" + ONE,
-     "[run]: mixed_precision: found 'fp8', expected no or bf16 or fp16"),
+     "[run]: mixed_precision: found 'fp8', expected auto or no or bf16 or fp16"),
     ("[run]\nmixout = 1\n" + ONE, "[run]: mixout: found 1.0, expected 0 to less than 1"),
     ("[run]\nadversarial_norm = 'l1'\n" + ONE,
      "[run]: adversarial_norm: found 'l1', expected inf or l2"),

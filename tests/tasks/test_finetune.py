@@ -5,6 +5,7 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 WORDS = ["il", "la", "paziente", "con", "dolore", "e", "febbre", "due", "caffe\u0301", "🧬"]
 MARKED = {"diabete mellito": "DIS", "asma 🧬🧬": "DIS", "insulina": "DRUG"}
 TAGGER = "AutoModelForTokenClassification"
-LOOP = OptimizationConfig(dropout=0.1)
+LOOP = OptimizationConfig(dropout=0.1, mixed_precision="no")
 SCHEDULE = LearningRateConfig(3e-3)
 
 
@@ -217,9 +218,8 @@ def test_bad_records_are_collected(tune: Tune) -> None:
 
 
 def test_several_processes_are_refused(tune: Tune, monkeypatch: pytest.MonkeyPatch) -> None:
-    from accelerate import Accelerator
-
-    monkeypatch.setattr(Accelerator, "num_processes", 2)
+    monkeypatch.setattr("bmtools.tasks.runs.join_processes",
+                        lambda _: SimpleNamespace(num_processes=2))
     with pytest.raises(BmtoolsError, match="one process"):
         tune()
 

@@ -13,6 +13,7 @@ from toy_models import save_random
 
 import bmtools
 from bmtools.io.manifest import read_manifest
+from bmtools.models.precision import PrecisionChoice
 from bmtools.recipes.settings import FreezeConfig
 from bmtools.records import Record
 from bmtools.tasks.run_settings import FinetunePlan, LoraConfig
@@ -249,6 +250,27 @@ def test_each_seed_begins_with_its_own_loss_scale(tuned, monkeypatch: pytest.Mon
     monkeypatch.setattr(SeedRun, "run", run)
     tuned(seeds=2)
     assert scales[0] == scales[2] == 2.0 and scales[1] > 2.0
+
+
+def test_all_runs_train_in_the_precision_that_suits_the_machine(
+        bert: Path, tuned, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is told once, also of folds and grids, and predictions stay in float32."""
+    monkeypatch.setattr("bmtools.training.auto.choose_precision",
+                        lambda *_: PrecisionChoice("bf16", "as it is fast"))
+    note = "mixed_precision auto: bf16, as it is fast"
+    _, half = tuned("half", seeds=2, grid="learning_rate=1e-30,3e-3")
+    assert [line["note"] for line in half if "note" in line] == [note]
+    assert read_manifest(tmp_path / "half")["settings"]["mixed_precision"] == "bf16"
+    _, exact = tuned("exact", seeds=2, grid="learning_rate=1e-30,3e-3", mixed_precision="no")
+    assert "note" not in {name for line in exact for name in line}
+    unchanged, other = (next(line for line in lines if "dev_loss" in line)
+                        for lines in (half, exact))
+    assert unchanged["loss"] != other["loss"] and unchanged["dev_loss"] == other["dev_loss"]
+    lines: list[dict[str, Any]] = []
+    bmtools.tasks.finetune("classification", bert, TRAIN, None, tmp_path / "folds", folds=3,
+                           report=lines.append, **{**SETTINGS, "epochs": 1})
+    assert [line["note"] for line in lines if "note" in line] == [f"fold 0: {note}"]
+    assert read_manifest(tmp_path / "folds/fold-1")["settings"]["mixed_precision"] == "bf16"
 
 
 def test_a_loss_of_a_grid_is_that_of_its_combination(tuned) -> None:

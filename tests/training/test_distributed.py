@@ -17,6 +17,7 @@ from bmtools.training import distributed
 from bmtools.training.distributed import (
     deterministic_algorithms,
     is_sharded,
+    join_processes,
     make_accelerator,
     others_wait,
     shard,
@@ -47,7 +48,7 @@ def test_more_processes_than_gpus_are_refused(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(distributed.torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(distributed.torch.cuda, "device_count", lambda: 2)
     with pytest.raises(BmtoolsError, match="processes: found 4, but this machine has 2 GPUs"):
-        make_accelerator(OptimizationConfig())
+        make_accelerator(OptimizationConfig(mixed_precision="no"))
 
 
 @pytest.mark.parametrize("said", ["true", "1", "True"])
@@ -55,7 +56,7 @@ def test_fsdp_of_accelerate_is_taken_over(monkeypatch: pytest.MonkeyPatch,
                                                        said: str) -> None:
     monkeypatch.setenv("ACCELERATE_USE_FSDP", said)
     monkeypatch.setenv("BMTOOLS_SHARD", "")
-    accelerator = make_accelerator(OptimizationConfig())
+    accelerator = make_accelerator(OptimizationConfig(mixed_precision="no"))
     assert os.environ["BMTOOLS_SHARD"] == "1"
     assert "ACCELERATE_USE_FSDP" not in os.environ
     assert not is_sharded(accelerator), "one process has nothing to shard"
@@ -65,13 +66,11 @@ def test_processes_wait_for_each_other_for_less_than_an_hour(
         monkeypatch: pytest.MonkeyPatch) -> None:
     """One that died on another machine would keep the others, and their GPUs, for as long."""
     given: dict[str, Any] = {}
-    accelerator = make_accelerator(OptimizationConfig())
-    monkeypatch.setattr(distributed, "Accelerator",
-                        lambda **settings: given.update(settings) or accelerator)
-    make_accelerator(OptimizationConfig())
-    waits = [handler.timeout for handler in given["kwargs_handlers"]
-             if hasattr(handler, "timeout")]
-    assert len(waits) == 1 and timedelta(minutes=10) <= waits[0] < timedelta(hours=1)
+    state = join_processes(OptimizationConfig())
+    monkeypatch.setattr(distributed, "PartialState",
+                        lambda _cpu, **settings: given.update(settings) or state)
+    assert join_processes(OptimizationConfig()) is state
+    assert timedelta(minutes=10) <= given["timeout"] < timedelta(hours=1)
 
 
 def test_others_wait_for_days_where_the_main_process_encodes(

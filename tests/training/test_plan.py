@@ -85,6 +85,8 @@ def test_what_may_not_change_is_named(plan: TrainingPlan) -> None:
     assert changed(plan.identity(CONTENTS, "w", (4, 5))) == {"vocabulary"}
     assert changed(plan.identity(CONTENTS, "v", (4, 6))) == {"resolved steps"}
     assert changed(plan.with_layout("packed").identity(CONTENTS, "v", (4, 5))) == {"layout"}
+    assert changed(plan.with_precision("bf16").identity(CONTENTS, "v", (4, 5))) == {
+        "mixed_precision"}
 
 
 def test_a_deterministic_run_keeps_what_rounds_its_sums(plan: TrainingPlan) -> None:
@@ -164,6 +166,7 @@ def test_a_mixture_of_missing_corpora_is_refused(plan: TrainingPlan) -> None:
 def test_settings_that_need_whole_weights_are_refused_where_they_are_sharded(
         plan: TrainingPlan, change: dict[str, Any], message: str) -> None:
     changed = replace(plan, **change)
+    check_settings(plan, corpora("text"), 2, True)
     check_settings(changed, corpora("text"), 2, False)
     with pytest.raises(BmtoolsError, match=f"{message}.* sharded weights"):
         check_settings(changed, corpora("text"), 2, True)

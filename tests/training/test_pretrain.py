@@ -20,7 +20,9 @@ from transformers import BertForPreTraining
 
 import bmtools.training
 from bmtools.errors import refuse
+from bmtools.io.manifest import read_manifest
 from bmtools.models.checkpoint import load_checkpoint
+from bmtools.models.precision import PrecisionChoice
 from bmtools.recipes.phases import Phase, RunConfig
 from bmtools.recipes.reporting import ReportingConfig
 from bmtools.recipes.schedule import Schedule
@@ -30,6 +32,7 @@ from bmtools.recipes.settings import (
     OptimizationConfig,
     PhaseLengthConfig,
 )
+from bmtools.recipes.toml import read_run_config
 from bmtools.training.plan import DataConfig, ModelInit, TrainingPlan
 from bmtools.training.pretrain import pretrain_lines
 
@@ -74,7 +77,8 @@ def unfinished(corpus: Path, vocabulary: Path, tmp_path: Path) -> list[str]:
     given = arguments(corpus, vocabulary, tmp_path / "m", "--steps", "9", "--save-steps", "4")
     phase = Phase("main", PhaseLengthConfig(steps=9), BatchConfig(max_length=16, batch_size=8),
                   learning_rate=LearningRateConfig(learning_rate=2e-3))
-    plan = TrainingPlan("pretrain", tmp_path / "m", RunConfig((phase,)), OptimizationConfig(),
+    plan = TrainingPlan("pretrain", tmp_path / "m", RunConfig((phase,)),
+                        OptimizationConfig(mixed_precision="no"),
                         ReportingConfig(logging_steps=1, save_steps=4),
                         extra={"architecture": "bert-1x64"})
     lines = pretrain_lines(plan, ModelInit(None, "bert-1x64", vocabulary),
@@ -91,6 +95,7 @@ def test_it_can_be_called_from_python(corpus: Path, vocabulary: Path, tmp_path: 
     found = bmtools.training.pretrain(
         corpus, tmp_path / "m", architecture="bert-1x64", tokenizer=vocabulary, steps=4,
         on_report=reports.append, evaluate=corpus, **given)
+    assert reports.pop(0)["note"].startswith("mixed_precision auto: no (float32), as ")
     assert [line.get("loss", 0) > 0 for line in reports] == [True, True, False]
     assert found["checkpoint"] == str(tmp_path / "m") and found["steps"] == 4
     assert found["evaluate"] == reports[-1] and found["last"] == reports[-2]
@@ -155,7 +160,7 @@ def test_a_resumed_run_must_be_the_same_run(
 def test_a_resumed_run_keeps_the_layout_that_auto_chose(
         run, unfinished: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As where it was begun on a processor and goes on on a GPU."""
-    monkeypatch.setattr("bmtools.training.run.choose_layout", lambda _accelerator: "packed")
+    monkeypatch.setattr("bmtools.training.auto.choose_layout", lambda _state: "packed")
     refused = run(*unfinished, "--resume", "--layout", "packed")
     assert refused.code == 1
     assert "has layout padded, found packed; resume with the same settings" in refused.err
@@ -165,6 +170,43 @@ def test_a_resumed_run_keeps_the_layout_that_auto_chose(
     assert outcome.records[-1]["layout"] == "padded"
     manifest = json.loads((tmp_path / "m" / "bmtools.json").read_text())
     assert {phase["layout"] for phase in manifest["settings"]["phases"]} == {"padded"}
+
+
+def test_a_run_keeps_the_precision_that_auto_chose(
+        run, corpus: Path, vocabulary: Path, tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    """Begun on a machine that is fast in bf16, it goes on where float32 would be chosen."""
+    start = arguments(corpus, vocabulary, tmp_path / "m", "--steps", "4", "--save-steps", "2")
+    monkeypatch.setattr("bmtools.training.auto.choose_precision",
+                        lambda *_: PrecisionChoice("bf16", "as it is fast"))
+    stopped = run(*start, "--budget", "0.001s")
+    assert "bmtools: --mixed-precision auto: bf16, as it is fast\n" in stopped.err
+    monkeypatch.undo()
+    refused = run(*start, "--resume", "--mixed-precision", "no")
+    assert refused.code == 1
+    assert "has mixed_precision bf16, found no; resume with the same settings" in refused.err
+    outcome = run(*start, "--resume")
+    assert outcome.code == 0
+    assert ("bmtools: --mixed-precision auto: bf16, as the run was begun with it; a new run would "
+            "take no (float32) here, as matrices 64 wide gain little from bf16\n") in outcome.err
+    assert read_manifest(tmp_path / "m")["settings"]["mixed_precision"] == "bf16"
+    assert read_run_config(str(tmp_path / "m/phases.toml")).run["mixed_precision"] == "bf16"
+    plain = run(*arguments(corpus, vocabulary, tmp_path / "n", "--steps", "4"),
+                "--mixed-precision", "bf16")
+    assert losses(stopped.records + outcome.records) == losses(plain.records)
+    assert "mixed-precision" not in plain.err
+
+
+def test_weights_and_evaluations_stay_in_float32(corpus: Path, vocabulary: Path,
+                                                 tmp_path: Path) -> None:
+    found = {precision: bmtools.training.pretrain(
+        corpus, tmp_path / precision, architecture="bert-1x64", tokenizer=vocabulary, steps=1,
+        learning_rate=1e-30, weight_decay=0.0, max_length=16, evaluate=corpus,
+        mixed_precision=precision) for precision in ("no", "bf16")}
+    assert found["bf16"]["last"]["loss"] != found["no"]["last"]["loss"]
+    assert found["bf16"]["evaluate"] == found["no"]["evaluate"]
+    weights = load_file(tmp_path / "bf16/model.safetensors")
+    assert {weight.dtype for weight in weights.values()} == {torch.float32}
 
 
 def test_the_layout_may_be_named_when_a_run_goes_on(run, unfinished: list[str]) -> None:
@@ -326,6 +368,7 @@ def test_launched_by_itself_or_by_accelerate_it_gives_the_losses_of_one(
     with corpus.open("a") as stream:
         stream.write('{"id": 1}\n')
     more = ("--steps", "300", "--save-steps", "0", "--set", "schedule=constant",
+            "--mixed-precision", "no",
             "--rejects", str(tmp_path / "rejects.jsonl"))
     expected = losses(run(*arguments(corpus, vocabulary, tmp_path / "one", *more)).records)
     (tmp_path / "rejects.jsonl").unlink()

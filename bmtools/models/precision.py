@@ -1,0 +1,102 @@
+"""Precision of matrix products that a device is fastest at: float32, bfloat16 or float16."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+import torch
+from torch.nn.functional import linear
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig
+
+FLOAT32_ONLY = frozenset({"deberta"})
+"""Types of models that transformers cannot compute in half precision."""
+# Below this width training gains little or nothing, and what a short measurement says is noise.
+_NARROWEST = 128
+# Casts, normalization and attention stay as slow as they were, so products must gain much.
+_WORTHWHILE = 1.5
+_ROWS = 256
+_MOST_CALLS = 5
+_MOST_SECONDS = 0.1
+_TENSOR_CORES = (7, 0)
+
+
+@dataclass(frozen=True)
+class PrecisionChoice:
+    """Choice of a precision.
+
+    Args:
+        precision: no (float32), bf16 or fp16.
+        reason: completes a sentence: "bf16, as NVIDIA H100 multiplies bfloat16".
+    """
+
+    precision: str
+    reason: str
+
+
+def choose_precision(config: PretrainedConfig, device: torch.device) -> PrecisionChoice:
+    """Choose the precision that a device trains a model fastest in.
+
+    A GPU is known by its compute capability. A CPU is measured, a fraction of a second, on
+    products as large as the model's: instructions for bfloat16 tell little about their speed. It
+    is never fp16 there, whose small gradients would need a loss scale, which Accelerate has on
+    GPUs only.
+
+    Args:
+        config: of the model.
+        device: that trains it.
+    """
+    if config.model_type in FLOAT32_ONLY:
+        return PrecisionChoice("no", f"as transformers computes {config.model_type} in float32 "
+                                     "alone")
+    if device.type == "cuda":
+        return _choose_on_gpu(device)
+    if device.type != "cpu":
+        return PrecisionChoice("no", f"as half precision is untried on {device.type}")
+    width = config.hidden_size
+    if width < _NARROWEST:
+        return PrecisionChoice("no", f"as matrices {width} wide gain little from bf16")
+    inner = getattr(config, "intermediate_size", None) or 4 * width
+    full, half = (measure_products(width, inner, dtype) / 1e9
+                  for dtype in (torch.float32, torch.bfloat16))
+    return PrecisionChoice("bf16" if half >= _WORTHWHILE * full else "no",
+                           f"as products of this model's size run at {half:,.0f} GFLOP/s in bf16 "
+                           f"here, and at {full:,.0f} in float32")
+
+
+def _choose_on_gpu(device: torch.device) -> PrecisionChoice:
+    name = torch.cuda.get_device_name(device)
+    if torch.cuda.is_bf16_supported(including_emulation=False):  # of the device in use
+        return PrecisionChoice("bf16", f"as {name} multiplies bfloat16")
+    if torch.cuda.get_device_capability(device) >= _TENSOR_CORES:
+        return PrecisionChoice("fp16", f"as {name} multiplies float16, but no bfloat16")
+    return PrecisionChoice("no", f"as {name} has no matrix units for half precision")
+
+
+@cache
+def measure_products(width: int, inner: int, dtype: torch.dtype, rows: int = _ROWS) -> float:
+    """Measure a CPU's matrix products, once in a process: the best of some calls.
+
+    Args:
+        width: of the input.
+        inner: width of the output.
+        dtype: of both matrices.
+        rows: of the input.
+
+    Returns:
+        operations a second, an addition and a multiplication counted as two.
+    """
+    states, weight = torch.ones(rows, width, dtype=dtype), torch.ones(inner, width, dtype=dtype)
+    with torch.inference_mode():
+        linear(states[:8], weight)  # a first call generates its kernel
+        linear(states, weight)
+        seconds: list[float] = []
+        while len(seconds) < _MOST_CALLS and sum(seconds) < _MOST_SECONDS:
+            start = time.perf_counter()
+            linear(states, weight)
+            seconds.append(time.perf_counter() - start)
+    return 2 * rows * width * inner / min(seconds)

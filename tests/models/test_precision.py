@@ -1,0 +1,124 @@
+"""The precision that a device is fastest at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import torch
+
+from bmtools.models import precision
+from bmtools.models.precision import choose_precision, measure_products
+
+CPU = torch.device("cpu")
+
+
+def config(width: int = 256, kind: str = "bert", **more: Any) -> Any:
+    return SimpleNamespace(model_type=kind, hidden_size=width, **more)
+
+
+@pytest.fixture
+def rates(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[tuple[int, int]]]:
+    """Pretend to measure: `rates(full=185e9, half=812e9)`; returns the measured widths."""
+
+    def pretend(full: float, half: float) -> list[tuple[int, int]]:
+        asked: list[tuple[int, int]] = []
+
+        def measure(width: int, inner: int, dtype: torch.dtype) -> float:
+            asked.append((width, inner))
+            return {torch.float32: full, torch.bfloat16: half}[dtype]
+
+        monkeypatch.setattr(precision, "measure_products", measure)
+        return asked
+
+    return pretend
+
+
+@pytest.mark.parametrize(("full", "half", "chosen"), [
+    (185e9, 812e9, "bf16"), (100e9, 160e9, "bf16"), (100e9, 140e9, "no"), (60e9, 20e9, "no")])
+def test_a_processor_is_measured(rates: Callable[..., Any], full: float, half: float,
+                                 chosen: str) -> None:
+    rates(full, half)
+    found = choose_precision(config(), CPU)
+    assert found.precision == chosen
+    assert found.reason == (f"as products of this model's size run at {half / 1e9:.0f} GFLOP/s in "
+                            f"bf16 here, and at {full / 1e9:.0f} in float32")
+
+
+def test_products_are_as_large_as_the_model_s(rates: Callable[..., Any]) -> None:
+    asked = rates(1e9, 1e9)
+    choose_precision(config(512, intermediate_size=768), CPU)
+    choose_precision(config(512), CPU)
+    assert {*asked} == {(512, 768), (512, 2048)}
+
+
+@pytest.mark.parametrize(("kind", "width", "device", "reason"), [
+    ("bert", 64, "cpu", "as matrices 64 wide gain little from bf16"),
+    ("deberta", 768, "cpu", "as transformers computes deberta in float32 alone"),
+    ("deberta", 768, "cuda", "as transformers computes deberta in float32 alone"),
+    ("bert", 768, "mps", "as half precision is untried on mps")])
+def test_nothing_is_measured_where_the_answer_is_known(
+        monkeypatch: pytest.MonkeyPatch, kind: str, width: int, device: str, reason: str) -> None:
+    monkeypatch.setattr(precision, "measure_products", None)
+    found = choose_precision(config(width, kind), torch.device(device))
+    assert (found.precision, found.reason) == ("no", reason)
+
+
+@pytest.mark.parametrize(("name", "capability", "chosen", "reason"), [
+    ("NVIDIA H100 80GB HBM3", (9, 0), "bf16", "as NVIDIA H100 80GB HBM3 multiplies bfloat16"),
+    ("NVIDIA A10", (8, 6), "bf16", "as NVIDIA A10 multiplies bfloat16"),
+    ("Tesla T4", (7, 5), "fp16", "as Tesla T4 multiplies float16, but no bfloat16"),
+    ("Tesla V100-SXM2-16GB", (7, 0), "fp16",
+     "as Tesla V100-SXM2-16GB multiplies float16, but no bfloat16"),
+    ("Tesla P100", (6, 0), "no", "as Tesla P100 has no matrix units for half precision")])
+def test_a_gpu_is_known_by_its_capability(
+        monkeypatch: pytest.MonkeyPatch, name: str, capability: tuple[int, int], chosen: str,
+        reason: str) -> None:
+    """Old cards emulate bfloat16, which torch calls support unless it is told not to."""
+    for asked, answer in (
+            ("is_available", True), ("current_device", 0), ("get_device_name", name),
+            ("get_device_capability", capability),
+            ("get_device_properties", SimpleNamespace(major=capability[0]))):
+        monkeypatch.setattr(torch.cuda, asked, lambda *_, answer=answer: answer)
+    found = choose_precision(config(), torch.device("cuda", 0))
+    assert (found.precision, found.reason) == (chosen, reason)
+
+
+def ticks(*seconds: float) -> Iterator[float]:
+    """A clock on which calls take some time each."""
+    now = 0.0
+    for one in seconds:
+        yield now
+        now += one
+        yield now
+
+
+@pytest.mark.parametrize(("seconds", "best"), [
+    ((3e-3, 2e-3, 1e-3, 4e-3, 5e-3), 1e-3), ((0.2,), 0.2), ((0.06, 0.05), 0.05)])
+def test_the_best_of_some_calls_counts(monkeypatch: pytest.MonkeyPatch, seconds: tuple[float, ...],
+                                       best: float) -> None:
+    """A slow processor is asked less often."""
+    measure_products.cache_clear()
+    clock = ticks(*seconds)
+    monkeypatch.setattr(precision, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    found = measure_products(16, 32, torch.bfloat16, rows=8)
+    assert found == pytest.approx(2 * 8 * 16 * 32 / best)
+    assert next(clock, None) is None
+    assert measure_products(16, 32, torch.bfloat16, rows=8) == found, "once in a process"
+    measure_products.cache_clear()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_both_precisions_can_be_measured(dtype: torch.dtype) -> None:
+    assert measure_products(128, 512, dtype) > 1e6
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_this_gpu_trains_in_what_is_chosen_for_it() -> None:
+    chosen = choose_precision(cast("Any", config()), torch.device("cuda")).precision
+    dtype = {"bf16": torch.bfloat16, "fp16": torch.float16, "no": torch.float32}[chosen]
+    matrix = torch.eye(64, device="cuda", dtype=dtype)
+    assert torch.equal(matrix @ matrix, matrix)

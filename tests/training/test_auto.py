@@ -1,0 +1,141 @@
+"""Layout and precision that a run leaves to its machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from bmtools.errors import BmtoolsError
+from bmtools.models.precision import PrecisionChoice
+from bmtools.recipes.phases import Phase, RunConfig
+from bmtools.recipes.settings import AdversarialConfig, OptimizationConfig, ReportingConfig
+from bmtools.training import auto, distributed
+from bmtools.training.auto import resolve_auto, resolve_precision
+from bmtools.training.plan import TrainingPlan
+
+FAST = PrecisionChoice("bf16", "as it is fast")
+OLD = PrecisionChoice("fp16", "as the card is old")
+
+
+@pytest.fixture
+def plan(toy_phase: Callable[..., Phase], tmp_path: Path) -> TrainingPlan:
+    return TrainingPlan("pretrain", tmp_path / "out", RunConfig((toy_phase(),)),
+                        OptimizationConfig(), ReportingConfig())
+
+
+@pytest.fixture
+def suits(monkeypatch: pytest.MonkeyPatch) -> Callable[[PrecisionChoice | None], None]:
+    """Say which precision suits this machine; None where nobody may ask."""
+
+    def say(choice: PrecisionChoice | None) -> None:
+        def choose(_config: object, _device: object) -> PrecisionChoice:
+            assert choice is not None
+            return choice
+
+        monkeypatch.setattr(auto, "choose_precision", choose)
+
+    return say
+
+
+@pytest.fixture
+def recorded(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Pretend that a run was begun: `recorded(mixed_precision="bf16")`."""
+    return lambda **identity: monkeypatch.setattr(auto, "recorded_identity", lambda _: identity)
+
+
+def state(device: str = "cpu", processes: int = 1, main: bool = True) -> Any:
+    return SimpleNamespace(device=torch.device(device), num_processes=processes,
+                           is_main_process=main)
+
+
+def test_a_new_run_gets_what_suits(plan: TrainingPlan, suits: Callable[..., None]) -> None:
+    suits(FAST)
+    found, notes = resolve_auto(plan, None, state())
+    assert notes == ["mixed_precision auto: bf16, as it is fast"]
+    assert found.optimization == OptimizationConfig(mixed_precision="bf16")
+    assert found.config.run == {"mixed_precision": "bf16"}, "phases.toml has it"
+    assert found.settings()["mixed_precision"] == "bf16"
+    assert found.identity({}, "v", [1])["mixed_precision"] == "bf16"
+    assert (found.layout, resolve_auto(plan, None, state("cuda"))[0].layout) == ("padded", "packed")
+
+
+def test_float32_is_called_by_its_name_too(suits: Callable[..., None]) -> None:
+    suits(PrecisionChoice("no", "as bf16 is slow"))
+    found, notes = resolve_precision(OptimizationConfig(), None, state())
+    assert found.mixed_precision == "no"
+    assert notes == ["mixed_precision auto: no (float32), as bf16 is slow"]
+
+
+def test_what_is_said_is_left_alone(plan: TrainingPlan, suits: Callable[..., None]) -> None:
+    suits(None)
+    said = replace(plan, optimization=OptimizationConfig(mixed_precision="bf16"))
+    found, notes = resolve_auto(said, None, state())
+    assert (found.optimization, found.layout, notes) == (said.optimization, "padded", [])
+    settled = said.with_layout("packed")
+    assert resolve_auto(settled, None, state()) == (settled, [])
+    assert resolve_precision(said.optimization, None, state()) == (said.optimization, [])
+
+
+@pytest.mark.parametrize(("begun", "note"), [
+    ("bf16", "mixed_precision auto: bf16, as the run was begun with it"),
+    ("no", "mixed_precision auto: no (float32), as the run was begun with it; a new run would "
+           "take bf16 here, as it is fast")])
+def test_a_run_that_goes_on_keeps_its_precision(
+        plan: TrainingPlan, suits: Callable[..., None], recorded: Callable[..., None], begun: str,
+        note: str) -> None:
+    suits(FAST)
+    recorded(mixed_precision=begun, layout="padded")
+    found, notes = resolve_auto(plan, None, state())
+    assert found.optimization.mixed_precision == begun
+    assert notes == [note]
+
+
+def test_a_run_in_fp16_does_not_go_on_without_a_gpu(
+        plan: TrainingPlan, suits: Callable[..., None], recorded: Callable[..., None]) -> None:
+    suits(FAST)
+    recorded(mixed_precision="fp16")
+    with pytest.raises(BmtoolsError, match=r"out\.run: the unfinished run trains in fp16, which a "
+                                           "CPU cannot; resume it on a GPU, or start again with"):
+        resolve_auto(plan, None, state())
+    assert resolve_auto(plan, None, state("cuda"))[0].optimization.mixed_precision == "fp16"
+
+
+def test_sharded_weights_and_adversarial_noise_stay_in_float32(
+        plan: TrainingPlan, suits: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+    suits(OLD)
+    monkeypatch.setattr(distributed, "broadcast_object_list", lambda objects: objects)
+    monkeypatch.setenv("BMTOOLS_SHARD", "1")
+    found, [note] = resolve_auto(plan, None, state("cuda", 2))
+    assert found.optimization.mixed_precision == "no"
+    assert note.endswith("no (float32), as the card is old, and sharded weights go without fp16")
+    monkeypatch.setenv("BMTOOLS_SHARD", "")
+    assert resolve_auto(plan, None, state("cuda", 2))[0].optimization.mixed_precision == "fp16"
+    noisy = replace(plan, adversarial=AdversarialConfig(adversarial=1.0))
+    found, [note] = resolve_auto(noisy, None, state("cuda"))
+    assert found.optimization.mixed_precision == "no"
+    assert "blurs the noise" in note
+
+
+def test_the_first_process_decides_for_all(plan: TrainingPlan, suits: Callable[..., None],
+                                           monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others are told, and measure nothing: on another machine they could find otherwise."""
+    told: list[Any] = []
+
+    def send(objects: list[Any]) -> None:
+        if objects[0] is None:
+            objects[:] = told
+        else:
+            told[:] = objects
+
+    monkeypatch.setattr(distributed, "broadcast_object_list", send)
+    suits(FAST)
+    first = resolve_auto(plan, None, state(processes=2))
+    suits(None)
+    assert resolve_auto(plan, None, state("cuda", 2, main=False)) == first
+    assert first[0].optimization.mixed_precision == "bf16"
