@@ -55,7 +55,7 @@ def test_products_are_as_large_as_the_model_s(rates: Callable[..., Any]) -> None
 
 
 @pytest.mark.parametrize(("kind", "width", "device", "reason"), [
-    ("bert", 64, "cpu", "as matrices 64 wide gain little from bf16"),
+    ("bert", 128, "cpu", "as matrices 128 wide gain little from bf16"),
     ("deberta", 768, "cpu", "as transformers computes deberta in float32 alone"),
     ("deberta", 768, "cuda", "as transformers computes deberta in float32 alone"),
     ("bert", 768, "mps", "as half precision is untried on mps")])
@@ -112,7 +112,7 @@ def test_the_best_of_some_calls_counts(monkeypatch: pytest.MonkeyPatch, seconds:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_both_precisions_can_be_measured(dtype: torch.dtype) -> None:
-    assert measure_products(128, 512, dtype) > 1e6
+    assert measure_products(64, 128, dtype, rows=16) > 1e3
 
 
 @pytest.mark.gpu

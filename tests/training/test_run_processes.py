@@ -39,6 +39,7 @@ mixout = 0.4
 l2_sp = 0.01
 layer_decay = 0.9
 dropout = 0.1
+mixed_precision = "no"
 
 [common]
 max_length = 24
@@ -413,7 +414,8 @@ Trainer.step = slow
 
 def test_a_second_ctrl_c_leaves_at_once_and_names_the_last_state(
         start: Start, tmp_path: Path) -> None:
-    job = start("out", "--steps", 40, "--save-steps", 2, *SIZES, hook=SLOW)
+    job = start("out", "--steps", 40, "--save-steps", 2, *SIZES, "--mixed-precision", "no",
+                hook=SLOW)
     job.after(6, signal.SIGINT)
     job.until(lambda: STOPPING in job.err)
     time.sleep(0.3)
