@@ -16,9 +16,9 @@ from bmtools.models.checkpoint import load_checkpoint
 from bmtools.models.packed import prepare_packed
 from bmtools.recipes.settings import DistillationConfig
 from bmtools.training.checks import check_shared_length
-from bmtools.training.evaluation import HELD_OUT, HeldOutObjective
+from bmtools.training.evaluation import HELD_OUT
 from bmtools.training.model_init import load_initial_model
-from bmtools.training.objectives import DistillationObjective, PhasedObjective
+from bmtools.training.objectives import DistillationObjective, MaskedObjective, PhasedObjective
 from bmtools.training.plan import (
     DISTILLATION_WARMUP,
     Data,
@@ -108,6 +108,6 @@ def distill_lines(plan: TrainingPlan, student: ModelInit, teacher: Path, data: D
         torch.manual_seed(plan.optimization.seed)
         return PhasedObjective(model, {
             "masked": DistillationObjective(model, taught.model, settings),
-            HELD_OUT: HeldOutObjective(model)}, head)
+            HELD_OUT: MaskedObjective(model)}, head)
 
     return train(plan, initial, data, reject, make_objective)

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import torch
 from accelerate import Accelerator
-from torch import Tensor
 
 from bmtools.data.batches import Collator, SpecialTokens
 from bmtools.data.pairs import make_pairs
@@ -19,22 +18,12 @@ from bmtools.masking.strategies import MaskStrategy
 from bmtools.recipes.settings import ObjectiveConfig
 from bmtools.status import counted
 from bmtools.training.distributed import sum_over_processes
-from bmtools.training.objectives import MaskedObjective, Objective
+from bmtools.training.objectives import Objective
 
 HELD_OUT = "held-out"
 """Name of the masked-LM objective for held-out text among a run's objectives."""
 _SEED = 0
 _DIGITS = 6
-
-
-class HeldOutObjective(MaskedObjective):
-    """Masked language modelling in float32, whatever a run trains in, so that losses compare."""
-
-    def forward(self, input_ids: Tensor, labels: Tensor, attention_mask: Tensor | None = None,
-                lengths: Tensor | None = None) -> dict[str, Tensor]:
-        """Sum as `MaskedObjective` does, without the autocast around it."""
-        with torch.autocast(input_ids.device.type, enabled=False):
-            return super().forward(input_ids, labels, attention_mask, lengths)
 
 
 @dataclass(frozen=True)

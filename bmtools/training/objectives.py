@@ -305,8 +305,16 @@ class PhasedObjective(Objective):
         return self._objectives[self._active].prepare(micro_batch, padded)
 
     def forward(self, **inputs: Any) -> dict[str, Tensor]:
-        """Sum the terms of the active objective."""
-        return self._objectives[self._active](**inputs)
+        """Sum the terms of the active objective; outside of training in float32.
+
+        Held-out losses then compare, whatever precision runs train in. Weights that are sharded
+        under bf16 are there in bfloat16 alone, and are computed with as they are.
+        """
+        objective, device = self._objectives[self._active], inputs["input_ids"].device
+        if self.training or next(self.parameters()).dtype != torch.float32:
+            return objective(**inputs)
+        with torch.autocast(device.type, enabled=False):
+            return objective(**inputs)
 
 
 def _mlm_sums(model: PreTrainedModel, states: Tensor, labels: Tensor,

@@ -12,7 +12,7 @@ from bmtools.errors import Reject, refuse
 from bmtools.io.manifest import is_finished, read_manifest
 from bmtools.models.next_sentence import NextSentenceHead
 from bmtools.training.adversarial import AdversarialObjective
-from bmtools.training.evaluation import HELD_OUT, HeldOutObjective
+from bmtools.training.evaluation import HELD_OUT
 from bmtools.training.model_init import load_initial_model
 from bmtools.training.objectives import (
     CausalObjective,
@@ -144,4 +144,4 @@ def make_objectives(plan: TrainingPlan, model: PreTrainedModel, head: NextSenten
         else:
             objectives[name] = PairObjective(model, own_head, term) if own_head else \
                 MaskedObjective(model)
-    return PhasedObjective(model, {**objectives, HELD_OUT: HeldOutObjective(model)}, head)
+    return PhasedObjective(model, {**objectives, HELD_OUT: MaskedObjective(model)}, head)
