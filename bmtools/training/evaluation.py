@@ -92,7 +92,7 @@ class EvaluationSet:
             samples = batches[min(first + rank, len(batches) - 1)]
             inputs, counts = collator(samples, settings, settings.mask_rate)
             moved = {name: value.to(accelerator.device) for name, value in inputs.items()}
-            with torch.no_grad():
+            with torch.no_grad(), accelerator.autocast():
                 outputs = objective(**moved)
             sums += is_own * torch.tensor(
                 [float(outputs[loss]), float(outputs[correct]), counts[count]],

@@ -646,14 +646,19 @@ def test_sharded_weights_are_resumed_by_other_processes(
 
 
 def test_sharded_weights_in_bf16_give_the_losses_of_one_process(
-        start: Start, tmp_path: Path) -> None:
-    given = ["--steps", 6, "--mixed-precision", "bf16", "--learning-rate", 2e-3, *SIZES]
+        start: Start, data: Path, tmp_path: Path) -> None:
+    """One process evaluates in float32, for which shards have no weights."""
+    given = ["--steps", 6, "--mixed-precision", "bf16", "--learning-rate", 2e-3, *SIZES,
+             "--evaluate", data / "old.jsonl"]
     jobs = [start("whole", *given), start("shards", *given, "--shard", "--micro-batch-size", 2,
                                           processes=2)]
     for job in jobs:
         job.succeed()
     ours, theirs = (metrics(tmp_path / name) for name in ("shards", "whole"))
     assert losses(ours) == pytest.approx(losses(theirs), abs=1e-2)
+    mine, other = (line["evaluate"]["loss"] for lines in (ours, theirs) for line in lines
+                   if "evaluate" in line)
+    assert mine == pytest.approx(other, abs=1e-2)
     assert [line["gradient_norm"] for line in ours if "of" in line] == pytest.approx(
         [line["gradient_norm"] for line in theirs if "of" in line], rel=0.05)
     weights = load_file(tmp_path / "shards" / "model.safetensors")
