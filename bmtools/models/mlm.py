@@ -155,6 +155,17 @@ def _padded_vocabulary(model: PreTrainedModel, multiple: int) -> Iterator[None]:
         del decoder.forward
 
 
+def _padded_logits(model: PreTrainedModel, states: Tensor) -> Tensor:
+    with _padded_vocabulary(model, _row_multiple(states.device)):
+        logits: Tensor = lm_head(model)(states)
+    return logits
+
+
+def head_logits(model: PreTrainedModel, states: Tensor) -> Tensor:
+    """Apply the head of `lm_head` in training, with a table that suits tensor cores inside."""
+    return _padded_logits(model, states)[..., :model.config.vocab_size]
+
+
 class _EmbeddingHead(nn.Module):
     """DeBERTa's own head, which gets the input embeddings with the states."""
 
@@ -195,9 +206,7 @@ def masked_lm_loss(model: PreTrainedModel, states: Tensor, labels: Tensor,
     if len(labels) < 2 * chunk_size or autocast == torch.float16:
         if kind == "cuda" or (kind == "cpu" and autocast is not None):
             states = functional.pad(states, (0, 0, 0, -len(states) % _SHAPE_MULTIPLE))
-        with _padded_vocabulary(model, _row_multiple(states.device)):
-            logits = lm_head(model)(states)
-        loss, correct = _SummedLoss.apply(logits.float(), labels)
+        loss, correct = _SummedLoss.apply(_padded_logits(model, states).float(), labels)
     elif torch.is_grad_enabled():
         weights = [weight for weight in lm_head(model).parameters() if weight.requires_grad]
         loss, correct = _ChunkedLoss.apply(model, labels, chunk_size, states, *weights)

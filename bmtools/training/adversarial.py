@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from bmtools.models.mlm import lm_head
+from bmtools.models.mlm import head_logits
 from bmtools.models.next_sentence import NextSentenceHead
 from bmtools.recipes.settings import AdversarialConfig
 from bmtools.training.objectives import (
@@ -81,7 +81,7 @@ class AdversarialObjective(LabelObjective):
         positions = masked_positions(labels) if masked is None else masked
 
         def predict(states: Tensor) -> Tensor:
-            logits = lm_head(self.model)(select_masked(states, labels, positions)[0])
+            logits = head_logits(self.model, select_masked(states, labels, positions)[0])
             return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
         states = inputs.encode(self.model)

@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from bmtools.masking.corruption import IGNORED
 from bmtools.models.documents import SHAPE_MULTIPLE, DocumentLengths, as_documents
-from bmtools.models.mlm import encode, lm_head, masked_lm_loss
+from bmtools.models.mlm import encode, head_logits, masked_lm_loss
 from bmtools.models.next_sentence import NextSentenceHead
 from bmtools.models.packed import encode_packed
 from bmtools.recipes.settings import DistillationConfig
@@ -239,11 +239,11 @@ class DistillationObjective(LabelObjective):
         teacher = self._teacher[0]
         with torch.no_grad():
             teacher_states = inputs.encode(teacher)
-            teacher_logits = lm_head(teacher)(
-                select_masked(teacher_states, labels, masked)[0]).float()
+            teacher_logits = head_logits(
+                teacher, select_masked(teacher_states, labels, masked)[0]).float()
         states = inputs.encode(self.model)
         compared, labels = select_masked(states, labels, masked)
-        logits = lm_head(self.model)(compared).float()
+        logits = head_logits(self.model, compared).float()
         kl = functional.kl_div(
             functional.log_softmax(logits / self._temperature, dim=-1),
             functional.log_softmax(teacher_logits / self._temperature, dim=-1),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from torch.nn import functional
 from toy_models import join_nsp_head
 
 from bmtools.masking.corruption import IGNORED
+from bmtools.models import mlm
 from bmtools.models.architectures import build_config, build_model
 from bmtools.models.next_sentence import NextSentenceHead
 from bmtools.models.packed import prepare_packed
@@ -202,6 +204,27 @@ def test_packed_predictions_are_compared_at_all_tokens_too(
     found = objective(**packed_of(batch))
     for name, value in expected.items():
         torch.testing.assert_close(found[name], value, rtol=1e-4, atol=1e-4)
+
+
+def test_rows_for_tensor_cores_change_no_distillation(
+        model: Any, batch: dict, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Logits of added rows, which are -inf, are left out of the divergence."""
+    teacher = copy.deepcopy(model)
+    torch.nn.init.normal_(teacher.bert.embeddings.word_embeddings.weight, std=0.1)
+    objective = DistillationObjective(model.eval(), teacher.eval(), DistillationConfig())
+    expected = objective(**batch)
+    sum(expected.values()).backward()
+    theirs = {name: weight.grad.clone() for name, weight in model.named_parameters()
+              if weight.grad is not None}
+    model.zero_grad()
+    monkeypatch.setattr(mlm, "_row_multiple", lambda _device: 64)
+    found = objective(**batch)
+    sum(found.values()).backward()
+    for name, value in expected.items():
+        torch.testing.assert_close(found[name], value, rtol=1e-6, atol=1e-6)
+    for name, weight in model.named_parameters():
+        if name in theirs:
+            torch.testing.assert_close(weight.grad, theirs[name], rtol=1e-4, atol=1e-5)
 
 
 @torch.no_grad()
