@@ -28,6 +28,8 @@ from bmtools.training.objectives import Objective, raw_inputs
 from bmtools.training.optimizers import make_optimizer, parameter_groups
 
 _logger = logging.getLogger(__name__)
+# Of compiled code.
+_VERSIONS = 64
 
 
 class DivergedError(BmtoolsError):
@@ -139,8 +141,7 @@ class Trainer:
         # Where memory is allocated by shape, or code is compiled for it.
         self._pads = settings.compile or accelerator.device.type == "cuda"
         if settings.compile:
-            for layer in encoder_layers(model):  # which share their code
-                layer.compile(dynamic=True)
+            compile_layers(model)
 
     def run(self, batches: Batches, first: int = 0) -> Generator[StepResult, None, None]:
         """Train from step `first`, counted from 0, and yield after each update.
@@ -326,6 +327,18 @@ def _require_finite(number: int, name: str, value: float) -> None:
         raise DivergedError(
             f"step {number + 1}: the {name} is {value}; lower {setting('learning_rate')}, raise "
             f"{setting('warmup_ratio')} or use bf16 for fp16")
+
+
+def compile_layers(model: nn.Module) -> None:
+    """Compile the layers of an encoder, which share their code, for sequences of any length.
+
+    Kinds of layers, frozen ones, evaluation and padding need a version each, more than torch
+    makes by default before it gives up.
+    """
+    config: Any = torch._dynamo.config
+    config.recompile_limit = max(config.recompile_limit, _VERSIONS)
+    for layer in encoder_layers(model):
+        layer.compile(dynamic=True)
 
 
 def set_dropout(model: nn.Module, probability: float) -> None:

@@ -76,8 +76,10 @@ def graphs_of(family: str, backend: str, dropout: float = 0.0) -> list[int]:
 
 # ModernBERT's first layer has no norm and no window, so its two layers differ.
 @pytest.mark.parametrize(("family", "capability", "graphs"), [
-    ("BERT", None, 1), ("RoBERTa", HOPPER, 1), ("Megatron-BERT", HOPPER, 1),
-    ("ModernBERT", HOPPER, 2)])
+    ("Megatron-BERT", HOPPER, 1),
+    *(pytest.param(*case, marks=pytest.mark.slow) for case in (
+        ("BERT", None, 1), ("BERT", HOPPER, 1), ("RoBERTa", HOPPER, 1),
+        ("ModernBERT", None, 2), ("ModernBERT", HOPPER, 2)))])
 def test_layers_compile_once(family: str, capability: tuple[int, int] | None, graphs: int,
                              monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(documents, "capability", lambda device: capability)

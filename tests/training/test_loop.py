@@ -200,3 +200,17 @@ def test_packed_sequences_train_too(model: Any, toy: Any, toy_phase: Any) -> Non
     cut = losses(model, toy, toy_phase(), replace(SETTINGS, micro_batch_size=1), packed=True)
     assert whole[-1] < whole[0]
     assert cut == pytest.approx(whole, rel=1e-5)
+
+
+def test_compiling_leaves_room_for_every_kind_of_layer(
+        model: Any, toy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch._dynamo
+
+    compiled = []
+    monkeypatch.setattr(torch._dynamo.config, "recompile_limit", 8)
+    monkeypatch.setattr(torch.nn.Module, "compile",
+                        lambda module, **named: compiled.append((type(module).__name__, named)))
+    Trainer(MaskedObjective(model), 1, lambda _number: 1e-3, replace(SETTINGS, compile=True),
+            Accelerator(cpu=True))
+    assert compiled == [("BertLayer", {"dynamic": True})] * 2
+    assert torch._dynamo.config.recompile_limit == 64

@@ -5,13 +5,16 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from bmtools.errors import BmtoolsError, refuse
 from bmtools.models.hardware import Hardware
+from bmtools.models.varlen import loops_over_documents
 from bmtools.recipes.phases import Phase, RunConfig
 from bmtools.recipes.reporting import PreflightConfig, ReportingConfig
 from bmtools.recipes.settings import (
@@ -91,6 +94,17 @@ def test_a_forecast_comes_true(look: Callable[..., Forecast], toy_phase: Callabl
     for phase in found.phases:
         assert phase.hours == pytest.approx(phase.tokens / phase.tokens_per_second / 3600, rel=0.01)
     assert found.hours == pytest.approx(sum(phase.hours or 0 for phase in found.phases), rel=0.01)
+
+
+@pytest.mark.parametrize(("device", "layout", "told"), [
+    ("cpu", "packed", False), ("xpu", "packed", True), ("xpu", "padded", False)])
+def test_packed_documents_without_a_kernel_are_told(
+        look: Callable[..., Forecast], toy_phase: Callable[..., Phase], device: str, layout: str,
+        told: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(import_module(preflight.__module__), "loops_over_documents",
+                        lambda _device: loops_over_documents(torch.device(device)))
+    found = look(toy_phase(2, BatchConfig(32, 4, layout=layout)))
+    assert any("ONCE FOR EACH RUN" in warning for warning in found.warnings) == told
 
 
 @pytest.mark.parametrize("layout", ["padded", "packed"])
