@@ -92,18 +92,18 @@ class Job:
             member.start()
             self._members.append(member)
 
-    def wait(self) -> list[int | None]:
+    def wait(self, seconds: float = 240) -> list[int | None]:
         """Wait for all processes and return their exit codes."""
         for member in self._members:
-            member.join(240)
+            member.join(seconds)
             if member.is_alive():
                 member.kill()
                 raise TimeoutError("the run hangs")
         return [member.exitcode for member in self._members]
 
-    def succeed(self) -> Job:
+    def succeed(self, seconds: float = 240) -> Job:
         """Wait for all processes, which must succeed."""
-        assert self.wait() == [0] * len(self._members), self.err
+        assert self.wait(seconds) == [0] * len(self._members), self.err
         return self
 
     def after(self, step: int, number: int) -> Job:
