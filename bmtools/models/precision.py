@@ -21,9 +21,8 @@ FLOAT32_ONLY = frozenset({"deberta"})
 _NARROWEST = 256
 # Casts, normalization and attention stay as slow as they were, so products must gain much.
 _WORTHWHILE = 1.5
-_ROWS = 256
-_MOST_CALLS = 5
-_MOST_SECONDS = 0.1
+_ROWS = 128
+_ENOUGH_SECONDS = 0.03
 _TENSOR_CORES = (7, 0)
 
 
@@ -66,8 +65,8 @@ def choose_precision(config: PretrainedConfig, device: torch.device) -> Precisio
     full, half = (measure_products(width, inner, dtype) / 1e9
                   for dtype in (torch.float32, torch.bfloat16))
     return PrecisionChoice("bf16" if half >= _WORTHWHILE * full else "no",
-                           f"as products of this model's size run at {half:,.0f} GFLOP/s in bf16 "
-                           f"here, and at {full:,.0f} in float32")
+                           f"as a core multiplies this model's matrices at {half:,.0f} GFLOP/s in "
+                           f"bf16 here, and at {full:,.0f} in float32")
 
 
 def _choose_on_gpu(device: torch.device) -> PrecisionChoice:
@@ -81,7 +80,10 @@ def _choose_on_gpu(device: torch.device) -> PrecisionChoice:
 
 @cache
 def measure_products(width: int, inner: int, dtype: torch.dtype, rows: int = _ROWS) -> float:
-    """Measure a CPU's matrix products, once in a process: the best of some calls.
+    """Measure the matrix products of one processor core, once in a process.
+
+    One thread is timed by the processor time that it takes, so that other work on the machine
+    changes nothing.
 
     Args:
         width: of the input.
@@ -93,12 +95,15 @@ def measure_products(width: int, inner: int, dtype: torch.dtype, rows: int = _RO
         operations a second, an addition and a multiplication counted as two.
     """
     states, weight = torch.ones(rows, width, dtype=dtype), torch.ones(inner, width, dtype=dtype)
-    with torch.inference_mode():
-        linear(states[:8], weight)  # a first call generates its kernel
-        linear(states, weight)
-        seconds: list[float] = []
-        while len(seconds) < _MOST_CALLS and sum(seconds) < _MOST_SECONDS:
-            start = time.perf_counter()
-            linear(states, weight)
-            seconds.append(time.perf_counter() - start)
-    return 2 * rows * width * inner / min(seconds)
+    threads, seconds, calls = torch.get_num_threads(), 0.0, 0
+    torch.set_num_threads(1)
+    try:
+        with torch.inference_mode():
+            linear(states, weight)  # generates its kernel
+            start = time.thread_time()
+            while seconds < _ENOUGH_SECONDS:
+                linear(states, weight)
+                seconds, calls = time.thread_time() - start, calls + 1
+    finally:
+        torch.set_num_threads(threads)
+    return 2 * rows * width * inner * calls / seconds

@@ -14,6 +14,7 @@ Without that option nothing is timed, and only the losses of both sides are comp
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +32,7 @@ from texts import encode_abstracts, encode_sentences
 
 from bmtools.io.system import usable_cores
 from bmtools.models.hardware import describe_hardware
-from bmtools.models.precision import choose_precision, measure_products
+from bmtools.models.precision import choose_precision
 
 _THREADS = int(os.environ.get("OMP_NUM_THREADS") or usable_cores())
 _ROUNDS = 4
@@ -117,7 +118,7 @@ def test_pretrain_by_precision(benchmark: Any, abstracts: tuple[str, str], threa
     def between_turns() -> None:
         for name, dtype in (("float32", torch.float32), ("bf16", torch.bfloat16)):
             if name in sides:
-                products[name].append(measure_products.__wrapped__(_LARGE, _LARGE, dtype, _LARGE))
+                products[name].append(speed_of_products(dtype))
 
     found = race_of(benchmark, sides, between_turns)
     speeds = {name: median(one) for name, one in products.items() if one}
@@ -128,6 +129,16 @@ def test_pretrain_by_precision(benchmark: Any, abstracts: tuple[str, str], threa
         for name, speed in speeds.items()}
     note(benchmark, ours, found, threads=_THREADS, default=_SHOWN[default], matrix_share=shares)
     print(f"  the default is {_SHOWN[default]}; shares of the machine's speed: {shares}")
+
+
+def speed_of_products(dtype: torch.dtype) -> float:
+    """Measure operations a second of a large product on all threads, the best of five calls."""
+    matrix, seconds = torch.ones(_LARGE, _LARGE, dtype=dtype), []
+    for _ in range(6):
+        start = time.perf_counter()
+        matrix @ matrix
+        seconds.append(time.perf_counter() - start)
+    return 2 * _LARGE**3 / min(seconds[1:])
 
 
 def _peer_in(precision: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -43,8 +43,8 @@ def test_a_processor_is_measured(rates: Callable[..., Any], full: float, half: f
     rates(full, half)
     found = choose_precision(config(), CPU)
     assert found.precision == chosen
-    assert found.reason == (f"as products of this model's size run at {half / 1e9:.0f} GFLOP/s in "
-                            f"bf16 here, and at {full / 1e9:.0f} in float32")
+    assert found.reason == (f"as a core multiplies this model's matrices at {half / 1e9:.0f} "
+                            f"GFLOP/s in bf16 here, and at {full / 1e9:.0f} in float32")
 
 
 def test_products_are_as_large_as_the_model_s(rates: Callable[..., Any]) -> None:
@@ -86,27 +86,31 @@ def test_a_gpu_is_known_by_its_capability(
     assert (found.precision, found.reason) == (chosen, reason)
 
 
-def ticks(*seconds: float) -> Iterator[float]:
-    """A clock on which calls take some time each."""
-    now = 0.0
-    for one in seconds:
-        yield now
-        now += one
-        yield now
-
-
-@pytest.mark.parametrize(("seconds", "best"), [
-    ((3e-3, 2e-3, 1e-3, 4e-3, 5e-3), 1e-3), ((0.2,), 0.2), ((0.06, 0.05), 0.05)])
-def test_the_best_of_some_calls_counts(monkeypatch: pytest.MonkeyPatch, seconds: tuple[float, ...],
-                                       best: float) -> None:
-    """A slow processor is asked less often."""
+@pytest.mark.parametrize(("seconds", "calls"), [
+    (0.2, 1), (0.03, 1), (0.02, 2), (0.001, 30)])
+def test_calls_go_on_until_their_time_can_be_told(monkeypatch: pytest.MonkeyPatch, seconds: float,
+                                                  calls: int) -> None:
+    """A slow processor is asked once; one thread is asked, and its own time counts."""
     measure_products.cache_clear()
-    clock = ticks(*seconds)
-    monkeypatch.setattr(precision, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    asked: list[int] = []
+    real = precision.linear
+
+    def linear(states: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        asked.append(torch.get_num_threads())
+        return real(states, weight)
+
+    monkeypatch.setattr(precision, "linear", linear)
+    monkeypatch.setattr(precision, "time", SimpleNamespace(
+        thread_time=lambda: seconds * len(asked) + 1e-9))
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
     found = measure_products(16, 32, torch.bfloat16, rows=8)
-    assert found == pytest.approx(2 * 8 * 16 * 32 / best)
-    assert next(clock, None) is None
+    assert torch.get_num_threads() == 2
+    torch.set_num_threads(before)
+    assert found == pytest.approx(2 * 8 * 16 * 32 / seconds)
+    assert asked == [1] * (calls + 1), "the first call is not timed"
     assert measure_products(16, 32, torch.bfloat16, rows=8) == found, "once in a process"
+    assert len(asked) == calls + 1
     measure_products.cache_clear()
 
 
