@@ -386,7 +386,7 @@ def test_launched_by_itself_or_by_accelerate_it_gives_the_losses_of_one(
     assert list(found.values()) == pytest.approx(
         [expected[step] for step in found], abs=2e-5)
     # A slow machine reports progress every ten seconds.
-    messages = [line for line in err.splitlines() if not line.startswith("pretraining: step")]
+    messages = [line for line in err.splitlines() if line.startswith("bmtools: ")]
     assert messages == ["bmtools: stopping after this step, then saving a state; a second Ctrl-C "
                         "leaves at once, without it",
                         "bmtools: stopped before the end; --resume continues",
