@@ -50,13 +50,14 @@ class Sides:
         self._peer_files = {name: str(write(directory / f"peer-{name}.jsonl", records))
                             for name, records in sets.items()}
 
-    def ours(self, *options: object, model: Path | None = None) -> list[object]:
+    def ours(self, *options: object, model: Path | None = None,
+             precision: str = "no") -> list[object]:
         """Give the command."""
         return ["-m", "bmtools", "finetune", self.task, "--model", model or self._model,
                 "--train", self.files["train"], "--dev", self.files["dev"],
                 "-o", self._directory / "ours", "--overwrite", "--seeds", 1, "--batch-size",
                 _BATCH, "--max-length", MAX_LENGTH[self.task], "--weight-decay", 0,
-                "--warmup-ratio", 0, *options]
+                "--warmup-ratio", 0, "--mixed-precision", precision, *options]
 
     def theirs(self, model: Path | None = None, **settings: Any) -> list[object]:
         """Give the peer's."""
@@ -119,7 +120,7 @@ def test_finetune_against_trainer(benchmark: Any, data: Path, tmp_path: Path, ta
         "trainer": theirs, "bmtools": ours, "grouped": sides.theirs(epochs=epochs, grouped=True)}
     if describe_hardware().bf16:
         racers |= {"trainer bf16": sides.theirs(epochs=epochs, precision="bf16"),
-                   "bf16": sides.ours("--epochs", epochs, "--mixed-precision", "bf16")}
+                   "bf16": sides.ours("--epochs", epochs, precision="bf16")}
     turns = dict(zip(racers, alternate(*racers.values()), strict=True))
     benchmark.pedantic(lambda: None, rounds=1)
     report(benchmark, turns, records=len(found), epochs=epochs)
