@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.nn import functional
 
 SHAPE_MULTIPLE = 64
-"""Tokens of a packed pass are padded to a multiple of this, so that shapes repeat, where a GPU
-allocates memory by shape or compiled code is specialised on it."""
+"""Tokens of a packed pass, and masked ones, are padded to a multiple of this, so that shapes
+repeat, where a GPU allocates memory by shape or compiled code is specialised on it."""
 
 
 @dataclass(eq=False)

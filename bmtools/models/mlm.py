@@ -14,6 +14,7 @@ from torch.nn import functional
 from bmtools.errors import CheckpointError
 from bmtools.models.architectures import has_segment_embeddings, position_embeddings
 from bmtools.models.checkpoint_files import MASKED_LM_FAMILIES
+from bmtools.models.documents import SHAPE_MULTIPLE
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -29,9 +30,6 @@ _HEADS = (("cls",), ("lm_head",), ("head", "decoder"), ("predictions",),
 # Architectures whose head ends with the output table and its bias.
 _DECODER_LAST = frozenset({"bert", "camembert", "megatron-bert", "modernbert", "roberta",
                            "xlm-roberta"})
-# Each new shape of a half-precision product costs a CPU some milliseconds to generate its kernel;
-# a GPU allocates memory by shape.
-_SHAPE_MULTIPLE = 64
 
 
 def encode(model: PreTrainedModel, input_ids: Tensor, attention_mask: Tensor,
@@ -205,7 +203,8 @@ def masked_lm_loss(model: PreTrainedModel, states: Tensor, labels: Tensor,
         chunk_size = max(1, numbers // model.config.vocab_size)
     if len(labels) < 2 * chunk_size or autocast == torch.float16:
         if kind == "cuda" or (kind == "cpu" and autocast is not None):
-            states = functional.pad(states, (0, 0, 0, -len(states) % _SHAPE_MULTIPLE))
+            # Each new shape of a half-precision product costs a CPU some milliseconds, too.
+            states = functional.pad(states, (0, 0, 0, -len(states) % SHAPE_MULTIPLE))
         loss, correct = _SummedLoss.apply(_padded_logits(model, states).float(), labels)
     elif torch.is_grad_enabled():
         weights = [weight for weight in lm_head(model).parameters() if weight.requires_grad]
