@@ -96,7 +96,8 @@ def command(records: RecordReader, reject: Reject, output: str, model: Path | No
     Texts are split into sentences, and put together again around what was between them. Each
     different sentence is translated once. How many came from where is written to stderr.
     """
-    from bmtools.translation.translate import TranslationCounts, translate
+    from bmtools.translation.documents import TranslationCounts
+    from bmtools.translation.translate import translate
 
     counts = TranslationCounts()
     neural = ModelConfig(model, tokenizer, source_code, target_code, beam_size, batch_tokens,

@@ -23,7 +23,7 @@ from transformers import (
 )
 from transformers.utils import logging
 
-from bmtools.translation.translator import Translation
+from bmtools.translation.engines.engine import Translation
 
 PAIRS = {
     "The patient has a fever.": "Il paziente ha la febbre.",

@@ -12,8 +12,9 @@ import pytest
 import bmtools.translation
 from bmtools.errors import RecordError
 from bmtools.records import Record
+from bmtools.translation.documents import TranslationCounts, translate_records
 from bmtools.translation.settings import DocumentConfig, EngineConfig, ModelConfig
-from bmtools.translation.translate import TranslationCounts, load_translator, translate_records
+from bmtools.translation.translate import load_translator
 
 translate = import_module("bmtools.translation.translate")
 WORDS = {"Pain.": "Dolore.", "No fever.": "Niente febbre.", "Why?": "Perché??",

@@ -15,9 +15,9 @@ from bmtools.errors import CheckpointError, setting
 from bmtools.installation import require_extra
 from bmtools.io.failures import reading
 from bmtools.models.checkpoint_files import CONFIG, read_config
-from bmtools.translation.model_files import check_converted
+from bmtools.translation.engines.engine import Translation
+from bmtools.translation.engines.model_files import check_converted
 from bmtools.translation.settings import ModelConfig
-from bmtools.translation.translator import Translation
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bmtools.errors import DataError
-from bmtools.translation.memory import MemoryTranslator, read_pairs
+from bmtools.translation.engines.memory import MemoryTranslator, read_pairs
 
 TMX = """<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE tmx SYSTEM "tmx14.dtd">

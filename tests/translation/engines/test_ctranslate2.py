@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from bmtools.errors import CheckpointError
-from bmtools.translation.neural import CTranslate2Translator
+from bmtools.translation.engines.neural import CTranslate2Translator
+from bmtools.translation.engines.transformers_engine import TransformersTranslator
 from bmtools.translation.settings import ModelConfig
-from bmtools.translation.transformers_engine import TransformersTranslator
 
 pytest.importorskip("ctranslate2")
 UNSEEN = ["The patient has pain.", "We studied fever.", "No drug reduces a fever (p < 0.05).",

@@ -11,7 +11,7 @@ from transformers.utils import logging
 
 from bmtools.io.failures import reading
 from bmtools.models.hardware import resolve_device
-from bmtools.translation.neural import NeuralTranslator
+from bmtools.translation.engines.neural import NeuralTranslator
 from bmtools.translation.settings import ModelConfig
 
 

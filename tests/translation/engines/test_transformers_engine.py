@@ -9,8 +9,11 @@ import pytest
 import torch
 
 from bmtools.errors import CheckpointError
+from bmtools.translation.engines.transformers_engine import (
+    TransformersTranslator,
+    batches_by_length,
+)
 from bmtools.translation.settings import ModelConfig
-from bmtools.translation.transformers_engine import TransformersTranslator, batches_by_length
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])

@@ -15,10 +15,10 @@ import pytest
 
 from bmtools.errors import BmtoolsError, RecordError
 from bmtools.records import Record
-from bmtools.translation import apertium
-from bmtools.translation.apertium import ApertiumTranslator, installed_modes
+from bmtools.translation.documents import TranslationCounts, translate_records
+from bmtools.translation.engines import apertium
+from bmtools.translation.engines.apertium import ApertiumTranslator, installed_modes
 from bmtools.translation.settings import DocumentConfig
-from bmtools.translation.translate import TranslationCounts, translate_records
 
 CHAIN = {"eng-cat", "cat-ita", "eng-spa", "spa-ita"}
 _is_there = shutil.which("apertium") is not None and set(installed_modes()) >= CHAIN

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from bmtools.corpus.languages import primary_language, three_letters
 from bmtools.errors import BmtoolsError, setting
-from bmtools.translation.translator import Translation
+from bmtools.translation.engines.engine import Translation
 
 # Apertium marks words with the first three and reads the other two as its own. In texts,
 # noncharacters replace them on the way through, and the minus before a figure, which would make

@@ -10,7 +10,7 @@ from bmtools.corpus.languages import primary_language
 from bmtools.corpus.xml_stream import xml_elements
 from bmtools.errors import DataError, setting
 from bmtools.io.jsonl import read_lines
-from bmtools.translation.translator import Translation
+from bmtools.translation.engines.engine import Translation
 
 if TYPE_CHECKING:
     from lxml.etree import _Element as Element

@@ -1,0 +1,1 @@
+"""Engines that turn sentences into sentences."""
