@@ -1,0 +1,1 @@
+"""Annotations carried from texts to their translations."""
