@@ -154,10 +154,14 @@ def hash_directory(directory: Path) -> str:
     descriptions = (NAME, CARD)
     for path in sorted(p for p in directory.iterdir()
                        if p.is_file() and p.name not in descriptions):
-        with path.open("rb") as stream:
-            content = hashlib.file_digest(stream, "sha256").hexdigest()
-        digest.update(f"{path.name}\0{content}\n".encode())
+        digest.update(f"{path.name}\0{hash_file(path)}\n".encode())
     return digest.hexdigest()
+
+
+def hash_file(path: Path) -> str:
+    """Hash the content of a file."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def is_finished(output: Path, run: Path) -> bool:

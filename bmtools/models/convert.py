@@ -17,7 +17,7 @@ from torch import Tensor
 from bmtools.errors import CheckpointError, setting
 from bmtools.io.directories import new_directory
 from bmtools.io.failures import reading
-from bmtools.io.manifest import Manifest, read_object
+from bmtools.io.manifest import Manifest, hash_file, read_object
 from bmtools.models.checkpoint import (
     require_fitting_tokenizer,
     silence_transformers,
@@ -102,13 +102,7 @@ def convert(checkpoint: str | PathLike[str], output: str | PathLike[str], *,
 
 
 def _hashes(paths: list[Path]) -> dict[str, str]:
-    import hashlib
-
-    hashes = {}
-    for path in paths:
-        with path.open("rb") as stream:
-            hashes[path.name] = hashlib.file_digest(stream, "sha256").hexdigest()
-    return hashes
+    return {path.name: hash_file(path) for path in paths}
 
 
 def _read(source: Path) -> tuple[list[Path], PretrainedConfig, dict[str, Tensor]]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bmtools.corpus.languages import primary_language
 from bmtools.errors import RecordError, Reject, refuse, setting
 from bmtools.records import Record
 from bmtools.search.segment import sentence_spans
-from bmtools.translation.engines.engine import Translation, Translator
+from bmtools.translation.engines.engine import COUNTED, Translation, Translator
 from bmtools.translation.sentences import SentenceTranslator
 from bmtools.translation.settings import DocumentConfig
 
@@ -32,7 +33,7 @@ class TranslationCounts:
         missing: sentences kept or dropped for lack of a translation.
         stripped: records that lost annotations.
         passed_on: records in another language that were left as they are.
-        restarts: times that the engine's program stood still and was started again.
+        engine: the engine's own counts, see `COUNTED`.
     """
 
     records: int = 0
@@ -43,7 +44,7 @@ class TranslationCounts:
     missing: int = 0
     stripped: int = 0
     passed_on: int = 0
-    restarts: int = 0
+    engine: Counter[str] = field(default_factory=Counter)
 
     def lines(self) -> Iterator[str]:
         """Yield lines for people: totals, and counts that deserve a look."""
@@ -58,9 +59,9 @@ class TranslationCounts:
             yield f"{self.stripped} records lost their annotations"
         if self.passed_on:
             yield f"{self.passed_on} records in other languages, left as they were"
-        if self.restarts:
-            times = f"time{'s' * (self.restarts > 1)}"
-            yield f"the engine stood still {self.restarts} {times} and was started again"
+        for key, meaning in COUNTED.items():
+            if self.engine[key]:
+                yield f"{self.engine[key]} {meaning}"
 
 
 @dataclass(frozen=True)
@@ -199,7 +200,7 @@ class _DocumentTranslator:
                   sentences: list[str]) -> Iterator[Record]:
         """Translate a batch of sentences and join the documents that it completes."""
         self.translator.translate(sentences)
-        self.counts.restarts = self.translator.engine.restarts
+        self.counts.engine = self.translator.engine.counts
         self.counts.distinct += len(sentences)
         for document in documents:
             record = document.record

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import warnings
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -45,15 +46,18 @@ class Dictionary:
 
     name = "dictionary"
     marks_unknown = True
-    restarts = 0
+    attempts = 1
+    licence = ""
+    fingerprint = "dictionary"
 
     def __init__(self, known: Mapping[str, str], batch_sentences: int = 2) -> None:
         self.details = {"edition": "first"}
+        self.counts: Counter[str] = Counter()
         self.batch_sentences = batch_sentences
         self.known = known
         self.calls: list[list[str]] = []
 
-    def translate(self, sentences: Sequence[str]) -> list[Translation]:
+    def translate(self, sentences: Sequence[str], attempt: int = 0) -> list[Translation]:
         self.calls.append(list(sentences))
         return [Translation(self.known[one], unknown=self.known[one].count("?"))
                 if one in self.known else Translation("", fault="not in the book")

@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import subprocess
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -72,15 +73,18 @@ class ApertiumTranslator:
     name = "apertium"
     marks_unknown = True
     batch_sentences = 2000
+    attempts = 1
+    licence = ""
 
     def __init__(self, source: str, target: str, via: str | None = None) -> None:
         modes = installed_modes()
         steps = [source, via, target] if via else [source, target]
         self.details = {"via": via} if via else {}
-        self.restarts = 0
+        self.counts: Counter[str] = Counter()
+        self.fingerprint = " ".join(["apertium", *filter(None, steps)])
         self._modes = [_mode(left, right, modes) for left, right in pairwise(steps)]
 
-    def translate(self, sentences: Sequence[str]) -> list[Translation]:
+    def translate(self, sentences: Sequence[str], attempt: int = 0) -> list[Translation]:
         """Translate sentences, and count the words that some stage did not know."""
         passed = [_Passed(sentence) for sentence in sentences]
         for mode in self._modes:
@@ -92,7 +96,7 @@ class ApertiumTranslator:
                               before.is_lost or after.is_lost)
                       for before, after in zip(passed, stage, strict=True)]
         return [Translation("", fault="apertium gives nothing back; change the sentence")
-                if one.is_lost else Translation(one.text, unknown=len(one.unknown))
+                if one.is_lost else Translation(one.text, len(one.unknown), engine=self.name)
                 for one in passed]
 
     def _stage(self, mode: str, sentences: list[str]) -> list[_Passed]:
@@ -110,7 +114,7 @@ class ApertiumTranslator:
             return []
         run = _run(mode, [f"{_hidden(sentence, mode.startswith('en'))} .[{number}]"
                           for number, sentence in enumerate(sentences)])
-        self.restarts += run.is_stalled
+        self.counts["restarts"] += run.is_stalled
         whole = [_shown(line.rpartition(".[")[0]) for _, line in takewhile(
             lambda item: item[1].endswith(f".[{item[0]}]"),
             enumerate(run.lines[:len(sentences)]))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -15,11 +16,18 @@ class Translation:
         text: the sentence in the other language; nothing where there is a fault.
         unknown: words that the engine knows it left as they were.
         fault: why the sentence could not be translated, with the way out.
+        log_probability: nats per token of the translation, its end included; None where the
+            engine has no probabilities.
+        flags: what is doubtful about it, in words of a key: fuzzy-match, numbers-lost.
+        engine: the engine or memory that gave it.
     """
 
     text: str
     unknown: int = 0
     fault: str = ""
+    log_probability: float | None = None
+    flags: tuple[str, ...] = ()
+    engine: str = ""
 
 
 class Translator(Protocol):
@@ -28,17 +36,35 @@ class Translator(Protocol):
     Attributes:
         name: the engine, as the setting `engine` spells it.
         details: further facts about the origin of a translation.
+        licence: of the model or memory, where it is known; an empty string where it is not.
+        fingerprint: text that differs wherever translations might: engine, files, settings.
         marks_unknown: the engine reports words that it does not know.
         batch_sentences: sentences that make a call worth its cost.
-        restarts: times that the engine's program stood still and was started again.
+        attempts: different settings that can be tried on a sentence; 1 where a second attempt
+            would give the same again.
+        counts: what the engine did so far, see `COUNTED`.
     """
 
     name: str
     details: dict[str, str]
+    licence: str
+    fingerprint: str
     marks_unknown: bool
     batch_sentences: int
-    restarts: int
+    attempts: int
+    counts: Counter[str]
 
-    def translate(self, sentences: Sequence[str]) -> list[Translation]:
-        """Translate sentences, each without line breaks or control characters."""
+    def translate(self, sentences: Sequence[str], attempt: int = 0) -> list[Translation]:
+        """Translate sentences, each without line breaks or control characters.
+
+        Args:
+            sentences: in the source language.
+            attempt: number of the settings, from 0 to below `attempts`.
+        """
         ...
+
+
+COUNTED = {
+    "restarts": "times that the engine stood still or ended, and was started again",
+}
+"""Keys of a translator's counts, and what they count, for people."""

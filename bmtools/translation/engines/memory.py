@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from bmtools.corpus.languages import primary_language
 from bmtools.corpus.xml_stream import xml_elements
 from bmtools.errors import DataError, setting
 from bmtools.io.jsonl import read_lines
+from bmtools.io.manifest import hash_file
 from bmtools.translation.engines.engine import Translation
 
 if TYPE_CHECKING:
@@ -31,10 +33,13 @@ class MemoryTranslator:
     name = "memory"
     marks_unknown = False
     batch_sentences = 2000
-    restarts = 0
+    attempts = 1
+    licence = ""
 
     def __init__(self, path: Path, source: str, target: str) -> None:
         self.details = {"memory": path.name}
+        self.counts: Counter[str] = Counter()
+        self.fingerprint = f"memory {hash_file(path)} {source} {target}"
         self._path = path
         self._exact: dict[str, str] = {}
         self._loose: dict[str, str] = {}
@@ -42,7 +47,7 @@ class MemoryTranslator:
             self._exact.setdefault(sentence, translation)
             self._loose.setdefault(sentence.rstrip(_FINAL).casefold(), translation)
 
-    def translate(self, sentences: Sequence[str]) -> list[Translation]:
+    def translate(self, sentences: Sequence[str], attempt: int = 0) -> list[Translation]:
         """Look sentences up."""
         translations = []
         for sentence in sentences:
@@ -52,7 +57,7 @@ class MemoryTranslator:
                 # The final punctuation and the initial capital are those of the sentence.
                 found = loose.rstrip(_FINAL) + sentence[len(bare):]
                 found = found[:1].upper() + found[1:] if sentence[:1].isupper() else found
-            translations.append(Translation(found) if found is not None else
+            translations.append(Translation(found, engine=self.name) if found is not None else
                                 Translation("", fault=f"not in {self._path}; add it there"))
         return translations
 

@@ -7,6 +7,7 @@ import re
 import sys
 import warnings
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -41,18 +42,21 @@ class NeuralTranslator(ABC):
     name: str
     marks_unknown = False
     batch_sentences = 256
-    restarts = 0
+    attempts = 1
+    licence = ""
 
     def __init__(self, settings: ModelConfig, source: str, target: str) -> None:
         self.settings = settings
         self.details = {"model": settings.model.resolve().name}
+        self.counts: Counter[str] = Counter()
+        self.fingerprint = f"{self.name} {settings} {source} {target}"
         self.subwords = Subwords(settings, source, target)
 
     @abstractmethod
     def generate(self, sources: Sequence[list[str]], longest: int) -> list[list[str]]:
         """Translate tokens into at most `longest` tokens."""
 
-    def translate(self, sentences: Sequence[str]) -> list[Translation]:
+    def translate(self, sentences: Sequence[str], attempt: int = 0) -> list[Translation]:
         """Translate the sentences that fit the model."""
         sources = [self.subwords.encode(sentence) for sentence in sentences]
         limit = self.subwords.max_length
@@ -67,7 +71,7 @@ class NeuralTranslator(ABC):
             if len(source) > limit:
                 fault = f"it has {len(source)} tokens, the model takes {limit}"
             elif self.subwords.tokenizer.eos_token in (tokens := next(generated))[1:]:
-                translations.append(Translation(self.subwords.decode(tokens)))
+                translations.append(Translation(self.subwords.decode(tokens), engine=self.name))
                 continue
             else:
                 fault = f"the model does not find an end; try another {setting('beam_size')}"
