@@ -64,6 +64,11 @@ def after_translate(totals: str, output: str) -> Closing:
     return f"translated {totals}{_to(output)}", _with_file("build-vocab {} -o vocabulary", output)
 
 
+def after_project(records: int, counts: Mapping[str, int], output: str) -> Closing:
+    """Close `project`."""
+    return after_export(records, counts, output), _with_file("split {} -o parts", output)
+
+
 def after_split(overlaps: Sequence[Line], report: Line | None) -> Closing:
     """Close `split`.
 

@@ -31,6 +31,7 @@ COMMANDS = {
     "import": "Turn biomedical source formats into records.",
     "export": "Turn records into the files of the field.",
     "translate": "Translate records sentence by sentence.",
+    "project": "Carry annotations from records to their translations.",
     "split": "Split records into train, dev and test or folds, by document.",
     "describe-set": "Count a set's annotations, and say how uneven its labels are.",
     "build-vocab": "Train a tokenizer, or extend one, and write its directory.",

@@ -1,0 +1,61 @@
+"""`bmtools project`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import get_args
+
+import click
+
+from bmtools.cli.closing import after_project
+from bmtools.cli.help import Choice
+from bmtools.cli.options import (
+    Command,
+    allows_empty,
+    input_file,
+    reads_records,
+    usage_errors,
+    writes_records,
+)
+from bmtools.cli.results import finish, write_stream
+from bmtools.errors import Reject
+from bmtools.io.jsonl import RecordReader
+from bmtools.translation.projection.settings import Lost, Method, ProjectionConfig
+
+
+@click.command("project", cls=Command, examples=(
+    "bmtools project english.jsonl --translations italian.jsonl -o annotated.jsonl",),
+    groups={"Projection": "translations method edges",
+            "Spans without a place": "lost min-confidence rejects"},
+    topics="records", meanings={"output": "Write the records here; .gz and .zst compress."})
+@reads_records
+@allows_empty
+@writes_records
+@click.option("--translations", required=True, multiple=True, type=input_file, metavar="FILE",
+              help="Translations of the records, under the same ids.")
+@click.option("--method", "methods", multiple=True, type=Choice(get_args(Method)),
+              default=ProjectionConfig.methods, show_default=True,
+              help="Method that looks for the spans; several vote.")
+@click.option("--edges/--no-edges", default=ProjectionConfig.edges, show_default=True,
+              help="Correct where spans begin and end by rules.")
+@click.option("--lost", type=Choice(get_args(Lost)), default=ProjectionConfig.lost,
+              show_default=True, help="An annotation without a place: drop it, or reject its "
+                                      "record.")
+@click.option("--min-confidence", type=click.FloatRange(0, 1),
+              default=ProjectionConfig.min_confidence, show_default=True,
+              help="Least confidence of the spans that stay.")
+def command(records: RecordReader, reject: Reject, output: str, translations: tuple[str, ...],
+            methods: tuple[str, ...], edges: bool, lost: Lost, min_confidence: float) -> None:
+    """Carry annotations from records to their translations.
+
+    Entities, relations and answers of the records go to the translations that have the same ids.
+    How many were projected, and how many were lost for which reason, is written to stderr.
+    """
+    from bmtools.translation.projection.project import project
+
+    with usage_errors():
+        config = ProjectionConfig(methods, edges, min_confidence, lost)
+    counts: Counter[str] = Counter()
+    reader = RecordReader(translations, reject, records.allow_empty)
+    number = write_stream(project(records, reader, config, reject, counts), output, "projecting")
+    finish(*after_project(number, counts, output))

@@ -1,0 +1,34 @@
+"""Settings of projection."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from bmtools.errors import check_choices, require, require_names
+
+Method = Literal["exact"]
+Lost = Literal["drop", "reject"]
+
+
+@dataclass(frozen=True)
+class ProjectionConfig:
+    """How annotations are carried to a translation.
+
+    Args:
+        methods: that look for places, the most trusted one first.
+        edges: whether rules correct where a span begins and ends.
+        min_confidence: of the spans that stay, 0 to 1.
+        lost: drop an annotation without a place, or reject its record.
+    """
+
+    methods: tuple[str, ...] = ("exact",)
+    edges: bool = True
+    min_confidence: float = 0.0
+    lost: Lost = "drop"
+
+    def __post_init__(self) -> None:
+        check_choices(self)
+        require(bool(self.methods), "method", "none", "one or more")
+        require_names("method", self.methods, get_args(Method))
+        require(0 <= self.min_confidence <= 1, "min_confidence", self.min_confidence, "0 to 1")
