@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -13,6 +14,7 @@ from bmtools.cli.options import (
     takes_rejects,
     usage_errors,
     writes_file,
+    writes_plot,
     writes_records,
 )
 from bmtools.cli.results import finish, print_results, prints_results
@@ -41,7 +43,7 @@ class NamedInputFile(InputFile):
     "bmtools score-tasks test.jsonl found.jsonl",
     "bmtools score-tasks test.jsonl bio=found-0.jsonl bio=found-1.jsonl base=found.jsonl"),
     groups={"Predictions": "predicted task negative types undirected group-seeds",
-            "Scores": "by details output fail-under"}, topics="records",
+            "Scores": "by details plot output fail-under"}, topics="records",
     meanings={"output": "Write the scores here; .gz and .zst compress."})
 @click.argument("gold", type=InputFile())
 @click.argument("predictions", nargs=-1, type=NamedInputFile(),
@@ -50,21 +52,23 @@ class NamedInputFile(InputFile):
 @takes_groups
 @writes_file("--details", "Write a line for each error of mentions, relations and label sets, or "
              "for each record, here.")
+@writes_plot("how often mentions of each score are right")
 @writes_records
 @prints_results
 @click.option("--fail-under", type=float, metavar="X",
               help="Exit with 1 if the first metric of any predictions is below X.")
 @(lambda function: with_options(function, TaskScoresConfig))
 @(lambda function: with_options(function, StatisticsConfig))
-def command(gold: str, predictions: tuple[str, ...], reject: Reject, output: str,
-            fail_under: float | None, **options: Any) -> None:
+def command(gold: str, predictions: tuple[str, ...], reject: Reject, plot: Path | None,
+            output: str, fail_under: float | None, **options: Any) -> None:
     """Score predictions of a task against gold records, and compare models.
 
     GOLD has annotated records, PREDICTIONS the same ones as predict wrote them, in any order; none
     or - means stdin. Prints a JSON line per file: the task's metrics with intervals over
     documents, counts, kinds of error, and the same by type or label. Files of one NAME are seeds
     of one model: a line per metric has their mean, spread and intervals. A line for each two
-    models has their difference with a permutation test.
+    models has their difference with a permutation test. Where mentions have scores, calibration
+    says how far these are from the share that is right.
     """
     from bmtools.evaluation.samples import TASK_METRICS
     from bmtools.evaluation.task_scores import name_predictions, task_scores
@@ -76,6 +80,10 @@ def command(gold: str, predictions: tuple[str, ...], reject: Reject, output: str
         runs = name_predictions(predictions or (STDIN,), options["group_seeds"])
         lines = task_scores(gold, runs, reject=reject, **options)
     print_results(lines, output)
+    if plot is not None:
+        from bmtools.reports.calibration_plot import plot_calibration
+
+        plot_calibration(lines, plot)
     scored = [line for line in lines if "task" in line]
     main = TASK_METRICS[scored[0]["task"]].compared[0]
     if fail_under is not None:

@@ -19,12 +19,13 @@ from bmtools.evaluation.answers import (
     rank_factoid,
     right_answers,
 )
+from bmtools.evaluation.calibration import calibrate
 from bmtools.evaluation.counts import Scores, divide
 from bmtools.evaluation.details import relations_of
 from bmtools.evaluation.labels import join_by_document
 from bmtools.evaluation.resampling import CountSample, PairSample, Sample, Values
 from bmtools.evaluation.span_errors import count_confusions, count_errors, pair_mentions
-from bmtools.evaluation.spans import find_overlaps, find_words, words_in
+from bmtools.evaluation.spans import Span, find_overlaps, find_tokens, find_words, words_in
 
 Record = Mapping[str, Any]
 Entry = tuple[int, str, int, float]
@@ -111,10 +112,12 @@ def _mention_entries(pairs: Pairs) -> Iterable[Entry]:
         for column, scores in ((3, overlaps.predicted), (4, overlaps.gold)):
             yield pairs.owners[record], kind, column, sum(score > 0 for score in scores)
             yield pairs.owners[record], kind, column + 2, sum(scores)
+    for owner, kind, column, amount in _word_entries(pairs, find_tokens):
+        yield owner, kind, column + 7, amount
 
 
 def mention_metrics(totals: np.ndarray) -> Values:
-    """Compute strict, relaxed and character-overlap scores; see `spans` for their definitions."""
+    """Compute strict, relaxed and character-overlap scores, and those of tokens; see `spans`."""
     found = matches(totals)
     predicted, support = (totals[..., column].sum(axis=1) for column in (PREDICTED, SUPPORT))
     for name, column in (("relaxed", 3), ("character", 5)):
@@ -122,29 +125,35 @@ def mention_metrics(totals: np.ndarray) -> Values:
         recall = divide(totals[..., column + 1].sum(axis=1), support)
         found |= {f"{name}_f1": divide(2 * precision * recall, precision + recall),
                   f"{name}_precision": precision, f"{name}_recall": recall}
-    return found
+    return found | {f"token_{name}": values for name, values in matches(totals[..., 7:]).items()}
 
 
 def _mention_sample(pairs: Pairs) -> CountSample:
-    return CountSample(pairs.tally(_mention_entries(pairs), 7), mention_metrics)
+    return CountSample(pairs.tally(_mention_entries(pairs), 10), mention_metrics)
 
 
 def _mention_errors(pairs: Pairs) -> Scores:
-    found = pair_mentions(_mentions(pairs.gold), _mentions(pairs.predicted))
-    return {"errors": count_errors(found), "confusion": count_confusions(found)}
+    gold, predicted = _mentions(pairs.gold), _mentions(pairs.predicted)
+    found, right = pair_mentions(gold, predicted), set(gold)
+    scores = [one.get("score") for record in pairs.predicted for one in record["entities"]]
+    return {"errors": count_errors(found), "confusion": count_confusions(found),
+            **calibrate(scores, [mention in right for mention in predicted])}
 
 
 def _word_metrics(totals: np.ndarray) -> Values:
     return {"macro_f1": _macro_f1(totals), **matches(totals)}
 
 
-def _word_sample(pairs: Pairs) -> CountSample:
-    words = [find_words(record["text"]) for record in pairs.gold]
+def _word_entries(pairs: Pairs, find: Callable[[str], list[Span]]) -> Iterable[Entry]:
+    words = [find(record["text"]) for record in pairs.gold]
     gold, predicted = ([(number, *word) for number, record in enumerate(records)
                         for word in words_in(words[number], _typed(record))]
                        for records in (pairs.gold, pairs.predicted))
-    return CountSample(pairs.tally(_strict_entries(pairs.owners, gold, predicted), 3),
-                       _word_metrics)
+    return _strict_entries(pairs.owners, gold, predicted)
+
+
+def _word_sample(pairs: Pairs) -> CountSample:
+    return CountSample(pairs.tally(_word_entries(pairs, find_words), 3), _word_metrics)
 
 
 def _weighted_f1(totals: np.ndarray) -> np.ndarray:
@@ -325,7 +334,7 @@ class TaskMetrics:
         by: what scores are broken down by: type or label; empty for nothing.
         measure_kind: computes the metrics of one of them.
         counts: columns of the counts that lines show, by name.
-        errors: counts of kinds of error and confusions.
+        errors: counts of kinds of error and confusions, and the calibration of scores.
     """
 
     key: str

@@ -116,6 +116,11 @@ def find_words(text: str) -> list[Span]:
     return [match.span() for match in re.finditer(r"\S+", text)]
 
 
+def find_tokens(text: str) -> list[Span]:
+    """Find the words of running text, and its signs one by one."""
+    return [match.span() for match in re.finditer(r"\w+|[^\w\s]", text)]
+
+
 def words_in(words: Sequence[Span], entities: Iterable[Typed]) -> set[tuple[int, str]]:
     """Name the words that entities cover or touch, by number and type."""
     starts, ends = [start for start, _ in words], [end for _, end in words]

@@ -122,3 +122,18 @@ def test_what_predict_wrote_can_be_scored(run: Run, make_tagger: Callable[[Path]
         entities = made["entities"] if into == "entities" else made["predicted"]["entities"]
         assert (line["support"], line["predicted"]) == (1, len(entities))
         assert "interval" not in line  # of one document
+
+
+def test_a_reliability_diagram(run: Run, write_lines: Write, tmp_path: Path) -> None:
+    record = {"id": "1", "text": "tosse e febbre",
+              "entities": [{"start": 0, "end": 5, "type": "X", "score": 0.9}]}
+    gold, plot = write_lines("gold.jsonl", record), tmp_path / "plot.png"
+    outcome = run("score-tasks", gold, gold, "--predicted", "entities", "--plot", plot)
+    assert outcome.code == 0, outcome.err
+    assert outcome.records[0]["calibration"]["kept"] == 1
+    assert plot.read_bytes().startswith(b"\x89PNG")
+    del record["entities"][0]["score"]
+    bare = write_lines("bare.jsonl", record)
+    failed = run("score-tasks", gold, bare, "--predicted", "entities", "--plot", plot)
+    assert failed.code == 1
+    assert "found no mention with a score" in failed.err

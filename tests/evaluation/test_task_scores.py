@@ -89,6 +89,11 @@ def test_mentions(rng: random.Random) -> None:
         assert shows(line, {f"{prefix}_{name}": value
                             for name, value in function(*sides).items()})
     assert list(line["by"]["type"]) == list(by_type) == ["I", "O", "P"]
+    expected, got = ({(one, TEXT[:at].count(" "), kind) for one, start, end, kind in side
+                      for at in range(start, end) if TEXT[at:at + 1].strip()} for side in sides)
+    assert shows(line, {"token_f1": 2 * len(expected & got) / (len(expected) + len(got)),
+                        "token_precision": len(expected & got) / len(got),
+                        "token_recall": len(expected & got) / len(expected)})
     for kind, scores in by_type.items():
         assert shows(line["by"]["type"][kind], scores)
     errors = line["errors"]
@@ -100,6 +105,29 @@ def test_mentions(rng: random.Random) -> None:
     assert low < line["f1"] < high
     assert set(line["intervals"]) == {name for name in line if name.endswith(
         ("_f1", "precision", "recall"))}
+
+
+def test_signs_are_tokens_of_their_own() -> None:
+    """One token of three is found: the mention is `A-T`, what was found `(A`."""
+    gold = [{"id": "1", "text": "l'(A-T)", "entities": [{"start": 3, "end": 6, "type": "X"}]}]
+    found = predicted(gold, lambda _: {"entities": [{"start": 2, "end": 4, "type": "X"}]})
+    [line] = score(gold, found)
+    assert (line["token_precision"], line["token_recall"]) == (0.5, pytest.approx(1 / 3, abs=1e-6))
+
+
+@pytest.mark.parametrize(("scores", "calibrated"), [((0.9, 0.6), True), ((0.9, None), False),
+                                                    ((0.9, 1.5), False)])
+def test_mentions_with_probabilities_are_calibrated(scores: tuple[float | None, float | None],
+                                                    calibrated: bool) -> None:
+    gold = [{"id": "1", "text": TEXT, "entities": [{"start": 3, "end": 8, "type": "X"}]}]
+    found = predicted(gold, lambda _: {"entities": [
+        {"start": 3, "end": 8, "type": "X", "score": scores[0]},
+        {"start": 3, "end": 8, "type": "Y", "score": scores[1]}]})
+    [line] = score(gold, found)
+    assert ("calibration" in line) is calibrated
+    if calibrated:
+        assert shows(line["calibration"], {"error": (0.1 + 0.6) / 2, "kept": 0.5,
+                                           "threshold": 0.9})
 
 
 def test_words_of_pico(rng: random.Random) -> None:
