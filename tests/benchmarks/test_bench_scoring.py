@@ -144,7 +144,8 @@ def test_pppl_against_minicons(benchmark: Any, texts: list[str], tmp_path: Path,
     path = write(tmp_path / "s.jsonl", [{"id": str(number), "text": text} for number, text in
                                         enumerate(itertools.islice(cut, sentences))])
     details = tmp_path / "d.jsonl"
-    ours = ["-m", "bmtools", "score-pppl", path, "--model", model, "--details", details]
+    ours = ["-m", "bmtools", "score-pppl", path, "--model", model, "--details", details,
+            "--overwrite"]
     theirs = [_PEER, "minicons", model, path]
     expected = json.loads(run(*theirs).out)
     run(*ours)
@@ -185,7 +186,8 @@ def test_pppl_on_a_gpu(benchmark: Any, request: pytest.FixtureRequest, tmp_path:
     path = write(tmp_path / "s.jsonl", [{"id": str(number), "text": text[:600]}
                                         for number, text in enumerate(texts[:200])])
     details = tmp_path / "d.jsonl"
-    ours = ["-m", "bmtools", "score-pppl", path, "--model", model, "--details", details]
+    ours = ["-m", "bmtools", "score-pppl", path, "--model", model, "--details", details,
+            "--overwrite"]
     theirs = [_PEER, "minicons", model, path]
     run(*ours, gpu=True)  # warms up the system's file cache
     # minicons takes most of the minutes that there are, so there is one turn of each.
