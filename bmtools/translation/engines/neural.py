@@ -56,6 +56,16 @@ class NeuralTranslator(ABC):
     def generate(self, sources: Sequence[list[str]], longest: int) -> list[list[str]]:
         """Translate tokens into at most `longest` tokens."""
 
+    @abstractmethod
+    def score(self, sources: Sequence[list[str]],
+              targets: Sequence[list[str]]) -> list[list[float]]:
+        """Return the log-probability of each token of given translations, in nats, and their end's.
+
+        Args:
+            sources: tokens as `Subwords.encode` returns them.
+            targets: likewise from `Subwords.encode_target`.
+        """
+
     def translate(self, sentences: Sequence[str], attempt: int = 0) -> list[Translation]:
         """Translate the sentences that fit the model."""
         sources = [self.subwords.encode(sentence) for sentence in sentences]
@@ -129,6 +139,14 @@ class CTranslate2Translator(NeuralTranslator):
             return_end_token=True)
         return [result.hypotheses[0] for result in results]
 
+    def score(self, sources: Sequence[list[str]],
+              targets: Sequence[list[str]]) -> list[list[float]]:
+        """Score given translations; CTranslate2 adds their end itself."""
+        results = self._model.score_batch(
+            list(sources), [target[:-1] for target in targets],
+            max_batch_size=self.settings.batch_tokens, batch_type="tokens", max_input_length=0)
+        return [result.log_probs for result in results]
+
 
 class Subwords:
     """Conversion between sentences and a model's tokens.
@@ -189,6 +207,14 @@ class Subwords:
         """Turn a sentence into tokens: language tokens, the sentence, the end of sentence."""
         ids = self.tokenizer(sentence, add_special_tokens=False, verbose=False)["input_ids"]
         return [*self.prefix, *self.tokenizer.convert_ids_to_tokens(ids), self.tokenizer.eos_token]
+
+    def encode_target(self, sentence: str) -> list[str]:
+        """Turn a translation into tokens: its language token, the sentence, the end of sentence."""
+        # Marian alone has other subwords for the target.
+        texts = {"text" if self.target_token else "text_target": sentence}
+        ids = self.tokenizer(**texts, add_special_tokens=False, verbose=False)["input_ids"]
+        return [*([self.target_token] if self.target_token else []),
+                *self.tokenizer.convert_ids_to_tokens(ids), self.tokenizer.eos_token]
 
     def decode(self, tokens: Sequence[str]) -> str:
         """Join the tokens of a translation, language tokens and ends left out."""

@@ -34,21 +34,46 @@ class TransformersTranslator(NeuralTranslator):
         self._model.generation_config.forced_eos_token_id = None
         self._model.generation_config.max_length = None
 
+    @torch.inference_mode()
+    def score(self, sources: Sequence[list[str]],
+              targets: Sequence[list[str]]) -> list[list[float]]:
+        """Score given translations in batches of similar length."""
+        left, right = map(self._ids, (sources, targets))
+        scores: dict[int, list[float]] = {}
+        for batch in batches_by_length([len(one) + len(other) for one, other in
+                                        zip(left, right, strict=True)], self.settings.batch_tokens):
+            inputs, mask = self._padded([left[index] for index in batch])
+            labels, kept = self._padded([right[index] for index in batch])
+            logits = self._model(input_ids=inputs, attention_mask=mask, labels=labels).logits
+            found = logits.float().log_softmax(-1).gather(-1, labels[..., None])[..., 0]
+            for index, row, length in zip(batch, found.tolist(), kept.sum(1).tolist(), strict=True):
+                scores[index] = row[:length]
+        return [scores[index] for index in range(len(sources))]
+
+    def _ids(self, sentences: Sequence[list[str]]) -> list[list[int]]:
+        unknown = self.subwords.tokenizer.unk_token_id
+        return [[self.subwords.vocabulary.get(token, unknown) for token in sentence]
+                for sentence in sentences]
+
+    def _padded(self, sequences: Sequence[list[int]]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Make a batch of ids, and its attention mask."""
+        tensors = [torch.tensor(ids) for ids in sequences]
+        inputs = pad_sequence(tensors, batch_first=True,
+                              padding_value=self.subwords.tokenizer.pad_token_id)
+        mask = pad_sequence([torch.ones_like(one) for one in tensors], batch_first=True)
+        return inputs.to(self._model.device), mask.to(self._model.device)
+
     def generate(self, sources: Sequence[list[str]], longest: int) -> list[list[str]]:
         """Translate tokens in batches of similar length, and restore the order."""
         tokenizer, mark = self.subwords.tokenizer, self.subwords.target_token
-        vocabulary, device = self.subwords.vocabulary, self._model.device
-        ids = [[vocabulary.get(token, tokenizer.unk_token_id) for token in source]
-               for source in sources]
+        vocabulary = self.subwords.vocabulary
+        ids = self._ids(sources)
         results: dict[int, list[str]] = {}
         for batch in batches_by_length([len(one) for one in ids], self.settings.batch_tokens):
-            sequences = [torch.tensor(ids[index]) for index in batch]
-            inputs = pad_sequence(sequences, batch_first=True,
-                                  padding_value=tokenizer.pad_token_id)
-            mask = pad_sequence([torch.ones_like(one) for one in sequences], batch_first=True)
+            inputs, mask = self._padded([ids[index] for index in batch])
             with torch.inference_mode():
                 outputs = self._model.generate(
-                    input_ids=inputs.to(device), attention_mask=mask.to(device),
+                    input_ids=inputs, attention_mask=mask,
                     max_new_tokens=longest, num_beams=self.settings.beam_size, do_sample=False,
                     forced_bos_token_id=vocabulary[mark] if mark else None)
             for index, output in zip(batch, outputs.tolist(), strict=True):

@@ -29,6 +29,22 @@ def test_greedy_translations_are_those_of_transformers(
     assert [one.text for one in ours[:len(pairs)]] == list(pairs.values())
 
 
+def test_given_translations_have_the_probabilities_that_transformers_gives(
+        model: Path, converted: Callable[[Path], Path], pairs: dict[str, str]) -> None:
+    ours = CTranslate2Translator(ModelConfig(converted(model), tokenizer=model), "en", "it")
+    theirs = TransformersTranslator(ModelConfig(model, batch_tokens=90), "en", "it")
+    # Each sentence with its own translation, then with that of its neighbour.
+    targets = [*pairs.values(), *list(pairs.values())[1:], *list(pairs.values())[:1]]
+    sources = [ours.subwords.encode(one) for one in [*pairs, *pairs]]
+    tokens = [ours.subwords.encode_target(one) for one in targets]
+    found = ours.score(sources, tokens)
+    for left, right, target in zip(found, theirs.score(sources, tokens), tokens, strict=True):
+        assert len(left) == len(target)
+        assert left == pytest.approx(right, abs=5e-3)
+    sums = [sum(one) for one in found]
+    assert all(own > other + 1 for own, other in zip(sums[:6], sums[6:], strict=True))
+
+
 def test_int8_and_beams_still_know_the_sentences(
         nllb: Path, converted: Callable[[Path], Path], pairs: dict[str, str]) -> None:
     settings = ModelConfig(converted(nllb), tokenizer=nllb, compute_type="int8", beam_size=4)

@@ -22,6 +22,9 @@ def test_tokens_are_those_of_the_model_s_own_tokenizer(
         assert ours.encode(sentence) == theirs.convert_ids_to_tokens(theirs(sentence).input_ids)
         target = theirs.convert_ids_to_tokens(theirs(text_target=translation).input_ids)
         assert ours.decode(["<pad>", *target]) == translation
+        marked = [ours.target_token] if ours.target_token else []
+        assert ours.encode_target(translation) == [
+            *marked, *(one for one in target if one not in marked)]
 
 
 @pytest.mark.parametrize(("family", "prefix", "mark"), [
