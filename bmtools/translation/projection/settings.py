@@ -9,6 +9,8 @@ from bmtools.errors import check_choices, require, require_names
 
 Method = Literal["exact"]
 Lost = Literal["drop", "reject"]
+Occurrences = Literal["given", "all"]
+LinkRule = Literal["softmax", "argmax", "itermax", "match"]
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,215 @@
+"""Projection by links between the hidden states of an encoder: any encoder, or an engine's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch.nn.utils.rnn import pad_sequence
+
+from bmtools.translation.engines.transformers_engine import batches_by_length
+from bmtools.translation.projection.links import linked_place, word_spans
+from bmtools.translation.projection.pairs import Projection, SentencePair
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+Rule = Callable[[np.ndarray, np.ndarray], np.ndarray]
+"""Turns the states of two sentences, (tokens, width) each, into the weights of their links."""
+_ITERMAX_DISCOUNT = 0.9
+
+
+@dataclass(frozen=True)
+class TokenizedSentence:
+    """A sentence as input ids.
+
+    Args:
+        ids: special tokens included.
+        owners: for each id the word that it belongs to; -1 for special tokens.
+        words: start and end of each word in the sentence.
+    """
+
+    ids: list[int]
+    owners: np.ndarray
+    words: list[tuple[int, int]]
+
+
+class WordTokenizer:
+    """Tokenizer that keeps track of the words: each is encoded by itself, behind a blank.
+
+    Args:
+        tokenizer: of the model.
+        before: special tokens that begin a sentence.
+        after: those that end it.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, before: list[int],
+                 after: list[int]) -> None:
+        self._tokenizer = tokenizer
+        self._before, self._after = before, after
+        self._known: dict[str, list[int]] = {}
+
+    def __call__(self, sentence: str) -> TokenizedSentence:
+        """Tokenize a sentence."""
+        words = word_spans(sentence)
+        pieces = [self._pieces(sentence[start:end]) for start, end in words]
+        owners = np.repeat(np.arange(len(words)), [len(one) for one in pieces])
+        return TokenizedSentence(
+            [*self._before, *(piece for one in pieces for piece in one), *self._after],
+            np.concatenate([np.full(len(self._before), -1), owners,
+                            np.full(len(self._after), -1)]).astype(int), words)
+
+    def _pieces(self, word: str) -> list[int]:
+        if word not in self._known:
+            self._known[word] = list(self._tokenizer(
+                f" {word}", add_special_tokens=False, verbose=False)["input_ids"])
+        return self._known[word]
+
+
+class StatesProjector:
+    """Projector by links between hidden states.
+
+    Args:
+        name: of the method.
+        encoder: takes input ids and attention mask, gives hidden states.
+        tokenizers: of the source and of the target language.
+        layer: whose states are compared; 0 is the embeddings.
+        rule: turns states into links.
+        pad: id of the padding token.
+        max_length: tokens that the encoder takes; a pair with a longer sentence has no links.
+        batch_tokens: tokens of one batch, padding included.
+    """
+
+    def __init__(self, name: str, encoder: Any, tokenizers: tuple[WordTokenizer, WordTokenizer],
+                 layer: int, rule: Rule, pad: int, max_length: int, batch_tokens: int) -> None:
+        self.name = name
+        self._encoder, self._tokenizers = encoder, tokenizers
+        self._layer, self._rule, self._pad = layer, rule, pad
+        self._max_length, self._batch_tokens = max_length, batch_tokens
+
+    def fit(self, pairs: Sequence[SentencePair]) -> None:
+        """Do nothing: the encoder is trained already."""
+
+    def project(self, pairs: Sequence[SentencePair]) -> list[list[Projection | None]]:
+        """Find each span of each pair by the links of its words."""
+        found: list[list[Projection | None]] = [[None] * len(pair.spans) for pair in pairs]
+        sides = {at: (self._tokenizers[0](pair.source), self._tokenizers[1](pair.target))
+                 for at, pair in enumerate(pairs) if pair.spans}
+        fitting = [at for at, both in sides.items()
+                   if max(len(side.ids) for side in both) <= self._max_length]
+        lengths = [sum(len(side.ids) for side in sides[at]) for at in fitting]
+        for batch in batches_by_length(lengths, self._batch_tokens):
+            places = [fitting[number] for number in batch]
+            states = self._states([side.ids for at in places for side in sides[at]])
+            for number, at in enumerate(places):
+                links = self._word_links(sides[at], states[2 * number:2 * number + 2])
+                words = [side.words for side in sides[at]]
+                found[at] = [linked_place(links, words[0], words[1], span)
+                             for span in pairs[at].spans]
+        return found
+
+    @torch.inference_mode()
+    def _states(self, sequences: Iterable[list[int]]) -> list[np.ndarray]:
+        """Encode sequences of ids; padding is cut off."""
+        tensors = [torch.tensor(ids) for ids in sequences]
+        device = next(self._encoder.parameters()).device
+        inputs = pad_sequence(tensors, batch_first=True, padding_value=self._pad).to(device)
+        mask = pad_sequence([torch.ones_like(one) for one in tensors], batch_first=True).to(device)
+        output = self._encoder(input_ids=inputs, attention_mask=mask, output_hidden_states=True)
+        states = output.hidden_states[self._layer].float().cpu().numpy()
+        return [one[:len(ids)] for one, ids in zip(states, tensors, strict=True)]
+
+    def _word_links(self, sides: Sequence[TokenizedSentence],
+                    states: Sequence[np.ndarray]) -> np.ndarray:
+        """Link words by the strongest link between their tokens."""
+        left, right = (side.owners >= 0 for side in sides)
+        links = np.zeros((len(sides[0].words), len(sides[1].words)))
+        if left.any() and right.any():
+            owners = np.ix_(sides[0].owners[left], sides[1].owners[right])
+            np.maximum.at(links, owners, self._rule(states[0][left], states[1][right]))
+        return links
+
+
+def softmax_links(left: np.ndarray, right: np.ndarray, threshold: float = 0.001) -> np.ndarray:
+    """Link tokens whose similarity stands out in both directions.
+
+    Source: Dou and Neubig 2021 (awesome-align), section 2.1; products of states, as there and in
+    TransAlign (Ebing and Glavaš 2025).
+
+    Args:
+        left: (tokens, width).
+        right: (tokens, width).
+        threshold: least probability in either direction.
+
+    Returns:
+        (left tokens, right tokens), the geometric mean of both probabilities; 0 without a link.
+    """
+    from scipy.special import softmax
+
+    products = left.astype(np.float64) @ right.astype(np.float64).T
+    forward, backward = softmax(products, axis=1), softmax(products, axis=0)
+    linked = (forward > threshold) & (backward > threshold)
+    return np.where(linked, np.sqrt(forward * backward), 0.0)
+
+
+def similarities(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Compare the states of two sentences by their cosine, scaled to 0 to 1."""
+    from sklearn.metrics.pairwise import cosine_similarity
+
+    return (cosine_similarity(left, right) + 1.0) / 2.0
+
+
+def argmax_links(similarity: np.ndarray) -> np.ndarray:
+    """Link tokens that are each other's most similar one.
+
+    Source: Jalili Sabet et al. 2020 (SimAlign), section 3.2.
+    """
+    rows, columns = similarity.shape
+    links = np.zeros((rows, columns), bool)
+    links[np.arange(rows), similarity.argmax(axis=1)] = True
+    mutual = np.zeros_like(links)
+    mutual[similarity.argmax(axis=0), np.arange(columns)] = True
+    return links & mutual
+
+
+def itermax_links(similarity: np.ndarray) -> np.ndarray:
+    """Link as `argmax_links`, and once more what has no link yet, at a discount.
+
+    Source: Jalili Sabet et al. 2020 (SimAlign), section 3.2 and algorithm 1, two iterations as in
+    the authors' program, which keeps sentences of two tokens as they are.
+    """
+    links = argmax_links(similarity)
+    free_rows = ~links.any(axis=1, keepdims=True)
+    free_columns = ~links.any(axis=0, keepdims=True)
+    if min(similarity.shape) <= 2 or not free_rows.any() or not free_columns.any():
+        return links
+    free = free_rows | free_columns
+    discount = np.where(free_rows & free_columns, 1.0, _ITERMAX_DISCOUNT)
+    return links | (argmax_links(similarity * discount * free) & free)
+
+
+def match_links(similarity: np.ndarray) -> np.ndarray:
+    """Link tokens one to one, with the greatest sum of similarities.
+
+    Source: Jalili Sabet et al. 2020 (SimAlign), section 3.2.
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    links = np.zeros(similarity.shape, bool)
+    links[linear_sum_assignment(similarity, maximize=True)] = True
+    return links
+
+
+_BY_SIMILARITY = {"argmax": argmax_links, "itermax": itermax_links, "match": match_links}
+
+
+def link_rule(name: str, threshold: float = 0.001) -> Rule:
+    """Return the rule of a name: softmax, argmax, itermax or match."""
+    if name == "softmax":
+        return partial(softmax_links, threshold=threshold)
+    links = _BY_SIMILARITY[name]
+    return lambda left, right: links(similarities(left, right)).astype(np.float64)

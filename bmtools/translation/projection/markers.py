@@ -1,0 +1,106 @@
+"""Projection by marks that an engine carries through the translation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from bmtools.translation.engines.engine import Translator
+from bmtools.translation.projection.likeness import likeness_table, monotone_links
+from bmtools.translation.projection.links import Span, linked_place
+from bmtools.translation.projection.pairs import Projection, SentencePair
+
+BRACKETS = ("[]", "{}", "()", "<>", "\u00ab\u00bb")
+
+
+class MarkersProjector:
+    """Projector by brackets around the spans, which are translated with the sentence.
+
+    Marks make translations worse, so the words of the marked translation are only looked up in the
+    clean one, by their likeness and order. Several spans have numbers behind their brackets.
+
+    Source: Chen et al. 2023 (EasyProject), which keeps the marked translation; the clean one is
+    kept as in CODEC (Le et al. 2024).
+
+    Args:
+        translator: engine for the languages of the pairs.
+    """
+
+    name = "markers"
+
+    def __init__(self, translator: Translator) -> None:
+        self._translator = translator
+
+    def fit(self, pairs: Sequence[SentencePair]) -> None:
+        """Do nothing: the engine is trained already."""
+
+    def project(self, pairs: Sequence[SentencePair]) -> list[list[Projection | None]]:
+        """Find each span of each pair; None where the engine lost its marks."""
+        marked = [mark_spans(pair.source, pair.spans, brackets_for(pair.source)) for pair in pairs]
+        translations = self._translate({one for one, pair in zip(marked, pairs, strict=True)
+                                        if pair.spans})
+        return [_places(pair, translations.get(one, ""))
+                for one, pair in zip(marked, pairs, strict=True)]
+
+    def _translate(self, sentences: Iterable[str]) -> dict[str, str]:
+        waiting, size = sorted(sentences), self._translator.batch_sentences
+        found = [one.text for start in range(0, len(waiting), size)
+                 for one in self._translator.translate(waiting[start:start + size])]
+        return dict(zip(waiting, found, strict=True))
+
+
+def mark_spans(sentence: str, spans: Sequence[Span], brackets: str) -> str:
+    """Put brackets around spans, with a number each where there are several."""
+    opening, closing = brackets[0], brackets[1]
+    marks = []
+    for number, (start, end) in enumerate(spans):
+        left, right = (f"{number + 1} ", f" {number + 1}") if len(spans) > 1 else ("", "")
+        # At one offset spans end before others begin, and the longer one begins first.
+        marks += [(start, 1, -end, f"{opening}{left}"), (end, 0, -start, f"{right}{closing}")]
+    marked, at = [], 0
+    for offset, _, _, mark in sorted(marks):
+        marked += [sentence[at:offset], mark]
+        at = offset
+    return "".join([*marked, sentence[at:]])
+
+
+def brackets_for(sentence: str, kinds: Sequence[str] = BRACKETS) -> str:
+    """Return the first kind of bracket that a sentence does not contain, or else the last one."""
+    return next((pair for pair in kinds if not set(pair) & set(sentence)), kinds[-1])
+
+
+def find_marks(text: str, brackets: str, count: int) -> tuple[str, list[Span | None]]:
+    """Take the brackets out of a text, and find the spans that they were around.
+
+    Args:
+        text: a translation.
+        brackets: as `brackets_for` chose them.
+        count: of spans.
+
+    Returns:
+        the text without marks, and for each span its place there; None where a mark is missing.
+    """
+    opening, closing = map(re.escape, brackets)
+    number = r"(\d+)" if count > 1 else "()"
+    clean, at = "", 0
+    starts: dict[int, int] = {}
+    found: list[Span | None] = [None] * count
+    for mark in re.finditer(rf"{opening}\s*{number}\s*|\s*{number}\s*{closing}", text):
+        clean += text[at:mark.start()]
+        at = mark.end()
+        which = int(mark[1] or mark[2] or 1) - 1
+        if mark[0].startswith(brackets[0]):
+            starts.setdefault(which, len(clean))
+        elif which < count and which in starts and starts[which] < len(clean):
+            found[which] = starts[which], len(clean)
+    return clean + text[at:], found
+
+
+def _places(pair: SentencePair, translation: str) -> list[Projection | None]:
+    """Find marked spans in the clean translation."""
+    clean, spans = find_marks(translation, brackets_for(pair.source), len(pair.spans))
+    if not any(spans):
+        return [None] * len(spans)
+    table, words, places = likeness_table(clean, pair.target)
+    links = monotone_links(table)
+    return [span and linked_place(links, words, places, span) for span in spans]

@@ -1,0 +1,51 @@
+"""Mentions found by their own translations."""
+
+import pytest
+
+from bmtools.errors import DataError
+from bmtools.translation.projection.dictionary import DictionaryProjector, read_glossary
+from bmtools.translation.projection.pairs import SentencePair
+
+SOURCE = "Liver failure and acute liver failure in children."
+TARGET = "Insufficienze epatiche e insufficienza epatica acuta nei bambini."
+
+
+def places(projector, pair):
+    projector.fit([pair])
+    [found] = projector.project([pair])
+    return [one and pair.target[one.start:one.end] for one in found]
+
+
+def test_the_translation_of_an_engine_is_found_in_another_form_near_its_place():
+    pair = SentencePair(SOURCE, TARGET, ((0, 13), (18, 37), (24, 37), (41, 49)),
+                        ("insufficienza epatica", "insufficienza epatica acuta",
+                         "insufficienza epatica", "bambino"))
+    assert places(DictionaryProjector(), pair) == [
+        "Insufficienze epatiche", "insufficienza epatica acuta", "insufficienza epatica",
+        "bambini"]
+
+
+def test_terms_come_from_a_list_also_within_a_longer_mention():
+    terms = {"liver failure": ["insufficienza epatica"], "acute": ["acuto", "acuta"],
+             "liver": ["fegato"]}
+    pair = SentencePair(SOURCE, TARGET, ((0, 13), (18, 37), (41, 49)))
+    assert places(DictionaryProjector(terms), pair) == [
+        "Insufficienze epatiche", "insufficienza epatica acuta", None]
+
+
+def test_names_are_found_as_they_are():
+    pair = SentencePair("Aspirin and CYP2D6 in Milan", "CYP2D6 e aspirina a Torino",
+                        ((0, 7), (12, 18), (22, 27)))
+    assert places(DictionaryProjector(), pair) == ["aspirina", "CYP2D6", None]
+
+
+def test_a_list_of_terms_keeps_several_translations(tmp_path):
+    path = tmp_path / "terms.tsv"
+    path.write_text("en\tit\ncold\traffreddore\ncold\tfreddo\nflu\tinfluenza\n")
+    assert read_glossary(path, "en", "it") == {
+        "cold": ["raffreddore", "freddo"], "flu": ["influenza"]}
+    pair = SentencePair("A cold.", "Un freddo.", ((2, 6),))
+    assert places(DictionaryProjector(read_glossary(path, "en", "it")), pair) == ["freddo"]
+    path.write_text("cold\tfreddo\tleer\n")
+    with pytest.raises(DataError, match=r"terms\.tsv:1: found 3 columns"):
+        read_glossary(path, "en", "it")
