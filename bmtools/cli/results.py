@@ -91,18 +91,20 @@ def print_reports(lines: Iterable[Line]) -> list[Line]:
     return kept
 
 
-def write_stream(records: Iterable[Any], output: str, activity: str, unit: str = "records") -> int:
+def write_stream(records: Iterable[Any], output: str, activity: str = "",
+                 unit: str = "records") -> int:
     """Write the records that a command produces, count them on stderr, and return how many.
 
     Args:
         records: written as JSON Lines wherever they go.
         output: file, or stdout for `-`; on a terminal their lines take the place of the status.
-        activity: a few words for the status.
+        activity: a few words for the status; empty where their producer sets it.
         unit: what they are, in the plural.
     """
     if output == STDOUT and sys.stdout.isatty():
         records = _hiding_status(records)
-    return write_record_stream(counted(records, activity, unit=unit), output)
+    return write_record_stream(
+        counted(records, activity, unit=unit) if activity else records, output)
 
 
 def finish(what: str, next_command: str = "") -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, get_args
 
@@ -15,12 +16,14 @@ from bmtools.cli.options import (
     existing_directory,
     reads_records,
     takes_abbreviations,
+    takes_overwrite,
     usage_errors,
     writes_records,
 )
 from bmtools.cli.results import finish, write_stream
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
+from bmtools.io.output import STDOUT, descriptor_of, is_special
 from bmtools.translation.settings import (
     ComputeType,
     Device,
@@ -37,10 +40,11 @@ from bmtools.translation.settings import (
     "--engine memory --memory memory.tsv",
     "bmtools translate english.jsonl --source-lang en --target-lang it "
     "--engine memory --memory memory.tsv --missing keep -o italian.jsonl.zst"),
-    essential="source-lang target-lang engine memory via model missing output device rejects",
+    essential="source-lang target-lang engine memory via model missing output cache resume device rejects",
     groups={"Languages": "source-lang target-lang source-code target-code abbreviations",
             "Engine": "engine memory via model tokenizer",
             "Sentences without translation": "missing other-languages drop-annotations rejects",
+            "Long runs": "cache resume",
             "Generation by a model": "beam-size batch-tokens max-length compute-type device"},
     topics="records devices",
     meanings={"output": "Write the records here; .gz and .zst compress."})
@@ -63,6 +67,10 @@ from bmtools.translation.settings import (
               help="Remove entities, relations, answers, target and predicted, instead of refusing "
                    "them.")
 @takes_abbreviations
+@click.option("--cache", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
+              help="Keep sentences and their translations here, for this and other runs.")
+@click.option("--resume", is_flag=True, help="Go on with an unfinished run, if there is one.")
+@takes_overwrite
 @click.option("--memory", type=click.Path(path_type=Path, exists=True, dir_okay=False),
               help="Translation memory, for engine memory: a TMX file, or a TSV with a column for "
                    "each language.")
@@ -90,21 +98,33 @@ from bmtools.translation.settings import (
 def command(records: RecordReader, reject: Reject, output: str, model: Path | None,
             tokenizer: Path | None, source_code: str | None, target_code: str | None,
             beam_size: int, batch_tokens: int, max_length: int | None, compute_type: ComputeType,
-            device: Device, **options: Any) -> None:
+            device: Device, resume: bool, overwrite: bool, **options: Any) -> None:
     """Translate records sentence by sentence.
 
     Texts are split into sentences, and put together again around what was between them. Each
     different sentence is translated once. How many came from where is written to stderr.
     """
     from bmtools.translation.documents import TranslationCounts
+    from bmtools.translation.run import opened_run, run_directory
     from bmtools.translation.translate import translate
 
     counts = TranslationCounts()
     neural = ModelConfig(model, tokenizer, source_code, target_code, beam_size, batch_tokens,
                          max_length, compute_type, device) if model else None
-    with usage_errors():
-        translated = translate(records, model=neural, reject=reject, counts=counts, **options)
-    write_stream(translated, output, "translating")
+    is_file = output != STDOUT and descriptor_of(output) is None and not is_special(output)
+    if resume and not is_file:
+        raise click.UsageError("--resume: found no file to go on with, expected --output FILE")
+    if resume and not overwrite and Path(output).exists() and not run_directory(output).exists():
+        return finish(f"{output} is there already, and stays as it is")
+    with opened_run(output, resume, overwrite) if is_file else nullcontext() as run:
+        with usage_errors():
+            translated = translate(records, model=neural, run=run, reject=reject, counts=counts,
+                                   **options)
+        if run:
+            counts = run.counts
+            run.write(translated)
+        else:
+            write_stream(translated, output)
     totals, *remarks = counts.lines()
     for line in remarks:
         click.echo(f"bmtools: {line}", err=True)

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 
 from bmtools.corpus.languages import primary_language
 from bmtools.errors import RecordError, Reject, refuse, setting
 from bmtools.records import Record
 from bmtools.search.segment import sentence_spans
+from bmtools.translation.batches import SentenceBatches
+from bmtools.translation.cache import SentenceCache
 from bmtools.translation.engines.engine import COUNTED, Translation, Translator
 from bmtools.translation.sentences import SentenceTranslator
 from bmtools.translation.settings import DocumentConfig
 
 TEXTS = ("title", "question", "text", "text_pair")
 ANNOTATIONS = ("entities", "relations", "answers", "target", "predicted")
+_MOST_WAITING = 10_000  # records, where those after a new sentence have none
 _BLANK = re.compile(r"[\s\x00-\x1f\x7f]+")
 
 
@@ -28,11 +32,13 @@ class TranslationCounts:
         records: translated records.
         sentences: sentences in them.
         words: white-space words of those sentences.
-        distinct: sentences given to the engine.
+        distinct: different sentences given to the engine.
         unknown: words that the engine reports as unknown.
         missing: sentences kept or dropped for lack of a translation.
         stripped: records that lost annotations.
         passed_on: records in another language that were left as they are.
+        cached: sentences whose translations the cache had from earlier runs.
+        inputs: records read, those rejected included, that are done with.
         engine: the engine's own counts, see `COUNTED`.
     """
 
@@ -44,6 +50,8 @@ class TranslationCounts:
     missing: int = 0
     stripped: int = 0
     passed_on: int = 0
+    cached: int = 0
+    inputs: int = 0
     engine: Counter[str] = field(default_factory=Counter)
 
     def lines(self) -> Iterator[str]:
@@ -59,6 +67,8 @@ class TranslationCounts:
             yield f"{self.stripped} records lost their annotations"
         if self.passed_on:
             yield f"{self.passed_on} records in other languages, left as they were"
+        if self.cached:
+            yield f"{self.cached} sentences known from the cache"
         for key, meaning in COUNTED.items():
             if self.engine[key]:
                 yield f"{self.engine[key]} {meaning}"
@@ -123,122 +133,151 @@ def join_text(source: SplitText, translations: Mapping[str, Translation],
 
 @dataclass(frozen=True)
 class Document:
-    """A record and its split texts, by their keys; one that is passed on as it is has none."""
+    """A record and its split texts, by their keys; one that is passed on as it is has none.
+
+    Args:
+        record: as it was read.
+        texts: by their keys.
+        error: why it is rejected.
+    """
 
     record: Record
-    texts: dict[str, SplitText]
+    texts: dict[str, SplitText] = field(default_factory=dict)
+    error: RecordError | None = None
 
     @property
     def sentences(self) -> list[str]:
         return [sentence for text in self.texts.values() for sentence in text.sentences]
 
 
-def translate_records(records: Iterable[Record], translator: Translator,
+def translate_records(records: Iterable[Record | RecordError],
+                      translator: Translator | SentenceTranslator,
                       config: DocumentConfig, reject: Reject = refuse,
-                      counts: TranslationCounts | None = None) -> Iterator[Record]:
+                      counts: TranslationCounts | None = None,
+                      cache: SentenceCache | None = None) -> Iterator[Record]:
     """Translate the texts of records, sentence by sentence.
 
-    Order, ids and unknown keys stay; a sentence that comes again is translated once. At most
-    one batch of sentences, and the record that completes it, are waiting at a time.
+    Order, ids and unknown keys stay; a sentence that comes again is translated once. The batches
+    that are under way and the records that need them are waiting at a time, and as many records
+    as that at most of those without a new sentence.
 
     Args:
-        records: in the source language, or without a `lang`.
+        records: in the source language, or without a `lang`; and errors of reading them.
         translator: for the two languages of the settings.
         config: languages, and the treatment of untranslatable sentences and records.
-        reject: receives records that cannot be translated.
+        reject: receives records that cannot be translated, in the order of the records, unless it
+            ends the translation.
         counts: updated while records go by.
+        cache: of the translator's sentences; a temporary one by default.
     """
-    documents = _DocumentTranslator(SentenceTranslator(translator), config, reject,
-                                    TranslationCounts() if counts is None else counts)
-    waiting: list[Document] = []
-    pending: dict[str, None] = {}
-    for record in records:
-        document = documents.split(record)
-        if document is None:
-            continue
-        waiting.append(document)
-        pending.update((sentence, None) for sentence in document.sentences
-                       if sentence not in documents.translator.known)
-        if len(pending) >= translator.batch_sentences:
-            yield from documents.translate(waiting, list(pending))
-            waiting, pending = [], {}
-    yield from documents.translate(waiting, list(pending))
+    if not isinstance(translator, SentenceTranslator):
+        translator = SentenceTranslator(translator)
+    with closing(cache or SentenceCache(translator.fingerprint)) as cache:
+        documents = _DocumentTranslator(translator, cache, config, reject,
+                                        TranslationCounts() if counts is None else counts)
+        for record in records:
+            documents.add(record)
+            yield from documents.completed()
+        documents.batches.finish()
+        yield from documents.completed()
 
 
 class _DocumentTranslator:
     """Translator of documents by a translator of sentences."""
 
-    def __init__(self, translator: SentenceTranslator, config: DocumentConfig, reject: Reject,
-                 counts: TranslationCounts) -> None:
-        self.translator = translator
-        self.config = config
-        self.reject = reject
-        self.counts = counts
+    def __init__(self, translator: SentenceTranslator, cache: SentenceCache,
+                 config: DocumentConfig, reject: Reject, counts: TranslationCounts) -> None:
+        self.batches = SentenceBatches(translator, cache)
+        self._engine = translator.engine
+        self._config = config
+        self._reject = reject
+        self._counts = counts
+        self._waiting: deque[tuple[Document, int]] = deque()
 
-    def split(self, record: Record) -> Document | None:
-        """Split a record into sentences; None where it was rejected."""
-        source = self.config.source_lang
+    def add(self, record: Record | RecordError) -> None:
+        """Split a record into sentences, and have them translated."""
+        document = self._split(record)
+        if document.error and self._reject is refuse:
+            raise document.error
+        if len(self._waiting) == _MOST_WAITING:
+            self.batches.finish()
+        self._waiting.append((document, self.batches.add(document.sentences)))
+
+    def completed(self) -> Iterator[Record]:
+        """Yield the records whose sentences are translated, and reject those that cannot be."""
+        while self._waiting and self._waiting[0][1] <= self.batches.completed:
+            document, _ = self._waiting.popleft()
+            self._counts.inputs += 1
+            self._counts.distinct = self.batches.translated
+            self._counts.engine = self.batches.counts()
+            found = {sentence: self.batches[sentence] for sentence in document.sentences}
+            translations = {sentence: each.translation for sentence, each in found.items()}
+            error = document.error or self._untranslated(document, translations)
+            if error:
+                self._reject(error)
+            elif document.texts:
+                self._counts.cached += sum(found[one].is_earlier for one in document.sentences)
+                yield self._joined(document, translations)
+            else:
+                self._counts.passed_on += 1
+                yield document.record
+
+    def _split(self, record: Record | RecordError) -> Document:
+        if isinstance(record, RecordError):
+            return Document(Record(), error=record)
+        source = self._config.source_lang
         lang = primary_language(record.get("lang") or source)
         annotation = next((key for key in ANNOTATIONS if record.get(key)), None)
         if lang != primary_language(source):
-            if self.config.other_languages == "keep":
-                self.counts.passed_on += 1
-                return Document(record, {})
-            already = " already" * (lang == primary_language(self.config.target_lang))
+            if self._config.other_languages == "keep":
+                return Document(record)
+            already = " already" * (lang == primary_language(self._config.target_lang))
             fault = (f"key 'lang': found {record['lang']!r}{already}, expected {source!r}; leave "
                      f"the record out, or pass it on with {setting('other_languages')} keep")
-        elif annotation and not self.config.drop_annotations:
+        elif annotation and not self._config.drop_annotations:
             fault = (f"key '{annotation}': refers to the words of the original, expected "
                      f"plain text; {setting('drop_annotations')} removes it")
         else:
-            return Document(record, {key: split_text(record[key], self.config)
+            return Document(record, {key: split_text(record[key], self._config)
                                      for key in TEXTS if key in record})
-        self.reject(RecordError(record.place, fault, record))
+        return Document(record, error=RecordError(record.place, fault, record))
+
+    def _untranslated(self, document: Document,
+                      translations: Mapping[str, Translation]) -> RecordError | None:
+        """Say which sentence has no translation, where that rejects its record."""
+        if self._config.missing != "reject":
+            return None
+        for sentence in document.sentences:
+            if fault := translations[sentence].fault:
+                record = document.record
+                return RecordError(
+                    record.place, f"no translation of {sentence[:80]!r}: {fault}; or go on with "
+                    f"{setting('missing')} keep or drop", record)
         return None
 
-    def translate(self, documents: Iterable[Document],
-                  sentences: list[str]) -> Iterator[Record]:
-        """Translate a batch of sentences and join the documents that it completes."""
-        self.translator.translate(sentences)
-        self.counts.engine = self.translator.engine.counts
-        self.counts.distinct += len(sentences)
-        for document in documents:
-            record = document.record
-            fault = next(((sentence, found.fault) for sentence in document.sentences
-                          if (found := self.translator.known[sentence]).fault), None)
-            if not document.texts:
-                yield record
-            elif fault and self.config.missing == "reject":
-                self.reject(RecordError(
-                    record.place, f"no translation of {fault[0][:80]!r}: {fault[1]}; or go "
-                    f"on with {setting('missing')} keep or drop", record))
-            else:
-                yield self._joined(document)
-        self.translator.forget()
-
-    def _joined(self, document: Document) -> Record:
+    def _joined(self, document: Document, translations: Mapping[str, Translation]) -> Record:
         """Join translations, and the rest of their record; count them."""
         sentences = document.sentences
         annotations = [key for key in ANNOTATIONS if document.record.get(key)]
         record = document.record.without(*annotations)
-        found = [self.translator.known[sentence] for sentence in sentences]
+        found = [translations[sentence] for sentence in sentences]
         unknown = sum(translation.unknown for translation in found)
         missing = sum(bool(translation.fault) for translation in found)
-        self.counts.records += 1
-        self.counts.sentences += len(sentences)
-        self.counts.words += sum(len(sentence.split()) for sentence in sentences)
-        self.counts.unknown += unknown
-        self.counts.missing += missing
-        self.counts.stripped += bool(annotations)
-        engine = self.translator.engine
+        self._counts.records += 1
+        self._counts.sentences += len(sentences)
+        self._counts.words += sum(len(sentence.split()) for sentence in sentences)
+        self._counts.unknown += unknown
+        self._counts.missing += missing
+        self._counts.stripped += bool(annotations)
+        engine = self._engine
         details: dict[str, object] = {
             "engine": engine.name, **engine.details,
-            "source": self.config.source_lang, "target": self.config.target_lang,
+            "source": self._config.source_lang, "target": self._config.target_lang,
             "sentences": len(sentences), "missing": missing}
         if engine.marks_unknown:
             details["unknown_words"] = unknown
-        joined = {key: join_text(text, self.translator.known, self.config.missing == "keep")
+        joined = {key: join_text(text, translations, self._config.missing == "keep")
                   for key, text in document.texts.items()}
         return record.replace(
-            **{key: text.text for key, text in joined.items()}, lang=self.config.target_lang,
+            **{key: text.text for key, text in joined.items()}, lang=self._config.target_lang,
             meta={**record.get("meta", {}), "translation": details})

@@ -1,29 +1,37 @@
-"""Sentences and their translations: each different one is translated once."""
+"""Translator of sentences: an engine, and what is done about translations that are wrong."""
 
 from __future__ import annotations
 
-from bmtools.translation.engines.engine import Translation, Translator
+from collections.abc import Callable
+from functools import partial
 
-_CACHED_SENTENCES = 100_000
+from bmtools.translation.engines.engine import Translation, Translator
 
 
 class SentenceTranslator:
-    """Translator of different sentences, with those translated so far.
+    """Translator of batches of sentences to what is final, and is cached as such.
+
+    A batch's translations depend on the batch alone, so that it may be translated anywhere.
 
     Attributes:
-        known: translations by sentence; `forget` drops the oldest.
+        engine: that translates.
+        ahead: batches that can be under way at a time, beside the one that is waited for.
     """
+
+    ahead = 0
 
     def __init__(self, engine: Translator) -> None:
         self.engine = engine
-        self.known: dict[str, Translation] = {}
 
-    def translate(self, sentences: list[str]) -> None:
-        """Translate sentences that are not known yet."""
-        if sentences:
-            self.known.update(zip(sentences, self.engine.translate(sentences), strict=True))
+    @property
+    def fingerprint(self) -> str:
+        """Text that differs wherever translations might."""
+        return self.engine.fingerprint
 
-    def forget(self) -> None:
-        """Keep the newest translations alone."""
-        for sentence in list(self.known)[:-_CACHED_SENTENCES]:
-            del self.known[sentence]
+    def translate(self, sentences: list[str]) -> list[Translation]:
+        """Translate a batch of different sentences."""
+        return self.engine.translate(sentences)
+
+    def submit(self, sentences: list[str]) -> Callable[[], list[Translation]]:
+        """Begin a batch, and return a function that waits for its translations."""
+        return partial(self.translate, sentences)

@@ -7,15 +7,20 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from bmtools.errors import Reject, refuse
-from bmtools.io.jsonl import as_records
+import msgspec
+
+from bmtools.errors import RecordError, Reject, refuse
+from bmtools.io.jsonl import RecordReader, as_records
 from bmtools.models.device import check_device
 from bmtools.records import Record
 from bmtools.search.abbreviations import read_abbreviations
 from bmtools.status import set_status
+from bmtools.translation.cache import DATABASE, SentenceCache
 from bmtools.translation.documents import TranslationCounts, translate_records
 from bmtools.translation.engines.engine import Translator
 from bmtools.translation.engines.model_files import check_converted, check_sequence_to_sequence
+from bmtools.translation.run import TranslationRun
+from bmtools.translation.sentences import SentenceTranslator
 from bmtools.translation.settings import (
     DocumentConfig,
     Engine,
@@ -31,7 +36,8 @@ def translate(records: str | PathLike[str] | Iterable[Any], source_lang: str, ta
               memory: Path | None = None, via: str | None = None,
               model: ModelConfig | None = None, missing: Missing = "reject",
               other_languages: OtherLanguages = "reject", drop_annotations: bool = False,
-              abbreviations: Path | None = None, reject: Reject = refuse,
+              abbreviations: Path | None = None, cache: Path | None = None,
+              run: TranslationRun | None = None, reject: Reject = refuse,
               counts: TranslationCounts | None = None) -> Iterator[Record]:
     """Translate records sentence by sentence.
 
@@ -47,6 +53,9 @@ def translate(records: str | PathLike[str] | Iterable[Any], source_lang: str, ta
         other_languages: a record whose lang is another language: reject or keep it.
         drop_annotations: remove the keys whose offsets would be wrong afterwards.
         abbreviations: file of more of them, see `read_abbreviations`.
+        cache: directory that keeps sentences and their translations for other runs.
+        run: that writes the records, and goes on where it was interrupted; it has counts of its
+            own.
         reject: receives records that cannot be translated.
         counts: updated while records go by.
 
@@ -57,9 +66,34 @@ def translate(records: str | PathLike[str] | Iterable[Any], source_lang: str, ta
     documents = DocumentConfig(source_lang, target_lang, missing, other_languages,
                                drop_annotations,
                                read_abbreviations(abbreviations) if abbreviations else None)
-    translator = load_translator(
-        EngineConfig(engine, source_lang, target_lang, memory, via, model))
-    return translate_records(as_records(records, reject), translator, documents, reject, counts)
+    config = EngineConfig(engine, source_lang, target_lang, memory, via, model)
+    translator = SentenceTranslator(load_translator(config))
+    items = _with_errors(records, reject)
+    name, database = "", cache / DATABASE if cache else None
+    if run:
+        name = run.begin({**msgspec.to_builtins(documents, order="deterministic"),
+                          "engine": translator.fingerprint})
+        counts, database = run.counts, database or run.cache
+        items, reject = run.rest(items), run.rejecting(reject)
+    label = str(cache or (run.output if run else ""))
+    if cache:
+        cache.mkdir(parents=True, exist_ok=True)
+    opened = SentenceCache(translator.fingerprint, database, name, label)
+    return translate_records(items, translator, documents, reject, counts, opened)
+
+
+def _with_errors(records: str | PathLike[str] | Iterable[Any],
+                 reject: Reject) -> Iterator[Record | RecordError]:
+    """Read records, and the errors between them unless one ends the reading."""
+    errors: list[RecordError] = []
+    collect = refuse if reject is refuse else errors.append
+    if isinstance(records, RecordReader):
+        records.reject = collect
+    for record in as_records(records, collect):
+        yield from errors
+        errors.clear()
+        yield record
+    yield from errors
 
 
 def load_translator(config: EngineConfig) -> Translator:

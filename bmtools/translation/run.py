@@ -1,0 +1,253 @@
+"""Translation into a file: what is done stands beside it, so that an interrupted run can go on."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import time
+import warnings
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from bmtools.errors import (
+    BmtoolsError,
+    BmtoolsWarning,
+    CheckpointError,
+    RecordError,
+    Reject,
+    setting,
+)
+from bmtools.io.directories import BESIDE, beside, discard_run
+from bmtools.io.failures import NamedFile, naming, reading
+from bmtools.io.jsonl import parse_json
+from bmtools.io.output import encode_lines, open_output
+from bmtools.records import Record
+from bmtools.translation.cache import DATABASE
+from bmtools.translation.documents import TranslationCounts
+
+_SETTINGS, _PROGRESS = "settings.json", "progress.json"
+_RECORDS, _REJECTS = "records.jsonl", "rejects.jsonl"
+_COMMIT_SECONDS = 1.0
+_WORTH_KEEPING_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class _Progress:
+    """What of a run is done.
+
+    Args:
+        inputs: records read, those rejected included.
+        input_hash: of them.
+        records_bytes: of the records written.
+        rejects_bytes: of those rejected.
+        counts: of the records, for people.
+    """
+
+    inputs: int = 0
+    input_hash: str = ""
+    records_bytes: int = 0
+    rejects_bytes: int = 0
+    counts: dict[str, Any] = field(default_factory=dict)
+
+
+@contextmanager
+def opened_run(output: str, resume: bool = False,
+               overwrite: bool = False) -> Iterator[TranslationRun]:
+    """Open a run that writes a file, and close it; a short one that fails leaves nothing.
+
+    Args:
+        output: a regular file, or a free name.
+        resume: go on with an unfinished run, if there is one.
+        overwrite: replace the file, and discard an unfinished run without `resume`.
+
+    Raises:
+        BmtoolsError: there is an unfinished run, and neither is on.
+    """
+    run = TranslationRun(output)
+    if run.directory.exists() and not resume:
+        if not overwrite:
+            raise BmtoolsError(f"{run.directory} holds an unfinished run; {setting('resume')} "
+                               f"continues it, {setting('overwrite')} starts again")
+        shutil.rmtree(run.directory)
+    try:
+        yield run
+    except BaseException:
+        if not run.is_worth_keeping:
+            shutil.rmtree(run.directory, ignore_errors=True)
+        elif run.directory.exists():
+            warnings.warn(BmtoolsWarning(f"what is translated is in {run.directory}; "
+                                         f"{setting('resume')} goes on from there"), stacklevel=2)
+        raise
+    finally:
+        run.close()
+
+
+def run_directory(output: str) -> Path:
+    """Name the directory of an unfinished run that writes a file."""
+    return beside(Path(output), BESIDE[0])
+
+
+class TranslationRun:
+    """Run that writes a file, by way of a directory of that name with `.run`.
+
+    The directory has the records done, uncompressed, the rejected ones, how far the input is, and
+    the translated sentences, unless another cache was named.
+
+    Args:
+        output: a regular file, or a free name.
+
+    Attributes:
+        directory: the one beside the file.
+        counts: of the records done, those before an interruption included.
+    """
+
+    def __init__(self, output: str) -> None:
+        self.output = output
+        self.directory = run_directory(output)
+        self._progress = _Progress()
+        self._hashes: deque[str] = deque()  # of the inputs so far, after each one that is not done
+        self._files = ExitStack()
+        self._began = time.monotonic()
+        self.counts = TranslationCounts()
+
+    def begin(self, settings: Mapping[str, Any]) -> str:
+        """Make the directory, or read how far it is.
+
+        Args:
+            settings: by name, all that the records depend on.
+
+        Returns:
+            the name of the run.
+
+        Raises:
+            CheckpointError: the unfinished run has other settings, or is damaged.
+        """
+        if not (self.directory / _SETTINGS).exists():
+            settings = {**settings, "run": os.urandom(8).hex()}
+            with naming(self.output):
+                self.directory.mkdir(parents=True, exist_ok=True)
+                self._replace(_SETTINGS, settings)
+        found = self._read(_SETTINGS)
+        for name, value in settings.items():
+            if name != "run" and found.get(name) != value:
+                raise CheckpointError(
+                    f"{self.directory}: the unfinished run has {setting(name)} {found.get(name)}, "
+                    f"found {value}; resume with what it was started with, or start again with "
+                    f"{setting('overwrite')}")
+        if (self.directory / _PROGRESS).exists():
+            self._progress = msgspec.convert(self._read(_PROGRESS), _Progress)
+            for name, count in self._progress.counts.items():
+                setattr(self.counts, name, Counter(count) if isinstance(count, dict) else count)
+        self._records = self._open(_RECORDS, self._progress.records_bytes)
+        self._rejects = self._open(_REJECTS, self._progress.rejects_bytes)
+        return str(found["run"])
+
+    @property
+    def cache(self) -> Path:
+        """The database of its sentences."""
+        return self.directory / DATABASE
+
+    def rest(self, items: Iterable[Record | RecordError]) -> Iterator[Record | RecordError]:
+        """Skip what is done of the input.
+
+        Raises:
+            CheckpointError: it is not the input that the run was started with.
+        """
+        digest = blake2b(digest_size=16)
+        number = 0
+        for number, item in enumerate(items, 1):
+            digest.update(encode_lines([item.content if isinstance(item, RecordError) else item]))
+            if number > self._progress.inputs:
+                self._hashes.append(digest.hexdigest())
+                yield item
+            elif number == self._progress.inputs and digest.hexdigest() != \
+                    self._progress.input_hash:
+                raise self._other_input()
+        if number < self._progress.inputs:
+            raise self._other_input()
+
+    def rejecting(self, reject: Reject) -> Reject:
+        """Reject again what was rejected; return a function that remembers what is."""
+        self._rejects.seek(0)
+        for line in self._rejects:
+            reject(RecordError(*msgspec.json.decode(line)))
+
+        def remember(error: RecordError) -> None:
+            self._rejects.write(encode_lines([(error.place, error.reason, error.content)]))
+            reject(error)
+
+        return remember
+
+    def write(self, records: Iterable[Record]) -> None:
+        """Write records, and the file when all are there."""
+        committed = time.monotonic()
+        for record in records:
+            self._records.write(encode_lines([record]))
+            if time.monotonic() - committed > _COMMIT_SECONDS:
+                self._commit()
+                committed = time.monotonic()
+        self._records.seek(0)
+        with open_output(self.output) as stream:
+            shutil.copyfileobj(self._records, stream)
+        discard_run(self.directory)
+
+    def close(self) -> None:
+        """Close its files."""
+        self._files.close()
+
+    @property
+    def is_worth_keeping(self) -> bool:
+        """Whether going on saves more than starting again."""
+        return bool(self._progress.inputs) \
+            or time.monotonic() - self._began > _WORTH_KEEPING_SECONDS
+
+    def _commit(self) -> None:
+        """Note what is done; all of it is on the disk then."""
+        for file in (self._records, self._rejects):
+            file.flush()
+            os.fsync(file.fileno())
+        for _ in range(self.counts.inputs - self._progress.inputs):
+            input_hash = self._hashes.popleft()
+        self._progress = _Progress(self.counts.inputs, input_hash, self._records.tell(),
+                                   self._rejects.tell(), msgspec.to_builtins(self.counts))
+        self._replace(_PROGRESS, self._progress)
+
+    def _open(self, name: str, size: int) -> io.BufferedRandom:
+        """Open a file, without what was written after the last note of progress."""
+        path = self.directory / name
+        with naming(self.output):
+            path.touch()
+            raw = NamedFile(path, "r+", self.output)
+            raw.truncate(size)
+            raw.seek(size)
+        return self._files.enter_context(io.BufferedRandom(raw))
+
+    def _replace(self, name: str, content: object) -> None:
+        path = self.directory / name
+        partial = path.with_suffix(".new")
+        with naming(self.output):
+            with partial.open("wb") as stream:
+                stream.write(encode_lines([content]))
+                stream.flush()
+                os.fsync(stream.fileno())
+            partial.replace(path)
+
+    def _read(self, name: str) -> dict[str, Any]:
+        path = self.directory / name
+        with reading(path, "cannot be read", "the unfinished run is damaged, start again with "
+                     f"{setting('overwrite')}"):
+            content: dict[str, Any] = parse_json(path.read_text("utf-8"))
+            return content
+
+    def _other_input(self) -> CheckpointError:
+        return CheckpointError(
+            f"{self.directory}: the unfinished run read other records than these; resume with the "
+            f"files it was started with, or start again with {setting('overwrite')}")

@@ -1,0 +1,134 @@
+"""Cache of translated sentences."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bmtools.errors import BmtoolsError, DataError
+from bmtools.translation.batches import SentenceBatches
+from bmtools.translation.cache import DATABASE, SentenceCache
+from bmtools.translation.engines.engine import Translation
+from bmtools.translation.sentences import SentenceTranslator
+
+FULL = Translation("Dolore.", 1, "", -0.25, ("numbers-lost",), "memory")
+
+
+def test_a_translation_comes_back_whole_and_only_with_its_settings(tmp_path: Path) -> None:
+    cache = SentenceCache("apertium en it", tmp_path / DATABASE)
+    cache.put(["Pain."], [FULL], Counter(restarts=1))
+    assert cache.get("Pain.") == (FULL, False)
+    assert cache.get("pain.") is None
+    assert cache.counts() == (1, {"restarts": 1})
+    for fingerprint, found in (("apertium en it", (FULL, True)), ("apertium en es", None),
+                               ("apertium en i", None)):
+        assert SentenceCache(fingerprint, tmp_path / DATABASE).get("Pain.") == found
+
+
+def test_what_failed_is_tried_again_by_another_run(tmp_path: Path) -> None:
+    fault = Translation("", fault="the server is away")
+    for run, found in (("a", (fault, False)), ("b", None), ("a", (fault, False))):
+        cache = SentenceCache("x", tmp_path / DATABASE, run)
+        if run == "a":
+            cache.put(["Pain."], [fault], Counter())
+        assert cache.get("Pain.") == found
+
+
+def test_two_writers_see_each_other(tmp_path: Path) -> None:
+    one, other = (SentenceCache("x", tmp_path / DATABASE) for _ in range(2))
+    one.put(["Pain.", "Fever."], [FULL, FULL], Counter())
+    other.put(["Pain.", "Cough."], [FULL, FULL], Counter())
+    assert one.get("Cough.") == (FULL, True)
+    assert other.get("Fever.") == (FULL, True)
+    assert one.size()[0] == 4 and one.size()[1] > 4096
+
+
+def test_a_batch_is_stored_whole_or_not_at_all(tmp_path: Path) -> None:
+    cache = SentenceCache("x", tmp_path / DATABASE)
+    with pytest.raises(ValueError, match="zip"):
+        cache.put(["Pain.", "Fever."], [FULL], Counter())
+    assert cache.get("Pain.") is None
+    assert cache.counts() == (0, {})
+    cache.put(["Pain."], [FULL], Counter())
+    assert cache.get("Pain.") == (FULL, False)
+
+
+def test_what_is_no_cache_is_named_and_stays(tmp_path: Path) -> None:
+    path = tmp_path / DATABASE
+    path.write_text("these are notes" * 1000)
+    with pytest.raises(DataError, match=rf"^{path}: cannot be used as a cache of sentences \(file "
+                                        r"is not a database\); remove it, or name another one$"):
+        SentenceCache("x", path)
+    assert path.read_text().startswith("these are notes")
+    path.unlink()
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE sentences (mine)")
+    with pytest.raises(DataError, match="another program"):
+        SentenceCache("x", path)
+
+
+def test_a_full_disk_is_named(tmp_path: Path) -> None:
+    cache = SentenceCache("x", tmp_path / DATABASE, label="out.jsonl")
+    cache._database.execute("PRAGMA max_page_count = 8")
+    with pytest.raises(BmtoolsError, match=r"^out.jsonl: cannot be written \(no space left on "
+                                           r"device\); make room, or write elsewhere$"):
+        cache.put([f"{number}" * 50 for number in range(1000)], [FULL] * 1000, Counter())
+    assert cache.counts() == (0, {})
+
+
+def test_look_ups_are_quick(tmp_path: Path) -> None:
+    sentences = [f"Sentence {number}." for number in range(5000)]
+    cache = SentenceCache("x", tmp_path / DATABASE)
+    cache.put(sentences, [FULL] * len(sentences), Counter())
+    started = time.process_time()
+    for sentence in sentences:
+        assert cache.get(sentence)
+        assert cache.get(sentence[1:]) is None
+    assert 2 * len(sentences) / (time.process_time() - started) > 20_000
+
+
+def test_batches_go_on_where_they_were(dictionary: Callable[..., Any], tmp_path: Path) -> None:
+    """Those of an interrupted run are the same as without interruption."""
+    words = {f"{number}": f"n{number}" for number in range(10)}
+    stream = [[*"0123"], [*"2045"], [*"6"], [*"789"]]
+
+    def run(path: Path, batches: int) -> list[list[str]]:
+        engine = dictionary(words, batch_sentences=3)
+        cache = SentenceCache("x", path, "run")
+        waiting = SentenceBatches(SentenceTranslator(engine), cache)
+        for sentences in stream:
+            waiting.add(sentences)
+            if len(engine.calls) == batches:
+                cache.close()
+                return engine.calls
+        waiting.finish()
+        assert [waiting[one].translation.text for one in words] == list(words.values())
+        assert (waiting.translated, cache.counts()[0]) == (10, 10)
+        return engine.calls
+
+    whole = run(tmp_path / "whole", -1)
+    assert whole == [["0", "1", "2"], ["3", "4", "5"], ["6", "7", "8"], ["9"]]
+    for stop in (1, 2, 3):
+        assert run(tmp_path / f"{stop}", stop) + run(tmp_path / f"{stop}", -1) == whole
+
+
+def test_memory_holds_the_newest_sentences(
+        dictionary: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    from bmtools.translation import batches
+
+    monkeypatch.setattr(batches, "_MOST_KNOWN", 5)
+    words = {f"{number}": f"n{number}" for number in range(100)}
+    waiting = SentenceBatches(SentenceTranslator(dictionary(words, 2)), SentenceCache("x"))
+    for one in words:
+        waiting.add([one])
+        assert len(waiting._known) <= 12
+    assert waiting["0"].translation.text == "n0"
+    assert waiting.add(words) == 0
+    with pytest.raises(KeyError):
+        waiting["new"]

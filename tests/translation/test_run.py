@@ -1,0 +1,205 @@
+"""Translation into a file that is interrupted and goes on."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bmtools.errors import BmtoolsError, CheckpointError
+from bmtools.records import Record
+from bmtools.translation import run as run_module
+from bmtools.translation.cache import SentenceCache
+from bmtools.translation.documents import TranslationCounts, translate_records
+from bmtools.translation.run import opened_run, run_directory
+from bmtools.translation.settings import DocumentConfig
+
+NUMBERS = [f"Number {number}." for number in range(40)]
+RECORDS = [Record(id=str(number), text="  ".join(NUMBERS[number:number + 4]),
+                  lang="fr" if number % 7 == 3 else "en", place=f"in:{number}")
+           for number in range(30)]
+SETTINGS = {"source_lang": "en", "engine": "dictionary"}
+
+
+class _Killed(BaseException):
+    pass
+
+
+def _write(output: Path, dictionary: Callable[..., Any], stop: int = 0,
+           records: list[Record] = RECORDS, rejects: list[str] | None = None,
+           **settings: Any) -> TranslationCounts:
+    """Translate into a file, resuming; stop at a batch."""
+    engine = dictionary({one: one.replace("Number", "Numero") for one in NUMBERS[:-1]}, 3)
+    translate, found = engine.translate, [] if rejects is None else rejects
+
+    def stopping(sentences: list[str], attempt: int = 0) -> Any:
+        if len(engine.calls) == stop - 1:
+            raise _Killed
+        engine.counts["restarts"] += 1
+        return translate(sentences)
+
+    engine.translate = stopping
+    with opened_run(str(output), resume=True, overwrite=True) as run:
+        name = run.begin({**SETTINGS, **settings})
+        reject = run.rejecting(lambda error: found.append(error.reason))
+        run.write(translate_records(
+            run.rest(records), engine, DocumentConfig("en", "it"), reject, run.counts,
+            SentenceCache("x", run.cache, name)))
+        return run.counts
+
+
+@pytest.fixture
+def all_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Note progress after each record, and keep what a moment took."""
+    monkeypatch.setattr(run_module, "_COMMIT_SECONDS", -1.0)
+    monkeypatch.setattr(run_module, "_WORTH_KEEPING_SECONDS", -1.0)
+
+
+@pytest.mark.usefixtures("all_kept")
+@pytest.mark.filterwarnings("ignore:what is translated")
+@pytest.mark.parametrize("name", ["out.jsonl", "out.jsonl.gz", "out.jsonl.zst"])
+def test_an_interrupted_run_goes_on_to_the_same_bytes(
+        name: str, dictionary: Callable[..., Any], tmp_path: Path) -> None:
+    whole, output = tmp_path / f"whole-{name}", tmp_path / name
+    rejects: list[str] = []
+    counts = _write(whole, dictionary, rejects=rejects)
+    assert counts.distinct == len({one for record in RECORDS if record["lang"] == "en"
+                                   for one in record["text"].split("  ")})
+    assert any("fr" in one for one in rejects)
+    for stop in (1, 2, 5, 1, 3):
+        with pytest.raises(_Killed):
+            _write(output, dictionary, stop)
+        with (run_directory(str(output)) / "records.jsonl").open("ab") as stream:
+            stream.write(b'{"id": "half a li')
+        assert not output.exists()
+    again: list[str] = []
+    assert _write(output, dictionary, rejects=again) == counts
+    assert output.read_bytes() == whole.read_bytes()
+    assert again == rejects
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, whole.name])
+
+
+@pytest.mark.usefixtures("all_kept")
+def test_records_that_are_done_are_not_translated_or_joined_again(
+        dictionary: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.warns(match="goes on from there"), pytest.raises(_Killed):
+        _write(tmp_path / "out", dictionary, 5)
+    done = json.loads((tmp_path / "out.run" / "progress.json").read_bytes())
+    assert done["inputs"] >= 8
+    lines = (tmp_path / "out.run" / "records.jsonl").read_bytes()[:done["records_bytes"]]
+    assert lines.endswith(b"\n") and len(lines.splitlines()) == done["counts"]["records"]
+    seen: list[str] = []
+
+    def rest(records: list[Record]) -> Iterator[Record]:
+        with opened_run(str(tmp_path / "out"), resume=True) as run:
+            run.begin(SETTINGS)
+            for record in run.rest(records):
+                seen.append(record["id"])
+                yield record
+
+    list(rest(RECORDS))
+    assert seen == [record["id"] for record in RECORDS[done["inputs"]:]]
+
+
+@pytest.mark.usefixtures("all_kept")
+@pytest.mark.filterwarnings("ignore:what is translated")
+def test_other_settings_and_other_records_are_refused(
+        dictionary: Callable[..., Any], tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    with pytest.raises(_Killed):
+        _write(output, dictionary, 5)
+    with pytest.raises(CheckpointError, match=(
+            rf"^{output}.run: the unfinished run has engine dictionary, found oracle; resume with "
+            "what it was started with, or start again with overwrite$")):
+        _write(output, dictionary, engine="oracle")
+    other = [*RECORDS[:2], RECORDS[2].replace(text="Number 1."), *RECORDS[3:]]
+    for records in (other, RECORDS[:3], []):
+        with pytest.raises(CheckpointError, match="run read other records than these; resume"):
+            _write(output, dictionary, records=records)
+    # What comes after is free to change.
+    _write(output, dictionary, records=[*RECORDS[:-1], RECORDS[0].replace(id="new")])
+    assert json.loads(output.read_bytes().splitlines()[-1])["id"] == "new"
+
+
+@pytest.mark.usefixtures("all_kept")
+@pytest.mark.filterwarnings("ignore:what is translated")
+def test_an_unfinished_run_is_not_lost_by_accident(
+        dictionary: Callable[..., Any], tmp_path: Path) -> None:
+    with pytest.raises(_Killed):
+        _write(tmp_path / "out", dictionary, 5)
+    with pytest.raises(BmtoolsError, match=r"out.run holds an unfinished run; resume "
+                       "continues it, overwrite starts again"), opened_run(str(tmp_path / "out")):
+        pass
+    with opened_run(str(tmp_path / "out"), overwrite=True) as run:
+        assert not run.directory.exists()
+
+
+def test_a_short_run_that_fails_leaves_nothing(
+        dictionary: Callable[..., Any], tmp_path: Path) -> None:
+    with pytest.raises(_Killed):
+        _write(tmp_path / "out", dictionary, 5)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_damaged_run_is_named(tmp_path: Path) -> None:
+    with opened_run(str(tmp_path / "out")) as run:
+        run.begin(SETTINGS)
+    (tmp_path / "out.run" / "settings.json").write_text("{")
+    with pytest.raises(CheckpointError, match=r"settings.json: cannot be read .*; the unfinished "
+                       "run is damaged, start again with overwrite"), \
+            opened_run(str(tmp_path / "out"), resume=True) as run:
+        run.begin(SETTINGS)
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> tuple[str, ...]:
+    path = tmp_path / "memory.tsv"
+    path.write_text("en\tit\nPain.\tDolore.\nFever.\tFebbre.\n", encoding="utf-8")
+    return ("translate", "--source-lang", "en", "--target-lang", "it", "--engine", "memory",
+            "--memory", str(path))
+
+
+def test_the_command_goes_on_and_reports(
+        run: Callable[..., Any], memory: tuple[str, ...], write_lines: Callable[..., Path],
+        tmp_path: Path) -> None:
+    source = write_lines("in.jsonl", {"id": "a", "text": "Pain. Fever."},
+                         {"id": "b", "text": "Pain."})
+    output, cache = tmp_path / "out.jsonl.gz", tmp_path / "cache"
+    command = (*memory, source, "-o", output, "--cache", cache)
+    first = run(*command)
+    assert first.code == 0, first.err
+    assert "known from the cache" not in first.err
+    whole = output.read_bytes()
+    again = run(*command, "--resume")
+    assert (again.code, output.read_bytes()) == (0, whole)
+    assert again.err.startswith(f"bmtools: {output} is there already, and stays as it is in ")
+    again = run(*command, "--overwrite")
+    assert (again.code, output.read_bytes()) == (0, whole)
+    assert "bmtools: 3 sentences known from the cache\n" in again.err
+    assert "2 records, 3 sentences (0 different ones)" in again.err
+    assert len(gzip.decompress(whole).splitlines()) == 2
+    outcome = run(*memory, source, "--resume")
+    assert outcome.code == 2
+    assert "--resume: found no file to go on with, expected --output FILE" in outcome.err
+
+
+def test_what_is_translated_is_kept_where_a_bad_record_ends_a_run(
+        run: Callable[..., Any], memory: tuple[str, ...], write_lines: Callable[..., Path],
+        tmp_path: Path, all_kept: None) -> None:
+    records = [{"id": "a", "text": "Pain."}, {"id": "b", "text": "Cough."}]
+    source = write_lines("in.jsonl", *records)
+    output = tmp_path / "out.jsonl"
+    outcome = run(*memory, source, "-o", output)
+    assert outcome.code == 1
+    assert outcome.err.splitlines()[0] == (
+        f"bmtools: what is translated is in {output}.run; --resume goes on from there")
+    assert outcome.err.splitlines()[1].startswith(f"bmtools: {source}:2: no translation of")
+    rejects = tmp_path / "bad.jsonl"
+    outcome = run(*memory, source, "-o", output, "--resume", "--rejects", rejects)
+    assert outcome.code == 0, outcome.err
+    assert [json.loads(line)["id"] for line in output.read_bytes().splitlines()] == ["a"]
+    assert json.loads(rejects.read_text())["record"]["id"] == "b"
