@@ -118,8 +118,10 @@ def join_text(source: SplitText, translations: Mapping[str, Translation],
 
     A sentence without one stays as it is with `keep_missing`, or takes the space after it along.
     """
+    if not source.spans:
+        return JoinedText(source.text, [])
     ends = [*(start for start, _ in source.spans[1:]), len(source.text)]
-    joined = source.text[:source.spans[0][0]] if source.spans else source.text
+    joined = source.text[:source.spans[0][0]]
     spans = []
     for (start, end), sentence, following in zip(source.spans, source.sentences, ends,
                                                  strict=True):
