@@ -163,13 +163,14 @@ class TrainingPlan:
                 **asdict(self.initialization), **self.extra, **asdict(self.reporting)}
 
     def identity(self, contents: Mapping[str, Iterable[str]], vocabulary: str,
-                 steps: Sequence[int]) -> dict[str, Any]:
+                 steps: Sequence[int], gpu: str = "") -> dict[str, Any]:
         """Return settings and inputs that must not change when the run is resumed.
 
         Args:
             contents: hashes of each corpus's inputs, by its name.
             vocabulary: fingerprint of the tokenizer.
             steps: of each phase, whatever its length was given in.
+            gpu: its kind, which a deterministic run must keep; empty without one.
         """
         run = self.settings()
         phases = run.pop("phases")
@@ -183,6 +184,7 @@ class TrainingPlan:
         free = {*_FREE, *asdict(self.reporting)}
         if self.optimization.deterministic:
             free -= {*_ROUNDING}
+            run |= {"GPU": gpu} if gpu else {}
         settings |= {name: value for name, value in run.items() if name not in free}
         return {"phases": names, **settings, LAYOUT: self.layout, "resolved steps": [*steps],
                 "vocabulary": vocabulary,

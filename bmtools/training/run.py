@@ -19,6 +19,7 @@ from bmtools.errors import BmtoolsError, Reject
 from bmtools.io.directories import beside
 from bmtools.io.failures import WriteError
 from bmtools.models.checkpoint import check_room, load_checkpoint
+from bmtools.models.hardware import gpu_name
 from bmtools.models.next_sentence import NextSentenceHead, is_saved
 from bmtools.recipes.schedule import PhaseStep
 from bmtools.recipes.settings import FreezeConfig
@@ -158,7 +159,7 @@ class Run:
         self.schedule = resolve_steps(plan.config.phases, datasets.train, self.packed, seed)
         check_mixture_limits(self.schedule, datasets.train, self.packed, seed)
         identity = plan.identity(datasets.contents, initial.vocabulary,
-                                 self.schedule.steps_per_phase)
+                                 self.schedule.steps_per_phase, gpu_name(accelerator.device))
         self._progress, self._state, damaged = decide_by_main_process(
             lambda: find_resume_point(plan, identity), accelerator)
         self.notes = (*notes, *damaged, *self._notes_on_head(),

@@ -101,6 +101,14 @@ def test_a_deterministic_run_keeps_what_rounds_its_sums(plan: TrainingPlan) -> N
     assert identity(activation_checkpointing=True) == identity()
 
 
+def test_a_deterministic_run_keeps_the_kind_of_gpu(plan: TrainingPlan) -> None:
+    exact = replace(plan, optimization=OptimizationConfig(deterministic=True))
+    first, second = (exact.identity(CONTENTS, "v", (4, 5), gpu) for gpu in ("A100", "H100"))
+    assert {key for key in first if first[key] != second[key]} == {"GPU"}
+    assert exact.identity(CONTENTS, "v", (4, 5)).keys() == first.keys() - {"GPU"}
+    assert plan.identity(CONTENTS, "v", (4, 5), "A100") == plan.identity(CONTENTS, "v", (4, 5))
+
+
 def test_a_deterministic_run_wants_a_micro_batch_of_its_own(plan: TrainingPlan) -> None:
     def check(**settings: Any) -> None:
         check_settings(replace(plan, optimization=OptimizationConfig(**settings)),
