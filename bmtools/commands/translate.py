@@ -40,7 +40,8 @@ from bmtools.translation.settings import (
     "--engine memory --memory memory.tsv",
     "bmtools translate english.jsonl --source-lang en --target-lang it "
     "--engine memory --memory memory.tsv --missing keep -o italian.jsonl.zst"),
-    essential="source-lang target-lang engine memory via model missing output resume device rejects",
+    essential="source-lang target-lang engine memory via model missing output resume device "
+              "rejects",
     groups={"Languages": "source-lang target-lang source-code target-code abbreviations",
             "Engine": "engine memory via model tokenizer",
             "Sentences without translation": "missing other-languages drop-annotations rejects",
