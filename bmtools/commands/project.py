@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import get_args
 
 import click
@@ -15,18 +16,25 @@ from bmtools.cli.options import (
     input_file,
     reads_records,
     usage_errors,
+    writes_file,
     writes_records,
 )
 from bmtools.cli.results import finish, write_stream
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
-from bmtools.translation.projection.settings import Lost, Method, ProjectionConfig
+from bmtools.translation.projection.settings import (
+    Lost,
+    Method,
+    Pairing,
+    ProjectionConfig,
+)
 
 
 @click.command("project", cls=Command, examples=(
     "bmtools project english.jsonl --translations italian.jsonl -o annotated.jsonl",),
-    groups={"Projection": "translations method edges",
-            "Spans without a place": "lost min-confidence rejects"},
+    groups={"Projection": "translations pairing method edges",
+            "Spans without a place": "lost min-confidence rejects",
+            "Confidence": "confidence fit-confidence"},
     topics="records", meanings={"output": "Write the records here; .gz and .zst compress."})
 @reads_records
 @allows_empty
@@ -36,6 +44,9 @@ from bmtools.translation.projection.settings import Lost, Method, ProjectionConf
 @click.option("--method", "methods", multiple=True, type=Choice(get_args(Method)),
               default=ProjectionConfig.methods, show_default=True,
               help="Method that looks for the spans; several vote.")
+@click.option("--pairing", type=Choice(get_args(Pairing)), default=ProjectionConfig.pairing,
+              show_default=True, help="Pair records and translations by their ids or by their "
+                                      "order.")
 @click.option("--edges/--no-edges", default=ProjectionConfig.edges, show_default=True,
               help="Correct where spans begin and end by rules.")
 @click.option("--lost", type=Choice(get_args(Lost)), default=ProjectionConfig.lost,
@@ -44,8 +55,14 @@ from bmtools.translation.projection.settings import Lost, Method, ProjectionConf
 @click.option("--min-confidence", type=click.FloatRange(0, 1),
               default=ProjectionConfig.min_confidence, show_default=True,
               help="Least confidence of the spans that stay.")
+@click.option("--confidence", type=click.Path(path_type=Path, exists=True, dir_okay=False),
+              metavar="FILE", help="Calibration of the confidence, as --fit-confidence writes it; "
+                                   "the one that is shipped by default.")
+@writes_file("--fit-confidence", "Take the annotations that the translations have for gold, "
+             "calibrate the confidence on them, and write the calibration here.")
 def command(records: RecordReader, reject: Reject, output: str, translations: tuple[str, ...],
-            methods: tuple[str, ...], edges: bool, lost: Lost, min_confidence: float) -> None:
+            pairing: Pairing, methods: tuple[str, ...], edges: bool, lost: Lost,
+            min_confidence: float, confidence: Path | None, fit_confidence: str | None) -> None:
     """Carry annotations from records to their translations.
 
     Entities, relations and answers of the records go to the translations that have the same ids.
@@ -54,7 +71,7 @@ def command(records: RecordReader, reject: Reject, output: str, translations: tu
     from bmtools.translation.projection.project import project
 
     with usage_errors():
-        config = ProjectionConfig(methods, edges, min_confidence, lost)
+        config = ProjectionConfig(methods, edges, min_confidence, lost, pairing, confidence)
     counts: Counter[str] = Counter()
     reader = RecordReader(translations, reject, records.allow_empty)
     number = write_stream(project(records, reader, config, reject, counts), output, "projecting")

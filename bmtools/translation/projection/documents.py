@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
-from bmtools.errors import RecordError, Reject
-from bmtools.records import Record
+from bmtools.errors import RecordError, Reject, setting
+from bmtools.records import Record, check
 from bmtools.search.segment import sentence_spans
-from bmtools.translation.projection.pairs import SentencePair
+from bmtools.translation.projection.pairs import Projection, SentencePair
+from bmtools.translation.projection.settings import Pairing
+from bmtools.translation.projection.vote import Vote
 
+NOT_FOUND = "annotations lost: no method found them"
+UNTRANSLATED = "annotations lost: their sentence has no translation"
+UNSURE = "annotations lost: below the least confidence"
+UNLOCATED = "annotations lost: an answer without an offset"
+RELATIONS_LOST = "relations lost with their entities"
 _LONG = 600  # characters, from which on a text is worth splitting
 Segment = tuple[int, int, int, int]
 """Start and end in the source, start and end in the translation."""
@@ -102,37 +111,129 @@ def _joined(segments: Sequence[Segment], hulls: Iterable[tuple[int, int]]) -> li
     return joined
 
 
-def pair_records(sources: Iterable[Record], translations: Iterable[Record],
-                 reject: Reject) -> Iterator[tuple[Record, Record]]:
-    """Pair records with their translations by id, in the order of the sources.
+def pair_records(sources: Iterable[Record], translations: Iterable[Record], reject: Reject,
+                 pairing: Pairing = "id") -> Iterator[tuple[Record, Record]]:
+    """Pair records with their translations, in the order of the sources.
 
     All translations are held in memory.
 
     Args:
         sources: with annotations.
-        translations: with the same ids.
-        reject: receives records that one side lacks, and those whose id comes again.
+        translations: of these.
+        reject: receives records that the other side lacks, and those whose id comes again.
+        pairing: by id, or by order.
     """
-    waiting: dict[str, Record] = {}
-    for record in translations:
-        if record["id"] in waiting:
-            reject(RecordError(record.place, f"found the id {record['id']!r} again, which "
-                               f"{waiting[record['id']].place} has; expected one translation of a "
-                               "record", record))
-        waiting.setdefault(record["id"], record)
-    used: dict[str, str] = {}
-    for record in sources:
-        translation = waiting.get(record["id"])
-        if record["id"] in used:
-            reject(RecordError(record.place, f"found the id {record['id']!r} again, which "
-                               f"{used[record['id']]} has; expected ids that differ", record))
-        elif translation is None:
-            reject(RecordError(record.place, f"found no translation with the id "
-                               f"{record['id']!r}; translate it, or leave it out", record))
+    if pairing == "order":
+        yield from _in_order(sources, translations, reject)
+        return
+    waiting = {record["id"]: record for record in _distinct(translations, reject)}
+    for record in _distinct(sources, reject):
+        translation = waiting.pop(record["id"], None)
+        if translation is None:
+            reject(RecordError(record.place, f"found no translation with the id {record['id']!r}; "
+                               "add it, leave the record out, or pair both files by "
+                               f"{setting('pairing')} order", record))
         else:
             yield record, translation
-        used.setdefault(record["id"], record.place)
     for record in waiting.values():
-        if record["id"] not in used:
-            reject(RecordError(record.place, f"found a translation with the id {record['id']!r}, "
-                               "which no source record has", record))
+        reject(_without_source(record, f"has the id {record['id']!r}"))
+
+
+def _distinct(records: Iterable[Record], reject: Reject) -> Iterator[Record]:
+    places: dict[str, str] = {}
+    for record in records:
+        if record["id"] in places:
+            reject(RecordError(record.place, f"found the id {record['id']!r} again, which "
+                               f"{places[record['id']]} has; expected ids that differ", record))
+        else:
+            places[record["id"]] = record.place
+            yield record
+
+
+def _in_order(sources: Iterable[Record], translations: Iterable[Record],
+              reject: Reject) -> Iterator[tuple[Record, Record]]:
+    for source, translation in zip_longest(sources, translations):
+        if source is None:
+            reject(_without_source(translation, "comes after the last one"))
+        elif translation is None:
+            reject(RecordError(source.place, f"found the record {source['id']!r} after the last "
+                               "translation, expected as many translations as records", source))
+        else:
+            yield source, translation
+
+
+def _without_source(record: Record, why: str) -> RecordError:
+    return RecordError(record.place, f"found a translation that {why}, expected only translations "
+                       "of the records", record)
+
+
+def annotated(document: DocumentPair, votes: Sequence[Sequence[Vote]], min_confidence: float,
+              lost: Counter[str]) -> Record:
+    """Give a translation the annotations of its source.
+
+    Args:
+        document: the source with its translation.
+        votes: on each span of each of its pairs.
+        min_confidence: of the spans that stay.
+        lost: updated with what has no place, by cause.
+    """
+    source, text = document.source, document.translation["text"]
+    parts = iter(_parts(document, votes, min_confidence))
+    keys: dict[str, Any] = {}
+    if "entities" in source:
+        found = [_moved(entity, [next(parts) for _ in entity.get("spans") or [entity]], text, lost)
+                 for entity in source["entities"]]
+        keys["entities"] = sorted(filter(None, found), key=lambda one: (one["start"], one["end"]))
+    if "relations" in source:
+        ids = {entity.get("id") for entity in keys.get("entities", ())}
+        keys["relations"] = [arc for arc in source["relations"]
+                             if arc["head"] in ids and arc["tail"] in ids]
+        lost.update({RELATIONS_LOST: len(source["relations"]) - len(keys["relations"])})
+    if "answers" in source:
+        found = [_moved(answer, [next(parts) if is_located(answer) else UNLOCATED], text, lost)
+                 for answer in source["answers"]]
+        keys["answers"] = [{key: value for key, value in one.items() if key != "end"}
+                           for one in found if one]
+    assert not list(parts)
+    record = document.translation.replace(**keys)
+    check(record)
+    for key in [key for key, number in lost.items() if not number]:
+        del lost[key]
+    return record
+
+
+def _parts(document: DocumentPair, votes: Sequence[Sequence[Vote]],
+           min_confidence: float) -> Iterator[Projection | str]:
+    """Yield the place of each annotated span in the translation, or the cause why it has none."""
+    for at, number in document.places:
+        place, offset = votes[at][number].place, document.segments[at][2]
+        if place is None:
+            yield NOT_FOUND if document.pairs[at].target.strip() else UNTRANSLATED
+        elif place.score < min_confidence:
+            yield UNSURE
+        else:
+            yield Projection(offset + place.start, offset + place.end, place.score)
+
+
+def _moved(annotation: dict[str, Any], parts: Sequence[Projection | str], text: str,
+           lost: Counter[str]) -> dict[str, Any] | None:
+    """Move an annotation to its places; None, and the cause counted, where a part has none.
+
+    Its score is that of its weakest part; parts that meet become one.
+    """
+    cause = next((part for part in parts if isinstance(part, str)), None)
+    if cause is not None:
+        lost[cause] += 1
+        return None
+    spans: list[list[int]] = []
+    places = [part for part in parts if isinstance(part, Projection)]
+    for start, end in sorted((part.start, part.end) for part in places):
+        if spans and start <= spans[-1][1]:
+            spans[-1][1] = max(spans[-1][1], end)
+        else:
+            spans.append([start, end])
+    moved = {**annotation, "start": spans[0][0], "end": spans[-1][1],
+             "text": " ".join(text[start:end] for start, end in spans),
+             "score": round(min(part.score for part in places), 4)}
+    moved.pop("spans", None)
+    return {**moved, "spans": spans} if len(spans) > 1 else moved

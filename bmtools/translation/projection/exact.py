@@ -9,7 +9,7 @@ from bmtools.translation.projection.pairs import Projection, SentencePair
 
 
 class ExactProjector:
-    """Projector of mentions that the translation repeats letter for letter, in any case.
+    """Projector of mentions that the translation repeats in any case of its letters.
 
     The translation of the mention by itself is looked for where an engine was asked for it, and
     otherwise the mention as it is: numbers, drugs and names need no translation. Of several
@@ -36,12 +36,20 @@ def _nearest(pair: SentencePair, number: int) -> Projection | None:
     start, end = pair.spans[number]
     expected = len(pair.target) * (start + end) / max(1, 2 * len(pair.source))
     translated = pair.mentions[number] if pair.mentions else ""
-    for mention in (translated, pair.source[start:end]):
-        words = r"\s+".join(map(re.escape, mention.split()))
-        found = [match.span() for match in
-                 re.finditer(rf"(?<!\w){words}(?!\w)", pair.target, re.IGNORECASE)] if words else ()
+    found = _occurrences(translated, pair.target) or \
+        _occurrences(pair.source[start:end], pair.target)
+    if not found:
+        return None
+    first, last = min(found, key=lambda span: abs(sum(span) / 2 - expected))
+    return Projection(first, last, 1 - abs((first + last) / 2 - expected) / len(pair.target))
+
+
+def _occurrences(mention: str, text: str) -> list[tuple[int, int]]:
+    """Find the occurrences of a mention as whole words, an acronym in its own letters first."""
+    words = r"\s+".join(map(re.escape, mention.split()))
+    ways = (re.NOFLAG, re.IGNORECASE) if any(map(str.isupper, mention[1:])) else (re.IGNORECASE,)
+    for flags in ways if words else ():
+        found = [match.span() for match in re.finditer(rf"(?<!\w){words}(?!\w)", text, flags)]
         if found:
-            first, last = min(found, key=lambda span: abs(sum(span) / 2 - expected))
-            distance = abs((first + last) / 2 - expected) / len(pair.target)
-            return Projection(first, last, 1 - distance)
-    return None
+            return found
+    return []

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from os import PathLike
 from typing import Any
 
-from bmtools.errors import Reject, refuse
+from bmtools.errors import RecordError, Reject, refuse, setting
 from bmtools.io.jsonl import as_records
 from bmtools.records import Record
 from bmtools.status import set_status
+from bmtools.translation.projection.confidence import Calibration, features, read_calibration
 from bmtools.translation.projection.documents import (
     DocumentPair,
-    is_located,
+    annotated,
     pair_document,
     pair_records,
 )
-from bmtools.translation.projection.pairs import Projection, Projector, SentencePair
+from bmtools.translation.projection.edges import EdgeRules
+from bmtools.translation.projection.pairs import Projector, SentencePair
 from bmtools.translation.projection.settings import ProjectionConfig
-
-PROJECTED = "annotations projected"
-RELATIONS_LOST = "relations lost with their entities"
+from bmtools.translation.projection.vote import Candidates, Vote, by_span, vote
 
 
 def project(sources: str | PathLike[str] | Iterable[Any],
@@ -35,86 +36,94 @@ def project(sources: str | PathLike[str] | Iterable[Any],
 
     Args:
         sources: files, records or dictionaries with entities, relations and answers.
-        translations: likewise, with the same ids and no annotations.
+        translations: likewise, with the same ids; annotations that they have are replaced.
         config: methods, and the treatment of spans without a place.
         reject: receives records that cannot be projected.
-        counts: updated with what was projected, and what was lost by cause.
+        counts: updated with what was projected, what was lost by cause, and what rules changed.
 
     Yields:
         the translations with the annotations of their sources, in the order of the sources.
+
+    Raises:
+        BmtoolsError: records that do not belong together, or a method without its resources.
     """
     config = config or ProjectionConfig()
     counts = Counter() if counts is None else counts
     documents = [pair_document(*pair) for pair in pair_records(
-        as_records(sources, reject), as_records(translations, reject), reject)]
-    places = iter(_project_pairs([pair for one in documents for pair in one.pairs], config))
-    for document in documents:
-        of_pairs = [next(places) for _ in document.pairs]
-        found = [of_pairs[at][number] for at, number in document.places]
-        record = _annotated(document, found, counts)
+        as_records(sources, reject), as_records(translations, reject), reject, config.pairing)]
+    for document, votes in zip(documents, project_documents(documents, config, counts),
+                               strict=True):
+        lost: Counter[str] = Counter()
+        record = annotated(document, votes, config.min_confidence, lost)
+        if lost and config.lost == "reject":
+            causes = ", ".join(f"{cause}: {number}" for cause, number in lost.items())
+            reject(RecordError(document.source.place, f"found annotations without a place "
+                               f"({causes}); go on with {setting('lost')} drop",
+                               document.source))
+            counts["records rejected for annotations without a place"] += 1
+            continue
+        counts["annotations projected"] += len(record.get("entities", ())) + len(
+            record.get("answers", ()))
+        counts.update(lost)
         yield record
 
 
-def _project_pairs(pairs: Sequence[SentencePair],
-                   config: ProjectionConfig) -> list[list[Projection | None]]:
-    """Project the spans of sentence pairs by all methods."""
-    by_method = []
+def project_documents(documents: Sequence[DocumentPair], config: ProjectionConfig,
+                      counts: Counter[str]) -> Iterator[list[list[Vote]]]:
+    """Project the spans of all pairs of sentences of each document."""
+    calibration = read_calibration(config.confidence) if config.confidence else read_calibration()
+    pairs = [pair for document in documents for pair in document.pairs]
+    found = {}
     for projector in map(load_projector, config.methods):
         set_status(f"projecting by {projector.name}")
         projector.fit(pairs)
-        by_method.append(projector.project(pairs))
-    return [[next(filter(None, votes), None) for votes in zip(*spans, strict=True)]
-            for spans in zip(*by_method, strict=True)]
+        found[projector.name] = projector.project(pairs)
+    candidates = iter(by_span(found))
+    for document in documents:
+        rules = EdgeRules(*(record.get("lang", "") for record in (
+            document.source, document.translation))) if config.edges else None
+        yield [choose_places(pair, next(candidates), rules, calibration, counts)
+               for pair in document.pairs]
+
+
+def choose_places(pair: SentencePair, candidates: Sequence[Candidates],
+                  rules: EdgeRules | None, calibration: Calibration,
+                  counts: Counter[str]) -> list[Vote]:
+    """Let methods vote on the spans of a pair; the score of each place is its confidence.
+
+    Args:
+        pair: its sentences.
+        candidates: of each span.
+        rules: that correct the edges of all candidates first; None for none.
+        calibration: of votes and confidence.
+        counts: updated with the rules that changed chosen places.
+    """
+    changes: list[dict[str, tuple[str, ...]]] = [{} for _ in candidates]
+    if rules is not None and candidates:
+        by_method = {}
+        for name in candidates[0]:
+            by_method[name], changed = rules.mend(pair, [one[name] for one in candidates])
+            for number, names in enumerate(changed):
+                changes[number][name] = names
+        candidates = [{name: spans[number] for name, spans in by_method.items()}
+                      for number in range(len(candidates))]
+    votes = []
+    for number, own in enumerate(candidates):
+        chosen = vote(own, changes[number], calibration.precisions)
+        if chosen.place is not None:
+            confidence = calibration.confidence(features(pair, number, chosen))
+            chosen = replace(chosen, place=replace(chosen.place, score=confidence))
+            counts.update(f"edges corrected by the rule '{rule}'" for rule in chosen.rules)
+        votes.append(chosen)
+    return votes
 
 
 def load_projector(method: str) -> Projector:
     """Load a method; only its own libraries are imported."""
+    if method == "align":
+        from bmtools.translation.projection.align import AlignProjector
+
+        return AlignProjector()
     from bmtools.translation.projection.exact import ExactProjector
 
     return ExactProjector()
-
-
-def _annotated(document: DocumentPair, found: Sequence[Projection | None],
-               counts: Counter[str]) -> Record:
-    """Give a translation the annotations of its source."""
-    source, record = document.source, document.translation
-    placed = iter([None if one is None else
-                   (document.segments[at][2] + one.start, document.segments[at][2] + one.end,
-                    one.score)
-                   for (at, _), one in zip(document.places, found, strict=True)])
-    text, keys = record["text"], {}
-    if "entities" in source:
-        entities = []
-        for entity in source["entities"]:
-            parts = [next(placed) for _ in entity.get("spans") or [entity]]
-            whole = [part for part in parts if part is not None]
-            counts[PROJECTED if len(whole) == len(parts) else "without a place"] += 1
-            if len(whole) == len(parts):
-                entities.append(_entity(entity, sorted(whole), text))
-        keys["entities"] = entities
-    if "relations" in source:
-        ids = {entity.get("id") for entity in keys["entities"]}
-        keys["relations"] = [arc for arc in source["relations"]
-                             if {arc["head"], arc["tail"]} <= ids]
-        counts[RELATIONS_LOST] += len(source["relations"]) - len(keys["relations"])
-    if "answers" in source:
-        keys["answers"] = []
-        for answer in source["answers"]:
-            part = next(placed) if is_located(answer) else None
-            counts[PROJECTED if part else "without a place"] += 1
-            if part:
-                keys["answers"].append({**answer, "text": text[part[0]:part[1]],
-                                        "start": part[0], "score": round(part[2], 4)})
-    return record.replace(**keys)
-
-
-def _entity(entity: dict[str, Any], parts: Sequence[tuple[int, int, float]],
-            text: str) -> dict[str, Any]:
-    """Move an entity to its places in the translation; its score is that of its weakest part."""
-    moved = {**entity, "start": parts[0][0], "end": max(part[1] for part in parts),
-             "text": " ".join(text[start:end] for start, end, _ in parts),
-             "score": round(min(part[2] for part in parts), 4)}
-    moved.pop("spans", None)
-    if len(parts) > 1:
-        moved["spans"] = [[start, end] for start, end, _ in parts]
-    return moved

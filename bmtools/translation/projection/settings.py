@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, get_args
 
 from bmtools.errors import check_choices, require, require_names
 
-Method = Literal["exact"]
+Method = Literal["align", "exact"]
+Pairing = Literal["id", "order"]
 Lost = Literal["drop", "reject"]
 Occurrences = Literal["given", "all"]
 LinkRule = Literal["softmax", "argmax", "itermax", "match"]
@@ -22,12 +24,16 @@ class ProjectionConfig:
         edges: whether rules correct where a span begins and ends.
         min_confidence: of the spans that stay, 0 to 1.
         lost: drop an annotation without a place, or reject its record.
+        pairing: of records and translations, by their ids or by their order.
+        confidence: file of a calibration of one's own; the one that is shipped by default.
     """
 
-    methods: tuple[str, ...] = ("exact",)
+    methods: tuple[str, ...] = ("align", "exact")
     edges: bool = True
     min_confidence: float = 0.0
     lost: Lost = "drop"
+    pairing: Pairing = "id"
+    confidence: Path | None = None
 
     def __post_init__(self) -> None:
         check_choices(self)

@@ -1,0 +1,87 @@
+"""Projection by word alignment."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from math import log
+
+import numpy as np
+
+from bmtools.translation.projection.alignment import align_words
+from bmtools.translation.projection.hmm import Array
+from bmtools.translation.projection.pairs import Projection, SentencePair
+from bmtools.translation.projection.words import plain_words, word_spans
+
+_LEAST_GAIN = 1e-6
+
+
+class AlignProjector:
+    """Projector by word alignment, learned from the corpus at hand.
+
+    A span goes to the run of words that gains most: those that link into it count for it, those
+    that link elsewhere against it, each by its information, so that a preposition of elsewhere
+    between two words of a term does not part them.
+
+    Attributes:
+        name: `align`.
+    """
+
+    name = "align"
+
+    def __init__(self) -> None:
+        self._links: dict[tuple[str, str], Array] = {}
+        self._information: dict[str, float] = {}
+
+    def fit(self, pairs: Sequence[SentencePair]) -> None:
+        """Align the words of all pairs."""
+        keys = list(dict.fromkeys((pair.source, pair.target) for pair in pairs))
+        words = [(plain_words(source), plain_words(target)) for source, target in keys]
+        self._links = dict(zip(keys, align_words(words), strict=True))
+        counts = Counter(word for _, target in words for word in target)
+        self._information = {word: log(1 + counts.total() / count)
+                             for word, count in counts.items()}
+
+    def project(self, pairs: Sequence[SentencePair]) -> list[list[Projection | None]]:
+        """Find each span of each pair; None where no word links into it.
+
+        Pairs that were not among those of `fit` are learned from now.
+        """
+        if not all((pair.source, pair.target) in self._links for pair in pairs):
+            self.fit(pairs)
+        return [self._project(pair) if pair.spans else [] for pair in pairs]
+
+    def _project(self, pair: SentencePair) -> list[Projection | None]:
+        links = self._links[pair.source, pair.target].mean(axis=0)
+        sources, targets = word_spans(pair.source), word_spans(pair.target)
+        weights = np.array([self._information[word] for word in plain_words(pair.target)])
+        return [best_span(links, np.array([first < end and start < last for first, last in sources],
+                                          bool), weights, targets) for start, end in pair.spans]
+
+
+def best_span(links: Array, inside: Array, weights: Array,
+              targets: Sequence[tuple[int, int]]) -> Projection | None:
+    """Find the run of target words that gains most; None where none does.
+
+    The score is the weighted share of its links that lead into the span, times the share of the
+    span's words that are linked to it.
+
+    Args:
+        links: (source words, target words), how likely they are linked.
+        inside: (source words,) whether the span contains them.
+        weights: (target words,) how much each counts.
+        targets: start and end of each target word.
+    """
+    into = links[inside].sum(axis=0) * weights
+    elsewhere = links[~inside].sum(axis=0) * weights
+    sums = np.concatenate([[0], np.cumsum(into - elsewhere)])
+    lowest = np.minimum.accumulate(sums)
+    gains = sums[1:] - lowest[:-1]
+    if not len(gains) or gains.max() < _LEAST_GAIN:
+        return None
+    last = int(gains.argmax())
+    first = int(np.flatnonzero(sums[:last + 1] <= lowest[last])[-1])
+    linked = into[first:last + 1].sum()
+    purity = linked / (linked + elsewhere[first:last + 1].sum())
+    reached = np.minimum(1, links[inside, first:last + 1].sum(axis=1)).mean()
+    return Projection(targets[first][0], targets[last][1], float(purity * reached))

@@ -1,0 +1,229 @@
+"""Rules for where projected spans begin and end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+from bmtools.corpus.languages import primary_language
+from bmtools.translation.projection.pairs import Projection, SentencePair
+from bmtools.translation.projection.words import plain_words, word_spans
+
+_CLAUSE = 8  # words, from which on a span is taken for a clause, whose subject has its article
+_STOPS = frozenset(".,;:!?")
+_BRACKETS = {"(": ")", "[": "]", "{": "}", "«": "»", "“": "”"}
+_CLOSING = frozenset(_BRACKETS.values())
+
+
+@cache
+def function_words(language: str) -> Mapping[str, frozenset[str]]:
+    """Read the function words of a language by kind; nothing where it has no list.
+
+    A line is `kind: words`; `#` begins a comment.
+    """
+    path = Path(__file__).with_name("edge_words") / f"{primary_language(language)}.txt"
+    lines = path.read_text("utf-8").splitlines() if language and path.is_file() else []
+    parts = [line.partition("#")[0].partition(":") for line in lines]
+    return {kind.strip(): frozenset(words.split()) for kind, _, words in parts if kind.strip()}
+
+
+@dataclass(frozen=True)
+class _Sentence:
+    """Words of a sentence.
+
+    Args:
+        words: in small letters, without the apostrophe of an elision.
+        spans: their places.
+        kinds: of function words, by kind.
+    """
+
+    words: Sequence[str]
+    spans: Sequence[tuple[int, int]]
+    kinds: Mapping[str, frozenset[str]]
+
+    def has(self, at: int, *kinds: str) -> bool:
+        """Return whether a word is of one of these kinds; none is where there is no word."""
+        return 0 <= at < len(self.words) and any(
+            self.words[at] in self.kinds.get(kind, ()) for kind in kinds)
+
+    def is_function(self, at: int) -> bool:
+        """Return whether a word is a function word."""
+        return self.has(at, *self.kinds)
+
+    def is_sign(self, at: int) -> bool:
+        """Return whether there is a sign, such as a comma."""
+        return 0 <= at < len(self.words) and not any(map(str.isalnum, self.words[at]))
+
+    def range_of(self, start: int, end: int) -> tuple[int, int]:
+        """Return the first word that a span touches, and the one behind its last."""
+        inside = [number for number, (first, last) in enumerate(self.spans)
+                  if first < end and start < last]
+        return (inside[0], inside[-1] + 1) if inside else (0, 0)
+
+
+def _sentence(text: str, language: str) -> _Sentence:
+    return _Sentence(plain_words(text), word_spans(text), function_words(language))
+
+
+@dataclass
+class _Span:
+    """A span while rules change it, in words: `a` to `b` in the source, `c` to `d` in the target.
+
+    The source is never changed.
+    """
+
+    source: _Sentence
+    target: _Sentence
+    a: int
+    b: int
+    c: int
+    d: int
+
+    @property
+    def is_clause(self) -> bool:
+        """Whether the span looks like more than a name: by its length, or a stop at its end."""
+        words = sum(not self.source.is_sign(at) for at in range(self.a, self.b))
+        return words >= _CLAUSE or self.source.words[self.b - 1] in _STOPS
+
+
+class EdgeRules:
+    """Rules that correct the edges of spans, whatever method found them.
+
+    Args:
+        source_lang: language of the sources, ISO 639-1; empty where it is not known.
+        target_lang: of the translations.
+
+    Attributes:
+        changes: counts of spans changed, by rule.
+    """
+
+    def __init__(self, source_lang: str, target_lang: str) -> None:
+        self.source_lang, self.target_lang = source_lang, target_lang
+        self.changes: Counter[str] = Counter()
+
+    def mend(self, pair: SentencePair, found: Sequence[Projection | None],
+             ) -> tuple[list[Projection | None], list[tuple[str, ...]]]:
+        """Correct the spans of a pair.
+
+        Returns:
+            the spans, and the rules that changed each.
+        """
+        source = _sentence(pair.source, self.source_lang)
+        target = _sentence(pair.target, self.target_lang)
+        spans = [None if one is None else
+                 _Span(source, target, *source.range_of(start, end),
+                       *target.range_of(one.start, one.end))
+                 for (start, end), one in zip(pair.spans, found, strict=True)]
+        changes: list[list[str]] = [[] for _ in spans]
+        for name, rule in _SINGLE.items():
+            for span, names in zip(spans, changes, strict=True):
+                if span is not None and span.a < span.b and span.c < span.d:
+                    before = span.c, span.d
+                    rule(span)
+                    if (span.c, span.d) != before:
+                        names.append(name)
+        for number in _fill_gaps(spans):
+            changes[number].append("neighbour")
+        self.changes.update(name for names in changes for name in set(names))
+        mended = [one if one is None or not names or span is None else
+                  replace(one, start=target.spans[span.c][0], end=target.spans[span.d - 1][1])
+                  for one, span, names in zip(found, spans, changes, strict=True)]
+        return mended, [tuple(names) for names in changes]
+
+
+def _cover_sentence(span: _Span) -> None:
+    """Cover the translation of a sentence that the span covers."""
+    outside = [*range(span.a), *range(span.b, len(span.source.words))]
+    if all(map(span.source.is_sign, outside)):
+        span.c, span.d = 0, len(span.target.words)
+
+
+def _reach_start(span: _Span) -> None:
+    """Take in the function words before a clause, where it begins its sentence."""
+    before = range(span.c)
+    if span.is_clause and all(map(span.source.is_sign, range(span.a))) and all(
+            span.target.is_sign(at) or span.target.is_function(at) for at in before):
+        span.c = 0
+
+
+def _cut_loose_end(span: _Span) -> None:
+    """Leave out function words at the end, and conjunctions at the start, that are not its own."""
+    source, target = span.source, span.target
+    last = span.b - 1
+    while last > span.a and source.is_sign(last):
+        last -= 1
+    if not source.is_function(last):
+        while span.d - 1 > span.c and target.is_function(span.d - 1):
+            span.d -= 1
+    if source.has(span.a - 1, "conjunctions") and not source.has(span.a, "conjunctions"):
+        while span.c < span.d - 1 and target.has(span.c, "conjunctions"):
+            span.c += 1
+
+
+def _cut_loose_start(span: _Span) -> None:
+    """Leave out the function words at the start of a name, which begins with a word of its own."""
+    if not span.is_clause and not span.source.is_function(span.a):
+        while span.c < span.d - 1 and span.target.is_function(span.c):
+            span.c += 1
+
+
+def _adjust_determiner(span: _Span) -> None:
+    """Begin with a determiner where the source does, or where the span is a clause."""
+    source, target = span.source, span.target
+    takes_one = source.has(span.a, "determiners") or (
+        span.is_clause and not source.has(span.a - 1, "determiners"))
+    if takes_one and target.has(span.c - 1, "determiners") \
+            and not target.has(span.c, "determiners"):
+        span.c -= 1
+
+
+def _adjust_punctuation(span: _Span) -> None:
+    """End with a stop where the source does; begin with a sign only where it does."""
+    source, target = span.source, span.target
+    while not source.is_sign(span.a) and span.c < span.d - 1 and target.is_sign(span.c) \
+            and target.words[span.c] not in _BRACKETS and target.words[span.c] not in "\"'":
+        span.c += 1
+    if source.words[span.b - 1] in _STOPS:
+        if span.d < len(target.words) and target.words[span.d] in _STOPS:
+            span.d += 1
+    else:
+        while span.d - 1 > span.c and target.words[span.d - 1] in _STOPS:
+            span.d -= 1
+
+
+def _close_brackets(span: _Span) -> None:
+    """Take in the bracket that closes one in the span, and leave out half of a pair."""
+    words = span.target.words
+    inside = words[span.c:span.d]
+    for opening, closing in _BRACKETS.items():
+        surplus = inside.count(opening) - inside.count(closing)
+        if surplus > 0 and span.d < len(words) and words[span.d] == closing:
+            span.d += 1
+        elif surplus > 0 and words[span.c] == opening and span.d - span.c > 1:
+            span.c += 1
+        elif surplus < 0 and words[span.d - 1] == closing and span.d - span.c > 1 \
+                and span.source.words[span.b - 1] != closing:
+            span.d -= 1
+
+
+def _fill_gaps(spans: Sequence[_Span | None]) -> list[int]:
+    """Let neighbours in the source be neighbours in the target, if function words part them."""
+    order = sorted(((number, span) for number, span in enumerate(spans) if span is not None),
+                   key=lambda item: (item[1].a, item[1].b))
+    changed = []
+    for (_, left), (number, right) in pairwise(order):
+        gap = range(left.d, right.c)
+        if left.b == right.a and gap and all(map(right.target.is_function, gap)):
+            right.c = left.d
+            changed.append(number)
+    return changed
+
+
+_SINGLE = {"sentence": _cover_sentence, "start of sentence": _reach_start,
+           "loose end": _cut_loose_end,
+           "loose start": _cut_loose_start, "determiner": _adjust_determiner,
+           "punctuation": _adjust_punctuation, "bracket": _close_brackets}

@@ -1,0 +1,92 @@
+"""Rules for the edges of spans."""
+
+from __future__ import annotations
+
+import pytest
+
+from bmtools.translation.projection.edges import EdgeRules, function_words
+from bmtools.translation.projection.pairs import Projection, SentencePair
+
+
+def place(text: str, words: str) -> Projection:
+    start = text.index(words)
+    return Projection(start, start + len(words), 0.5)
+
+
+@pytest.mark.parametrize(("source", "span", "target", "found", "expected", "rule"), [
+    ("Fever was treated well.", "Fever was treated well.", "La febbre fu curata bene.",
+     "febbre fu curata", "La febbre fu curata bene.", "sentence"),
+    ("Treatment with aspirin helped many of the old patients in May.",
+     "Treatment with aspirin helped many of the old patients",
+     "Il trattamento con aspirina ha aiutato molti dei vecchi pazienti a maggio.",
+     "trattamento con aspirina ha aiutato molti dei vecchi pazienti",
+     "Il trattamento con aspirina ha aiutato molti dei vecchi pazienti", "start of sentence"),
+    ("They are old, so we wait", "They are old,", "Sono vecchi, per cui aspettiamo",
+     "Sono vecchi, per", "Sono vecchi,", "loose end"),
+    ("ill and it helped him a lot today.", "it helped him a lot today.",
+     "malato e lo ha aiutato molto oggi.", "e lo ha aiutato molto oggi.",
+     "lo ha aiutato molto oggi.", "loose end"),
+    ("cases of severe asthma here", "severe asthma", "casi di asma grave qui", "di asma grave",
+     "asma grave", "loose start"),
+    ("the patient here", "the patient", "qui il paziente", "paziente", "il paziente",
+     "determiner"),
+    ("use of aspirin here", "aspirin", "uso dell'aspirina, qui", ", qui", "qui", "punctuation"),
+    ("He is well. She is not.", "He is well.", "Sta bene. Lei no.", "Sta bene", "Sta bene.",
+     "punctuation"),
+    ("see fever, then", "fever", "vedi febbre, poi", "febbre,", "febbre", "punctuation"),
+    ("a disease (AD) here", "disease (AD)", "una malattia (AD) qui", "malattia (AD",
+     "malattia (AD)", "bracket"),
+    ("the (fever) here", "fever", "la (febbre qui", "(febbre", "febbre", "bracket"),
+    ("the (fever) here", "fever", "la febbre) qui", "febbre)", "febbre", "bracket")])
+def test_each_rule_mends_its_case(source: str, span: str, target: str, found: str, expected: str,
+                                  rule: str) -> None:
+    start = source.index(span)
+    rules = EdgeRules("en", "it")
+    [mended], [names] = rules.mend(
+        SentencePair(source, target, ((start, start + len(span)),)), [place(target, found)])
+    assert mended is not None
+    assert target[mended.start:mended.end] == expected
+    assert rule in names
+    assert mended.score == 0.5
+
+
+@pytest.mark.parametrize(("source", "span", "target", "found"), [
+    ("Fever, in group A, fell a lot in the first week", "Fever",
+     "Nel gruppo A la febbre calò", "febbre"),
+    ("the patient", "the patient", "il paziente", "il paziente"),
+    ("type (A) here", "type (A)", "tipo (A) qui", "tipo (A)"),
+    ("Neither pain nor fever was reduced by the new treatment,",
+     "Neither pain nor fever was reduced by the new treatment,",
+     "Né dolore né febbre furono ridotti,", "Né dolore né febbre furono ridotti,")])
+def test_what_is_right_stays(source: str, span: str, target: str, found: str) -> None:
+    start = source.index(span)
+    before = place(target, found)
+    [mended], [names] = EdgeRules("en", "it").mend(
+        SentencePair(source, target, ((start, start + len(span)),)), [before])
+    assert (mended, names) == (before, ())
+
+
+def test_neighbours_share_the_words_between_them() -> None:
+    pair = SentencePair("no sense, so we rule it out", "non ha senso, per cui si esclude",
+                        ((0, 9), (10, 27)))
+    mended, names = EdgeRules("en", "it").mend(
+        pair, [place(pair.target, "non ha senso,"), place(pair.target, "esclude")])
+    assert [one and pair.target[one.start:one.end] for one in mended] == [
+        "non ha senso,", "per cui si esclude"]
+    assert names == [(), ("neighbour",)]
+
+
+def test_what_has_no_place_gets_none() -> None:
+    pair = SentencePair("fever", "febbre", ((0, 5),))
+    assert EdgeRules("en", "it").mend(pair, [None]) == ([None], [()])
+    assert EdgeRules("", "").mend(SentencePair("", ""), []) == ([], [])
+
+
+@pytest.mark.parametrize("language", ["en", "it", "es", "fr", "pt", "de"])
+def test_function_words_have_one_kind_each(language: str) -> None:
+    kinds = function_words(f"{language}-XX")
+    assert set(kinds) == {"determiners", "prepositions", "conjunctions", "pronouns"}
+    words = [word for group in kinds.values() for word in group]
+    assert all(word == word.casefold() for word in words)
+    assert len(words) == len(set(words))
+    assert not function_words("xx")
