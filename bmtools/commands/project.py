@@ -31,7 +31,9 @@ from bmtools.translation.projection.settings import (
 
 
 @click.command("project", cls=Command, examples=(
-    "bmtools project english.jsonl --translations italian.jsonl -o annotated.jsonl",),
+    "bmtools project english.jsonl --translations italian.jsonl -o annotated.jsonl",
+    "bmtools project english.jsonl --translations italian.jsonl --method align "
+    "--min-confidence 0.8"),
     groups={"Projection": "translations pairing method edges",
             "Spans without a place": "lost min-confidence rejects",
             "Confidence": "confidence fit-confidence"},

@@ -211,6 +211,12 @@ CASES = {
         ("--source-lang", "en", "--target-lang", "it", "--engine", "memory", "--memory", "MEMORY"),
         ("Translate records sentence by sentence.", "--engine"), NO_RECORDS + ALLOWED, None,
         NOTES),
+    "project": Case(
+        ("--translations", "GOLD"),
+        ("--translations FILE", "--method [align|exact]", "--edges / --no-edges", "--lost",
+         "--min-confidence"), NO_RECORDS + ALLOWED,
+        "FILE:1: found no translation with the id 'a'; add it, leave the record out, or pair both "
+        "files by --pairing order", TAGGED),
 }
 
 # What each row of `USAGE` comes behind.
@@ -468,6 +474,11 @@ USAGE: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {
     "export conll": (
         (("--scheme", "iob3"), "'iob3' is not one of"),
         (("absent.jsonl",), "'absent.jsonl' does not exist"),
+    ),
+    "project": (
+        ((), "Missing option '--translations'"),
+        (("--translations", "corpus.jsonl", "--method", "guess"), "'guess' is not one of"),
+        (("--translations", "corpus.jsonl", "--min-confidence", "2"), "is not in the range"),
     ),
     "translate": (
         (("--engine", "memory"), "--engine memory needs --memory"),

@@ -110,6 +110,7 @@ def files(make_tokenizer: Callable[..., Path], make_checkpoint: Callable[..., Pa
                              for text in texts[:40] if "sangue" in text["text"]))
     write("other.jsonl", {"pmid": 1, "abstract": "No pain."}, {"pmid": 2, "abstract": "Fever."})
     write("english.jsonl", {"id": "a", "text": "No pain. Fever.", "lang": "en"})
+    write("italian.jsonl", {"id": "a", "text": "Nessun dolore. Febbre.", "lang": "it"})
     write("scores.jsonl", {"model": "base", "pppl": 9.5, "bits_per_character": 2.5, "f1": 0.8})
     for name, content in (
             ("notes.txt", "\n".join(SENTENCES[:8])), ("terms.txt", "cuore\nlinfa\n"),

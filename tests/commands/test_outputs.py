@@ -39,6 +39,7 @@ FURTHER = {"compare-vocab": (("--plot", "p.png"),),
            "score-tasks": (("--details", "d.jsonl"),),
            "score-pppl": (("--details", "d.jsonl"),),
            "score-mrr": (("--details", "d.jsonl"), ("--word-report", "w.jsonl")),
+           "project": (("--fit-confidence", "c.json"),),
            "score-space": (("--plot", "p.png"), ("--vectors", "v.npz"))}
 DIRECTORIES = [name for name, case in ALL.items() if "OUT" in case.arguments]
 FILES = [(name, "--output", "out.jsonl") for name in ALL

@@ -122,11 +122,14 @@ def pair_records(sources: Iterable[Record], translations: Iterable[Record], reje
         translations: of these.
         reject: receives records that the other side lacks, and those whose id comes again.
         pairing: by id, or by order.
+
+    Where there is no source at all, translations are not missed: that is for the reader to refuse.
     """
     if pairing == "order":
         yield from _in_order(sources, translations, reject)
         return
     waiting = {record["id"]: record for record in _distinct(translations, reject)}
+    record = None
     for record in _distinct(sources, reject):
         translation = waiting.pop(record["id"], None)
         if translation is None:
@@ -135,8 +138,8 @@ def pair_records(sources: Iterable[Record], translations: Iterable[Record], reje
                                f"{setting('pairing')} order", record))
         else:
             yield record, translation
-    for record in waiting.values():
-        reject(_without_source(record, f"has the id {record['id']!r}"))
+    for rest in waiting.values() if record is not None else ():
+        reject(_without_source(rest, f"has the id {rest['id']!r}"))
 
 
 def _distinct(records: Iterable[Record], reject: Reject) -> Iterator[Record]:
