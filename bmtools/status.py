@@ -23,8 +23,8 @@ class Status:
         done: units done; None where nothing is counted.
         total: units in all, where it is known.
         unit: what is counted, in the plural: "steps".
-        figures: latest figures by name, named as in the lines that commands print; `tokens` counts
-            tokens since the start.
+        figures: latest figures by name, named as in the lines that commands print; `tokens` and
+            `sentences` count them since the start.
     """
 
     activity: str

@@ -31,6 +31,8 @@ _DELAY_SECONDS = 0.3
 # Rates are those of the last seconds.
 _WINDOW_SECONDS = 15.0
 _MAX_WIDTH = 100
+# Figures that count from the start; of the first one the rate is shown.
+_RATED = ("tokens", "sentences")
 _GIB = 2**30
 
 
@@ -215,11 +217,13 @@ class _View:
         """Describe the latest figures; they stay while something without figures is done."""
         self._figures = status.figures or self._figures
         figures = dict(self._figures)
-        tokens = figures.pop("tokens", None)
+        unit = next((unit for unit in _RATED if unit in figures), "")
+        count = figures.pop(unit, None)
         texts = [f"{heading(name)} {format_figure(name, value)}"
                  for name, value in figures.items() if value is not None]
-        rate = None if tokens is None else self._rate(status.activity, tokens)
-        return texts if rate is None else [*texts, f"{rate:,.0f} tokens/s"]
+        rate = None if count is None else self._rate(status.activity, count)
+        return texts if rate is None else \
+            [*texts, f"{rate:,.{0 if rate >= 10 else 1}f} {unit}/s"]
 
     def _rate(self, activity: str, count: float) -> float | None:
         """Return how much a count grows in a second, over the last seconds of an activity."""

@@ -24,6 +24,7 @@ from bmtools.cli.results import finish, write_stream
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import STDOUT, descriptor_of, is_special
+from bmtools.io.record_shard import Shard
 from bmtools.translation.settings import (
     ComputeType,
     Device,
@@ -33,6 +34,20 @@ from bmtools.translation.settings import (
     ModelConfig,
     OtherLanguages,
 )
+
+
+class ShardParam(click.ParamType):
+    """A part and how many there are, such as 2/8."""
+
+    name = "shard"
+
+    def convert(self, value: Any, param: click.Parameter | None,
+                ctx: click.Context | None) -> Shard:
+        """Read it."""
+        try:
+            return value if isinstance(value, Shard) else Shard.parse(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 @click.command("translate", cls=Command, examples=(
@@ -45,7 +60,7 @@ from bmtools.translation.settings import (
     groups={"Languages": "source-lang target-lang source-code target-code abbreviations",
             "Engine": "engine memory via model tokenizer",
             "Sentences without translation": "missing other-languages drop-annotations rejects",
-            "Long runs": "cache resume",
+            "Long runs": "cache resume shard",
             "Generation by a model": "beam-size batch-tokens max-length compute-type device"},
     topics="records devices",
     meanings={"output": "Write the records here; .gz and .zst compress."})
@@ -71,6 +86,8 @@ from bmtools.translation.settings import (
 @click.option("--cache", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
               help="Keep sentences and their translations here, for this and other runs.")
 @click.option("--resume", is_flag=True, help="Go on with an unfinished run, if there is one.")
+@click.option("--shard", type=ShardParam(), metavar="I/N",
+              help="Translate this part of the files alone, of N contiguous ones: 2/8.")
 @takes_overwrite
 @click.option("--memory", type=click.Path(path_type=Path, exists=True, dir_okay=False),
               help="Translation memory, for engine memory: a TMX file, or a TSV with a column for "

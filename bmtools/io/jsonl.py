@@ -91,6 +91,12 @@ def open_bytes(name: str) -> Iterator[BinaryIO]:
                         "expected a readable file") from error
 
 
+def is_compressed(name: str) -> bool:
+    """Tell whether a file is one of gzip or zstd, by its content."""
+    with Path(name).open("rb") as stream:
+        return stream.read(4).startswith((_GZIP, _ZSTD))
+
+
 @contextmanager
 def open_text(name: str,
               find_fault: Callable[[bytes, str], str | None] = foreign_bytes) -> Iterator[BinaryIO]:
@@ -188,11 +194,11 @@ class RecordReader:
 
     def __iter__(self) -> Iterator[Record]:
         is_empty = True
-        for name in self.names:
+        for number, name in enumerate(self.names):
             digest = hashlib.sha256()
             with open_text(name) as stream:
-                lines = limited_lines(stream, source_name(name))
-                for record in parse_records(lines, source_name(name), self.reject, digest=digest):
+                for record in parse_records(self.lines(stream, number), source_name(name),
+                                            self.reject, digest=digest):
                     is_empty = False
                     for key, found in self._origins.items():
                         if record.get(key):
@@ -201,6 +207,10 @@ class RecordReader:
             self.hashes[source_name(name)] = digest.hexdigest()
         if is_empty:
             refuse_empty(self.names, self.allow_empty)
+
+    def lines(self, stream: BinaryIO, number: int) -> Iterator[bytes]:
+        """Yield the lines of a source, by its number among the names."""
+        return limited_lines(stream, source_name(self.names[number]))
 
     def origins(self) -> dict[str, list[str]]:
         """Return languages and licences of the records read, by the names in `ORIGINS`."""

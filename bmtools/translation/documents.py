@@ -7,11 +7,13 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 
 from bmtools.corpus.languages import primary_language
 from bmtools.errors import RecordError, Reject, refuse, setting
 from bmtools.records import Record
 from bmtools.search.segment import sentence_spans
+from bmtools.status import set_status
 from bmtools.translation.batches import SentenceBatches
 from bmtools.translation.cache import SentenceCache
 from bmtools.translation.engines.engine import COUNTED, Translation, Translator
@@ -156,7 +158,8 @@ def translate_records(records: Iterable[Record | RecordError],
                       translator: Translator | SentenceTranslator,
                       config: DocumentConfig, reject: Reject = refuse,
                       counts: TranslationCounts | None = None,
-                      cache: SentenceCache | None = None) -> Iterator[Record]:
+                      cache: SentenceCache | None = None,
+                      total: int | None = None) -> Iterator[Record]:
     """Translate the texts of records, sentence by sentence.
 
     Order, ids and unknown keys stay; a sentence that comes again is translated once. The batches
@@ -171,12 +174,13 @@ def translate_records(records: Iterable[Record | RecordError],
             ends the translation.
         counts: updated while records go by.
         cache: of the translator's sentences; a temporary one by default.
+        total: number of records, for the status, where it is known.
     """
     if not isinstance(translator, SentenceTranslator):
         translator = SentenceTranslator(translator)
     with closing(cache or SentenceCache(translator.fingerprint)) as cache:
         documents = _DocumentTranslator(translator, cache, config, reject,
-                                        TranslationCounts() if counts is None else counts)
+                                        TranslationCounts() if counts is None else counts, total)
         for record in records:
             documents.add(record)
             yield from documents.completed()
@@ -188,13 +192,16 @@ class _DocumentTranslator:
     """Translator of documents by a translator of sentences."""
 
     def __init__(self, translator: SentenceTranslator, cache: SentenceCache,
-                 config: DocumentConfig, reject: Reject, counts: TranslationCounts) -> None:
+                 config: DocumentConfig, reject: Reject, counts: TranslationCounts,
+                 total: int | None) -> None:
         self.batches = SentenceBatches(translator, cache)
         self._engine = translator.engine
         self._config = config
         self._reject = reject
         self._counts = counts
         self._waiting: deque[tuple[Document, int]] = deque()
+        self._status = partial(set_status, "translating", total=total, unit="records")
+        self._status(counts.inputs)
 
     def add(self, record: Record | RecordError) -> None:
         """Split a record into sentences, and have them translated."""
@@ -212,6 +219,7 @@ class _DocumentTranslator:
             self._counts.inputs += 1
             self._counts.distinct = self.batches.translated
             self._counts.engine = self.batches.counts()
+            self._status(self._counts.inputs, sentences=self.batches.translated)
             found = {sentence: self.batches[sentence] for sentence in document.sentences}
             translations = {sentence: each.translation for sentence, each in found.items()}
             error = document.error or self._untranslated(document, translations)

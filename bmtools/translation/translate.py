@@ -11,6 +11,7 @@ import msgspec
 
 from bmtools.errors import RecordError, Reject, refuse
 from bmtools.io.jsonl import RecordReader, as_records
+from bmtools.io.record_shard import RecordShard, Shard, count_lines
 from bmtools.models.device import check_device
 from bmtools.records import Record
 from bmtools.search.abbreviations import read_abbreviations
@@ -37,8 +38,9 @@ def translate(records: str | PathLike[str] | Iterable[Any], source_lang: str, ta
               model: ModelConfig | None = None, missing: Missing = "reject",
               other_languages: OtherLanguages = "reject", drop_annotations: bool = False,
               abbreviations: Path | None = None, cache: Path | None = None,
-              run: TranslationRun | None = None, reject: Reject = refuse,
-              counts: TranslationCounts | None = None) -> Iterator[Record]:
+              shard: Shard | None = None, run: TranslationRun | None = None,
+              reject: Reject = refuse, counts: TranslationCounts | None = None
+              ) -> Iterator[Record]:
     """Translate records sentence by sentence.
 
     Args:
@@ -54,6 +56,7 @@ def translate(records: str | PathLike[str] | Iterable[Any], source_lang: str, ta
         drop_annotations: remove the keys whose offsets would be wrong afterwards.
         abbreviations: file of more of them, see `read_abbreviations`.
         cache: directory that keeps sentences and their translations for other runs.
+        shard: the part of the files that is translated, of several.
         run: that writes the records, and goes on where it was interrupted; it has counts of its
             own.
         reject: receives records that cannot be translated.
@@ -68,18 +71,21 @@ def translate(records: str | PathLike[str] | Iterable[Any], source_lang: str, ta
                                read_abbreviations(abbreviations) if abbreviations else None)
     config = EngineConfig(engine, source_lang, target_lang, memory, via, model)
     translator = SentenceTranslator(load_translator(config))
+    if isinstance(records, RecordReader) and shard:
+        records = RecordShard(records, shard)
+    total = count_lines(records) if isinstance(records, RecordReader) else None
     items = _with_errors(records, reject)
     name, database = "", cache / DATABASE if cache else None
     if run:
         name = run.begin({**msgspec.to_builtins(documents, order="deterministic"),
-                          "engine": translator.fingerprint})
+                          "shard": str(shard), "engine": translator.fingerprint})
         counts, database = run.counts, database or run.cache
         items, reject = run.rest(items), run.rejecting(reject)
     label = str(cache or (run.output if run else ""))
     if cache:
         cache.mkdir(parents=True, exist_ok=True)
     opened = SentenceCache(translator.fingerprint, database, name, label)
-    return translate_records(items, translator, documents, reject, counts, opened)
+    return translate_records(items, translator, documents, reject, counts, opened, total)
 
 
 def _with_errors(records: str | PathLike[str] | Iterable[Any],

@@ -12,6 +12,7 @@ import pytest
 
 from bmtools.errors import BmtoolsError, CheckpointError
 from bmtools.records import Record
+from bmtools.status import watching_status
 from bmtools.translation import run as run_module
 from bmtools.translation.cache import SentenceCache
 from bmtools.translation.documents import TranslationCounts, translate_records
@@ -185,6 +186,45 @@ def test_the_command_goes_on_and_reports(
     outcome = run(*memory, source, "--resume")
     assert outcome.code == 2
     assert "--resume: found no file to go on with, expected --output FILE" in outcome.err
+
+
+def test_parts_one_after_the_other_are_the_whole(
+        run: Callable[..., Any], memory: tuple[str, ...], write_lines: Callable[..., Path],
+        tmp_path: Path) -> None:
+    source = write_lines("in.jsonl", *({"id": str(number), "text": "Pain. " * (number % 5)}
+                                       for number in range(9)))
+    assert run(*memory, source, "-o", tmp_path / "whole").code == 0
+    parts = []
+    for number in range(1, 12):
+        command = (*memory, source, "--shard", f"{number}/11", "-o", tmp_path / f"{number}")
+        outcome = run(*command)
+        assert outcome.code == 0, outcome.err
+        parts.append((tmp_path / f"{number}").read_bytes())
+        assert run(*command, "--resume").code == 0
+    assert b"" in parts
+    assert b"".join(parts) == (tmp_path / "whole").read_bytes()
+    for shard, fault in (("0/3", "found 0/3, expected 1/3 to 3/3"), ("4/3", "expected 1/3 to 3/3"),
+                         ("3", "found '3', expected a part and how many there are, as 2/8")):
+        outcome = run(*memory, source, "--shard", shard)
+        assert outcome.code == 2
+        assert fault in outcome.err
+    outcome = run(*memory, "-", "--shard", "1/2")
+    assert outcome.code == 2
+    assert "--shard 1/2: found a pipe, expected files" in outcome.err
+
+
+@pytest.mark.usefixtures("all_kept")
+def test_the_status_has_the_number_of_records_and_the_sentences(
+        run: Callable[..., Any], memory: tuple[str, ...], write_lines: Callable[..., Path],
+        tmp_path: Path) -> None:
+    source = write_lines("in.jsonl", {"id": "a", "text": "Pain. Fever."},
+                         {"id": "b", "text": "Pain."})
+    seen: list[tuple[Any, ...]] = []
+    with watching_status(lambda status: seen.append(
+            (status.activity, status.done, status.total, status.figures.get("sentences")))):
+        assert run(*memory, source, "-o", tmp_path / "out").code == 0
+    assert [one[1:] for one in seen if one[0] == "translating"] == \
+        [(0, 2, None), (1, 2, 2), (2, 2, 2)]
 
 
 def test_what_is_translated_is_kept_where_a_bad_record_ends_a_run(
