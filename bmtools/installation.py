@@ -80,18 +80,20 @@ def install_command(extra: str = "", package: str = "") -> str:
     return f"{_pip_install()} -e {_quoted(place, extra)}"
 
 
-def require_extra(package: str, needed_by: str) -> None:
+def require_extra(package: str, needed_by: str, extra: str = "") -> None:
     """Refuse what needs a package that is not installed.
 
     Args:
-        package: that an extra of the same name installs.
+        package: that an extra installs.
         needed_by: the setting and its value.
+        extra: its name; that of the package by default.
 
     Raises:
         BmtoolsError: it is not, with the command that installs it.
     """
     if util.find_spec(package) is None:
-        raise BmtoolsError(f"{needed_by} needs the package {package}: {install_command(package)}")
+        raise BmtoolsError(f"{needed_by} needs the package {package}: "
+                           f"{install_command(extra or package)}")
 
 
 def _quoted(name: str, extra: str, url: str = "") -> str:

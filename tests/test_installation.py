@@ -20,7 +20,8 @@ from bmtools.vocab.segmenters import _BUILT_IN
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 EXTRAS = PROJECT["project"]["optional-dependencies"]
-CALL = re.compile(r"""(?:install_command|require_extra)\(\s*['"](\w+)['"]""")
+CALL = re.compile(r"""(?:install_command|require_extra)\(\s*['"](\w+)['"]"""
+                  r"""(?:,[^\n]*, ['"](\w+)['"]\))?""")
 
 
 @pytest.fixture
@@ -93,8 +94,9 @@ def test_what_no_installer_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_hints_name_extras_that_the_metadata_has() -> None:
     files = [*(ROOT / "bmtools").rglob("*.py"), *(ROOT / "examples").rglob("*.py")]
-    named = {extra for file in files for extra in CALL.findall(file.read_text(encoding="utf-8"))}
-    assert named == {"ctranslate2", "optuna", "peft", "plot"}
+    named = {extra or package for file in files
+             for package, extra in CALL.findall(file.read_text(encoding="utf-8"))}
+    assert named == {"ctranslate2", "optuna", "peft", "plot", "translation"}
     assert named | _BUILT_IN.keys() | {"test"} == EXTRAS.keys()
 
 

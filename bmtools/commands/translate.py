@@ -21,11 +21,13 @@ from bmtools.cli.options import (
     writes_records,
 )
 from bmtools.cli.results import finish, write_stream
+from bmtools.cli.settings import takes_settings
 from bmtools.errors import Reject
 from bmtools.io.jsonl import RecordReader
 from bmtools.io.output import STDOUT, descriptor_of, is_special
 from bmtools.io.record_shard import Shard
 from bmtools.translation.settings import (
+    AuditConfig,
     ComputeType,
     Device,
     DocumentConfig,
@@ -113,6 +115,7 @@ class ShardParam(click.ParamType):
               help="Data type of the weights; default is that of a converted model, else float32.")
 @click.option("--device", type=Choice(get_args(Device)), default=ModelConfig.device,
               show_default=True, help="Device of a model.")
+@takes_settings(AuditConfig, "audit")
 def command(records: RecordReader, reject: Reject, output: str, model: Path | None,
             tokenizer: Path | None, source_code: str | None, target_code: str | None,
             beam_size: int, batch_tokens: int, max_length: int | None, compute_type: ComputeType,

@@ -286,8 +286,27 @@ class _DocumentTranslator:
             "sentences": len(sentences), "missing": missing}
         if engine.marks_unknown:
             details["unknown_words"] = unknown
+        if self._config.keep_scores:
+            details["log_probabilities"] = {
+                key: [_rounded(translations[one].log_probability) for one in text.sentences]
+                for key, text in document.texts.items()}
         joined = {key: join_text(text, translations, self._config.missing == "keep")
                   for key, text in document.texts.items()}
+        if flags := [flagged for key, text in joined.items() for flagged in _flags(
+                key, text, (translations[one] for one in document.texts[key].sentences))]:
+            details["flags"] = flags
         return record.replace(
             **{key: text.text for key, text in joined.items()}, lang=self._config.target_lang,
             meta={**record.get("meta", {}), "translation": details})
+
+
+def _flags(key: str, text: JoinedText,
+           translations: Iterable[Translation]) -> Iterator[dict[str, object]]:
+    """Yield the doubtful sentences of a translated text, with offsets into it."""
+    for (_, _, start, end), translation in zip(text.spans, translations, strict=True):
+        if translation.flags:
+            yield {"key": key, "start": start, "end": end, "flags": list(translation.flags)}
+
+
+def _rounded(log_probability: float | None) -> float | None:
+    return None if log_probability is None else round(log_probability, 4)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from bmtools.corpus.languages import primary_language
-from bmtools.errors import check_choices, setting
+from bmtools.errors import check_choices, require_names, setting
 from bmtools.search.abbreviations import Abbreviations
 
 Engine = Literal["memory", "apertium", "ctranslate2", "transformers"]
@@ -15,6 +15,43 @@ Missing = Literal["reject", "keep", "drop"]
 OtherLanguages = Literal["reject", "keep"]
 ComputeType = Literal["default", "float32", "float16", "bfloat16", "int8"]
 Device = Literal["auto", "cpu", "cuda"]
+
+CHECKS = {
+    "empty": "nothing was written",
+    "short": "it is much shorter than its source",
+    "long": "it is much longer than its source",
+    "looping": "words come again and again",
+    "repeated": "the sentence before it, which is another, has the same translation",
+    "copied": "half the words of the source or more stand in it",
+    "language": "it is in another language",
+    "script": "it is in another script, such as simplified for traditional Chinese",
+    "variant": "it is spelt as in Brazil for pt-PT, or as in Portugal for pt-BR",
+    "numbers": "a number of the source is not in it",
+    "units": "a unit of the source is not in it",
+}
+"""Checks of a translation, and what they find."""
+
+
+@dataclass(frozen=True)
+class AuditConfig:
+    """Audit: faults of translations, which are tried again and then flagged.
+
+    Args:
+        checks: faults to look for, separated by commas; or all, or none.
+        keep_scores: write the engine's log-probability of each sentence into meta.
+    """
+
+    checks: str = "all"
+    keep_scores: bool = False
+
+    def __post_init__(self) -> None:
+        require_names("checks", self.names, tuple(CHECKS))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        if self.checks in ("all", "none"):
+            return tuple(CHECKS) if self.checks == "all" else ()
+        return tuple(name.strip() for name in self.checks.split(","))
 
 
 @dataclass(frozen=True)
@@ -28,6 +65,7 @@ class DocumentConfig:
         other_languages: a record whose lang is another language: reject or keep it.
         drop_annotations: remove the keys whose offsets would be wrong afterwards.
         abbreviations: beside those known of the source language.
+        keep_scores: keep the log-probabilities of sentences.
     """
 
     source_lang: str
@@ -36,6 +74,7 @@ class DocumentConfig:
     other_languages: OtherLanguages = "reject"
     drop_annotations: bool = False
     abbreviations: Abbreviations | None = None
+    keep_scores: bool = False
 
     def __post_init__(self) -> None:
         check_choices(self)

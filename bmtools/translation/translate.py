@@ -9,13 +9,15 @@ from typing import Any
 
 import msgspec
 
-from bmtools.errors import RecordError, Reject, refuse
+from bmtools.errors import RecordError, Reject, refuse, setting
+from bmtools.installation import require_extra
 from bmtools.io.jsonl import RecordReader, as_records
 from bmtools.io.record_shard import RecordShard, Shard, count_lines
 from bmtools.models.device import check_device
 from bmtools.records import Record
 from bmtools.search.abbreviations import read_abbreviations
 from bmtools.status import set_status
+from bmtools.translation.audit import AuditedTranslator, Auditor
 from bmtools.translation.cache import DATABASE, SentenceCache
 from bmtools.translation.documents import TranslationCounts, translate_records
 from bmtools.translation.engines.engine import Translator
@@ -23,6 +25,7 @@ from bmtools.translation.engines.model_files import check_converted, check_seque
 from bmtools.translation.run import TranslationRun
 from bmtools.translation.sentences import SentenceTranslator
 from bmtools.translation.settings import (
+    AuditConfig,
     DocumentConfig,
     Engine,
     EngineConfig,
@@ -37,10 +40,10 @@ def translate(records: str | PathLike[str] | Iterable[Any], source_lang: str, ta
               memory: Path | None = None, via: str | None = None,
               model: ModelConfig | None = None, missing: Missing = "reject",
               other_languages: OtherLanguages = "reject", drop_annotations: bool = False,
-              abbreviations: Path | None = None, cache: Path | None = None,
-              shard: Shard | None = None, run: TranslationRun | None = None,
-              reject: Reject = refuse, counts: TranslationCounts | None = None
-              ) -> Iterator[Record]:
+              abbreviations: Path | None = None, audit: AuditConfig | None = None,
+              cache: Path | None = None, shard: Shard | None = None,
+              run: TranslationRun | None = None, reject: Reject = refuse,
+              counts: TranslationCounts | None = None) -> Iterator[Record]:
     """Translate records sentence by sentence.
 
     Args:
@@ -55,6 +58,7 @@ def translate(records: str | PathLike[str] | Iterable[Any], source_lang: str, ta
         other_languages: a record whose lang is another language: reject or keep it.
         drop_annotations: remove the keys whose offsets would be wrong afterwards.
         abbreviations: file of more of them, see `read_abbreviations`.
+        audit: what is looked for in translations; everything by default.
         cache: directory that keeps sentences and their translations for other runs.
         shard: the part of the files that is translated, of several.
         run: that writes the records, and goes on where it was interrupted; it has counts of its
@@ -66,11 +70,15 @@ def translate(records: str | PathLike[str] | Iterable[Any], source_lang: str, ta
         ValueError: settings that do not belong together.
         BmtoolsError: the engine's program, package, pair of languages or checkpoint is missing.
     """
+    audit = audit or AuditConfig()
+    if "language" in audit.names and audit.checks != "all":
+        require_extra("py3langid", f"{setting('checks')} language", "translation")
     documents = DocumentConfig(source_lang, target_lang, missing, other_languages,
                                drop_annotations,
-                               read_abbreviations(abbreviations) if abbreviations else None)
+                               read_abbreviations(abbreviations) if abbreviations else None,
+                               audit.keep_scores)
     config = EngineConfig(engine, source_lang, target_lang, memory, via, model)
-    translator = SentenceTranslator(load_translator(config))
+    translator = SentenceTranslator(_audited(load_translator(config), config, audit))
     if isinstance(records, RecordReader) and shard:
         records = RecordShard(records, shard)
     total = count_lines(records) if isinstance(records, RecordReader) else None
@@ -100,6 +108,14 @@ def _with_errors(records: str | PathLike[str] | Iterable[Any],
         errors.clear()
         yield record
     yield from errors
+
+
+def _audited(translator: Translator, config: EngineConfig, audit: AuditConfig) -> Translator:
+    """Have translations checked, unless nothing is looked for."""
+    if not audit.names:
+        return translator
+    auditor = Auditor(config.source_lang, config.target_lang, audit.names)
+    return AuditedTranslator(translator, auditor)
 
 
 def load_translator(config: EngineConfig) -> Translator:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from bmtools.translation.settings import CHECKS
+
 
 @dataclass(frozen=True)
 class Translation:
@@ -52,7 +54,9 @@ class Translator(Protocol):
     marks_unknown: bool
     batch_sentences: int
     attempts: int
-    counts: Counter[str]
+
+    @property
+    def counts(self) -> Counter[str]: ...
 
     def translate(self, sentences: Sequence[str], attempt: int = 0) -> list[Translation]:
         """Translate sentences, each without line breaks or control characters.
@@ -66,5 +70,9 @@ class Translator(Protocol):
 
 COUNTED = {
     "restarts": "times that the engine stood still or ended, and was started again",
+    "retried": "sentences with faults, tried with the engine's other settings",
+    "mended": "of them without a fault then",
+    **{f"flagged_{check}": f"sentences flagged as {check}: {meaning}"
+       for check, meaning in CHECKS.items()},
 }
 """Keys of a translator's counts, and what they count, for people."""

@@ -1,0 +1,213 @@
+"""Audit of translations: faults that show beside the source, without a reference.
+
+Thresholds are set on 1,711 pairs of sentences of the WMT biomedical test sets (English and
+French), 2,826 of CasiMedicos and 3,177 of AbstRCT (English and Italian): each check flags less
+than one in a hundred of people's own translations; see docs/translation.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from difflib import SequenceMatcher
+
+from bmtools.corpus.languages import primary_language
+from bmtools.errors import BmtoolsError, setting
+from bmtools.translation.engines.engine import Translation, Translator
+from bmtools.translation.layers import Layer
+from bmtools.translation.quantities import lost_numbers, lost_units
+from bmtools.translation.settings import CHECKS
+from bmtools.translation.writing import LanguageCheck, in_other_script, in_other_variant
+
+# Median length in characters beside English in the sets above; others as the mean of the two.
+_LENGTHS = {"en": 1.0, "fr": 1.18, "it": 1.11}
+_OTHER_LENGTH = 1.15
+_SLACK = 15  # characters more or less that mean nothing in a short sentence
+_SHORTEST, _LONGEST = 0.64, 1.6
+_IDEOGRAPH = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]")
+_LETTERS_OF_IDEOGRAPH = 2.5
+# Words; single characters where words are not set apart.
+_TOKEN = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u4e00-\u9fff]"
+                    r"|[^\W\d_]+")
+_STUTTER = re.compile(r"([^\W\d_]{1,4}?)\1{5,}")
+_LONGEST_LOOP = 5  # tokens
+_LEAST_RUNS = 4
+_COPIED_SHARE = 0.5
+_COPYABLE = re.compile(r"\b[^\W\d_]{4,}\b")
+_LEAST_COPYABLE = 4
+_LEAST_REPEATED = 20  # characters
+_ALIKE = 0.7
+
+_SIGN = re.compile(r"\w")
+_FAILED = ("failed",)  # what the engine itself could not translate
+
+Check = Callable[[str, str], bool]
+
+
+class Auditor:
+    """Check of translations beside their sources.
+
+    Args:
+        source: language of the sentences, ISO 639-1.
+        target: language of the translations; a script or region counts, as in zh-Hant and pt-BR.
+        checks: names of `CHECKS`.
+    """
+
+    def __init__(self, source: str, target: str, checks: Sequence[str] = tuple(CHECKS)) -> None:
+        expansion = _length_of(target) / _length_of(source)
+        is_other_language = LanguageCheck(target) if "language" in checks else None
+        known: dict[str, Check] = {
+            "empty": lambda sentence, text: bool(
+                _SIGN.search(sentence) and not _SIGN.search(text)),
+            "short": lambda sentence, text: _ratio(sentence, text, expansion) < _SHORTEST,
+            "long": lambda sentence, text: _ratio(sentence, text, expansion) > _LONGEST,
+            "looping": is_looping,
+            "copied": is_copied,
+            "language": lambda sentence, text: bool(is_other_language and is_other_language(text)),
+            "script": lambda sentence, text: in_other_script(sentence, text, target),
+            "variant": lambda sentence, text: in_other_variant(text, target),
+            "numbers": lambda sentence, text: bool(lost_numbers(sentence, text, target)),
+            "units": lambda sentence, text: bool(lost_units(sentence, text))}
+        self.checks = tuple(checks)
+        self._checks = {name: known[name] for name in known if name in checks}
+
+    def faults(self, sentence: str, text: str) -> tuple[str, ...]:
+        """Name the faults of a translation; an empty one has no other."""
+        if "empty" in self._checks and self._checks["empty"](sentence, text):
+            return ("empty",)
+        return tuple(name for name, check in self._checks.items() if check(sentence, text))
+
+    def batch_faults(self, sentences: Sequence[str],
+                     translations: Sequence[Translation]) -> list[tuple[str, ...]]:
+        """Name the faults of translations in order, that of repeating the one before included."""
+        pairs = [(sentence, one.text) for sentence, one in zip(sentences, translations,
+                                                               strict=True)]
+        found = [_FAILED if one.fault else self.faults(*pair)
+                 for one, pair in zip(translations, pairs, strict=True)]
+        if "repeated" in self.checks:
+            found = [(*names, "repeated") if number and is_repeated(pairs[number - 1], pair)
+                     else names for number, (pair, names) in enumerate(zip(pairs, found,
+                                                                           strict=True))]
+        return found
+
+
+def _length_of(language: str) -> float:
+    return _LENGTHS.get(primary_language(language), _OTHER_LENGTH)
+
+
+def _ratio(sentence: str, text: str, expansion: float) -> float:
+    """Compare lengths: 1 is that of most translations, and of all short ones nearly so."""
+    return (_length(text) + _SLACK) / (_length(sentence) * expansion + _SLACK)
+
+
+def _length(text: str) -> float:
+    return len(text) + (_LETTERS_OF_IDEOGRAPH - 1) * len(_IDEOGRAPH.findall(text))
+
+
+def is_looping(sentence: str, text: str) -> bool:
+    """Tell whether words come again and again, and do not in the source."""
+    if _STUTTER.search(text) and not _STUTTER.search(sentence):
+        return True
+    before, after = (_TOKEN.findall(one.casefold()) for one in (sentence, text))
+    return _runs(after) >= max(_LEAST_RUNS, 2 * _runs(before)) or (
+        _comes_thrice(after) and not _comes_thrice(before))
+
+
+def _runs(tokens: list[str]) -> int:
+    """Count the most frequent three tokens in a row."""
+    return max(Counter(zip(tokens, tokens[1:], tokens[2:], strict=False)).values(), default=0)
+
+
+def _comes_thrice(tokens: list[str]) -> bool:
+    """Tell whether one to five tokens come three times, one right after the other."""
+    for length in range(1, _LONGEST_LOOP + 1):
+        streak = 0
+        for first, second in zip(tokens, tokens[length:], strict=False):
+            streak = streak + 1 if first == second else 0
+            if streak == 2 * length:
+                return True
+    return False
+
+
+def is_copied(sentence: str, text: str) -> bool:
+    """Tell whether half the words of the source, or more, stand in the translation.
+
+    Names do not count: words with capitals, and those of less than four letters.
+    """
+    words = [word for word in _COPYABLE.findall(sentence) if word.islower()]
+    kept = set(_COPYABLE.findall(text))
+    return len(words) >= _LEAST_COPYABLE and \
+        sum(word in kept for word in words) >= _COPIED_SHARE * len(words)
+
+
+def is_repeated(before: tuple[str, str], after: tuple[str, str]) -> bool:
+    """Tell whether neighbouring sentences that differ have the same translation."""
+    (first, one), (second, other) = before, after
+    return len(one) >= _LEAST_REPEATED and one == other and SequenceMatcher(
+        None, first.casefold(), second.casefold(), autojunk=False).ratio() < _ALIKE
+
+
+class AuditedTranslator(Layer):
+    """Translator whose translations are checked, and tried again where they have faults.
+
+    Of all attempts at a sentence the one with the fewest faults is kept, of equal ones that with
+    the highest log-probability. Its faults are among its flags. Neighbours are compared within a
+    batch, whose translations thus depend on the batch alone.
+
+    Args:
+        engine: that translates.
+        auditor: of its translations.
+    """
+
+    def __init__(self, engine: Translator, auditor: Auditor) -> None:
+        super().__init__(engine, f"{auditor.checks}")
+        self._auditor = auditor
+
+    def translate(self, sentences: Sequence[str], attempt: int = 0) -> list[Translation]:
+        """Translate sentences, by the attempt's settings and those after it."""
+        best = self._attempt(sentences, attempt)
+        faults = self._auditor.batch_faults(sentences, best)
+        for further in range(attempt + 1, self.attempts):
+            doubtful = [number for number, found in enumerate(faults) if found]
+            if not doubtful:
+                break
+            if further == attempt + 1:
+                self.own_counts["retried"] += len(doubtful)
+            others = self._attempt([sentences[number] for number in doubtful], further)
+            for number, other in zip(doubtful, others, strict=True):
+                found = self._faults_between(sentences, best, number, other)
+                if _rank(other, found) < _rank(best[number], faults[number]):
+                    best[number], faults[number] = other, found
+            self.own_counts["mended"] += sum(not faults[number] for number in doubtful)
+        self.own_counts.update(f"flagged_{name}" for found in faults for name in found
+                               if found != _FAILED)
+        return [_flagged(*pair) for pair in zip(best, faults, strict=True)]
+
+    def _attempt(self, sentences: Sequence[str], attempt: int) -> list[Translation]:
+        """Translate by the engine, which must answer one for one."""
+        found = self.engine.translate(sentences, attempt)
+        if len(found) != len(sentences):
+            raise BmtoolsError(f"{setting('engine')} {self.name} answered {len(sentences)} "
+                               f"sentences with {len(found)}, expected one for each")
+        return found
+
+    def _faults_between(self, sentences: Sequence[str], translations: Sequence[Translation],
+                        number: int, other: Translation) -> tuple[str, ...]:
+        """Name the faults of another translation of one sentence after its neighbour's."""
+        first = max(number - 1, 0)
+        pair = [*translations[first:number], other]
+        return self._auditor.batch_faults(sentences[first:number + 1], pair)[-1]
+
+
+def _rank(translation: Translation, faults: tuple[str, ...]) -> tuple[bool, int, float]:
+    return faults == _FAILED, len(faults), -(translation.log_probability or 0)
+
+
+def _flagged(translation: Translation, faults: tuple[str, ...]) -> Translation:
+    """Mark a translation by its faults; nothing at all is none."""
+    if not faults or faults == _FAILED:
+        return translation
+    fault = "the engine wrote nothing" if "empty" in faults else ""
+    return replace(translation, fault=fault, flags=(*translation.flags, *faults))

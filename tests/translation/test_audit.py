@@ -1,0 +1,163 @@
+"""Checks of translations, and further attempts at those with faults."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+
+from bmtools.errors import BmtoolsError
+from bmtools.records import Record
+from bmtools.translation import translate
+from bmtools.translation.audit import AuditedTranslator, Auditor
+from bmtools.translation.documents import translate_records
+from bmtools.translation.engines.engine import Translation
+from bmtools.translation.settings import CHECKS, AuditConfig, DocumentConfig
+
+LONG = "The patients who were treated with the drug had less pain after three months of therapy."
+GOOD = "I pazienti trattati con il farmaco avevano meno dolore dopo tre mesi di terapia."
+
+
+@pytest.mark.parametrize(("sentence", "text", "target", "faults"), [
+    (LONG, GOOD, "it", ()),
+    (LONG, "...", "it", ("empty",)),
+    ("***", "***", "it", ()),
+    (LONG, "I pazienti trattati.", "it", ("short",)),
+    ("Fever.", "Febbre alta.", "it", ()),
+    ("Fever.", f"Febbre {GOOD}", "it", ("long",)),
+    (LONG, "I pazienti trattati con il farmaco farmaco farmaco avevano meno dolore dopo tre mesi.",
+     "it", ("looping",)),
+    (LONG, "I pazienti trattati con il farmaco avevano meno dolooooooore dopo tre mesi.", "it",
+     ("looping",)),
+    ("Very very very good results were seen in most of them.",
+     "Sono stati visti risultati molto molto molto buoni.", "it", ()),
+    (LONG, LONG, "it", ("copied", "language")),
+    ("Dr. Smith, Mayo Clinic, Rochester, Minnesota, USA", "Dr. Smith, Mayo Clinic, Rochester, "
+     "Minnesota, USA", "it", ()),
+    (LONG, "Los pacientes tratados con el fármaco tenían menos dolor tras tres meses.", "it",
+     ("language",)),
+    ("The dose was 5 mg in 36 patients.", "La dose era di 5 in 63 pazienti.", "it",
+     ("numbers", "units")),
+    ("The patients had less pain after therapy.", "Пациенты меньше страдали от боли.", "it",
+     ("script",)),
+    ("The patients had less pain after therapy.", "Pacijenti su imali manje bolova.", "sr",
+     ("script",)),
+    ("The patients had less pain after therapy.", "Pacijenti su imali manje bolova.", "sr-Latn",
+     ()),
+    ("The receptor was expressed.", "BRCA1 EGFR TP53 受体被表达。", "zh", ()),
+    ("Patients took the drug.", "患者服用了這種藥物來治療。", "zh-Hans", ("script",)),
+    ("Patients took the drug.", "患者服用了這種藥物來治療。", "zh-TW", ()),
+    ("Patients took the drug.", "患者服用了这种药物来治疗。", "zh-Hant", ("script",)),
+    ("Chronic anemia was common.", "A anemia crônica era comum no gênero.", "pt-PT", ("variant",)),
+    ("Chronic anemia was common.", "A anemia crónica era comum no género.", "pt-PT", ()),
+    ("Chronic anemia was common.", "A anemia crónica era comum no género.", "pt-BR", ("variant",)),
+    ("Chronic anemia was common.", "A anemia crônica era comum no gênero.", "pt", ()),
+])
+def test_faults_have_names(sentence: str, text: str, target: str,
+                           faults: tuple[str, ...]) -> None:
+    pytest.importorskip("py3langid")
+    assert Auditor("en", target).faults(sentence, text) == faults
+
+
+def test_only_what_is_chosen_is_checked() -> None:
+    assert Auditor("en", "it", ("units",)).faults("5 mg", "") == ("units",)
+    assert AuditConfig("numbers, units").names == ("numbers", "units")
+    assert AuditConfig("none").names == ()
+    assert AuditConfig().names == tuple(CHECKS)
+    with pytest.raises(ValueError, match="did you mean 'numbers'"):
+        AuditConfig("number")
+
+
+class Attempts:
+    """An engine with other translations for each attempt."""
+
+    name = "attempts"
+    licence = fingerprint = ""
+    marks_unknown = False
+    batch_sentences = 10
+
+    def __init__(self, *attempts: dict[str, Translation | str]) -> None:
+        self.details: dict[str, str] = {}
+        self.counts: Counter[str] = Counter()
+        self.known = attempts
+        self.attempts = len(attempts)
+        self.asked: list[tuple[int, list[str]]] = []
+
+    def translate(self, sentences: Sequence[str], attempt: int = 0) -> list[Translation]:
+        self.asked.append((attempt, list(sentences)))
+        found = (self.known[attempt][one] for one in sentences)
+        return [Translation(one) if isinstance(one, str) else one for one in found]
+
+
+def _audited(*attempts: dict[str, Translation | str]) -> tuple[AuditedTranslator, Attempts]:
+    engine = Attempts(*attempts)
+    return AuditedTranslator(engine, Auditor("en", "it")), engine
+
+
+def test_faults_are_tried_again_and_the_best_attempt_is_kept() -> None:
+    translator, engine = _audited(
+        {"Give 5 mg.": "Dare.", "None.": "No.", "Take 2.5 g.": "Prendere 25.",
+         "Not at all.": Translation("", fault="no end")},
+        {"Give 5 mg.": "Dare 5.", "Take 2.5 g.": "Prendere 2,5 g.", "Not at all.": "Affatto."},
+        {"Give 5 mg.": "Dare 5 kg."})
+    found = translator.translate(["Give 5 mg.", "None.", "Take 2.5 g.", "Not at all."])
+    assert [(one.text, one.flags) for one in found] == [
+        ("Dare 5.", ("units",)), ("No.", ()), ("Prendere 2,5 g.", ()), ("Affatto.", ())]
+    assert engine.asked[1:] == [(1, ["Give 5 mg.", "Take 2.5 g.", "Not at all."]),
+                                (2, ["Give 5 mg."])]
+    assert translator.counts == {"retried": 3, "mended": 2, "flagged_units": 1}
+
+
+def test_of_equal_attempts_the_more_probable_one_is_kept() -> None:
+    translator, _ = _audited(
+        {"5": Translation("6", log_probability=-2.0)},
+        {"5": Translation("7", log_probability=-1.0)},
+        {"5": Translation("8", log_probability=-1.5)})
+    [found] = translator.translate(["5"])
+    assert (found.text, found.flags) == ("7", ("numbers",))
+
+
+def test_neighbours_with_one_translation() -> None:
+    same = "Non è stato trovato alcun effetto."
+    sources = ["No effect was found.", "The authors thank all nurses."]
+    translator, _ = _audited(dict.fromkeys(sources, same),
+                             {sources[1]: "Gli autori ringraziano tutti gli infermieri."})
+    assert [one.flags for one in translator.translate(sources)] == [(), ()]
+    translator, _ = _audited(dict.fromkeys(sources, same))
+    assert [one.flags for one in translator.translate(sources)] == [(), ("repeated",)]
+    alike = ["No effect was found.", "No effect was  found!"]
+    translator, _ = _audited(dict.fromkeys(alike, same))
+    assert [one.flags for one in translator.translate(alike)] == [(), ()]
+
+
+def test_nothing_at_all_is_no_translation() -> None:
+    translator, _ = _audited({"No pain.": " "})
+    [found] = translator.translate(["No pain."])
+    assert (found.fault, found.flags) == ("the engine wrote nothing", ("empty",))
+
+
+def test_an_engine_that_answers_too_few_sentences_is_refused() -> None:
+    translator, engine = _audited({"None.": "No."})
+    engine.translate = lambda sentences, attempt=0: []  # type: ignore[method-assign]
+    with pytest.raises(BmtoolsError, match="engine attempts answered 1 sentences with 0"):
+        translator.translate(["None."])
+
+
+def test_flags_and_scores_reach_the_record() -> None:
+    translator, _ = _audited({"Give 5 mg.": Translation("Dare 5.", log_probability=-0.12345),
+                              "None.": "No."})
+    record = Record(id="a", title="None.", text="None. Give 5 mg.")
+    [found] = translate_records([record], translator, DocumentConfig("en", "it", keep_scores=True))
+    details = found["meta"]["translation"]
+    assert details["flags"] == [{"key": "text", "start": 4, "end": 11, "flags": ["units"]}]
+    assert details["log_probabilities"] == {"title": [None], "text": [None, -0.1235]}
+    assert found["text"][4:11] == "Dare 5."
+
+
+def test_what_finds_languages_is_asked_for_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert Auditor("en", "it").faults(LONG, LONG) == ("copied",)
+    with pytest.raises(BmtoolsError, match=r"checks language needs the package py3langid: .*"
+                                           r"\[translation\]"):
+        translate([], "en", "it", "memory", audit=AuditConfig("language"))
