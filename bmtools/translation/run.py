@@ -76,12 +76,12 @@ def opened_run(output: str, resume: bool = False,
         if not overwrite:
             raise BmtoolsError(f"{run.directory} holds an unfinished run; {setting('resume')} "
                                f"continues it, {setting('overwrite')} starts again")
-        shutil.rmtree(run.directory)
+        discard_run(run.directory)
     try:
         yield run
     except BaseException:
         if not run.is_worth_keeping:
-            shutil.rmtree(run.directory, ignore_errors=True)
+            discard_run(run.directory)
         elif run.directory.exists():
             warnings.warn(BmtoolsWarning(f"what is translated is in {run.directory}; "
                                          f"{setting('resume')} goes on from there"), stacklevel=2)
@@ -225,7 +225,9 @@ class TranslationRun:
         path = self.directory / name
         with naming(self.output):
             path.touch()
-            raw = NamedFile(path, "r+", self.output)
+            raw = self._files.enter_context(NamedFile(path, "r+", self.output))
+            if path.stat().st_size < size:
+                raise CheckpointError(f"{path}: found fewer than {size:,} bytes; {_damaged()}")
             raw.truncate(size)
             raw.seek(size)
         return self._files.enter_context(io.BufferedRandom(raw))
@@ -242,8 +244,7 @@ class TranslationRun:
 
     def _read(self, name: str) -> dict[str, Any]:
         path = self.directory / name
-        with reading(path, "cannot be read", "the unfinished run is damaged, start again with "
-                     f"{setting('overwrite')}"):
+        with reading(path, "cannot be read", _damaged()):
             content: dict[str, Any] = parse_json(path.read_text("utf-8"))
             return content
 
@@ -251,3 +252,7 @@ class TranslationRun:
         return CheckpointError(
             f"{self.directory}: the unfinished run read other records than these; resume with the "
             f"files it was started with, or start again with {setting('overwrite')}")
+
+
+def _damaged() -> str:
+    return f"the unfinished run is damaged, start again with {setting('overwrite')}"

@@ -1,6 +1,6 @@
 """Commands that a signal ends at random moments: what stands then, and what a rerun makes of it.
 
-`make kill KILLS=1000` ends as many and prints a table; otherwise three are ended. The number of
+`make kill KILLS=1000` ends as many and prints a table; otherwise four are ended. The number of
 each is its seed.
 """
 
@@ -22,9 +22,9 @@ from commands.test_battery import kit_paths  # noqa: F401
 from commands.test_outputs import ALL, DIRECTORIES, FURTHER, WRITE_NOTHING, make_kit
 from robustness.kill_processes import Ending, Moment, run_pipeline
 
-KILLS = int(os.environ.get("BMTOOLS_KILLS", "3"))
+KILLS = int(os.environ.get("BMTOOLS_KILLS", "4"))
 SIGNALS = {signal.SIGKILL: 4, signal.SIGTERM: 2, signal.SIGHUP: 1, signal.SIGINT: 1}
-RESUMED = ("tokenize", "pretrain", "distill")
+RESUMED = ("tokenize", "pretrain", "distill", "translate")
 MORE = {"tokenize": ("--shard-tokens", "500"), "pretrain": ("--save-steps", "1"),
         "distill": ("--save-steps", "1"), "find-contexts": ("--max-sentences", "500"),
         "init-weights": ("--method", "contextual")}
@@ -32,8 +32,9 @@ PIPELINES = (("import jsonl", "build-vocab"), ("import jsonl", "pretrain"),
              ("import jsonl", "finetune ner"), ("translate", "tokenize"), ("predict", "score-pppl"),
              ("find-contexts", "init-weights"))
 # The first ones are those of the short form.
-NAMES = [("import jsonl", "build-vocab"), ("tokenize",), ("score-mrr",),
-         *((name,) for name in ALL if name not in (*WRITE_NOTHING, "tokenize", "score-mrr")),
+NAMES = [("import jsonl", "build-vocab"), ("tokenize",), ("score-mrr",), ("translate",),
+         *((name,) for name in ALL
+           if name not in (*WRITE_NOTHING, "tokenize", "score-mrr", "translate")),
          *PIPELINES[1:]]
 STREAM, COPIES = ("import jsonl", "translate", "predict", "find-contexts", "tokenize"), 120
 AFTER = (0.0, 0.0001, 0.001, 0.003, 0.01)  # seconds from a change to files to the signal

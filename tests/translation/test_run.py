@@ -156,6 +156,18 @@ def test_a_damaged_run_is_named(tmp_path: Path) -> None:
         run.begin(SETTINGS)
 
 
+@pytest.mark.usefixtures("all_kept")
+@pytest.mark.filterwarnings("ignore:what is translated")
+def test_records_that_are_lost_are_noticed(
+        dictionary: Callable[..., Any], tmp_path: Path) -> None:
+    with pytest.raises(_Killed):
+        _write(tmp_path / "out", dictionary, 5)
+    (tmp_path / "out.run" / "records.jsonl").write_bytes(b"")
+    with pytest.raises(CheckpointError, match=r"records.jsonl: found fewer than [\d,]+ bytes; the "
+                       "unfinished run is damaged"):
+        _write(tmp_path / "out", dictionary)
+
+
 @pytest.fixture
 def memory(tmp_path: Path) -> tuple[str, ...]:
     path = tmp_path / "memory.tsv"
@@ -192,15 +204,15 @@ def test_parts_one_after_the_other_are_the_whole(
         run: Callable[..., Any], memory: tuple[str, ...], write_lines: Callable[..., Path],
         tmp_path: Path) -> None:
     source = write_lines("in.jsonl", *({"id": str(number), "text": "Pain. " * (number % 5)}
-                                       for number in range(9)))
+                                       for number in range(4)))
     assert run(*memory, source, "-o", tmp_path / "whole").code == 0
     parts = []
-    for number in range(1, 12):
-        command = (*memory, source, "--shard", f"{number}/11", "-o", tmp_path / f"{number}")
+    for number in range(1, 7):
+        command = (*memory, source, "--shard", f"{number}/6", "-o", tmp_path / f"{number}")
         outcome = run(*command)
         assert outcome.code == 0, outcome.err
         parts.append((tmp_path / f"{number}").read_bytes())
-        assert run(*command, "--resume").code == 0
+    assert run(*command, "--resume").code == 0
     assert b"" in parts
     assert b"".join(parts) == (tmp_path / "whole").read_bytes()
     for shard, fault in (("0/3", "found 0/3, expected 1/3 to 3/3"), ("4/3", "expected 1/3 to 3/3"),
