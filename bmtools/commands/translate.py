@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -28,13 +29,13 @@ from bmtools.io.output import STDOUT, descriptor_of, is_special
 from bmtools.io.record_shard import Shard
 from bmtools.translation.settings import (
     AuditConfig,
-    ComputeType,
-    Device,
     DocumentConfig,
     Engine,
     Missing,
     ModelConfig,
     OtherLanguages,
+    ProgramConfig,
+    ServerConfig,
 )
 
 
@@ -57,13 +58,15 @@ class ShardParam(click.ParamType):
     "--engine memory --memory memory.tsv",
     "bmtools translate english.jsonl --source-lang en --target-lang it "
     "--engine memory --memory memory.tsv --missing keep -o italian.jsonl.zst"),
-    essential="source-lang target-lang engine memory via model missing output resume device "
-              "rejects",
+    essential="source-lang target-lang engine memory via model command url served-model missing "
+              "output resume device rejects",
     groups={"Languages": "source-lang target-lang source-code target-code abbreviations",
-            "Engine": "engine memory via model tokenizer",
+            "Engine": "engine memory memory-threshold via model tokenizer model-licence",
             "Sentences without translation": "missing other-languages drop-annotations rejects",
             "Long runs": "cache resume shard",
-            "Generation by a model": "beam-size batch-tokens max-length compute-type device"},
+            "Generation by a model": "beam-size repetition-penalty no-repeat-ngram-size "
+                                     "batch-tokens max-length compute-type threads convert-to "
+                                     "device"},
     topics="records devices",
     meanings={"output": "Write the records here; .gz and .zst compress."})
 @reads_records
@@ -92,34 +95,26 @@ class ShardParam(click.ParamType):
               help="Translate this part of the files alone, of N contiguous ones: 2/8.")
 @takes_overwrite
 @click.option("--memory", type=click.Path(path_type=Path, exists=True, dir_okay=False),
-              help="Translation memory, for engine memory: a TMX file, or a TSV with a column for "
-                   "each language.")
+              help="Translation memory, asked before the engine: a TMX file, or a TSV with a "
+                   "column for each language.")
+@click.option("--memory-threshold", type=click.FloatRange(0.5, 1), show_default="equal sentences",
+              help="Least similarity of a sentence in the memory, from its words; what differs "
+                   "in numbers alone has 1.")
 @click.option("--via", metavar="LANG", help="Language in between, such as ca, for engine apertium.")
 @click.option("--model", type=existing_directory, metavar="DIR",
-              help="Model, for engines ctranslate2 and transformers.")
+              help="Model, for engines ctranslate2 and transformers, as published or converted.")
 @click.option("--tokenizer", type=existing_directory,
               metavar="DIR",
               help="Tokenizer of the model, where its directory has none.")
-@click.option("--source-code", metavar="CODE",
-              help="The model's name of --source-lang, where it is not found.")
-@click.option("--target-code", metavar="CODE",
-              help="The model's name of --target-lang, where it is not found.")
-@click.option("--beam-size", type=click.IntRange(min=1), default=ModelConfig.beam_size,
-              show_default=True, help="Hypotheses kept by a model; 1 is fastest.")
-@click.option("--batch-tokens", type=click.IntRange(min=1), default=ModelConfig.batch_tokens,
-              show_default=True, help="Tokens of one batch, padding included.")
-@click.option("--max-length", type=click.IntRange(min=2), show_default="the model's own",
-              help="Tokens of the longest sentence that a model accepts.")
-@click.option("--compute-type", type=Choice(get_args(ComputeType)),
-              default=ModelConfig.compute_type, show_default=True,
-              help="Data type of the weights; default is that of a converted model, else float32.")
-@click.option("--device", type=Choice(get_args(Device)), default=ModelConfig.device,
-              show_default=True, help="Device of a model.")
+@click.option("--model-licence", metavar="TEXT", show_default="of the model card",
+              help="Licence of the engine's model or of the memory, for the records' licence.")
+@takes_settings(ModelConfig, "generation", without=("model", "tokenizer"))
+@takes_settings(ProgramConfig, "program")
+@takes_settings(ServerConfig, "server")
 @takes_settings(AuditConfig, "audit")
 def command(records: RecordReader, reject: Reject, output: str, model: Path | None,
-            tokenizer: Path | None, source_code: str | None, target_code: str | None,
-            beam_size: int, batch_tokens: int, max_length: int | None, compute_type: ComputeType,
-            device: Device, resume: bool, overwrite: bool, **options: Any) -> None:
+            tokenizer: Path | None, generation: ModelConfig, resume: bool, overwrite: bool,
+            **options: Any) -> None:
     """Translate records sentence by sentence.
 
     Texts are split into sentences, and put together again around what was between them. Each
@@ -130,8 +125,7 @@ def command(records: RecordReader, reject: Reject, output: str, model: Path | No
     from bmtools.translation.translate import translate
 
     counts = TranslationCounts()
-    neural = ModelConfig(model, tokenizer, source_code, target_code, beam_size, batch_tokens,
-                         max_length, compute_type, device) if model else None
+    model_config = replace(generation, model=model, tokenizer=tokenizer)
     is_file = output != STDOUT and descriptor_of(output) is None and not is_special(output)
     if resume and not is_file:
         raise click.UsageError("--resume: found no file to go on with, expected --output FILE")
@@ -139,8 +133,8 @@ def command(records: RecordReader, reject: Reject, output: str, model: Path | No
         return finish(f"{output} is there already, and stays as it is")
     with opened_run(output, resume, overwrite) if is_file else nullcontext() as run:
         with usage_errors():
-            translated = translate(records, model=neural, run=run, reject=reject, counts=counts,
-                                   **options)
+            translated = translate(records, model=model_config, run=run, reject=reject,
+                                   counts=counts, **options)
         if run:
             counts = run.counts
             run.write(translated)

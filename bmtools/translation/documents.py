@@ -16,7 +16,12 @@ from bmtools.search.segment import sentence_spans
 from bmtools.status import set_status
 from bmtools.translation.batches import SentenceBatches
 from bmtools.translation.cache import SentenceCache
-from bmtools.translation.engines.engine import COUNTED, Translation, Translator
+from bmtools.translation.engines.engine import (
+    COUNTED,
+    Translation,
+    Translator,
+    join_licences,
+)
 from bmtools.translation.sentences import SentenceTranslator
 from bmtools.translation.settings import DocumentConfig
 
@@ -290,6 +295,8 @@ class _DocumentTranslator:
             details["log_probabilities"] = {
                 key: [_rounded(translations[one].log_probability) for one in text.sentences]
                 for key, text in document.texts.items()}
+        if licence := join_licences(record.get("licence", ""), engine.licence):
+            record = record.replace(licence=licence)
         joined = {key: join_text(text, translations, self._config.missing == "keep")
                   for key, text in document.texts.items()}
         if flags := [flagged for key, text in joined.items() for flagged in _flags(

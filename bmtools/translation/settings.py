@@ -7,10 +7,17 @@ from pathlib import Path
 from typing import Literal
 
 from bmtools.corpus.languages import primary_language
-from bmtools.errors import check_choices, require_names, setting
+from bmtools.errors import (
+    check_choices,
+    require,
+    require_above_0,
+    require_at_least,
+    require_names,
+    setting,
+)
 from bmtools.search.abbreviations import Abbreviations
 
-Engine = Literal["memory", "apertium", "ctranslate2", "transformers"]
+Engine = Literal["memory", "apertium", "ctranslate2", "transformers", "command", "http"]
 Missing = Literal["reject", "keep", "drop"]
 OtherLanguages = Literal["reject", "keep"]
 ComputeType = Literal["default", "float32", "float16", "bfloat16", "int8"]
@@ -85,33 +92,118 @@ class DocumentConfig:
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """A neural model and how it generates.
+    """Generation by a model.
 
     Args:
-        model: its directory.
+        model: directory of a model, for engines ctranslate2 and transformers.
         tokenizer: directory of the tokenizer; the model's own by default.
         source_code: the model's name of the source language; found automatically by default.
         target_code: likewise of the target language.
-        beam_size: hypotheses kept; 1 is greedy.
+        beam_size: hypotheses kept by a model; 1 is greedy, and fastest.
+        repetition_penalty: divides the scores of tokens that are in the translation already.
+        no_repeat_ngram_size: tokens in a row that no translation may hold twice; 0 allows all.
         batch_tokens: tokens of one batch, padding included.
-        max_length: tokens of the longest sentence accepted, language tokens included; the model's
-            own limit by default.
-        compute_type: of the weights; `default` is that of a converted model, else float32.
-        device: `auto` takes a GPU where there is one.
+        max_length: tokens of the longest sentence that a model accepts, language tokens included;
+            the model's own limit by default.
+        compute_type: data type of the weights; default is that of a converted model, else int8
+            (on a GPU float16) with ctranslate2, float32 with transformers.
+        threads: CPU threads of engine ctranslate2; 0 takes one for each core.
+        convert_to: directory for the conversions that engine ctranslate2 makes of models; by
+            default bmtools/ctranslate2 in $XDG_CACHE_HOME or ~/.cache.
+        device: auto takes a GPU where there is one.
     """
 
-    model: Path
+    model: Path | None = None
     tokenizer: Path | None = None
     source_code: str | None = None
     target_code: str | None = None
     beam_size: int = 4
+    repetition_penalty: float = 1.0
+    no_repeat_ngram_size: int = 0
     batch_tokens: int = 4096
     max_length: int | None = None
     compute_type: ComputeType = "default"
+    threads: int = 0
+    convert_to: Path | None = None
     device: Device = "auto"
 
     def __post_init__(self) -> None:
         check_choices(self)
+        require_at_least(self, beam_size=1, no_repeat_ngram_size=0, batch_tokens=1, threads=0)
+        require(self.max_length is None or self.max_length >= 2, "max_length", self.max_length,
+                "2 or more")
+        require_above_0(self, "repetition_penalty")
+
+    @property
+    def directory(self) -> Path:
+        assert self.model is not None
+        return self.model
+
+
+@dataclass(frozen=True)
+class ProgramConfig:
+    """Programs that translate.
+
+    Args:
+        command: program of engine command, with its arguments; no shell reads it. It gets a
+            sentence a line and answers each with a line. {source_lang} and {target_lang} are
+            replaced.
+        persistent: keep the program of engine command running between batches; it must answer
+            each line at once.
+        processes: copies of the program that work at once, for engines apertium and command.
+        patience: seconds without an answer after which a program is stopped.
+    """
+
+    command: str | None = None
+    persistent: bool = False
+    processes: int = 1
+    patience: float = 60.0
+
+    def __post_init__(self) -> None:
+        require_at_least(self, processes=1)
+        require_above_0(self, "patience")
+
+
+@dataclass(frozen=True)
+class ServerConfig:
+    """Servers that translate (OpenAI-compatible).
+
+    Args:
+        url: address of engine http up to /v1, such as http://127.0.0.1:8080/v1; sentences are
+            sent there.
+        served_model: the server's name of the model.
+        prompt: text of a request; {source_lang}, {target_lang} and {sentence} are replaced.
+        key_variable: environment variable that holds the server's key.
+        answer_tokens: most tokens of an answer; as many as the sentence has characters, and 64
+            more, by default. Models that think aloud need more.
+        parallel_requests: requests under way at once.
+        requests_per_minute: most requests started in a minute; 0 sets no limit.
+        retries: further requests after an answer that says busy or broken, or none, each after a
+            longer wait.
+        request_timeout: seconds that an answer may take.
+    """
+
+    url: str | None = None
+    served_model: str | None = None
+    prompt: str = ("Translate this sentence from {source_lang} to {target_lang}. Answer with the "
+                   "translation only, on one line.\n\n{sentence}")
+    key_variable: str | None = None
+    answer_tokens: int | None = None
+    parallel_requests: int = 4
+    requests_per_minute: float = 0.0
+    retries: int = 5
+    request_timeout: float = 120.0
+
+    def __post_init__(self) -> None:
+        require(self.url is None or self.url.startswith(("http://", "https://")), "url", self.url,
+                "an address that begins with http:// or https://")
+        require("@" not in (self.url or ""), "url", "a password",
+                f"an address without one; {setting('key_variable')} names a variable with a key")
+        require("{sentence}" in self.prompt, "prompt", self.prompt, "{sentence} in it")
+        require(self.answer_tokens is None or self.answer_tokens >= 1, "answer_tokens",
+                self.answer_tokens, "1 or more")
+        require_at_least(self, parallel_requests=1, requests_per_minute=0, retries=0)
+        require_above_0(self, "request_timeout")
 
 
 @dataclass(frozen=True)
@@ -122,30 +214,47 @@ class EngineConfig:
         engine: its name.
         source_lang: language of the sentences, ISO 639-1.
         target_lang: language to translate into, ISO 639-1.
-        memory: TMX or TSV file; for `memory`.
+        memory: TMX or TSV file; what it holds is not translated by an engine.
+        memory_threshold: least similarity of a sentence in the memory, 0.5 to 1; none takes what
+            is equal but for case and final punctuation.
         via: language in between, ISO 639-1; for `apertium`.
         model: for `ctranslate2` and `transformers`.
+        program: for `apertium` and `command`.
+        server: for `http`.
+        model_licence: of the engine's model or the memory; that of its model card by default.
     """
 
     engine: Engine
     source_lang: str
     target_lang: str
     memory: Path | None = None
+    memory_threshold: float | None = None
     via: str | None = None
-    model: ModelConfig | None = None
+    model: ModelConfig = ModelConfig()
+    program: ProgramConfig = ProgramConfig()
+    server: ServerConfig = ServerConfig()
+    model_licence: str | None = None
 
     def __post_init__(self) -> None:
         check_choices(self)
         engine, faults = f"{setting('engine')} {self.engine}", []
-        is_neural = self.engine in ("ctranslate2", "transformers")
-        for name, value, belongs in (("memory", self.memory, self.engine == "memory"),
-                                     ("via", self.via, self.engine == "apertium"),
-                                     ("model", self.model, is_neural)):
-            if value and not belongs:
+        for name, value, engines in (
+                ("model", self.model.model, ("ctranslate2", "transformers")),
+                ("via", self.via, ("apertium",)), ("command", self.program.command, ("command",)),
+                ("url", self.server.url, ("http",)),
+                ("served_model", self.server.served_model, ("http",))):
+            if value and self.engine not in engines:
                 faults.append(f"{setting(name)} means nothing to {engine}")
-            if belongs and not value and name != "via":
+            if not value and self.engine in engines and name != "via":
                 faults.append(f"{engine} needs {setting(name)}")
-        if self.engine == "transformers" and self.model and self.model.compute_type == "int8":
+        if self.engine == "memory" and not self.memory:
+            faults.append(f"{engine} needs {setting('memory')}")
+        if self.memory_threshold is not None and not self.memory:
+            faults.append(f"{setting('memory_threshold')} needs {setting('memory')}")
+        if self.memory_threshold is not None and not 0.5 <= self.memory_threshold <= 1:
+            faults.append(f"{setting('memory_threshold')} is {self.memory_threshold}, expected "
+                          "0.5 to 1")
+        if self.engine == "transformers" and self.model.compute_type == "int8":
             faults.append(f"{setting('compute_type')} int8 needs {setting('engine')} ctranslate2")
         ends = map(primary_language, (self.source_lang, self.target_lang))
         if self.via and primary_language(self.via) in ends:

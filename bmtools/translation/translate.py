@@ -21,7 +21,10 @@ from bmtools.translation.audit import AuditedTranslator, Auditor
 from bmtools.translation.cache import DATABASE, SentenceCache
 from bmtools.translation.documents import TranslationCounts, translate_records
 from bmtools.translation.engines.engine import Translator
-from bmtools.translation.engines.model_files import check_converted, check_sequence_to_sequence
+from bmtools.translation.engines.model_files import (
+    check_sequence_to_sequence,
+    check_translation_model,
+)
 from bmtools.translation.run import TranslationRun
 from bmtools.translation.sentences import SentenceTranslator
 from bmtools.translation.settings import (
@@ -32,13 +35,17 @@ from bmtools.translation.settings import (
     Missing,
     ModelConfig,
     OtherLanguages,
+    ProgramConfig,
+    ServerConfig,
 )
 
 
 def translate(records: str | PathLike[str] | Iterable[Any], source_lang: str, target_lang: str,
               engine: Engine, *,
-              memory: Path | None = None, via: str | None = None,
-              model: ModelConfig | None = None, missing: Missing = "reject",
+              memory: Path | None = None, memory_threshold: float | None = None,
+              via: str | None = None, model: ModelConfig | None = None,
+              program: ProgramConfig | None = None, server: ServerConfig | None = None,
+              model_licence: str | None = None, missing: Missing = "reject",
               other_languages: OtherLanguages = "reject", drop_annotations: bool = False,
               abbreviations: Path | None = None, audit: AuditConfig | None = None,
               cache: Path | None = None, shard: Shard | None = None,
@@ -50,10 +57,14 @@ def translate(records: str | PathLike[str] | Iterable[Any], source_lang: str, ta
         records: files, records or dictionaries, in the source language or without a `lang`.
         source_lang: ISO 639-1.
         target_lang: ISO 639-1.
-        engine: memory, apertium, ctranslate2 or transformers.
-        memory: TMX or TSV file; for memory.
+        engine: memory, apertium, ctranslate2, transformers, command or http.
+        memory: TMX or TSV file, asked before the engine.
+        memory_threshold: least similarity of a sentence in the memory; see `EngineConfig`.
         via: language in between; for apertium.
         model: for ctranslate2 and transformers.
+        program: for apertium and command.
+        server: for http.
+        model_licence: of the engine's model or the memory; that of its model card by default.
         missing: a sentence without a translation: reject its record, keep it, or drop it.
         other_languages: a record whose lang is another language: reject or keep it.
         drop_annotations: remove the keys whose offsets would be wrong afterwards.
@@ -77,7 +88,9 @@ def translate(records: str | PathLike[str] | Iterable[Any], source_lang: str, ta
                                drop_annotations,
                                read_abbreviations(abbreviations) if abbreviations else None,
                                audit.keep_scores)
-    config = EngineConfig(engine, source_lang, target_lang, memory, via, model)
+    config = EngineConfig(
+        engine, source_lang, target_lang, memory, memory_threshold, via, model or ModelConfig(),
+        program or ProgramConfig(), server or ServerConfig(), model_licence)
     translator = SentenceTranslator(_audited(load_translator(config), config, audit))
     if isinstance(records, RecordReader) and shard:
         records = RecordShard(records, shard)
@@ -124,24 +137,45 @@ def load_translator(config: EngineConfig) -> Translator:
     Raises:
         BmtoolsError: its program, package, pair of languages or checkpoint is missing.
     """
-    source, target = config.source_lang, config.target_lang
-    set_status(f"loading {config.model.model if config.model else config.engine}")
-    if config.engine == "apertium":
-        from bmtools.translation.engines.apertium import ApertiumTranslator
-
-        return ApertiumTranslator(source, target, config.via)
+    set_status(f"loading {config.model.model or config.engine}")
+    engines: list[Translator] = []
     if config.memory:
         from bmtools.translation.engines.memory import MemoryTranslator
 
-        return MemoryTranslator(config.memory, source, target)
-    assert config.model is not None
+        engines.append(MemoryTranslator(config.memory, config.source_lang, config.target_lang,
+                                        config.memory_threshold))
+    if config.engine != "memory":
+        engines.append(_load_engine(config))
+    if config.model_licence:
+        engines[-1].licence = config.model_licence
+    if len(engines) == 1:
+        return engines[0]
+    from bmtools.translation.engines.chain import MemoryFirst
+
+    return MemoryFirst(*engines)
+
+
+def _load_engine(config: EngineConfig) -> Translator:
+    source, target = config.source_lang, config.target_lang
+    if config.engine == "apertium":
+        from bmtools.translation.engines.apertium import ApertiumTranslator
+
+        return ApertiumTranslator(source, target, config.via, config.program)
+    if config.engine == "command":
+        from bmtools.translation.engines.command import CommandTranslator
+
+        return CommandTranslator(config.program, source, target)
+    if config.engine == "http":
+        from bmtools.translation.engines.http import HttpTranslator
+
+        return HttpTranslator(config.server, source, target)
     check_device(config.model.device)
     if config.engine == "ctranslate2":
-        check_converted(config.model.model)
-        from bmtools.translation.engines.neural import CTranslate2Translator
+        check_translation_model(config.model.directory)
+        from bmtools.translation.engines.ctranslate2_engine import CTranslate2Translator
 
         return CTranslate2Translator(config.model, source, target)
-    check_sequence_to_sequence(config.model.model)
+    check_sequence_to_sequence(config.model.directory)
     from bmtools.translation.engines.transformers_engine import TransformersTranslator
 
     return TransformersTranslator(config.model, source, target)

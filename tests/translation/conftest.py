@@ -24,7 +24,10 @@ from transformers import (
 )
 from transformers.utils import logging
 
+from bmtools.translation.engines.conversion import convert
 from bmtools.translation.engines.engine import Translation
+from bmtools.translation.engines.model_files import hash_model
+from bmtools.translation.settings import ModelConfig
 
 PAIRS = {
     "The patient has a fever.": "Il paziente ha la febbre.",
@@ -56,10 +59,12 @@ class Dictionary:
         self.batch_sentences = batch_sentences
         self.known = known
         self.calls: list[list[str]] = []
+        self.attempts_made: list[int] = []
 
     def translate(self, sentences: Sequence[str], attempt: int = 0) -> list[Translation]:
         self.calls.append(list(sentences))
-        return [Translation(self.known[one], unknown=self.known[one].count("?"))
+        self.attempts_made.append(attempt)
+        return [Translation(self.known[one], self.known[one].count("?"), engine=self.name)
                 if one in self.known else Translation("", fault="not in the book")
                 for one in sentences]
 
@@ -179,25 +184,12 @@ def model(request: pytest.FixtureRequest) -> Path:
 
 @pytest.fixture(scope="session")
 def converted(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path]:
-    """Convert a model for CTranslate2, once."""
-    ctranslate2 = pytest.importorskip("ctranslate2")
+    """Convert a model for CTranslate2 as it is, once."""
+    pytest.importorskip("ctranslate2")
     root = tmp_path_factory.mktemp("converted")
 
-    class Converter(ctranslate2.converters.TransformersConverter):
-        """Adds the languages of M2M-100, which transformers 5.23 leaves out of its vocabulary."""
+    def conversion(model: Path) -> Path:
+        settings = ModelConfig(model, compute_type="float32", convert_to=root)
+        return convert(settings, hash_model(model, None))
 
-        def load_tokenizer(self, *arguments: Any, **settings: Any) -> Any:
-            tokenizer = super().load_tokenizer(*arguments, **settings)
-            whole = {**tokenizer.get_vocab(), **getattr(tokenizer, "lang_token_to_id", {})}
-            tokenizer.get_vocab = lambda: whole
-            return tokenizer
-
-    def convert(model: Path) -> Path:
-        directory = root / model.name
-        if not directory.exists():
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                Converter(str(model)).convert(str(directory))
-        return directory
-
-    return convert
+    return conversion

@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import signal
 import subprocess
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from itertools import pairwise, takewhile
-from typing import NamedTuple
+from itertools import pairwise
+from pathlib import Path
 
 from bmtools.corpus.languages import primary_language, three_letters
 from bmtools.errors import BmtoolsError, setting
 from bmtools.translation.engines.engine import Translation
+from bmtools.translation.engines.programs import Pool, Program, Protocol
+from bmtools.translation.settings import ProgramConfig
 
 # Apertium marks words with the first three and reads the other two as its own. In texts,
 # noncharacters replace them on the way through, and the minus before a figure, which would make
@@ -37,8 +37,8 @@ _HYPHEN = re.compile(r"\b(follow-up|x-ray|(?:twen|thir|for|fif|six|seven|eigh|ni
 _GAP = "[-]"
 # Words that move away leave their space before a full stop or a comma.
 _LOOSE = re.compile(r" (?=[.,](?: |$))")
-_PATIENCE_SECONDS = 60
-_TEST = "test .[0]"
+_LISTING_SECONDS = 60
+_DEFAULTS = ProgramConfig()
 _USELESS_GAP = re.compile(r"(?:\[-\])+(?=[\s.,;:!?)%]|\\\])")
 
 
@@ -51,23 +51,16 @@ class _Passed:
     is_lost: bool = False
 
 
-class _Run(NamedTuple):
-    """Lines that came back, and perhaps an empty one; how the program ended."""
-
-    lines: list[str]
-    ending: str
-    is_stalled: bool
-
-
 class ApertiumTranslator:
-    """Runs a chain of Apertium's modes, each over a whole batch of sentences.
+    """Runs a chain of Apertium's modes, each kept running.
 
-    One mode is a pipe of some fifteen programs and keeps two cores busy by itself.
+    One mode is a pipe of some fifteen programs.
 
     Args:
         source: ISO 639-1 code.
         target: ISO 639-1 code.
         via: language in between, for a pair that Apertium lacks.
+        config: how many chains work at once, and how long a silence may be.
     """
 
     name = "apertium"
@@ -76,62 +69,75 @@ class ApertiumTranslator:
     attempts = 1
     licence = ""
 
-    def __init__(self, source: str, target: str, via: str | None = None) -> None:
+    def __init__(self, source: str, target: str, via: str | None = None,
+                 config: ProgramConfig = _DEFAULTS) -> None:
         modes = installed_modes()
         steps = [source, via, target] if via else [source, target]
         self.details = {"via": via} if via else {}
-        self.counts: Counter[str] = Counter()
-        self.fingerprint = " ".join(["apertium", *filter(None, steps)])
-        self._modes = [_mode(left, right, modes) for left, right in pairwise(steps)]
+        self.fingerprint = " ".join(["apertium", *steps])
+        chain = [_mode(left, right, modes) for left, right in pairwise(steps)]
+        self._chains = [[Program(_protocol(mode), config.patience) for mode in chain]
+                        for _ in range(config.processes)]
+        self._pool = Pool(self._chains, _close)
+
+    @property
+    def counts(self) -> Counter[str]:
+        return Counter(restarts=sum(program.restarts for chain in self._chains
+                                    for program in chain))
 
     def translate(self, sentences: Sequence[str], attempt: int = 0) -> list[Translation]:
         """Translate sentences, and count the words that some stage did not know."""
-        passed = [_Passed(sentence) for sentence in sentences]
-        for mode in self._modes:
-            stage = self._stage(mode, [one.text for one in passed])
-            # A word that two stages do not know counts once.
-            passed = [_Passed(after.text,
-                              before.unknown + tuple(word for word in after.unknown
-                                                     if word not in before.unknown),
-                              before.is_lost or after.is_lost)
-                      for before, after in zip(passed, stage, strict=True)]
         return [Translation("", fault="apertium gives nothing back; change the sentence")
                 if one.is_lost else Translation(one.text, len(one.unknown), engine=self.name)
-                for one in passed]
+                for one in self._pool.map(_pass, sentences)]
 
-    def _stage(self, mode: str, sentences: list[str]) -> list[_Passed]:
-        """Run sentences through one mode.
 
-        Each goes in with a full stop, as Apertium's own reader of plain text adds one, and with its
-        number as an untranslatable blank, then NUL, at which every program of the pipe flushes. So
-        one that crashes or shifts is noticed; the input is then halved until the culprit is alone.
-        One at which the pipe stalls is tried again alone, and what follows it after that.
+def _pass(chain: Sequence[Program], sentences: Sequence[str]) -> list[_Passed]:
+    """Run sentences through the modes of a chain."""
+    passed = [_Passed(sentence) for sentence in sentences]
+    for program in chain:
+        stage = [_Passed("", is_lost=True) if line is None else _shown(line)
+                 for line in program.ask([one.text for one in passed])]
+        # A word that two stages do not know counts once.
+        passed = [_Passed(after.text,
+                          before.unknown + tuple(word for word in after.unknown
+                                                 if word not in before.unknown),
+                          before.is_lost or after.is_lost)
+                  for before, after in zip(passed, stage, strict=True)]
+    return passed
 
-        Raises:
-            BmtoolsError: the program gives nothing back whatever it is given.
-        """
-        if not sentences:
-            return []
-        run = _run(mode, [f"{_hidden(sentence, mode.startswith('en'))} .[{number}]"
-                          for number, sentence in enumerate(sentences)])
-        self.counts["restarts"] += run.is_stalled
-        whole = [_shown(line.rpartition(".[")[0]) for _, line in takewhile(
-            lambda item: item[1].endswith(f".[{item[0]}]"),
-            enumerate(run.lines[:len(sentences)]))]
-        if len(whole) == len(sentences):
-            return whole
-        if len(sentences) == 1:
-            test = _run(mode, [_TEST])
-            if not test.lines[0].endswith(".[0]"):
-                raise BmtoolsError(f"apertium {mode} {test.ending}; try: echo test | "
-                                   f"apertium {mode}")
-            return [_Passed("", is_lost=True)]
-        if run.is_stalled:
-            at = len(whole)
-            return (whole + self._stage(mode, sentences[at:at + 1])
-                    + self._stage(mode, sentences[at + 1:]))
-        middle = len(sentences) // 2
-        return self._stage(mode, sentences[:middle]) + self._stage(mode, sentences[middle:])
+
+def _data() -> Path:
+    """Return the directory of Apertium's data, which is beside that of its programs."""
+    program = Path(shutil.which("apertium") or "")
+    return Path(os.environ.get("APERTIUM_DATADIR")
+                or program.resolve().parents[1] / "share" / "apertium")
+
+
+def _close(chain: Sequence[Program]) -> None:
+    for program in chain:
+        program.stop(for_good=True)
+
+
+def _protocol(mode: str) -> Protocol:
+    """Return how to speak to a mode.
+
+    Each sentence goes in with a full stop, as Apertium's own reader of plain text adds one, and
+    with its number as an untranslatable blank, then NUL, at which every program of the pipe
+    flushes. So one that crashes or shifts is noticed. The pipe runs without the program apertium,
+    whose own filter keeps the last sentences back until more come.
+    """
+    def unpack(number: int, line: bytes) -> str | None:
+        text, _, found = line.decode("utf-8", "replace").rpartition(".[")
+        return text if found == f"{number}]" else None
+
+    file = _data() / "modes" / f"{mode}.mode"
+    runs = file.is_file() and shutil.which("apertium-wblank-mode") is not None
+    return Protocol(
+        ("bash", "-c", '. <(apertium-wblank-mode -z "$0")', str(file), "-g") if runs
+        else ("apertium", "-z", "-f", "none", mode), f"apertium {mode}", b"\0", is_persistent=runs,
+        pack=lambda number, text: f"{_hidden(text, mode.startswith('en'))} .[{number}]",
+        unpack=unpack, has_numbers=True, test="test", hint=f"echo test | apertium {mode}")
 
 
 def installed_modes() -> list[str]:
@@ -145,9 +151,9 @@ def installed_modes() -> list[str]:
                            "apt install apertium apertium-eng-cat apertium-cat-ita")
     try:
         listed = subprocess.run(["apertium", "-l"], capture_output=True, text=True, check=False,
-                                timeout=_PATIENCE_SECONDS)
+                                timeout=_LISTING_SECONDS)
     except subprocess.TimeoutExpired as error:
-        raise BmtoolsError(f"apertium -l stood still for {_PATIENCE_SECONDS} seconds; try it "
+        raise BmtoolsError(f"apertium -l stood still for {_LISTING_SECONDS} seconds; try it "
                            "yourself") from error
     return listed.stdout.split()
 
@@ -166,40 +172,6 @@ def _mode(source: str, target: str, modes: list[str]) -> str:
     raise BmtoolsError(
         f"apertium has no mode {left}-{right} here; {hint}or install it, on Debian: apt install "
         f"apertium-{left}-{right} (or apertium-{right}-{left}: one package, two directions)")
-
-
-def _run(mode: str, lines: list[str]) -> _Run:
-    """Send lines through a mode, and stop it where nothing comes back for a while."""
-    stream: bytes | None = "".join(f"{line}\0" for line in lines).encode()
-    received, is_stalled = 0, False
-    with subprocess.Popen(
-            ["apertium", "-z", "-f", "none", mode], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, env={**os.environ, "LC_ALL": "C.UTF-8"},
-            process_group=0) as process:
-        try:
-            while True:
-                try:
-                    out, err = process.communicate(stream, _PATIENCE_SECONDS)
-                    break
-                except subprocess.TimeoutExpired as waiting:
-                    stream, before = None, received
-                    received = len(waiting.output or b"")
-                    if received == before:
-                        is_stalled = True
-                        _kill(process)
-        except BaseException:
-            _kill(process)
-            raise
-    said = " ".join(err.decode("utf-8", "replace").split())[:200] or "it said nothing"
-    ending = f"stood still for {_PATIENCE_SECONDS} seconds" if is_stalled else \
-        f"ended with code {process.returncode}: {said}"
-    return _Run(out.decode("utf-8", "replace").split("\0"), ending, is_stalled)
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill a program and the others of its pipe."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
 
 
 def _hidden(text: str, is_english: bool) -> str:

@@ -69,10 +69,22 @@ class Translator(Protocol):
 
 
 COUNTED = {
+    "memory": "sentences from the translation memory",
+    "fuzzy": "sentences from similar ones in the translation memory, flagged fuzzy-match",
     "restarts": "times that the engine stood still or ended, and was started again",
+    "requests": "requests to the server",
+    "repeated requests": "requests sent again, since the server was busy, broken or silent",
+    "prompt tokens": "tokens sent, as the server counts them",
+    "answer tokens": "tokens received, as the server counts them",
     "retried": "sentences with faults, tried with the engine's other settings",
     "mended": "of them without a fault then",
     **{f"flagged_{check}": f"sentences flagged as {check}: {meaning}"
        for check, meaning in CHECKS.items()},
 }
 """Keys of a translator's counts, and what they count, for people."""
+
+
+def join_licences(*licences: str) -> str:
+    """Join licences that all hold, as SPDX does; unknown ones are empty."""
+    parts = (part for licence in licences for part in licence.split(" AND "))
+    return " AND ".join(dict.fromkeys(filter(None, parts)))

@@ -13,6 +13,7 @@ from bmtools.errors import DataError, setting
 from bmtools.io.jsonl import read_lines
 from bmtools.io.manifest import hash_file
 from bmtools.translation.engines.engine import Translation
+from bmtools.translation.engines.similar import SimilarSentences
 
 if TYPE_CHECKING:
     from lxml.etree import _Element as Element
@@ -28,6 +29,13 @@ class MemoryTranslator:
 
     A sentence is found as it is, apart from white space, or else without regard to case and
     final punctuation. Where a source occurs twice, its first translation counts.
+
+    Args:
+        path: of the file.
+        source: ISO 639-1 code.
+        target: ISO 639-1 code.
+        threshold: least similarity of what is found beyond that, see `SimilarSentences`; None
+            takes no similar sentences.
     """
 
     name = "memory"
@@ -36,30 +44,36 @@ class MemoryTranslator:
     attempts = 1
     licence = ""
 
-    def __init__(self, path: Path, source: str, target: str) -> None:
+    def __init__(self, path: Path, source: str, target: str,
+                 threshold: float | None = None) -> None:
         self.details = {"memory": path.name}
         self.counts: Counter[str] = Counter()
-        self.fingerprint = f"memory {hash_file(path)} {source} {target}"
+        self.fingerprint = f"memory {hash_file(path)} {source} {target} {threshold}"
         self._path = path
         self._exact: dict[str, str] = {}
         self._loose: dict[str, str] = {}
         for sentence, translation in read_pairs(path, source, target):
             self._exact.setdefault(sentence, translation)
             self._loose.setdefault(sentence.rstrip(_FINAL).casefold(), translation)
+        self._similar = SimilarSentences(self._exact, threshold) if threshold else None
 
     def translate(self, sentences: Sequence[str], attempt: int = 0) -> list[Translation]:
         """Look sentences up."""
-        translations = []
-        for sentence in sentences:
-            bare = sentence.rstrip(_FINAL)
-            found = self._exact.get(sentence)
-            if found is None and (loose := self._loose.get(bare.casefold())) is not None:
-                # The final punctuation and the initial capital are those of the sentence.
-                found = loose.rstrip(_FINAL) + sentence[len(bare):]
-                found = found[:1].upper() + found[1:] if sentence[:1].isupper() else found
-            translations.append(Translation(found, engine=self.name) if found is not None else
-                                Translation("", fault=f"not in {self._path}; add it there"))
-        return translations
+        return [self._find(sentence) for sentence in sentences]
+
+    def _find(self, sentence: str) -> Translation:
+        found = self._exact.get(sentence)
+        bare = sentence.rstrip(_FINAL)
+        if found is None and (loose := self._loose.get(bare.casefold())) is not None:
+            # The final punctuation and the initial capital are those of the sentence.
+            found = loose.rstrip(_FINAL) + sentence[len(bare):]
+            found = found[:1].upper() + found[1:] if sentence[:1].isupper() else found
+        if found is not None:
+            return Translation(found, engine=self.name)
+        if self._similar and (found := self._similar.find(sentence)) is not None:
+            self.counts["fuzzy"] += 1
+            return Translation(found, flags=("fuzzy-match",), engine=self.name)
+        return Translation("", fault=f"not in {self._path}; add it there")
 
 
 def read_pairs(path: Path, source: str, target: str) -> Iterator[tuple[str, str]]:

@@ -2,28 +2,53 @@
 
 from __future__ import annotations
 
-import shlex
+import hashlib
+import re
 from pathlib import Path
 
 from bmtools.errors import CheckpointError
+from bmtools.io.manifest import CARD, hash_file
 from bmtools.models.checkpoint_files import CONFIG, check_directory, read_config, weight_bytes
 
+_READ = (".safetensors", ".json", ".model", ".spm", ".txt")
+_FRONT_MATTER = re.compile(r"\A---\s*\n(.*?)\n---", re.DOTALL)
+_LICENCE = re.compile(r"^(license|license_name):[\s-]*['\"]?([^\s'\"#]+)", re.MULTILINE)
 _TRANSLATES = ("ForConditionalGeneration", "MTModel")
 
 
-def check_converted(directory: Path) -> None:
-    """Refuse a directory without a model of CTranslate2.
+def is_converted(directory: Path) -> bool:
+    """Tell whether a directory holds a model of CTranslate2."""
+    return (directory / "model.bin").is_file() and any(directory.glob("*_vocabulary.*"))
+
+
+def check_translation_model(directory: Path) -> None:
+    """Refuse a directory without a model of CTranslate2, and without one that can be converted.
 
     Raises:
-        CheckpointError: with the command that converts one.
+        CheckpointError: see `check_sequence_to_sequence`.
     """
     check_directory(directory)
-    if not any(directory.glob("*_vocabulary.*")):
-        name = shlex.quote(str(directory))
-        raise CheckpointError(
-            f"{directory}: found no vocabulary; expected the directory of a model converted by "
-            f"ct2-transformers-converter: ct2-transformers-converter --model {name} --output_dir "
-            f"{name}-ct2")
+    if not is_converted(directory):
+        check_sequence_to_sequence(directory)
+
+
+def hash_model(directory: Path, tokenizer: Path | None) -> str:
+    """Hash the files of a model and its tokenizer that are read, with their names."""
+    digest = hashlib.sha256()
+    for one in (directory, *filter(None, [tokenizer])):
+        for path in sorted(one.iterdir()):
+            if path.suffix in _READ or path.name == "model.bin":
+                digest.update(f"{path.name}\0{hash_file(path)}\n".encode())
+    return digest.hexdigest()
+
+
+def licence_of(directory: Path) -> str:
+    """Read the licence from a model card; empty where it names none."""
+    card = directory / CARD
+    head = _FRONT_MATTER.match(card.read_text("utf-8", "replace")) if card.is_file() else None
+    named = dict(_LICENCE.findall(head[1])) if head else {}
+    licence = named.get("license", "")
+    return str(named.get("license_name", licence) if licence == "other" else licence)
 
 
 def check_sequence_to_sequence(directory: Path) -> None:

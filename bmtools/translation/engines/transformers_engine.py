@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from statistics import fmean as mean
 
 import torch
 from torch.nn.utils.rnn import pad_sequence
@@ -11,8 +12,10 @@ from transformers.utils import logging
 
 from bmtools.io.failures import reading
 from bmtools.models.hardware import resolve_device
-from bmtools.translation.engines.neural import NeuralTranslator
+from bmtools.translation.engines.neural import Generated, NeuralTranslator, Search
 from bmtools.translation.settings import ModelConfig
+
+_SCORES = 2**26  # of tokens by vocabulary, at once: 256 MB
 
 
 class TransformersTranslator(NeuralTranslator):
@@ -24,24 +27,52 @@ class TransformersTranslator(NeuralTranslator):
         super().__init__(settings, source, target)
         dtype = "float32" if settings.compute_type == "default" else settings.compute_type
         logging.disable_progress_bar()
-        with reading(settings.model, "no model for translation",
+        with reading(settings.directory, "no model for translation",
                      "expected config.json and model.safetensors"):
             model = AutoModelForSeq2SeqLM.from_pretrained(
-                settings.model, local_files_only=True, trust_remote_code=False,
+                settings.directory, local_files_only=True, trust_remote_code=False,
                 use_safetensors=True, dtype=getattr(torch, dtype))
         self._model = model.to(resolve_device(settings.device)).eval()
         # A forced end would make a loop look like a translation; limits are given with each call.
         self._model.generation_config.forced_eos_token_id = None
         self._model.generation_config.max_length = None
 
+    def generate(self, sources: Sequence[list[str]], longest: int,
+                 search: Search) -> list[Generated]:
+        """Translate tokens in batches of similar length, and restore the order."""
+        tokenizer, mark = self.subwords.tokenizer, self.subwords.target_token
+        vocabulary = self.subwords.vocabulary
+        ids = self._ids(sources)
+        results: dict[int, list[str]] = {}
+        for batch in batches_by_length([len(one) for one in ids], self.settings.batch_tokens):
+            inputs, mask = self._padded([ids[index] for index in batch])
+            with torch.inference_mode():
+                outputs = self._model.generate(
+                    input_ids=inputs, attention_mask=mask, max_new_tokens=longest,
+                    num_beams=search.beam_size, do_sample=False,
+                    repetition_penalty=search.repetition_penalty,
+                    no_repeat_ngram_size=search.no_repeat_ngram_size,
+                    forced_bos_token_id=vocabulary[mark] if mark else None)
+            for index, output in zip(batch, outputs.tolist(), strict=True):
+                # The decoder's start goes, and what follows the end.
+                tokens = list(tokenizer.convert_ids_to_tokens(output))[1:]
+                end = tokens.index(tokenizer.eos_token) if tokenizer.eos_token in tokens else -1
+                results[index] = tokens[:end + 1 or None]
+        tokens_of = [results[index] for index in range(len(sources))]
+        # A pass over whole translations costs little beside the search, and less memory than the
+        # scores of all its steps.
+        return [Generated(tokens, mean(scores[bool(mark):])) for tokens, scores in
+                zip(tokens_of, self.score(sources, tokens_of), strict=True)]
+
     @torch.inference_mode()
     def score(self, sources: Sequence[list[str]],
               targets: Sequence[list[str]]) -> list[list[float]]:
         """Score given translations in batches of similar length."""
         left, right = map(self._ids, (sources, targets))
+        lengths = [len(one) + len(other) for one, other in zip(left, right, strict=True)]
+        batch_tokens = min(self.settings.batch_tokens, _SCORES // len(self.subwords.vocabulary))
         scores: dict[int, list[float]] = {}
-        for batch in batches_by_length([len(one) + len(other) for one, other in
-                                        zip(left, right, strict=True)], self.settings.batch_tokens):
+        for batch in batches_by_length(lengths, batch_tokens):
             inputs, mask = self._padded([left[index] for index in batch])
             labels, kept = self._padded([right[index] for index in batch])
             logits = self._model(input_ids=inputs, attention_mask=mask, labels=labels).logits
@@ -62,23 +93,6 @@ class TransformersTranslator(NeuralTranslator):
                               padding_value=self.subwords.tokenizer.pad_token_id)
         mask = pad_sequence([torch.ones_like(one) for one in tensors], batch_first=True)
         return inputs.to(self._model.device), mask.to(self._model.device)
-
-    def generate(self, sources: Sequence[list[str]], longest: int) -> list[list[str]]:
-        """Translate tokens in batches of similar length, and restore the order."""
-        tokenizer, mark = self.subwords.tokenizer, self.subwords.target_token
-        vocabulary = self.subwords.vocabulary
-        ids = self._ids(sources)
-        results: dict[int, list[str]] = {}
-        for batch in batches_by_length([len(one) for one in ids], self.settings.batch_tokens):
-            inputs, mask = self._padded([ids[index] for index in batch])
-            with torch.inference_mode():
-                outputs = self._model.generate(
-                    input_ids=inputs, attention_mask=mask,
-                    max_new_tokens=longest, num_beams=self.settings.beam_size, do_sample=False,
-                    forced_bos_token_id=vocabulary[mark] if mark else None)
-            for index, output in zip(batch, outputs.tolist(), strict=True):
-                results[index] = list(tokenizer.convert_ids_to_tokens(output))
-        return [results[index] for index in range(len(sources))]
 
 
 def batches_by_length(lengths: Sequence[int], batch_tokens: int) -> Iterator[list[int]]:

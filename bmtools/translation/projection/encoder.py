@@ -12,7 +12,7 @@ from bmtools.models.checkpoint import load_checkpoint
 from bmtools.models.checkpoint_files import positions
 from bmtools.models.hardware import resolve_device
 from bmtools.translation.engines.model_files import check_sequence_to_sequence
-from bmtools.translation.engines.neural import Subwords
+from bmtools.translation.engines.subwords import Subwords
 from bmtools.translation.projection.embeddings import StatesProjector, WordTokenizer, link_rule
 from bmtools.translation.projection.settings import LinkRule
 from bmtools.translation.settings import ModelConfig
@@ -39,7 +39,7 @@ def translation_encoder(config: ModelConfig, source: str, target: str, layer: in
         CheckpointError: no such model, or one that reads the source language alone.
         ValueError: the encoder has not so many layers.
     """
-    directory = config.tokenizer or config.model
+    directory = config.tokenizer or config.directory
     check_sequence_to_sequence(directory)
     left = Subwords(replace(config, model=directory), source, target)
     if not (left.target_token or "".join(left.prefix).startswith("<2")):

@@ -16,10 +16,11 @@ import pytest
 from bmtools.errors import BmtoolsError, RecordError
 from bmtools.records import Record
 from bmtools.translation.documents import TranslationCounts, translate_records
-from bmtools.translation.engines import apertium
+from bmtools.translation.engines import apertium, programs
 from bmtools.translation.engines.apertium import ApertiumTranslator, installed_modes
-from bmtools.translation.settings import DocumentConfig
+from bmtools.translation.settings import DocumentConfig, ProgramConfig
 
+QUICK = ProgramConfig(patience=0.5)
 CHAIN = {"eng-cat", "cat-ita", "eng-spa", "spa-ita"}
 _is_there = shutil.which("apertium") is not None and set(installed_modes()) >= CHAIN
 needs_apertium = pytest.mark.skipif(
@@ -33,8 +34,15 @@ def modes(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     def pretend(*names: str, run: Callable[[str, list[str]], list[str]] | None = None) -> None:
         monkeypatch.setattr(apertium, "installed_modes", lambda: list(names))
         act = run or (lambda _mode, lines: lines)
-        monkeypatch.setattr(apertium, "_run", lambda mode, lines: apertium._Run(
-            act(mode, lines), "ended", False))
+
+        def pretended(program: programs.Program, sentences: list[str]) -> programs._Run:
+            protocol = program._protocol
+            lines = [protocol.pack(number, one) for number, one in enumerate(sentences)]
+            found = act(protocol.name.split()[-1], lines)
+            return programs._Run([line.encode() for line in found],
+                                 "ended" * (len(found) < len(lines)))
+
+        monkeypatch.setattr(programs.Program, "_run", pretended)
 
     return pretend
 
@@ -102,7 +110,7 @@ def test_a_sentence_that_upsets_apertium_is_found_and_alone(
                 rest = lines[number + 1:]
                 return lines[:number] + {"crash": [], "swallow": rest,
                                          "shift": ["BAD", *rest]}[harm]
-        return [*lines, ""]
+        return lines
 
     modes("eng-ita", run=run)
     sentences = [f"Sentence {number}." for number in range(9)]
@@ -114,7 +122,7 @@ def test_a_sentence_that_upsets_apertium_is_found_and_alone(
 
 def test_a_program_that_fails_on_everything_is_not_blamed_on_a_sentence(
         modes: Callable[..., None]) -> None:
-    modes("eng-ita", run=lambda _mode, _lines: [""])
+    modes("eng-ita", run=lambda _mode, _lines: [])
     with pytest.raises(BmtoolsError, match=r"eng-ita ended; try: echo test \| apertium"):
         ApertiumTranslator("en", "it").translate(["One.", "Two."])
 
@@ -123,12 +131,14 @@ HANGING = """#!{python} -S
 import os, subprocess, sys, time
 if sys.argv[1] == "-l":
     sys.exit(print("eng-ita"))
-for line in sys.stdin.buffer.read().split(b"\\0")[:-1]:
-    if b"HANG" in line or (b"ONCE" in line and not os.path.exists("{once}")):
-        open("{once}", "w").close()
-        subprocess.run(["sleep", "1000"])  # a child, as in Apertium's pipe
-    sys.stdout.buffer.write(line + b"\\0")
-    sys.stdout.buffer.flush()
+rest = b""
+while part := os.read(0, 65536):
+    *lines, rest = (rest + part).split(b"\\0")
+    for line in lines:
+        if b"HANG" in line or (b"ONCE" in line and not os.path.exists("{once}")):
+            open("{once}", "w").close()
+            subprocess.run(["sleep", "1000"])  # a child, as in Apertium's pipe
+        os.write(1, line + b"\\0")
 """
 
 
@@ -139,7 +149,6 @@ def hanging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program.write_text(HANGING.format(python=sys.executable, once=tmp_path / "once"))
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setattr(apertium, "_PATIENCE_SECONDS", 1)
 
 
 @pytest.mark.usefixtures("hanging")
@@ -148,7 +157,7 @@ def test_a_program_that_stands_still_is_started_again() -> None:
     records = [Record(id=str(number), text=f"Sentence {number}.") for number in range(9)]
     records[2]["text"], records[5]["text"] = "ONCE.", "HANG."
     rejected: list[RecordError] = []
-    found = list(translate_records(records, ApertiumTranslator("en", "it"),
+    found = list(translate_records(records, ApertiumTranslator("en", "it", config=QUICK),
                                    DocumentConfig("en", "it"), rejected.append, counts))
     assert [one["text"] for one in found] == [
         one["text"] for one in records if one["text"] != "HANG."]
@@ -161,9 +170,8 @@ def test_a_program_that_stands_still_is_started_again() -> None:
 @pytest.mark.usefixtures("hanging")
 def test_a_program_that_always_stands_still_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(apertium, "_hidden", lambda text, _is_english: f"HANG {text}")
-    monkeypatch.setattr(apertium, "_TEST", "HANG .[0]")
-    with pytest.raises(BmtoolsError, match=r"^apertium eng-ita stood still for 1 seconds; try"):
-        ApertiumTranslator("en", "it").translate(["One."])
+    with pytest.raises(BmtoolsError, match=r"^apertium eng-ita stood still for 0.5 seconds; try"):
+        ApertiumTranslator("en", "it", config=QUICK).translate(["One."])
 
 
 @needs_apertium

@@ -10,7 +10,7 @@ import pytest
 from transformers import AutoTokenizer
 
 from bmtools.errors import CheckpointError
-from bmtools.translation.engines.neural import Subwords
+from bmtools.translation.engines.subwords import Subwords
 from bmtools.translation.settings import ModelConfig
 
 

@@ -1,0 +1,262 @@
+"""Engine on a server with OpenAI's interface, such as llama.cpp's or vLLM's."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPException
+from threading import Lock
+from time import monotonic, sleep
+from typing import Any, NoReturn
+from urllib.error import HTTPError
+from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+from bmtools.corpus.languages import primary_language
+from bmtools.errors import BmtoolsError, setting
+from bmtools.io.failures import brief
+from bmtools.translation.engines.engine import Translation
+from bmtools.translation.settings import ServerConfig
+
+_FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 1.0, 60.0
+_MOST_BYTES = 1 << 24
+_MOST_FAILURES = 8  # in a row, after which it is the server's fault and not a sentence's
+_BUSY = frozenset((408, 409, 425, 429, *range(500, 600)))
+_REFUSES_SENTENCE = frozenset((400, 413, 422))
+_TEMPERATURES = (0.0, 0.5)
+_NAMES = dict(re.findall(r"(\w+)=(\w+)",
+    "ar=Arabic bg=Bulgarian bn=Bengali ca=Catalan cs=Czech da=Danish de=German el=Greek "
+    "en=English es=Spanish et=Estonian eu=Basque fa=Persian fi=Finnish fr=French gl=Galician "
+    "he=Hebrew hi=Hindi hr=Croatian hu=Hungarian id=Indonesian it=Italian ja=Japanese ko=Korean "
+    "lt=Lithuanian lv=Latvian nl=Dutch no=Norwegian pl=Polish pt=Portuguese ro=Romanian "
+    "ru=Russian sk=Slovak sl=Slovenian sr=Serbian sv=Swedish th=Thai tr=Turkish uk=Ukrainian "
+    "ur=Urdu vi=Vietnamese zh=Chinese"))
+_THOUGHTS = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
+_FENCE = re.compile(r"\A```\w*\n(.*?)\n?```\Z", re.DOTALL)
+_QUOTES = {'"': '"', "'": "'", "“": "”", "«": "»", "„": "“", "`": "`",
+           "\u2018": "\u2019"}
+# What a model says about a translation instead of giving it.
+_TALK = re.compile(
+    r"\A\W*(?:(?:sure|certainly|of course)\b[,!.:]|here(?: is|'s)\b[^:]{0,60}:"
+    r"|(?:the )?translat(?:ion|ed \w+)(?: (?:is|in|into|to|from)\b[^:]{0,60})?:"
+    r"|i(?:'m| am) sorry|i (?:can(?:no|')t|am unable to) (?:translate|provide|assist|help))"
+    r"|\((?:note|translat)[^)]*\)\W*\Z", re.IGNORECASE)
+
+
+class _Refused(Exception):
+    """An answer without a translation; the message says why."""
+
+
+class _Busy(Exception):
+    """A request to send again.
+
+    Args:
+        reason: what was wrong.
+        seconds: to wait, as the server says.
+        is_down: there was no server.
+    """
+
+    def __init__(self, reason: str, seconds: float | None = None, is_down: bool = False) -> None:
+        super().__init__(reason)
+        self.seconds = seconds
+        self.is_down = is_down
+
+
+class _NoRedirect(HTTPRedirectHandler):
+    """No following to other servers, which must get neither texts nor keys."""
+
+    def redirect_request(self, *_arguments: Any) -> None:
+        return None
+
+
+class HttpTranslator:
+    """Asks a server about each sentence, several at once.
+
+    Args:
+        config: address, model, prompt and limits.
+        source: ISO 639-1 code.
+        target: ISO 639-1 code.
+
+    Raises:
+        BmtoolsError: the environment variable of the key is empty.
+    """
+
+    name = "http"
+    marks_unknown = False
+    batch_sentences = 64
+    attempts = len(_TEMPERATURES)
+    licence = ""
+
+    def __init__(self, config: ServerConfig, source: str, target: str) -> None:
+        self._config = config
+        self._key = os.environ.get(config.key_variable or "", "")
+        if config.key_variable and not self._key:
+            raise BmtoolsError(f"{setting('key_variable')}: the environment variable "
+                               f"{config.key_variable} is empty; expected the server's key in it")
+        self._url = f"{(config.url or '').rstrip('/')}/chat/completions"
+        self._prompt = config.prompt.replace("{source_lang}", _language(source)).replace(
+            "{target_lang}", _language(target))
+        self.details = {"model": config.served_model or ""}
+        self.fingerprint = json.dumps(["http", self._url, config.served_model, self._prompt,
+                                       config.answer_tokens])
+        self.counts: Counter[str] = Counter()
+        self._opener = build_opener(_NoRedirect)
+        self._gives_probabilities = True
+        self._lock = Lock()
+        self._next_start = 0.0
+        self._failures = 0
+
+    def translate(self, sentences: Sequence[str], attempt: int = 0) -> list[Translation]:
+        """Translate sentences, one a request.
+
+        Raises:
+            BmtoolsError: the server cannot be used, or refuses one sentence after the other.
+        """
+        threads = ThreadPoolExecutor(self._config.parallel_requests)
+        try:
+            return list(threads.map(
+                lambda sentence: self._translate(sentence, _TEMPERATURES[attempt]), sentences))
+        finally:
+            threads.shutdown(cancel_futures=True)
+
+    def _translate(self, sentence: str, temperature: float) -> Translation:
+        body = {
+            "model": self._config.served_model, "temperature": temperature, "seed": 0,
+            "max_tokens": self._config.answer_tokens or len(sentence) + 64,
+            "messages": [{"role": "user",
+                          "content": self._prompt.replace("{sentence}", sentence)}]}
+        try:
+            answer = self._answer(body)
+            choice = answer["choices"][0]
+            text = choice["message"]["content"]
+            if choice.get("finish_reason") == "length":
+                raise _Refused(f"it was cut off; {setting('answer_tokens')} allows more")
+            return Translation(clean(text, sentence), engine=self.name,
+                               log_probability=_log_probability(choice))
+        except _Refused as refused:
+            fault = str(refused)
+        except (LookupError, TypeError, AttributeError):
+            fault = f"found {str(answer)[:80]!r}, expected choices with a message"
+        return Translation("", fault=f"the server gives no translation: {fault}")
+
+    def _answer(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Send a request until there is an answer, with longer and longer waits."""
+        wait = _FIRST_WAIT_SECONDS
+        for left in range(self._config.retries, -1, -1):
+            self._wait_for_turn()
+            try:
+                answer = self._request(body)
+            except _Busy as busy:
+                reason, is_down = f"{busy}, {self._config.retries + 1} times", busy.is_down
+                if left:
+                    self._count({"repeated requests": 1})
+                    sleep(min(busy.seconds or wait, _LONGEST_WAIT_SECONDS))
+                    wait *= 2
+            except _Refused as refused:
+                reason, is_down = str(refused), False
+                break
+            else:
+                self._failures = 0
+                return answer
+        self._failures += 1
+        if is_down or self._failures >= _MOST_FAILURES:
+            raise BmtoolsError(f"{self._url}: {reason}; start the server, or see its log")
+        raise _Refused(reason)
+
+    def _request(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Send a request once.
+
+        Raises:
+            _Busy: the server did not answer, or asks to come again.
+            _Refused: it does not take this sentence.
+            BmtoolsError: it does not take any.
+        """
+        if self._gives_probabilities:
+            body = {**body, "logprobs": True}
+        headers = {"Content-Type": "application/json"}
+        if self._key:
+            headers["Authorization"] = f"Bearer {self._key}"
+        self._count({"requests": 1})
+        try:
+            with self._opener.open(Request(self._url, json.dumps(body).encode(), headers),
+                                   timeout=self._config.request_timeout) as response:
+                content = response.read(_MOST_BYTES)
+        except HTTPError as error:
+            with error:
+                self._refuse(error)
+        except TimeoutError as error:
+            raise _Busy(f"no answer within {self._config.request_timeout:g} seconds") from error
+        except (OSError, HTTPException) as error:
+            if isinstance(getattr(error, "reason", None), TimeoutError):
+                raise _Busy(f"no answer within {self._config.request_timeout:g} "
+                            "seconds") from error
+            raise _Busy(brief(error), is_down=True) from error
+        try:
+            answer = json.loads(content)
+            usage = answer.get("usage") or {}
+        except (ValueError, AttributeError) as error:
+            raise _Busy(f"found {content[:80]!r}, expected a JSON object") from error
+        self._count({"prompt tokens": usage.get("prompt_tokens") or 0,
+                     "answer tokens": usage.get("completion_tokens") or 0})
+        return answer
+
+    def _refuse(self, error: HTTPError) -> NoReturn:
+        """Raise what an HTTP error means; the key is left out of the server's words."""
+        said = " ".join(error.read(_MOST_BYTES).decode("utf-8", "replace").split())
+        if self._key:
+            said = said.replace(self._key, "***")
+        fault = f"HTTP {error.code} {error.reason}: {said[:200] or 'it said nothing'}"
+        if error.code in _REFUSES_SENTENCE and "logprobs" in said and self._gives_probabilities:
+            self._gives_probabilities = False
+            raise _Busy(fault, 0.001) from error
+        if error.code in _BUSY:
+            seconds = error.headers.get("Retry-After", "")
+            raise _Busy(fault, float(seconds) if seconds.isdecimal() else None) from error
+        if error.code in _REFUSES_SENTENCE:
+            raise _Refused(fault) from error
+        raise BmtoolsError(f"{self._url}: {fault}; check {setting('url')}, "
+                           f"{setting('served_model')} and {setting('key_variable')}") from error
+
+    def _wait_for_turn(self) -> None:
+        """Wait until the rate allows another request."""
+        if not self._config.requests_per_minute:
+            return
+        with self._lock:
+            start = max(monotonic(), self._next_start)
+            self._next_start = start + 60 / self._config.requests_per_minute
+        sleep(max(0.0, start - monotonic()))
+
+    def _count(self, counts: dict[str, int]) -> None:
+        with self._lock:
+            self.counts.update(counts)
+
+
+def _language(code: str) -> str:
+    return _NAMES.get(primary_language(code), code)
+
+
+def _log_probability(choice: dict[str, Any]) -> float | None:
+    """Return the mean over the answer's tokens, where the server gives it."""
+    tokens = (choice.get("logprobs") or {}).get("content") or []
+    return round(sum(token["logprob"] for token in tokens) / len(tokens), 4) if tokens else None
+
+
+def clean(answer: str, sentence: str) -> str:
+    """Take a translation out of an answer: no thoughts, fences or quotes around it.
+
+    Raises:
+        _Refused: it has several lines, none, or talk about the translation.
+    """
+    text = _THOUGHTS.sub("", answer).strip()
+    if fenced := _FENCE.match(text):
+        text = fenced[1].strip()
+    if len(text) > 1 and text[-1] == _QUOTES.get(text[0]) and sentence[:1] not in _QUOTES:
+        text = text[1:-1].strip()
+    if not text or "\n" in text:
+        raise _Refused(f"found {len(text.splitlines())} lines, expected one")
+    if _TALK.search(text) and not _TALK.search(sentence):
+        raise _Refused(f"found {text[:60]!r}, expected the translation alone")
+    return " ".join(text.split())

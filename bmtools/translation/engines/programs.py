@@ -1,0 +1,259 @@
+"""Programs that answer line by line: kept running, watched, and shared by several at once."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import subprocess
+import weakref
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from itertools import takewhile
+from math import ceil
+from queue import SimpleQueue
+from typing import IO, Generic, NamedTuple, TypeVar
+
+from bmtools.errors import BmtoolsError
+from bmtools.io.output import temporary_file
+
+_READ_BYTES = 1 << 16
+_GRACE_SECONDS = 0.05  # in which a line too many shows up
+_LAST_SECONDS = 5.0  # that a program may take to end after its last line
+_STDERR_BYTES = 4096
+Worker = TypeVar("Worker")
+Result = TypeVar("Result")
+
+
+class Protocol(NamedTuple):
+    """How a program is started and spoken to.
+
+    Args:
+        arguments: of the program.
+        name: of the program, for messages.
+        ending: byte behind each line.
+        is_persistent: it answers each line at once, and is kept running.
+        pack: makes the line to send from a sentence and its number in the batch.
+        unpack: reads a line that came back, with its number; None where it is no answer.
+        has_numbers: `unpack` notices lines in a wrong place, and what follows is not read.
+        test: sentence that the program must be able to answer.
+        hint: a command to type, for messages.
+    """
+
+    arguments: Sequence[str]
+    name: str
+    ending: bytes
+    is_persistent: bool
+    pack: Callable[[int, str], str]
+    unpack: Callable[[int, bytes], str | None]
+    has_numbers: bool
+    test: str
+    hint: str
+
+
+class _Run(NamedTuple):
+    """Lines that came back; what was wrong with the run, if anything."""
+
+    lines: list[bytes]
+    fault: str = ""
+    is_stalled: bool = False
+
+
+class Program:
+    """A program that answers sentences, and is started again where it fails.
+
+    Args:
+        protocol: how to start it and to speak to it.
+        patience: seconds without an answer after which it is stopped.
+
+    Attributes:
+        restarts: runs that failed.
+    """
+
+    def __init__(self, protocol: Protocol, patience: float) -> None:
+        self.restarts = 0
+        self._protocol = protocol
+        self._patience = patience
+        self._is_closed = False
+        self._process: subprocess.Popen[bytes] | None = None
+        self._stderr: IO[bytes] | None = None
+        self._end: Callable[[], object] = lambda: None
+
+    def ask(self, sentences: Sequence[str]) -> list[str | None]:
+        """Get the answers to sentences; None where one leaves the program without an answer.
+
+        A batch that fails is halved until the culprit is alone. Where lines have numbers, those
+        before a standstill are kept; else nothing of the batch can be trusted.
+
+        Raises:
+            BmtoolsError: the program does not answer, whatever it is given.
+        """
+        if not sentences:
+            return []
+        run = self._run(sentences)
+        answers = (self._protocol.unpack(number, line) for number, line in enumerate(run.lines))
+        whole = list(takewhile(lambda one: one is not None, answers)
+                     if self._protocol.has_numbers else answers)
+        if len(whole) == len(sentences) and not run.fault:
+            return whole
+        self.restarts += 1
+        self.stop()
+        if len(sentences) == 1:
+            if sentences[0] != self._protocol.test and self.ask([self._protocol.test]):
+                return [None]
+            raise BmtoolsError(f"{self._protocol.name} {run.fault or 'gives no text back'}; try: "
+                               f"{self._protocol.hint}")
+        if run.is_stalled and self._protocol.has_numbers:
+            at = len(whole)
+            return whole + self.ask(sentences[at:at + 1]) + self.ask(sentences[at + 1:])
+        middle = len(sentences) // 2
+        return self.ask(sentences[:middle]) + self.ask(sentences[middle:])
+
+    def _run(self, sentences: Sequence[str]) -> _Run:
+        """Send lines, and read as many."""
+        protocol = self._protocol
+        content = b"".join(protocol.pack(number, sentence).encode() + protocol.ending
+                           for number, sentence in enumerate(sentences))
+        process = self._process or self._start()
+        received, is_stalled = self._exchange(process, content, len(sentences))
+        *lines, rest = received.split(protocol.ending)
+        if rest and not protocol.is_persistent:
+            lines.append(rest)  # a last line without its ending
+        if is_stalled:
+            fault = f"stood still for {self._patience:g} seconds"
+        elif len(lines) < len(sentences):
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(_LAST_SECONDS)
+            fault = f"ended with code {process.returncode}: {self._said()}"
+        elif len(lines) > len(sentences) or (rest and protocol.is_persistent):
+            fault = f"gives {len(lines)} lines back for {len(sentences)}"
+        else:
+            fault = ""
+        if not protocol.is_persistent:
+            self.stop()
+        return _Run(lines, fault, is_stalled)
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        if self._is_closed:
+            raise BmtoolsError(f"{self._protocol.name} was stopped")
+        self._stderr = temporary_file()
+        try:
+            process = subprocess.Popen(
+                self._protocol.arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                stderr=self._stderr, bufsize=0, process_group=0,
+                env={**os.environ, "LC_ALL": "C.UTF-8"})
+        except OSError as error:
+            self._stderr.close()
+            raise BmtoolsError(f"{self._protocol.name} cannot be started ({error.strerror}); "
+                               "install it, or name another program") from error
+        assert process.stdin is not None
+        os.set_blocking(process.stdin.fileno(), False)
+        self._process = process
+        self._end = weakref.finalize(self, _end, process, self._stderr)
+        return process
+
+    def stop(self, for_good: bool = False) -> None:
+        """Stop the program until it is asked again, or for good."""
+        self._is_closed |= for_good
+        self._process = None
+        self._end()
+
+    def _said(self) -> str:
+        """Return the end of what the program wrote to stderr."""
+        assert self._stderr is not None
+        self._stderr.seek(max(0, self._stderr.seek(0, os.SEEK_END) - _STDERR_BYTES))
+        return " ".join(self._stderr.read().decode("utf-8", "replace").split())[-200:] \
+            or "it said nothing"
+
+    def _exchange(self, process: subprocess.Popen[bytes], content: bytes,
+                  expected: int) -> tuple[bytes, bool]:
+        """Write and read at once; tells whether nothing went in or out for too long."""
+        stdin, stdout = process.stdin, process.stdout
+        assert stdin is not None and stdout is not None
+        received, missing, waiting = bytearray(), expected, memoryview(content)
+        with selectors.DefaultSelector() as selector:
+            selector.register(stdout, selectors.EVENT_READ)
+            selector.register(stdin, selectors.EVENT_WRITE)
+            while True:
+                is_waiting = missing > 0 or not self._protocol.is_persistent
+                if not is_waiting and self._protocol.has_numbers:
+                    return bytes(received), False
+                events = selector.select(self._patience if is_waiting else _GRACE_SECONDS)
+                if not events:
+                    return bytes(received), is_waiting
+                for key, _ in events:
+                    if key.fileobj is stdout:
+                        part = os.read(stdout.fileno(), _READ_BYTES)
+                        if not part:
+                            return bytes(received), False
+                        received += part
+                        missing -= part.count(self._protocol.ending)
+                        continue
+                    try:
+                        waiting = waiting[os.write(stdin.fileno(), waiting):]
+                    except BrokenPipeError:  # what it wrote before its end is still read
+                        waiting = waiting[:0]
+                    if not waiting:
+                        selector.unregister(stdin)
+                        if not self._protocol.is_persistent:
+                            stdin.close()
+
+
+def _end(process: subprocess.Popen[bytes], stderr: IO[bytes]) -> None:
+    """Kill a program and its children, where it runs, and close its pipes."""
+    if process.poll() is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    for stream in (process.stdin, process.stdout, stderr):
+        if stream is not None:
+            with suppress(OSError):
+                stream.close()
+
+
+class Pool(Generic[Worker]):
+    """Workers that share lists of sentences, each used by one thread at a time.
+
+    Args:
+        workers: with a method to stop them.
+        close: stops a worker for good.
+    """
+
+    def __init__(self, workers: Sequence[Worker], close: Callable[[Worker], None]) -> None:
+        self._workers = workers
+        self._close = close
+
+    def map(self, work: Callable[[Worker, Sequence[str]], list[Result]],
+            sentences: Sequence[str], chunk: int = 0) -> list[Result]:
+        """Let workers work on parts, and join the results in order.
+
+        Args:
+            work: on a part.
+            sentences: all of them.
+            chunk: most sentences of a part; by default, a quarter of a worker's share,
+                or all for a single one.
+        """
+        parts_each = 4 if len(self._workers) > 1 else 1
+        size = chunk or max(1, ceil(len(sentences) / (parts_each * len(self._workers))))
+        parts = [sentences[at:at + size] for at in range(0, len(sentences), size)]
+        free: SimpleQueue[Worker] = SimpleQueue()
+        for worker in self._workers:
+            free.put(worker)
+
+        def run(part: Sequence[str]) -> list[Result]:
+            worker = free.get()
+            try:
+                return work(worker, part)
+            finally:
+                free.put(worker)
+
+        threads = ThreadPoolExecutor(len(self._workers))
+        try:
+            return [one for results in threads.map(run, parts) for one in results]
+        except BaseException:
+            for worker in self._workers:
+                self._close(worker)
+            raise
+        finally:
+            threads.shutdown(cancel_futures=True)

@@ -1,0 +1,216 @@
+"""Translation by CTranslate2, against transformers."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bmtools.errors import BmtoolsError, CheckpointError
+from bmtools.io.failures import WriteError
+from bmtools.io.unfinished import hidden_path
+from bmtools.translation.engines import conversion
+from bmtools.translation.engines.ctranslate2_engine import CTranslate2Translator
+from bmtools.translation.engines.transformers_engine import TransformersTranslator
+from bmtools.translation.settings import ModelConfig
+
+pytest.importorskip("ctranslate2")
+UNSEEN = ["The patient has pain.", "We studied fever.", "No drug reduces a fever (p < 0.05).",
+          "Common pain.", "Died."]
+
+
+def test_greedy_translations_are_those_of_transformers(
+        model: Path, converted: Callable[[Path], Path], pairs: dict[str, str]) -> None:
+    sentences = [*pairs, *UNSEEN]
+    settings = ModelConfig(converted(model), tokenizer=model, beam_size=1, batch_tokens=64)
+    ours = CTranslate2Translator(settings, "en", "it").translate(sentences)
+    theirs = TransformersTranslator(
+        ModelConfig(model, beam_size=1), "en", "it").translate(sentences)
+    assert [one.text for one in ours] == [one.text for one in theirs]
+    assert [one.log_probability for one in ours] == pytest.approx(
+        [one.log_probability for one in theirs], abs=2e-3)
+    assert {one.engine for one in ours} == {"ctranslate2"}
+    assert [one.text for one in ours[:len(pairs)]] == list(pairs.values())
+
+
+def test_given_translations_have_the_probabilities_that_transformers_gives(
+        model: Path, converted: Callable[[Path], Path], pairs: dict[str, str]) -> None:
+    ours = CTranslate2Translator(ModelConfig(converted(model), tokenizer=model), "en", "it")
+    theirs = TransformersTranslator(ModelConfig(model, batch_tokens=90), "en", "it")
+    # Each sentence with its own translation, then with that of its neighbour.
+    targets = [*pairs.values(), *list(pairs.values())[1:], *list(pairs.values())[:1]]
+    sources = [ours.subwords.encode(one) for one in [*pairs, *pairs]]
+    tokens = [ours.subwords.encode_target(one) for one in targets]
+    found = ours.score(sources, tokens)
+    for left, right, target in zip(found, theirs.score(sources, tokens), tokens, strict=True):
+        assert len(left) == len(target)
+        assert left == pytest.approx(right, abs=5e-3)
+    sums = [sum(one) for one in found]
+    assert all(own > other + 1 for own, other in zip(sums[:6], sums[6:], strict=True))
+
+
+def test_int8_and_beams_still_know_the_sentences(
+        nllb: Path, converted: Callable[[Path], Path], pairs: dict[str, str]) -> None:
+    settings = ModelConfig(converted(nllb), tokenizer=nllb, compute_type="int8", beam_size=4)
+    translator = CTranslate2Translator(settings, "en", "it")
+    assert [one.text for one in translator.translate(list(pairs))] == list(pairs.values())
+
+
+def test_the_tokenizer_may_be_in_another_directory(
+        nllb: Path, converted: Callable[[Path], Path], pairs: dict[str, str],
+        tmp_path: Path) -> None:
+    directory = shutil.copytree(converted(nllb), tmp_path / "model")
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(nllb / name, directory)
+    settings = ModelConfig(directory, max_length=64)
+    translator = CTranslate2Translator(settings, "en", "it")
+    assert translator.translate(["No patient died."])[0].text == pairs["No patient died."]
+    with pytest.raises(CheckpointError, match="max_length does"):
+        CTranslate2Translator(ModelConfig(directory), "en", "it")
+
+
+def test_nothing_is_cut_off_in_silence(nllb: Path, converted: Callable[[Path], Path]) -> None:
+    settings = ModelConfig(converted(nllb), tokenizer=nllb, max_length=12)
+    long, short = CTranslate2Translator(settings, "en", "it").translate(
+        ["Fever is common. " * 9, "Fever is common."])
+    assert long.fault.endswith("tokens, the model takes 12")
+    assert short.text == "La febbre è comune."
+
+
+def test_a_directory_without_tokenizer_is_reported_with_a_remedy(
+        marian: Path, converted: Callable[[Path], Path]) -> None:
+    with pytest.raises(CheckpointError, match="tokenizer names the directory"):
+        CTranslate2Translator(ModelConfig(converted(marian)), "en", "it")
+
+
+def test_a_tokenizer_of_another_model_is_noticed(
+        marian: Path, nllb: Path, converted: Callable[[Path], Path]) -> None:
+    with pytest.raises(CheckpointError, match="lacks eng_Latn, ita_Latn"):
+        CTranslate2Translator(ModelConfig(converted(marian), tokenizer=nllb), "en", "it")
+    with pytest.raises(CheckpointError, match="of the tokenizer's"):
+        CTranslate2Translator(ModelConfig(converted(nllb), tokenizer=marian), "en", "it")
+
+
+@pytest.fixture
+def conversions(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Remember what is converted."""
+    made: list[Path] = []
+    convert = conversion._convert
+
+    def remembering(settings: ModelConfig, partial: Path) -> None:
+        made.append(settings.directory)
+        convert(settings, partial)
+
+    monkeypatch.setattr(conversion, "_convert", remembering)
+    return made
+
+
+def test_a_model_as_published_is_converted_once(
+        model: Path, pairs: dict[str, str], tmp_path: Path, conversions: list[Path]) -> None:
+    settings = ModelConfig(model, beam_size=1, convert_to=tmp_path / "made")
+    for _ in range(2):
+        translator = CTranslate2Translator(settings, "en", "it")
+        assert [one.text for one in translator.translate(list(pairs))] == list(pairs.values())
+    assert conversions == [model]
+    [directory] = (tmp_path / "made").iterdir()
+    assert directory.name.startswith(f"{model.name}-int8-")
+    assert translator.details == {"model": model.name}
+
+
+def test_other_weights_and_other_types_are_other_conversions(
+        marian: Path, tmp_path: Path, conversions: list[Path],
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    changed = shutil.copytree(marian, tmp_path / marian.name)
+    config = json.loads((changed / "config.json").read_text())
+    (changed / "config.json").write_text(json.dumps({**config, "note": 1}))
+    fingerprints = {CTranslate2Translator(settings, "en", "it").fingerprint for settings in (
+        ModelConfig(marian), ModelConfig(changed), ModelConfig(marian, compute_type="float32"),
+        ModelConfig(marian, batch_tokens=9, threads=1))}
+    assert len(fingerprints) == len(conversions) == 3
+    assert len(list((tmp_path / "cache/bmtools/ctranslate2").iterdir())) == 3
+
+
+def test_processes_that_want_the_same_conversion_wait_for_it(
+        marian: Path, tmp_path: Path, conversions: list[Path]) -> None:
+    def load(_: int) -> str:
+        translator = CTranslate2Translator(ModelConfig(marian, convert_to=tmp_path), "en", "it")
+        return translator.translate(["No patient died."])[0].text
+
+    with ThreadPoolExecutor(3) as threads:
+        assert len(set(threads.map(load, range(3)))) == 1
+    assert len(conversions) == 1
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_what_a_kill_left_of_a_conversion_is_removed(
+        marian: Path, tmp_path: Path, conversions: list[Path]) -> None:
+    settings = ModelConfig(marian, compute_type="int8", convert_to=tmp_path)
+    done = conversion.convert(settings, "0" * 64)
+    left = hidden_path(done, "partial")
+    done.rename(left)
+    (tmp_path / f".{done.name}.lock").touch()
+    assert conversion.convert(settings, "0" * 64) == done
+    assert list(tmp_path.iterdir()) == [done]
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"),
+                                   RuntimeError("not enough memory")])
+def test_a_conversion_that_fails_leaves_nothing(
+        marian: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+        error: Exception) -> None:
+    def fail(_settings: ModelConfig, partial: Path) -> None:
+        (partial / "model.bin").write_bytes(b"begun")
+        raise error
+
+    monkeypatch.setattr(conversion, "_convert", fail)
+    settings = ModelConfig(marian, convert_to=tmp_path / "made")
+    with pytest.raises(WriteError if isinstance(error, OSError) else RuntimeError,
+                       match="no space left" if isinstance(error, OSError) else "memory"):
+        CTranslate2Translator(settings, "en", "it")
+    assert list((tmp_path / "made").glob("marian*")) == []
+
+
+def test_a_place_that_cannot_be_written_is_named(marian: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(WriteError, match=r"file/made/.*: cannot be written \(not a directory\)"):
+        CTranslate2Translator(ModelConfig(marian, convert_to=tmp_path / "file/made"), "en", "it")
+
+
+def test_what_cannot_be_converted_is_refused(marian: Path, tmp_path: Path) -> None:
+    directory = shutil.copytree(marian, tmp_path / "model")
+    weights = directory / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:1000])
+    with pytest.raises(CheckpointError, match=r"model.safetensors"):
+        CTranslate2Translator(ModelConfig(directory, convert_to=tmp_path), "en", "it")
+    with pytest.raises(BmtoolsError, match="compute_type float16 is not for this cpu; expected"):
+        CTranslate2Translator(ModelConfig(marian, compute_type="float16", device="cpu"), "en", "it")
+
+
+def test_attempts_are_searches_of_their_own(
+        nllb: Path, converted: Callable[[Path], Path], pairs: dict[str, str],
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = ModelConfig(converted(nllb), tokenizer=nllb, beam_size=1, repetition_penalty=1.3)
+    translator = CTranslate2Translator(settings, "en", "it")
+    searches = [translator._search(attempt) for attempt in range(translator.attempts)]
+    assert len(set(searches)) == 3
+    assert searches[0] == (1, 1.3, 0)
+    assert all(one.no_repeat_ngram_size and one.repetition_penalty >= 1.3 for one in searches[1:])
+    found = translator.translate(["No patient died."], attempt=2)
+    assert found == translator.translate(["No patient died.", *pairs], attempt=2)[:1]
+
+
+def test_repetition_is_kept_down(nllb: Path, converted: Callable[[Path], Path]) -> None:
+    def translate(size: int) -> set[str]:
+        settings = ModelConfig(nllb, beam_size=1, no_repeat_ngram_size=size)
+        ours = replace(settings, model=converted(nllb), tokenizer=nllb)
+        return {engine.translate(["fever fever fever fever"])[0].text for engine in (
+            TransformersTranslator(settings, "en", "it"), CTranslate2Translator(ours, "en", "it"))}
+
+    [free], [kept_down] = translate(0), translate(2)
+    assert free.count("tto") > kept_down.count("tto")
