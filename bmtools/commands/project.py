@@ -60,8 +60,8 @@ from bmtools.translation.projection.settings import (
 @click.option("--confidence", type=click.Path(path_type=Path, exists=True, dir_okay=False),
               metavar="FILE", help="Calibration of the confidence, as --fit-confidence writes it; "
                                    "the one that is shipped by default.")
-@writes_file("--fit-confidence", "Take the annotations that the translations have for gold, "
-             "calibrate the confidence on them, and write the calibration here.")
+@writes_file("--fit-confidence", "Take the annotations of the translations for gold, calibrate the "
+             "confidence on them, and write that here instead of records.")
 def command(records: RecordReader, reject: Reject, output: str, translations: tuple[str, ...],
             pairing: Pairing, methods: tuple[str, ...], edges: bool, lost: Lost,
             min_confidence: float, confidence: Path | None, fit_confidence: str | None) -> None:
@@ -70,11 +70,29 @@ def command(records: RecordReader, reject: Reject, output: str, translations: tu
     Entities, relations and answers of the records go to the translations that have the same ids.
     How many were projected, and how many were lost for which reason, is written to stderr.
     """
-    from bmtools.translation.projection.project import project
-
     with usage_errors():
         config = ProjectionConfig(methods, edges, min_confidence, lost, pairing, confidence)
-    counts: Counter[str] = Counter()
     reader = RecordReader(translations, reject, records.allow_empty)
+    if fit_confidence:
+        _fit(records, reader, config, reject, Path(fit_confidence))
+        return
+    from bmtools.translation.projection.project import project
+
+    counts: Counter[str] = Counter()
     number = write_stream(project(records, reader, config, reject, counts), output, "projecting")
     finish(*after_project(number, counts, output))
+
+
+def _fit(records: RecordReader, gold: RecordReader, config: ProjectionConfig, reject: Reject,
+         path: Path) -> None:
+    """Calibrate the confidence, and write the calibration."""
+    from bmtools.io.output import new_file
+    from bmtools.translation.projection.confidence import encode_calibration
+    from bmtools.translation.projection.gold import calibrate
+
+    calibration = calibrate(records, gold, config, reject)
+    with new_file(path) as stream:
+        stream.write(encode_calibration(calibration))
+    error = "" if calibration.error is None else \
+        f", expected calibration error {calibration.error:.4f} on sets left out"
+    finish(f"calibrated on {calibration.spans:,} spans to {path}{error}")

@@ -63,8 +63,8 @@ def best_span(links: Array, inside: Array, weights: Array,
               targets: Sequence[tuple[int, int]]) -> Projection | None:
     """Find the run of target words that gains most; None where none does.
 
-    The score is the weighted share of its links that lead into the span, times the share of the
-    span's words that are linked to it.
+    The score is the share of its links that lead into the span, times the share of the span's links
+    that lead to it, both by weight.
 
     Args:
         links: (source words, target words), how likely they are linked.
@@ -83,5 +83,4 @@ def best_span(links: Array, inside: Array, weights: Array,
     first = int(np.flatnonzero(sums[:last + 1] <= lowest[last])[-1])
     linked = into[first:last + 1].sum()
     purity = linked / (linked + elsewhere[first:last + 1].sum())
-    reached = np.minimum(1, links[inside, first:last + 1].sum(axis=1)).mean()
-    return Projection(targets[first][0], targets[last][1], float(purity * reached))
+    return Projection(targets[first][0], targets[last][1], float(purity * linked / into.sum()))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from math import exp, log
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -17,6 +15,7 @@ from bmtools.translation.projection.vote import Vote, overlap
 
 SHIPPED = Path(__file__).with_name("confidence.json")
 _PENALTY = 1.0
+_LEAST = 0.01  # below which scores, and their distance from 1, do not differ
 Features = dict[str, float]
 
 
@@ -67,8 +66,8 @@ def features(pair: SentencePair, number: int, found: Vote) -> Features:
         found: its place, which there must be.
 
     Returns:
-        scores of methods that chose the place; agreement and overlap of the others; how far its
-        length is from the expected one; its size; the rules that changed it.
+        log-odds of the scores of methods that chose the place; agreement and overlap of the others;
+        how far its length is from the expected one; its size; whether rules changed it.
     """
     place = found.place
     assert place is not None
@@ -85,29 +84,39 @@ def features(pair: SentencePair, number: int, found: Vote) -> Features:
             "words": log(1 + words), "short": float(words <= 1),
             "rules": float(bool(found.rules)),
             **{f"{name}": 1.0 for name, _ in same},
-            **{f"{name} score": one.score for name, one in same}}
+            **{f"{name} score": log((one.score + _LEAST) / (1 - one.score + _LEAST))
+               for name, one in same}}
 
 
-def fit_calibration(samples: Sequence[tuple[Features, bool]], precisions: Mapping[str, float],
-                    origin: str) -> Calibration:
+def fit_calibration(samples: Sequence[tuple[str, Features, bool]],
+                    precisions: Mapping[str, float], origin: str) -> Calibration:
     """Fit a calibration to spans whose rightness is known.
 
     Args:
-        samples: features of spans, and whether each is right.
+        samples: of spans, their set, their features, and whether each is right.
         precisions: of the methods.
         origin: of the gold, for people.
-
-    Raises:
-        DataError: all of the spans are right, or none.
     """
+    sets = sorted({name for name, *_ in samples})
+    found = []
+    for left_out in sets if len(sets) > 1 else ():
+        model = _fit([one for one in samples if one[0] != left_out], precisions, origin)
+        found += [(model.confidence(values), right) for name, values, right in samples
+                  if name == left_out]
+    fitted = _fit(samples, precisions, origin)
+    return msgspec.structs.replace(
+        fitted, error=round(calibration_error(found), 4) if found else None)
+
+
+def _fit(samples: Sequence[tuple[str, Features, bool]], precisions: Mapping[str, float],
+         origin: str) -> Calibration:
+    """Fit the regression, with one right and one wrong span more, so that no odds are endless."""
     from sklearn.linear_model import LogisticRegression
 
-    right = np.array([good for _, good in samples])
-    if not 0 < right.sum() < len(right):
-        raise DataError(f"{origin}: found {right.sum()} of {len(right)} spans projected right, "
-                        "expected some right and some wrong ones to learn from")
-    names = sorted({name for one, _ in samples for name in one})
-    values = np.array([[one.get(name, 0.0) for name in names] for one, _ in samples])
+    names = sorted({name for _, one, _ in samples for name in one})
+    values = np.array([[one.get(name, 0.0) for name in names] for _, one, _ in samples])
+    values = np.vstack([values, values.mean(axis=0), values.mean(axis=0)])
+    right = np.array([*(good for *_, good in samples), True, False])
     model = LogisticRegression(C=1 / _PENALTY, max_iter=1000).fit(values, right)
     return Calibration(origin, round(float(model.intercept_[0]), 4),
                        {name: round(float(value), 4)
@@ -115,7 +124,21 @@ def fit_calibration(samples: Sequence[tuple[Features, bool]], precisions: Mappin
                        {name: round(value, 4) for name, value in precisions.items()}, len(samples))
 
 
-def write_calibration(calibration: Calibration) -> str:
-    """Return a calibration as JSON text."""
-    content: dict[str, Any] = msgspec.to_builtins(calibration)
-    return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
+def calibration_error(found: Sequence[tuple[float, bool]]) -> float:
+    """Return the expected calibration error over ten bins of equal width.
+
+    Source: Guo et al. 2017, section 2.
+
+    Args:
+        found: confidence of spans, and whether each is right.
+    """
+    bins: dict[int, list[tuple[float, bool]]] = {}
+    for confidence, right in found:
+        bins.setdefault(min(9, int(10 * confidence)), []).append((confidence, right))
+    return sum(abs(sum(confidence for confidence, _ in own) - sum(right for _, right in own))
+               for own in bins.values()) / len(found)
+
+
+def encode_calibration(calibration: Calibration) -> bytes:
+    """Return a calibration as JSON."""
+    return msgspec.json.format(msgspec.json.encode(calibration), indent=1) + b"\n"

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
+import msgspec
+
 from bmtools.errors import RecordError, Reject, setting
 from bmtools.records import Record, check
 from bmtools.search.segment import sentence_spans
@@ -81,21 +83,37 @@ def _hulls(record: Record) -> list[tuple[int, int]]:
 def _segments(source: Record, translation: Record) -> list[Segment]:
     """Return sentence pairs as the translation noted them, or by splitting both texts.
 
-    Texts that split into other numbers of sentences are one pair.
+    Texts that split into other numbers of sentences are one pair, as short ones are.
     """
     left, right = source["text"], translation["text"]
-    whole = [(0, len(left), 0, len(right))]
-    noted = translation.get("meta", {}).get("translation", {}).get("sentence_spans", {}).get("text")
-    if noted:
-        # Text between sentences is nobody's: an annotation there joins its neighbours.
-        return [(start, end, first, last) for start, end, first, last in noted]
-    if len(left) < _LONG:
-        return whole
-    sentences, translated = (list(sentence_spans(record["text"], record.get("lang") or "en", None))
-                             for record in (source, translation))
-    if len(sentences) != len(translated):
-        return whole
-    return [(*one, *other) for one, other in zip(sentences, translated, strict=True)]
+    noted = _noted(translation)
+    if noted and _are_parts([one[:2] for one in noted], left) and \
+            _are_parts([one[2:] for one in noted], right):
+        return noted
+    if len(left) >= _LONG:
+        sentences, translated = (list(sentence_spans(
+            record["text"], record.get("lang") or "en", None)) for record in (source, translation))
+        if len(sentences) == len(translated):
+            return [(*one, *other) for one, other in zip(sentences, translated, strict=True)]
+    return [(0, len(left), 0, len(right))]
+
+
+def _noted(translation: Record) -> list[Segment]:
+    """Return the sentences that `translate` noted of a text; none where it did not."""
+    found: Any = translation.get("meta", {})
+    for key in ("translation", "sentence_spans", "text"):
+        found = found.get(key) if isinstance(found, dict) else None
+    try:
+        return msgspec.convert(found, list[Segment])
+    except msgspec.ValidationError:
+        return []
+
+
+def _are_parts(spans: Sequence[tuple[int, ...]], text: str) -> bool:
+    """Return whether spans follow each other in a text, and have all of its words."""
+    borders = [0, *(border for span in spans for border in span), len(text)]
+    return borders == sorted(borders) and not any(
+        text[end:start].strip() for end, start in zip(borders[::2], borders[1::2], strict=True))
 
 
 def _joined(segments: Sequence[Segment], hulls: Iterable[tuple[int, int]]) -> list[Segment]:

@@ -1,0 +1,121 @@
+"""Calibration of the confidence on translations whose annotations people have made."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from functools import partial
+from os import PathLike
+from typing import Any
+
+from bmtools.errors import DataError, Reject, refuse, setting
+from bmtools.io.jsonl import as_records
+from bmtools.translation.projection.confidence import (
+    Calibration,
+    Features,
+    features,
+    fit_calibration,
+    read_calibration,
+)
+from bmtools.translation.projection.documents import (
+    DocumentPair,
+    annotated_spans,
+    pair_document,
+    pair_records,
+)
+from bmtools.translation.projection.pairs import Projection
+from bmtools.translation.projection.project import project_documents
+from bmtools.translation.projection.settings import ProjectionConfig
+
+Span = tuple[int, int]
+Sample = tuple[str, Features, bool]
+"""The set of a span, its features, and whether its place is right."""
+
+
+def calibrate(sources: str | PathLike[str] | Iterable[Any],
+              gold: str | PathLike[str] | Iterable[Any],
+              config: ProjectionConfig | None = None, reject: Reject = refuse) -> Calibration:
+    """Calibrate the confidence on gold.
+
+    Gold whose spans are all of whole words between white space, as token tags give them, is
+    compared by such words; a file is a set.
+
+    Args:
+        sources: files, records or dictionaries with annotations.
+        gold: their translations with the same annotations, in the same order or under the same ids.
+        config: methods.
+        reject: receives records that cannot be projected.
+
+    Raises:
+        DataError: no record has as many annotations as its translation.
+    """
+    config = config or ProjectionConfig()
+    documents = [pair_document(*pair) for pair in pair_records(
+        as_records(sources, reject), as_records(gold, reject), reject, config.pairing)]
+    by_words = _sets_of_whole_words(documents)
+    samples: list[Sample] = []
+    right: defaultdict[str, list[bool]] = defaultdict(list)
+    for document, votes in zip(documents, project_documents(documents, config, Counter()),
+                               strict=True):
+        for (at, number), gold_place in zip(document.places, _gold_places(document), strict=False):
+            own, judge = votes[at][number], partial(_is_right, document, at, gold_place, by_words)
+            for name, one in own.candidates.items():
+                if one is not None:
+                    right[name].append(judge(one))
+            if own.place is not None:
+                samples.append((_set_of(document), features(document.pairs[at], number, own),
+                                judge(own.place)))
+    if not samples:
+        raise DataError("found no annotation in both a record and its translation, expected gold; "
+                        f"leave out {setting('fit_confidence')} to project")
+    # Two spans more, of which one is right, keep a method without errors from certainty.
+    precisions = {name: (sum(good) + 1) / (len(good) + 2) for name, good in right.items()}
+    names = sorted({name for name, *_ in samples})
+    return fit_calibration(samples, {**read_calibration().precisions, **precisions},
+                           ", ".join(names))
+
+
+def _set_of(document: DocumentPair) -> str:
+    """Return the name of the file that a translation comes from."""
+    return document.translation.place.rpartition(":")[0] or "records"
+
+
+def _gold_places(document: DocumentPair) -> list[Span]:
+    """Return the gold places of all spans; none where both sides do not correspond."""
+    source, gold = document.source, document.translation
+    wanted = [one.get("id") for one in source.get("entities", ())]
+    found = gold.get("entities", [])
+    ids = [one.get("id") for one in found]
+    if None not in wanted and set(wanted) == set(ids) and len(set(ids)) == len(ids):
+        found = [found[ids.index(one)] for one in wanted]
+    ordered = gold.replace(entities=found)
+    kinds = [[(one["type"], len(one.get("spans") or [one])) for one in record.get("entities", ())]
+             for record in (source, ordered)]
+    places = annotated_spans(ordered)
+    return places if kinds[0] == kinds[1] and len(places) == len(document.places) else []
+
+
+def _sets_of_whole_words(documents: Sequence[DocumentPair]) -> set[str]:
+    """Return the sets whose gold spans are all of whole words."""
+    found = {_set_of(document) for document in documents}
+    for document in documents:
+        text = document.translation["text"]
+        if any(_whole_words(text, span) != span for span in annotated_spans(document.translation)):
+            found.discard(_set_of(document))
+    return found
+
+
+def _whole_words(text: str, span: Span) -> Span:
+    """Extend a span to the words between white space that it touches."""
+    words = [match.span() for match in re.finditer(r"\S+", text)
+             if match.start() < span[1] and span[0] < match.end()]
+    return (words[0][0], words[-1][1]) if words else span
+
+
+def _is_right(document: DocumentPair, at: int, gold: Span, by_words: set[str],
+              found: Projection) -> bool:
+    """Compare a place in a pair of a document with the gold one in its text."""
+    offset, text = document.segments[at][2], document.translation["text"]
+    place = found.start + offset, found.end + offset
+    return (_whole_words(text, place) if _set_of(document) in by_words else place) == gold

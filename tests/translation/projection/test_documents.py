@@ -1,0 +1,157 @@
+"""Records and their translations as sentence pairs, and back."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from bmtools.errors import RecordError
+from bmtools.records import Record
+from bmtools.translation.projection.documents import (
+    NOT_FOUND,
+    RELATIONS_LOST,
+    UNLOCATED,
+    UNSURE,
+    UNTRANSLATED,
+    annotated,
+    pair_document,
+    pair_records,
+)
+from bmtools.translation.projection.pairs import Projection
+from bmtools.translation.projection.vote import Vote
+
+
+def record(text: str, lang: str = "en", place: str = "a.jsonl:1", **keys: Any) -> Record:
+    return Record({"id": "r", "text": text, "lang": lang, **keys}, place=place)
+
+
+SOURCE = record("No pain. High  fever.", entities=[
+    {"id": "T1", "type": "S", "start": 3, "end": 7, "text": "pain"},
+    {"id": "T2", "type": "S", "start": 9, "end": 20, "spans": [[9, 13], [15, 20]]}],
+    relations=[{"head": "T1", "tail": "T2", "type": "R"}],
+    answers=[{"text": "fever", "start": 15}, {"text": "pain"}])
+TARGET = record("Nessun dolore. Febbre alta.", "it", meta={"translation": {"sentence_spans": {
+    "text": [[0, 8, 0, 14], [9, 21, 15, 27]]}}})
+
+
+def votes(*spans: tuple[int, int, float] | None) -> list[Vote]:
+    return [Vote(Projection(*span) if span else None, {}) for span in spans]
+
+
+def test_sentences_of_the_translation_make_pairs() -> None:
+    document = pair_document(SOURCE, TARGET)
+    assert [(one.source, one.target) for one in document.pairs] == [
+        ("No pain.", "Nessun dolore."), ("High  fever.", "Febbre alta.")]
+    assert [one.spans for one in document.pairs] == [((3, 7),), ((0, 4), (6, 11), (6, 11))]
+    assert document.places == [(0, 0), (1, 0), (1, 1), (1, 2)]
+
+
+def test_annotations_come_back_with_their_relations() -> None:
+    document = pair_document(SOURCE, TARGET)
+    lost: Counter[str] = Counter()
+    found = annotated(document, [votes((7, 13, 0.9)), votes((7, 11, 0.8), (0, 6, 0.7),
+                                                           (0, 6, 0.6))], 0.5, lost)
+    assert found["entities"] == [
+        {"id": "T1", "type": "S", "start": 7, "end": 13, "text": "dolore", "score": 0.9},
+        {"id": "T2", "type": "S", "start": 15, "end": 26, "text": "Febbre alta",
+         "spans": [[15, 21], [22, 26]], "score": 0.7}]
+    assert found["relations"] == SOURCE["relations"]
+    assert found["answers"] == [{"text": "Febbre", "start": 15, "score": 0.6}]
+    assert lost == {UNLOCATED: 1}
+    assert found["text"] == TARGET["text"]
+    assert found.place == TARGET.place
+
+
+def test_parts_that_meet_become_one() -> None:
+    found = annotated(pair_document(SOURCE.without("answers", "relations"), TARGET),
+                      [votes((7, 13, 1)), votes((0, 8, 1), (7, 11, 1))], 0, Counter())
+    assert found["entities"][1] == {"id": "T2", "type": "S", "start": 15, "end": 26,
+                                    "text": "Febbre alta", "score": 1}
+
+
+@pytest.mark.parametrize(("part", "least", "cause"), [
+    (None, 0.0, NOT_FOUND), ((0, 6, 0.4), 0.5, UNSURE)])
+def test_an_entity_without_one_of_its_parts_is_lost_with_its_relations(
+        part: tuple[int, int, float] | None, least: float, cause: str) -> None:
+    lost: Counter[str] = Counter()
+    found = annotated(pair_document(SOURCE.without("answers"), TARGET),
+                      [votes((7, 13, 0.9)), votes((7, 11, 0.8), part)], least, lost)
+    assert [one["id"] for one in found["entities"]] == ["T1"]
+    assert found["relations"] == []
+    assert lost == {cause: 1, RELATIONS_LOST: 1}
+
+
+def test_a_sentence_without_a_translation_is_named_as_the_cause() -> None:
+    target = record("Nessun dolore. ", "it", meta={"translation": {"sentence_spans": {
+        "text": [[0, 8, 0, 14], [9, 21, 15, 15]]}}})
+    lost: Counter[str] = Counter()
+    annotated(pair_document(SOURCE.without("answers", "relations"), target),
+              [votes((7, 13, 0.9)), votes(None, None)], 0, lost)
+    assert lost == {UNTRANSLATED: 1}
+
+
+def test_an_entity_across_sentences_joins_them() -> None:
+    source = record("No pain. High fever. Cough.", entities=[
+        {"type": "S", "start": 3, "end": 19}])
+    target = record("Nessun dolore. Febbre alta. Tosse.", "it", meta={"translation": {
+        "sentence_spans": {"text": [[0, 8, 0, 14], [9, 20, 15, 27], [21, 27, 28, 34]]}}})
+    document = pair_document(source, target)
+    assert [(one.source, one.target) for one in document.pairs] == [
+        ("No pain. High fever.", "Nessun dolore. Febbre alta."), ("Cough.", "Tosse.")]
+
+
+@pytest.mark.parametrize("spans", [
+    [[0, 8, 0, 14]] * 2, [[0, 8, 0, 99]], [[0, 8]], "x", [[0, "8", 0, 14]], [[9, 21, 15, 27]]])
+def test_sentences_noted_wrongly_are_not_trusted(spans: Any) -> None:
+    target = TARGET.replace(meta={"translation": {"sentence_spans": {"text": spans}}})
+    document = pair_document(SOURCE, target)
+    assert [(one.source, one.target) for one in document.pairs] == [
+        (SOURCE["text"], TARGET["text"])]
+
+
+def test_long_texts_are_split_where_both_have_as_many_sentences() -> None:
+    source, target = "It hurts a lot. " * 50, "Fa molto male. " * 50
+    entity = {"type": "S", "start": 16, "end": 30}
+    document = pair_document(record(source, entities=[entity]), record(target, "it"))
+    assert len(document.pairs) == 50
+    assert document.places == [(1, 0)]
+    other = pair_document(record(source, entities=[entity]), record(target + "Sì. ", "it"))
+    assert len(other.pairs) == 1
+
+
+def test_records_are_paired_by_id_or_order() -> None:
+    left = [record("a").replace(id="1"), record("b").replace(id="2")]
+    right = [record("B").replace(id="2"), record("A").replace(id="1")]
+
+    def texts(pairing: Any) -> list[tuple[str, str]]:
+        return [(one["text"], other["text"])
+                for one, other in pair_records(left, right, fail, pairing)]
+
+    assert texts("id") == [("a", "A"), ("b", "B")]
+    assert texts("order") == [("a", "B"), ("b", "A")]
+
+
+def fail(error: RecordError) -> None:
+    raise error
+
+
+ONE, TWO = (Record({"id": str(number), "text": ""}, place=f"f:{number}") for number in (1, 2))
+
+
+@pytest.mark.parametrize(("left", "right", "pairing", "message"), [
+    ([ONE], [], "id", "f:1: found no translation with the id '1'; add it"),
+    ([ONE], [ONE, TWO], "id", "f:2: found a translation that has the id '2', expected only"),
+    ([ONE, ONE], [ONE], "id", "f:1: found the id '1' again, which f:1 has"),
+    ([ONE], [ONE, ONE], "id", "f:1: found the id '1' again"),
+    ([ONE, TWO], [ONE], "order", "f:2: found the record '2' after the last translation"),
+    ([ONE], [ONE, TWO], "order", "f:2: found a translation that comes after the last one")])
+def test_uneven_files_are_told_by_place_and_id(left: list[Record], right: list[Record],
+                                               pairing: Any, message: str) -> None:
+    with pytest.raises(RecordError) as caught:
+        list(pair_records(left, right, fail, pairing))
+    assert str(caught.value).startswith(message)
+    rejected: list[RecordError] = []
+    list(pair_records(left, right, rejected.append, pairing))
+    assert [str(one) for one in rejected] == [str(caught.value)]
