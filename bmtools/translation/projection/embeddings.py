@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,15 +11,12 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 
 from bmtools.translation.engines.transformers_engine import batches_by_length
-from bmtools.translation.projection.links import linked_place, word_spans
+from bmtools.translation.projection.links import Rule, linked_place
 from bmtools.translation.projection.pairs import Projection, SentencePair
+from bmtools.translation.projection.words import word_spans
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
-
-Rule = Callable[[np.ndarray, np.ndarray], np.ndarray]
-"""Turns the states of two sentences, (tokens, width) each, into the weights of their links."""
-_ITERMAX_DISCOUNT = 0.9
 
 
 @dataclass(frozen=True)
@@ -132,84 +128,3 @@ class StatesProjector:
             owners = np.ix_(sides[0].owners[left], sides[1].owners[right])
             np.maximum.at(links, owners, self._rule(states[0][left], states[1][right]))
         return links
-
-
-def softmax_links(left: np.ndarray, right: np.ndarray, threshold: float = 0.001) -> np.ndarray:
-    """Link tokens whose similarity stands out in both directions.
-
-    Source: Dou and Neubig 2021 (awesome-align), section 2.1; products of states, as there and in
-    TransAlign (Ebing and Glavaš 2025).
-
-    Args:
-        left: (tokens, width).
-        right: (tokens, width).
-        threshold: least probability in either direction.
-
-    Returns:
-        (left tokens, right tokens), the geometric mean of both probabilities; 0 without a link.
-    """
-    from scipy.special import softmax
-
-    products = left.astype(np.float64) @ right.astype(np.float64).T
-    forward, backward = softmax(products, axis=1), softmax(products, axis=0)
-    linked = (forward > threshold) & (backward > threshold)
-    return np.where(linked, np.sqrt(forward * backward), 0.0)
-
-
-def similarities(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Compare the states of two sentences by their cosine, scaled to 0 to 1."""
-    from sklearn.metrics.pairwise import cosine_similarity
-
-    return (cosine_similarity(left, right) + 1.0) / 2.0
-
-
-def argmax_links(similarity: np.ndarray) -> np.ndarray:
-    """Link tokens that are each other's most similar one.
-
-    Source: Jalili Sabet et al. 2020 (SimAlign), section 3.2.
-    """
-    rows, columns = similarity.shape
-    links = np.zeros((rows, columns), bool)
-    links[np.arange(rows), similarity.argmax(axis=1)] = True
-    mutual = np.zeros_like(links)
-    mutual[similarity.argmax(axis=0), np.arange(columns)] = True
-    return links & mutual
-
-
-def itermax_links(similarity: np.ndarray) -> np.ndarray:
-    """Link as `argmax_links`, and once more what has no link yet, at a discount.
-
-    Source: Jalili Sabet et al. 2020 (SimAlign), section 3.2 and algorithm 1, two iterations as in
-    the authors' program, which keeps sentences of two tokens as they are.
-    """
-    links = argmax_links(similarity)
-    free_rows = ~links.any(axis=1, keepdims=True)
-    free_columns = ~links.any(axis=0, keepdims=True)
-    if min(similarity.shape) <= 2 or not free_rows.any() or not free_columns.any():
-        return links
-    free = free_rows | free_columns
-    discount = np.where(free_rows & free_columns, 1.0, _ITERMAX_DISCOUNT)
-    return links | (argmax_links(similarity * discount * free) & free)
-
-
-def match_links(similarity: np.ndarray) -> np.ndarray:
-    """Link tokens one to one, with the greatest sum of similarities.
-
-    Source: Jalili Sabet et al. 2020 (SimAlign), section 3.2.
-    """
-    from scipy.optimize import linear_sum_assignment
-
-    links = np.zeros(similarity.shape, bool)
-    links[linear_sum_assignment(similarity, maximize=True)] = True
-    return links
-
-
-_BY_SIMILARITY = {"argmax": argmax_links, "itermax": itermax_links, "match": match_links}
-
-
-def link_rule(name: str, threshold: float = 0.001) -> Rule:
-    """Return the rule of a name: softmax, argmax, itermax or match."""
-    if name == "softmax":
-        return partial(softmax_links, threshold=threshold)
-    links = _BY_SIMILARITY[name]
-    return lambda left, right: links(similarities(left, right)).astype(np.float64)

@@ -13,7 +13,8 @@ from bmtools.models.checkpoint_files import positions
 from bmtools.models.hardware import resolve_device
 from bmtools.translation.engines.model_files import check_sequence_to_sequence
 from bmtools.translation.engines.subwords import Subwords
-from bmtools.translation.projection.embeddings import StatesProjector, WordTokenizer, link_rule
+from bmtools.translation.projection.embeddings import StatesProjector, WordTokenizer
+from bmtools.translation.projection.links import link_rule
 from bmtools.translation.projection.settings import LinkRule
 from bmtools.translation.settings import ModelConfig
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import unicodedata
 from functools import cache, lru_cache
-from itertools import takewhile
+from itertools import pairwise, takewhile
 
 import numpy as np
 
-from bmtools.translation.projection.links import Span, word_spans
+from bmtools.translation.projection.links import Span, argmax_links
 from bmtools.translation.projection.pairs import Projection
+from bmtools.translation.projection.words import spelling, word_spans
 
-_LEAST = 0.6
+_LEAST = 0.5
 """Share of the longer word that forms of one word have in common, from the beginning on."""
 _SHORT = 4  # letters; words that have fewer are alike only where they are equal
 _PULL = 0.3
@@ -21,10 +21,9 @@ _CACHED = 1 << 18
 
 
 @cache
-def folded(word: str) -> str:
-    """Fold case and drop accents and apostrophes."""
-    plain = unicodedata.normalize("NFKD", word.casefold())
-    return "".join(one for one in plain if not unicodedata.combining(one)).rstrip("'\u2019")
+def stem(word: str) -> str:
+    """Fold case, and reduce a word to its spelling without the ending."""
+    return spelling(word.casefold().rstrip("'\u2019") or word)
 
 
 @lru_cache(_CACHED)
@@ -32,7 +31,7 @@ def likeness(left: str, right: str) -> float:
     """Compare two words by the beginning that they share, 0 to 1: inflection is at the end.
 
     Args:
-        left: folded.
+        left: its stem.
         right: likewise.
     """
     if left == right:
@@ -48,17 +47,14 @@ def likeness(left: str, right: str) -> float:
 def likeness_table(left: str, right: str) -> tuple[np.ndarray, list[Span], list[Span]]:
     """Compare all words of two texts, (words, words); and return the words' places."""
     places = word_spans(left), word_spans(right)
-    words = [[folded(text[start:end]) for start, end in spans]
+    words = [[stem(text[start:end]) for start, end in spans]
              for text, spans in zip((left, right), places, strict=True)]
     table = [[likeness(one, other) for other in words[1]] for one in words[0]]
     return np.array(table).reshape(len(words[0]), len(words[1])), *places
 
 
 def monotone_links(table: np.ndarray) -> np.ndarray:
-    """Link the words of two versions of a sentence, in order, by their likeness.
-
-    What lies between two linked words on either side is linked as a block, with less weight: there
-    one version has other words than the other.
+    """Link the words of two versions of a sentence in order, with the greatest sum of likeness.
 
     Args:
         table: (words, words), from `likeness_table`.
@@ -70,19 +66,44 @@ def monotone_links(table: np.ndarray) -> np.ndarray:
         taken = np.maximum(best[row, 1:], best[row, :-1] + table[row])
         best[row + 1, 1:] = np.maximum.accumulate(taken)
     links = np.zeros_like(table)
-    row, column, low = rows, columns, (rows, columns)
+    row, column = rows, columns
     while row and column:
         if best[row, column] == best[row, column - 1]:
             column -= 1
         elif best[row, column] == best[row - 1, column]:
             row -= 1
         else:
-            links[row:low[0], column:low[1]] = _GAP_WEIGHT
             row, column = row - 1, column - 1
             links[row, column] = table[row, column]
-            low = row, column
-    links[:low[0], :low[1]] = _GAP_WEIGHT
-    return links
+    return _filled(links)
+
+
+def mutual_links(table: np.ndarray) -> np.ndarray:
+    """Link the words of two versions of a sentence that are each other's most alike, in any order.
+
+    Args:
+        table: (words, words), from `likeness_table`; the nearer of equal words count.
+    """
+    if not table.size:
+        return table
+    rows, columns = ((np.arange(size) + 0.5) / size for size in table.shape)
+    nearness = 1 - _PULL * np.abs(rows[:, None] - columns)
+    return _filled(np.where(argmax_links(table * nearness), table, 0.0))
+
+
+def _filled(links: np.ndarray) -> np.ndarray:
+    """Link what lies between two linked words on either side as a block, with less weight.
+
+    There one version has other words than the other.
+    """
+    linked = links.argmax(axis=1)
+    ends = [(-1, -1), *((row, int(linked[row])) for row in np.flatnonzero(links.any(axis=1))),
+            links.shape]
+    filled = links.copy()
+    for (top, left), (bottom, right) in pairwise(ends):
+        if not links[:, left + 1:right].any():
+            filled[top + 1:bottom, left + 1:right] = _GAP_WEIGHT
+    return filled
 
 
 def best_match(phrase: str, text: str, expected: float) -> Projection | None:

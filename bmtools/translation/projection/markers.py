@@ -6,10 +6,15 @@ import re
 from collections.abc import Iterable, Sequence
 
 from bmtools.translation.engines.engine import Translator
-from bmtools.translation.projection.likeness import likeness_table, monotone_links
+from bmtools.translation.projection.likeness import (
+    likeness_table,
+    monotone_links,
+    mutual_links,
+)
 from bmtools.translation.projection.links import Span, linked_place
 from bmtools.translation.projection.pairs import Projection, SentencePair
 
+_PHRASE = 4  # words, up to which a span is taken for a phrase
 BRACKETS = ("[]", "{}", "()", "<>", "\u00ab\u00bb")
 
 
@@ -102,5 +107,9 @@ def _places(pair: SentencePair, translation: str) -> list[Projection | None]:
     if not any(spans):
         return [None] * len(spans)
     table, words, places = likeness_table(clean, pair.target)
-    links = monotone_links(table)
-    return [span and linked_place(links, words, places, span) for span in spans]
+    # A phrase may have moved as a whole; a clause is found by the order of its words as well.
+    anywhere = mutual_links(table)
+    ordered = anywhere + monotone_links(table)
+    return [span and linked_place(
+        anywhere if len(clean[slice(*span)].split()) <= _PHRASE else ordered, words, places, span)
+        for span in spans]

@@ -9,9 +9,10 @@ import numpy as np
 
 from bmtools.errors import CheckpointError
 from bmtools.translation.engines.neural import NeuralTranslator
-from bmtools.translation.projection.links import Span, word_spans
+from bmtools.translation.projection.links import Span
 from bmtools.translation.projection.markers import BRACKETS, brackets_for, mark_spans
 from bmtools.translation.projection.pairs import Projection, SentencePair
+from bmtools.translation.projection.words import word_spans
 
 _OPENINGS = 4
 """Best openings whose closings are tried."""

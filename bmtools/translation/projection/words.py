@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 import unicodedata
 
-# Numbers, words up to the apostrophe of an elision, and each sign by itself.
-_WORD = re.compile(r"\d+(?:[.,]\d+)+|[^\W_]+(?:['\u2019](?=\w))?|[^\w\s]|_")
+# Numbers, characters of scripts that write no spaces, words up to the apostrophe of an elision, and
+# each sign by itself.
+_UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u9fff\uf900-\ufaff"
+_WORD = re.compile(rf"\d+(?:[.,]\d+)+|[{_UNSPACED}]|[^\W_{_UNSPACED}]+(?:['\u2019](?=\w))?"
+                   r"|[^\w\s]|_")
 # What scholarly words of Greek and Latin are written like in Latin scripts; in this order.
-_SPELLINGS = (("ph", "f"), ("ae", "e"), ("oe", "e"), ("qu", "c"), ("ct", "t"), ("pt", "t"),
-              ("x", "s"), ("cs", "s"), ("h", ""), ("y", "i"), ("j", "i"), ("k", "c"), ("w", "v"),
-              ("tio", "zio"), ("cia", "zia"), ("cio", "zio"))
+_SPELLINGS = (("ph", "f"), ("mf", "nf"), ("ae", "e"), ("oe", "e"), ("qu", "c"), ("ct", "t"),
+              ("pt", "t"), ("x", "s"), ("cs", "s"), ("h", ""), ("y", "i"), ("j", "i"), ("k", "c"),
+              ("w", "v"), ("tio", "zio"), ("cia", "zia"), ("cio", "zio"))
 _DOUBLED = re.compile(r"(.)\1+")
 _ENDING = re.compile(r"(?<=...)[aeiou]*s?$")
 

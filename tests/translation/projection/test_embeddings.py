@@ -5,50 +5,15 @@ import pytest
 import torch
 from toy_models import save_random
 
-from bmtools.translation.projection.embeddings import (
-    StatesProjector,
-    WordTokenizer,
-    argmax_links,
-    itermax_links,
-    link_rule,
-    match_links,
-    similarities,
-    softmax_links,
-)
+from bmtools.translation.projection.embeddings import StatesProjector, WordTokenizer
 from bmtools.translation.projection.encoder import text_encoder
+from bmtools.translation.projection.links import link_rule
 from bmtools.translation.projection.pairs import SentencePair
 
 
 @pytest.fixture(scope="module")
 def simalign():
     return pytest.importorskip("simalign").SentenceAligner
-
-
-@pytest.mark.parametrize("shape", [(1, 1), (1, 4), (2, 5), (3, 3), (7, 5), (6, 13)])
-def test_links_are_those_of_simalign(simalign, shape):
-    rng = np.random.default_rng(sum(shape))
-    left, right = (rng.normal(size=(size, 8)) for size in shape)
-    similarity = similarities(left, right)
-    np.testing.assert_array_equal(similarity, simalign.get_similarity(left, right))
-    forward, backward = simalign.get_alignment_matrix(similarity)
-    np.testing.assert_array_equal(argmax_links(similarity), forward * backward)
-    np.testing.assert_array_equal(itermax_links(similarity), simalign.iter_max(similarity))
-    np.testing.assert_array_equal(match_links(similarity),
-                                  simalign.get_max_weight_match(similarity))
-
-
-def test_itermax_links_more_than_argmax():
-    rng = np.random.default_rng(0)
-    similarity = rng.random((9, 9))
-    assert (itermax_links(similarity) >= argmax_links(similarity)).all()
-    assert itermax_links(similarity).sum() > argmax_links(similarity).sum()
-
-
-def test_softmax_links_by_hand():
-    # Products 0 and log 3: forward 3/4 and 1/4, backward 3/4 and 1/2 in the two columns.
-    left, right = np.array([[np.log(3)], [0.0]]), np.array([[1.0], [0.0]])
-    found = softmax_links(left, right, threshold=0.3)
-    np.testing.assert_allclose(found, [[0.75, 0], [0, 0.5]])
 
 
 class Meanings(torch.nn.Module):

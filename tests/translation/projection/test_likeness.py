@@ -7,10 +7,11 @@ import pytest
 
 from bmtools.translation.projection.likeness import (
     best_match,
-    folded,
     likeness,
     likeness_table,
     monotone_links,
+    mutual_links,
+    stem,
 )
 
 
@@ -18,11 +19,11 @@ from bmtools.translation.projection.likeness import (
     ("tumore", "tumori", True), ("Età", "eta", True), ("cardiaca", "cardiaci", True),
     ("mastectomía", "mastectomia", True), ("dell'", "dell\u2019", True), ("di", "da", False),
     ("ipertensione", "ipotensione", False), ("tensione", "pensione", False), ("del", "dei", False),
-    ("fegato", "polmone", False), ("malattia", "malaria", False)])
+    ("fegato", "polmone", False), ("febbre", "fegato", False), ("lymphoid", "linfoide", True)])
 def test_forms_of_a_word(left, right, alike):
-    value = likeness(folded(left), folded(right))
+    value = likeness(stem(left), stem(right))
     assert (value > 0) is alike
-    assert value == likeness(folded(right), folded(left))
+    assert value == likeness(stem(right), stem(left))
     assert value <= 1
 
 
@@ -42,6 +43,18 @@ def test_versions_without_a_word_in_common_are_one_block():
     assert (links == links[0, 0]).all()
     assert links[0, 0] > 0
     assert monotone_links(np.zeros((0, 3))).shape == (0, 3)
+
+
+def test_phrases_that_moved_are_linked_as_they_are():
+    table, *_ = likeness_table("il dolore e poi una febbre alta", "febbre alta e poi il dolore")
+    links = mutual_links(table)
+    assert [tuple(one) for one in np.argwhere(links > 0.5).tolist()] == [
+        (0, 4), (1, 5), (2, 2), (3, 3), (5, 0), (6, 1)]
+    assert (links[4] == 0).all()
+    # Of equal words the nearer ones.
+    table, *_ = likeness_table("di di di", "di di")
+    assert mutual_links(table)[[0, 2], [0, 1]].all()
+    assert mutual_links(np.zeros((3, 0))).shape == (3, 0)
 
 
 def best_chain(table):

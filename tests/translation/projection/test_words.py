@@ -11,6 +11,7 @@ from bmtools.translation.projection.words import plain_words, spelling, word_spa
     ("L'atassia (A-T) \u00e8 C5D.",
      ["l", "atassia", "(", "a", "-", "t", ")", "\u00e8", "c5d", "."]),
     ("p<0,05 e 1.5 mg", ["p", "<", "0.05", "e", "1.5", "mg"]),
+    ("\u80ba\u764c\uff0c \ud55c\uad6d", ["\u80ba", "\u764c", "\uff0c", "\ud55c\uad6d"]),
     ("", [])])
 def test_words_of_a_sentence(text: str, words: list[str]) -> None:
     assert plain_words(text) == words
